@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The records of all apps of a pod, and what they come to for the pod as a whole. */
+/* The status records of all apps of a pod, and the pod's exit status. */
 
 #include "stage0/runtime/runtime.h"
 
@@ -11,8 +11,8 @@ void app_statuses_free(AppStatus *l, size_t n)
         free(l);
 }
 
-/* The pod is over, and the app's own record is not finished: the pod went down under it. An app that no
- * connection has ever started has missed nothing. */
+/* The pod has ended, and the app's record is not complete: the pod ended while the app ran. This is not a
+ * failure of an app that is waiting for its first connection. */
 static bool finish_status(const PodApp *app, AppStatus *s)
 {
         if (s->state == APP_ENDED)

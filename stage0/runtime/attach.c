@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The packets between the process that runs a pod and those who are attached to its apps. The socket is for
- * root alone, as the pod directory is. */
+/* The packets between the process that runs a pod and the clients that are attached to its apps. Only root
+ * can access the socket, as the pod directory. */
 
 #include <sys/socket.h>
 
@@ -13,7 +13,7 @@ int attach_listen(Pod *p, int *ret_fd, Error *e)
 {
         int r = socket_listen_at(p->dir_fd, ATTACH_SOCKET, ret_fd);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot make the socket to attach to pod %s",
+        return r < 0 ? error_set_errno(e, r, "Cannot create the socket to attach to pod %s",
                                        pod_display_name(p))
                      : 0;
 }

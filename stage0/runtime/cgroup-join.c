@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Going to the cgroups that a process of a pod is in: the v2 one, and on hosts that mount them the v1 ones
- * as well, as far as they differ from our own. The files are opened before anything of ours goes into the
- * pod, where they are out of reach. */
+/* Joins the cgroups of a process of a pod: the v2 one, and on hosts that mount them the v1 ones as well, as
+ * far as they differ from those of this process. The files are opened before entering the pod, where they
+ * are not accessible. */
 
 #include "stage0/runtime/runtime-internal.h"
 
@@ -16,7 +16,7 @@ static int read_lines(const char *path, char ***ret)
         return r < 0 ? r : strv_split(text, "\n", ret);
 }
 
-/* A line is "NUMBER:CONTROLLERS:PATH"; of v2 there are no controllers. */
+/* A line is "NUMBER:CONTROLLERS:PATH"; for v2 the controllers are empty. */
 static int open_procs(const char *line)
 {
         _cleanup_free_ char *path = NULL;
@@ -43,7 +43,7 @@ static int open_procs(const char *line)
         return fd < 0 ? -errno : fd;
 }
 
-/* The v2 line of a process of the pod has the pod's cgroup in it. */
+/* The v2 line of a process of the pod contains the pod's cgroup. */
 static bool is_in_pod(const Pod *p, char *const *lines)
 {
         _cleanup_free_ char *name = NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where a process is in the cgroup hierarchies that matter to pods: that of version 2, and of version 1, where
- * they are mounted, systemd's named one and that of the pids controller, which keeps fork bombs inside. The
- * other controllers of version 1 are left alone.
+/* The cgroups of a process in the hierarchies used for pods: version 2, and of version 1, if mounted,
+ * systemd's named one and that of the pids controller, which contains fork bombs. The other controllers of
+ * version 1 are not used.
  */
 
 #include "stage0/runtime/runtime-internal.h"
 
 #define CGROUP_FILE_MAX 65536U
 
-/* Where the hierarchies are, by the prefix of their line in /proc/self/cgroup. */
+/* The mount points of the hierarchies, by the prefix of their line in /proc/self/cgroup. */
 static const struct {
         const char *prefix;
         const char *mounts[2];
@@ -29,7 +29,7 @@ static const char *match_hierarchy(const char *line, size_t i)
 }
 
 /* The v2 root has cgroup.subtree_control or at least cgroup.controllers; a v1 root or a plain tmpfs has
- * not. */
+ * neither. */
 static const char *find_mount(size_t i)
 {
         for (size_t k = 0; k < ELEMENTSOF(hierarchies[i].mounts); k++) {
@@ -51,7 +51,7 @@ static int add_path(size_t i, const char *own, Cgroups *c)
         const char *mount = find_mount(i);
         int r;
 
-        /* Without the controller pods run as well, and status says so. */
+        /* Pods also run without the controller, and status reports that. */
         if (!mount || (streq(mount, CGROUP_PIDS_V1) && !host_pids_v1_path()))
                 return 0;
         r = strv_extendf(&c->paths, "%s%s", mount, streq(own, "/") ? "" : own);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which app of a pod a process belongs to, by its cgroup.
+/* Finds the app of a process, by its cgroup in the v2 hierarchy. nspawn places the pod's systemd, and all
+ * processes started by it, below "payload" of the pod's cgroup; there every app has a slice, for its service
+ * and for its health checks.
  *
- * The kernel tells where a process is in the v2 hierarchy. nspawn puts the pod's systemd, and all that it
- * starts, below "payload" of the pod's own cgroup; there every app has a slice of its own, for its service and
- * for its health checks. A process can leave it only by writing to cgroup files, which apps see read-only.
+ * A process can leave it only by writing to cgroup files, which are read-only for apps.
  */
 
 #include <sys/syscall.h>
@@ -14,7 +14,7 @@
 #define CGROUP_FILE_MAX 65536U
 #define STATUS_FILE_MAX 65536U
 #define PROCS_FILE_MAX (1U << 20)
-#define NUMBERS_MAX 32U /* depth of pid namespaces that the kernel allows */
+#define NUMBERS_MAX 32U /* the kernel's limit of nested pid namespaces */
 
 int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret)
 {
@@ -55,11 +55,11 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid)
         return r < 0 ? r : startswith(path, prefix) != NULL;
 }
 
-/* --- Processes that apps name -------------------------------------------------------------------------- */
+/* --- Processes by PIDs in the pod ---------------------------------------------------------------------- */
 
 typedef struct Numbers {
-        uint32_t parent;                /* by our numbers */
-        uint32_t of_level[NUMBERS_MAX]; /* ours first, then that in each pid namespace below */
+        uint32_t parent;                /* in this pid namespace */
+        uint32_t of_level[NUMBERS_MAX]; /* the PID here first, then that in each pid namespace below */
         size_t n;
 } Numbers;
 
@@ -86,7 +86,7 @@ static bool is_number(const Numbers *n, size_t level, uint32_t number)
         return level < n->n && n->of_level[level] == number;
 }
 
-/* The process among those that LIST names; 0: there is none. */
+/* The matching process in LIST; 0: none. */
 static pid_t find_number(const char *list, size_t level, uint32_t number)
 {
         for (const char *line = list; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -98,7 +98,7 @@ static pid_t find_number(const char *list, size_t level, uint32_t number)
         return 0;
 }
 
-/* What was read by the number PID was of the process of PID_FD if that is there afterwards. */
+/* Data read by PID belongs to the process of PID_FD if that still exists afterwards. */
 static int check_named(const Pod *p, const char *place, pid_t leader, size_t level, uint32_t number,
                        pid_t pid, int pid_fd)
 {

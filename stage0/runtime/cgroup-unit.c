@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Units of the host's systemd that we divide: the scope that we are given for a pod, or, for run
- * --keep-unit, the unit that we were started in.
+/* Delegated units of the host's systemd: the scope created for a pod, or, for run --keep-unit, the unit that
+ * acnspawn was started in.
  *
- * The latter is ours to divide only if it says so (Delegate=): systemd marks the cgroups of such units with
- * an attribute. Whatever runs in the unit beside us, a shell that has started us or what that has left
- * behind, goes where we go. A service does not live on when the pod has ended, so nothing has to be undone.
+ * The latter may be subdivided only if it is delegated (Delegate=): systemd marks the cgroups of such units
+ * with an extended attribute. Other processes in the unit, such as the shell that started acnspawn, are
+ * moved along with it. A service ends with the pod, so nothing has to be undone.
  */
 
 #include <sys/stat.h>
@@ -30,8 +30,8 @@ int cgroup_put(const char *path, pid_t pid)
         return write_attribute_at(fd, "cgroup.procs", number);
 }
 
-/* One at a time: one that cannot be had does not take the others away. What the pod does not get is told by
- * its status. */
+/* One at a time, so that one that is not available does not prevent the others. The pod's status reports
+ * missing ones. */
 void cgroup_hand_on_controllers(const char *path)
 {
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -48,9 +48,9 @@ void cgroup_hand_on_controllers(const char *path)
         }
 }
 
-/* --- The unit that we are in --------------------------------------------------------------------------- */
+/* --- The current unit ---------------------------------------------------------------------------------- */
 
-/* Of several hierarchies systemd marks the one that it works with. */
+/* With several hierarchies systemd marks only the one that it uses. */
 static bool is_delegated(const char *path)
 {
         static const char *const attributes[] = {"trusted.delegate", "user.delegate"};
@@ -62,7 +62,7 @@ static bool is_delegated(const char *path)
         return false;
 }
 
-/* A process that ends meanwhile, or that another one has moved, is as good as moved. */
+/* Processes that have ended meanwhile, or were moved by another process, are ignored. */
 static int move_listed(const char *list, const char *target)
 {
         _cleanup_strv_free_ char **pids = NULL;
@@ -82,7 +82,7 @@ static int move_listed(const char *list, const char *target)
         return 0;
 }
 
-/* While we move them they may make others. */
+/* They may fork while they are moved. */
 static int move_all(const char *path, const char *target)
 {
         _cleanup_free_ char *procs = NULL;
@@ -138,7 +138,7 @@ static bool any_is_delegated(const Cgroups *c)
         return false;
 }
 
-/* The unit may say itself (DelegateSubgroup=) that its processes are to be in a child of its cgroup. */
+/* The unit may be configured (DelegateSubgroup=) to have its processes in a child of its cgroup. */
 static bool find_unit(Cgroups *c)
 {
         if (any_is_delegated(c))

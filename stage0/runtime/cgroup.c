@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A cgroup of its own for every pod.
+/* A separate cgroup for every pod. nspawn with --keep-unit subdivides its current cgroup; two pods must not
+ * share one.
  *
- * nspawn with --keep-unit splits the cgroup that it finds itself in; two pods must not share one. So the pod
- * gets a child of a cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is one. On a
- * host with systemd it is the child of a scope that we are given for it, or of the unit that we were started
- * in, with all the controllers that those have. Elsewhere it is a child of our own cgroup: no hierarchy is
- * ever created there, no controller enabled. The directories are written down in the pod directory before
- * they are made: whoever cleans up after us finds them.
+ * So the pod gets a child of a cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, if there is
+ * one. On a host with systemd it is a child of a scope created for it, or of the unit that acnspawn was
+ * started in, with all the controllers of these. Elsewhere it is a child of the current cgroup: no hierarchy
+ * is ever created there, no controller enabled. The directories are recorded in the pod directory before
+ * they are created, so that they can be cleaned up after a crash.
  */
 
 #include <dirent.h>
@@ -19,7 +19,7 @@
 #define RECORD "cgroups"
 #define RECORD_SIZE_MAX 65536U
 #define SCOPE_TRIES 500U
-#define SCOPE_PAUSE_USEC 2000U /* a second altogether */
+#define SCOPE_PAUSE_USEC 2000U /* a second in total */
 
 static int record_paths(Pod *p, const Cgroups *c)
 {
@@ -30,8 +30,8 @@ static int record_paths(Pod *p, const Cgroups *c)
         return write_file_atomic_at(p->dir_fd, RECORD, text, strlen(text), 0600, false);
 }
 
-/* A cgroup that hands on controllers must not hold processes: in the scope they are all in children of
- * it. */
+/* A cgroup that enables controllers for its children must not contain processes: in the scope they are all
+ * in children of it. */
 int pod_cgroup_go_along(const Cgroups *c, Error *e)
 {
         if (sd_booted() <= 0)
@@ -48,7 +48,7 @@ int pod_cgroup_go_along(const Cgroups *c, Error *e)
         return 0;
 }
 
-/* Where there is no scope to have them. A controller that is missing is told by the pod's status. */
+/* Sets requests of isolators where there is no scope. The pod's status reports missing controllers. */
 static int set_requests(const Pod *p, const Cgroups *c, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -76,8 +76,8 @@ static int set_requests(const Pod *p, const Cgroups *c, Error *e)
         return 0;
 }
 
-/* The pod's are beside the "supervisor" that nspawn was started from, or below where the scope, or we,
- * are. */
+/* The pod's cgroups are beside the "supervisor" that nspawn was started from, or below the scope's, or below
+ * that of this process. */
 static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base, Cgroups *c)
 {
         int r = 0;
@@ -109,7 +109,7 @@ static int make_cgroups(Pod *p, pid_t pid, const PodPlace *place, Cgroups *c, Er
         STRV_FOREACH (path, c->paths) {
                 r = cgroup_put(*path, pid);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot make cgroup %s for pod %s", *path,
+                        return error_set_errno(e, r, "Cannot create cgroup %s for pod %s", *path,
                                                pod_display_name(p));
         }
         return 0;
@@ -148,7 +148,7 @@ static int read_paths(Pod *p, char ***ret)
         return r < 0 ? r : strv_split(text, "\n", ret);
 }
 
-/* Only directories of the name that we give are ours to touch. */
+/* Only directories with names assigned by acnspawn may be changed. */
 static bool path_is_ours(Pod *p, const char *path)
 {
         const char *tail = startswith(path, "/sys/fs/cgroup/") ? strrchr(path, '/') : NULL;
@@ -171,7 +171,7 @@ int pod_cgroup_host_unit(Pod *p, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* Whether it is in a unit that somebody else has made. */
+/* Whether it is in a unit that was not created by acnspawn. */
 static int find_host_unit(Pod *p, HostFeatures *h)
 {
         _cleanup_free_ char *unit = NULL, *scope = NULL;
@@ -198,7 +198,7 @@ int pod_cgroup_pids_v1(Pod *p, char **ret)
         return -ENOENT;
 }
 
-/* Of the hierarchies only v2 has the file. */
+/* Only the v2 hierarchy has this file. */
 int pod_cgroup_features(Pod *p, HostFeatures *ret)
 {
         _cleanup_strv_free_ char **paths = NULL;
@@ -251,8 +251,8 @@ static int open_directory_at(int fd, const char *name)
         return r < 0 ? -errno : r;
 }
 
-/* Removes the cgroups in FD, up to the first that is busy: there are others in it, or processes. *RET_N is
- * how many went. Returns a descriptor of the busy one, or -ENOENT if there is none. */
+/* Removes the cgroups in FD, up to the first that is busy: it contains other cgroups, or processes. *RET_N:
+ * number of removed ones. Returns a descriptor of the busy one, or -ENOENT if there is none. */
 static int remove_children(int fd, size_t *ret_n)
 {
         int own = open_directory_at(fd, "."), r = -ENOENT;
@@ -276,8 +276,8 @@ static int remove_children(int fd, size_t *ret_n)
         return r;
 }
 
-/* The payload nests cgroups as deep as it likes, and makes as many: no path is put together, none is
- * remembered. -EBUSY: there are processes, or systemd removes the same. */
+/* The payload may create any number of nested cgroups: paths are neither constructed nor remembered. -EBUSY:
+ * there are processes, or systemd removes the same cgroups. */
 static int remove_tree(const char *path)
 {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -290,7 +290,7 @@ static int remove_tree(const char *path)
                 _cleanup_close_ int next = remove_children(fd, &n);
                 if (next < 0 && next != -ENOENT)
                         return next;
-                /* Where we have been nothing is left to be removed. */
+                /* The visited cgroup is empty now. */
                 if (next >= 0 && came_up && n == 0)
                         return -EBUSY;
                 came_up = next < 0;
@@ -306,9 +306,9 @@ static int remove_tree(const char *path)
         }
 }
 
-/* --- The scope that they are in ------------------------------------------------------------------------ */
+/* --- The scope ----------------------------------------------------------------------------------------- */
 
-/* Of a pod that was given a scope of its own; NULL: it is none. */
+/* The scope of a pod that has one; NULL: none. */
 static char *scope_of(const Pod *p, const char *path)
 {
         const char *end = strrchr(path, '/');
@@ -354,7 +354,7 @@ static int kill_tree(const char *path)
         if (fd < 0)
                 return errno == ENOENT ? 0 : -errno;
         int r = write_attribute_at(fd, "cgroup.kill", "1");
-        return r == -ENOENT ? 0 : r; /* v1 has no such file; its processes are the v2 tree's */
+        return r == -ENOENT ? 0 : r; /* v1 has no such file; its processes are those of the v2 tree */
 }
 
 int pod_cgroup_kill(Pod *p, Error *e)
@@ -370,7 +370,7 @@ int pod_cgroup_kill(Pod *p, Error *e)
         return 0;
 }
 
-/* Killed processes leave their cgroup a moment later. */
+/* Killed processes leave their cgroup with a delay. */
 static int remove_tree_patiently(const char *path)
 {
         int r = -EBUSY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Work that is done by a child of ours, in namespaces that we do not want to be in ourselves, and what it
- * has to say in the end: an error with its words, or a text and a descriptor. */
+/* Runs a function in a child process, which may enter other namespaces, and receives its result: an error
+ * with its message, or a text and a descriptor. */
 
 #include <poll.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static _noreturn_ void child(const ChildWork *w, int sock, pid_t parent)
         _exit(0);
 }
 
-/* Until there is a report, or we are asked to end. */
+/* Waits for the report, or for an interrupt. */
 static int wait_for_report(int sock, Error *e)
 {
         struct pollfd fds[] = {{.fd = sock, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
@@ -58,7 +58,7 @@ static int take_report(const ChildWork *w, int sock, int *ret_fd, char **ret_tex
                 return r;
         ssize_t n = recv_fds(sock, &report, sizeof(report), &fd, 1, &n_fds);
         if (n != (ssize_t) sizeof(report))
-                return error_set(e, -EIO, "The process that was to %s was killed", w->what);
+                return error_set(e, -EIO, "The process to %s was killed", w->what);
         if (report.code < 0) {
                 if (report.message[0])
                         (void) error_set(e, report.code, "%s", report.message);
@@ -91,7 +91,7 @@ int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e)
                 return error_set_errno(e, -errno, "Cannot fork");
         int r = take_report(w, sock, ret_fd, ret_text, e);
         if (r < 0)
-                (void) kill(pid, SIGKILL); /* it may be at it still, if we were asked to end */
+                (void) kill(pid, SIGKILL); /* it may still be running after an interrupt */
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         return r;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What this host offers to a pod: what its cgroup really has while it runs, else what it would have; the
- * security modules; and the disks that the pod's files are on.
+/* Features of this host for a pod: the controllers of its cgroup while it runs, else those that it would
+ * have; the security modules; and the disks of the pod's files.
  *
- * The limits of cgroup v2 on disks are by device, and only whole disks have them, so a partition stands for
- * the disk it is on. File systems that are no single device (btrfs, overlayfs, tmpfs, those of a network)
- * show a number that belongs to none: nothing can be limited there, and that is said.
+ * The I/O limits of cgroup v2 are per device, and only for whole disks, so a partition is mapped to its
+ * disk. File systems that are not on a single device (btrfs, overlayfs, tmpfs, network file systems) report
+ * a number that belongs to no device: I/O cannot be limited there, which is reported.
  */
 
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ static int add_disk(char ***l, const char *device)
         return strv_contains(*l, device) ? 0 : strv_extend(l, device);
 }
 
-/* "8:0" for what is on 8:1. -ENODEV: it is on no disk. */
+/* "8:0" for 8:1. -ENODEV: it is not on a disk. */
 static int disk_of(dev_t device, char **ret)
 {
         _cleanup_free_ char *text = NULL, *partition = NULL, *whole = NULL;
@@ -45,7 +45,7 @@ static int add_disk_of_path(const char *path, char ***l)
         struct stat st;
 
         if (stat(path, &st) < 0)
-                return 0; /* whoever mounts it will say so */
+                return 0; /* mounting it will report the error */
         int r = disk_of(st.st_dev, &device);
         if (r < 0)
                 return r == -ENODEV ? 0 : r;
@@ -100,7 +100,7 @@ int pod_isolators_check(Pod *p, Error *e)
         int r = pod_features(p, false, &h);
 
         if (r < 0)
-                return error_set_errno(e, r, "Cannot tell what this host offers to pod %s",
+                return error_set_errno(e, r, "Cannot determine the features of this host for pod %s",
                                        pod_display_name(p));
         return stage1_isolators_check(p->manifest, &h, e);
 }

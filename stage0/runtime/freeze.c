@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pausing a pod: the freezer of cgroup v2, on the pod's own directory, which nothing in the pod can write.
- * Everything in it stops, systemd and nspawn included; who runs the pod does not, it is outside. */
+/* Pausing a pod: the freezer of cgroup v2, on the pod's own directory, which is not writable in the pod. All
+ * processes in it stop, including systemd and nspawn; the process that runs the pod is outside, and does
+ * not. */
 
 #include <poll.h>
 
@@ -33,7 +34,7 @@ const char *pod_shown_state(Pod *p)
         return p->state == POD_RUNNING && pod_is_paused(p) ? "paused" : pod_state_to_string(p->state);
 }
 
-/* 1: it is as wanted. The kernel tells of a change by POLLPRI. */
+/* 1: the requested state is reached. The kernel signals a change by POLLPRI. */
 static int check_events(int fd, bool freeze)
 {
         char text[256];
@@ -72,7 +73,7 @@ int pod_freeze(Pod *p, bool freeze, Error *e)
                 r = write_attribute_at(fd, "cgroup.freeze", freeze ? "1" : "0");
         if (r >= 0)
                 r = wait_for(fd, freeze);
-        if (r == -ETIME) { /* somebody is in the kernel for long; half a pause is none */
+        if (r == -ETIME) { /* a process is blocked in the kernel; undo the incomplete pause */
                 (void) write_attribute_at(fd, "cgroup.freeze", "0");
                 return error_set(e, r, "The processes of pod %s did not %s in time", pod_display_name(p),
                                  freeze ? "stop" : "go on");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which limit of the host is behind a failure, and how it is lifted.
+/* Finds the limit of the host that caused a failure, and how to raise it.
  *
- * The kernel answers with an errno that several limits share: EMFILE is an inotify instance too many as well
- * as a descriptor too many. So after a failure, and only then, each limit that gives this errno is compared
- * with what is in use, or, where the kernel does not tell what is in use, tried out. A pod that has failed has
- * given back what it had by then; a limit counts as reached if there is no room for one more pod.
+ * Several limits share an errno: EMFILE may be due to inotify instances or to descriptors. So after a
+ * failure, and only then, each limit with this errno is compared with the usage, or, if the kernel does not
+ * report that, probed. A failed pod has released its resources by then; a limit counts as reached if it is
+ * not sufficient for one more pod.
  *
- * All numbers come from files below /proc and /sys/fs/cgroup, which tests replace by directories of theirs.
+ * All numbers come from files below /proc and /sys/fs/cgroup, which tests replace by directories of their
+ * own.
  */
 
 #include <linux/sched.h>
@@ -22,7 +23,7 @@
 #include "stage0/runtime/runtime.h"
 
 #define PROC_FILE_MAX (16U * 1024U * 1024U) /* of mountinfo, the longest */
-/* What one pod of a few apps takes. */
+/* Resources of a pod with a few apps. */
 #define POD_PROCESSES 16U
 #define POD_FILES 256U
 #define POD_MOUNTS 128U
@@ -47,7 +48,7 @@ static int read_text(const char *top, const char *name, char **ret)
         return r < 0 ? r : read_file_at(AT_FDCWD, path, PROC_FILE_MAX, ret, NULL);
 }
 
-/* The first number in the file. -EINVAL: it begins with a word, as "max". */
+/* The first number in the file. -EINVAL: it begins with a word, such as "max". */
 static int read_number(const char *top, const char *name, uint64_t *ret)
 {
         _cleanup_free_ char *text = NULL;
@@ -59,7 +60,7 @@ static int read_number(const char *top, const char *name, uint64_t *ret)
         return parse_u64(text, ret);
 }
 
-/* NAME is as sysctl(8) has it. */
+/* NAME: as of sysctl(8). */
 static int read_sysctl(const HostLimitPlaces *w, const char *name, uint64_t *ret)
 {
         _cleanup_free_ char *path = NULL;
@@ -73,7 +74,7 @@ static int read_sysctl(const HostLimitPlaces *w, const char *name, uint64_t *ret
         return read_number(w->proc, path, ret);
 }
 
-/* 1: it is the cause. OBJECTS are what it limits. */
+/* 1: it is the cause. OBJECTS: what it limits, for messages. */
 static int sysctl_reached(const HostLimitPlaces *w, const char *name, const char *objects, uint64_t at_least,
                           HostLimit *ret)
 {
@@ -87,14 +88,14 @@ static int sysctl_reached(const HostLimitPlaces *w, const char *name, const char
         if (r >= 0)
                 r = xasprintf(&ret->remedy,
                               "Raise it with 'sysctl -w %s=%" PRIu64
-                              "', and for good in a file of /etc/sysctl.d.",
+                              "', and permanently in a file of /etc/sysctl.d.",
                               name, MAX(limit * 4, at_least));
         return r < 0 ? r : 1;
 }
 
 /* --- Descriptors --------------------------------------------------------------------------------------- */
 
-/* The errno of the first of so many descriptors that OPEN_ONE could not make; 0: it made all of them. */
+/* Opens a number of descriptors with OPEN_ONE. Returns the errno of the first failure; 0: all succeeded. */
 static int try_descriptors(int (*open_one)(void))
 {
         int fds[POD_INOTIFY_INSTANCES], error = 0;
@@ -119,7 +120,7 @@ static int open_any(void)
         return open("/", O_PATH | O_CLOEXEC);
 }
 
-/* The kernel does not tell how many there are. They are counted for the user who made the pod's user
+/* The kernel does not report their number. They are counted for the user who created the pod's user
  * namespace. */
 static int check_inotify_instances(const HostLimitPlaces *w, HostLimit *ret)
 {
@@ -133,7 +134,7 @@ static int check_inotify_instances(const HostLimitPlaces *w, HostLimit *ret)
                               ret);
 }
 
-/* What else gives EMFILE. By now the descriptors that were too many may be closed. */
+/* The other cause of EMFILE. The descriptors may be closed by now. */
 static int check_files_of_process(const HostLimitPlaces *w, HostLimit *ret)
 {
         struct rlimit limit;
@@ -163,7 +164,7 @@ static int check_files(const HostLimitPlaces *w, HostLimit *ret)
 
 /* --- Processes ----------------------------------------------------------------------------------------- */
 
-/* "0.20 0.18 0.12 1/80 11206": the number behind the slash. */
+/* "0.20 0.18 0.12 1/80 11206": the number after the slash. */
 static int count_threads(const HostLimitPlaces *w, uint64_t *ret)
 {
         _cleanup_free_ char *text = NULL;
@@ -218,7 +219,7 @@ static int cgroup_is_full(const char *path, HostLimit *ret)
         return r < 0 ? r : 1;
 }
 
-/* The cgroup PATH of the hierarchy at TOP, and those it is in. */
+/* Checks the cgroup PATH of the hierarchy at TOP, and its ancestors. */
 static int check_cgroups_up(const char *top, const char *path, HostLimit *ret)
 {
         _cleanup_free_ char *full = NULL;
@@ -231,7 +232,7 @@ static int check_cgroups_up(const char *top, const char *path, HostLimit *ret)
         return r;
 }
 
-/* Where we are, and, for what systemd puts into a slice of its own, that. */
+/* Checks the current cgroup, and machine.slice, in which systemd creates scopes. */
 static int check_cgroups(const HostLimitPlaces *w, HostLimit *ret)
 {
         static const char *const tops[] = {"", "/unified", "/pids"};
@@ -260,7 +261,7 @@ static int check_cgroups(const HostLimitPlaces *w, HostLimit *ret)
 
 /* --- Terminals, keys, mounts --------------------------------------------------------------------------- */
 
-/* Some of them are kept back for the host's own. */
+/* Some of them are reserved for the host. */
 static int check_terminals(const HostLimitPlaces *w, HostLimit *ret)
 {
         uint64_t used, limit, kept = 0;
@@ -274,7 +275,7 @@ static int check_terminals(const HostLimitPlaces *w, HostLimit *ret)
         return used + kept < limit ? 0 : sysctl_reached(w, "kernel.pty.max", "terminals", 0, ret);
 }
 
-/* "65536:     5 5/5 3/200 37/20000": keys, and bytes in them, that count, and how many may. */
+/* "65536: 5 5/5 3/200 37/20000": number of keys and bytes in use, and their limits. */
 static int check_keys(const HostLimitPlaces *w, HostLimit *ret)
 {
         const uint32_t uids[] = {0, w->uid};
@@ -379,10 +380,11 @@ static int check_space(const HostLimitPlaces *w, HostLimit *ret)
                 int r = xasprintf(&ret->what, "no %s are left on the file system of %s",
                                   full ? "free blocks" : "free inodes", paths[i]);
                 if (r >= 0)
-                        r = i == 0 ? xasprintf(&ret->remedy, "Make room, for example with 'acnspawn gc' and "
-                                                             "'acnspawn image gc', which remove pods that "
-                                                             "have ended and images that are not used.")
-                                   : xasprintf(&ret->remedy, "Make room there; '%s %s' shows what is used.",
+                        r = i == 0 ? xasprintf(&ret->remedy,
+                                               "Free space, for example with 'acnspawn gc' and "
+                                               "'acnspawn image gc', which remove pods that "
+                                               "have ended and images that are not used.")
+                                   : xasprintf(&ret->remedy, "Free space there; '%s %s' shows the usage.",
                                                full ? "df" : "df -i", paths[i]);
                 return r < 0 ? r : 1;
         }
@@ -424,7 +426,7 @@ int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret)
         return 0;
 }
 
-/* As strerror() has them in the locale of a pod's systemd. */
+/* The texts of strerror() in the locale of a pod's systemd. */
 int host_limits_code(const char *text)
 {
         static const struct {

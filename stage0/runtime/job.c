@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Jobs of a systemd, the host's or a pod's: a call that enqueues one is answered at once, the job's end is
- * told by a signal. The signal is subscribed to before the call, so that none is missed. On a system bus
- * anybody may send one; only that of the answer's sender counts. */
+/* Jobs of a systemd, the host's or a pod's: a call that enqueues one returns at once, the job's end is
+ * reported by a signal. The signal is subscribed to before the call, so that none is missed. On a system bus
+ * any client may send such a signal; only those from the sender of the reply are accepted. */
 
 #include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"
 
 typedef struct Job {
-        const char *path, *sender; /* SENDER is NULL where there is nobody else */
+        const char *path, *sender; /* SENDER is NULL if there are no other peers */
         char *result;              /* once it has ended */
 } Job;
 

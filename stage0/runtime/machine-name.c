@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a pod is called outside and inside: the name that nspawn and machined know it by, and its host
- * name. */
+/* Names of a pod: its machine name for nspawn and machined, and its host name. */
 
 #include "stage0/runtime/runtime.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Mounts as descriptors: made and changed while they are attached nowhere, where nobody sees them. */
+/* Detached mounts as descriptors: created and changed before they are attached, when they are not visible
+ * anywhere. */
 
 #include <sys/mount.h>
 #include <sys/syscall.h>

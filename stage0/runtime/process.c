@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Processes held by a descriptor (pidfd), which never stands for another process. */
+/* Processes referred to by a descriptor (pidfd), which is never reused for another process. */
 
 #include <poll.h>
 

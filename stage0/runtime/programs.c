@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where our helper programs are. Installed, they are in one directory; in a build tree, each is in the
- * folder of its room beside ours, so that a build can be tried without installing it. */
+/* Paths of helper programs. When installed, they are in one directory; in a build tree, each is in its own
+ * folder, so that a build can be used without installing it. */
 
 #include <limits.h>
 
@@ -50,8 +50,8 @@ int helper_program_path(const char *name, char **ret, Error *e)
         if (r >= 0 && !directory)
                 r = beside_us(name, &built);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot find out where we are");
-        /* A build in its tree uses its own helpers also where another version is installed. */
+                return error_set_errno(e, r, "Cannot determine the path of this program");
+        /* A program in a build tree uses the helpers of that tree even if another version is installed. */
         char **found = built && access(built, X_OK) >= 0 ? &built
                        : access(installed, X_OK) >= 0    ? &installed
                                                          : NULL;

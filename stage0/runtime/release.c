@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What may be left of a pod outside of its directory, or on it, when it is to be removed.
+/* Releases resources of a pod outside of its directory before it is removed.
  *
- * Its cgroups are left if the process that ran it was killed, and so is what its networks gave it; mounts,
- * namespaces that are not bound and processes of its own went with that process. What remains is what
- * somebody else did: a file system that was mounted by hand below the pod's directory, to look for something
- * or to bring something in. Removing never goes through a mount, so it would stop half-way there. Therefore
- * the table of mounts is looked at before anything is touched, and the pod stays as it is until whoever
- * mounted it has unmounted it. */
+ * If the process that ran it was killed, its cgroups and networks remain; its mounts, unbound namespaces and
+ * processes ended with that process. There may also be a file system that a user has mounted below the pod's
+ * directory. Removal never crosses a mount, so it would fail half-way. Therefore the mount table is checked
+ * first, and the pod remains unchanged until the file system is unmounted. */
 
 #include "library/libmnt.h"
 #include "library/libsystemd.h"
@@ -23,7 +21,7 @@ static void iter_freep(struct libmnt_iter **i)
         mnt_free_iter(*i);
 }
 
-/* The mount at or below PATH that has to be unmounted first, which is the one made last; NULL if there is
+/* The mount at or below PATH that has to be unmounted first, which is the latest one; NULL if there is
  * none. */
 static const char *find_mount_below(struct libmnt_table *table, struct libmnt_iter *iter, const char *path)
 {
@@ -50,7 +48,7 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
                 return r;
         r = pod_path(p, &path);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot tell where pod %s lies", pod_display_name(p));
+                return error_set_errno(e, r, "Cannot determine the path of pod %s", pod_display_name(p));
         errno = 0;
         table = mnt_new_table_from_file("/proc/self/mountinfo");
         if (!table)
@@ -62,7 +60,7 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
         if (!target)
                 return 0;
         shown = text_escape_for_terminal(target);
-        r = error_set(e, -EBUSY, "Cannot remove pod %s: something is mounted on %s", pod_display_name(p),
+        r = error_set(e, -EBUSY, "Cannot remove pod %s: a file system is mounted on %s", pod_display_name(p),
                       shown ?: path);
         return error_hint(e, r, "Unmount it first: umount %s", shown ?: path);
 }
@@ -72,8 +70,8 @@ int pod_release(Pod *p, void *userdata, Error *e)
         if (p->state == POD_RUNNING)
                 return 0;
         int r = refuse_if_mounted_on(p, e);
-        /* A pod that has ended does not start again, so nobody can be using its cgroups; one that is
-         * prepared has none, and somebody may be about to make them. */
+        /* A pod that has ended does not start again, so its cgroups are not in use; a prepared pod has none,
+         * and another process may be about to create them. */
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
         r = library_load(&systemd_library, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What other processes may know of a pod that runs or ran, as small JSON files in its directory: "runtime"
- * while it runs, "result" when it has ended. */
+/* Information about a running or exited pod for other processes, as small JSON files in its directory:
+ * "runtime" while it runs, "result" when it has ended. */
 
 #include "stage0/runtime/runtime.h"
 

@@ -2,12 +2,12 @@
 
 /* A scope unit for every pod, on hosts whose init is systemd.
  *
- * There, all cgroups belong to systemd, and whoever wants one to divide further has to be given it: we ask
- * for a scope with Delegate=, the same as nspawn would. A scope lives for as long as a process is in it: it
- * is gone when the pod has ended, however it did. Only if the process dies while systemd is putting it
- * there, systemd never sees the scope become empty; so it is stopped before the pod is removed.
+ * There, all cgroups are managed by systemd, and a subtree has to be delegated: a scope with Delegate= is
+ * requested, as nspawn would. A scope exists as long as it contains a process, so it ends with the pod in
+ * any case. Only if the process dies while systemd is moving it there, systemd does not notice that the
+ * scope is empty; so it is stopped before the pod is removed.
  *
- * systemd is asked over its private socket. It is there whenever systemd is, a D-Bus daemon need not be.
+ * The request is sent over systemd's private socket, which does not depend on a D-Bus daemon.
  */
 
 #include "library/libsystemd.h"
@@ -26,7 +26,7 @@ static void message_unrefp(sd_bus_message **m)
         sd_bus_message_unref(*m);
 }
 
-/* What is asked to end has to end some time. Apps stop one after the other at worst. */
+/* The stop timeout of the scope. In the worst case apps stop one after the other. */
 static uint64_t stop_timeout_usec(const Pod *p)
 {
         uint64_t timeout;
@@ -38,7 +38,7 @@ static uint64_t stop_timeout_usec(const Pod *p)
         return timeout;
 }
 
-/* Against other pods, which are in the same slice. */
+/* Requests, relative to other pods, which are in the same slice. */
 static int append_requests(sd_bus_message *m, const Pod *p)
 {
         PodRequests q = {};
@@ -53,7 +53,7 @@ static int append_requests(sd_bus_message *m, const Pod *p)
         return r;
 }
 
-/* The unit's name, without its suffix, is that of the cgroups that we make ourselves elsewhere. */
+/* The unit's name, without its suffix, is also that of cgroups created on hosts without systemd. */
 int pod_scope_name(const Pod *p, char **ret)
 {
         return xasprintf(ret, "acnspawn-%s.scope", p->uuid);
@@ -124,7 +124,7 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
                 r = systemd_run_job(bus, call, START_TIMEOUT_USEC, &result, &error);
         if (r >= 0 && !streq(result, "done"))
                 r = -EIO;
-        return r < 0 ? error_set(e, r, "systemd gives pod %s no scope: %s", pod_display_name(p),
+        return r < 0 ? error_set(e, r, "systemd did not create a scope for pod %s: %s", pod_display_name(p),
                                  result ?: error.message ?: strerror(-r))
                      : 0;
 }
@@ -159,14 +159,15 @@ int pod_scope_stop(const Pod *p, Error *e)
                          error.message ?: strerror(-r));
 }
 
-/* On the system bus we have a name, by which systemd can call us back. */
+/* On the system bus this process has a name, by which systemd can call back. */
 static int start_unit_by_name(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
 {
         const char *name;
         int r = sd_bus_get_unique_name(bus, &name);
 
         if (r < 0)
-                return error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over the system bus",
+                return error_set_errno(e, r,
+                                       "Cannot request a scope for pod %s from systemd over the system bus",
                                        pod_display_name(p));
         return start_unit(bus, p, pid, name, e);
 }
@@ -179,7 +180,8 @@ int pod_scope_start(const Pod *p, pid_t pid, sd_bus *system_bus, Error *e)
                 return start_unit_by_name(system_bus, p, pid, e);
         int r = connect_systemd(&bus);
         if (r < 0) {
-                r = error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over " SYSTEMD_SOCKET,
+                r = error_set_errno(e, r,
+                                    "Cannot request a scope for pod %s from systemd over " SYSTEMD_SOCKET,
                                     pod_display_name(p));
                 return error_hint(e, r,
                                   "Run acnspawn as root, and not in a container that sees the host's /run.");

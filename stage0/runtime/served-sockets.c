@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which of the sockets that a pod was started with serves which of its ports, as a small JSON file in its
- * directory. It is there only if there were some. */
+/* The sockets passed to a pod and the ports that they serve, as a small JSON file in its directory. It
+ * exists only if there are some. */
 
 #include "stage0/runtime/runtime.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A user namespace without a process in it, as the kernel wants it for id-mapped mounts: a child makes it,
- * we write its maps, keep it by descriptor and let the child go.
+/* A user namespace without processes, as required for id-mapped mounts: a child creates it, the parent
+ * writes its maps, opens it, and lets the child exit.
  */
 
 #include <sched.h>
@@ -43,7 +43,7 @@ static int take_namespace(pid_t pid, const char *map, int *ret_fd)
         return 0;
 }
 
-/* The child: tells that it is in its new namespace, then waits until it is not needed any more. */
+/* The child: reports that it is in its new namespace, then waits until it is not needed any more. */
 static _noreturn_ void child(int ready_fd, int wait_fd)
 {
         char c = 0;
@@ -82,9 +82,9 @@ static int make_namespace(const char *map, int *ret_fd, Error *e)
         if (pid > 0)
                 (void) waitpid(pid, NULL, 0);
         if (r < 0) {
-                (void) error_set_errno(e, r, "Cannot make a user namespace that maps %.*s",
+                (void) error_set_errno(e, r, "Cannot create a user namespace that maps %.*s",
                                        (int) strcspn(map, "\n"), map);
-                if (r == -EPERM) /* what is short is found out by who prints the error */
+                if (r == -EPERM) /* the limit that is reached is determined when the error is printed */
                         return error_hint(e, r,
                                           "Prepare the pod with --no-userns if this host allows none.");
                 return r;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What host volumes show, and who owns it there.
+/* Mounts of host volumes, and the owners of their files.
  *
- * In a pod with users of its own, files of the host belong to nobody, unless the mount maps their owners.
- * Not every file system can do that. So it is tried when the pod is prepared: who asked for it gets an error
- * that names the file system, who did not is told what to expect. When the pod runs, all is opened again, as
- * by then it may be something else.
+ * In a pod with a user namespace, files of the host belong to nobody, unless the mount is id-mapped. Not
+ * every file system supports that. So it is tried when the pod is prepared: if id-mapping was requested,
+ * failure is an error that names the file system, else a warning. When the pod runs, all sources are opened
+ * again, as they may have been replaced.
  */
 
 #include "stage0/runtime/runtime.h"
@@ -35,9 +35,9 @@ static int open_source(const Volume *v, const VolumeSettings *s, Error *e)
                       : fd;
 }
 
-/* --- Which file system it is --------------------------------------------------------------------------- */
+/* --- The type of the file system ----------------------------------------------------------------------- */
 
-/* "ext4", from the line of the mount that the descriptor is of. */
+/* "ext4", from the mountinfo line of the descriptor's mount. */
 static char *file_system_of(int fd)
 {
         _cleanup_free_ char *info = NULL, *mounts = NULL, *start = NULL;
@@ -57,7 +57,7 @@ static char *file_system_of(int fd)
         return NULL;
 }
 
-/* The volume's own, or one that is mounted below it. */
+/* The error for the volume's file system, or one that is mounted below it. */
 static int refuse_map(const Volume *v, int code, int source_fd, int userns_fd, Error *e)
 {
         _cleanup_close_ int alone = mount_clone(source_fd, "", false);
@@ -66,7 +66,7 @@ static int refuse_map(const Volume *v, int code, int source_fd, int userns_fd, E
 
         int r = error_set_errno(
                         e, code,
-                        "The owners of files in volume '%s' cannot be mapped: %s (%s) cannot do that",
+                        "The owners of files in volume '%s' cannot be mapped: %s (%s) does not support that",
                         v->name, below ? "a file system that is mounted below its own" : "its file system",
                         type ?: "unknown");
         return error_hint(e, r, "Add %s to the volume.",
@@ -75,7 +75,7 @@ static int refuse_map(const Volume *v, int code, int source_fd, int userns_fd, E
 
 /* --- The whole ----------------------------------------------------------------------------------------- */
 
-/* 1: owners agree; 0: they do not, and that is as it may be. */
+/* 1: owners match; 0: they do not, which is acceptable. */
 static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, int tree_fd, int userns_fd,
                       int ranges_fd, Error *e)
 {

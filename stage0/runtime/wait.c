@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Waiting for the end of a pod. The process that runs it holds an exclusive lock on its directory for as
- * long as the pod is there. */
+/* Waits for the end of a pod. The process that runs it holds an exclusive lock on its directory until
+ * then. */
 
 #include <sys/file.h>
 
@@ -59,7 +59,7 @@ int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
                         return error_set_errno(e, -errno, "Cannot wait for pod %s", pod_display_name(p));
                 if (now_usec(CLOCK_MONOTONIC) >= end) {
                         int r = error_set(e, -ETIME, "Pod %s has not ended in time", pod_display_name(p));
-                        return error_hint(e, r, "It keeps running; 'acnspawn stop %s' ends it.",
+                        return error_hint(e, r, "It is still running; 'acnspawn stop %s' ends it.",
                                           pod_display_name(p));
                 }
                 (void) usleep(10000);

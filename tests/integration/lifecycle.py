@@ -688,7 +688,7 @@ def removal_stops_before_what_is_mounted_in_a_pod(host):
             try:
                 for words in ("rm", uuid), ("gc", "--grace-period=0", "--expire-prepared=0"):
                     r = host.acnspawn(*words).expect(1)
-                    contains(r.err, "Cannot remove pod %s: something is mounted on %s" % (uuid, place))
+                    contains(r.err, "Cannot remove pod %s: a file system is mounted on %s" % (uuid, place))
                     contains(r.err, "umount " + place)
                     equal(host.state(uuid), state, "state after %r" % (words,))
             finally:

@@ -107,7 +107,7 @@ TEST(each_limit_is_named)
         } cases[] = {
                         {"sys/fs/file-nr", "99900\t0\t100000\n", -ENFILE,
                          "this host's limit of open files (fs.file-max=100000) is reached",
-                         "Raise it with 'sysctl -w fs.file-max=400000', and for good in a file of "
+                         "Raise it with 'sysctl -w fs.file-max=400000', and permanently in a file of "
                          "/etc/sysctl.d."},
                         {"loadavg", "0.2 0.1 0.1 3/32760 1\n", -EAGAIN,
                          "this host's limit of processes and threads (kernel.pid_max=32768) is reached",
@@ -181,7 +181,7 @@ TEST(inotify_instances_are_tried)
         ASSERT_STREQ(l.what, "this host's limit of inotify instances of one user "
                              "(fs.inotify.max_user_instances=128) is reached");
         ASSERT_STREQ(l.remedy,
-                     "Raise it with 'sysctl -w fs.inotify.max_user_instances=8192', and for good in a "
+                     "Raise it with 'sysctl -w fs.inotify.max_user_instances=8192', and permanently in a "
                      "file of /etc/sysctl.d.");
 }
 
@@ -309,7 +309,7 @@ static int on_small_disk(const char *options, const char *what)
         (void) umount(s.path);
         return r == 1 && startswith(l.what, what) && strstr(l.what, s.path) &&
                                                startswith(l.remedy,
-                                                          "Make room, for example with 'acnspawn gc'")
+                                                          "Free space, for example with 'acnspawn gc'")
                                ? 0
                                : 1;
 }

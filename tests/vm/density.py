@@ -46,7 +46,7 @@ def limit_of_inotify_instances_is_named(host):
         r = host.acnspawn("run", uuid).expect(1)
     contains(r.err, "Pod %s did not start: this host's limit of inotify instances of one user "
                     "(fs.inotify.max_user_instances=2) is reached." % uuid)
-    contains(r.err, "Raise it with 'sysctl -w fs.inotify.max_user_instances=8192', and for good in a file of /etc/sysctl.d.")
+    contains(r.err, "Raise it with 'sysctl -w fs.inotify.max_user_instances=8192', and permanently in a file of /etc/sysctl.d.")
 
 
 def start(host, image, *options):
