@@ -130,7 +130,7 @@ static int start_service(MetadataClient *c, const MetadataStart *start, Error *e
                 return error_oom(e);
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
                 return error_set_errno(e, -errno,
-                                       "Cannot make the control channel of pod %s's metadata service",
+                                       "Cannot create the control channel of pod %s's metadata service",
                                        c->uuid);
         c->channel = pair[0];
         theirs = pair[1];

@@ -94,7 +94,7 @@ static int drop_as_root(uid_t uid, gid_t gid, Error *e)
                 return error_set(e, -EINVAL,
                                  "The metadata service does not run as root; give it --uid= and --gid=");
         if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS) < 0)
-                return error_set_errno(e, -errno, "Cannot make namespaces");
+                return error_set_errno(e, -errno, "Cannot create namespaces");
         int r = empty_root(e);
         return r < 0 ? r : become(uid, gid, e);
 }

@@ -62,7 +62,7 @@ static int export_merged(Context *c, const Image *i, Compressor *out)
                 return r;
         if (mkdirat(t.dir_fd, "rootfs", 0755) < 0 ||
             (fd = openat(t.dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-                return error_set_errno(&c->error, errno, "Cannot make a directory in the store");
+                return error_set_errno(&c->error, errno, "Cannot create a directory in the store");
         r = image_render(c->store, i, fd, &c->error);
         return r < 0 ? r : pack_tree(c, i, fd, out);
 }

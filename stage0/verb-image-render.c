@@ -28,7 +28,7 @@ static int target_error(Context *c, int code, const char *path)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(path);
 
-        code = error_set_errno(&c->error, code, "Cannot make the directory '%s'", shown ?: "?");
+        code = error_set_errno(&c->error, code, "Cannot create the directory '%s'", shown ?: "?");
         return code == -ENOENT ? error_hint(&c->error, code, "Make the directory that it lies in first.")
                                : code;
 }

@@ -113,7 +113,7 @@ int output_scratch(int dir_fd, int *ret_fd, Error *e)
         if (r >= 0 && fchmod(o.fd, 0600) < 0)
                 r = -errno;
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make a temporary file");
+                return error_set_errno(e, r, "Cannot create a temporary file");
         *ret_fd = TAKE_FD(o.fd);
         return 0; /* its temporary name is removed */
 }

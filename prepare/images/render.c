@@ -241,7 +241,7 @@ static int make_tree(int dir_fd, void *userdata, Error *e)
         Rendering *x = userdata;
 
         if (mkdirat(dir_fd, "rootfs", 0700) < 0)
-                return error_set_errno(e, errno, "Cannot make a directory in the store");
+                return error_set_errno(e, errno, "Cannot create a directory in the store");
         x->root_fd = openat(dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (x->root_fd < 0)
                 return error_set_errno(e, errno, "Cannot open a directory in the store");

@@ -327,7 +327,7 @@ static int make_copy(Store *s, Stream *from, int *ret_fd, Error *e)
                 return r;
         fd = openat(temporary.dir_fd, "archive", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0 || unlinkat(temporary.dir_fd, "archive", 0) < 0)
-                return error_set_errno(e, errno, "Cannot make a temporary file in the store");
+                return error_set_errno(e, errno, "Cannot create a temporary file in the store");
         r = copy_stream(from, fd, e);
         if (r < 0)
                 return r;

@@ -134,7 +134,7 @@ int pod_new(Store *s, Pod **ret, Error *e)
                 *ret = TAKE_PTR(p);
                 return 0;
         }
-        return error_set_errno(e, r, "Cannot make a pod in the store %s", store_path(s));
+        return error_set_errno(e, r, "Cannot create a pod in the store %s", store_path(s));
 }
 
 static int write_part(Pod *p, const char *name, const char *text, size_t size, Error *e)

@@ -168,8 +168,8 @@ int registry_take(Store *s, Registry g, const char *key, const char *uuid, char 
         if (r >= 0 && symlinkat(uuid, dir_fd, key) < 0)
                 r = -errno;
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make %s/%s/%s", store_path(s), registries[g].directory,
-                                       key);
+                return error_set_errno(e, r, "Cannot create %s/%s/%s", store_path(s),
+                                       registries[g].directory, key);
         return 0;
 }
 

@@ -47,7 +47,7 @@ static int make_owned_directory(const Pod *p, int dir_fd, const char *name, cons
         if (r >= 0 && fchmod(fd, like->mode) < 0) /* after fchown(), which clears some bits */
                 r = -errno;
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the directory '%s' in pod %s", name,
+                return error_set_errno(e, r, "Cannot create the directory '%s' in pod %s", name,
                                        pod_display_name(p));
         return 0;
 }
@@ -83,7 +83,7 @@ static int write_app(Reify *r, int apps_fd, const char *name, const AppImage *i,
         if (k >= 0)
                 k = write_file_new_at(fd, "lowers", layers, size, 0644);
         if (k < 0)
-                return error_set_errno(e, k, "Cannot make the directory of app %s in pod %s", name,
+                return error_set_errno(e, k, "Cannot create the directory of app %s in pod %s", name,
                                        pod_display_name(r->pod));
         k = make_owned_directory(r->pod, fd, "upper", &overlay, e);
         return k < 0 ? k : make_owned_directory(r->pod, fd, "work", &overlay, e);
@@ -113,7 +113,7 @@ int reify_write(Reify *r, Error *e)
         if (k >= 0)
                 k = make_directory(p->dir_fd, "volumes", 0711, &volumes_fd);
         if (k < 0)
-                return error_set_errno(e, k, "Cannot make the directories of pod %s", pod_display_name(p));
+                return error_set_errno(e, k, "Cannot create the directories of pod %s", pod_display_name(p));
         for (size_t i = 0; i < r->manifest->n_apps && k >= 0; i++)
                 k = write_app(r, apps_fd, r->manifest->apps[i]->name, &r->images[i], e);
         if (k >= 0)

@@ -212,7 +212,7 @@ static int take(const Pod *p, uint32_t base, Holder *holder, Error *e)
                         r = replace_link(p, dir_fd, key);
         }
         if (r < 0 && r != -EEXIST)
-                return error_set_errno(e, r, "Cannot make %s/%s", path, key);
+                return error_set_errno(e, r, "Cannot create %s/%s", path, key);
         return MIN(r, 0);
 }
 

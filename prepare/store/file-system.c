@@ -196,7 +196,7 @@ static int make_probe(Probe *p, bool is_new, Error *e)
                                                       : open_beneath(p->fd, p->name, O_RDONLY | O_DIRECTORY);
         }
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make a directory in the store %s", p->path);
+                return error_set_errno(e, r, "Cannot create a directory in the store %s", p->path);
         p->dir_fd = r;
         return 0;
 }

@@ -168,7 +168,7 @@ static int make_directories(int fd, const char *path, Error *e)
                         if (store_directories[i].nursery)
                                 spread(fd, name);
                 } else if (errno != EEXIST)
-                        return error_set_errno(e, errno, "Cannot make the directory %s/%s", path, name);
+                        return error_set_errno(e, errno, "Cannot create the directory %s/%s", path, name);
         }
         return 0;
 }
@@ -191,7 +191,7 @@ static int open_directory(const char *dir, char **ret_path, int *ret_fd, Error *
                                 r = mkdir(dir, 0700) < 0 && errno != EEXIST ? -errno : 0;
                 }
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot make the store %s", dir);
+                        return error_set_errno(e, r, "Cannot create the store %s", dir);
         }
         path = realpath(dir, NULL);
         if (!path)
@@ -363,7 +363,7 @@ int store_temporary_new(Store *s, StoreTemporary *ret, Error *e)
                 if (r != -EBUSY && r != -ENOENT)
                         break;
         }
-        return error_set_errno(e, r, "Cannot make a temporary directory in the store %s", s->path);
+        return error_set_errno(e, r, "Cannot create a temporary directory in the store %s", s->path);
 }
 
 void store_temporary_done(StoreTemporary *t)

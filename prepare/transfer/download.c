@@ -208,7 +208,7 @@ static int open_part(Download *d)
 static int download_open(Download *d, Store *s, Error *e)
 {
         if (mkdirat(store_fd(s), "downloads", 0700) < 0 && errno != EEXIST)
-                return error_set_errno(e, errno, "Cannot make the directory %s/downloads", store_path(s));
+                return error_set_errno(e, errno, "Cannot create the directory %s/downloads", store_path(s));
         d->dir_fd = openat(store_fd(s), "downloads", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (d->dir_fd < 0)
                 return error_set_errno(e, errno, "Cannot open the directory %s/downloads", store_path(s));

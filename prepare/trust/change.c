@@ -40,7 +40,8 @@ static int enter(int parent_fd, const char *name, char **path, int *ret_fd, Erro
         if (xasprintf(&longer, "%s/%s", *path, name) < 0)
                 return error_oom(e);
         if (mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST)
-                return error_set_errno(e, errno, "Cannot make the directory '%s' for trusted keys", longer);
+                return error_set_errno(e, errno, "Cannot create the directory '%s' for trusted keys",
+                                       longer);
         int r = trust_open_directory(parent_fd, name, longer, ret_fd, e);
         if (r == -ENOENT)
                 return error_set_errno(e, r, "Cannot open '%s' of the trusted keys", longer);
@@ -60,7 +61,7 @@ static int enter_keys(Trust *t, Place *p, Error *e)
                 return error_oom(e);
         int r = mkdir_p(p->path, 0755);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the directory '%s' for trusted keys", p->path);
+                return error_set_errno(e, r, "Cannot create the directory '%s' for trusted keys", p->path);
         r = trust_open_directory(AT_FDCWD, p->path, p->path, &fd, e);
         if (r >= 0)
                 r = enter(fd, TRUSTED_KEYS, &p->path, &p->keys_fd, e);

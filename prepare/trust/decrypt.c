@@ -248,12 +248,12 @@ static int open_pipe(Decryption *d, int *ret_fd, Error *e)
 
         d->wake_fd = eventfd(0, EFD_CLOEXEC);
         if (d->wake_fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
-                return error_set_errno(e, errno, "Cannot make a pipe for the decrypted image");
+                return error_set_errno(e, errno, "Cannot create a pipe for the decrypted image");
         d->plain_fd = fds[1];
         *ret_fd = fds[0];
         (void) fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE); /* a smaller one is slower only */
         if (fcntl(fds[1], F_SETFL, O_NONBLOCK) < 0)
-                return error_set_errno(e, errno, "Cannot make a pipe for the decrypted image");
+                return error_set_errno(e, errno, "Cannot create a pipe for the decrypted image");
         return 0;
 }
 

@@ -177,7 +177,7 @@ int pipeline_new(int fd, const PipelineOptions *o, Pipeline **ret, Error *e)
         if (!p->data || !p->digest || EVP_DigestInit_ex(p->digest, algorithm, NULL) != 1)
                 return error_oom(e);
         if (p->wake_fd < 0)
-                return error_set_errno(e, errno, "Cannot make an event descriptor");
+                return error_set_errno(e, errno, "Cannot create an event descriptor");
         int r = start_threads(p);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot start a thread to read the image");

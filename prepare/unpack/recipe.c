@@ -77,7 +77,7 @@ int recipe_new(Unpack *u, Recipe **ret, Error *e)
         r->unpack = u;
         r->fd = openat(u->dir_fd, RECIPE_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (r->fd < 0)
-                return error_set_errno(e, errno, "Cannot make a file in the store");
+                return error_set_errno(e, errno, "Cannot create a file in the store");
         int k = library_load(&zstd_library, e);
         if (k < 0)
                 return k;

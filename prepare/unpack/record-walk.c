@@ -277,7 +277,7 @@ int record_walk(int dir_fd, int tmp_fd, const char *const *tops, RecordSort **re
 
         int r = walk_init(&w, tmp_fd);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make a temporary file in the store");
+                return error_set_errno(e, r, "Cannot create a temporary file in the store");
         for (; *tops && r >= 0; tops++)
                 if (fstatat(dir_fd, *tops, &st, AT_SYMLINK_NOFOLLOW) >= 0 || errno != ENOENT)
                         r = visit(&w, dir_fd, *tops, *tops, e);

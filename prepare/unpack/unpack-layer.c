@@ -83,7 +83,7 @@ int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e)
                 return r;
         u->layer = true;
         if (mkdirat(dir_fd, "rootfs", 0700) < 0 || fchmodat(dir_fd, "rootfs", DIRECTORY_MODE_IMPLIED, 0) < 0)
-                return error_set_errno(e, errno, "Cannot make a directory in the store");
+                return error_set_errno(e, errno, "Cannot create a directory in the store");
         u->has_rootfs = true;
         return metadata_defer(u, dir_fd, &m, NULL, "rootfs", e);
 }
@@ -126,14 +126,14 @@ static int make_whiteout(Unpack *u, const char *path, struct archive_entry *entr
         if (is_there && links_below_is_target(u->links_below, &st, path)) {
                 /* It is only the placeholder of a hard link to a file that is hidden now. */
                 if (unlinkat(parent_fd, name, 0) < 0)
-                        return unpack_error_errno(e, errno, path, "cannot make the whiteout");
+                        return unpack_error_errno(e, errno, path, "cannot create the whiteout");
                 is_there = false;
                 errno = ENOENT;
         }
         if (is_there)
                 return S_ISDIR(st.st_mode) ? make_opaque(u, parent_fd, name, path, e) : 0;
         if (errno != ENOENT || mknodat(parent_fd, name, S_IFCHR, makedev(0, 0)) < 0)
-                return unpack_error_errno(e, errno, path, "cannot make the whiteout");
+                return unpack_error_errno(e, errno, path, "cannot create the whiteout");
         return 0;
 }
 

@@ -97,7 +97,7 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
                 if (r < 0)
                         return r;
                 if (mkdirat(parent_fd, name, DIRECTORY_MODE_IMPLIED) < 0)
-                        return unpack_error_errno(e, errno, path, "cannot make the directory");
+                        return unpack_error_errno(e, errno, path, "cannot create the directory");
                 fd = openat(parent_fd, name, flags);
                 if (fd < 0 || fchmod(fd, DIRECTORY_MODE_IMPLIED) < 0) /* independent of the umask */
                         return unpack_error_errno(e, errno, path, "cannot open the new directory");

@@ -97,7 +97,7 @@ int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e)
         r = open_temporary(dir_fd, &u->directories);
         if (r >= 0)
                 r = open_temporary(dir_fd, &u->digests);
-        return r < 0 ? error_set_errno(e, r, "Cannot make a temporary file in the store") : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot create a temporary file in the store") : 0;
 }
 
 void unpack_done(Unpack *u)

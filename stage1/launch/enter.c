@@ -120,7 +120,7 @@ static int open_terminal(Enter *x, Failure *f)
         int r = make_terminal(x, &master);
         if (r >= 0)
                 r = send_fds(ENTER_SOCKET, &reply, sizeof(reply), &master, 1);
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot make a terminal in app %s",
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot create a terminal in app %s",
                                          x->launch.app)
                      : 0;
 }

@@ -90,7 +90,7 @@ TEST(refused)
         ASSERT_OK(scratch_file(&f.scratch, "file", ""));
         ASSERT_FAILS(f, reopen(&f, "file"), -ENOTDIR, "Cannot open the store");
         ASSERT_STREQ(f.error.hint, "Name a directory with --dir=.");
-        ASSERT_FAILS(f, reopen(&f, "file/store"), -ENOTDIR, "Cannot make the store");
+        ASSERT_FAILS(f, reopen(&f, "file/store"), -ENOTDIR, "Cannot create the store");
 
         ASSERT_OK(fchmod(store_fd(f.store), 0720));
         ASSERT_FAILS(f, reopen(&f, "store"), -EPERM, "can be written to by others (mode 0720)");
