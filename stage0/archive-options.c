@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the verbs have in common that write images: how archives are compressed, where they do not go, and
- * what is said of it. */
+/* Common to verbs that write images: compression, the check of the output, and the message about the
+ * result. */
 
 #include "prepare/pack/pack.h"
 #include "stage0/archive-options.h"

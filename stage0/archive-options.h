@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the verbs have in common that write images. */
+/* Common to verbs that write images. */
 
 #include "stage0/verb.h"
 
 /* Compression (prepare/pack/pack.h) */
 int option_compression(const Option *o, const char *value, void *target, Error *e);
-/* -ENOTSUP, with a message, if standard output is a terminal. COMMAND is what to redirect. -EINVAL: nor can
- * the archive go there beside JSON. */
+/* -ENOTSUP, with a message, if standard output is a terminal. COMMAND: the command to redirect. -EINVAL:
+ * both the archive and JSON would be written there. */
 int context_check_archive_output(Context *c, const char *command);
-/* In JSON: that the image ID was written to PATH, which KEY says the kind of ("file"). */
+/* In JSON, shows that the image ID was written to PATH, of the kind KEY ("file"). */
 int context_show_written(Context *c, const char *id, const char *key, const char *path);

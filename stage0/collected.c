@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What "gc" and "image gc" removed, or would remove, as a table with the disk space of each thing. The sum goes
- * to standard error, so that standard output has one thing per line.
+/* The objects that "gc" and "image gc" removed, or would remove, as a table with the disk space of each. The
+ * sum is written to standard error, so that standard output has one object per line.
  */
 
 #include "stage0/collected.h"
@@ -36,7 +36,7 @@ void collected_done(Collected *t)
         t->table = table_free(t->table);
 }
 
-/* Hashes are cut to what tells them apart by eye; UUIDs and places that images came from are not. */
+/* Hashes are shortened; UUIDs and origins of images are not. */
 static void add_id(Collected *t, const char *id)
 {
         const char *hex = startswith(id, "sha512-") ?: startswith(id, "sha256-") ?: id;

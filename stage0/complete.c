@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a shell can offer for a word or the value of an option:
+/* Shell completion of a word or the value of an option:
  *
  *     acnspawn --complete KIND CURRENT [WORDS OF THE COMMAND LINE…]
  *
- * prints the candidates that begin with CURRENT, one per line and in full. The kinds are those of Verb.words and
- * Option.complete that are neither choices ("a|b") nor left to the shell (files, directories, commands). Nothing
- * is fetched, made or locked; what cannot be looked up gives no candidates and no message, since a shell asks
+ * prints the candidates that begin with CURRENT, one per line and in full. The kinds are those of Verb.words
+ * and Option.complete that are neither choices ("a|b") nor left to the shell (files, directories, commands).
+ * Nothing is fetched, created or locked; failures give no candidates and no message, since a shell calls it
  * while the user types.
  */
 
@@ -28,7 +28,7 @@ static void offer(const Completion *c, const char *candidate)
                 printf("%s\n", candidate);
 }
 
-/* CANDIDATE as the next one of a list with commas. */
+/* CANDIDATE as the next item of a comma-separated list. */
 static void offer_next(const Completion *c, const char *candidate)
 {
         const char *comma = strrchr(c->current, ',');
@@ -65,7 +65,7 @@ static void offer_apps(const Completion *c, const Pod *p)
                 offer(c, p->manifest->apps[i]->name);
 }
 
-/* Those of the pod that is on the command line, else of all that run. The first word is the command. */
+/* Apps of the pod on the command line, else of all running pods. The first word is the command. */
 static void complete_apps(const Completion *c, const char *unused)
 {
         bool command = true;
@@ -156,7 +156,7 @@ static void complete_capabilities(const Completion *c, const char *unused)
         }
 }
 
-/* The definition of a volume: the kind first, then what that kind has. */
+/* The definition of a volume: the kind first, then the keys of that kind. */
 static void complete_volume(const Completion *c, const char *unused)
 {
         static const struct {
@@ -171,7 +171,7 @@ static void complete_volume(const Completion *c, const char *unused)
         const char *kind = strstr(c->current, ",kind="), *end = kind ? strchr(kind + 1, ',') : NULL;
 
         if (!strchr(c->current, ','))
-                return; /* its name is the user's */
+                return; /* its name is chosen by the user */
         if (!end) {
                 offer_next(c, "kind=empty");
                 offer_next(c, "kind=host");
@@ -191,7 +191,7 @@ static void complete_volume(const Completion *c, const char *unused)
 static const struct Kind {
         const char *name;
         void (*complete)(const Completion *c, const char *argument);
-        bool store; /* looks into the store */
+        bool store; /* uses the store */
 } kinds[] = {
                 {"app", complete_apps, true},          {"capability", complete_capabilities, false},
                 {"image", complete_images, true},      {"isolator", complete_isolators, false},
@@ -212,7 +212,7 @@ static void take_directories(Context *c, char **words)
                         const char *rest = startswith(*w, options[i].option);
                         if (rest && *rest == '=')
                                 *options[i].target = rest + 1;
-                        else if (rest && !*rest && w[1]) /* bash takes "=" for a word of its own */
+                        else if (rest && !*rest && w[1]) /* bash treats "=" as a separate word */
                                 *options[i].target = streq(w[1], "=") && w[2] ? w[2] : w[1];
                 }
 }

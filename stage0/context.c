@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What all verbs share: global options, how a command line that is wrong is answered, opening the store, and
- * writing results.
+/* Shared by all verbs: global options, usage errors, opening the store, and writing results.
  *
- * Results are collected by stdio and pushed out at the end of main(), which is where a full disk or a reader
- * that has gone away is noticed. Text that comes from images or pods passes through
- * text_escape_for_terminal() when it goes to a terminal: nobody else may steer it.
+ * Results are buffered by stdio and flushed at the end of main(), where a full disk or a closed pipe is
+ * detected. Text from images or pods is escaped by text_escape_for_terminal() before it is written to a
+ * terminal, so that they cannot control it.
  */
 
 #include "config.h"
@@ -23,7 +22,7 @@ static int option_json(const Option *o, const char *value, void *target, Error *
 {
         JsonMode *mode = target;
 
-        if (!value) { /* for whoever reads it */
+        if (!value) { /* depends on the output */
                 *mode = isatty(STDOUT_FILENO) ? JSON_PRETTY : JSON_SHORT;
                 return 0;
         }
@@ -203,15 +202,14 @@ int context_open_existing_store(Context *c)
         if (r != 0)
                 return r;
         r = error_set(&c->error, -ENOENT, "There is no store at '%s'", c->dir);
-        return error_hint(&c->error, r,
-                          "Another one can be named with --dir=; 'acnspawn fetch' makes a new one.");
+        return error_hint(&c->error, r, "Use another one with --dir=; 'acnspawn fetch' creates a new one.");
 }
 
 static int require_root(Context *c)
 {
         if (geteuid() == 0)
                 return 0;
-        error_set(&c->error, -EPERM, "'acnspawn %s' needs root: it makes mounts and namespaces",
+        error_set(&c->error, -EPERM, "'acnspawn %s' needs root: it creates mounts and namespaces",
                   c->verb->name);
         return error_hint(&c->error, -EPERM, "Run it as root, for example with sudo.");
 }
@@ -242,7 +240,7 @@ int context_flush(Context *c)
 
 int context_show_text(Context *c, const char *text)
 {
-        /* A failure sticks to the stream; context_flush() reports it. */
+        /* The stream remembers a failure; context_flush() reports it. */
         (void) fputs(text, stdout);
         return 0;
 }
@@ -292,7 +290,7 @@ int context_show_document(Context *c, const char *text, size_t size)
                 return 0;
         }
         while (text < end) {
-                /* Tabs are harmless, and what stands between them is not cut at NUL bytes this way. */
+                /* Tabs are safe, and text between them is not truncated at NUL bytes this way. */
                 size_t n = 0;
                 while (text + n < end && text[n] != '\n' && text[n] != '\t' && text[n] != 0)
                         n++;
@@ -304,6 +302,6 @@ int context_show_document(Context *c, const char *text, size_t size)
                 text += n + 1;
         }
         if (size > 0 && end[-1] != '\n')
-                (void) fputs("\n", stdout); /* the prompt does not belong to it */
+                (void) fputs("\n", stdout); /* separates it from the prompt */
         return 0;
 }

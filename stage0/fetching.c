@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Fetching images, as command lines ask for it and users see it. */
+/* Fetching images: options and progress output. */
 
 #include "stage0/fetching.h"
 
@@ -36,7 +36,7 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
 }
 
 static const char *const phases[_FETCH_PHASE_MAX] = {
-                [FETCH_LOOKING] = "looking for it",
+                [FETCH_LOOKING] = "searching",
                 [FETCH_DOWNLOADING] = "downloading",
                 [FETCH_IMPORTING] = "verifying and unpacking",
 };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What verbs that fetch images have in common: their options, and how the user sees what goes on. */
+/* Common to verbs that fetch images: options, and progress output. */
 
 #include "stage0/cli/progress.h"
 #include "stage0/verb.h"
 
-/* PullPolicy; unsigned (InsecureOptions, which add up) */
+/* PullPolicy; unsigned (InsecureOptions, accumulated) */
 int option_pull_policy(const Option *o, const char *value, void *target, Error *e);
 int option_insecure(const Option *o, const char *value, void *target, Error *e);
 int option_min_speed(const Option *o, const char *value, void *target, Error *e); /* uint64_t */
 
-/* Options of a table that begins with GROUP (or NULL), for a structure that has FetchOptions at OFFSET. */
+/* Options, with the heading GROUP (or NULL), for a structure with FetchOptions at OFFSET. */
 #define OPTIONS_FETCH(group, offset)                                                                        \
         {group,                                                                                             \
          "pull-policy",                                                                                     \
@@ -39,8 +39,9 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
                          0,                                                                                 \
                          "BYTES",                                                                           \
                          false,                                                                             \
-                         "Give up a transfer that has brought fewer bytes per second on average (512; 0: "  \
-                         "as slow as it likes)",                                                            \
+                         "Abort a transfer that is slower than this, in bytes per second on average (512; " \
+                         "0: "                                                                              \
+                         "no limit)",                                                                       \
                          NULL,                                                                              \
                          option_min_speed,                                                                  \
                          (offset) + offsetof(FetchOptions, speed_min)},                                     \
@@ -49,6 +50,6 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
                                 "file", option_word, (offset) + offsetof(FetchOptions, passphrase_file)     \
         }
 
-/* Fills in where configuration is, and shows notes and progress on stderr by *RET, which must outlive every
- * use of O. */
+/* Fills in the configuration directories, and shows notes and progress on stderr with *RET, which must
+ * outlive every use of O. */
 int context_show_fetching(Context *c, FetchOptions *o, Progress **ret);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The help: rendered from the tables of verbs and options, in the layout of systemd's tools, so that it
- * cannot say anything else than what the program takes.
+ * always matches the program.
  */
 
 #include "stage0/verb.h"
 
-/* Where the explanation of an option or a verb begins. */
+/* The column of the description of an option or a verb. */
 #define OPTION_COLUMN 27
 #define VERB_COLUMN 30
-#define COLUMNS_MAX 100 /* longer lines are hard to read, however wide the terminal */
+#define COLUMNS_MAX 100 /* longer lines are hard to read on any terminal */
 
 static size_t help_width(const Display *d)
 {
@@ -21,7 +21,7 @@ static void add_heading(Text *t, const Display *d, const char *heading)
         text_addf(t, "\n%s%s:%s\n", color_sequence(d, COLOR_BOLD), heading, color_sequence(d, COLOR_NONE));
 }
 
-/* As the display can show it: the ellipsis is all that is not ASCII. NULL: out of memory. */
+/* S with characters that the display supports: only the ellipsis is not ASCII. NULL: out of memory. */
 static char *spelled(const Display *d, const char *s)
 {
         static const char ellipsis[] = "…";
@@ -36,7 +36,7 @@ static char *spelled(const Display *d, const char *s)
         return text_take(&t, &result, NULL) < 0 ? NULL : result;
 }
 
-/* One line of two columns; a left side that is too long gets a line of its own. */
+/* One line of two columns; a left side that is too long gets a separate line. */
 static void add_line(Text *t, const Display *d, const char *left_text, size_t column, const char *right_text)
 {
         _cleanup_free_ char *left = spelled(d, left_text), *right = spelled(d, right_text);
@@ -178,7 +178,7 @@ int context_show_group_help(Context *c, const char *word)
         return t.failed ? error_oom(&c->error) : show(c, &d, t.data);
 }
 
-/* --- For programs -------------------------------------------------------------------------------------- */
+/* --- Machine-readable help ----------------------------------------------------------------------------- */
 
 static void dump_options(Text *t, const char *verb, const Option *options)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* How the verbs show parts of images in JSON: the same everywhere. */
+/* Parts of images in JSON, common to all verbs. */
 
 #include <json-c/json.h>
 
@@ -9,6 +9,6 @@
 
 /* An object. NULL: out of memory. */
 json_object *pairs_to_json(const PairList *l);
-/* 0, and an object with the key, its owner, and when it was signed and till when that is good, or NULL if
- * nobody has signed it; -ENOMEM. */
+/* 0, and an object with the key, its owner, and the times of signing and expiry, or NULL without a
+ * signature; -ENOMEM. */
 int signer_to_json(const ImageInfo *i, json_object **ret);

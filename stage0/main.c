@@ -2,8 +2,8 @@
 
 /* The acnspawn command: finds the verb, runs it, and turns its result into messages and an exit status.
  *
- * Exit status 1 is a failure, 2 a command line that is wrong, both with a message on stderr; "run" in the
- * foreground exits with the pod's status.
+ * Exit status 1 is a failure, 2 a usage error, both with a message on stderr; "run" in the foreground exits
+ * with the pod's status.
  */
 
 #include "config.h"
@@ -38,7 +38,7 @@ static int unknown_verb(Context *c, const char *word)
         return context_usage_error(c, r);
 }
 
-/* Both words of what was probably meant; NULL: that cannot be told. */
+/* Both words of the most similar command; NULL: none. */
 static int meant_second_word(const char *word, const char *second, char *const *seconds, char **ret)
 {
         const char *near = nearest_match(second, (const char *const *) seconds, strv_length(seconds),
@@ -118,11 +118,11 @@ static int finish(Context *c, int r)
         int k = r < 0 ? r : context_flush(c);
 
         if (r < 0)
-                (void) fflush(stdout); /* what was found before the failure */
+                (void) fflush(stdout); /* results from before the failure */
         if (r == -EINTR && interrupt_pending())
-                return EXIT_STATUS_FAILURE; /* whoever interrupted us knows */
+                return EXIT_STATUS_FAILURE; /* the user interrupted it */
         if (k == -EPIPE && r >= 0)
-                return r ?: EXIT_STATUS_FAILURE; /* whoever read has had enough and needs no message */
+                return r ?: EXIT_STATUS_FAILURE; /* the reader has closed the pipe: no message needed */
         if (k >= 0)
                 return r;
         context_print_error(c, k);

@@ -2,10 +2,10 @@
 
 /* The command line of prepare and run.
  *
- * The parser hands out the words; what a word or an option means depends on whether an image has been named
- * yet. So there are two option tables (pod-options.c) with partly the same names (--name, --mount, …), and
- * at any time one of them is in force and the other is known but misplaced, which gives messages that say
- * where the option belongs.
+ * The parser returns the words; the meaning of a word or an option depends on whether an image was given
+ * before. So there are two option tables (pod-options.c) with partly the same names (--name, --mount, …), of
+ * which one is active and the other is marked as misplaced, so that messages can say where an option
+ * belongs.
  */
 
 #include "schema/settings.h"
@@ -56,7 +56,7 @@ static AppOverrides *current_app(PodParser *p)
         return request->n_apps > 0 ? &request->apps[request->n_apps - 1] : NULL;
 }
 
-/* An image: from here on options are those of its app. */
+/* An image: the options that follow are for its app. */
 static int begin_app(PodParser *p, const char *reference)
 {
         PodRequest *request = &p->arguments->request;
@@ -79,7 +79,7 @@ static int begin_app(PodParser *p, const char *reference)
         return 0;
 }
 
-/* Everything up to "---" goes to the app as it is. */
+/* Everything up to "---" is passed to the app unchanged. */
 static int take_arguments(PodParser *p)
 {
         OptionParser *o = &p->parser;
@@ -114,7 +114,7 @@ static int handle_event(PodParser *p, int event, const char *word)
         return event == OPTION_DASHES ? take_arguments(p) : next_app(p);
 }
 
-/* What was said of the only app before its image. */
+/* Applies an option given before the image to the only app. */
 static int give_input(PodParser *p)
 {
         PodArguments *a = p->arguments;
@@ -122,8 +122,9 @@ static int give_input(PodParser *p)
         if (a->input.n == 0 || a->manifest_file || a->request.n_apps == 0)
                 return 0;
         if (a->request.n_apps > 1)
-                return context_usage(p->context, "Of several apps it has to be said which one is meant: put "
-                                                 "--interactive or --stdin after its image");
+                return context_usage(p->context,
+                                     "With several apps the option has to be given for one of them: put "
+                                     "--interactive or --stdin after its image");
         AppOverrides *app = &a->request.apps[0];
         for (size_t i = 0; i < a->input.n; i++)
                 if (pair_list_set(&app->annotations, a->input.items[i].name, a->input.items[i].value) < 0)
@@ -133,10 +134,10 @@ static int give_input(PodParser *p)
 
 int pod_arguments_refuse_replace(Context *c)
 {
-        return context_usage(c, "--replace needs --name=, by which the pod to replace is known");
+        return context_usage(c, "--replace needs --name=, the name of the pod to replace");
 }
 
-/* "run --replace POD" runs that one again. */
+/* "run --replace POD" runs this pod again. */
 static bool replaces_itself(const PodParser *p)
 {
         const PodArguments *a = p->arguments;
@@ -145,7 +146,7 @@ static bool replaces_itself(const PodParser *p)
                a->request.n_apps == 1 && !a->has_arguments && p->sets[SET_APP].n_seen == 0;
 }
 
-/* What can only be seen at the end. */
+/* Checks at the end of the command line. */
 static int check_line(PodParser *p)
 {
         PodArguments *a = p->arguments;
@@ -160,7 +161,7 @@ static int check_line(PodParser *p)
         if (a->options.dns && streq(a->options.dns[0], "none") &&
             (a->options.dns_search || a->options.dns_options))
                 return context_usage(p->context,
-                                     "--dns=none leaves /etc/resolv.conf as the image has it, and cannot "
+                                     "--dns=none leaves /etc/resolv.conf as in the image, and cannot "
                                      "be combined with --dns-search= or --dns-option=");
         a->describes_pod = (p->sets[SET_POD].n_seen > 0 && !replaces_itself(p)) ||
                            p->sets[SET_APP].n_seen > 0 || a->has_arguments || a->request.n_apps > 1;
@@ -169,15 +170,15 @@ static int check_line(PodParser *p)
         return r < 0 ? r : 1;
 }
 
-/* Elsewhere what follows the image is the command. */
+/* In other tools the words after the image are the command. */
 static int wrong_option(PodParser *p, int r)
 {
         Error *e = &p->context->error;
 
         if (current_app(p) && !p->wants_image && !e->hint && startswith(e->message ?: "", "Unknown option"))
                 (void) error_hint(e, r,
-                                  "Another program is named by --exec=, and arguments of the app stand "
-                                  "behind '--'.");
+                                  "Use --exec= for another program, and give arguments of the app "
+                                  "after '--'.");
         return context_usage_error(p->context, r);
 }
 
@@ -215,17 +216,17 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 
 /* --- Preparing ----------------------------------------------------------------------------------------- */
 
-/* What the command line says of the only app. */
+/* Applies options of the command line to the only app. */
 static int give_input_to_template(Context *c, PodArguments *a)
 {
         PodManifest *m = a->request.template;
 
         if (a->input.n > 0 && m->n_apps != 1)
-                return context_usage(
-                                c,
-                                "The pod manifest has %zu apps: which of them reads standard input is said "
-                                "there, by the annotation " SETTING_PREFIX "input",
-                                m->n_apps);
+                return context_usage(c,
+                                     "The pod manifest has %zu apps: the one that reads standard input is "
+                                     "selected "
+                                     "there, by the annotation " SETTING_PREFIX "input",
+                                     m->n_apps);
         for (size_t i = 0; i < a->input.n; i++)
                 if (pair_list_set(&m->apps[0]->annotations, a->input.items[i].name,
                                   a->input.items[i].value) < 0)
@@ -259,8 +260,7 @@ static int read_template(Context *c, PodArguments *a)
         error_prefix(&c->error, r, "Cannot use '%s'", standard_input ? "standard input" : a->manifest_file);
         if (standard_input)
                 return r;
-        return error_hint(&c->error, r, "'acnspawn validate %s' shows all that is wrong with it.",
-                          a->manifest_file);
+        return error_hint(&c->error, r, "'acnspawn validate %s' shows all errors.", a->manifest_file);
 }
 
 static int write_uuid_file(Context *c, const char *file, const char *uuid)
@@ -273,7 +273,7 @@ static int write_uuid_file(Context *c, const char *file, const char *uuid)
         return r < 0 ? error_set_errno(&c->error, r, "Cannot write the pod's UUID to '%s'", file) : 0;
 }
 
-/* With what is shown of fetching images; it is gone before anything else is said. */
+/* Shows progress of fetching images, which is cleared before other output. */
 static int prepare_and_show(Context *c, PodArguments *a, Pod **ret, char ***warnings)
 {
         _cleanup_(progress_freep) Progress *progress = NULL;
@@ -288,7 +288,8 @@ static int prepare_and_show(Context *c, PodArguments *a, Pod **ret, char ***warn
         return r;
 }
 
-/* A word without a dot or colon that is no image was meant for the app before it, most likely. */
+/* A word without a dot or colon that is not an image was probably intended as an argument of the app before
+ * it. */
 static int explain_word(Context *c, const PodRequest *request, int r)
 {
         for (size_t i = 1; i < request->n_apps; i++) {
@@ -303,7 +304,7 @@ static int explain_word(Context *c, const PodRequest *request, int r)
                         return error_hint(&c->error, r,
                                           "Each word is an image. Another program of %s is named by "
                                           "--exec=, and arguments "
-                                          "of its app stand behind '--'.",
+                                          "of its app after '--'.",
                                           request->apps[i - 1].reference);
         }
         return r;

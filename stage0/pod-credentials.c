@@ -5,7 +5,7 @@
 
 #include "stage0/pod-arguments.h"
 
-/* What is behind the colon, which may be a secret, is in no message. */
+/* The part after the colon may be a secret, and is never in a message. */
 static int split(const Option *o, const char *value, char **ret_name, Error *e)
 {
         const char *colon = strchr(value, ':');

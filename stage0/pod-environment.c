@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Variables out of files, in the form that systemd's EnvironmentFile= and others have in common: NAME=VALUE
- * on a line, the value in quotes or not, nothing in it expanded. Empty lines and those that begin with # or
- * ; say nothing. A name alone takes the value from our own environment, as with --environment=.
+/* Variables from files, in the format common to systemd's EnvironmentFile= and others: NAME=VALUE on a line,
+ * the value in quotes or not, without expansion. Empty lines and those that begin with # or ; are ignored. A
+ * name alone takes the value from acnspawn's environment, as with --environment=.
  */
 
 #include "stage0/pod-arguments.h"
@@ -21,7 +21,7 @@ static int refuse(const Line *l, const char *reason, Error *e)
         return option_invalid(l->option, l->file, e, "line %u: %s", l->number, reason);
 }
 
-/* NULL: the quote has no end. */
+/* NULL: unterminated quote. */
 static char *unquote(char *s)
 {
         size_t n = strlen(s);
@@ -46,8 +46,8 @@ static int take_pair(const Line *l, char *name, char *equals, Error *e)
         value = equals ? unquote(equals + 1) : getenv(name);
         if (!value)
                 return refuse(l,
-                              equals ? "the quote has no end"
-                                     : "no value given, and there is no such variable to take it from",
+                              equals ? "the quote is not terminated"
+                                     : "no value given, and the variable is not set in the environment",
                               e);
         return pair_list_set(l->list, name, value) < 0 ? error_oom(e) : 0;
 }

@@ -26,7 +26,7 @@ int split_fields(const char *s, char ***ret)
         return 0;
 }
 
-/* A word alone: those that may stand so are named. */
+/* The error about a word that is not KEY=VALUE; lists the words that are valid. */
 static int not_a_field(const Option *o, const char *whole, const Field *fields, size_t n_fields,
                        const char *text, Error *e)
 {

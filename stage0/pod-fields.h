@@ -5,15 +5,15 @@
 
 #include "stage0/cli/options.h"
 
-/* One key of such a list: stores its value, or says with a negative errno and REASON what is wrong. */
+/* One key of such a list: stores its value, or returns a negative errno and REASON. */
 typedef struct Field {
         const char *key;
         int (*store)(const char *key, void *target, const char *value, const char **reason);
-        bool alone; /* the key alone stands for KEY=true */
+        bool alone; /* the key alone means KEY=true */
 } Field;
 
-/* Splits at commas, taking away the backslashes that make commas and backslashes mean themselves. */
+/* Splits at commas, and removes backslashes that escape commas and backslashes. */
 int split_fields(const char *s, char ***ret);
-/* Stores TEXTS, which are fields of the option's value WHOLE, into TARGET. -EINVAL with what is wrong. */
+/* Stores TEXTS, which are fields of the option's value WHOLE, into TARGET. -EINVAL with the reason. */
 int store_fields(const Option *o, const char *whole, const Field *fields, size_t n_fields,
                  char *const *texts, void *target, Error *e);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The short forms of isolators on the command line of prepare and run: one table has a row for each option
- * with the isolator it becomes and the shape of that one's JSON value. What the value may be is for the
- * parser of manifests to say.
+/* The short forms of isolators on the command line of prepare and run: a table maps each option to an
+ * isolator and the shape of its JSON value. Values are validated by the parser of manifests.
  */
 
 #include "stage0/pod-arguments.h"
@@ -57,7 +56,7 @@ static json_object *make_value(Shape shape, const char *value, int64_t number)
         }
 }
 
-/* More numbers than a kernel has for processes stand for no limit. */
+/* The maximum of pid_max, which means no limit. */
 #define TASKS_INFINITY "4194304"
 
 static int check_tasks(const Option *o, const char *value, Error *e)
@@ -72,7 +71,7 @@ static int check_tasks(const Option *o, const char *value, Error *e)
                                : r;
 }
 
-/* With none of it nothing runs; and whoever is used to other tools may mean by 0 that there is no limit. */
+/* Nothing would run with a limit of 0, which means no limit in other tools. */
 static int check_limit(const Option *o, const char *value, Shape shape, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
@@ -84,7 +83,7 @@ static int check_limit(const Option *o, const char *value, Shape shape, Error *e
                 return 0;
         if (quantity_parse(value, 1, &n, &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
-        /* Others mean millions by it. */
+        /* In other tools this suffix means millions. */
         if (endswith(value, "m") && !streq(o->name, "cpu")) {
                 int r = option_invalid(o, value, e, "'m' are thousandths");
                 return error_hint(e, r, "Did you mean '%.*sM', or '%.*sMi' of 1024 times 1024?",
@@ -92,7 +91,7 @@ static int check_limit(const Option *o, const char *value, Shape shape, Error *e
         }
         return n > 0 ? 0
                      : option_invalid(o, value, e,
-                                      "must be more than nothing; without the option there is no limit");
+                                      "must be greater than 0; without the option there is no limit");
 }
 
 static int add_value(const Option *o, const char *value, IsolatorType type, json_object *json,
@@ -137,9 +136,9 @@ int option_isolator_short(const Option *o, const char *value, void *target, Erro
         return -EINVAL;
 }
 
-/* --- Those that are more than a value ------------------------------------------------------------------ */
+/* --- Isolators with several parts ---------------------------------------------------------------------- */
 
-/* Adds to the parameters that earlier ones have named. */
+/* Adds to the parameters of earlier options. */
 int option_sysctl(const Option *o, const char *value, void *target, Error *e)
 {
         const char *equals = strchr(value, '='), *name = isolator_type_to_string(ISOLATOR_SYSCTL);

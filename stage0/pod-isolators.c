@@ -3,14 +3,14 @@
 /* The options of prepare and run that become isolators.
  *
  * The short forms (pod-isolators-short.c has the rest of them) build the JSON value that a manifest would
- * have, and all of them go through the parser of manifests: limits and sets obey one set of rules, wherever
- * they are written.
+ * have, and all of them go through the parser of manifests: limits and sets follow the same rules in
+ * manifests and options.
  */
 
 #include "library/libcapng.h"
 #include "stage0/pod-arguments.h"
 
-/* The option has said already what the value is for. */
+/* The message of the option names the isolator already. */
 static int refuse_value(const Option *o, const char *value, const Error *reason, Error *e)
 {
         const char *text =
@@ -21,7 +21,7 @@ static int refuse_value(const Option *o, const char *value, const Error *reason,
                      : option_invalid_because(o, value, e, reason);
 }
 
-/* Of two of one name the later counts. */
+/* Of two of the same name the later one is used. */
 int option_add_isolator(const Option *o, const char *value, const char *name, const char *json,
                         IsolatorList *l, Error *e)
 {
@@ -76,8 +76,8 @@ static int add_object_isolator(const Option *o, const char *value, IsolatorType 
                     : error_oom(e);
 }
 
-/* A capability as it stands in manifests: people also write "net_bind_service". In a manifest one that is
- * not known here may be of a newer kernel; on our own command line it is a mistake. */
+/* Normalizes the name of a capability: "net_bind_service" is accepted, too. In a manifest an unknown one may
+ * be of a newer kernel; on the command line it is an error. */
 static int add_capability(const Option *o, const char *value, const char *word, json_object *set, Error *e)
 {
         const char *bare = strncasecmp(word, "CAP_", 4) == 0 ? word + 4 : word;
@@ -92,7 +92,7 @@ static int add_capability(const Option *o, const char *value, const char *word, 
         return json_list_append(set, json_new_string_lossy(name)) < 0 ? error_oom(e) : 0;
 }
 
-/* "all" stands for every capability that is known here: an isolator names them. */
+/* "all" is expanded to all known capabilities. */
 static int add_all_capabilities(json_object *set, Error *e)
 {
         const char *known;

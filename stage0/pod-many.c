@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One and the same done to many pods at a time.
+/* Runs an operation on many pods in parallel.
  *
- * To stop a pod is to wait for it, so several are stopped at once, each by a child process, which does for its
- * pod what would be done for a single one, and reports how it went. Errors are printed, and results shown, in
- * the order of the words, each as soon as those in front of it are known. The children die with their parent.
+ * Stopping a pod takes time, so several are stopped at once, each by a child process, which does the same as
+ * for a single pod, and reports the result. Errors and results are shown in the order of the command line,
+ * each as soon as the previous ones are known. The children are killed if their parent ends.
  */
 
 #include <poll.h>
@@ -16,17 +16,17 @@
 
 #define CHILDREN_MAX 64U
 
-/* How it went with one pod. What a child sends. */
+/* The result of one pod, sent by the child. */
 typedef struct Report {
         int32_t result;
         char uuid[40], message[2048], hint[4096];
 } Report;
 
 typedef struct Task {
-        pid_t pid; /* 0: it has not begun, or is over */
+        pid_t pid; /* 0: not started, or ended */
         int fd;
         bool over;
-        Report *report; /* NULL: it has brought none */
+        Report *report; /* NULL: none received */
 } Task;
 
 typedef struct Tasks {
@@ -87,7 +87,7 @@ static int begin(Tasks *t, size_t i)
         return 0;
 }
 
-/* As many as may be. If not even one can be begun, that is an error. */
+/* Starts as many as possible. Fails if not even one can be started. */
 static int begin_more(Tasks *t)
 {
         while (t->n_begun < t->words->n && t->n_running < CHILDREN_MAX) {
@@ -97,7 +97,7 @@ static int begin_more(Tasks *t)
                         return 0;
                 if (r < 0)
                         return error_set_errno(&t->context->error, r,
-                                               "Cannot start a process for '%s', and those behind it",
+                                               "Cannot start processes for '%s' and the following ones",
                                                t->words->list[t->n_begun]);
                 t->n_begun++;
         }
@@ -122,7 +122,7 @@ static int end(Tasks *t, Task *i)
         return 0;
 }
 
-/* Until one of them is over, or more. */
+/* Waits until at least one has ended. */
 static int wait_for_some(Tasks *t)
 {
         struct pollfd polled[CHILDREN_MAX];
@@ -148,15 +148,14 @@ static int wait_for_some(Tasks *t)
 
 /* --- Results ------------------------------------------------------------------------------------------- */
 
-/* What was said of a pod whose process was killed nobody knows. */
+/* If the process was killed there is no report. */
 static int take_report(Tasks *t, size_t i)
 {
         const Report *report = t->items[i].report;
         Error *e = &t->context->error;
 
         if (!report)
-                return error_set(e, -ECHILD, "The process that was at work on '%s' was killed",
-                                 t->words->list[i]);
+                return error_set(e, -ECHILD, "The process for '%s' was killed", t->words->list[i]);
         if (report->result >= 0)
                 return report->result;
         if (report->message[0])
@@ -231,6 +230,6 @@ int context_for_many_pods(Context *c, const Words *words, const PodWork *w)
                                          .status = EXIT_SUCCESS};
         if (!t.items)
                 return error_oom(&c->error);
-        (void) fflush(NULL); /* or each child would have a copy of what is not written yet */
+        (void) fflush(NULL); /* or each child would have a copy of the buffered output */
         return work_on_all(&t);
 }

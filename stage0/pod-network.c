@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The options of prepare and run that have to do with networks, and with names of hosts.
+/* The options of prepare and run for networks and name resolution.
  *
- * An exposed port is written as rkt had it, NAME:[IP:]HOSTPORT with a name that an app's image gives to a
- * port, or as everybody else has it, [IP:]HOSTPORT:APPPORT[/udp], where FIRST-LAST stands for several ports
- * in a row. What begins with a number is of the second form, although a port could be called so. An IPv6
- * address stands in brackets.
+ * An exposed port is written as with rkt, NAME:[IP:]HOSTPORT with the name of a port in an app's image, or
+ * as with other tools, [IP:]HOSTPORT:APPPORT[/udp], where FIRST-LAST denotes a range of ports. A value that
+ * begins with a number is of the second form, although a port could have such a name. An IPv6 address is
+ * written in brackets.
  */
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ static int add_network(const Option *o, const char *value, const char *word, Pre
                 return option_invalid(o, value, e, "cannot be combined with --net=host");
         if (pod_network_check(word, &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
-        /* The same network twice makes two interfaces. */
+        /* The same network twice results in two interfaces. */
         if (strv_length(p->networks) >= NETWORKS_MAX)
                 return option_invalid(o, value, e, "a pod can be in no more than %u networks", NETWORKS_MAX);
         p->net = NET_NETWORKS;
@@ -130,7 +130,7 @@ static int parse_ports(const Option *o, const char *value, char *s, uint32_t *re
         return 0;
 }
 
-/* Takes an address and the colon after it from the front of *S, if there is one. */
+/* Removes an address and the colon after it from the beginning of *S, if there is one. */
 static int take_ip(const Option *o, const char *value, char **s, char **ret, Error *e)
 {
         bool brackets = **s == '[';
@@ -151,7 +151,7 @@ static int take_ip(const Option *o, const char *value, char **s, char **ret, Err
         return *ret ? 0 : error_oom(e);
 }
 
-/* APPPORT[-LAST][/tcp|udp]: a port that no image needs to know of, or COUNT of them. */
+/* APPPORT[-LAST][/tcp|udp]: a port that need not be declared by an image, or COUNT of them. */
 static int make_pod_port(const Option *o, const char *value, char *s, uint32_t count, ExposedPort *x,
                          Error *e)
 {
@@ -167,7 +167,7 @@ static int make_pod_port(const Option *o, const char *value, char *s, uint32_t c
         if (r < 0)
                 return r;
         if (n != count)
-                return option_invalid(o, value, e, "%u port%s of the host cannot lead to %u", count,
+                return option_invalid(o, value, e, "%u port%s of the host cannot be mapped to %u", count,
                                       count == 1 ? "" : "s", n);
         x->pod_port = calloc(1, sizeof(Port));
         if (!x->pod_port || xasprintf(&x->name, "port-%u-%s", x->host_port, protocol) < 0)
@@ -221,7 +221,7 @@ int option_port(const Option *o, const char *value, void *target, Error *e)
 
         if (GREEDY_REALLOC(q->ports, q->ports_allocated, q->n_ports + 1) < 0)
                 return error_oom(e);
-        /* What is half made is freed with the rest. */
+        /* An incomplete item is freed with the rest. */
         ExposedPort *x = &q->ports[q->n_ports++];
         *x = (ExposedPort){};
         return parse_exposed(o, value, x, e);

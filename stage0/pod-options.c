@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The options of prepare and run: those of a pod, which stand before the first image, and those of an app,
- * which follow its image. How their values are read is in the files named at their handlers
- * (pod-arguments.h).
+/* The options of prepare and run: those of a pod, given before the first image, and those of an app, given
+ * after its image. Their values are parsed in the files named at the handlers (pod-arguments.h).
  */
 
 #include "stage0/fetching.h"
@@ -57,14 +56,14 @@ const Option pod_options[] = {
                  "arguments if needed: NAME:ARG=VALUE;…",
                  "network", option_net, POD(options)},
                 {NULL, "port", 'p', "NAME:[IP:]PORT", false,
-                 "Expose the port of an app as a port of the host; or any port, or several in a row: "
+                 "Expose the port of an app as a port of the host; or any port, or a range: "
                  "PORT[-LAST]:APPPORT[-LAST][/udp]",
                  NULL, option_port, POD(request)},
                 {NULL, "hostname", 0, "NAME", false, "Set the host name of the pod", NULL, option_hostname,
                  POD(options.hostname)},
                 {NULL, "dns", 0, "none|host|ADDRESS", false,
-                 "Name server for /etc/resolv.conf of the apps, instead of what the network gives; none: as "
-                 "the images have it; host: the host's",
+                 "Name server for /etc/resolv.conf of the apps, instead of the network's; none: as in "
+                 "the images; host: the host's",
                  "none|host", option_dns, POD(options.dns)},
                 {NULL, "dns-search", 0, "DOMAIN", false, "Search names in this domain; '.': in none", NULL,
                  option_dns_search, POD(options.dns_search)},
@@ -85,7 +84,7 @@ const Option pod_options[] = {
                 {NULL, "load-credential", 0, "NAME:FILE", false, "Same as --credential", "file",
                  option_credential, POD(request.credentials)},
                 {NULL, "set-credential", 0, "NAME:VALUE", false,
-                 "Same with the value itself, which others can see on the command line", NULL,
+                 "Same with the value itself, which is visible to other users", NULL,
                  option_set_credential, POD(request.credentials)},
                 {NULL, "annotation", 0, "NAME=VALUE", false, "Add an annotation to the pod", NULL,
                  option_annotation, POD(request.annotations)},
@@ -166,7 +165,7 @@ const Option app_options[] = {
                 {NULL, "load-credential", 0, "NAME:FILE", false, "Same as --credential", "file",
                  option_credential, APP(credentials)},
                 {NULL, "set-credential", 0, "NAME:VALUE", false,
-                 "Same with the value itself, which others can see on the command line", NULL,
+                 "Same with the value itself, which is visible to other users", NULL,
                  option_set_credential, APP(credentials)},
                 {NULL, "mount", 0, "VOLUME:PATH[:ro]", false,
                  "Mount a volume in this app; in full: volume=VOLUME,target=PATH[,readOnly=BOOL]", NULL,
@@ -213,10 +212,11 @@ const Option app_options[] = {
                 {NULL, "caps-remove", 0, "CAP[,…]", false, "Remove these capabilities; all: leave none",
                  "capability", option_caps_remove, APP(isolators)},
                 {NULL, "grant", 0, "NAME[,…]|all|none", false,
-                 "Let the image have what it asks for beyond the defaults: CAP_NAME, seccomp, sysctl:NAME, "
+                 "Grant privileges that the image requests beyond the defaults: CAP_NAME, seccomp, "
+                 "sysctl:NAME, "
                  "port:NAME, "
                  "oom-score-adj, tasks-max, apparmor-profile, selinux-context, or all; none: run the app "
-                 "without it",
+                 "without them",
                  "all|none|seccomp|oom-score-adj|tasks-max|apparmor-profile|selinux-context", option_grant,
                  APP(annotations)},
                 {NULL, "interactive", 'i', NULL, false,
@@ -231,13 +231,14 @@ const Option app_options[] = {
                  "Start the app again after it ended: never (default), if it failed, or always",
                  "no|on-failure|always", option_setting, APP(annotations)},
                 {NULL, "restart-delay", 0, "TIME", false,
-                 "Wait before a restart (default: 100ms), doubled for each in a row", NULL, option_setting,
-                 APP(annotations)},
+                 "Wait before a restart (default: 100ms), doubled for each consecutive one", NULL,
+                 option_setting, APP(annotations)},
                 {NULL, "restart-delay-max", 0, "TIME", false,
                  "The longest wait before a restart (default: 1min)", NULL, option_setting,
                  APP(annotations)},
                 {NULL, "restart-limit", 0, "NUMBER|infinity", false,
-                 "Allow this many restarts in a row (default: 10)", NULL, option_setting, APP(annotations)},
+                 "Allow this many consecutive restarts (default: 10)", NULL, option_setting,
+                 APP(annotations)},
                 {NULL, "after", 0, "APP[,…]", false, "Start when these apps of the pod are ready", NULL,
                  option_setting, APP(annotations)},
                 {NULL, "notify", 0, "BOOL", false, "Whether the app reports readiness itself (sd_notify)",
@@ -253,7 +254,7 @@ const Option app_options[] = {
                 {NULL, "health-timeout", 0, "TIME", false, "How long a check may take (default: 30s)", NULL,
                  option_setting, APP(annotations)},
                 {NULL, "health-retries", 0, "NUMBER", false,
-                 "Failures in a row that make the app unhealthy (default: 3)", NULL, option_setting,
+                 "Consecutive failures that make the app unhealthy (default: 3)", NULL, option_setting,
                  APP(annotations)},
                 {NULL, "health-start-period", 0, "TIME", false,
                  "How long after a start failures do not count (default: 0)", NULL, option_setting,
@@ -267,22 +268,22 @@ const Option app_options[] = {
                 {NULL, "no-healthcheck", 0, NULL, false, "Do not check the app, whatever its image says",
                  NULL, option_no_healthcheck, APP(annotations)},
                 {NULL, "stop-signal", 0, "SIGNAL", false,
-                 "Signal that asks the app to end (default: SIGTERM)", "signal", option_setting,
+                 "Signal that requests the app to end (default: SIGTERM)", "signal", option_setting,
                  APP(annotations)},
                 {NULL, "stop-timeout", 0, "TIME", false,
                  "How long the app may take to end (default: that of the pod)", NULL, option_setting,
                  APP(annotations)},
                 {NULL, "log-size", 0, "SIZE|infinity", false,
-                 "How much of the pod's journal the app fills at once: 100Mi, … (default: its share)", NULL,
+                 "Bytes of the pod's journal the app may fill at once: 100Mi, … (default: its share)", NULL,
                  option_setting, APP(annotations)},
                 {NULL, "log-rate", 0, "SIZE|infinity", false,
-                 "How many bytes a second it stores after that (default: the size in an hour)", NULL,
+                 "Bytes per second it may store after that (default: the size in an hour)", NULL,
                  option_setting, APP(annotations)},
                 {NULL, "log-file", 0, "PATH[,format=cri|plain][,max-size=SIZE]", false,
-                 "Append what the app writes to this file of the host, too (default format: cri)", "file",
+                 "Also append the app's output to this file of the host (default format: cri)", "file",
                  option_setting, APP(annotations)},
                 {NULL, "journal", 0, "BOOL", false,
-                 "Whether the pod's journal has what the app writes (default: true)", "true|false",
+                 "Whether the app's output is stored in the pod's journal (default: true)", "true|false",
                  option_setting, APP(annotations)},
                 {NULL, "oom-group", 0, "BOOL", false,
                  "Kill all processes of the app, not one, if it runs out of memory", "true|false",

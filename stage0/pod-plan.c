@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What would be made of a pod: three tables, or with --json one object of three arrays, of its apps with the
- * images that they are of, of its volumes, and of its isolators with what would become of each here. */
+/* The plan of a pod: three tables, or with --json one object of three arrays, of its apps with their images,
+ * of its volumes, and of its isolators with their state on this host. */
 
 #include "schema/settings.h"
 #include "stage0/pod-plan.h"

@@ -3,5 +3,5 @@
 
 #include "stage0/verb.h"
 
-/* What "prepare --dry-run" shows of a pod that is not going to be: its apps, volumes and isolators. */
+/* Shows the output of "prepare --dry-run": the apps, volumes and isolators of the pod. */
 int context_show_plan(Context *c, Pod *p);

@@ -7,15 +7,15 @@
 #include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 
-/* These add a member and return whether that failed, as they do without an object to add it to, so that a
- * function can collect them with |=. */
+/* These add a member and return whether that failed, also if O is NULL, so that a function can combine the
+ * results with |=. */
 
 static bool put_object(json_object *o, const char *key, json_object *value)
 {
         return json_member_add(o, key, value) < 0;
 }
 
-/* NULL: null, also for what is no text. */
+/* NULL: null, also for invalid text. */
 static bool put_text(json_object *o, const char *key, const char *s)
 {
         return json_member_add_text(o, key, s) < 0;
@@ -52,7 +52,7 @@ static bool put_signal(json_object *o, int sig)
         return put_number(o, "signal", sig, 1) || put_text(o, "signalName", abbreviation ? name : NULL);
 }
 
-/* Takes O; NULL if something failed on the way. */
+/* Takes O; NULL if FAILED. */
 static json_object *take_unless(bool failed, json_object *o)
 {
         if (!failed)
@@ -87,7 +87,7 @@ static json_object *health_json(const HealthStatus *h)
         return take_unless(failed, o);
 }
 
-/* Of apps that are ready when they run there is nothing to tell. */
+/* Nothing is shown for apps that are ready when they run. */
 static bool put_readiness(json_object *o, const AppReport *a)
 {
         bool failed = a->status.readiness == READINESS_NONE
@@ -240,7 +240,7 @@ static json_object *dns_json(const NetworkDns *d)
         return take_unless(failed, o);
 }
 
-/* What was asked for. */
+/* The requested settings. */
 static json_object *wished_dns_json(const PodConfig *c)
 {
         json_object *o = json_object_new_object();
@@ -381,7 +381,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         _cleanup_free_ char *hostname = NULL, *successor = NULL;
         bool failed = false;
 
-        (void) pod_successor(p, &successor); /* an unreadable record is none */
+        (void) pod_successor(p, &successor); /* an unreadable record is ignored */
         failed |= put_text(o, "uuid", p->uuid);
         failed |= put_text(o, "name", k->name);
         failed |= put_text(o, "state", r->paused ? "paused" : pod_state_to_string(p->state));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The part of a pod's status that tells what its apps share: networks, names, ports and volumes. */
+/* The part of a pod's status about resources shared by its apps: networks, names, ports and volumes. */
 
 #include <inttypes.h>
 
 #include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 
-/* The label for the first of several lines, and room for the next. */
+/* The label for the first of several lines, and spaces for the others. */
 static void begin_line(Text *t, const char *label, bool first)
 {
         if (first)
@@ -35,7 +35,7 @@ static void add_mode(Text *t, const Pod *p, const PodReport *r)
         text_add(t, "\n");
 }
 
-/* "eth0 of default, 172.16.28.2/22, gateway 172.16.28.1": what its plugins answered has been checked. */
+/* "eth0 of default, 172.16.28.2/22, gateway 172.16.28.1": the results of plugins were checked before. */
 static void add_interfaces(Text *t, const PodReport *r)
 {
         for (size_t i = 0; i < r->n_networks; i++) {
@@ -69,7 +69,7 @@ static void add_words(Text *t, bool *first, const char *prefix, char *const *wor
         *first = false;
 }
 
-/* What was asked for, not what follows from the network. */
+/* The requested settings, not those of the network. */
 static void add_names(Text *t, const PodConfig *c)
 {
         bool first = true;
@@ -149,7 +149,7 @@ const char *volume_kind_word(const PodManifest *m, const Volume *v)
         return s.tmpfs ? "tmpfs" : "empty";
 }
 
-/* ", web:/data": where the apps see it. */
+/* ", web:/data": its targets in the apps. */
 static void add_targets(Text *t, const PodManifest *m, const Volume *v)
 {
         for (size_t i = 0; i < m->n_apps; i++)

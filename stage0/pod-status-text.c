@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A pod's report as text, in the manner of "systemctl status": a line that names the pod, then fields whose
- * names are aligned to the right. Fields without a value are left out. Messages and names come from images
- * and from the pod's inside, and are escaped.
+/* A pod's report as text, in the format of "systemctl status": a line with the pod's name, then fields whose
+ * names are right-aligned. Fields without a value are left out. Messages and names come from images and from
+ * the pod, and are escaped.
  */
 
 #include <inttypes.h>
@@ -90,7 +90,7 @@ static bool handler_failed(const HandlerStatus *h)
         return h->ran && (h->timed_out || h->signal > 0 || h->exit_status != 0);
 }
 
-/* The words for causes that need no more than words. */
+/* Descriptions of causes without parameters. */
 static const char *const cause_words[_APP_CAUSE_MAX] = {
                 [CAUSE_NONE] = "ended",
                 [CAUSE_OOM_KILL] = "killed for lack of memory",
@@ -240,7 +240,7 @@ static void add_log(Text *t, const Display *d, const AppReport *a)
         add_drops(t, d, drops->file_lines, drops->file_bytes, "log file", "it could not be written");
 }
 
-/* What the app, or its health check while it does not succeed, has to say. */
+/* The message of the app, or of its failing health check. */
 static void add_message(Text *t, const char *message)
 {
         if (isempty(message))
@@ -357,7 +357,7 @@ static void add_verdict(Text *t, const Display *d, const IsolatorReport *k)
         text_add(t, "\n");
 }
 
-/* LABEL once, and below it the lines that follow. */
+/* LABEL for the first line, spaces for the others. */
 static void add_label_or_indent(Text *t, const char *label, bool first)
 {
         if (first)
@@ -375,7 +375,7 @@ static void add_isolators(Text *t, const Display *d, const PodReport *report)
         }
 }
 
-/* Of several apps, which nearly always have the same defaults, each verdict once. */
+/* Several apps, which nearly always have the same defaults, show each verdict once. */
 static bool is_same_default(const IsolatorReport *a, const IsolatorReport *b)
 {
         return !a->app == !b->app && streq(a->name, b->name) && a->verdict == b->verdict &&
@@ -426,7 +426,7 @@ static void add_privileges(Text *t, const Display *d, const PodGrants *g)
         }
 }
 
-/* What is missing is told, as of isolators: see SECURITY.md on apps of one pod. */
+/* Missing protection is reported, as for isolators: see SECURITY.md on apps of one pod. */
 static void add_exposure(Text *t, const Display *d, const PodReport *report)
 {
         if (!report->exposed_to)
@@ -434,18 +434,19 @@ static void add_exposure(Text *t, const Display *d, const PodReport *report)
         status_add_label(t, "Neighbours");
         add_colored(t, d, COLOR_YELLOW, "exposed");
         if (report->exposed_to_all) {
-                text_add(t, ", apps of one user can look into each other: this kernel has no Landlock, or "
+                text_add(t, ", apps of one user can access each other's processes: this kernel does not "
+                            "support Landlock, or "
                             "it is "
-                            "off (lsm=)\n");
+                            "disabled (lsm=)\n");
                 return;
         }
         text_add(t, " to ");
         STRV_FOREACH (name, report->exposed_to)
                 text_addf(t, "%s%s", name == report->exposed_to ? "" : ", ", *name);
-        text_add(t, ", which may mount: Linux keeps such apps from looking into others from 6.12 on\n");
+        text_add(t, ", which may mount: Linux prevents such apps from accessing others from 6.12 on\n");
 }
 
-/* The pods that this one was made from, and that were made from it. */
+/* The predecessor and the successor of this pod. */
 static void add_relatives(Text *t, const Pod *p)
 {
         _cleanup_free_ char *successor = NULL;

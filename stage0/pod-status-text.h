@@ -8,7 +8,7 @@
 int pod_status_text(const Pod *p, const PodReport *report, const Display *d, char **ret);
 json_object *pod_status_json(const Pod *p, const PodReport *report); /* NULL: out of memory */
 
-/* How an app is, or how it ended, in a few words: "exited with status 3". */
+/* The state of an app, or how it ended, as a short phrase: "exited with status 3". */
 int app_status_phrase(const AppStatus *s, char **ret);
 
 /* --- Parts --------------------------------------------------------------------------------------------- */

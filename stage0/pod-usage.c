@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What "stats" and "top" have in common: samples of what pods use, and the table of them. */
+/* Common to "stats" and "top": samples of the resource usage of pods, and their table. */
 
 #include "stage0/pod-usage.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What "stats" and "top" have in common: samples of what pods use, and the table of them. */
+/* Common to "stats" and "top": samples of the resource usage of pods, and their table. */
 
 #include "stage0/pod-words.h"
 
@@ -17,12 +17,13 @@ typedef struct UsageSample {
 } UsageSample;
 
 void usage_sample_done(UsageSample *s);
-/* Of the pods that WORDS name, or of all that run. *RET_STATUS is EXIT_STATUS_FAILURE if one that was named
- * could not be looked at; its message is printed. */
+/* Samples the pods in WORDS, or all running ones. *RET_STATUS is EXIT_STATUS_FAILURE if one of WORDS failed;
+ * its message is printed. */
 int usage_sample_take(Context *c, const Words *words, UsageSample *ret, int *ret_status);
-/* BEFORE: an earlier sample, for shares of processors; NULL: processor time as a sum. */
+/* BEFORE: an earlier sample, for CPU shares; NULL: CPU time as a sum. */
 Table *usage_table(const UsageSample *s, const UsageSample *before);
-/* That there is nothing to show: in words, as JSON, or by what was said of each pod already. */
+/* Shows that there is nothing to show: as a message, as JSON, or not at all if messages about the pods were
+ * printed. */
 int usage_show_none(Context *c, const Words *words);
-/* Says what this host cannot measure, if there is something: as a line of TEXT, or (NULL) on standard error. */
+/* Reports what this host cannot measure, if anything: as a line of TEXT, or (NULL) on standard error. */
 void usage_note(const UsageSample *s, Text *text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The values of the options of prepare and run: pairs, and what is like nothing else. Names are checked by
- * the functions that check manifests, so that both know the same rules. Volumes are in pod-volumes.c.
+/* The values of options of prepare and run: pairs, and others. Names are checked by the functions that check
+ * manifests, so that the same rules apply. Volumes are in pod-volumes.c.
  */
 
 #include "schema/settings.h"
@@ -26,7 +26,7 @@ static int add_pair(const Option *o, const char *value, PairList *l, int (*check
         return pair_list_set(l, name, equals + 1) < 0 ? error_oom(e) : 0;
 }
 
-/* A name alone takes the value from our own environment. */
+/* A name alone takes the value from acnspawn's environment. */
 int option_environment(const Option *o, const char *value, void *target, Error *e)
 {
         _cleanup_free_ char *pair = NULL;
@@ -37,7 +37,7 @@ int option_environment(const Option *o, const char *value, void *target, Error *
         inherited = getenv(value);
         if (!inherited)
                 return option_invalid(o, value, e,
-                                      "no value given, and there is no such variable to take it from");
+                                      "no value given, and the variable is not set in the environment");
         if (xasprintf(&pair, "%s=%s", value, inherited) < 0)
                 return error_oom(e);
         return add_pair(o, pair, target, environment_name_check, e);
@@ -64,7 +64,7 @@ int option_app_annotation(const Option *o, const char *value, void *target, Erro
         return option_annotation(o, value, target, e);
 }
 
-/* A setting of the app has the name of its option. */
+/* A setting of the app, with the name of its option. */
 int option_setting(const Option *o, const char *value, void *target, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
@@ -118,7 +118,7 @@ int option_pair(const Option *o, const char *value, void *target, Error *e)
 
 /* --- Names and paths ----------------------------------------------------------------------------------- */
 
-/* EXAMPLE is a right one. */
+/* EXAMPLE: a valid value. */
 static int check_word(const Option *o, const char *value, int (*check)(const char *, Error *),
                       const char *example, Error *e)
 {
@@ -162,7 +162,7 @@ int option_group(const Option *o, const char *value, void *target, Error *e)
         return isempty(value) ? option_invalid(o, value, e, user_forms) : option_copy(o, value, target, e);
 }
 
-/* USER:GROUP is both, but a path may have any character in it. */
+/* USER:GROUP sets both, but a path may contain any character. */
 int option_user(const Option *o, const char *value, void *target, Error *e)
 {
         const char *colon = path_is_absolute(value) ? NULL : strchr(value, ':');

@@ -2,10 +2,10 @@
 
 /* Volumes and mounts on the command line of prepare and run.
  *
- * In full both are lists of KEY=VALUE between commas; a comma or a backslash in a value is written with a
- * backslash in front. The short form, HOST:PATH[:OPTIONS], is a mount that brings a volume of the host
- * along; with the name of a volume instead of a path of the host it is a mount of that volume. Names and
- * quantities are checked by the functions that check manifests, so that both know the same rules.
+ * In full both are comma-separated lists of KEY=VALUE; a comma or a backslash in a value is escaped with a
+ * backslash. The short form, HOST:PATH[:OPTIONS], is a mount that also defines a volume of the host; with
+ * the name of a volume instead of a path of the host it is a mount of that volume. Names and quantities are
+ * checked by the functions that check manifests, so that the same rules apply.
  */
 
 #include <limits.h>
@@ -21,7 +21,7 @@ typedef struct VolumeFields {
         bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting;
 } VolumeFields;
 
-/* Settings of volumes are kept as text, as manifests have them. */
+/* Settings of volumes are kept as text, as in manifests. */
 static int add_setting(VolumeFields *f, const char *key, const char *value)
 {
         char *text = NULL;
@@ -166,7 +166,7 @@ static const Field volume_fields[] = {
                 {"symlinks", store_host_setting, true},
 };
 
-/* What fits together. */
+/* Checks the combination of fields. */
 static const char *volume_problem(const VolumeFields *f)
 {
         if (!f->has_kind)
@@ -270,7 +270,7 @@ static int store_mount_read_write(const char *key, void *target, const char *val
         return r;
 }
 
-/* Where others say here what is to be mounted. */
+/* In other tools this key selects the type of the mount. */
 static int store_mount_type(const char *key, void *target, const char *value, const char **reason)
 {
         *reason = "is not for mounts: --volume=HOST:PATH mounts a path of the host, --volume=NAME,kind=… "
@@ -279,7 +279,7 @@ static int store_mount_type(const char *key, void *target, const char *value, co
         return -EINVAL;
 }
 
-/* With the words that other programs have for them. */
+/* With aliases from other tools. */
 static const Field mount_fields[] = {
                 {"volume", store_mount_volume},
                 {"target", store_mount_target},
@@ -319,21 +319,21 @@ static int split_short(const Option *o, const char *value, char ***ret, Error *e
         return 0;
 }
 
-/* What may be said of a mount of a volume that is there, */
+/* Options of a mount of an existing volume, */
 static const Field mount_words[] = {
                 {"ro", store_mount_read_only, true},
                 {"rw", store_mount_read_write, true},
                 {"readOnly", store_mount_read_only, true},
 };
 
-/* and of a volume that comes with its mount. */
+/* and of a mount that defines its volume. */
 static const Field short_fields[] = {
                 {"ro", store_read_only, true},       {"rw", store_read_write, true},
                 {"readOnly", store_read_only, true}, {"recursive", store_recursive, true},
                 {"idmap", store_host_setting, true}, {"symlinks", store_host_setting, true},
 };
 
-/* The name under which it will be seen: of what it is mounted on. */
+/* The name of such a volume: derived from its target. */
 static int name_volume(const char *path, char **ret)
 {
         int r = app_name_from_image_name(path, ret);

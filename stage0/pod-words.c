@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the verbs that look at pods have in common: finding them, going through several, and naming them. */
+/* Common to verbs that take pods: finding them, iterating over several, and naming them. */
 
 #include "stage0/pod-words.h"
 

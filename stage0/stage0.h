@@ -2,10 +2,11 @@
 #pragma once
 
 /* stage0/: the acnspawn command. Verbs (verb-*.c) are thin: they turn a command line into a call of the
- * operations of the rooms below and their result into text. They work on a Pod and know nothing of command
- * lines, so that another front (a node agent, say) can call them as well. Rooms, from the lowest floor up:
+ * operations of the rooms below and their result into text. They work on a Pod and are independent of
+ * command lines, so that other frontends (a node agent, for instance) can call them as well. Folders, from
+ * the lowest layer up:
  *
- *     cli/        what is written for people: command lines, tables
+ *     cli/        command lines, tables and other output
  *     network/    interfaces, addresses and ports of a pod
  *     runtime/    what a running pod has on the host besides its processes
  *     report/     what is known of a pod, and what its apps wrote

@@ -4,9 +4,9 @@
  *
  *     /usr/lib/acnspawn/supervise [OPTION…] POD
  *
- * `acnspawn run` starts it and hands it a request and descriptors (--request-fd=). Started by anything else, a
- * unit of the host above all, it runs the pod in the foreground: signals end the pod, its exit status is the
- * pod's, and it speaks the protocol of sd_notify(3).
+ * `acnspawn run` starts it and hands it a request and descriptors (--request-fd=). Started otherwise,
+ * usually by a unit of the host, it runs the pod in the foreground: signals end the pod, its exit status is
+ * the pod's, and it supports sd_notify(3).
  */
 
 #include <signal.h>
@@ -82,11 +82,12 @@ static const Option options[] = {
                  option_true, offsetof(Arguments, run.strict)},
                 {NULL, "raw", 0, NULL, false, "On a terminal, write control characters as they are", NULL,
                  option_true, offsetof(Arguments, run.raw)},
-                {NULL, "quiet", 'q', NULL, false, "Show errors only, and nothing of what apps write", NULL,
+                {NULL, "quiet", 'q', NULL, false, "Show errors only, without the output of apps", NULL,
                  option_quiet, offsetof(Arguments, run.quiet)},
                 {NULL, "debug", 0, NULL, false, "Show what is being done in detail", NULL, option_debug, 0},
-                {NULL, "request-fd", 0, "FD", false, "For acnspawn run: what to do is read from there", NULL,
-                 option_fd, offsetof(Arguments, request_fd)},
+                {NULL, "request-fd", 0, "FD", false,
+                 "For acnspawn run: read the request from this descriptor", NULL, option_fd,
+                 offsetof(Arguments, request_fd)},
                 {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop,
                  offsetof(Arguments, help)},
                 {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop,
@@ -113,7 +114,7 @@ static int refuse_usage(Error *e, int r)
         return EXIT_STATUS_USAGE;
 }
 
-/* Before anything is executed that would inherit them. A client has taken those that were for it. */
+/* Called before anything is executed that would inherit them. A client has taken its own already. */
 static int take_sockets(Arguments *a, PassedSockets *sockets, Error *e)
 {
         if (a->request_fd >= 0)
@@ -132,18 +133,19 @@ static int run_pod_named(Arguments *a, const char *reference, bool *told, Error 
         if (r < 0)
                 return r;
         if (geteuid() != 0) {
-                r = error_set(e, -EPERM, "The supervisor needs root: it makes mounts and namespaces");
+                r = error_set(e, -EPERM, "The supervisor needs root: it creates mounts and namespaces");
                 return error_hint(e, r, "Run it as root, for example with sudo.");
         }
         a->run.config_dirs = a->config_dirs[0] ? a->config_dirs : NULL;
         return supervise(a->dir, reference, a->request_fd, &a->run, told, e);
 }
 
-/* posix_spawn(3) of some C libraries leaves the signals that they use themselves ignored, which would go on to
+/* posix_spawn(3) of some C libraries leaves their internal signals ignored, which would be inherited by
  * every process of the pod, and which sigaction(3) refuses to change. */
 static void reset_internal_signals(void)
 {
-        static const unsigned char kernel_default[64]; /* SIG_DFL, without flags, as the kernel has it */
+        static const unsigned char
+                        kernel_default[64]; /* the kernel's structure for SIG_DFL, without flags */
 
         for (int sig = 32; sig < SIGRTMIN; sig++)
                 (void) syscall(SYS_rt_sigaction, sig, kernel_default, NULL, (size_t) _NSIG / 8);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn attach: our standard streams instead of those of an app that runs, for as long as we like. */
+/* acnspawn attach: connects standard streams with those of a running app. */
 
 #include "stage0/pod-arguments.h"
 #include "stage0/pod-words.h"
@@ -20,7 +20,7 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* On a raw terminal a line begins where the last one has ended. */
+/* On a raw terminal a newline does not return to the first column. */
 static void tell_skipped(uint64_t n, bool raw)
 {
         if (raw)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn build: makes an image of a layout, and prints its ID. Needs neither root nor a store. */
+/* acnspawn build: builds an image from a layout, and prints its ID. Needs neither root nor a store. */
 
 #include "prepare/build/build.h"
 #include "stage0/archive-options.h"
@@ -32,8 +32,8 @@ static const Option options[] = {
                  offsetof(Arguments, options.pack.compression)},
                 {NULL, "owner-root", 0, NULL, false, "Everything in the image belongs to user and group 0",
                  NULL, option_true, offsetof(Arguments, options.pack.tree.owner_root)},
-                {NULL, "one-file-system", 0, NULL, false, "Leave out what is mounted below the rootfs", NULL,
-                 option_true, offsetof(Arguments, options.pack.tree.one_file_system)},
+                {NULL, "one-file-system", 0, NULL, false, "Leave out file systems mounted below the rootfs",
+                 NULL, option_true, offsetof(Arguments, options.pack.tree.one_file_system)},
                 {NULL, "sign", 0, "KEY", true,
                  "Also write a signature, by this key (default: gpg's default key)", NULL, option_sign,
                  offsetof(Arguments, options)},
@@ -51,7 +51,7 @@ static int check_standard_output(Context *c, const Arguments *a)
         return context_check_archive_output(c, "acnspawn build DIR -o -");
 }
 
-/* All that is wrong with the manifest, before the error says that the image was not made. */
+/* Shows all findings of the manifest, before the error. */
 static void show_findings(const char *dir, const Findings *findings)
 {
         for (size_t i = 0; findings->n > 1 && i < findings->n; i++) {

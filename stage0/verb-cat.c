@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn cat-manifest: the pod manifest that a pod is made from.
+/* acnspawn cat-manifest: shows the manifest of a pod. acnspawn cat: shows the units that were generated from
+ * it, in the format of "systemctl cat": each with its path in front.
  *
- * acnspawn cat: the units that were generated from it, as "systemctl cat" shows units: each with its path in
- * front. They are read from the pod's directory, so that what is shown is what the pod's systemd reads.
- * Directories (such as the symlinks below pod.target.wants/) are one level deep; more is not looked at.
+ * They are read from the pod's directory, so they are those that the pod's systemd reads. Directories (such
+ * as the symlinks below pod.target.wants/) are one level deep; deeper ones are ignored.
  */
 
 #include <dirent.h>
@@ -114,8 +114,8 @@ static int show_unit(Context *c, int dir_fd, const char *name, const char *path)
         return r;
 }
 
-/* Whether the user asked for this one: UNIT is a unit's name, with or without suffix, or an app's, or NULL
- * for all. */
+/* Whether this unit was requested: UNIT is a unit's name, with or without suffix, or an app's, or NULL for
+ * all. */
 static bool unit_is_wanted(const char *name, const char *unit)
 {
         const char *app = unit ? startswith(name, "app-") : NULL;
@@ -125,7 +125,7 @@ static bool unit_is_wanted(const char *name, const char *unit)
         return (rest && (!*rest || *rest == '.')) || (app_rest && *app_rest == '.');
 }
 
-/* Shows what is in a directory, and collects its subdirectories. */
+/* Shows the files in a directory, and collects its subdirectories. */
 static int show_directory(Context *c, int dir_fd, const char *prefix, const char *unit, char ***directories,
                           size_t *n_shown)
 {
@@ -141,7 +141,7 @@ static int show_directory(Context *c, int dir_fd, const char *prefix, const char
                 if (xasprintf(&path, "%s%s", prefix, *name) < 0)
                         return error_oom(&c->error);
                 if (fstatat(dir_fd, *name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                        return error_set_errno(&c->error, -errno, "Cannot look at the unit '%s'", path);
+                        return error_set_errno(&c->error, -errno, "Cannot stat the unit '%s'", path);
                 if (S_ISDIR(st.st_mode) && directories) {
                         r = strv_extend(directories, *name);
                 } else if (!S_ISDIR(st.st_mode) && unit_is_wanted(*name, unit)) {
@@ -181,7 +181,7 @@ static int no_such_unit(Context *c, const Pod *p, const char *unit)
         _cleanup_free_ char *shown = text_escape_for_terminal(unit);
 
         int r = error_set(&c->error, -ENOENT, "Pod '%s' has no unit '%s'", pod_display_name(p), shown ?: "");
-        return error_hint(&c->error, r, "'acnspawn cat %s' shows all that it has.", pod_display_name(p));
+        return error_hint(&c->error, r, "'acnspawn cat %s' shows all of its units.", pod_display_name(p));
 }
 
 static int cat(Context *c, int argc, char **argv)

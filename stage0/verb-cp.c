@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn cp: files from the host to an app and back. */
+/* acnspawn cp: copies files between the host and an app. */
 
 #include "stage0/archive-options.h"
 #include "stage0/pod-words.h"
@@ -9,7 +9,7 @@ typedef struct Arguments {
         CopyOptions copy;
 } Arguments;
 
-/* A pod, or one of its apps, that was named on the command line. */
+/* A pod, or one of its apps, given on the command line. */
 typedef struct Root {
         Pod *pod;
         AppRoot root;
@@ -47,7 +47,7 @@ static void sides_done(Sides *s)
 {
         for (size_t i = 0; i < s->n_roots; i++)
                 app_root_done(&s->roots[i].root);
-        /* Several roots may be of one pod, which the first of them owns. */
+        /* Several roots may belong to one pod, which is owned by the first of them. */
         for (size_t i = 0; i < s->n_roots; i++) {
                 for (size_t k = i + 1; k < s->n_roots; k++)
                         if (s->roots[k].pod == s->roots[i].pod)
@@ -58,7 +58,7 @@ static void sides_done(Sides *s)
         free(s->roots);
 }
 
-/* Locking a pod twice would be waiting for oneself. */
+/* Locking a pod twice would be a deadlock. */
 static int find_pod(Context *c, Sides *s, const char *name, Pod **ret)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
@@ -75,14 +75,14 @@ static int find_pod(Context *c, Sides *s, const char *name, Pod **ret)
         return 0;
 }
 
-/* Elsewhere that is an option; here the app is part of the word. */
+/* Other verbs have an option for this; here the app is part of the argument. */
 static int say_how_to_name_app(Context *c, const Pod *p, int r)
 {
         _cleanup_free_ char *apps = c->error.hint ? strdup(c->error.hint) : NULL;
 
         error_done(&c->error);
-        r = error_set(&c->error, r, "Pod %s has several apps: say which one", pod_display_name(p));
-        return error_hint(&c->error, r, "Name it behind the pod, as POD:APP:PATH. %s", apps ?: "");
+        r = error_set(&c->error, r, "Pod %s has several apps: specify one", pod_display_name(p));
+        return error_hint(&c->error, r, "Give it after the pod, as POD:APP:PATH. %s", apps ?: "");
 }
 
 static int open_root(Context *c, Sides *s, const char *pod, const char *app, AppRootView view, AppRoot **ret)
@@ -108,7 +108,7 @@ static int open_root(Context *c, Sides *s, const char *pod, const char *app, App
         return r;
 }
 
-/* POD:[APP:]PATH, where a relative PATH counts from the app's root. */
+/* POD:[APP:]PATH, where a relative PATH is relative to the app's root. */
 static int parse_remote(Context *c, Sides *s, const char *word, AppRootView view, CopySide *ret)
 {
         const char *rest = strchr(word, ':') + 1, *colon = strchr(rest, ':');
@@ -138,7 +138,7 @@ static int parse_side(Context *c, Sides *s, const char *word, AppRootView view, 
         return 0;
 }
 
-/* Exactly one side is an app's; of archives there is one, and nothing besides. */
+/* Exactly one side has to be an app's; an archive cannot be combined with other files. */
 static int check_words(Context *c, const Words *words, Sides *s)
 {
         size_t n_remote = 0, n_streams = 0;
@@ -157,7 +157,7 @@ static int check_words(Context *c, const Words *words, Sides *s)
                                                 : "'acnspawn cp' needs a pod: POD:PATH, or POD:APP:PATH");
         n_streams += !to && streq(words->list[words->n - 1], "-");
         if (n_streams > 0 && words->n > 2)
-                return context_usage(c, "With '-' there is one thing to be copied");
+                return context_usage(c, "'-' cannot be combined with other files");
         s->stream = n_streams > 0;
         return 0;
 }
@@ -203,8 +203,7 @@ static int copy(Context *c, const Sides *s, const CopyOptions *o)
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {
-                        .min = 2, .max = SIZE_MAX, .what = "what is to be copied, and where to"};
+        _cleanup_words_ Words words = {.min = 2, .max = SIZE_MAX, .what = "sources and a target"};
         Arguments a = {.copy.notes.note = show_note};
         _cleanup_(sides_done) Sides s = {};
 

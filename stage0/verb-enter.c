@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn enter: a command, or a shell, beside an app that runs. What follows the pod is the command's own,
- * options too. */
+/* acnspawn enter: runs a command, or a shell, in a running app. All words after the pod belong to the
+ * command, including options. */
 
 #include "stage0/pod-arguments.h"
 #include "stage0/pod-words.h"
@@ -10,7 +10,7 @@ typedef struct Arguments {
         EnterOptions enter;
 } Arguments;
 
-/* A name alone takes the value from our own environment, as with prepare and run. */
+/* A name alone takes the value from acnspawn's environment, as with prepare and run. */
 static int option_variable(const Option *o, const char *value, void *target, Error *e)
 {
         _cleanup_(pair_list_done) PairList pair = {};
@@ -40,7 +40,7 @@ static const Option options[] = {
                  "The app to enter, if the pod has several", "app", option_word,
                  offsetof(Arguments, enter.app)},
                 {NULL, "user", 0, "USER[:GROUP]", false,
-                 "Run the command as another user of the image that the app could become", NULL,
+                 "Run the command as another user of the image that the app could switch to", NULL,
                  option_other_user, offsetof(Arguments, enter.user)},
                 {NULL, "environment", 'E', "NAME[=VALUE]", false,
                  "Set a variable in the environment of the command; without a value, to its value in "
@@ -55,12 +55,13 @@ static int misplaced(Context *c, const char *word)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(word);
 
-        return context_usage(c,
-                             "'%s' stands behind the pod, where the command begins: options stand before it",
-                             shown ?: "");
+        return context_usage(
+                        c,
+                        "'%s' is given after the pod, where the command begins: put options before the pod",
+                        shown ?: "");
 }
 
-/* 1: *RET_POD and the command are there. */
+/* 1: *RET_POD and the command were given. */
 static int parse(Context *c, int argc, char **argv, Arguments *a, const char **ret_pod)
 {
         OptionSet sets[] = {{options, a}, {global_options, c}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn export: the root of an app, with what the app wrote, as an image. */
+/* acnspawn export: writes the root of an app, with the app's changes, as an image. */
 
 #include "prepare/build/build.h"
 #include "stage0/archive-options.h"
@@ -84,7 +84,7 @@ static int export_app(Context *c, const char *word, const Arguments *a)
         if (r < 0)
                 return r;
         if (root.changing && !pod_is_paused(p) && !c->quiet)
-                log_info("Pod %s runs: what app %s writes meanwhile may be in the image or not.",
+                log_info("Pod %s is running: files that app %s writes meanwhile may be in the image or not.",
                          pod_display_name(p), root.app->name);
         (void) interrupt_catch();
         r = write_image(c, &root, a, &id);
@@ -117,8 +117,8 @@ const Verb verb_export = {
                 .page = "acnspawn-cp",
                 .synopsis = "[OPTIONS…] POD [-o FILE.aci]",
                 .brief = "POD",
-                .summary = "Make an image from an app's root",
-                .text = "Writes what the app's image holds and what the app has written to its root, "
+                .summary = "Create an image from an app's root",
+                .text = "Writes the files of the app's image with the app's changes to its root, "
                         "without volumes, as an image of its own, which depends on no other. The pod may be "
                         "prepared, run, or have ended; owners are those that the app sees.",
                 .words = "pod -",

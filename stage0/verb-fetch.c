@@ -2,8 +2,8 @@
 
 /* acnspawn fetch: brings images into the store and prints their IDs, one per line, in the order given.
  *
- * Several are fetched side by side, by a few threads that share one fetcher. Each keeps what its image came
- * to; the results, and what went wrong, are shown in the order of the command line when all have ended.
+ * Several are fetched in parallel, by a few threads that share one fetcher. Each keeps its result; results
+ * and errors are shown in the order of the command line when all have ended.
  */
 
 #include "stage0/fetching.h"
@@ -35,7 +35,7 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* --- Side by side -------------------------------------------------------------------------------------- */
+/* --- Fetching in parallel ------------------------------------------------------------------------------ */
 
 typedef struct Job {
         const char *reference;
@@ -73,7 +73,7 @@ static void *work(void *userdata)
         return NULL;
 }
 
-/* If there are no others to be had, it does everything. */
+/* If no threads can be started, the main thread does everything. */
 static void work_in_threads(Jobs *j)
 {
         pthread_t threads[THREADS_MAX];
@@ -136,7 +136,7 @@ static int show(Context *c, Jobs *j)
         for (size_t i = 0; i < j->n; i++) {
                 Job *job = &j->items[i];
                 if (job->result == -EINTR && interrupt_pending())
-                        return job->result; /* whoever interrupted us needs no message */
+                        return job->result; /* no message needed after an interrupt */
                 if (job->result < 0) {
                         error_print(&job->error, job->result);
                         status = EXIT_STATUS_FAILURE;
@@ -171,7 +171,7 @@ static int fetch_all(Context *c, Arguments *a, const Words *words)
         return show(c, &j);
 }
 
-/* What cannot be for several images. */
+/* Checks options that cannot be used with several images. */
 static int check(Context *c, const Arguments *a, const Words *words)
 {
         size_t n_input = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn image export: an image as an archive, the same bytes that were imported.
+/* acnspawn image export: writes an image as an archive, the same bytes that were imported.
  *
- * A file gets its name only when everything in it is right.
+ * A file gets its name only when it is complete and verified.
  */
 
 #include <sys/stat.h>
@@ -48,8 +48,8 @@ static int pack_tree(Context *c, const Image *i, int root_fd, Compressor *out)
         return r < 0 ? r : tar_writer_finish(w, NULL, NULL, &c->error);
 }
 
-/* An image of another kind never was an archive of ours: its layers are merged, and packed so that the same
- * image always gives the same bytes. */
+/* Images of other kinds have no original App Container archive: their layers are merged, and packed
+ * reproducibly. */
 static int export_merged(Context *c, const Image *i, Compressor *out)
 {
         _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;

@@ -15,7 +15,7 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* What was removed before a failure is shown as well. */
+/* Objects removed before a failure are shown as well. */
 static int collect(Context *c, ImageGcOptions *o, Collected *t)
 {
         _cleanup_error_ Error e = ERROR_NULL;

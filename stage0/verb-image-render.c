@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn image render: the root that an app made from the image would see, as a directory.
+/* acnspawn image render: writes the root that an app of the image would see to a directory.
  *
- * It is made under another name beside the one that is wanted, and renamed when it is complete.
+ * It is created under a temporary name beside the requested one, and renamed when it is complete.
  */
 
 #include <sys/stat.h>
@@ -29,8 +29,7 @@ static int target_error(Context *c, int code, const char *path)
         _cleanup_free_ char *shown = text_escape_for_terminal(path);
 
         code = error_set_errno(&c->error, code, "Cannot create the directory '%s'", shown ?: "?");
-        return code == -ENOENT ? error_hint(&c->error, code, "Make the directory that it lies in first.")
-                               : code;
+        return code == -ENOENT ? error_hint(&c->error, code, "Create its parent directory first.") : code;
 }
 
 static int open_parent(Target *t, char *path)
@@ -80,7 +79,7 @@ static int render(Context *c, const Image *i, const char *directory)
                 r = make_target(&t, &fd);
         if (r == -EEXIST) {
                 r = target_error(c, r, directory);
-                return error_hint(&c->error, r, "Name one that is not there yet.");
+                return error_hint(&c->error, r, "Give one that does not exist.");
         }
         if (r < 0)
                 return target_error(c, r, directory);
@@ -93,7 +92,7 @@ static int render(Context *c, const Image *i, const char *directory)
         return 0;
 }
 
-/* What the image is made of stays while we copy it. */
+/* The image and its layers are locked while they are copied. */
 static int find_and_render(Context *c, const char *reference, const char *directory)
 {
         _cleanup_(image_freep) Image *image = NULL;
@@ -130,8 +129,9 @@ const Verb verb_image_render = {
                 .synopsis = "[OPTIONS…] IMAGE DIRECTORY",
                 .brief = "IMAGE DIRECTORY",
                 .summary = "Copy the root that an app would see",
-                .text = "Makes a new directory with what an app of the image would see as its root: the "
-                        "image over its dependencies, without what its pathWhitelist leaves out. Files are "
+                .text = "Creates a new directory with the root that an app of the image would see: the "
+                        "image over its dependencies, without files excluded by its pathWhitelist. Files "
+                        "are "
                         "cloned where the file system supports it, else copied.",
                 .words = "image",
                 .run = run,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn image show: everything that is known of an image, as text or JSON made from the same document. */
+/* acnspawn image show: shows details of an image, as text or JSON from the same document. */
 
 #include <json-c/json.h>
 
@@ -26,7 +26,7 @@ static int put_pairs(json_object *o, const char *name, const PairList *l)
 
 /* --- Its parts ----------------------------------------------------------------------------------------- */
 
-/* Which image a dependency comes to; NULL: none that is here. */
+/* The image that a dependency resolves to; NULL: none in the store. */
 static const Image *resolve(const Dependency *d, Image **list, size_t n)
 {
         for (size_t i = 0; d->image_id && i < n; i++)
@@ -63,7 +63,7 @@ static int put_dependencies(Context *c, json_object *o, const Image *i)
         return r < 0 ? r : json_member_add(o, "dependencies", TAKE_PTR(a));
 }
 
-/* With all of its layers, also those it shares. */
+/* With all of its layers, including shared ones. */
 static int put_disk_size(Context *c, json_object *o, const Image *i)
 {
         _cleanup_strv_free_ char **paths = NULL;
@@ -78,7 +78,7 @@ static int put_disk_size(Context *c, json_object *o, const Image *i)
         return r < 0 ? r : put_number(o, "diskSize", bytes);
 }
 
-/* With what speaks against its signature today. */
+/* With the reason why its signature is not valid any more. */
 static int put_signer(Context *c, json_object *o, const Image *i)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -92,7 +92,7 @@ static int put_signer(Context *c, json_object *o, const Image *i)
         return json_member_add_text(o, "signerProblem", r < 0 ? e.message : NULL);
 }
 
-/* The app as it stands in the manifest. */
+/* The app of the manifest. */
 static int put_app(json_object *o, const Image *i)
 {
         json_object *m = NULL, *app;
@@ -120,7 +120,7 @@ static json_object *privilege_to_json(const Privilege *p)
         return TAKE_PTR(o);
 }
 
-/* What the app asks for beyond what apps get by default, with the option that grants it. */
+/* Privileges that the app requests beyond the defaults, with the option that grants them. */
 static int put_privileges(json_object *o, const Image *i)
 {
         _cleanup_json_ json_object *a = json_object_new_array();
@@ -137,7 +137,7 @@ static int put_layers(Context *c, json_object *o, const Image *i)
         _cleanup_strv_free_ char **layers = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        /* Rendering may be impossible for now, which the dependencies tell. */
+        /* Rendering may fail for lack of images, which the dependencies show. */
         if (image_layers(c->store, i, &layers, &e) == -ENOMEM)
                 return -ENOMEM;
         return put_list(o, "layers", layers);
@@ -274,7 +274,7 @@ static char *signer_text(json_object *v)
         text_addf(&t, "%s\n%s", json_object_get_string(json_object_object_get(v, "fingerprint")),
                   shown ?: "");
         text_addf(&t, " (%s%s)",
-                  offered           ? "a key that was offered, and taken once"
+                  offered           ? "an offered key, accepted once"
                   : isempty(prefix) ? "a key for any name"
                                     : "a key for ",
                   offered ? "" : prefix ?: "");
@@ -325,7 +325,7 @@ static char *privileges_text(json_object *v)
 
 static const struct {
         const char *key, *label;
-        char *(*text)(json_object *v); /* NULL: out of memory, or nothing to be shown */
+        char *(*text)(json_object *v); /* NULL: out of memory, or nothing to show */
 } lines[] = {
                 {"id", "ID", plain_text},
                 {"name", "Name", plain_text},
@@ -425,9 +425,9 @@ const Verb verb_image_show = {
                 .synopsis = "[OPTIONS…] IMAGE…",
                 .brief = "IMAGE…",
                 .summary = "Show details of images",
-                .text = "Shows everything that is known about images: name, labels, where they came from, "
-                        "who signed them, their sizes, their dependencies, their layers, what they ask for "
-                        "beyond the defaults of apps, and which pods use them.",
+                .text = "Shows details of images: name, labels, origin, "
+                        "signatures, sizes, dependencies, layers, privileges requested "
+                        "beyond the defaults, and pods that use them.",
                 .words = "image",
                 .run = run,
 };

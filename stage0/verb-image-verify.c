@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn image verify: whether images still are what was imported. */
+/* acnspawn image verify: checks whether images are unchanged since they were imported. */
 
 #include <json-c/json.h>
 
 #include "stage0/verb.h"
 
-#define SHOWN_MAX 100U /* of one image; all are counted */
+#define SHOWN_MAX 100U /* per image; all are counted */
 #define PROGRESS_USEC 200000U
 
 static const TableColumn columns[] = {
@@ -22,7 +22,7 @@ typedef struct Verify {
         Table *table;
         json_object *json;
         const char *shown; /* the image's ID, short */
-        uint64_t last;     /* when progress was shown */
+        uint64_t last;     /* time when progress was last shown */
         bool drawn;
         size_t n_found, n_left_out, n_good;
 } Verify;
@@ -139,7 +139,7 @@ static int show(Context *c, Verify *v)
         return r;
 }
 
-/* --- Which images -------------------------------------------------------------------------------------- */
+/* --- The images ---------------------------------------------------------------------------------------- */
 
 static int resolve(Context *c, const Words *words, char ***ret, int *ret_status)
 {
@@ -205,10 +205,10 @@ const Verb verb_image_verify = {
                 .synopsis = "[OPTIONS…] [IMAGE…|all]",
                 .brief = "[IMAGE…|all]",
                 .summary = "Find altered files in stored images",
-                .text = "Compares every file of images and their layers with what was unpacked: content, "
-                        "owner, mode, attributes, type and target of links, what is missing and what was "
-                        "added; and whether the archive still has the image's ID. Prints what differs; "
-                        "exits with 1 if anything does.",
+                .text = "Compares every file of images and their layers with its original state: content, "
+                        "owner, mode, attributes, type and target of links, missing and added files; "
+                        "and checks that the archive still has the image's ID. Prints all differences; "
+                        "exits with 1 if there are any.",
                 .words = "image",
                 .run = run,
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn image list, rm, cat-manifest: what is in the store. */
+/* acnspawn image list, rm, cat-manifest: images in the store. */
 
 #include "stage0/image-json.h"
 #include "stage0/verb.h"
 
 /* --- list ---------------------------------------------------------------------------------------------- */
 
-#define SHORT_ID_LENGTH 12 /* digits, enough to tell images apart by eye */
+#define SHORT_ID_LENGTH 12 /* digits */
 
-/* What fits 80 columns. */
+/* Fits into 80 columns. */
 static const TableColumn short_columns[] = {
                 {.header = "ID", .key = "id"},
                 {.header = "NAME", .key = "name", .shrink_to = 20, .middle = true},
@@ -56,7 +56,7 @@ static int add_labels(Table *t, const PairList *labels)
         return 0;
 }
 
-/* By the hexadecimal digits alone, which name an image as well as the whole ID does. */
+/* The hexadecimal digits alone, which are a valid reference to the image. */
 static int add_short_id(Table *t, const char *id)
 {
         _cleanup_free_ char *shown = strndup(startswith(id, "sha512-") ?: id, SHORT_ID_LENGTH);
@@ -98,7 +98,7 @@ static int show_images(Context *c, Image **images, size_t n, const ListArguments
         return t ? context_show_table(c, t, "images") : error_oom(&c->error);
 }
 
-/* What is wrong with the first that is damaged; the others were shown. */
+/* The error of the first damaged image; the others were shown. */
 static int tell_damaged(Context *c)
 {
         Image **images = NULL;

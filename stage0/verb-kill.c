@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn kill: a signal to the main processes of apps. */
+/* acnspawn kill: sends a signal to the main processes of apps. */
 
 #include "schema/settings.h"
 #include "stage0/pod-words.h"
@@ -17,7 +17,7 @@ static int option_signal(const Option *o, const char *value, void *target, Error
         int s = signal_from_string(value);
 
         if (s <= 0)
-                return option_invalid(o, value, e, "must be a signal, as SIGTERM or 15");
+                return option_invalid(o, value, e, "must be a signal, such as SIGTERM or 15");
         *(int *) target = s;
         return 0;
 }
@@ -62,7 +62,7 @@ const Verb verb_kill = {
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Send a signal to apps",
-                .text = "Sends a signal to the main process of every running app, or of one. What follows "
+                .text = "Sends a signal to the main process of every running app, or of one. The effect "
                         "depends on the app, its restart policy and the exit policy of the pod.",
                 .words = "pod:running",
                 .options = (const Option *const[]){options, NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn list: the pods there are, one per line. */
+/* acnspawn list: lists pods, one per line. */
 
 #include "stage0/pod-words.h"
 
@@ -12,7 +12,7 @@ static const TableColumn columns[] = {
 
 typedef struct Arguments {
         bool full;
-        char **states; /* as they are shown; NULL: all */
+        char **states; /* as displayed; NULL: all */
 } Arguments;
 
 #define STATES "preparing|aborted-prepare|prepared|running|paused|exited|garbage"
@@ -43,7 +43,7 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* Only a pod that has ended has one. That it cannot be told is no reason to list nothing. */
+/* Only a pod that has ended has one. Failure to read it does not prevent the list. */
 static int exit_status_of(Pod *p)
 {
         PodReport report = {};
@@ -101,7 +101,7 @@ static int list(Context *c, const Arguments *a)
                 r = pod_list(c->store, &pods, &n, &c->error);
         if (r < 0)
                 return r;
-        /* In full for programs; for people as much as they need to type. */
+        /* In full unless on a terminal, where UUIDs are shortened to a unique prefix. */
         size_t length = a->full || !isatty(STDOUT_FILENO) ? SIZE_MAX : pod_short_uuid_length(pods, n);
         for (size_t i = 0; t && r >= 0 && i < n; i++)
                 if (!a->states || strv_contains(a->states, pod_shown_state(pods[i])))
@@ -128,8 +128,8 @@ const Verb verb_list = {
                 .page = "acnspawn-status",
                 .synopsis = "[OPTIONS…]",
                 .summary = "List pods",
-                .text = "Lists the pods in the order in which they were made. On a terminal UUIDs are "
-                        "shortened to what is needed to tell them apart; a prefix is enough wherever a pod "
+                .text = "Lists the pods in the order of their creation. On a terminal UUIDs are "
+                        "shortened to unique prefixes; a prefix is sufficient wherever a pod "
                         "is named.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

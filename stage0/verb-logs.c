@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn logs: what the apps of a pod wrote, also after the pod has ended. */
+/* acnspawn logs: shows the output of the apps of a pod, also after the pod has ended. */
 
 #include "stage0/pod-words.h"
 
@@ -29,7 +29,7 @@ static const Option options[] = {
                  "On a terminal, write control characters as they are (default: visibly)", NULL, option_true,
                  LOG(raw)},
                 {NULL, "reopen", 0, NULL, false,
-                 "Instead, have the log files of the pod, or of one app, opened anew, after they were "
+                 "Instead, reopen the log files of the pod, or of one app, after they were "
                  "renamed",
                  NULL, option_true, offsetof(Arguments, reopen)},
                 OPTION_END,
@@ -67,7 +67,7 @@ static int run(Context *c, int argc, char **argv)
         o->json = c->json != JSON_OFF;
         o->prefix = !o->app && p->manifest->n_apps > 1;
         r = pod_logs(p, o, &c->error);
-        return r == -EPIPE ? EXIT_STATUS_FAILURE : r; /* whoever read has had enough and needs no message */
+        return r == -EPIPE ? EXIT_STATUS_FAILURE : r; /* the reader has closed the pipe: no message needed */
 }
 
 const Verb verb_logs = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn pause and resume: stop every process of pods where it is, and let them go on. */
+/* acnspawn pause and resume: suspend and resume all processes of pods. */
 
 #include "stage0/pod-words.h"
 
@@ -47,8 +47,8 @@ const Verb verb_resume = {
                 .synopsis = "POD…",
                 .brief = "POD…",
                 .summary = "Resume paused pods",
-                .text = "Lets the processes of paused pods continue. Pods that are not paused are left as "
-                        "they are.",
+                .text = "Resumes the processes of paused pods. Pods that are not paused remain "
+                        "unchanged.",
                 .words = "pod:paused",
                 .run = run,
 };

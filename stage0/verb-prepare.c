@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn prepare: makes a pod that can be run, and prints its UUID alone on stdout. */
+/* acnspawn prepare: prepares a pod, and prints its UUID alone on stdout. */
 
 #include "stage0/pod-arguments.h"
 #include "stage0/pod-plan.h"
@@ -12,8 +12,7 @@ typedef struct Arguments {
 
 static const Option options[] = {
                 {"Prepare Options (before the first image)", "dry-run", 0, NULL, false,
-                 "Show what would be made, and make no pod", NULL, option_true,
-                 offsetof(Arguments, dry_run)},
+                 "Show the plan without making a pod", NULL, option_true, offsetof(Arguments, dry_run)},
                 {NULL, "strict", 0, NULL, false,
                  "Refuse the pod, now and when it runs, unless all isolators are enforced", NULL,
                  option_true, offsetof(Arguments, strict)},
@@ -50,7 +49,7 @@ static int run(Context *c, int argc, char **argv)
                 return r < 0 ? r : EXIT_SUCCESS;
         }
         r = context_show_pod(c, p);
-        if (r < 0) { /* a pod whose UUID is not known is of no use */
+        if (r < 0) { /* a pod with an unknown UUID is useless */
                 (void) pod_remove(p, NULL);
                 if (a.uuid_file)
                         (void) unlink(a.uuid_file);

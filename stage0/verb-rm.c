@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn rm: removes pods that do not run, or have been stopped for it, with all that is left of them. */
+/* acnspawn rm: removes pods that are not running, or are stopped first, with all of their resources. */
 
 #include "stage0/pod-words.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn run: runs a prepared pod; or makes another one of what a pod that has ended was made of, and runs
- * that; or prepares one from images and runs it; or, without arguments, runs the one pod that is prepared.
+/* acnspawn run: runs a prepared pod; or runs a pod that has ended again, as a new pod; or prepares one from
+ * images and runs it; or, without arguments, runs the only prepared pod.
  *
  * A single word without anything that describes a new pod may be either an existing pod or an image. A pod
- * is looked for first; a word that fits both is refused rather than guessed at. Anything that describes a
- * pod, an option or a second image, means that the words are images.
+ * is searched for first; a word that matches both is refused as ambiguous. Anything that describes a pod, an
+ * option or a second image, means that the words are images.
  */
 
 #include "stage0/pod-arguments.h"
@@ -13,14 +13,14 @@
 
 typedef struct Arguments {
         bool detach, remove, strict, keep_unit, raw;
-        bool again, resolve; /* --images= was given, and says that they are to be resolved */
+        bool again, resolve; /* --images= was given; with "resolve" */
         RegisterMode registration;
         PassedSockets sockets;
         DetachKeys keys;
         uint64_t ready_timeout_usec, start_wait_usec;
 } Arguments;
 
-/* How long --detach waits for apps that do not say when they are ready: what systemd gives a start, too. */
+/* Timeout of --detach for apps that do not report readiness: the default of systemd for starting. */
 #define START_WAIT_USEC UINT64_C(90000000)
 
 static void arguments_done(Arguments *a)
@@ -49,7 +49,7 @@ static int option_images(const Option *o, const char *value, void *target, Error
         return 0;
 }
 
-/* An answer that is asked for so late is not to come sooner. */
+/* A timeout that is too large for the clock is clamped. */
 static int option_ready_timeout(const Option *o, const char *value, void *target, Error *e)
 {
         Arguments *a = target;
@@ -91,7 +91,7 @@ static const Option options[] = {
 
 static int list_candidates(Context *c, Pod *const *pods, size_t n)
 {
-        int r = error_set(&c->error, -ENOTUNIQ, "Several pods are prepared: say which one to run");
+        int r = error_set(&c->error, -ENOTUNIQ, "Several pods are prepared: specify the one to run");
         _cleanup_text_ Text hint = {};
 
         text_add(&hint, "Prepared pods:");
@@ -103,7 +103,7 @@ static int list_candidates(Context *c, Pod *const *pods, size_t n)
                           hint.data && !hint.failed ? hint.data : "See 'acnspawn list'.");
 }
 
-/* "acnspawn run" alone. */
+/* "acnspawn run" without arguments. */
 static int find_only_pod(Context *c, Pod **ret)
 {
         Pod **pods = NULL, *found = NULL;
@@ -130,8 +130,8 @@ static int find_only_pod(Context *c, Pod **ret)
         return r;
 }
 
-/* Whether the word can mean nothing but an image: a file, a URL, something with "docker://" in front, or a
- * place from which images cannot be fetched, which is said when it is tried. */
+/* Whether the word can only be an image: a file, a URL, "docker://…", or an unsupported transport, which is
+ * reported when it is fetched. */
 static bool is_image(const char *word)
 {
         _cleanup_reference_ Reference x = {};
@@ -140,7 +140,7 @@ static bool is_image(const char *word)
         return r == -EPROTONOSUPPORT || (r >= 0 && x.kind != REFERENCE_IMAGE);
 }
 
-/* Whether it names an image that is not in the store, but may be fetched. */
+/* Whether it is an image that is not in the store, but may be fetched. */
 static bool may_be_fetched(const PodArguments *a, const char *word)
 {
         _cleanup_(image_name_done) ImageName name = {};
@@ -157,17 +157,18 @@ static int refuse_both(Context *c, const char *shown, const Pod *p, const Image 
                           "Write the UUID of the pod, or the ID of the image, in full.");
 }
 
-/* HINT is that of the search for an image; what it says in general is said here of pods, too. */
+/* HINT is that of the search for an image; the general part is extended to pods here. */
 static int refuse_neither(Context *c, const char *shown, const char *hint)
 {
         bool specific = hint && !startswith(hint, "'acnspawn") && !strstr(hint, "docker://");
 
         error_set(&c->error, -ENOENT, "There is neither a pod nor an image '%s'", shown);
-        return error_hint(&c->error, -ENOENT,
-                          "%s%s'acnspawn list' and 'acnspawn image list' show what is there; an image of a "
-                          "registry "
-                          "is run with 'acnspawn run docker://%s', one in a file by its path.",
-                          specific ? hint : "", specific ? " " : "", shown);
+        return error_hint(
+                        &c->error, -ENOENT,
+                        "%s%s'acnspawn list' and 'acnspawn image list' show those available; an image of a "
+                        "registry "
+                        "is run with 'acnspawn run docker://%s', one in a file by its path.",
+                        specific ? hint : "", specific ? " " : "", shown);
 }
 
 /* 1: an existing pod; 0: an image. */
@@ -183,7 +184,7 @@ static int pod_or_image(Context *c, const PodArguments *a, const char *word, Pod
         int r = context_find_pod(c, word, &p);
         if (r < 0 && r != -ENOENT)
                 return r;
-        if (r < 0 && may_be_fetched(a, word)) { /* whoever fetches it looks into the store, too */
+        if (r < 0 && may_be_fetched(a, word)) { /* fetching also searches the store */
                 error_done(&c->error);
                 return 0;
         }
@@ -197,7 +198,7 @@ static int pod_or_image(Context *c, const PodArguments *a, const char *word, Pod
         error_done(&c->error);
         if (k >= 0)
                 return 0;
-        /* An image that cannot be read, several that fit, or a file that is missing: that is what to say. */
+        /* An unreadable image, several matching ones, or a missing file are reported as such. */
         if (k != -ENOENT || strchr(word, '/') || endswith(word, ".aci")) {
                 c->error = image_error;
                 image_error = ERROR_NULL;
@@ -215,15 +216,14 @@ static int explain_pod(Context *c, const char *reference, int r)
         if (pod_find(c->store, reference, &p, NULL) < 0 ||
             image_find(c->store, reference, &image, NULL) != -ENOENT)
                 return r;
-        r = error_set(&c->error, r,
-                      "'%s' is a pod, not an image, and takes no options or arguments any more",
+        r = error_set(&c->error, r, "'%s' is a pod, not an image, and does not accept options or arguments",
                       pod_display_name(p));
         return error_hint(&c->error, r,
                           "They are given to 'acnspawn prepare'; 'acnspawn run %s' runs it as it is.",
                           pod_display_name(p));
 }
 
-/* An existing pod: one that has ended is made anew. */
+/* An existing pod: one that has ended gets a successor. */
 static int take_pod(Context *c, PodArguments *a, const Arguments *own, Pod *p, Pod **ret, bool *ret_new)
 {
         _cleanup_(pod_freep) Pod *found = p;
@@ -234,7 +234,8 @@ static int take_pod(Context *c, PodArguments *a, const Arguments *own, Pod *p, P
                 return r;
         }
         if (own->resolve) {
-                int r = error_set(&c->error, -EINVAL, "The images of pod %s are not resolved anew: it is %s",
+                int r = error_set(&c->error, -EINVAL,
+                                  "The images of pod %s are not resolved again: it is %s",
                                   pod_display_name(p), pod_state_to_string(p->state));
                 return error_hint(&c->error, r, "--images= is for a pod that has ended%s.",
                                   p->state == POD_RUNNING ? ", or is stopped by --replace" : "");
@@ -243,7 +244,7 @@ static int take_pod(Context *c, PodArguments *a, const Arguments *own, Pod *p, P
         return 0;
 }
 
-/* The word is an existing pod, by what is said of it. */
+/* The arguments imply that the word is an existing pod. */
 static int find_named_pod(Context *c, PodArguments *a, Pod **ret)
 {
         int r = context_find_pod(c, a->request.apps[0].reference, ret);
@@ -281,7 +282,7 @@ static int remove_pod(Context *c, const char *uuid)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
 
-        int r = context_find_pod(c, uuid, &p); /* in the state it has now */
+        int r = context_find_pod(c, uuid, &p); /* in its current state */
         if (r >= 0)
                 r = pod_release(p, NULL, &c->error);
         if (r >= 0)
@@ -289,7 +290,7 @@ static int remove_pod(Context *c, const char *uuid)
         return r;
 }
 
-/* The lock on the pod ends with P, so that it can be removed. */
+/* Freeing P releases the lock on the pod, so that it can be removed. */
 static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
 {
         _cleanup_(pod_freep) Pod *owned = p;
@@ -312,7 +313,7 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
         r = context_show_pod(c, owned);
         if (r < 0)
                 (void) error_hint(&c->error, r,
-                                  "Pod %s was started all the same; 'acnspawn stop %s' ends it.",
+                                  "Pod %s was started nevertheless; 'acnspawn stop %s' ends it.",
                                   owned->uuid, owned->uuid);
         return r;
 }
@@ -331,10 +332,10 @@ static bool nothing_ran(Pod *p)
         return true;
 }
 
-/* A pod that could not be started and was made for this run has nothing to tell that was not said already:
- * it would keep its name, and a unit of the host that is started again and again would pile such pods up. A
- * pod that did run stays, unless --rm was given. A pod that was prepared before stays unless we have run
- * it. */
+/* A pod that was prepared for this run and could not be started is removed, as the error was reported
+ * already: it would keep its name, and a unit of the host that is restarted repeatedly would accumulate such
+ * pods. A pod that did run is kept, unless --rm was given. A pod that was prepared before is kept unless it
+ * was run. */
 static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool remove)
 {
         if (p->state == POD_RUNNING)
@@ -346,7 +347,7 @@ static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool 
         return remove && was == POD_PREPARED && error != -EBUSY && error != -ESTALE;
 }
 
-/* Keeps the error that is there. */
+/* Keeps the present error. */
 static void give_up(Context *c, const char *uuid, PodState was, int error, bool is_new, bool remove)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
@@ -360,14 +361,13 @@ static void give_up(Context *c, const char *uuid, PodState was, int error, bool 
         }
         error_done(&c->error);
         c->error = first;
-        if (r >= 0 && remove && first.hint &&
-            strstr(first.hint, uuid)) /* where there is nothing more to see */
+        if (r >= 0 && remove && first.hint && strstr(first.hint, uuid)) /* without further information */
                 (void) error_hint(&c->error, error,
-                                  "Without --rm the pod would be left, for 'acnspawn status' and 'acnspawn "
-                                  "logs' to tell more.");
+                                  "Without --rm the pod would be kept, for 'acnspawn status' and 'acnspawn "
+                                  "logs' to show details.");
 }
 
-/* The caller waits no longer, which is no failure of the pod. */
+/* Only waiting was ended, which is not a failure of the pod. */
 static bool is_left_running(int error, const Arguments *a)
 {
         return a->detach && (error == -EINTR || error == -ETIMEDOUT);
@@ -391,7 +391,7 @@ static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
         if (status < 0 || !a->remove || a->detach || left) /* else the supervisor removes it */
                 return status;
         int r = remove_pod(c, uuid);
-        if (r < 0) { /* the pod's own status is worth more than ours */
+        if (r < 0) { /* the pod's status takes precedence */
                 context_print_error(c, r);
                 error_done(&c->error);
                 return status ?: EXIT_STATUS_FAILURE;
@@ -399,8 +399,8 @@ static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
         return status;
 }
 
-/* A signal that came while the pod was being made ends that, and nothing is left of it. In the foreground
- * what comes from now on is for the pod; with --detach it ends our waiting. */
+/* A signal received while the pod was prepared aborts that, and the pod is removed. In the foreground later
+ * signals are for the pod; with --detach they end waiting. */
 static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments *a)
 {
         if (a->detach)
@@ -417,7 +417,7 @@ static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments
         return r;
 }
 
-/* Before anything is executed that would inherit them. */
+/* Called before anything is executed that would inherit them. */
 static int take_sockets(Context *c, Arguments *own)
 {
         int r = passed_sockets_take(&own->sockets, &c->error);
@@ -445,8 +445,7 @@ static int run(Context *c, int argc, char **argv)
         a.options.strict = own.strict;
         a.describes_pod = a.describes_pod || (a.fetches && !own.resolve);
         if (own.again && (a.describes_pod || a.request.n_apps == 0))
-                return context_usage(c,
-                                     "--images= is for one pod that is run again, which is named by itself");
+                return context_usage(c, "--images= is only for a single pod that is run again");
         if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
                 return context_usage(c, "Options that describe a pod need an image to make it from, or "
                                         "--pod-manifest=");
@@ -469,7 +468,7 @@ const Verb verb_run = {
                             "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE",
                 .brief = "[POD|IMAGE…]",
                 .summary = "Run a pod, or prepare and run one",
-                .text = "Runs a prepared pod (without an argument: the one there is); or a pod that has "
+                .text = "Runs a prepared pod (without an argument: the only one); or a pod that has "
                         "ended "
                         "once more, as a new pod of the same name; or makes one of "
                         "images, as 'acnspawn prepare' does, and runs it. In the foreground shows what the "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn status: all that is known of pods, as text in the manner of "systemctl status" or, with --json,
- * as one object per pod with every field. With --wait it first waits until the pods have ended.
+/* acnspawn status: shows the status of pods, as text in the format of "systemctl status" or, with --json, as
+ * one object per pod with every field. With --wait it first waits until the pods have ended.
  */
 
 #include "stage0/pod-status-text.h"
@@ -65,7 +65,7 @@ static int status(Context *c, Pod *p, void *userdata)
 
         if (!a->wait)
                 return show(c, p, a);
-        /* Whether such a pod is ever run is not known: it has no end that could be waited for. */
+        /* Such a pod may never be run: there is no end to wait for. */
         if (p->state != POD_RUNNING && p->state != POD_EXITED)
                 return pod_not_running(p, &c->error);
         int r = wait_for(c, p, a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn stop: ends running pods, in order or at once, and returns when they have ended. */
+/* acnspawn stop: stops running pods, in order or by killing them, and returns when they have ended. */
 
 #include "stage0/pod-words.h"
 
@@ -52,7 +52,7 @@ const Verb verb_stop = {
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Stop running pods",
-                .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when "
+                .text = "Stops the apps of the pods, runs their post-stop handlers, and returns when "
                         "the pods have ended. How long an app may take is set with --stop-timeout= when the "
                         "pod is prepared.",
                 .words = "pod:running,paused",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn top: the same as stats, with shares of processors instead of sums. On a terminal it has a screen of
- * its own that is updated until q is pressed, it is interrupted, or no pod runs any more. */
+/* acnspawn top: the same as stats, with CPU shares instead of sums. On a terminal it is a full-screen
+ * display that is updated until q is pressed, it is interrupted, or no pod is running any more. */
 
 #include "stage0/cli/screen.h"
 #include "stage0/pod-usage.h"
@@ -26,7 +26,7 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* What cannot be measured is said below the table, where there is room for it. */
+/* A note about missing controllers is shown below the table, if it fits. */
 static int redraw(Context *c, Screen *screen, const UsageSample *s, const UsageSample *before)
 {
         _cleanup_(table_freep) Table *t = usage_table(s, before);
@@ -50,7 +50,7 @@ static bool is_quit(int key)
         return key == 'q' || key == 'Q';
 }
 
-/* 0: q was pressed, or nothing runs any more. Positive: a pod that was named cannot be looked at any more. */
+/* 0: q was pressed, or no pod is running any more. Positive: a requested pod cannot be sampled any more. */
 static int update(Context *c, const Words *words, const Arguments *a, Screen *screen, UsageSample *before)
 {
         int status = 0, key = 0;
@@ -83,7 +83,7 @@ static int watch(Context *c, const Words *words, const Arguments *a, UsageSample
         screen_open(&screen);
         r = update(c, words, a, &screen, before);
         screen_close(&screen);
-        if (r > 0) { /* the message was on the screen that is gone: have it once more */
+        if (r > 0) { /* the message was on the alternate screen: print it again */
                 UsageSample s = {};
                 int status, k = usage_sample_take(c, words, &s, &status);
                 usage_sample_done(&s);
@@ -94,7 +94,7 @@ static int watch(Context *c, const Words *words, const Arguments *a, UsageSample
         return r;
 }
 
-/* Two samples and the difference between them. */
+/* Takes two samples, and shows their difference. */
 static int show_once(Context *c, const Words *words, const Arguments *a, const UsageSample *before)
 {
         _cleanup_(usage_sample_done) UsageSample s = {};

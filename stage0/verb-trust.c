@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn trust: whose signatures count for which images.
+/* acnspawn trust: manages the keys that are trusted for signatures of images.
  *
- * A key from a file, a URL or, for a prefix, from where its owner says it is (meta discovery), is shown with
- * all that it claims to be, and trusted if the user says so: only he can compare the fingerprint with what
- * its owner has told him. Where there is nobody to ask, the key is refused unless the command line says that
- * it need not be looked at.
+ * A key from a file, a URL or, for a prefix, found by meta discovery, is shown with its fingerprint and user
+ * IDs, and trusted after confirmation: only the user can compare the fingerprint with that published by its
+ * owner. Without a terminal to ask on, the key is refused unless --yes is given.
  */
 
 #include "prepare/discovery/discovery.h"
@@ -17,14 +16,14 @@ typedef struct Arguments {
         const char *prefix, *remove;
         bool root, yes, list;
         unsigned insecure;
-        /* What is worked with. */
+        /* The state of the command. */
         Context *context;
         Trust *trust;
-        Transfer *transfer; /* made when it is needed */
-        Table *table;       /* of what was done */
+        Transfer *transfer; /* created when it is needed */
+        Table *table;       /* of the changes */
 } Arguments;
 
-/* What could be open on the way that keys come. Whether they are the right ones is asked, or --yes. */
+/* Insecure connections for fetching keys. The keys themselves are confirmed by the user, or by --yes. */
 static int option_insecure(const Option *o, const char *value, void *target, Error *e)
 {
         unsigned *all = target, these;
@@ -34,7 +33,7 @@ static int option_insecure(const Option *o, const char *value, void *target, Err
         bool named = strstr(value, "signature") || strstr(value, "pubkey");
         if (named)
                 return option_invalid(o, value, e,
-                                      "keys are fetched with http and tls only; that one is of images");
+                                      "keys are fetched with http and tls only; this option is for images");
         *all = these == 0 ? 0 : *all | (these & (INSECURE_HTTP | INSECURE_TLS));
         return 0;
 }
@@ -49,7 +48,7 @@ static int option_fingerprint(const Option *o, const char *value, void *target, 
         return 0;
 }
 
-/* Before anything is fetched, and anybody is asked. */
+/* Checked before anything is fetched. */
 static int option_prefix(const Option *o, const char *value, void *target, Error *e)
 {
         _cleanup_error_ Error why = ERROR_NULL;
@@ -101,7 +100,7 @@ static int read_file(Context *c, const char *file, char **ret, size_t *ret_size)
                 return error_oom(&c->error);
         if (fd < 0)
                 return error_set_errno(&c->error, errno, "Cannot open the key file '%s'", file);
-        /* One byte more than may be there, which is then said by whoever looks at it. */
+        /* One byte more than allowed, so that the parser reports that it is too large. */
         ssize_t n = loop_read(fd, data, TRUST_KEY_FILE_MAX + 1);
         if (n < 0)
                 return error_set_errno(&c->error, (int) n, "Cannot read the key file '%s'", file);
@@ -132,7 +131,7 @@ static int download(Arguments *a, const char *url, char **ret, size_t *ret_size)
         return r < 0 ? r : transfer_get(a->transfer, &request, ret, ret_size, NULL, &a->context->error);
 }
 
-/* --- Asking -------------------------------------------------------------------------------------------- */
+/* --- Confirmation -------------------------------------------------------------------------------------- */
 
 static void add_date(Text *t, const char *label, uint64_t usec, const char *none)
 {
@@ -160,14 +159,14 @@ static void add_key(Text *t, const TrustKey *k)
         add_date(t, "Created:", k->created_usec, "?");
         text_add(t, "\n");
         add_date(t, "Expires:", k->expires_usec, "never");
-        text_addf(t, "%s\n", k->expired ? " (it has expired: its signatures do not count)" : "");
+        text_addf(t, "%s\n", k->expired ? " (it has expired: its signatures are not accepted)" : "");
         if (k->revoked)
-                text_add(t, "  It has been revoked: its signatures do not count.\n");
+                text_add(t, "  It has been revoked: its signatures are not accepted.\n");
         else if (!k->can_sign && !k->expired)
                 text_add(t, "  It cannot sign.\n");
 }
 
-/* All that the user has to know, on standard error. */
+/* Shows the properties of the keys on standard error. */
 static int show_keys(const Arguments *a, const TrustKeys *keys, const char *what)
 {
         _cleanup_text_ Text t = {};
@@ -191,7 +190,7 @@ static int show_keys(const Arguments *a, const TrustKeys *keys, const char *what
 static int refuse_to_guess(Context *c, const char *what)
 {
         int r = error_set(&c->error, -ENOTTY,
-                          "The fingerprints of %s have to be compared with those that its owner publishes, "
+                          "The fingerprints of %s have to be compared with those published by the owner, "
                           "and there is no terminal to ask on",
                           what);
         return error_hint(&c->error, r, "Run it on a terminal, or with --yes if the source can be trusted.");
@@ -353,11 +352,12 @@ static int list(Context *c, Arguments *a)
                 add_state(t, k);
                 table_add_text(t, k->path);
                 if (k->problem)
-                        log_warning("'%s' is of no use: %s.", k->path, k->problem);
+                        log_warning("'%s' is not usable: %s.", k->path, k->problem);
         }
         STRV_FOREACH (s, strays) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(*s);
-                log_warning("'%s' is not named as a trusted key is, and not read; 'acnspawn trust' makes "
+                log_warning("'%s' is not a valid file name of a trusted key, and is ignored; 'acnspawn "
+                            "trust' creates "
                             "such files.",
                             shown ?: "?");
         }
@@ -419,7 +419,7 @@ static int run(Context *c, int argc, char **argv)
                 return r;
         if (a.list)
                 return list(c, &a);
-        /* One thing per line, as programs like it; a header would say nothing. */
+        /* One item per line, for scripts; a header is useless. */
         c->no_legend = true;
         a.table = a.remove ? table_new(removed_columns, 1) : table_new(trusted_columns, 1);
         if (!a.table)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn validate: checks manifests, images and layouts against the specification and prints all that is
- * wrong with them, each with its place in the document. Needs neither root nor a store, and writes nothing.
+/* acnspawn validate: checks manifests, images and layouts against the specification and prints all findings,
+ * each with its place in the document. Needs neither root nor a store, and writes nothing.
  *
- * Of pod manifests it also finds what prepare refuses, by the same code, as far as that does not depend on
- * images or on the host. Of images it tells what they ask for beyond what apps get by default, which prepare
- * refuses unless it is granted: such an image is valid all the same.
+ * For pod manifests it also reports errors of prepare, by the same code, as far as they do not depend on
+ * images or on the host. For images it reports privileges requested beyond the defaults, which prepare
+ * refuses unless they are granted: such an image is still valid.
  *
- * What a file is, its first bytes tell: JSON, or an archive, which may be encrypted; of an archive that is
- * no image the names in it. A file that cannot be read again from its beginning, such as a pipe, is looked
- * at without taking anything out of it.
+ * The type of a file is detected by its first bytes: JSON, or an archive, which may be encrypted; archives
+ * of other formats by the names in them. Data in a pipe, which cannot be read again, is peeked at without
+ * consuming it.
  */
 
 #include <poll.h>
@@ -48,7 +48,7 @@ typedef struct Validation {
         Context *context;
         const Arguments *arguments;
         Table *table;
-        const char *file; /* the one at hand, as the user wrote it */
+        const char *file; /* the current one, as given by the user */
         bool oom;
 } Validation;
 
@@ -81,7 +81,7 @@ static void show_finding(Validation *v, const char *file, const char *path, cons
                 printf("%s\n", shown);
 }
 
-/* Findings are the result, and go to the output; warnings are beside it. */
+/* Findings are the result, and written to the output; warnings to standard error. */
 static void show_warning(Validation *v, const Finding *f)
 {
         _cleanup_free_ char *line = NULL, *shown = NULL;
@@ -106,7 +106,7 @@ static void show_warnings(Validation *v, const Findings *f)
                         show_warning(v, &f->warnings[i]);
 }
 
-/* 0: valid, 1: not; what has no place in a document is shown as well. */
+/* 0: valid, 1: not; errors without a place in a document are shown as well. */
 static int show_result(Validation *v, int r, const char *kind, const Findings *f, const Error *e)
 {
         Context *c = v->context;
@@ -143,9 +143,9 @@ static const char *document_kind(const char *text, size_t size, json_object **re
         return json_object_get_string(kind);
 }
 
-/* --- What prepare refuses ------------------------------------------------------------------------------ */
+/* --- Checks of prepare --------------------------------------------------------------------------------- */
 
-/* The isolator of an app that asks for it, which is the last of its type. */
+/* The isolator of an app that requests it, which is the last of its type. */
 static size_t isolator_index(const IsolatorList *l, IsolatorType type)
 {
         size_t index = 0;
@@ -170,7 +170,7 @@ static int show_privilege(Validation *v, const Privilege *p, size_t index)
         return 0;
 }
 
-/* What the image asks for; -ENOMEM is remembered. */
+/* Shows the privileges requested by the image; -ENOMEM is remembered. */
 static void show_privileges(Validation *v, const ImageManifest *m)
 {
         _cleanup_(privilege_list_done) PrivilegeList l = {};
@@ -183,7 +183,7 @@ static void show_privileges(Validation *v, const ImageManifest *m)
         v->oom = v->oom || r < 0;
 }
 
-/* Each check stops at the first fault that it finds. */
+/* Each check stops at the first error. */
 static int check_pod_manifest(Validation *v, const PodManifest *m)
 {
         static int (*const checks[])(const PodManifest *m, Error *e) = {
@@ -233,14 +233,14 @@ static int validate_image_manifest(Validation *v, const char *text, size_t size)
         return show_result(v, r, "image manifest", &findings, &e);
 }
 
-/* Without a kind the parser of image manifests says what is missing, which is right for either. */
+/* Without a kind the parser of image manifests reports that it is missing, which is right for both kinds. */
 static int validate_manifest(Validation *v, int fd)
 {
         _cleanup_json_ json_object *document = NULL;
         _cleanup_free_ char *text = NULL;
         const char *kind;
 
-        /* One byte more than may be there, so that the parser sees that it is too much. */
+        /* One byte more than allowed, so that the parser reports that it is too large. */
         text = malloc(MANIFEST_SIZE_MAX + 2);
         if (!text)
                 return error_oom(&v->context->error);
@@ -340,9 +340,9 @@ static int validate_directory(Validation *v)
         return show_result(v, r, "image layout", &findings, &e);
 }
 
-/* --- What it is ---------------------------------------------------------------------------------------- */
+/* --- Detecting the type -------------------------------------------------------------------------------- */
 
-/* The first bytes of what a pipe has, which stay in it. */
+/* Peeks at the first bytes in a pipe. */
 static ssize_t peek_pipe(int fd, void *p, size_t size)
 {
         _cleanup_close_ int out = -EBADF, in = -EBADF;
@@ -361,7 +361,7 @@ static ssize_t peek_pipe(int fd, void *p, size_t size)
         return loop_read(in, p, size);
 }
 
-/* What is neither a file nor a pipe shows nothing of itself, and is taken for a manifest. */
+/* Other kinds of files cannot be peeked at, and are treated as a manifest. */
 static ssize_t peek(int fd, void *p, size_t size)
 {
         struct stat st;
@@ -376,7 +376,7 @@ static ssize_t peek(int fd, void *p, size_t size)
         return n < 0 ? -errno : n;
 }
 
-/* JSON begins with a bracket, maybe after white space; what is text all through was at least meant to be. */
+/* JSON begins with a bracket, maybe after white space; other text was probably intended as a manifest. */
 static bool looks_like_document(const unsigned char *p, size_t n)
 {
         size_t i = 0;
@@ -391,7 +391,7 @@ static bool looks_like_document(const unsigned char *p, size_t n)
         return true;
 }
 
-/* Why it is worth no look at its details: a file that is empty, or what a server has sent instead. */
+/* Why it is not checked at all: an empty file, or an error page of a server. */
 static const char *what_else(const unsigned char *p, size_t n, int fd)
 {
         struct stat st;
@@ -461,8 +461,9 @@ const Verb verb_validate = {
                 .summary = "Check manifests, images and layouts",
                 .text = "Checks image and pod manifests, image archives, OCI layouts and archives, and "
                         "prints every finding with its place in the document. Exits with 0 if all are "
-                        "valid, 1 if not. What an image asks for beyond what apps get by default is told, "
-                        "but no fault.",
+                        "valid, 1 if not. Privileges that an image requests beyond the defaults are "
+                        "reported, "
+                        "but are not an error.",
                 .words = "file",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -50,7 +50,7 @@ static int help(Context *c, int argc, char **argv)
         if (!verb || (words.n > 1 && !strchr(verb->name, ' '))) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(words.list[0]);
                 _cleanup_free_ char *second = words.n > 1 ? text_escape_for_terminal(words.list[1]) : NULL;
-                c->verb = NULL; /* what commands there are, the help of all says */
+                c->verb = NULL; /* the general help lists the commands */
                 return context_usage(c, "There is no command '%s%s%s'", shown ?: "", second ? " " : "",
                                      second ?: "");
         }

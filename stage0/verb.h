@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What a verb is, and what all verbs share: the global options, the store, the way out for results and
- * errors.
+/* Verbs, and functions shared by all verbs: the global options, the store, output of results and errors.
  *
- * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; verbs.c lists them.
- * Results go to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with
+ * Each verb has its own file, verb-<name>.c, which exports one Verb value; verbs.c lists them. Results are
+ * written to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with
  * the reason in the context's error object; main() prints it.
  */
 
@@ -16,7 +15,7 @@
 #define EXIT_STATUS_FAILURE 1
 #define EXIT_STATUS_USAGE 2
 
-/* What a verb needs that works on pods, for its message. */
+/* The argument of verbs that work on pods, for messages. */
 #define A_POD "a pod: its UUID, a prefix of it, or its name"
 
 typedef struct Verb Verb;
@@ -30,7 +29,7 @@ typedef struct Context {
         JsonMode json;
         bool no_legend, quiet, debug, help, version;
         Error error;
-        bool usage;   /* the error is in how the command line was written */
+        bool usage;   /* the error is a usage error */
         Store *store; /* filled in by context_open_store() */
 } Context;
 
@@ -38,12 +37,12 @@ struct Verb {
         const char *group;    /* heading in the list of verbs that begins with this one, or NULL */
         const char *name;     /* "list", "image list" */
         const char *page;     /* the man page in section 1 that describes it; NULL: acnspawn(1) */
-        const char *synopsis; /* one or more lines: what follows the name */
-        const char *brief;    /* what follows the name in the list of verbs, or NULL: nothing */
+        const char *synopsis; /* the arguments, one or more lines */
+        const char *brief;    /* the arguments in the list of verbs, or NULL: none */
         const char *summary;  /* a few words for the list of verbs */
         const char *text;     /* a paragraph for the verb's own help, or NULL */
-        /* What the shell can offer for its words, as in Option.complete; or two kinds with a blank between
-         * them, for the first word and for the others; or NULL. */
+        /* Shell completion of its words, as in Option.complete; or two kinds separated by a space, for the
+         * first word and for the others; or NULL. */
         const char *words;
         const Option *const *options;                  /* its option tables, NULL at the end; or NULL */
         int (*run)(Context *c, int argc, char **argv); /* without the names of program and verb */
@@ -64,18 +63,18 @@ extern const Verb verb_build, verb_stop, verb_rm, verb_gc, verb_version, verb_he
 
 /* --- Command lines (context.c) ------------------------------------------------------------------------- */
 
-/* The error of a command line that is wrong: the message, and where to read more. Returns -EINVAL. */
+/* A usage error: the message, and a reference to the help. Returns -EINVAL. */
 int context_usage(Context *c, const char *format, ...) _printf_(2, 3);
-/* The same for an error that the option parser has put into the context. Returns R. */
+/* The same for an error of the option parser in the context. Returns R. */
 int context_usage_error(Context *c, int r);
 
 /* Parses a command line of plain words and the options of one table (or NULL), and checks the number of
  * words. Returns 1 to go on, 0 if there is nothing more to do (the help was shown), or a negative errno.
  * WORDS may be NULL if max is 0. */
 typedef struct Words {
-        size_t min, max;   /* how many there may be */
-        const char *what;  /* how the message calls them: "a pod" */
-        const char **list; /* result: the array is the caller's, the strings are in argv */
+        size_t min, max;   /* limits of their number */
+        const char *what;  /* description for messages: "a pod" */
+        const char **list; /* result: the array is owned by the caller, the strings are in argv */
         size_t n;
 } Words;
 
@@ -83,55 +82,57 @@ void words_done(Words *w);
 #define _cleanup_words_ _cleanup_(words_done)
 int context_parse(Context *c, const Option *options, void *data, int argc, char **argv, Words *words);
 
-/* Prints the error of the context, with the limit of the host that is behind it, if there is one. */
+/* Prints the error of the context, with the limit of the host that caused it, if any. */
 void context_print_error(Context *c, int r);
 
-/* Calls FUNCTION for each word. One that fails (a negative errno, whose message is printed at once, or
- * something positive) does not keep the others from their turn. Returns the exit status. */
+/* Calls FUNCTION for each word. A failure (a negative errno, whose message is printed at once, or a positive
+ * value) does not prevent the others. Returns the exit status. */
 int context_for_each(Context *c, const Words *words,
                      int (*function)(Context *c, const char *word, void *userdata), void *userdata);
 
-/* Where configuration is read from, as the rooms of prepare/ want it: NULL means the usual directories. */
+/* The configuration directories, in the format of prepare/: NULL means the usual directories. */
 const char *const *context_config_dirs(const Context *c);
 
 /* --- The store ----------------------------------------------------------------------------------------- */
 
-/* Opens the store named by --dir, and makes it if it is missing. Not being root is said in one message. */
+/* Opens the store of --dir, and creates it if it is missing. There is one message for a lack of
+ * privileges. */
 int context_open_store(Context *c);
-/* For verbs that only look. 1: open; 0: there is none. */
+/* For verbs that only read. 1: open; 0: there is none. */
 int context_open_store_if_there(Context *c);
-/* For verbs that need something of what is in it: -ENOENT, with a message, if there is none. */
+/* For verbs that need existing objects: -ENOENT, with a message, if there is no store. */
 int context_open_existing_store(Context *c);
-/* The same as the first and the last for verbs that cannot work for anybody but root, whoever owns the
+/* The same as the first and the last for verbs that always require root, independent of the owner of the
  * store. */
 int context_open_store_as_root(Context *c);
 int context_open_existing_store_as_root(Context *c);
 
 /* --- Results ------------------------------------------------------------------------------------------- */
 
-/* As text or JSON, as the user asked. If there are no rows, a message on stderr says that there are none of
- * WHAT ("pods") in the store; NULL: no message. */
+/* Shows a table as text or JSON, as requested. If there are no rows, a message on stderr says that there are
+ * none of WHAT ("pods") in the store; NULL: no message. */
 int context_show_table(Context *c, const Table *t, const char *what);
 int context_show_json(Context *c, json_object *o); /* O may be NULL: out of memory */
-/* A text of which others decided what is in it: as it is, but harmless on a terminal. */
+/* Shows untrusted text: unchanged, but escaped on a terminal. */
 int context_show_document(Context *c, const char *text, size_t size);
-/* Text that we made. */
+/* Shows text made by acnspawn. */
 int context_show_text(Context *c, const char *text);
-/* Pushes everything out; an error if it could not be written. A reader that has gone away is -EPIPE. */
+/* Flushes all output; fails if it could not be written. -EPIPE if the reader has closed the pipe. */
 int context_flush(Context *c);
 
 /* --- Completion (complete.c) --------------------------------------------------------------------------- */
 
-/* Prints what begins with CURRENT and is of the KIND, for shells. WORDS is the command line, NULL at the end. */
+/* Prints candidates of the KIND that begin with CURRENT, for shells. WORDS is the command line, NULL at the
+ * end. */
 int context_complete(Context *c, const char *kind, const char *current, char **words);
 
 /* --- Help (help.c) ------------------------------------------------------------------------------------- */
 
-/* Every verb and option in a form for programs: what the shell completions and the tests read. */
+/* All verbs and options in a machine-readable form, for shell completions and tests. */
 int help_dump(char **ret);
 int context_show_help(Context *c, const Verb *verb);
-/* Of all verbs whose first word is this. */
+/* The help of all verbs whose first word is WORD. */
 int context_show_group_help(Context *c, const char *word);
 int context_show_version(Context *c);
-/* The verb that NAME (of one or two words) names, or NULL. */
+/* The verb with this NAME (of one or two words), or NULL. */
 const Verb *verb_find(const char *name, const char *second);

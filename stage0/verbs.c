@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The list of verbs, in the order and the groups in which the help shows them. A new one is added here, and
- * declared in verb.h.
+/* The list of verbs, in the order and the groups of the help. A new one is added here, and declared in
+ * verb.h.
  */
 
 #include "stage0/verb.h"

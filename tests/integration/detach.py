@@ -145,7 +145,7 @@ def the_pod_is_removed_when_it_has_ended(host):
 def one_that_could_not_start_leaves_nothing(host):
     r = detach(host, "--rm", "--name=p", host.image(["nosuch"], name="example.com/a")).expect(127)
     equal(r.err, "Error: App a: Command nosuch is not in the image (searched in PATH).\n"
-                 "Without --rm the pod would be left, for 'acnspawn status' and 'acnspawn logs' to tell more.\n")
+                 "Without --rm the pod would be kept, for 'acnspawn status' and 'acnspawn logs' to show details.\n")
     equal(host.pods(), [], "pods")
 
 

@@ -105,7 +105,7 @@ def a_tree_goes_in_and_out_of_a_prepared_pod(host, *options):
 def of_several_apps_one_is_named(host):
     host.prepare("--name=p", host.shell("true", name="example.com/a"), "---", host.shell("true", name="example.com/b"))
     r = host.acnspawn("cp", "p:/etc/passwd", host.path("x")).expect(1)
-    contains(r.err, "has several apps: say which one.\nName it behind the pod, as POD:APP:PATH. Its apps are: a, b\n")
+    contains(r.err, "has several apps: specify one.\nGive it after the pod, as POD:APP:PATH. Its apps are: a, b\n")
     host.acnspawn("cp", "p:b:/etc/passwd", host.path("x")).expect(0)
 
 
@@ -244,7 +244,7 @@ def a_volume_that_is_one_file_stays_where_it_is(host, *options):
     host.wait_up("a")
     for args in ([host.path("new"), "p:/etc/conf"], [host.path("tree/conf"), "p:/etc"], [host.path("tree") + "/.", "p:/etc"],
                  [host.path("tree/link"), "p:/srv"], [host.path("new"), "p:/srv/link"]):
-        contains(host.acnspawn("cp", *args).expect(1).err, "in its place a file is mounted")
+        contains(host.acnspawn("cp", *args).expect(1).err, "a file is mounted in its place")
         r = host.acnspawn("enter", "p", "sh", "-c", "cat /etc/conf /srv/link; ls -A /etc /srv | grep acnspawn")
         equal(r.out, "host\nhost\n", "what the app sees after %r" % (args,))
     equal(read_text(host.path("host")), "host\n")

@@ -303,7 +303,7 @@ def rendered_root_on_another_file_system(host):
         with open(os.path.join(out, "f"), "rb") as f:
             true(f.read() == content, "the content is the same")
         equal(os.path.getsize(os.path.join(out, "empty")), 0)
-        contains(host.acnspawn("image", "render", id, os.path.join(there, "no/where")).expect(1).err, "Make the directory that it lies in first")
+        contains(host.acnspawn("image", "render", id, os.path.join(there, "no/where")).expect(1).err, "Create its parent directory first")
     finally:
         subprocess.run(["umount", there], check=True)
 

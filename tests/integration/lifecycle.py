@@ -105,7 +105,7 @@ def words_of_an_app_that_are_taken_for_images(host):
     image = host.shell("true")
     for word in "ls", "/bin/ls":
         r = host.acnspawn("run", image, word).expect(1)
-        contains(r.err, "is named by --exec=, and arguments of its app stand behind '--'.", "hint for " + word)
+        contains(r.err, "is named by --exec=, and arguments of its app after '--'.", "hint for " + word)
     lacks(host.acnspawn("run", image, host.path("missing.aci")).expect(1).err, "--exec=", "hint")
     equal(host.pods(), [], "pods")
 

@@ -76,7 +76,7 @@ def a_pod_whose_uuid_cannot_be_written_is_not_left(host):
     equal(host.pods(), [], "pods")
     p = to_full(host, "run", "--detach", "--name=p", image)
     uuid = host.status("p")["uuid"]
-    equal((p.returncode, p.stderr), (1, message + "Pod %s was started all the same; 'acnspawn stop %s' ends it.\n" % (uuid, uuid)))
+    equal((p.returncode, p.stderr), (1, message + "Pod %s was started nevertheless; 'acnspawn stop %s' ends it.\n" % (uuid, uuid)))
     for words in ["list"], ["status", "p"], ["cat", "p"], ["cat-manifest", "p"], ["image", "list"]:
         p = to_full(host, *words)
         equal((p.returncode, p.stderr), (1, message), " ".join(words))

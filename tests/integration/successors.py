@@ -270,7 +270,7 @@ def an_image_that_is_gone_is_named(host):
 def the_option_is_for_ended_pods(host):
     image = host.shell(FOREVER, name="example.com/a")
     host.prepare("--name=p", image)
-    contains(host.acnspawn("run", "--images=resolve", "p").expect(1).err, "The images of pod p are not resolved anew: it is prepared", "message")
+    contains(host.acnspawn("run", "--images=resolve", "p").expect(1).err, "The images of pod p are not resolved again: it is prepared", "message")
     host.acnspawn("run", "--detach", "p").expect(0)
     contains(host.acnspawn("run", "--images=resolve", "p").expect(1).err, "it is running", "message")
     contains(host.acnspawn("run", "--images=resolve", image).expect(1).err, "There is no pod", "message")

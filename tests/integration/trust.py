@@ -274,7 +274,7 @@ def keys_that_pages_offer(host):
         contains(trust(host, "--prefix=No/Where").expect(2).err, "No/Where")
         # What is about images means nothing here, and has no second meaning.
         for word in "pubkey", "signature", "http,pubkey":
-            contains(trust(host, "--insecure-options=" + word, "--prefix=example.com/app").expect(2).err, "that one is of images")
+            contains(trust(host, "--insecure-options=" + word, "--prefix=example.com/app").expect(2).err, "this option is for images")
 
 
 def fetch(host, *args):

@@ -203,8 +203,8 @@ TEST(environment_files_that_are_wrong)
         static const struct {
                 const char *text, *message;
         } cases[] = {
-                        {"A=1\nB=\"x\n", "line 2: the quote has no end"},
-                        {"A='", "line 1: the quote has no end"},
+                        {"A=1\nB=\"x\n", "line 2: the quote is not terminated"},
+                        {"A='", "line 1: the quote is not terminated"},
                         {"\n\n=secret\n", "line 3: "},
                         {"A B=secret", "line 1: "},
                         {"NO_SUCH_VARIABLE", "line 1: no value given"},

@@ -154,8 +154,8 @@ TEST(exposed_apps)
         _cleanup_free_ char *s = NULL, *some = NULL;
 
         ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
-        ASSERT_CONTAINS(s, " Neighbours: exposed, apps of one user can look into each other: this kernel "
-                           "has no Landlock, or it is off (lsm=)\n");
+        ASSERT_CONTAINS(s, " Neighbours: exposed, apps of one user can access each other's processes: this "
+                           "kernel does not support Landlock, or it is disabled (lsm=)\n");
         report.exposed_to_all = false;
         ASSERT_OK(pod_status_text(&p, &report, &plain, &some));
         ASSERT_CONTAINS(some, " Neighbours: exposed to db, web, which may mount: Linux keeps such apps from "
