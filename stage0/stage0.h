@@ -8,10 +8,10 @@
  *
  *     cli/        command lines, tables and other output
  *     network/    interfaces, addresses and ports of a pod
- *     runtime/    what a running pod has on the host besides its processes
- *     report/     what is known of a pod, and what its apps wrote
+ *     runtime/    resources of a running pod on the host besides its processes
+ *     report/     the status of a pod, and the output of its apps
  *     api/        what is done to running pods by calls of their interface
- *     control/    what is done to pods by request: preparing, stopping
+ *     control/    operations on pods: preparing, stopping
  *     run/        the supervisor, a program of its own (supervise.c), and running a pod as its client
  *     files/      files of apps: copying, exporting
  */

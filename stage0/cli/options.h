@@ -93,8 +93,8 @@ static inline bool option_is_end(const Option *o)
         return !o->name && o->letter == 0;
 }
 
-/* What a command ("ps", "image ls") or an option ("--publish", "-w") of other tools is called here, an
- * option without dashes; NULL: not known (synonyms.c). */
+/* The equivalent of a command ("ps", "image ls") or an option ("--publish", "-w") of other tools, an option
+ * without dashes; NULL: none (synonyms.c). */
 const char *verb_synonym(const char *word);
 /* The alternative to a command of other tools, as a sentence; or NULL. */
 const char *verb_instead(const char *word);

@@ -126,7 +126,7 @@ void network_undo_dead_pods(Store *s, const NetworkStop *stop);
 
 typedef struct CniTarget {
         const char *container;   /* the pod's UUID */
-        const char *netns;       /* "": there is none any more */
+        const char *netns;       /* "": it does not exist any more */
         const char *path;        /* directories of plugins */
         bool interruptible;      /* see network_up() */
         const NetworkStop *stop; /* the same, if it is interruptible */

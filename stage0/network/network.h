@@ -107,8 +107,8 @@ typedef struct NetworkStop {
         void *userdata;
 } NetworkStop;
 
-/* Whether the pod's ports could be reserved now: -EADDRINUSE, as network_up() has it, while the pod has not
- * begun to run yet, which it can do only once. */
+/* Checks that the pod's ports can be reserved: -EADDRINUSE as with network_up(), but before the pod is
+ * started, which is possible only once. */
 int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served, Error *e);
 /* Reserves the pod's ports, except for SERVED ones, creates its network namespace and adds it to its
  * networks; *RET is NULL if there is nothing to do. On failure everything is undone, as far as possible.
@@ -117,7 +117,7 @@ int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served,
  * a plugin once they are pending, as does STOP (or NULL), once it is requested (-EINTR). */
 int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
                const NetworkStop *stop, PodNetwork **ret, Error *e);
-/* Goes back to the mount namespace that network_up() was called in, for network_down(). */
+/* Returns to the mount namespace that network_up() was called in, for network_down(). */
 int pod_network_return(PodNetwork *n);
 /* Undoes all recorded operations, in reverse order. Succeeds without a record. Operations that cannot be
  * undone remain recorded. */

@@ -40,7 +40,7 @@ typedef struct PodReport {
         size_t n_networks;
         PortMapping *ports; /* ports of the host that are (or would be) forwarded to the pod */
         size_t n_ports;
-        ServedSocket *sockets; /* sockets of the host that a running pod was started with */
+        ServedSocket *sockets; /* sockets sockets of the host that a running pod was started with */
         size_t n_sockets;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         int exit_status;                   /* the pod's, or -1 while it has none */
@@ -111,5 +111,5 @@ typedef struct OutputOptions {
 } OutputOptions;
 /* Local time with microseconds, as the journal's tools write it and "logs --since" takes it; "-": it is not known. */
 void text_add_moment(Text *t, uint64_t usec);
-/* What is to be printed of a line. */
+/* Formats a line for output. */
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t);

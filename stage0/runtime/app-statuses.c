@@ -89,8 +89,8 @@ void app_forget_starts(Pod *p, const PodApp *app)
         (void) app_status_write(fd, app->name, &s);
 }
 
-/* Which app's end decides about the pod's: the first that failed, or, where any end ends the pod, the first
- * that ended at all (the others were stopped for it). Apps whose end nobody saw come last. */
+/* Whether this app determines the pod's exit status: the first that failed, or, if any end ends the pod, the
+ * first that ended (the others were stopped then). Apps whose end was not recorded come last. */
 static bool decides(const AppStatus *s, ExitPolicy policy)
 {
         return policy == EXIT_ON_ANY ? s->cause != CAUSE_NONE : app_status_failed(s);

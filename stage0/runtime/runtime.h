@@ -190,7 +190,7 @@ void app_statuses_free(AppStatus *l, size_t n);
 int pod_finish_statuses(Pod *p, AppStatus *l);
 /* Counts the starts of an app in a row from zero again. */
 void app_forget_starts(Pod *p, const PodApp *app);
-/* The pod's exit status: that of the app whose end decided about the pod's, 0 if all ended well. */
+/* The pod's exit status: that of the app that determines it, 0 if all succeeded. */
 int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
 
 /* --- pod-sockets.c: sockets in the pod directory ------------------------------------------------------- */
@@ -288,8 +288,8 @@ int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number,
 /* The number here of the child of LEADER, the pod's PID 1, that has NUMBER in its pid namespace; for messages. -ESRCH,
  * -ENOENT: there is none, or the kernel does not tell. */
 int pod_find_process(pid_t leader, uint32_t number, pid_t *ret);
-/* Whether process PID is one of APP's: in its service, or in one of its health checks. -ESRCH: there is
- * none. */
+/* Whether process PID belongs to APP: to its service, or to one of its health checks. -ESRCH: it does not
+ * exist. */
 int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
 /* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */

@@ -158,8 +158,8 @@ TEST(exposed_apps)
                            "kernel does not support Landlock, or it is disabled (lsm=)\n");
         report.exposed_to_all = false;
         ASSERT_OK(pod_status_text(&p, &report, &plain, &some));
-        ASSERT_CONTAINS(some, " Neighbours: exposed to db, web, which may mount: Linux keeps such apps from "
-                              "looking into others from 6.12 on\n");
+        ASSERT_CONTAINS(some, " Neighbours: exposed to db, web, which may mount: Linux prevents such apps "
+                              "from accessing others from 6.12 on\n");
 }
 
 TEST(ended)
