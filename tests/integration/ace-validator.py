@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The specification's own validator for executors, built with Debian's Go from golang-github-appc-spec-dev and packed into
-two images: main (with handlers) and sidekick, which share a volume.
+"""The specification's own validator for executors, built with Debian's Go from golang-github-appc-spec-dev and packed
+into two images: main (with handlers) and sidekick, which share a volume.
 
-The validator cannot notice that post-stop was skipped: its line and the file it leaves are looked for here.
+The validator cannot detect that post-stop was skipped: its line and its file are checked here.
 """
 
 from harness import *

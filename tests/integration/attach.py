@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Terminals and open standard inputs of apps: run --interactive, --stdin and attach. A terminal is one in every respect; nobody
-who is attached, or was, harms the app or is waited for; nothing that the app does to its terminal outlives being attached; and
-whoever stops "run" by Ctrl-Z stops nothing else."""
+"""Terminals and open standard inputs of apps: run --interactive, --stdin and attach. The app has a full terminal;
+clients, attached or not any more, neither harm the app nor block it; changes that the app makes to the terminal are
+undone at detach; and Ctrl-Z stops only "run"."""
 
 import fcntl
 import hashlib
@@ -40,7 +40,7 @@ def type_to(p, data):
     p.stdin.flush()
 
 
-# --- What a terminal is -------------------------------------------------------------------------------------------------
+# --- Terminals ----------------------------------------------------------------------------------------------------------
 
 @both
 def a_terminal_is_one(host, *options):
@@ -321,7 +321,7 @@ def a_terminal_without_one_of_ours(host):
     contains(r.out, "got word\r\n")
 
 
-# --- What nobody who is attached can do to the app ----------------------------------------------------------------------
+# --- Attached clients cannot harm the app -------------------------------------------------------------------------------
 
 @case
 def who_does_not_read_is_not_waited_for(host):
@@ -398,7 +398,7 @@ def sixty_five_are_too_many(host):
     wait_for(lambda: host.acnspawn("attach", "p", input=b"").rc == 5, "room")
 
 
-# --- What the app does to its terminal ----------------------------------------------------------------------------------
+# --- Changes of the terminal by the app ---------------------------------------------------------------------------------
 
 @case
 def a_terminal_that_was_changed_is_put_back(host):
@@ -418,7 +418,7 @@ def a_terminal_that_was_changed_is_put_back(host):
 
 @case
 def what_the_terminal_answers_reaches_no_shell(host):
-    """An app asks for something just before it is left; the answer is not typed to whoever comes next."""
+    """An app queries the terminal just before the client detaches; the reply is not passed to the next program."""
     host.detach("--name=p", host.shell(ECHO, name="example.com/a"), "--input=terminal")
     t = Terminal(host, "attach", "p")
     t.wait_raw()
@@ -474,7 +474,7 @@ def endless_output_can_be_left(host):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
-# --- Who may, and what is said otherwise --------------------------------------------------------------------------------
+# --- Access and errors --------------------------------------------------------------------------------------------------
 
 @case
 def what_cannot_be_attached_to_is_said(host):
@@ -544,7 +544,7 @@ def type_line(t, host, *args):
 
 
 def run_in_shell(host, *args):
-    """A shell with a pod in its foreground, whose app has said that it is up."""
+    """A shell with a pod in its foreground, whose app is up."""
     t = shell(host)
     type_line(t, host, "run", *args)
     t.expect(b"up\r\n")

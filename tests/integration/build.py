@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Images built from layouts: the same again and again, as everybody else reads them, signed and encrypted, whole or not at
-all; and what validate says of what was built, and of what actool says the same of or not."""
+"""Images built from layouts: reproducible, readable by other tools, signed and encrypted, complete or not at all; and
+the verdicts of validate on built images, compared with those of actool."""
 
 import bz2
 import gzip
@@ -53,7 +53,7 @@ def built(host, top, *words, name="x.aci", **more):
 
 
 def left(host):
-    """What is in the directory besides the stores and layouts."""
+    """Files in the directory besides the stores and layouts."""
     return sorted(n for n in os.listdir(host.path("")) if ".aci" in n)
 
 
@@ -126,7 +126,7 @@ def entries_are_in_order(host):
 
 @case
 def without_root(host):
-    """Somebody who is not root builds what he may read, and is told what he may not."""
+    """An unprivileged user builds from readable files, and gets an error for others."""
     top = host.path("layout")
     os.makedirs(os.path.join(top, "rootfs"))
     with open(os.path.join(top, "manifest"), "w") as f:
@@ -153,7 +153,7 @@ def without_root(host):
     equal(host.acnspawn("fetch", host.path("out/x.aci")).expect(0).out, r.stdout, "ID")
 
 
-# --- Where it goes ----------------------------------------------------------------------------------------------------------
+# --- Output -----------------------------------------------------------------------------------------------------------------
 
 @case
 def file_is_named_by_the_manifest(host):
@@ -388,7 +388,7 @@ BOTH_REFUSE = {
     "labels twice": tar([entry("manifest", manifest_with(labels=[{"name": "os", "value": "linux"}] * 2)), GOOD[1]]),
     "no user": tar([entry("manifest", manifest_with(app={"exec": ["/x"], "group": "0"})), GOOD[1]]),
 }
-# What is refused here and not by actool, which does not look at what unpacking would make of it.
+# Refused here and not by actool, which does not check the result of unpacking.
 WE_REFUSE = {
     "out of the root": tar(GOOD + [entry("rootfs/../../x", b"x")]),
     "through a symlink": tar(GOOD + [entry("rootfs/l", type=tarfile.SYMTYPE, linkname="/etc"), entry("rootfs/l/x", b"x")]),
@@ -479,7 +479,7 @@ def oci_layouts_and_archives(host):
     r = host.acnspawn("validate", top, archive).expect(0)
     equal(r.out, "%s: valid OCI layout\n%s: valid OCI archive\n" % (top, archive), "verdicts")
 
-    # What the config says of the layers, uncompressed.
+    # The layers in the config, uncompressed.
     def publish(diff_ids):
         config = blob({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": diff_ids}}, "config.v1+json")
         manifest = blob({"schemaVersion": 2, "config": config, "layers": [layer]}, "manifest.v1+json")

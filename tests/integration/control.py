@@ -174,7 +174,7 @@ def what_pods_use_is_counted(host):
     true(pod["cpuTime"] >= busy["cpuTime"] > 200000 > idle["cpuTime"] > 0, "processor times: %r" % rows)
     equal((busy["pids"], idle["pids"]), (1, 2))
     true(pod["pids"] >= 6, "processes of the pod: %r" % pod)
-    # Against what the kernel says of the processes themselves.
+    # Compared with the kernel's accounting of the processes.
     r = host.acnspawn("stats").expect(0)
     lines = r.out.splitlines()
     equal(lines[0].split(), "POD APP CPU MEMORY LIMIT READ WRITTEN PIDS".split())

@@ -59,7 +59,7 @@ def manifests_read(host, *args):
 
 @case
 def images_are_read_once(host):
-    """Each at most once, however many apps are of it; by an ID or a file, only what is needed."""
+    """Each at most once, however many apps use it; with an ID or a file, only those needed."""
     if not shutil.which("strace"):
         raise Skip("strace is missing (Debian package strace)")
     low = host.shell("exit 0", name="example.com/low")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whoever is killed, and at whatever moment: no mount, cgroup or process stays, gc leaves an empty state, and the next
+"""Any process may be killed at any time: no mount, cgroup or process remains, gc leaves an empty state, and the next
 prepare works.
 
-Two ways of killing. By count: strace lets acnspawn reach its Nth system call of a kind and injects SIGKILL there, so that
-the moments are exact and spread over the whole of prepare and gc. By time: a running pod loses acnspawn, nspawn or its
-PID 1 after so many milliseconds, from before nspawn has begun until the pod is up and beyond.
+Two ways of killing. By count: strace lets acnspawn reach its Nth system call of a kind and injects SIGKILL there, so
+that the moments are exact and spread over the whole of prepare and gc. By time: a running pod loses acnspawn, nspawn or
+its PID 1 after so many milliseconds, from before nspawn has begun until the pod is up and beyond.
 """
 
 import hashlib
@@ -346,7 +346,7 @@ def detached_supervisor_killed(host):
 
 @case
 def stopped_systemd_of_the_pod_does_not_hang_stop(host):
-    """PID 1 of the pod does not answer any more: "stop --force" ends it all the same."""
+    """PID 1 of the pod does not respond any more: "stop --force" still ends it."""
     uuid = host.detach(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
     host.wait_up("a")
     os.kill(host.leader(uuid), signal.SIGSTOP)
@@ -357,7 +357,7 @@ def stopped_systemd_of_the_pod_does_not_hang_stop(host):
 @case
 @with_timeout(600)
 def interrupts_at_many_moments_with_rm(host):
-    """By Ctrl-C, which reaches every process of the group, and a second one soon after: --rm removes the pod all the same."""
+    """By Ctrl-C, which reaches every process of the group, and a second one soon after: --rm still removes the pod."""
     image = host.shell("touch /out/up; exec sleep 1000", name="example.com/a")
     host.acnspawn("fetch", image).expect(0)
     for moment in [0.03 + 0.002 * i for i in range(30)] + MOMENTS[-6:]:
@@ -410,7 +410,7 @@ def cgroups_as_deep_as_an_app_may_nest_them(host):
 
 @case
 def interrupt_twice_is_force(host):
-    """An app that does not want to end does not hold up who presses Ctrl-C until he is tired of it."""
+    """An app that ignores SIGTERM does not block the user: repeated Ctrl-C kills the pod."""
     uuid = host.prepare("--stop-timeout=60s", host.shell("trap '' TERM; touch /out/up; while :; do sleep 0.1; done",
                                                         name="example.com/a"))
     p = host.start("run", uuid)
@@ -428,7 +428,8 @@ def interrupt_twice_is_force(host):
 
 @case
 def what_others_ask_for_is_no_second_interrupt(host):
-    """A host that goes down asks for the end of a pod by two ways; the end of a session is SIGTERM, and SIGHUP behind it."""
+    """On shutdown the host requests the end of a pod in two ways; the end of a session is SIGTERM followed by
+    SIGHUP."""
     script = "trap 'sleep 1; exit 7' TERM; touch /out/up; while :; do sleep 0.1; done"
 
     def asked(*signals, first=None):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Credentials: they reach the app that they are for, as files in memory, and nobody and nothing else."""
+"""Credentials: they are passed only to their app, as files in memory."""
 
 import socket
 import stat
@@ -38,7 +38,7 @@ def holding(host, needle=SECRET):
 
 @both
 def app_reads_its_credential(host, *options):
-    """A user that is not root reads it, nobody may write it, and it lies in memory that is not swapped."""
+    """An unprivileged user can read it, no user can write it, and it is in memory that is not swapped."""
     path = secret_file(host)
     script = ("cd $CREDENTIALS_DIRECTORY && ls -A && cat token; echo; stat -c '%a %u %g' . token; touch token new 2>&1 | sort; "
               "grep \" $CREDENTIALS_DIRECTORY \" /proc/self/mountinfo | sed 's/^[^/]*\\/ [^ ]* \\([^ ]*\\).* - \\([a-z]*\\) .*/\\1 \\2/'")
@@ -72,7 +72,7 @@ def every_process_of_the_app_has_it(host):
 
 @both
 def other_apps_do_not_have_it(host, *options):
-    """Neither by name, nor through /proc of the one who has; an app without any has no variable either."""
+    """Neither by name, nor through /proc of the app that has it; an app without credentials has no variable either."""
     one = app(host, "touch /v/up; while ! test -e /v/done; do sleep 0.05; done; ls $CREDENTIALS_DIRECTORY", "one",
               mountPoints=[{"name": "v", "path": "/v"}])
     spy = ("while ! test -e /v/up; do sleep 0.05; done; echo dir=$CREDENTIALS_DIRECTORY; ls -A /dev/credentials; "
@@ -158,7 +158,7 @@ def bytes_arrive_as_they_are(host):
 
 @case
 def where_it_comes_from(host):
-    """A file, standard input, a pipe, somebody who listens at a socket, the command line; for all apps or for one."""
+    """A file, standard input, a pipe, a listening socket, the command line; for all apps or for one."""
     read = "for f in $CREDENTIALS_DIRECTORY/*; do echo ${f##*/}=$(cat $f); done"
     r = host.run(app(host, read), "--credential=x:-", input=SECRET.encode())
     equal(r.out, "x=%s\n" % SECRET)
@@ -195,7 +195,7 @@ def pod_manifest_has_them_for_all_apps(host):
 
 @case
 def what_is_refused(host):
-    """Without saying what the secret was."""
+    """Without revealing the secret."""
     image, path = app(host, "true"), secret_file(host)
     big = secret_file(host, "big", b"x" * (1024 * 1024 + 1))
     half = secret_file(host, "half", b"x" * (600 * 1024))
@@ -209,7 +209,7 @@ def what_is_refused(host):
         r = host.acnspawn("prepare", image, *args).expect(2)
         contains(r.err, message, "message about %s" % args[0][:40])
         lacks(r.err, SECRET, "message about %s" % args[0][:40])
-    # Of what was read to its end nothing is left: that would be an empty secret.
+    # Standard input was read to its end: a second secret would be empty.
     r = host.acnspawn("prepare", image, "--credential=a:-", "--credential=b:-", input=SECRET.encode()).expect(2)
     contains(r.err, "standard input has been read already")
     lacks(r.err, SECRET)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Many pods on one host: what they take, and what is said when the host has no more."""
+"""Many pods on one host: their resources, and the messages when limits of the host are reached."""
 
 import concurrent.futures
 import contextlib
@@ -300,7 +300,7 @@ def pods_of_two_stores_share_no_users(host):
     host.acnspawn("rm", *uuids[0::2], timeout=120).expect(0)
     left = {base for base in bases if os.path.islink(os.path.join(HOST_UIDS, str(base)))}
     equal(len(left), 100, "ranges when the pods of one store are gone")
-    # A store that goes by itself is no reason to keep what its pods had.
+    # If a store is deleted, the resources of its pods are released.
     shutil.rmtree(stores[1])
     out = host.acnspawn("gc").expect(0).out
     for base in left:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""run --detach: it returns once the apps were executed, says why one could not be, and leaves the rest to the pod."""
+"""run --detach: it returns once the apps were executed, or reports why one could not be."""
 
 from harness import *
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""acnspawn enter: what it runs is confined as the app is, field by field, and is no way to the host, not for an instant
-(CVE-2019-10144, -10145 and -10147 are what happens otherwise, CVE-2019-5736 is the way by the program). Streams, terminals,
+"""acnspawn enter: its command is confined exactly as the app, and never gives access to the host, not even for an
+instant (see CVE-2019-10144, -10145 and -10147; CVE-2019-5736 is an attack through the program). Streams, terminals,
 statuses and signals are the command's own."""
 
 import resource
@@ -10,7 +10,7 @@ import termios
 from harness import *
 from terminals import Terminal
 
-# Apps and commands are told from each other by how long they sleep.
+# Apps and commands are distinguished by the time they sleep.
 APP, COMMAND = "100001", "100002"
 
 
@@ -110,7 +110,8 @@ def the_command_is_as_an_app_on_the_network_of_the_host(host):
 
 @both
 def the_caller_hands_nothing_on(host, *options):
-    """Limits, nice value, umask, signal dispositions, descriptors and directory of who calls are not the command's."""
+    """Limits, nice value, umask, signal dispositions, descriptors and directory of the caller are not inherited by the
+    command."""
     own = int(re.search(r"CapEff:\s*(\w+)", read_text("/proc/self/status")).group(1), 16)
     may_raise = all(own >> CAPABILITIES.index(c) & 1 for c in ("SYS_RESOURCE", "SYS_NICE"))
 
@@ -172,7 +173,7 @@ def watched(host, capabilities, *options):
         host.acnspawn("enter", "--environment=A=SECRET", "p", "true", env=dict(os.environ, HOST="SECRET")).expect(0)
     path = os.path.join(host.upper("a"), "out/seen")
     seen = read_text(path) if os.path.exists(path) else ""
-    # Before Linux 6.12 an app that may mount can look into others, and so into the command itself.
+    # Before Linux 6.12 an app that may mount can access other processes, and so the command itself.
     equal([l for l in seen.splitlines() if not l.startswith("words")], [], "what was seen")
     if "CAP_SYS_ADMIN" not in capabilities or landlock_version() >= 6:
         equal(seen, "", "what was seen")
@@ -194,7 +195,7 @@ def nobody_looks_into_it_who_may_mount(host):
 
 @both
 def the_program_is_no_way_to_the_host(host, *options):
-    """CVE-2019-5736: the command is made to be whatever goes in."""
+    """CVE-2019-5736: the command is a link to the entering program itself."""
     files = {"bin/self": Link("/proc/self/exe"), "bin/script": File("#!/proc/self/exe\n", 0o755),
              "bin/up": Link("../../../../proc/self/exe")}
     before = {p: os.stat(p).st_mtime_ns for p in (ACNSPAWN,)}
@@ -271,7 +272,7 @@ def who_the_app_is_is_not_the_apps_to_say(host, *options):
 
 @both
 def an_app_holds_up_nobody_who_enters(host, *options):
-    """Where /dev is a link of the image, /dev/null may be something that nobody ever opens for writing."""
+    """Where /dev is a link of the image, /dev/null may be a FIFO whose other end is never opened."""
     script = "mkdir /e; mkfifo /e/null; ln -s e /n; mv -T /n /dev; touch /out/up; sleep 1000"
     host.detach("--name=p", *options, host.shell(script, name="example.com/a", files={"dev": Link("/d"), "d": Dir()}))
     host.wait_up("a")
@@ -280,7 +281,7 @@ def an_app_holds_up_nobody_who_enters(host, *options):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
-# --- What it is for -----------------------------------------------------------------------------------------------------
+# --- Functions ----------------------------------------------------------------------------------------------------------
 
 @case
 def streams_and_status_are_the_commands(host):
@@ -297,7 +298,7 @@ def streams_and_status_are_the_commands(host):
     equal(host.acnspawn("enter", "--environment=A=1", "--environment=A=2", "--working-directory=/srv", "p", "sh", "-c",
                         "echo $A; pwd; env | grep -c ^A=").expect(0).out, "2\n/srv\n1\n")
     equal(host.acnspawn("enter", "-E", "HERE", "p", "sh", "-c", "echo \"$HERE\"", env=dict(os.environ, HERE="x  y")).expect(0).out, "x  y\n")
-    # What a command leaves running does not keep us.
+    # Background processes of a command do not block enter.
     r = host.acnspawn("enter", "p", "sh", "-c", "sleep 30 & echo done").expect(0)
     true(r.seconds < 10 and r.out == "done\n", str(r))
     p = host.start("enter", "p", "sh", "-c", "trap 'echo usr1; exit 5' USR1; echo up; while :; do sleep 0.1; done")
@@ -310,7 +311,7 @@ def streams_and_status_are_the_commands(host):
 
 @case
 def what_is_left_behind_may_write_without_end(host):
-    """It is what the command wrote that is passed on, also to somebody who reads slowly."""
+    """The output of the command is passed on unchanged, also to a slow reader."""
     host.detach("--name=p", sleeper(host))
     p = host.start("enter", "p", "sh", "-c", "echo mine; yes & yes & yes & sleep 0.2; exit 3")
     contains(p.stdout.read(4096), b"mine\n")
@@ -359,8 +360,8 @@ def what_cannot_be_entered_is_said(host):
 
 @both
 def an_app_that_comes_and_goes(host, *options):
-    """It is entered, or said not to be there. What is to become the app, but has not left the root of the pod's systemd, is
-    not taken for it."""
+    """It is entered, or reported as not running. A process that will become the app, but has not left the root of the
+    pod's systemd yet, is not entered."""
     host.detach("--name=p", "--exit-policy=all", *options, host.shell("sleep 0.03", name="example.com/a"), "--restart=always",
                 "--restart-delay=10ms", "--restart-delay-max=10ms", "--restart-limit=infinity")
     seen = set()
@@ -379,7 +380,7 @@ def an_app_that_comes_and_goes(host, *options):
 
 @case
 def a_process_without_its_first_thread(host):
-    """Nothing is in it that could be entered; what it has written can be copied."""
+    """It has no process to enter; its files can be copied."""
     uuid = host.detach("--name=p", host.image(["/bin/poke", "leader"], name="example.com/a"))
     wait_for(lambda: host.app_status(uuid, "a")["state"] == "running", "app a")
     r = host.acnspawn("enter", "p", "true").expect(1)
@@ -456,7 +457,7 @@ def labels_of_security_modules(host):
         raise Skip("AppArmor is built in")
     app = {"isolators": [{"name": "os/linux/apparmor-profile", "value": "acnspawn-test-profile"}]}
     host.detach("--name=p", sleeper(host, app=app), "--grant=apparmor-profile")
-    host.acnspawn("enter", "p", "true").expect(0)  # which is left aside, as it is for the app
+    host.acnspawn("enter", "p", "true").expect(0)  # which is ignored, as for the app
     script = ("mount -t tmpfs none /sys/module && mkdir -p /sys/module/apparmor/parameters && "
               "echo Y >/sys/module/apparmor/parameters/enabled && exec \"$@\"")
     r = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *host.argv("enter", "p", "echo", "ran")],

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every byte of exec and environment arrives as the manifest has it; the environment holds what the specification says and
-nothing of ours, of systemd's or of the host's."""
+"""Every byte of exec and environment is passed as in the manifest; the environment has the variables of the
+specification and none of acnspawn, systemd or the host."""
 
 import random
 
@@ -120,7 +120,8 @@ def variables_of_the_specification_cannot_be_overridden(host):
 
 @case
 def nothing_leaks_into_the_environment(host):
-    """Exactly the specification's variables, those of the image, and at most what the image's passwd says of the user."""
+    """Exactly the specification's variables, those of the image, and at most those from the user's entry in the image's
+    passwd."""
     env = dict(os.environ, LANG="xx_YY.UTF-8", NOTIFY_SOCKET="/run/nowhere", LISTEN_FDS="1", SECRET_OF_THE_HOST="x",
                LISTEN_PID="1", LC_ALL="C", INVOCATION_ID="0" * 32, JOURNAL_STREAM="1:2", XDG_RUNTIME_DIR="/run/x",
                container_uuid="x", TERM="vt100", MANAGERPID="1")

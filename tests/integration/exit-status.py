@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How apps end and what the pod's exit status says about it: code, signal and cause are separate things, nothing is lost."""
+"""How apps end and the pod's exit status: code, signal and cause are separate, nothing is lost."""
 
 from harness import *
 
@@ -35,7 +35,7 @@ def every_kind_of_exit_code(host):
 
 @case
 def signals_are_no_exit_codes(host):
-    """exit 9 and SIGKILL are told apart, in the status and in the record."""
+    """exit 9 and SIGKILL are distinguished, in the status and in the record."""
     for name, number in (("KILL", 9), ("SEGV", 11), ("ABRT", 6), ("USR1", 10), ("SYS", 31)):
         host.acnspawn("run", "--name=sig" + name.lower(), host.shell("kill -%s $$; sleep 60" % name)).expect(128 + number)
         app = host.status("sig" + name.lower())["apps"][0]
@@ -113,7 +113,7 @@ def app_that_traps_term_keeps_its_own_code_on_stop(host):
 
 @case
 def sibling_stopped_with_the_pod_keeps_its_own_code(host):
-    """One app fails; the other is stopped in order, and what it says on the way out is recorded."""
+    """One app fails; the other is stopped in order, and its exit status is recorded."""
     first = host.shell("trap 'exit 6' TERM; touch /shared/up; while :; do sleep 0.1; done", name="example.com/patient",
                        app={"mountPoints": [{"name": "shared", "path": "/shared"}]})
     second = host.shell("while ! test -e /shared/up; do sleep 0.05; done; exit 4", name="example.com/failing",

@@ -39,7 +39,7 @@ class Keys:
 
 
 class World:
-    """A host with a network, and people who sign."""
+    """A host with a network, and signing keys."""
 
     def __init__(self, host):
         self.host = host
@@ -128,7 +128,7 @@ def simple_discovery(w):
     equal(w.web.asked(), [SIMPLE + ".asc", SIMPLE], "requests")
     contains(r.err, "Fetching example.com/app:1.0\n")
     true(re.search(r"^Fetched example.com/app:1.0: [0-9.]+[KM]? in [0-9.]+s$", r.err, re.M), r.err)
-    # What is there is not asked for again.
+    # An image in the store is not requested again.
     w.web.forget()
     r = w.fetch("example.com/app:1.0")
     equal((r.out, r.err, w.web.asked()), (image_id(data) + "\n", "", []))
@@ -167,7 +167,7 @@ def what_was_tried_is_told(w):
 @world
 def a_place_is_tried_once(w):
     w.page("https://example.com/app",
-           ("ac-discovery", "example.com https://{name}-{version}-{os}-{arch}.{ext}"))  # where simple discovery looks
+           ("ac-discovery", "example.com https://{name}-{version}-{os}-{arch}.{ext}"))  # the URL of simple discovery
     r = w.fetch("example.com/app", rc=1)
     equal(r.err.count("/app-latest-linux-"), 1, r.err)
 
@@ -216,7 +216,7 @@ def signatures(w):
     r = w.fetch(SIMPLE, rc=1)
     contains(r.err, ".aci.asc")
     contains(r.err, "--insecure-options=signature")
-    # By nobody we know: the image is not even asked for.
+    # By an unknown key: the image is not even requested.
     w.publish(SIMPLE, data)
     w.web.forget()
     r = w.fetch(SIMPLE, rc=1)
@@ -260,7 +260,7 @@ def web_pages_in_the_place_of_images(w):
     with open(aci, "wb") as f:
         f.write(w.image()[:700])
     contains(w.fetch(aci, rc=1).err, "If it was copied or downloaded, repeat that")
-    # Where the signature would be is not asked of a host of another name.
+    # The signature is not requested from another host.
     w.web.forget()
     for url in "https://example.com", "https://example.com?x":
         contains(w.fetch(url, rc=1).err, "it names a host alone")
@@ -274,7 +274,7 @@ def without_a_signature_by_option(w):
     w.publish(SIMPLE, data, signer=None)
     r = w.fetch("--insecure-options=signature", SIMPLE)
     contains(r.err, "--insecure-options=signature")
-    # What nobody vouched for is not taken for what somebody did.
+    # An image fetched without a signature is not treated as a signed one.
     contains(w.fetch(SIMPLE, rc=1).err, ".aci.asc")
     w.web.forget()
     equal(w.fetch("--insecure-options=signature", SIMPLE).out, image_id(data) + "\n")
@@ -291,7 +291,7 @@ def keys_that_are_offered(w):
     r = w.fetch("--insecure-options=pubkey", "example.com/app:1.0")
     contains(r.err, "https://example.com/keys")
     contains(r.err, "--insecure-options=pubkey")
-    # It is there, by a key that nobody trusts.
+    # It is in the store, signed by a key that is not trusted.
     w.run("rm", w.run("prepare", "example.com/app:1.0").out.strip())
     shown = json.loads(w.run("--json=short", "image", "show", image_id(data)).out)[0]
     equal((shown["signer"]["offered"], shown["signerProblem"]), (True, None))
@@ -312,7 +312,7 @@ def manifest_of(w, image):
 
 @world
 def signer_who_lost_trust(w):
-    """What a key signed is not used any more once the key is not trusted: by whatever name it is asked for, and without a request."""
+    """Signed images are not used any more once the key is not trusted: under any name, and without a request."""
     w.trust()
     data = w.image()
     w.publish(SIMPLE, data, etag=True)
@@ -328,9 +328,9 @@ def signer_who_lost_trust(w):
                      "not trusted any more", "--insecure-options=signature", "acnspawn image rm sha512-", "acnspawn trust --prefix="):
             contains(r.err, part, "message of %r" % (args,))
     equal(w.web.asked(), [], "requests")
-    # An ID says which bytes are meant.
+    # An ID identifies the bytes.
     w.run("prepare", image_id(data))
-    # It is said what is wrong with it, and that it is used all the same.
+    # The problem is reported, and that the image is used nevertheless.
     shown = json.loads(w.run("--json=short", "image", "show", "example.com/app").out)[0]
     contains(shown["signerProblem"], "not trusted any more")
     contains(w.run("image", "show", "example.com/app").out, "Refused: The image example.com/app was signed by")
@@ -369,7 +369,7 @@ def signer_of_a_dependency_who_lost_trust(w):
 
 @world
 def keys_that_change_are_looked_at_once(w):
-    """No program is run for a signer whose key is what it was; after a change, for the first time only."""
+    """No program is run for a signer whose key has not changed; after a change, only once."""
     if not shutil.which("strace"):
         raise Skip("strace is missing (Debian package strace)")
     w.trust()
@@ -407,7 +407,7 @@ def steps_back(w):
         contains(r.err, "before the one of the same name and labels that is in the store")
         contains(r.err, "acnspawn image rm " + image_id(new)[:19])
     w.nothing_left(1)
-    # A file is the user's own; and what is removed is in nobody's way.
+    # A local file needs no signature; and a removed image does not interfere.
     w.run("image", "rm", image_id(new))
     equal(w.fetch("--pull-policy=update", SIMPLE).out, image_id(old) + "\n")
     w.publish(SIMPLE, new)
@@ -470,7 +470,7 @@ def encrypted(w):
     contains(w.fetch(SIMPLE, rc=1).err, "--passphrase-file=")
     equal(w.fetch("--passphrase-file=" + secret, SIMPLE).out, image_id(plain) + "\n")
     w.run("image", "rm", image_id(plain))
-    # From a pipe, the wrong passphrase, and what is cut off.
+    # From a pipe, the wrong passphrase, and truncated data.
     equal(w.fetch("--passphrase-file=" + secret, "-", input=data).out, image_id(plain) + "\n")
     w.run("image", "rm", image_id(plain))
     w.fetch("--passphrase-file=" + secret, "-", input=data[:-20], rc=1)
@@ -573,9 +573,9 @@ def credentials_are_not_shown(w):
             lacks(_read(os.path.join(top, f)), b"tops3cret", f)
 
 
-# --- C7: what is checked and what is unpacked are the same bytes ------------------------------------------------------------
+# --- C7: the checked and the unpacked bytes are the same ------------------------------------------------------------------
 
-MANY = 160 << 20  # so much that one can look into the middle
+MANY = 160 << 20  # large enough to stop in the middle
 
 
 def stopped_in_the_middle(p, find, size):
@@ -605,7 +605,8 @@ def overwrite(path, data, begin, end):
 
 
 def exchange_while_it_is_read(w, start, find, good, first, then, everything):
-    """Runs START() on a file that is FIRST, and makes what has been read of it, or EVERYTHING, THEN while it is stopped."""
+    """Runs START() on a file with the content FIRST, stops it, and replaces the part that was read, or EVERYTHING, with
+    THEN."""
     for _ in range(10):
         p = start(first)
         path, at = stopped_in_the_middle(p, find, len(good))
@@ -632,7 +633,7 @@ def big_images(w):
 
 def both_ways(w, start, find):
     good, evil = big_images(w)
-    # A check before unpacking would see what is good, and unpacking what is not.
+    # A separate check before unpacking would read the good bytes, and unpacking the evil ones.
     r = exchange_while_it_is_read(w, start, find, good, good, evil, False)
     equal(r.rc, 0, "exit status (%s)" % r.err)
     equal(r.out, image_id(good) + "\n")
@@ -666,7 +667,7 @@ def c7_file_exchanged_while_it_is_imported(w):
 
 @world
 def c7_download_altered_before_it_is_imported(w):
-    """The same with what was downloaded: a file without a name by then, but who is root can reach it."""
+    """The same with a downloaded file: it has no name by then, but root can access it."""
     w.trust()
     signatures = []
 
@@ -680,7 +681,7 @@ def c7_download_altered_before_it_is_imported(w):
 
 @world
 def c7_part_altered_before_it_is_resumed(w):
-    """What lies in downloads/ is checked like what came just now."""
+    """Files in downloads/ are checked like new downloads."""
     w.trust()
     data = w.image(content=os.urandom(4 << 20))
     pause = threading.Event()
@@ -713,7 +714,7 @@ def update(w):
     w.publish(SIMPLE, two, etag=True)
     equal(w.fetch("example.com/app:1.0").out, image_id(one) + "\n")
     equal(w.fetch("--pull-policy=update", "example.com/app:1.0").out, image_id(two) + "\n")
-    # By URL: what it came to last.
+    # By URL: the last result.
     w.web.forget()
     equal(w.fetch("--pull-policy=never", SIMPLE).out, image_id(two) + "\n")
     equal(w.web.asked(), [])
@@ -726,7 +727,7 @@ def update(w):
 
 @world
 def update_by_date(w):
-    """A server without ETags says by date whether there is anything new."""
+    """A server without ETags reports changes by date."""
     w.trust()
     one, two, three = w.image(content="one"), w.image(content="two"), w.image(content="three")
     w.publish(SIMPLE, one, headers={"Last-Modified": "Mon, 02 Jan 2023 10:00:00 GMT"})
@@ -734,13 +735,14 @@ def update_by_date(w):
     w.web.forget()
     equal(w.fetch("--update", SIMPLE).out, image_id(one) + "\n")
     equal((w.web.asked(), w.web.said()), ([SIMPLE], [304]))
-    # Once more: what is known was not lost by the answer that had nothing in it.
+    # Again: the stored data was not lost by the reply without a body.
     w.web.forget()
     w.fetch("--update", SIMPLE)
     equal((w.web.asked(), w.web.said()), ([SIMPLE], [304]))
     w.publish(SIMPLE, two, headers={"Last-Modified": "Tue, 03 Jan 2023 10:00:00 GMT"})
     equal(w.fetch("--update", SIMPLE).out, image_id(two) + "\n")
-    # What was changed in the very second of the answer could be changed once more in it: such a date proves nothing.
+    # A file that was changed in the same second as the reply could be changed again within it: such a date proves
+    # nothing.
     w.publish(SIMPLE, one, headers={"Last-Modified": "Tue, 03 Jan 2033 10:00:00 GMT"})
     equal(w.fetch("--update", SIMPLE).out, image_id(one) + "\n")
     w.publish(SIMPLE, three, headers={"Last-Modified": "Tue, 03 Jan 2033 10:00:00 GMT"})
@@ -902,7 +904,7 @@ def interrupted(w):
     w.nothing_left()
 
 
-# --- What the user sees ---------------------------------------------------------------------------------------------------
+# --- Output ---------------------------------------------------------------------------------------------------------------
 
 def on_terminal(w, *args, columns=60):
     """What acnspawn writes to a terminal, and its exit status."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""acnspawn cp and export: files into apps and out of them, whatever the pod is doing; with an app that exchanges what is
-being copied (CVE-2018-15664 and CVE-2019-14271 are what happens otherwise)."""
+"""acnspawn cp and export: files into apps and out of them, in all states of the pod; with an app that exchanges files
+meanwhile (see CVE-2018-15664 and CVE-2019-14271)."""
 
 import stat
 
@@ -18,7 +18,7 @@ def running(host, *options, script=SLEEP, app="a", **more):
 
 
 def make_tree(host, name="tree"):
-    """A bit of everything, with owners and times that are told from others."""
+    """All kinds of files, with distinctive owners and times."""
     top = host.path(name)
     os.makedirs(top + "/sub/deep")
     os.makedirs(top + "/empty")
@@ -183,7 +183,7 @@ def archives_are_streams(host, *options):
         host.acnspawn("cp", *archive, "-", "p:/tmp", input=r.out_bytes).expect(0)
         got = host.acnspawn("enter", "p", "stat", "-c", "%u %g %a", "/tmp/t/file").expect(0).out.strip()
         equal(got, "1000 1002 640" if archive else "0 0 640")
-    # What is in an archive does not get out of its directory, and nothing is half there.
+    # Files of an archive cannot leave the directory, and there are no partial copies.
     for name, words in (("../../etc/evil", ".."), ("a/../../b", "..")):
         bad = io.BytesIO()
         with tarfile.open(fileobj=bad, mode="w") as tar:
@@ -267,7 +267,7 @@ def volumes_on_links_of_the_image_hide_what_is_copied_below_them(host):
 
 @case
 def an_app_is_started_again_while_files_are_copied_into_it(host):
-    """What is made in its old root meanwhile is in nobody's way."""
+    """Files created in its old root meanwhile do no harm."""
     running(host, "--exit-policy=all")
     source = host.path("many")
     os.makedirs(source)
@@ -299,7 +299,7 @@ def a_root_that_is_read_only_is_not_written_to(host):
 
 @both
 def an_app_that_swaps_directories_for_links_gains_nothing(host, *options):
-    """The host's /etc/hostname and the like are neither read nor written, and what is copied is the app's."""
+    """The host's /etc/hostname and the like are neither read nor written; the app's own files are copied."""
     marker = "/var/tmp/acnspawn-cp-marker-%d" % os.getpid()
     os.makedirs(marker)
     try:

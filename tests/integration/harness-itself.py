@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""That the harness sees what it is there to see: cases that leave something behind, that fail, hang or cannot run; and that the
-tests exist that the list of threats names."""
+"""Tests of the harness: it detects cases that leave resources behind, that fail, hang or cannot run; and all tests in
+the list of threats exist."""
 
 from harness import *
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the integration tests stand on: images made on the spot, acnspawn run in a store of its own, and the check that
-a test left nothing behind.
+"""The harness of the integration tests: images built on the fly, acnspawn with a separate store, and the check that a
+test has left nothing behind.
 
-A test program is a file of functions marked @case, each of which gets a Host and asserts what it wants to see; it ends
-with main(). Every case prints one line, "ok NAME", "not ok NAME: why" or "skip NAME: why", which tests/run counts.
+A test program is a file of functions marked @case, each of which gets a Host and checks the results; it ends with
+main(). Every case prints one line, "ok NAME", "not ok NAME: why" or "skip NAME: why", which tests/run counts.
 
-Images hold a static busybox and the helpers of helpers/, so nothing is downloaded. Every case has a store of its own in a
-fresh directory. After a case its pods are ended by force, and then the host has to look as it did before: no mount, cgroup,
-process, network namespace or runtime file that has to do with the case's store, pods or uid ranges.
+Images hold a static busybox and the helpers of helpers/, so nothing is downloaded. Every case has a store of its own in
+a fresh directory. After a case its pods are ended by force, and then the host has to look as it did before: no mount,
+cgroup, process, network namespace or runtime file that has to do with the case's store, pods or uid ranges.
 """
 
 import contextlib
@@ -47,7 +47,8 @@ CAPABILITIES = (
 
 
 def default_signals():
-    """For children: whoever runs the tests may ignore some of these, as nohup does, and acnspawn goes on doing so."""
+    """For children: the caller of the tests may ignore some of these, as nohup does, and acnspawn would inherit
+    that."""
     for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT:
         signal.signal(number, signal.SIG_DFL)
 
@@ -142,7 +143,7 @@ def _busybox_applets():
 
 
 def base_rootfs():
-    """A root that has a shell, the helpers, some users, and /out where anybody may leave files."""
+    """A root that has a shell, the helpers, some users, and /out, writable for all users."""
     files = {
         "bin": Dir(), "etc": Dir(), "tmp": Dir(0o1777), "out": Dir(0o1777), "root": Dir(0o700), "proc": Dir(),
         "sys": Dir(), "dev": Dir(), "var": Dir(), "usr": Dir(), "srv": Dir(),
@@ -194,7 +195,7 @@ def _add(tar, name, what):
 
 
 def landlock_version():
-    """What the kernel offers; below 1: nothing."""
+    """The kernel's ABI version; below 1: not supported."""
     return ctypes.CDLL(None).syscall(444, None, 0, 1)
 
 
@@ -368,7 +369,7 @@ class Host:
     def one_pod(self):
         """The directory of the only pod there is, whatever its state."""
         for _ in range(100):
-            # A pod that is renamed while we look is seen twice or not at all.
+            # A pod that is renamed meanwhile is seen twice or not at all.
             pods = [p for p in self.pods() if "/embryo/" not in p]
             if len(pods) == 1:
                 return pods[0]
@@ -493,7 +494,7 @@ class Host:
 
 # --- Killing at system calls --------------------------------------------------------------------------------------------
 
-# Calls that change something: before and after each of them the world looks different.
+# Calls that change the state of the system.
 CHANGES = "mkdir,mkdirat,rename,renameat,renameat2,symlinkat,linkat,unlinkat,openat,write,fsync,fchown,fchownat,flock"
 
 
@@ -531,7 +532,7 @@ def spread(total, points):
     return sorted(n for n in numbers if 1 <= n <= total)
 
 
-# --- What a case may not leave behind -------------------------------------------------------------------------------------
+# --- Leftovers of cases ------------------------------------------------------------------------------------------------
 
 def snapshot():
     return {"mount": mounts(), "cgroup": cgroups(), "file": runtime_files()}
@@ -593,7 +594,8 @@ def belongs_to(host, kind, thing):
     if kind == "cgroup":
         # nspawn that got no cgroup of its own would split ours.
         return "acnspawn" in thing or any(thing == own + split for own in own_cgroups() for split in ("/payload", "/supervisor"))
-    # What the network "default" keeps for all pods; an address that is not given back has the pod's UUID in its file.
+    # Files of the network "default", shared by all pods; an address that is not released has the pod's UUID in its
+    # file.
     if thing in ("/run/acnspawn", "/run/acnspawn/netns") or thing.startswith("/run/acnspawn/networks"):
         return False
     return "nspawn" in thing

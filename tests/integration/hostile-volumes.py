@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Volumes and those who would like more of them: images with links for targets, apps that may mount, a host that goes on
-mounting, handlers that find what the app has left for them."""
+"""Attacks on volumes: images with symlinks as targets, apps that may mount, a host that mounts meanwhile, handlers that
+find files prepared by the app."""
 
 from harness import *
 
@@ -83,7 +83,8 @@ def nothing_is_mounted_over_what_confines(host):
 
 @both
 def nothing_is_mounted_over_what_confines_where_it_really_is(host, *options):
-    """/proc and /dev may be links of the image: what they lead to, and what that lies in, is not a place for volumes."""
+    """/proc and /dev may be symlinks of the image: volumes cannot be mounted on their targets, nor on parents of
+    these."""
     for name in ("proc", "dev"):
         files = {name: Link("/x/real"), "x": Dir(), "x/real": Dir()}
         for path in ("/x", "/x/real") + (("/x/real/sys",) if name == "proc" else ("/x/real/credentials",)):
@@ -132,7 +133,7 @@ def app_that_may_mount_cannot_change_the_devices_of_others(host):
 
 @case
 def app_that_may_mount_gets_files_and_directories(host):
-    """What is locked is the same as what was not: single files, volumes that are written to, many of them."""
+    """Locked mounts behave like others: single files, writable volumes, many of them."""
     path = source(host)
     with open(path + "/file", "w") as f:
         f.write("a file\n")
@@ -165,7 +166,8 @@ def what_the_host_mounts_later_stays_outside(host):
 
 @case
 def a_volume_that_the_store_lies_in(host):
-    """What is mounted there for the pod, other apps' roots and credentials, is not to be seen, and hinders no mapping of owners."""
+    """Mounts of the pod, such as other apps' roots and credentials, are not visible there, and do not prevent
+    id-mapping."""
     os.chmod(host.tmp, 0o755)
     with open(host.path("secret"), "w") as f:
         f.write("a secret\n")

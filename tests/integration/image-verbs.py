@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What can be asked of images that are in the store: whether they still are what they were, the archive they came from."""
+"""Verbs for images in the store: verification, export of the original archive, and so on."""
 
 import hashlib
 import shutil
@@ -258,7 +258,7 @@ def export_killed_at_any_moment(host):
 
 
 def listing(top):
-    """What is in a tree, as data to compare."""
+    """The content of a tree, as data to compare."""
     got = {}
     for d, dirs, files in os.walk(top):
         for n in ["."] + dirs + files:
@@ -365,7 +365,7 @@ def allocated(path):
 
 @case
 def a_dry_run_names_what_the_collection_removes(host):
-    """Also what goes only because its image does: the trees rendered from it, and the layers of an OCI image."""
+    """Also objects that are removed with their image: the trees rendered from it, and the layers of an OCI image."""
     plain = imported(host, host.image(name="example.com/plain", base=False, files={"/data": "x" * 300000}))
     tree = os.path.join(host.dir, "rendered", "d" * 64)
     os.makedirs(os.path.join(tree, "rootfs"))
@@ -436,7 +436,8 @@ def orphans_are_collected(host):
 
 @case
 def e7_what_is_mounted_below_an_image_is_not_emptied(host):
-    """The image goes; what is mounted in it stays as it is, and keeps only its own place until it is unmounted."""
+    """The image is removed; a file system mounted in it is unchanged, and keeps only its mount point until it is
+    unmounted."""
     precious = host.path("precious")
     os.mkdir(precious)
     open(os.path.join(precious, "file"), "w").close()
@@ -541,7 +542,7 @@ def damaged_objects_are_named(host):
             contains(p.err, id)
         contains(host.acnspawn("image", "verify", id).expect(1).out, name)
         subprocess.run(["cp", "-a", os.path.join(pristine, name), image_dir(host, id)], check=True)
-    # The others are shown all the same.
+    # The others are shown nevertheless.
     other = imported(host, host.image(name="example.com/other", base=False))
     os.unlink(os.path.join(image_dir(host, id), "manifest"))
     p = host.acnspawn("--json=short", "image", "list").expect(1)

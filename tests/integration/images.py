@@ -57,7 +57,7 @@ def rubbish(host):
 
 
 def refused(host, data, *words, timeout=60):
-    """The archive must not get in; nothing half made stays; the message names the file."""
+    """The archive is refused; nothing partial remains; the message names the file."""
     path = write(host, data)
     r = host.acnspawn("fetch", path, timeout=timeout).expect(1)
     contains(r.err, path, "message")
@@ -68,7 +68,7 @@ def refused(host, data, *words, timeout=60):
     return r
 
 
-# --- What is good -----------------------------------------------------------------------------------------------------------
+# --- Valid archives ---------------------------------------------------------------------------------------------------------
 
 @case
 def image_id_is_the_digest_of_the_uncompressed_tar(host):
@@ -193,7 +193,7 @@ def missing_dependency_is_named(host):
     equal(host.pods(), [], "pods")
 
 
-# --- What is bad ------------------------------------------------------------------------------------------------------------
+# --- Invalid archives -------------------------------------------------------------------------------------------------------
 
 @case
 def entries_that_climb_out(host):
@@ -309,7 +309,8 @@ def other_archives_are_not_images(host):
 
 @case
 def overlay_attributes_and_whiteouts_are_inert(host):
-    """trusted.overlay.* of a stranger must not reach the overlay: nothing of another image shows or vanishes."""
+    """trusted.overlay.* of an archive must not affect the overlay: files of another image neither appear nor
+    disappear."""
     base = host.image(name="example.com/base", files={"srv/secret": "secret\n"})
     host.acnspawn("fetch", base).expect(0)
     members = good_start(dependencies=[{"imageName": "example.com/base"}]) + [
@@ -328,7 +329,7 @@ def overlay_attributes_and_whiteouts_are_inert(host):
 @case
 @with_timeout(300)
 def bombs_are_bounded(host):
-    """A few kilobytes that unpack to very much: time and disk stay bounded by what the archive's size can justify."""
+    """A few kilobytes that unpack to a huge size: time and disk are limited."""
     big = tarfile.TarInfo("rootfs/big")
     big.size = 1 << 43
     data = tar_bytes(good_start())
@@ -400,7 +401,7 @@ def write_many_entries(path, n_directories, n_files):
 @case
 @with_timeout(1200)
 def a9_a_million_entries(host):
-    """Imported and removed within memory that is bounded, and with no more disk than a record of a hundred bytes an entry."""
+    """Imported and removed with limited memory, and with no more disk than a record of a hundred bytes per entry."""
     if not os.environ.get("ACNSPAWN_TEST_LONG"):
         raise Skip("takes minutes; set ACNSPAWN_TEST_LONG=1")
     image = write_many_entries(host.path("many.aci"), 1000, 999)
@@ -419,7 +420,7 @@ def a9_a_million_entries(host):
     equal(os.listdir(os.path.join(host.dir, "images")) + os.listdir(os.path.join(host.dir, "tmp")), [], "what is left")
 
 
-# What to mount on $D, what it needs, and what is said of it. $F: a file for it to be in.
+# What to mount on $D, its requirements, and the expected message. $F: a file for its content.
 UNFIT = (
     ("ramfs", (), "mount -t ramfs x $D", "ramfs"),
     ("overlay", (), "mount -t tmpfs x $D && mkdir $D/l $D/u $D/w $D/o && "
@@ -429,7 +430,7 @@ UNFIT = (
      "do not list the types"),
     ("xfs_ftype", ("mkfs.xfs",), "truncate -s 320M $F && mkfs.xfs -q -m crc=0 -n ftype=0 $F && mount -t xfs -o loop $F $D",
      "do not list the types"),
-    # What a call says on a file system that cannot do it.
+    # The error of a call on a file system without support.
     ("xattr", ("strace",), "T='strace -qq -o /dev/null -e trace=fsetxattr -e inject=fsetxattr:error=EOPNOTSUPP'",
      "has no extended attributes"),
     ("owners", ("strace",), "T='strace -qq -o /dev/null -e trace=fchownat -e inject=fchownat:error=EINVAL'",

@@ -7,7 +7,7 @@ from harness import *
 
 
 def rubbish(host):
-    """What is neither an image nor a pod that is complete."""
+    """Incomplete images and pods."""
     places = ("tmp", "pods/embryo", "pods/preparing", "pods/garbage")
     return [p + "/" + n for p in places if os.path.isdir(os.path.join(host.dir, p)) for n in os.listdir(os.path.join(host.dir, p))]
 
@@ -33,7 +33,7 @@ def an_import_from_a_pipe(host):
 
 @case
 def compressors_with_threads_of_their_own(host):
-    """xz is at one block for seconds, and says nothing meanwhile."""
+    """xz works on a single block for seconds without any output."""
     layout = host.path("layout")
     os.makedirs(os.path.join(layout, "rootfs"))
     with open(os.path.join(layout, "rootfs", "big"), "wb") as f:

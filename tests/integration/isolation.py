@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an app can see and reach: its own root, /proc, /sys and /dev, a network of its own, and nothing of the host, of the
-pod's systemd, or of its neighbours."""
+"""An app has access to its own root, /proc, /sys and /dev, a separate network, and to nothing of the host, of the pod's
+systemd, or of other apps."""
 
 import socket
 
@@ -53,7 +53,7 @@ def devices_work(host, *options):
 
 @both
 def standard_streams_can_be_opened_by_name(host, *options):
-    """What images do who log to a file that is a link to /dev/stdout."""
+    """As images do whose log file is a symlink to /dev/stdout."""
     r = host.run(*options, host.shell("echo out >/dev/stdout; echo err >/dev/stderr; ln -s /dev/stdout /srv/log; echo log >>/srv/log",
                                       app={"user": "0"}))
     equal((r.out, r.err), ("out\nlog\n", "err\n"))
@@ -126,7 +126,7 @@ READ_ONLY = "/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger".split()
 
 
 def shown_by(host, *options):
-    """Of what is masked, all that can be seen in an app; of what is read-only, all that can be opened for writing."""
+    """Prints masked files that are visible in an app, and read-only ones that can be opened for writing."""
     script = ("for p in %s /sys/devices/system/cpu/cpu*/thermal_throttle; do if test -d $p; then ls -A $p | sed \"s,^,$p/,\"; "
               "elif test -e $p && head -c 1 $p 2>/dev/null | grep -q .; then echo $p; fi; done; "
               "for p in %s; do find $p -type f 2>/dev/null | head -n 200 | while read f; do poke open $f | grep possible; done; done; true"

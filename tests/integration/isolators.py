@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Isolators: every one is reported as enforced, modified or ignored, and what is reported as enforced is in force."""
+"""Isolators: every one is reported as enforced, modified or ignored, and those reported as enforced are in effect."""
 
 import resource
 
@@ -52,7 +52,7 @@ def ignored_isolators_are_seen_in_the_text_too(host):
 
 @case
 def memory_limit_is_enforced_or_said_not_to_be(host):
-    """The honest answer: either the hog is killed and the record says so, or the verdict is "ignored"."""
+    """Either the process is killed and the record shows it, or the verdict is "ignored"."""
     r = host.acnspawn("run", "--name=p", limited(host, "exec poke memory 200", isolator("resource/memory", limit="32Mi")))
     verdict = verdicts(host)["resource/memory"]["verdict"]
     app = host.app_status("p", "a")
@@ -145,7 +145,7 @@ def scores_below_zero_are_set_from_outside(host):
 
 @case
 def labels_of_security_modules(host):
-    """Where the module is not active the label is left aside, and that is said; where it is, a profile that is not loaded is
+    """If the module is not active the label is ignored, which is reported; else a profile that is not loaded is
     refused."""
     image = limited(host, "echo ran", {"name": "os/linux/apparmor-profile", "value": "acnspawn-test-no-such-profile"})
     if os.path.exists("/sys/kernel/security/apparmor/profiles"):
@@ -191,7 +191,7 @@ def what_confines_nothing_is_not_enforced(host):
         contains(found[0]["detail"], detail)
         contains(host.acnspawn("status", uuid).expect(0).out, "off, ")
         contains(host.acnspawn("prepare", "--strict", image, option).expect(1).err, "of app a would be off: ")
-    # Wider than it says: a set that leaves out what a process cannot do without.
+    # Modified: a set without the system calls that every process needs.
     r = host.acnspawn("prepare", "--strict", image, "--seccomp=mode=retain,read").expect(1)
     contains(r.err, "os/linux/seccomp-retain-set of app a would be modified: the launcher filters the app's system calls; "
              "the calls that every process needs are allowed as well (@systemd/default)")
@@ -284,7 +284,7 @@ CALM = "i=0; while test $i -lt 30; do /bin/true || exit 3; i=$((i+1)); sleep 0.1
 
 @case
 def fork_bomb_has_its_own_limit(host):
-    """The bomb gets as many as it may have; the other app, of the same user, goes on forking."""
+    """The bomb is limited; the other app, of the same user, can still fork."""
     bomb, calm = host.shell(BOMB, name="example.com/bomb"), host.shell(CALM, name="example.com/calm")
     r = host.acnspawn("run", "--name=p", "--exit-policy=all", bomb, "--tasks-max=40", "---", calm)
     verdict = verdicts(host, app="bomb")["resource/tasks"]
@@ -392,7 +392,7 @@ def all_capabilities_can_be_removed(host):
 
 @case
 def what_is_asked_for_and_ignored_is_warned_of(host):
-    """... by an option; what an image has may be for other hosts."""
+    """... by an option; isolators of an image may be intended for other hosts."""
     image = host.shell("true", name="example.com/a", app={"isolators": [{"name": "example.com/other", "value": {}}]})
     r = host.acnspawn("run", "--isolator=example.com/all={}", image, "--isolator=example.com/one={}").expect(0)
     contains(r.err, "Warning: example.com/one of app a will be ignored: ", "warnings")

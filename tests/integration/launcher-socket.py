@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The socket by which launchers get what belongs to their apps, should a process of an app get to it: what is told to launchers
-is told to nobody else, and once."""
+"""The socket for launchers, in case that a process of an app gains access to it: only launchers get replies, and only
+once."""
 
 import array
 import socket
@@ -34,7 +34,8 @@ def unified_path(host):
 
 
 def ask(host, app, phase, cgroup=None, in_pod=True):
-    """As a process in the cgroup of an app, as root of the pod. What the supervisor answers: error, text, number of descriptors."""
+    """As a process in the cgroup of an app, as root of the pod. Returns the supervisor's reply: error, text, number of
+    descriptors."""
     leader = host.status("p")["leader"]
     uid = os.stat("/proc/%d" % leader).st_uid
     directory = unified_path(host)
@@ -81,7 +82,8 @@ def is_refused(answer, text):
 
 @both
 def another_app_is_refused(host, *options):
-    """A process of one app that got to the mount namespace of the pod's systemd asks for what is the other's."""
+    """A process of one app that has entered the mount namespace of the pod's systemd requests the other app's
+    descriptors."""
     pod(host, *options)
     for phase in PRE_START, MAIN, POST_STOP, HEALTH, FLUSH:
         is_refused(ask(host, "b", phase, cgroup="a"), "is not one of app b")
@@ -96,7 +98,7 @@ def what_was_given_out_is_not_given_out_again(host, *options):
     pod(host, *options)
     for phase in MAIN, PRE_START:
         is_refused(ask(host, "a", phase, cgroup="a"), "What belongs to app a was given out in this execution already")
-    equal(read_text(host.upper("a") + "/out/up"), "")  # nor is its root made anew
+    equal(read_text(host.upper("a") + "/out/up"), "")  # nor is its root created again
     host.acnspawn("restart-app", "p", "a").expect(0)
     wait_for(lambda: os.path.exists(host.upper("a") + "/out/up"), "the app runs again")
     host.acnspawn("stop", "p").expect(0)

@@ -461,7 +461,7 @@ def terminate_in_the_foreground_is_an_orderly_stop(host):
 
 @case
 def what_the_caller_ignores_does_not_stop_the_pod(host):
-    """nohup acnspawn run …: the terminal goes, the pod stays."""
+    """nohup acnspawn run …: the terminal is closed, the pod keeps running."""
     p = host.start("run", "--name=p", host.shell("touch /out/up; sleep 1; exit 4", name="example.com/a"),
                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     host.wait_up("a")
@@ -502,7 +502,7 @@ def detach_of_a_pod_that_cannot_start_says_so(host):
 
 @case
 def pod_that_does_not_boot_says_why(host):
-    """At once, in the words of whoever knew, with the way out; and later, as long as the pod is there."""
+    """At once, with the original error and a hint; and later, as long as the pod exists."""
     empty = host.path("empty")
     os.mkdir(empty)
     for words in ["--name=p"], ["--name=p", "--detach"]:
@@ -565,7 +565,7 @@ def messages_call_a_pod_as_its_user_does(host):
 
 @case
 def quiet_does_not_hide_what_a_key_does(host):
-    """Who presses Ctrl-C has to know that the pod is given time, and what the next one does."""
+    """After Ctrl-C the user is told that the pod has time to stop, and what the next Ctrl-C does."""
     t = Terminal(host, "--quiet", "run", "--name=p", "--stop-timeout=60s", host.shell("trap '' TERM; " + FOREVER, name="example.com/a"))
     host.wait_up("a")
     t.send(b"\x03")
@@ -664,7 +664,7 @@ def gc_leaves_running_and_prepared_pods(host):
 
 @case
 def rm_of_a_pod_whose_app_dug_a_deep_tree(host):
-    """What an app leaves in its root, however deep or named, can be removed."""
+    """Files of an app in its root can be removed, however deep and whatever their names."""
     host.run("--name=p", host.shell("cd /srv; i=0; while test $i -lt 3000; do mkdir d && cd d || break; i=$((i+1)); done; "
                                     "mkdir /srv/.hidden /srv/'\n'; chmod 0 /srv/.hidden; true"), timeout=120)
     host.acnspawn("rm", "p").expect(0)
@@ -700,7 +700,7 @@ def removal_stops_before_what_is_mounted_in_a_pod(host):
 
 @case
 def e8_a_host_that_was_started_anew(host):
-    """What ran has ended with the host, what was being prepared was given up, what was prepared is there still."""
+    """After a reboot running pods have exited, pods being prepared are aborted, prepared pods still exist."""
     image = host.shell(FOREVER, name="example.com/a")
     later = host.prepare("--name=later", image, "--exec=/bin/true")
     web = host.detach("--name=web", image)
@@ -776,7 +776,7 @@ def fetches_of_one_image_at_once(host):
 
 @case
 def prepare_gc_and_rm_at_once_hurt_nobody(host):
-    """Twenty processes at the same store: each either does its work or says why not; what remains is whole."""
+    """Twenty processes at the same store: each either succeeds or reports why not; the state is consistent."""
     image = host.shell("true")
     host.acnspawn("fetch", image).expect(0)
     processes = []
@@ -826,7 +826,7 @@ def store_that_others_can_write_to_is_refused(host):
 
 @case
 def without_the_privileges_that_it_takes(host):
-    """Said as such; and nothing is left behind, the cgroup neither."""
+    """Reported as such; and nothing is left behind, including the cgroup."""
     weaker = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     host.prepare("--name=p", host.shell("true"))
     for arguments in (["run", "p"], ["run", "--name=q", host.shell("true")]):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sockets for apps that connections start: opened here, passed to acnspawn, and asked; for images with the helper "serve"."""
+"""Sockets for socket-activated apps: opened here, passed to acnspawn, and connected to; for images with the helper
+"serve"."""
 
 import socket
 
@@ -75,7 +76,7 @@ class Started:
 
 
 def ask(address, text="hello", family=socket.AF_INET, timeout=30):
-    """Asks the helper "serve", and returns what it says of itself."""
+    """Connects to the helper "serve", and returns its reply."""
     with socket.socket(family) as s:
         s.settimeout(timeout)
         s.connect(address)

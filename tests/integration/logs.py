@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The pod's journal is written by the pod: what "logs" does with files that are not what they should be, and with which
-rights it reads them. Log files of apps: their format, and that they are whole."""
+"""The pod's journal is written by the pod: how "logs" handles malformed files, and with which privileges it reads them.
+Log files of apps: their format, and that they are complete."""
 
 import calendar
 import random
@@ -177,7 +177,8 @@ def too_many_files_are_refused(host):
 
 @case
 def reader_has_no_rights(host):
-    """What parses the files is nobody, without capabilities, confined to a few system calls, and has only these files."""
+    """The parser of the files runs as nobody, without capabilities, with few system calls, and only with these
+    descriptors."""
     host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
     p = host.start("logs", "--follow", "p")
     equal(p.stdout.readline(), b"up\n")
@@ -194,7 +195,7 @@ def reader_has_no_rights(host):
         target = os.readlink("/proc/%d/fd/%s" % (pid, fd))
         true(target == "/dev/null" or target.startswith("socket:") or target.endswith(".journal"), "descriptor %s" % target)
     true(re.search(r"^Max data size +\d", read_text("/proc/%d/limits" % pid), re.M), "no limit of memory")
-    # It ends with the one who started it.
+    # It ends with its parent.
     p.kill()
     p.wait()
     wait_for(lambda: not os.path.exists("/proc/%d" % pid), "end of the reader")
@@ -215,7 +216,7 @@ def reader_that_is_killed_is_said(host):
 
 @case
 def following_goes_on_in_new_files(host):
-    """journald rotates: what was written before, while and after is shown once and in order."""
+    """journald rotates: output before, during and after it is shown once and in order."""
     uuid = host.detach("--name=p", host.shell("for i in $(seq 1 40); do echo $i; sleep 0.1; done", name="example.com/a"))
     p = host.start("logs", "--follow", "p")
     leader = host.leader("p")
@@ -235,8 +236,8 @@ def following_goes_on_in_new_files(host):
 
 @case
 def an_app_does_not_push_out_what_others_wrote(host):
-    """An app with a small share: what it writes is shown, but not all of it stored; that is said, and the other app has its
-    lines."""
+    """An app with a small share: its output is shown, but not all of it stored; this is reported, and the other app's
+    lines are complete."""
     noisy = host.shell("yes %s | head -n 20000; echo last" % ("x" * 50), name="example.com/noisy")
     quiet = host.shell("echo first; sleep 1; echo second", name="example.com/quiet")
     r = host.run("--name=p", noisy, "--log-size=1Mi", "--log-rate=0", "---", quiet)
@@ -262,7 +263,7 @@ def an_app_does_not_push_out_what_others_wrote(host):
 
 @case
 def what_is_dropped_is_said_while_the_pod_runs(host):
-    """... and the app is heard again when it has been quiet."""
+    """... and the app's output is stored again after a pause."""
     script = "yes %s | head -n 5000; touch /out/up; sleep 6; echo again; exec sleep 1000" % ("x" * 50)
     host.detach("--name=p", host.shell(script, name="example.com/a"), "--log-size=64Ki", "--log-rate=10Ki", "---",
                 host.shell("sleep 1000", name="example.com/b"))
@@ -308,7 +309,7 @@ def records(path):
 
 
 def text_of(found, stream):
-    """What a reader has of one stream: parts of lines joined."""
+    """The content of one stream: parts of lines joined."""
     return b"".join(text + (b"\n" if tag == "F" else b"") for _, s, tag, text in found if s == stream)
 
 
@@ -366,7 +367,7 @@ def restarted_app_appends(host):
 
 @case
 def rotation_neither_loses_nor_doubles_lines(host):
-    """While the app writes at full speed, the file is renamed and opened anew, 20 times."""
+    """While the app writes at full speed, the file is renamed and reopened, 20 times."""
     log = host.path("a.log")
     host.detach("--name=p", host.shell("seq 1 3000000 & seq 1 3000000 >&2; wait", name="example.com/a"), "--log-file=" + log, "--journal=no")
     wait_for(lambda: os.path.exists(log) and os.path.getsize(log) > 0, "the log file")
@@ -429,7 +430,8 @@ def what_is_no_regular_file_is_no_log(host):
 
 @case
 def full_file_system_does_not_stop_the_app(host):
-    """A tmpfs of 256 KiB: the app goes on, what is in the file is whole, the rest is counted; room that comes is used."""
+    """A tmpfs of 256 KiB: the app keeps running, records in the file are complete, the rest is counted; space freed
+    later is used."""
     directory = host.path("small")
     os.mkdir(directory)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", directory], check=True)

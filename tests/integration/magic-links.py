@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the launcher has open while it follows names of the image is no way out for the app: not by /proc/self/fd, nor by
-/proc/1/root (the class of CVE-2024-21626 and CVE-2019-5736)."""
+"""Descriptors that the launcher has open while it follows paths of the image do not let the app escape: not by
+/proc/self/fd, nor by /proc/1/root (the class of CVE-2024-21626 and CVE-2019-5736)."""
 
 from harness import *
 

@@ -115,7 +115,7 @@ def service_of(host):
 
 @case
 def a_service_that_is_killed_goes_on_where_it_was(host):
-    """Same address, same token, same key; who asks meanwhile waits."""
+    """Same address, same token, same key; requests in between wait."""
     script = ("sign() { post pod/hmac/sign content=x 2>/dev/null || echo failed; }; sign >/out/first; touch /out/up; "
               "while [ ! -e /out/go ]; do sign >>/out/all; done; get pod/uuid 2>/dev/null >/out/uuid; touch /out/done; sleep 1000")
     uuid = host.detach("--name=p", pod_with_script(host, script))
@@ -152,7 +152,7 @@ def a_pod_that_does_not_ask_has_no_service(host):
 
 @case
 def the_service_is_the_one_that_was_there_when_the_pod_began(host):
-    """A package that is installed anew meanwhile may bring one that speaks otherwise."""
+    """A package that is upgraded meanwhile may contain one with another protocol."""
     built = os.path.dirname(os.path.dirname(os.path.realpath(ACNSPAWN)))
     helpers = host.path("helpers")
     os.mkdir(helpers)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Apps of one pod see and may signal each other's processes (spec: ace.md), but do not look into them, even as root."""
+"""Apps of one pod see and may signal each other's processes (spec: ace.md), but cannot access their memory and files,
+even as root."""
 
 import socket
 import struct
@@ -39,7 +40,7 @@ SPY = ("until pidof sleep >/dev/null; do sleep 0.05; done; sleep 0.3; for p in /
 
 
 def spy(host, options, *isolators):
-    """An app with these isolators tries to look into the others."""
+    """An app with these isolators tries to access the others."""
     host.run("--name=p", "--exit-policy=any", *options, host.shell(SPY, name="example.com/spy", app={"isolators": list(isolators)}), "--grant=all",
              secret(host))
     out = host.acnspawn("logs", "--app=spy", "p").expect(0).out
@@ -72,7 +73,7 @@ def root_cannot_look_into_other_apps(host, *options):
 
 @case
 def an_app_that_may_mount_cannot_look_into_other_apps(host):
-    """Neither itself, nor from a namespace that it goes to, nor by a new mount of /proc."""
+    """Neither directly, nor from another namespace, nor by a new mount of /proc."""
     need_landlock(6)
     for isolators in ([capabilities("CAP_SYS_ADMIN")], [capabilities("CAP_SYS_ADMIN", "CAP_SYS_PTRACE"), UNFILTERED]):
         spy(host, [], *isolators)

@@ -72,7 +72,7 @@ def wait_served(address, expected):
 
 
 def udp_answer(address, port, text="hello"):
-    """What the echo of a pod says; None: nothing."""
+    """The reply of a pod's echo service; None: no reply."""
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(0.5)
         with contextlib.suppress(OSError):
@@ -505,7 +505,7 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
                           ("echo '{\"code\": 11, \"msg\": \"later\"}'; exit 1", "later"),
                           ("echo '{\"code\": 1, \"msg\": \"incompatible\"}'; exit 1", "incompatible")):
         own_network(host, "bad", add + what)
-        # What came before it is undone as well.
+        # The networks before it are undone as well.
         uuid = host.prepare("--net=default,bad", host.shell("true"))
         r = host.acnspawn("run", uuid).expect(1)
         contains(r.err, "The CNI plugin 'bad-plugin' of network 'bad'", what)
@@ -516,7 +516,7 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
     own_network(host, "bad", "[ $CNI_COMMAND != VERSION ] || echo '{\"cniVersion\": \"1.0.0\", \"supportedVersions\": [\"0.4.0\"]}'")
     configure(host, "bad.conflist", {"cniVersion": "1.0.0", "cniVersions": ["1.0.0", "0.3.1"], "name": "bad", "plugins": [{"type": "bad-plugin"}]})
     contains(host.acnspawn("run", "--net=bad", host.shell("true")).expect(1).err, "supports none of the versions in")
-    # A pod that was made for this run, and never started, does not stay.
+    # A pod that was prepared for this run, and never started, is removed.
     pods = host.pods()
     for option in "--quiet", "--detach":
         contains(host.acnspawn("run", option, "--name=p", "--net=bad", host.shell("true")).expect(1).err, "supports none")
@@ -538,7 +538,7 @@ def a_plugin_that_hangs_ends_with_the_run(host):
 
 @case
 def a_pod_that_waits_for_a_plugin_can_be_stopped(host):
-    """Also by who has not started it, and whether or not in order: there is nothing yet that could be ended in order."""
+    """Also by another process, and with or without --force: there is nothing yet to be stopped in order."""
     need_plugins()
     own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; sleep 1000 & sleep 1000; }")
     up = host.path("cni/slow-plugin.up")
@@ -556,7 +556,7 @@ def a_pod_that_waits_for_a_plugin_can_be_stopped(host):
 
 @case
 def a_killed_pod_that_cannot_be_taken_out(host):
-    """The next pod that starts tries it, and can be asked to end meanwhile; those after it are not held up; gc tells."""
+    """The next pod that starts tries it, and can be stopped meanwhile; later ones are not delayed; gc reports it."""
     need_plugins()
     own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ "$(cat $0.bad)" = $CNI_CONTAINERID ] && {
         echo x >>$0.tries; [ ! -e $0.hang ] || sleep 1000; exit 1; }

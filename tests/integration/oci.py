@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""OCI images made by umoci, skopeo and buildah, from layouts and archives, run in real pods: what their layers hide, how their
-configs are taken, and that layers are shared and go when nobody needs them."""
+"""OCI images made by umoci, skopeo and buildah, from layouts and archives, run in real pods: whiteouts of layers,
+conversion of configs, sharing of layers and their removal."""
 
 import gzip
 import stat
@@ -251,7 +251,7 @@ def an_archive_that_comes_through_a_fifo(host):
     os.mkfifo(fifo)
     p = host.start("fetch", "oci-archive:" + fifo)
     time.sleep(0.3)
-    p.send_signal(signal.SIGINT)  # nobody writes: that does not keep it from ending
+    p.send_signal(signal.SIGINT)  # no writer: that does not prevent it from ending
     p.wait(10)
     p = host.start("fetch", "oci-archive:" + fifo)
     with open(archive, "rb") as f, open(fifo, "wb") as to:

@@ -41,7 +41,7 @@ def quiet_shows_nothing_but_keeps_it(host):
 
 @case
 def output_that_cannot_be_written_is_said_once(host):
-    """... and kept; the status is the pod's. A reader that has gone needs no message."""
+    """... and kept; the status is the pod's. A closed pipe is not reported."""
     image = host.shell("seq 1 5; exit 3")
     with open("/dev/full", "w") as full:
         p = subprocess.run(host.argv("run", "--name=p", image), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
@@ -224,7 +224,7 @@ def reader_that_goes_away_does_not_hold_up_the_pod(host):
 
 @case
 def journal_of_the_pod_stays_with_the_pod(host):
-    """Nothing in the host's own journal directory; gone with the pod."""
+    """Nothing in the host's journal directory; removed with the pod."""
     host.run("--name=p", host.shell("echo x"))
     pod = host.one_pod()
     true(any(f.endswith(".journal") for _, _, files in os.walk(pod) for f in files), "no journal in the pod directory")
@@ -234,14 +234,15 @@ def journal_of_the_pod_stays_with_the_pod(host):
         lacks(root + " ".join(dirs), os.path.basename(pod).replace("-", ""), "the host's journal directory")
 
 
-# What an app would do to the terminal of whoever looks at it: clear it, set its title and clipboard, ask it to type, move up.
+# Escape sequences that would affect the user's terminal: clear it, set its title and clipboard, request replies, move
+# up.
 ORDERS = r"printf 'one\033[2J\033]0;title\007\033]52;c;eA==\033\\two\033[6n\033[1A\302\233A\377\342\200\256end\n'"
 SHOWN = rb"one\x1b[2J\x1b]0;title\x07\x1b]52;c;eA==\x1b\two\x1b[6n\x1b[1A\xc2\x9bA\xff\u202eend"
 WRITTEN = b"one\033[2J\033]0;title\007\033]52;c;eA==\033\\two\033[6n\033[1A\302\233A\377\342\200\256end\n"
 
 
 def on_terminal(host, verb, *args):
-    """What a terminal gets; a pod is prepared before, so that nothing is said of its images."""
+    """The output on a terminal; a pod is prepared before, so that there are no messages about images."""
     if verb == "run":
         options = [a for a in args if a == "--raw"]
         args = options + [host.prepare(*(a for a in args if a not in options))]
@@ -253,7 +254,7 @@ def on_terminal(host, verb, *args):
 
 @case
 def a_terminal_takes_no_orders_from_apps(host):
-    """In the foreground, and in logs; elsewhere, and by option, it is what the app wrote."""
+    """In the foreground, and in logs; without a terminal, and with --raw, it is unchanged."""
     image = host.shell(ORDERS, name="example.com/a")
     equal(on_terminal(host, "run", "--name=p", image), SHOWN + b"\n")
     equal(on_terminal(host, "logs", "p"), SHOWN + b"\n")
@@ -280,7 +281,8 @@ def a_name_in_front_of_a_line_stays_there(host):
 
 @case
 def colours_end_with_what_they_are_for(host):
-    """They stay, but for the one that hides; a line of several apps, and the whole, leave the terminal as it was."""
+    """They are kept, except for the one that hides text; a line of several apps, and the whole output, reset the
+    colours."""
     image = host.shell(r"printf '\033[1;31mred\033[8mhidden\nmore'", name="example.com/a")
     equal(on_terminal(host, "run", "--name=p", image), b"\033[1;31mred\\x1b[8mhidden\nmore\033[0m")
     text = on_terminal(host, "run", "--name=q", image, host.shell("true", name="example.com/b"))

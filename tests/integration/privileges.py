@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An image does not choose its own confinement: what it asks for beyond the defaults is refused, granted or withheld, and told."""
+"""An image does not choose its own confinement: requests beyond the defaults are refused, granted or withheld, and
+reported."""
 
 import errno
 
@@ -60,7 +61,7 @@ def all_of_it_is_refused_at_once(host):
     host.prepare("--name=p", one, *options[0], two, *options[1])
     equal({p[0:1] + p[2:] for p in privileges(host, "p")},
           {("one", "granted", "command line"), ("two", "replaced", "command line")})
-    # What is left over is refused by itself.
+    # The remaining ones are still refused.
     err = host.acnspawn("prepare", one, "--grant=CAP_SYS_PTRACE,seccomp", "--grant=sysctl:net/core/somaxconn", two, "--grant=none").expect(1).err
     contains(err, "App one (example.com/one): CAP_SYS_ADMIN, the kernel parameter kernel.msgmax=4321, the OOM score -1000, ")
     lacks(err, "App two")
@@ -68,7 +69,8 @@ def all_of_it_is_refused_at_once(host):
 
 @both
 def an_image_without_a_filter_cannot_take_the_neighbours_memory(host, *options):
-    """CAP_SYS_PTRACE, CAP_SYS_ADMIN and no filter: refused; within the defaults it sees nothing; granted it is as it asked."""
+    """CAP_SYS_PTRACE, CAP_SYS_ADMIN and no filter: refused; within the defaults it sees nothing; granted it has all of
+    it."""
     secret = host.image(["/bin/sleep", "30"], name="example.com/secret", app={"environment": [{"name": "TOKEN", "value": "secret-word"}]})
     script = ("until pidof sleep >/dev/null; do sleep 0.05; done; sleep 0.3; for p in $(pidof sleep); do cat /proc/$p/environ; done 2>/dev/null; "
               "mount -t tmpfs none /srv 2>/dev/null && echo mounted; echo done")
@@ -237,7 +239,7 @@ def it_is_told_by_status_and_image_show(host):
 
 @case
 def an_image_cannot_grant_itself(host):
-    """Neither by annotations, of the image or of its app, nor by what a pod manifest that was written for it would say."""
+    """Neither by annotations, of the image or of its app, nor by members of a pod manifest in the image."""
     own = [{"name": "acnspawn/grant", "value": "all"}]
     image = host.image(["/bin/show"], name="example.com/a", annotations=own,
                        app={"isolators": [ADMIN], "userAnnotations": {"acnspawn/grant": "all"}, "userLabels": {"acnspawn/grant": "all"}})
@@ -246,7 +248,7 @@ def an_image_cannot_grant_itself(host):
 
 @case
 def it_is_told_by_validate(host):
-    """With the place in the document; the manifest and the image are valid all the same."""
+    """With the place in the document; the manifest and the image are still valid."""
     image = greedy(host, {"name": "resource/memory", "value": {"limit": "1G"}}, ADMIN, UNFILTERED, FORWARDING)
     manifest = host.path("m")
     with open(manifest, "w") as f:
@@ -319,7 +321,7 @@ def options_are_checked(host):
                        ("SYS_ADMIN", "must be names")):
         contains(host.acnspawn("prepare", image, "--grant=" + value).expect(2).err, "Invalid value '%s' for --grant: %s" % (value, why))
     contains(host.acnspawn("prepare", "--grant=all", image).expect(2).err, "--grant is for an app: put it after its image")
-    host.prepare(image, "--grant=CAP_SYS_ADMIN")  # of which nothing is asked
+    host.prepare(image, "--grant=CAP_SYS_ADMIN")  # which requests nothing
 
 
 main()

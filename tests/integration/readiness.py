@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""When apps are ready: those that tell it, and those whose health check does; who waits for it; what becomes of apps that
-never are, or are not healthy any more."""
+"""Readiness of apps: by notification, and by health check; waiting for it; and apps that never become ready, or are not
+healthy any more."""
 
 import socket
 import struct
@@ -22,7 +22,7 @@ def checked(host, script, **more):
 
 
 class Listener:
-    """What sd_notify() tells us."""
+    """Receives the messages of sd_notify()."""
 
     def __init__(self, host):
         self.path = host.path("notify")
@@ -41,7 +41,7 @@ class Listener:
         return line in self.lines
 
 
-# --- Apps that tell ------------------------------------------------------------------------------------------------------
+# --- Notifications -------------------------------------------------------------------------------------------------------
 
 
 @case
@@ -94,7 +94,7 @@ def status_tells_who_is_starting(host):
 
 @case
 def a_pod_that_does_its_work_at_once_has_not_failed_to_start(host):
-    """It may be over before it could be told to be up."""
+    """It may have ended before it is reported as up."""
     listener = Listener(host)
     image = host.shell("true", name="example.com/a")
     for i in range(4):
@@ -141,7 +141,7 @@ def an_app_that_is_not_ready_in_time_has_failed(host):
 
 @case
 def an_app_whose_time_is_up_before_it_began_was_not_ready(host):
-    """Its launcher gets nothing from whoever runs the pod, who sleeps."""
+    """Its launcher gets no reply from the supervisor, which is stopped."""
     pre = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/up; sleep 1"]}]
     image = host.shell("sleep 1000", name="example.com/a", annotations=NOTIFY, app={"eventHandlers": pre})
     p = host.start("run", "--name=p", image, "--start-timeout=2s")
@@ -211,7 +211,7 @@ def a_pod_can_be_stopped_while_it_starts(host):
 
 @case
 def a_message_counts_when_its_sender_has_ended(host):
-    """The pod's systemd, which is stopped meanwhile, could not tell any more whose the message is."""
+    """The pod's systemd, which is stopped meanwhile, could not find the sender of the message any more."""
     uuid = host.prepare("--name=p", "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
                         host.shell("touch /out/up; while ! test -e /data/go; do sleep 0.05; done; poke notify READY=1; touch /data/sent; sleep 1000",
                                    name="example.com/a", annotations=NOTIFY))
@@ -246,7 +246,7 @@ def daemon(script, first="while ! test -e /out/named; do sleep 0.05; done"):
 
 @case
 def an_app_that_forks_names_its_main_process(host):
-    """What kill acts on, and what the end of the app is, is that process; the first one may end."""
+    """kill signals that process, and its end is that of the app; the first process may end."""
     script = "poke notify \"$(printf 'MAINPID=%s\\nREADY=1' $$)\"; touch /out/named; trap 'exit 7' USR1; while :; do sleep 0.05; done"
     r = host.acnspawn("run", "--detach", "--name=p", host.shell(daemon(script), name="example.com/a", annotations=NOTIFY)).expect(0)
     lacks(r.err, "refused")
@@ -484,7 +484,7 @@ def an_unhealthy_app_is_restarted(host):
 
 @case
 def checks_go_on_however_many_there_are(host):
-    """systemd gives up a unit that starts five times in ten seconds, unless told otherwise."""
+    """systemd gives up a unit that starts five times in ten seconds, unless configured otherwise."""
     uuid = host.detach(host.shell("sleep 1000"), "--health-cmd=echo x >>/tmp/checks; test $(wc -l </tmp/checks) -lt 12", "--health-interval=100ms",
                        "--health-retries=1")
     wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "unhealthy", "the twelfth check")

@@ -122,7 +122,7 @@ def digest_of(data):
 
 
 def config_id(host, registry, name, tag):
-    """What the ID of the image has to be: the SHA-512 of its config."""
+    """The expected ID of the image: the SHA-512 of its config."""
     manifest = json.loads(registry.get("/v2/%s/manifests/%s" % (name, tag), "application/vnd.oci.image.manifest.v1+json")[0])
     config, _ = registry.get("/v2/%s/blobs/%s" % (name, manifest["config"]["digest"]), "*/*")
     return "sha512-" + hashlib.sha512(config).hexdigest(), manifest
@@ -252,7 +252,7 @@ def zstd_layers(host):
 
 
 def make_layout_uncompressed(host):
-    """The same with layers that are not compressed, which skopeo then compresses as it is told."""
+    """The same with layers that are not compressed, which skopeo then compresses as requested."""
     image, plain = make_layout(host, name="compressed"), host.path("plain")
     command("skopeo", "--insecure-policy", "copy", "--dest-decompress", "oci:" + image, "dir:" + plain)
     command("skopeo", "--insecure-policy", "copy", "--dest-oci-accept-uncompressed-layers", "dir:" + plain,
@@ -344,7 +344,7 @@ def blobs_that_are_damaged(host):
 
 @case
 def a_mirror_with_damaged_blobs(host):
-    """What has another digest at a mirror is asked for at the next place; the message says which mirror it is."""
+    """A blob with a wrong digest at a mirror is requested at the next endpoint; the message names the mirror."""
     registry, mirror = Registry(host), Registry(host, storage="mirror")
     registry.push(make_layout(host), "app:1")
     mirror.push(host.path("layout") + ":1", "app:1")
@@ -367,14 +367,14 @@ def a_mirror_with_damaged_blobs(host):
             host.acnspawn("image", "rm", expected).expect(0)
             host.acnspawn("image", "gc", "--grace-period=0").expect(0)
             nothing_left(host)
-        # Where there is nobody else to ask, it is an error as ever.
+        # Without another endpoint it is an error.
         shutil.copy(path, registry.blob_file(blob["digest"]))
         contains(fetch(host, "docker://images.example.com/app:1", conf=conf, rc=1).err, blob["digest"])
         nothing_left(host)
         for r in registry, mirror:
             with open(r.blob_file(blob["digest"]), "wb") as f:
                 f.write(whole)
-    # A mirror that has none of it goes without saying more than that.
+    # A mirror without the image gets a single message.
     equal(fetch(host, "docker://images.example.com/app:1", conf=conf).err.count("does not do"), 0, "complaints of a good mirror")
 
 
@@ -405,7 +405,7 @@ def own_authority(host):
     r = fetch(host, reference, rc=1)
     contains(r.err, "certificate")
     nothing_left(host)
-    # Not even by http where that is allowed, unless it is told to do without certificates.
+    # Not even by http if that is allowed, unless certificate checks are disabled.
     fetch(host, "--insecure-options=http", reference, rc=1)
     fetch(host, reference, SSL_CERT_FILE=tls.ca)
     contains(fetch(host, "--insecure-options=tls", "--pull-policy=update", reference).err, "ertificate", "warning")
@@ -418,7 +418,7 @@ def bcrypt(password):
 
 
 def registry_with_passwords(host):
-    """Gives team/app:1 to someone who knows the word sesame-open."""
+    """Serves team/app:1 to the user "someone" with the password sesame-open."""
     tls = Tls(host)
     with open(host.path("htpasswd"), "w") as f:
         f.write("someone:%s\n" % bcrypt("sesame-open"))
@@ -436,7 +436,7 @@ def private_with_passwords(host):
     contains(r.err, "auth.d")
     r = fetch(host, reference, rc=1, auth={registry.address: "someone:wrong-word"}, SSL_CERT_FILE=tls.ca)
     contains(r.err, "401")
-    # What is there for others is of no use.
+    # Credentials for other registries are not used.
     fetch(host, reference, rc=1, auth={"127.0.0.1": "someone:sesame-open", registry.address + "/te": "someone:sesame-open"},
           SSL_CERT_FILE=tls.ca)
     nothing_left(host)
@@ -445,7 +445,7 @@ def private_with_passwords(host):
 
 
 def certs_d(host, registry, **files):
-    """certs.d below a HOME that is the case's own, with FILES in it ("ca_crt"); what was there is gone."""
+    """certs.d below a HOME that is the case's own, with FILES in it ("ca_crt"); previous files are removed."""
     directory = host.path(".config/containers/certs.d/" + registry.address)
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
@@ -469,7 +469,7 @@ def authority_of_one_registry(host):
     directory = certs_d(host, registry, ca_crt=tls.ca)
     fetch(host, reference)
     contains(fetch(host, "--pull-policy=update", "docker://%s/public/app:1" % other.address, rc=1).err, "certificate")
-    # What is in the environment counts as well, and what is no certificate is found out.
+    # The environment is honoured as well, and a malformed certificate is detected.
     fetch(host, "--pull-policy=update", reference, SSL_CERT_FILE=tls.ca)
     fetch(host, "--pull-policy=update", reference, SSL_CERT_FILE="/nonexistent")
     certs_d(host, registry, a_crt="no certificate\n", ca_crt="")
@@ -485,7 +485,7 @@ def authority_of_one_registry(host):
 
 @case
 def client_certificates(host):
-    """A registry that wants to know by TLS who asks."""
+    """A registry that requires a client certificate."""
     tls = Tls(host)
     Registry(host).push(make_layout(host), "app:1")
     registry = Registry(host, tls, clients=tls.ca)
@@ -512,7 +512,7 @@ def client_certificates(host):
 
 @case
 def helpers_for_credentials(host):
-    """Programs that files of credentials name are asked; where one does not do, what is for everybody still comes."""
+    """Credential helpers of auth files are run; if one fails, public images can still be fetched."""
     tls, registry, reference = registry_with_passwords(host)
     os.makedirs(host.path("bin"))
     path = host.path("bin") + ":" + os.environ["PATH"]
@@ -552,7 +552,7 @@ def base64url(data):
 
 
 class TokenService:
-    """Gives out tokens over TLS: for public/… to anybody, for private/… to one user."""
+    """Gives out tokens over TLS: for public/… to all clients, for private/… to one user."""
 
     def __init__(self, host, tls):
         self.host, self.tls, self.asked, self.certificates = host, tls, [], []

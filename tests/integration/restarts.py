@@ -7,7 +7,7 @@ from harness import *
 
 @case
 def an_app_that_fails_is_started_again_with_a_clean_root(host):
-    # The volume remembers what the app's root must not.
+    # The volume is persistent, the app's root is not.
     script = "echo run >>/data/runs; test -e /tmp/old && echo unclean; touch /tmp/old; test $(wc -l </data/runs) -ge 3"
     r = host.run("--name=p", "--volume=data,kind=empty,mode=0777", "--mount=data:/data", host.shell(script),
                  "--restart=on-failure", "--restart-delay=10ms")
@@ -131,7 +131,8 @@ def without_a_limit_it_goes_on(host):
 
 @case
 def exit_policies_and_restarts(host):
-    """Whether the pod ends with the app a, whose restarts end at last, though b goes on; and with what status."""
+    """Whether the pod ends with the app a, whose restarts are used up, although b keeps running; and its exit
+    status."""
     other = host.shell("trap 'exit 0' TERM; while :; do sleep 0.05; done", name="example.com/b")
     short = host.shell("sleep 0.6", name="example.com/b")
     limited = ["--restart-delay=5ms", "--restart-limit=1"]
@@ -211,7 +212,7 @@ def the_signal_that_stops_an_app_can_be_chosen(host):
 
 @case
 def a_health_check_counts_no_restart_twice(host):
-    """What the check needs of the app must not start it once more."""
+    """Dependencies of the check must not start the app again."""
     for number, check in enumerate(("true", "false")):
         uuid = host.prepare("--volume=data,kind=empty,mode=0777", "--mount=data:/data", host.shell("echo x >>/data/runs; sleep 0.2; exit 5"),
                             "--restart=on-failure", "--restart-delay=50ms", "--restart-limit=4", "--health-cmd=" + check, "--health-interval=100ms")

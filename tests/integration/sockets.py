@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Apps that connections start: sockets of the pod's own systemd, and sockets that whoever runs the pod has opened."""
+"""Socket-activated apps: sockets of the pod's systemd, and sockets passed to acnspawn."""
 
 import socket
 
@@ -86,7 +86,7 @@ def several_apps_ports_and_ranges(host):
 
 @case
 def an_app_has_its_sockets_and_nothing_else(host):
-    """D1: 0 to 2, and what it listens on; handlers get no socket, and no image tells its app of sockets."""
+    """D1: 0 to 2, and its sockets; handlers get no socket, and images cannot set the variables."""
     fake = [{"name": "LISTEN_FDS", "value": "7"}, {"name": "LISTEN_PID", "value": "1"}, {"name": "LISTEN_FDNAMES", "value": "x"}]
     handlers = [{"name": n, "exec": ["/bin/sh", "-c", "ls -l /proc/self/fd >/out/%s; env >>/out/%s" % (n, n)]}
                 for n in ("pre-start", "post-stop")]
@@ -248,7 +248,7 @@ def in_the_hosts_network(host):
 
 @case
 def a_socket_of_the_host_serves_a_pod_without_a_network(host):
-    """The very socket, known by its number; nothing of it stays open in the process that runs the pod."""
+    """The same socket, by its inode; it does not remain open in the process that runs the pod."""
     with listener() as s:
         number = s.getsockname()[1]
         p = start_with(host, [s], "run", "--net=none", "--port=http:%d" % number, server(host, "max=1"), names=["whatever.socket"])

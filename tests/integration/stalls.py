@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whoever does not read what a pod writes, or stops what is to keep it, holds up nobody but the app that writes: the process
-that runs the pod goes on answering launchers and requests to stop."""
+"""If the output of a pod is not read, or its journal is stopped, only the app that writes is blocked: the process that
+runs the pod still serves launchers and stop requests."""
 
 import pty
 import termios
@@ -32,7 +32,7 @@ def reader_that_does_not_read(host):
     r, w = os.pipe()
     p = run_two(host, stdout=w, stderr=subprocess.DEVNULL)
     os.close(w)
-    host.wait_up("other")  # starts although nobody reads
+    host.wait_up("other")  # starts although its output is not read
     stop_in_time(host)
     equal(p.poll(), None, "status of acnspawn, which still has something to say")
     with open(r, "rb") as f:
@@ -87,7 +87,7 @@ def stopped_terminal(host):
 
 @case
 def message_that_cannot_be_shown(host):
-    """What we have to say ourselves waits for nobody either: neither is the terminal so full that apps would have to wait."""
+    """Messages of acnspawn do not block either: the terminal is not full to the point that apps would block."""
     master, slave = pty.openpty()
     p = run_two(host, "head -c 50000 /dev/zero | tr '\\\\0' x >&2; touch /out/written; sleep 1000", stdout=slave, stderr=slave)
     termios.tcflow(slave, termios.TCOOFF)
@@ -117,7 +117,7 @@ def signal_ends_the_pod_though_nobody_reads(host):
 
 @case
 def streams_stay_blocking_for_others(host):
-    """Whoever shares our standard output, our caller's shell for one, must not find it changed."""
+    """The flags of a shared standard output, such as that of the caller's shell, must not be changed."""
     r, w = os.pipe()
     p = run_two(host, "true", stdout=w, stderr=w)
     host.wait_up("other")
@@ -157,7 +157,7 @@ def socket_as_standard_output(host):
 
 @case
 def stopped_journal_daemon_stalls_nobody(host):
-    """A root app may signal the journal daemon. What is written then waits, but the pod can be stopped at once."""
+    """A root app may stop the journal daemon. Writers then block, but the pod can be stopped at once."""
     script = ("sleep 0.5; for p in /proc/[0-9]*; do case $(cat $p/comm) in systemd-journal) kill -STOP ${p#/proc/};; esac; done; "
               "touch /out/stopped; yes >&2")
     flood = host.shell(script, name="example.com/flood")
@@ -179,7 +179,7 @@ def children(pid):
 
 @case
 def what_an_app_has_written_is_removed_while_the_others_go_on(host):
-    """Before it begins anew. That takes as long as it takes: for ever, where who does it is stopped."""
+    """Before it starts again. That may take long: forever, if the process that does it is stopped."""
     big = host.shell("test -e /v/again && { ls /tmp; touch /v/clean; exec sleep 1000; }; cd /tmp; "
                      "for i in $(seq 20); do mkdir d$i; (cd d$i; touch $(seq 1500)); done; touch /v/again; sleep 1; exit 1",
                      name="example.com/big")
@@ -244,8 +244,8 @@ def nothing_listens_where_apps_can_send(host):
 
 @contextlib.contextmanager
 def callers(host, uuid, base, packet=None):
-    """Another root of the pod's, who connects to the socket for launchers again and again, and says nothing, or PACKET and no more.
-    All the connections that he may have are taken all the time."""
+    """Another root process of the pod that connects to the launchers' socket repeatedly, and sends nothing, or only
+    PACKET. All of its allowed connections are in use all the time."""
     script = ("import os, select, socket, sys, time\n"
               "os.chdir(sys.argv[1]); os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
               "p = select.poll(); l = {}; told = False\n"

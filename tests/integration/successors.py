@@ -20,7 +20,7 @@ def manifest_of(host, pod):
 
 
 def again(host, *args, rc=0):
-    """Runs a pod again; returns the result, and the UUID of what was made."""
+    """Runs a pod again; returns the result, and the UUID of the successor."""
     before = set(pods_of(host))
     r = host.acnspawn("run", *args).expect(rc)
     new = set(pods_of(host)) - before
@@ -31,11 +31,11 @@ def definition(host, uuid):
     return json.loads(read_text(os.path.join(host.pod_dir(uuid), "definition")))
 
 
-# --- What a successor is ------------------------------------------------------------------------------------------------------
+# --- Successors ---------------------------------------------------------------------------------------------------------------
 
 @case
 def an_ended_pod_runs_again(host):
-    """As another pod with the name; the first one stays as it was, and is known by its UUID."""
+    """As another pod with the name; the first one is unchanged, and accessible by its UUID."""
     host.run("--name=web", host.shell("echo ran; cat /proc/sys/kernel/random/uuid > /out/mark; exit 3", name="example.com/a"), rc=3)
     first = host.status("web")["uuid"]
     mark = host.written("a", "out/mark")
@@ -69,7 +69,7 @@ def an_ended_pod_runs_again(host):
 
 @case
 def what_was_asked_for_stays(host):
-    """Field by field: the manifest, the status, and what the app itself sees."""
+    """Field by field: the manifest, the status, and the view of the app itself."""
     data = host.path("data")
     os.mkdir(data)
     os.chmod(data, 0o777)
@@ -106,7 +106,7 @@ def what_was_asked_for_stays(host):
     equal(definition(host, second), definition(host, first), "definition")
     for d in definition(host, first), definition(host, second):
         lacks(json.dumps(d), "geheim", "definition")
-    # The volume at /srv is read by nobody but its owner; /out lies in a root that cannot be written to.
+    # The volume at /srv is readable only by its owner; /out is in a read-only root.
     sees = []
     for uuid in first, second:
         pod = host.pod_dir(uuid)
@@ -164,7 +164,7 @@ def a_pod_manifest_as_well(host):
 
 @case
 def grants_are_the_operators_still(host):
-    """What an image was granted its successor is, and what it was not, it is not."""
+    """The successor has exactly the privileges that the image was granted."""
     image = host.image(["/bin/show", "/out"], name="example.com/show",
                        app={"isolators": [{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_SYS_ADMIN", "CAP_CHOWN"]}}]})
     host.acnspawn("run", "--name=web", image).expect(1)
@@ -174,7 +174,7 @@ def grants_are_the_operators_still(host):
     new = host.status("web")
     equal((new["privileges"], new["isolators"]), (first["privileges"], first["isolators"]))
     contains(host.show("show", pod=host.pod_dir(second)).capabilities("Bnd"), "SYS_ADMIN", "bounding set")
-    # An image that asks for more than was granted is refused, though it has the name of the other.
+    # An image of the same name that requests more than was granted is refused.
     host.acnspawn("fetch", host.image(["/bin/show", "/out"], name="example.com/show", labels=[{"name": "version", "value": "2"}, {"name": "os", "value": "linux"}, {"name": "arch", "value": os_arch()}],
                                       app={"isolators": [{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE"]}}]})).expect(0)
     host.run("--name=other", "example.com/show:1", "--grant=CAP_SYS_ADMIN")
@@ -241,7 +241,7 @@ def images_are_pinned_or_resolved(host):
     again(host, "--images=resolve", "web", rc=2)
     true(host.status("web")["apps"][0]["imageID"] != old, "the image is the old one")
     again(host, "web", rc=2)
-    # How they are fetched can be said then.
+    # Options for fetching are accepted then.
     again(host, "--images=resolve", "--pull-policy=never", "web", rc=2)
     os.unlink(image)
     r = host.acnspawn("run", "--images=resolve", "web").expect(1)
@@ -341,7 +341,7 @@ def options_of_run_behave_as_ever(host):
     wait_for(lambda: list(pods_of(host)) == [first], "removal of the successor")
     r, third = again(host, "--detach", "--ready-timeout=30s", first)
     equal((host.status("web")["uuid"], host.state("web")), (third, "running"))
-    # --replace stops what runs, and leaves nothing of it; of what has ended as well.
+    # --replace stops and removes a running pod; also one that has ended.
     r = host.acnspawn("run", "--detach", "--replace", "web").expect(0)
     fourth = r.out.strip()
     equal({u: p["state"] for u, p in pods_of(host).items()}, {first: "exited", fourth: "running"})
@@ -486,7 +486,7 @@ def killed_at_each_step(host):
     while number < 2000:
         holder = host.status("web")["uuid"]
         count = len(host.pods())
-        # What comes after the successor is there is run itself, which crash.py looks at.
+        # Everything after the successor was published is run itself, which crash.py tests.
         rc = kill_at(host, number, "run", "web")
         host.kill_pods()
         settle(host)

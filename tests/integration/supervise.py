@@ -138,7 +138,7 @@ def why_it_does_not_run_a_pod(host):
 
 
 def with_request(host, uuid, lock=None, **members):
-    """What it says to a request of that kind."""
+    """Its error for such a request."""
     read, write = os.pipe()
     os.write(write, json.dumps(members).encode())
     os.close(write)
@@ -229,7 +229,7 @@ def the_supervisor_killed_is_told_by_the_client(host):
 
 @case
 def a_signal_to_the_whole_unit_is_one_request(host):
-    """As with KillMode=control-group: the client passes on what the supervisor has got, too."""
+    """As with KillMode=control-group: the client passes on a signal that the supervisor has received, too."""
     uuid = host.prepare(host.shell(STAY, name="example.com/a"))
     p = host.start("run", uuid)
     host.wait_up("a")
@@ -251,7 +251,7 @@ def a_supervisor_that_is_missing(host):
 
 @case
 def it_outlives_an_upgrade_of_the_package(host):
-    """The file is another one now. What is said to the old process goes through its sockets, as before."""
+    """The file is another one now. Requests to the old process use its sockets, as before."""
     built = os.path.dirname(os.path.dirname(os.path.realpath(ACNSPAWN)))
     helpers = host.path("helpers")
     os.mkdir(helpers)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls: the default filter, the two isolators, and that an app gets nothing of what the launcher needs to
-install a filter. Numbers of calls are those of the machine that the test runs on."""
+"""System calls: the default filter, the two isolators, and that an app does not inherit the privileges that the
+launcher needs to install a filter. Numbers of calls are those of the machine that the test runs on."""
 
 import errno
 import platform
@@ -47,7 +47,8 @@ def image(host, argv, *isolators, files=None, **app):
 
 
 def outcome(host, argv, *isolators, **app):
-    """The errno that the call ended with, or 0. The image gets all that it asks for; privileges.py is about those that do not."""
+    """The errno that the call ended with, or 0. The image is granted all that it requests; privileges.py tests those
+    that are not."""
     return host.acnspawn("run", image(host, argv, *isolators, **app), "--grant=all").rc
 
 
@@ -68,7 +69,7 @@ def default_filter(host):
 
 @case
 def default_filter_refuses_what_container_engines_refuse(host):
-    """Families of sockets, personalities, and calls that look into or move other processes; by every way that leads there."""
+    """Families of sockets, personalities, and calls that access or move other processes; in all variants."""
     tried = (("socket", AF_ALG, errno.EAFNOSUPPORT), ("socket", AF_CAN, errno.EAFNOSUPPORT), ("socketpair", AF_ALG, errno.EAFNOSUPPORT),
              ("personality", ADDR_NO_RANDOMIZE, errno.EPERM), ("personality", 0xffffffff, 0), ("personality", 8, 0),
              ("kcmp", 0, errno.EPERM), ("vmsplice", 0, errno.EPERM), ("adjtimex", 0, errno.EPERM), ("move_pages", 0, errno.EPERM),
@@ -104,7 +105,8 @@ def programs_of_32_bits(host):
 
 @case
 def filter_without_no_new_privileges(host):
-    """A filter is there for root and for others; set-uid programs of the image work all the same, and get what root has."""
+    """A filter is there for root and for others; set-uid programs of the image still work, with the privileges of
+    root."""
     for user in "0", "1000":
         host.run(host.image(["/bin/show"], name="example.com/a", app={"user": user, "group": user}))
         show = host.show("a")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""acnspawn on a terminal of its own, for tests that are somebody who sits there."""
+"""acnspawn on a pseudo-terminal, for tests of interactive use."""
 
 import fcntl
 import os
@@ -64,7 +64,7 @@ class Terminal:
             self.read()
             return self.process.poll() is not None
         wait_for(ended, "end of the command on the terminal")
-        self.read(0.3)  # what is on its way through the terminal
+        self.read(0.3)  # data still in the terminal
         after = termios.tcgetattr(self.slave)
         os.close(self.master)
         os.close(self.slave)

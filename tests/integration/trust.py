@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Trusting keys: what is shown, what is asked and of whom, what is stored, and what is refused."""
+"""Trusting keys: output, confirmation, storage, and errors."""
 
 import http.server
 import pty
@@ -272,7 +272,7 @@ def keys_that_pages_offer(host):
             contains(r.err, "No page offers keys for 'example.com/else'")
         contains(trust(host, "--prefix=nowhere").expect(1).err, "No page offers keys for 'nowhere'")
         contains(trust(host, "--prefix=No/Where").expect(2).err, "No/Where")
-        # What is about images means nothing here, and has no second meaning.
+        # Options for images are refused here.
         for word in "pubkey", "signature", "http,pubkey":
             contains(trust(host, "--insecure-options=" + word, "--prefix=example.com/app").expect(2).err, "this option is for images")
 
@@ -289,7 +289,7 @@ def images(host):
 
 @case
 def signed_and_encrypted_images(host):
-    """What the keys are for: every way in which a signature is not good leaves the store empty."""
+    """Every kind of invalid signature leaves the store empty."""
     with keys_of(host) as keys:
         fingerprint, key = keys.make("ann <ann@example.com>")
         trust(host, "--yes", "--prefix=example.com/app", put(host, "ann.key", key)).expect(0)

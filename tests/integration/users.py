@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who an app is: users and groups as the image knows them, looked up with bounds; capabilities; user namespaces."""
+"""The identity of apps: users and groups of the image, with limits of the lookup; capabilities; user namespaces."""
 
 from harness import *
 
@@ -105,7 +105,7 @@ def fifo_instead_of_passwd_does_not_hang(host):
 
 @case
 def fifo_as_path_user_does_not_hang(host):
-    """Only its owner is asked for, so it may even work; but not hang."""
+    """Only its owner is needed, so it may even work; but not hang."""
     r = host.acnspawn("run", host.image(["/bin/true"], files={"srv/fifo": Fifo()},
                                         app={"user": "/srv/fifo", "group": "/srv/fifo"}), timeout=30)
     true(r.rc in (0, 1, 125), str(r))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What volumes can be beyond the specification's two kinds: in memory, with owners mapped, through links; and the forms in
-which all of it is said."""
+"""Volumes beyond the specification's two kinds: in memory, with mapped owners, through symlinks; and the syntax for
+them."""
 
 from harness import *
 
@@ -45,7 +45,7 @@ def apps_image(host, script, *pairs, name="example.com/a", **app):
 
 @case
 def volume_in_memory_has_a_size(host):
-    """Measured by filling it: 4 MiB fit, not more, and the file system says so."""
+    """Measured by filling it: 4 MiB fit, not more, then writing fails."""
     r = host.run("--volume=m,kind=tmpfs,size=4Mi", apps_image(
         host, "grep -c ' /m .* - tmpfs' /proc/self/mountinfo; head -c 4194304 /dev/zero >/m/f && stat -c %s /m/f; rm /m/f; "
         "dd if=/dev/zero of=/m/g bs=65536 count=80 2>&1 | grep -o 'No space.*'; stat -c %s /m/g", ("m", "/m")))
@@ -98,7 +98,7 @@ def volume_in_memory_has_no_devices_and_no_set_user_id(host):
 
 @case
 def manifest_with_volume_in_memory_is_standard(host):
-    """For others it is an empty volume; for us an annotation says the rest, in templates as well."""
+    """For other executors it is an empty volume; an annotation has the rest, in templates as well."""
     uuid = host.prepare("--volume=m,kind=tmpfs,size=4Mi,mode=0700", apps_image(host, "true", ("m", "/m")))
     text = host.acnspawn("cat-manifest", uuid).expect(0).out
     manifest = json.loads(text)
@@ -122,7 +122,7 @@ def manifest_with_volume_in_memory_is_standard(host):
 
 @case
 def owners_inside_and_outside_agree(host):
-    """By default, where the file system can do that: read by the owner, refused to others, written by him."""
+    """By default, if the file system supports it: readable by the owner, not by others, writable by the owner."""
     path = source(host, root=0, app=1000, other=1001)
     for option in ((), ("idmap=yes",), ("idmap=auto",)):
         r = host.run("--volume=" + ",".join(("v,kind=host,source=" + path, *option)), apps_image(
@@ -146,7 +146,7 @@ def owners_are_not_mapped_if_asked_not_to(host):
 
 @case
 def owners_are_mapped_as_ranges_say(host):
-    """The host's user 1234 is root of the pod, and 2000 to 2009 are 5 to 14; nobody else is anybody."""
+    """The host's user 1234 is root of the pod, and 2000 to 2009 are 5 to 14; all others are not mapped."""
     path = source(host, one=1234, two=2003, three=0)
     os.chown(path, 1234, 1234)
     for option in ((), ("--no-userns",)):
@@ -170,7 +170,7 @@ def ranges_that_make_no_sense_are_refused(host):
 
 @case
 def file_system_that_cannot_map_owners(host):
-    """Refused by name if that was asked for, said if it was not, and not mentioned if it was asked not to."""
+    """An error with the name if it was requested, a warning by default, and no message if it was disabled."""
     with overlay(host) as path:
         image = apps_image(host, "stat -c %u /v", ("v", "/v"))
         for option in "idmap=yes", "idmap=1000:0:1":
@@ -206,7 +206,7 @@ def file_system_below_that_cannot_map_owners(host):
 
 @case
 def file_system_that_changed_after_prepare(host):
-    """What was asked for holds when the pod runs, too."""
+    """The request is also checked when the pod runs."""
     with overlay(host) as merged:
         path = source(host)
         uuid = host.prepare("--volume=v,kind=host,idmap=yes,source=" + path, apps_image(host, "echo ran", ("v", "/v")))
@@ -232,7 +232,7 @@ def links_on_the_way_to_a_source_have_to_be_allowed(host):
     equal(r.out, "from the host\n")
 
 
-# --- How it is said -------------------------------------------------------------------------------------------------------
+# --- Syntax ---------------------------------------------------------------------------------------------------------------
 
 @case
 def short_form(host):

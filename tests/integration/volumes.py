@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Volumes and the app's root: what is mounted where, with which rights, and that no target leads out of the root."""
+"""Volumes and the app's root: mounts, their flags, and that no target is outside of the root."""
 
 import hashlib
 
@@ -344,7 +344,7 @@ def read_only_root_creates_mount_targets_all_the_same(host):
 
 @case
 def image_is_never_changed(host):
-    """What an app writes goes to its own upper directory; a second pod of the image starts clean."""
+    """Files written by an app are in its own upper directory; a second pod of the image starts clean."""
     image = host.shell("test -e /srv/new && echo dirty; echo x >/srv/new; rm /etc/group; echo gone >/etc/passwd")
     for _ in range(2):
         equal(host.run(image).out, "")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A small world wide web on loopback for tests: any host, over http and https, with certificates by an authority of its own.
+"""A small world wide web on loopback for tests: any host, over http and https, with certificates by an authority of its
+own.
 
-Clients reach it by a proxy, which is what the environment in Web.env names: whatever host they ask for, the proxy connects
-them to the server here, which answers for all of them. Nothing in acnspawn knows that it is being tested.
+Clients connect through a proxy, set by the environment in Web.env: for any host the proxy connects to the server here,
+which serves all of them. acnspawn has no test-specific code for this.
 """
 
 import base64
@@ -19,7 +20,7 @@ import threading
 
 
 class Page:
-    """What a path is answered with."""
+    """The reply for a path."""
 
     def __init__(self, body=b"", status=200, headers=None, etag=False, ranges=True, cut=None, pause=None, need_auth=None):
         self.body = body.encode() if isinstance(body, str) else body
@@ -219,7 +220,7 @@ class Web:
             self.pages[url] = Page(body, **how)
 
     def asked(self, part=""):
-        """The URLs that were asked for and have PART in them, in their order."""
+        """The requested URLs that contain PART, in order."""
         with self.lock:
             return [u for u, _ in self.requests if part in u]
 

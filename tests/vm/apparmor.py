@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""AppArmor in force: profiles that the cases load themselves are what apps run in, read back and felt from inside. In a guest
-without AppArmor (run.py --lsm=none) the profile is left aside, and that is said."""
+"""AppArmor in force: apps run in profiles loaded by the cases, which is checked from outside and inside. In a guest
+without AppArmor (run.py --lsm=none) the profile is ignored, which is reported."""
 
 from harness import *
 
@@ -24,7 +24,7 @@ def when_both(function):
 
 @contextlib.contextmanager
 def profile(name=NAME, head="", rules=RULES + " signal,"):
-    """A profile that is loaded meanwhile; HEAD is what it is for, and its flags."""
+    """A profile, loaded for the duration of the context; HEAD: its attachment and flags."""
     text = "abi <abi/3.0>,\nprofile %s %s { %s }\n" % (name, head, rules)
     subprocess.run(["apparmor_parser", "--skip-cache", "--replace"], input=text, text=True, check=True, stderr=subprocess.DEVNULL)
     try:
@@ -271,7 +271,7 @@ def several_profiles_at_once(host):
 
 @when(True)
 def an_app_that_may_not_get_signals_ends_with_the_pod(host):
-    """Which its profile decides. Nothing waits for it, and why it was not stopped as apps are is told."""
+    """Its profile forbids the signal. Nothing waits for it, and the reason is reported."""
     with profile(rules=RULES):
         uuid = host.detach("--name=p", looker(host, "touch /out/up; trap 'echo stopped' TERM; while :; do sleep 0.1; done", app=isolated()), "--grant=all")
         host.wait_up("a")
@@ -313,7 +313,7 @@ def a_launcher_that_has_a_profile_itself(host):
 
 @when(True)
 def where_apparmor_is_built_in_but_off(host):
-    """A file that says so stands for that."""
+    """Simulated by a file."""
     off = host.path("off")
     with open(off, "w") as f:
         f.write("N\n")
@@ -330,7 +330,7 @@ def where_apparmor_is_built_in_but_off(host):
     r = without("run", "--strict", image, "--grant=all")
     equal(r.returncode, 1)
     contains(r.stderr, "AppArmor is not active on this host")
-    # What is mounted in sysfs keeps a user namespace from having its own.
+    # Mounts in sysfs prevent a user namespace from mounting its own.
     contains(without("run", "--rm", "--no-userns", image, "--grant=all").stdout, "unconfined\nthe secret\n")
 
 

@@ -70,7 +70,7 @@ def systemctl_starts_and_stops_apps(host):
     systemctl("set-property", "--runtime", "app-b.service", "CPUWeight=50")
     equal(systemctl("is-active", "app-b.service").stdout, "active\n")
     contains(systemctl("stop", "nothing.service", rc=5).stderr, "not loaded")
-    # Somebody who waits for the app's end.
+    # A client that waits for the app's end.
     waits = subprocess.Popen(["systemctl", "-M", "p1", "start", "--wait", "app-b.service"], stderr=subprocess.PIPE, text=True)
     wait_for(lambda: len(clients(host, uuid)) == 1, "the client that waits")
     systemctl("kill", "-s", "KILL", "--kill-whom=main", "app-a.service", rc=None)
@@ -146,7 +146,7 @@ def what_cannot_work_says_so(host):
     host.acnspawn("stop", "--force", uuid).expect(0)
 
 
-# --- Who gets to it, and how many ----------------------------------------------------------------------------
+# --- Access and limits ---------------------------------------------------------------------------------------
 
 def clients(host, uuid):
     """The processes of the pod's bus."""
@@ -184,7 +184,7 @@ def apps_do_not_get_to_it(host, *options):
 
 @case
 def nobody_but_root_of_the_pod_is_served(host):
-    """Root of the host is nobody in the pod's user namespace."""
+    """Root of the host is not mapped in the pod's user namespace."""
     uuid = started(host, apps=("a",))
     with connect(host, uuid) as s:
         try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Many pods on a host whose limits are the kernel's, and what the host's systemd keeps for them."""
+"""Many pods on a host with the kernel's default limits, and objects of the host's systemd for them."""
 
 from harness import *
 

@@ -71,7 +71,7 @@ def processor_time_keeps_to_the_quota(host):
 
 @case
 def bytes_and_operations_of_disks_keep_to_their_rates(host):
-    """Written past the page cache, by an app whose root is an overlay; what counts is what the disk saw."""
+    """Written past the page cache, by an app whose root is an overlay; the I/O of the disk is measured."""
     script = "cut -d ' ' -f 1 /proc/uptime; dd if=/dev/zero of=/out/f bs=1M count=8 oflag=direct; cut -d ' ' -f 1 /proc/uptime"
     uuid = host.prepare("--name=p", host.shell(script, name="example.com/a"), "--block-bandwidth=2M")
     start = time.monotonic()
@@ -98,7 +98,7 @@ def writer(host, size, block, name="a"):
 
 @case
 def operations_of_disks_keep_to_their_rate(host):
-    """More than the machine's own pace would come to: 40 a second."""
+    """The limit is below the speed of the machine: 40 per second."""
     uuid = host.prepare("--name=p", writer(host, 240, "4k"), "--block-iops=40")
     seconds = written_in(host, uuid)
     equal(verdict(host, "resource/block-iops"), "enforced")

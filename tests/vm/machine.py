@@ -123,7 +123,7 @@ def bootstrap(release, directory):
 
 
 def unpack_by(program, data):
-    # What follows the stream in a kernel image is not of it; programs say that, and have written what was before.
+    # Data follows the stream in a kernel image; programs report that as an error, after writing the output.
     return subprocess.run([program, "-dcq"], input=data, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout
 
 

@@ -88,7 +88,7 @@ def a_pod_in_the_foreground_is_ended_in_order(host):
 
 
 def asked_to_stop(uuid, *before, destination=None):
-    """Sends the signal by which the host's systemd asks for the end of the pod's scope."""
+    """Sends the signal by which the host's systemd requests the end of the pod's scope."""
     path = "/org/freedesktop/systemd1/unit/acnspawn_2d%s_2escope" % uuid.replace("-", "_2d")
     to = ["--destination=" + destination] if destination else []
     subprocess.run([*before, "busctl", "--system", *to, "emit", path, "org.freedesktop.systemd1.Scope", "RequestStop"], check=True, timeout=60)
@@ -96,7 +96,7 @@ def asked_to_stop(uuid, *before, destination=None):
 
 @case
 def other_users_of_the_host_cannot_end_a_pod(host):
-    """Anybody may send signals over the system bus, to everybody or to one."""
+    """Any client may send signals over the system bus, broadcast or unicast."""
     uuid, _ = started(host)
     wait_for(lambda: "p1" in machines(), "the machine")
     names = [l.split()[0] for l in subprocess.run(["busctl", "--system", "--unique", "--no-legend", "list"], check=True, text=True,

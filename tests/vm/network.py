@@ -11,5 +11,5 @@ path = os.path.join(os.path.dirname(os.path.abspath(harness.__file__)), "network
 spec = importlib.util.spec_from_file_location("network_cases", path)
 cases = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(cases)
-cases.DEFAULT = "/usr/lib/acnspawn/net.d/99-default.conflist"  # what was installed
+cases.DEFAULT = "/usr/lib/acnspawn/net.d/99-default.conflist"  # installed configuration
 harness.main()

@@ -55,7 +55,7 @@ exit $failed
 def libraries(programs):
     """The files of the libraries that the programs are linked with."""
     found = {}
-    # What is loaded when it is needed: no header of the program names it, but its text does.
+    # Libraries loaded by dlopen(): not in the program's headers, but in its text.
     named = {n.decode() for p in programs for n in re.findall(rb"(lib[a-z0-9_-]+\.so\.[0-9.]+)(?=\0)", open(p, "rb").read())}
     cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     loaded = [m.group(2) for m in re.finditer(r"^\t(\S+) .* => (/\S+)$", cache, re.M) if m.group(1) in named]
@@ -90,7 +90,7 @@ def share(names, n):
 
 
 def files_for(build, work):
-    """Everything but the programs: what is installed, and what the cases need."""
+    """Everything except for the programs: installed files, and files needed by the cases."""
     stage = work + "/stage"
     subprocess.run(["meson", "install", "-C", build, "--destdir", stage, "--no-rebuild", "--quiet"], check=True,
                    stdout=sys.stderr)

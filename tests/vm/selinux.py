@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""SELinux in all its states, in a guest that has it (run.py --lsm=selinux): without a policy, then permissive and enforcing.
+"""SELinux in all its states, in a guest that has it (run.py --lsm=selinux): without a policy, then permissive and
+enforcing.
 
-The policy is the least that tells something: no file has a label of its own, and all classes that it does not name are free. Processes
-of the host are host_t; app_t may be entered and may not remove directories; nnp_t, which may be entered with no_new_privs, too."""
+The policy is minimal: files have no specific labels, and unknown classes are allowed. Processes of the host are host_t;
+app_t may be entered and may not remove directories; nnp_t, which may be entered with no_new_privs, too."""
 
 from harness import *
 
@@ -83,7 +84,7 @@ def permissive(host):
 
 @case
 def enforcing(host):
-    """Also with what would keep from a change of context what is not allowed to."""
+    """Also with no_new_privs, which restricts changes of context."""
     put("enforce", b"1")
     for options in (), ("--no-userns",):
         r = host.run("--name=p", "--strict", *options, looker(host), context("app", "s0:c0"))

@@ -50,7 +50,7 @@ def drop_ins(host, **texts):
 
 @case
 def a_pod_as_a_unit_of_the_host(host):
-    """Readiness, stop, and what is said when it is started again."""
+    """Readiness, stop, and starting it again."""
     uuid = host.prepare("--name=web-1", host.shell("while ! test -e /out/go; do sleep 0.1; done; poke notify READY=1; " + STAY,
                                                    name="example.com/a", annotations=NOTIFY))
     with drop_ins(host):
@@ -125,7 +125,7 @@ def a_unit_whose_process_is_killed_leaves_nothing(host):
 
 @case
 def limits_of_the_unit_hold_for_the_pod(host):
-    """From the drop-in, and set while the pod runs; and what has no effect in a unit is said."""
+    """From the drop-in, and set while the pod runs; and settings without effect in a unit are reported."""
     uuid = host.prepare("--name=web-1", "--isolator=os/linux/cpu-shares=512", "--memory=300M", host.shell(STAY, name="example.com/a"), "--memory=200M")
     with drop_ins(host, pod="MemoryMax=250M\nCPUQuota=50%\n"):
         systemctl("start", UNIT)
@@ -205,7 +205,7 @@ def units_that_put_their_processes_into_a_child(host):
 
 @case
 def a_unit_that_starts_the_supervisor(host):
-    """It is the main process, without a client, and tells systemd by itself."""
+    """It is the main process, without a client, and notifies systemd itself."""
     uuid = host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
     unit = "kept-4.service"
     subprocess.run(["systemd-run", "--quiet", "--unit=kept-4", "--setenv=ACNSPAWN_DIR=" + host.dir, "--property=Type=notify", "--property=KillMode=mixed",

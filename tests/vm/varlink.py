@@ -44,7 +44,7 @@ def information(host):
 
 @case
 def descriptions(host):
-    """varlinkctl parses them, and prints what it has understood."""
+    """varlinkctl parses them, and prints the result."""
     with Service(host) as s:
         for interface, words in (("org.varlink.service", ("method GetInfo()", "error MethodNotFound")),
                                  ("org.acnspawn.Test", ("# A place.", "type Color", "method Count", "at: ?[]Point", "error Refused"))):
