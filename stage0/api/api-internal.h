@@ -9,6 +9,7 @@
 struct AcnPod {
         Pod *pod; /* borrowed */
         VarlinkClient *client;
+        uint64_t answer_usec;        /* that the supervisor has to answer */
         uint64_t since;              /* of the monitor */
         bool monitors, monitor_over; /* the pod's end was reported */
 };
@@ -23,7 +24,7 @@ typedef struct AcnCall {
         const char *app;    /* NULL: it is about the pod */
         const char *key;    /* with VALUE one more parameter; NULL: none */
         int64_t value;
-        uint64_t timeout_usec; /* to be answered in; UINT64_MAX: without limit, after a check */
+        uint64_t timeout_usec; /* to be answered in; 0: as usual; UINT64_MAX: without limit, after a check */
 } AcnCall;
 
 /* Calls the method, and turns errors into ours. While the pod's systemd cannot be reached the call is repeated for a while.

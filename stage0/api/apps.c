@@ -54,8 +54,7 @@ int acn_signal_app(AcnPod *a, const char *app, int signal, Error *e)
                            .what = "send a signal to",
                            .app = app,
                            .key = "signal",
-                           .value = signal,
-                           .timeout_usec = ACN_ANSWER_USEC};
+                           .value = signal};
 
         return call_app(a, &c, e);
 }

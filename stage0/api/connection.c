@@ -78,7 +78,7 @@ int acn_connect(Pod *p, AcnPod **ret, Error *e)
         a = calloc(1, sizeof(AcnPod));
         if (!a)
                 return error_oom(e);
-        *a = (AcnPod){.pod = p};
+        *a = (AcnPod){.pod = p, .answer_usec = ACN_ANSWER_USEC};
         for (unsigned i = 0;; i++) {
                 int r = connect_client(p, &a->client);
                 if (r >= 0) {
@@ -119,7 +119,7 @@ static int check_answers(AcnPod *a, Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
 
-        int r = varlink_client_call(a->client, "org.varlink.service.GetInfo", NULL, ACN_ANSWER_USEC, &reply,
+        int r = varlink_client_call(a->client, "org.varlink.service.GetInfo", NULL, a->answer_usec, &reply,
                                     NULL);
         return r < 0 ? acn_connection_error(a, r, e) : 0;
 }
@@ -129,7 +129,8 @@ static int call_once(AcnPod *a, const AcnCall *c, const char *method, json_objec
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
 
-        int r = varlink_client_call(a->client, method, parameters, c->timeout_usec, &reply, NULL);
+        int r = varlink_client_call(a->client, method, parameters, c->timeout_usec ?: a->answer_usec, &reply,
+                                    NULL);
         if (r < 0)
                 return acn_connection_error(a, r, e);
         if (reply.error)

@@ -176,7 +176,7 @@ static int read_description(json_object *o, AcnDescription *ret)
 int acn_describe(AcnPod *a, AcnDescription *ret, Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
-        const AcnCall call = {.method = "Describe", .what = "describe", .timeout_usec = ACN_ANSWER_USEC};
+        const AcnCall call = {.method = "Describe", .what = "describe"};
 
         int r = acn_call(a, &call, &reply, e);
         if (r < 0)

@@ -9,22 +9,17 @@
 
 int acn_pause(AcnPod *a, Error *e)
 {
-        return acn_call(a, &(AcnCall){.method = "Pause", .what = "pause", .timeout_usec = ACN_ANSWER_USEC},
-                        NULL, e);
+        return acn_call(a, &(AcnCall){.method = "Pause", .what = "pause"}, NULL, e);
 }
 
 int acn_resume(AcnPod *a, Error *e)
 {
-        return acn_call(a, &(AcnCall){.method = "Resume", .what = "resume", .timeout_usec = ACN_ANSWER_USEC},
-                        NULL, e);
+        return acn_call(a, &(AcnCall){.method = "Resume", .what = "resume"}, NULL, e);
 }
 
 int acn_reopen_logs(AcnPod *a, const char *app, Error *e)
 {
-        const AcnCall c = {.method = "ReopenLogs",
-                           .what = "open the log files of",
-                           .app = app,
-                           .timeout_usec = ACN_ANSWER_USEC};
+        const AcnCall c = {.method = "ReopenLogs", .what = "open the log files of", .app = app};
 
         return acn_call(a, &c, NULL, e);
 }

@@ -183,32 +183,6 @@ static int not_in_cgroup(const Pod *p, const PodApp *app, const AppProcess *proc
                          (int) process->pid, pod_display_name(p), app->name);
 }
 
-int app_main_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
-{
-        uint64_t end = now_usec(CLOCK_MONOTONIC) + START_TIMEOUT_USEC;
-
-        for (;;) {
-                AppProcess process = {.pid_fd = -EBADF};
-                int r = ask(p, app, &process, e);
-
-                if (r <= 0)
-                        return r;
-                r = is_in_cgroup(p, app, &process);
-                if (r > 0) {
-                        *ret = process;
-                        return 1;
-                }
-                safe_close(process.pid_fd);
-                if (r < 0 && r != -ESRCH)
-                        return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name,
-                                               pod_display_name(p));
-                /* systemd's own process goes to the cgroup just before it executes the launcher. */
-                if (now_usec(CLOCK_MONOTONIC) >= end)
-                        return not_in_cgroup(p, app, &process, e);
-                (void) usleep(20000);
-        }
-}
-
 int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
 {
         uint64_t end = now_usec(CLOCK_MONOTONIC) + START_TIMEOUT_USEC;

@@ -20,9 +20,6 @@ int manager_error(const sd_bus_error *error, int r, const char *what, Error *e);
 
 /* --- app-process.c ------------------------------------------------------------------------------------- */
 
-/* The main process of the app's unit, be it the launcher still, in the app's cgroup. 1: *RET is held by a
- * descriptor; 0: there is none. -EPERM: what systemd calls so is not in that cgroup. */
-int app_main_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);
 /* The error of an app that should run and does not. */
 int app_not_running(Pod *p, const PodApp *app, Error *e);
 

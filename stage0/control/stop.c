@@ -5,11 +5,20 @@
 #include "stage0/api/acn.h"
 #include "stage0/control/control-internal.h"
 
-/* What the pod was given by the host's systemd is given back, too. */
-static int wait_for_end(Pod *p, Error *e)
-{
-        int r = pod_wait(p, UINT64_MAX, e);
+/* For a supervisor that did not answer: it may be at network plugins, each of which has a time-out. */
+#define SILENT_USEC (300 * UINT64_C(1000000))
 
+/* What the pod was given by the host's systemd is given back, too. */
+static int wait_for_end(Pod *p, bool silent, Error *e)
+{
+        PodRuntime runtime = {};
+        int r = pod_wait(p, silent ? SILENT_USEC : UINT64_MAX, e);
+
+        if (r == -ETIME && pod_runtime_read(p, &runtime) >= 0) {
+                r = error_set(e, r, "The processes of pod %s were killed, but its supervisor does not end",
+                              pod_display_name(p));
+                return error_hint(e, r, "It is process %d.", (int) runtime.supervisor);
+        }
         if (r >= 0)
                 pod_cgroup_wait_for_scope(p);
         return r;
@@ -37,7 +46,8 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                 error_done(e);
                 killed = timeout_usec == 0;
         }
-        bool by_force = timeout_usec == 0 || (killed == -ETIMEDOUT && timeout_usec != UINT64_MAX);
+        bool silent = killed == -ETIMEDOUT;
+        bool by_force = timeout_usec == 0 || (silent && timeout_usec != UINT64_MAX);
         if (killed < 0 && (killed == -EINTR || !by_force))
                 return killed;
         if (killed < 0) {
@@ -47,7 +57,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                         return r;
                 killed = 1;
         }
-        int r = wait_for_end(p, e);
+        int r = wait_for_end(p, silent, e);
         return r < 0 ? r : killed;
 }
 

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* stage0/api/: what a client makes of a supervisor's answers, of one that gives none, and of none at all. The supervisor is
+ * a thread with a script: each line is the method of the next call, and what is answered. */
+
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+
+#include "stage0/api/api-internal.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+#define INFO                                                                                                \
+        {                                                                                                   \
+                "org.varlink.service.GetInfo", "{}"                                                         \
+        }
+#define P "org.acnspawn.Pod."
+#define ERROR(name, parameters) "{\"error\":\"" name "\",\"parameters\":" parameters "}"
+#define REPLY(parameters) "{\"parameters\":" parameters "}"
+#define AGAIN ERROR("io.systemd.System", "{\"errno\":11}")
+#define APPS                                                                                                \
+        "\"apps\":[{\"name\":\"web\",\"state\":\"running\",\"starts\":2,\"ready\":true,\"shiny\":[1]},"     \
+        "{\"name\":\"db\",\"state\":\"exited\",\"starts\":1,\"exitStatus\":3,\"signal\":null,"              \
+        "\"cause\":\"exited\",\"message\":\"no \\u001b disk\"},"                                            \
+        "{\"name\":\"job\",\"state\":\"exited\",\"signal\":9,\"exitCode\":200}]"
+#define DESCRIPTION REPLY("{\"uuid\":\"u\",\"name\":\"p\",\"state\":\"paused\"," APPS ",\"sequence\":7}")
+#define DESCRIBE                                                                                            \
+        {                                                                                                   \
+                P "Describe", DESCRIPTION                                                                   \
+        }
+
+typedef struct Line {
+        const char *method;
+        const char *reply; /* NULL: none, the connection stays */
+} Line;
+
+typedef struct Fake {
+        Scratch scratch;
+        int lock_fd, listen_fd;
+        Pod pod;
+        const Line *script;
+        size_t n, n_done;
+        pthread_t thread;
+        bool running;
+        AcnPod *client;
+        char wrong[256]; /* a call that is not the script's */
+} Fake;
+
+/* A message without its NUL; 0: the client has gone. */
+static size_t next_call(int fd, char *buffer, size_t size)
+{
+        for (size_t n = 0; n < size; n++)
+                if (recv(fd, buffer + n, 1, 0) != 1 || buffer[n] == 0)
+                        return n;
+        return 0;
+}
+
+static void *serve(void *userdata)
+{
+        Fake *f = userdata;
+        char call[4096];
+        _cleanup_close_ int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+        while (fd >= 0 && f->n_done < f->n && next_call(fd, call, sizeof(call)) > 0) {
+                const Line *line = &f->script[f->n_done++];
+                if (!strstr(call, line->method))
+                        snprintf(f->wrong, sizeof(f->wrong), "%.200s", call);
+                /* Several replies have newlines between them. */
+                for (const char *r = line->reply; r && *r; r += strcspn(r, "\n"), r += *r == '\n')
+                        if (send(fd, r, strcspn(r, "\n"), MSG_NOSIGNAL) < 0 ||
+                            send(fd, "", 1, MSG_NOSIGNAL) < 0)
+                                return NULL;
+                if (!line->reply)
+                        (void) next_call(fd, call, sizeof(call)); /* until the client leaves */
+        }
+        return NULL;
+}
+
+/* A pod whose directory another process seems to hold. */
+static int fake_new(Fake *f)
+{
+        *f = (Fake){.scratch = SCRATCH_NULL, .lock_fd = -EBADF, .listen_fd = -EBADF};
+        int r = scratch_new(&f->scratch);
+        if (r < 0)
+                return r;
+        f->lock_fd = open(f->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (f->lock_fd < 0 || flock(f->lock_fd, LOCK_EX) < 0)
+                return -errno;
+        f->pod = (Pod){.uuid = (char *) "00000000-0000-0000-0000-000000000000",
+                       .config.name = (char *) "p",
+                       .state = POD_RUNNING,
+                       .dir_fd = f->scratch.fd};
+        return 0;
+}
+
+static int fake_serve(Fake *f, const Line *script, size_t n)
+{
+        int r = fake_new(f);
+
+        if (r < 0)
+                return r;
+        f->script = script;
+        f->n = n;
+        f->listen_fd = socket_bind_at(f->scratch.fd, "interface", SOCK_STREAM);
+        if (f->listen_fd < 0 || listen(f->listen_fd, 1) < 0 || fd_set_blocking(f->listen_fd) < 0)
+                return -EIO;
+        r = thread_start(&f->thread, serve, f);
+        f->running = r >= 0;
+        if (r >= 0)
+                r = acn_connect(&f->pod, &f->client, NULL);
+        if (r >= 0)
+                f->client->answer_usec = 300000;
+        return r;
+}
+
+static void fake_done(Fake *f)
+{
+        acn_disconnect(f->client);
+        if (f->running)
+                (void) pthread_join(f->thread, NULL);
+        safe_close(f->listen_fd);
+        safe_close(f->lock_fd);
+        scratch_done(&f->scratch);
+}
+
+#define SERVE(f, ...)                                                                                       \
+        static const Line script_[] = {__VA_ARGS__};                                                        \
+        _cleanup_(fake_done) Fake f = {.scratch = SCRATCH_NULL, .lock_fd = -EBADF, .listen_fd = -EBADF};    \
+        ASSERT_OK(fake_serve(&f, script_, ELEMENTSOF(script_)))
+
+/* --- Connecting ---------------------------------------------------------------------------------------- */
+
+TEST(without_an_interface)
+{
+        _cleanup_(fake_done) Fake f = {.scratch = SCRATCH_NULL, .lock_fd = -EBADF, .listen_fd = -EBADF};
+        _cleanup_error_ Error e = ERROR_NULL;
+        AcnPod *a = NULL;
+
+        ASSERT_OK(fake_new(&f));
+        ASSERT_ERR(acn_connect(&f.pod, &a, &e), -EAGAIN);
+        ASSERT_STREQ(e.message, "Pod p is still starting");
+        ASSERT_OK(scratch_file(&f.scratch, "control", ""));
+        ASSERT_ERR(acn_connect(&f.pod, &a, &e), -EOPNOTSUPP);
+        ASSERT_STREQ(e.message, "Pod p is run by an earlier version of acnspawn, which has no interface");
+        ASSERT_STREQ(e.hint, "'acnspawn stop --force p' kills the pod.");
+        f.lock_fd = safe_close(f.lock_fd);
+        ASSERT_ERR(acn_connect(&f.pod, &a, &e), -ESRCH);
+        ASSERT_STREQ(e.message, "Pod p is not running: it has ended");
+        f.pod.state = POD_PREPARED;
+        ASSERT_ERR(acn_connect(&f.pod, &a, &e), -ESRCH);
+        ASSERT_STREQ(e.message, "Pod p is not running: it is prepared");
+}
+
+TEST(without_an_answer)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        SERVE(f, {P "Pause", NULL});
+
+        ASSERT_ERR(acn_pause(f.client, &e), -ETIMEDOUT);
+        ASSERT_STREQ(e.message, "The supervisor of pod p does not answer");
+        ASSERT_STREQ(e.hint, "'acnspawn stop --force p' kills the pod.");
+}
+
+/* Calls that wait without limit are made only if anything is answered. */
+TEST(without_an_answer_to_begin_with)
+{
+        SERVE(f, {"GetInfo", NULL});
+
+        ASSERT_ERR(acn_start_app(f.client, "web", NULL), -ETIMEDOUT);
+        ASSERT_EQ(f.n_done, 1U);
+}
+
+TEST(a_connection_that_ends)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        SERVE(f, INFO);
+
+        ASSERT_ERR(acn_start_app(f.client, "web", &e), -ECONNRESET);
+        ASSERT_STREQ(e.message, "Pod p has ended, or is about to");
+        ASSERT_ERR(acn_pause(f.client, &e), -ECONNRESET);
+}
+
+TEST(what_is_no_reply)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        SERVE(f, {P "Pause", "[]"});
+
+        ASSERT_ERR(acn_pause(f.client, &e), -EBADMSG);
+        ASSERT_TRUE(strstr(e.message, "The supervisor of pod p sent something that is no reply"));
+}
+
+/* --- Descriptions -------------------------------------------------------------------------------------- */
+
+TEST(descriptions)
+{
+        _cleanup_(acn_description_done) AcnDescription d = {};
+        SERVE(f, DESCRIBE);
+
+        ASSERT_OK(acn_describe(f.client, &d, NULL));
+        ASSERT_STREQ(d.uuid, "u");
+        ASSERT_STREQ(d.name, "p");
+        ASSERT_TRUE(!d.exit_policy);
+        ASSERT_EQ(d.state, ACN_POD_PAUSED);
+        ASSERT_EQ(d.sequence, 7U);
+        ASSERT_EQ(d.n_apps, 3U);
+        ASSERT_EQ(d.apps[0].state, ACN_APP_RUNNING);
+        ASSERT_TRUE(d.apps[0].tells_readiness && d.apps[0].ready);
+        ASSERT_EQ(d.apps[0].starts, 2U);
+        ASSERT_EQ(d.apps[1].exit_code, 3); /* of a supervisor that does not tell it */
+        ASSERT_EQ(d.apps[1].signal, 0);
+        ASSERT_STREQ(d.apps[1].cause, "exited");
+        ASSERT_EQ(d.apps[2].exit_status, -1);
+        ASSERT_EQ(d.apps[2].exit_code, 200);
+}
+
+TEST(descriptions_that_are_none)
+{
+        _cleanup_(acn_description_done) AcnDescription d = {};
+        SERVE(f, {P "Describe", REPLY("{\"state\":\"frobnicating\"," APPS "}")},
+              {P "Describe", REPLY("{\"state\":\"running\"}")},
+              {P "Describe", REPLY("{\"state\":\"running\",\"apps\":[{\"name\":\"a\"}]}")},
+              {P "Describe", REPLY("{\"state\":\"running\",\"apps\":[{\"state\":\"exited\"}]}")},
+              {P "Describe",
+               REPLY("{\"state\":\"running\",\"apps\":[{\"name\":\"a\",\"state\":\"exited\"},5]}")});
+
+        for (unsigned i = 0; i < 5; i++)
+                ASSERT_ERR(acn_describe(f.client, &d, NULL), -EBADMSG);
+        ASSERT_TRUE(!d.apps);
+}
+
+/* --- Refusals ------------------------------------------------------------------------------------------ */
+
+TEST(refusals)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        SERVE(f, INFO, {P "StartApp", ERROR(P "NoSuchApp", "{\"app\":\"wbe\"}")}, DESCRIBE, INFO,
+              {P "StartApp", ERROR(P "WrongState", "{\"app\":\"web\",\"state\":\"running\"}")}, INFO,
+              {P "StartApp", ERROR(P "WrongState", "{\"app\":\"web\",\"state\":\"stopping\"}")}, INFO,
+              {P "RestartApp", ERROR(P "JobFailed", "{\"app\":\"db\",\"result\":\"failed\"}")}, DESCRIBE,
+              {P "SignalApp", ERROR(P "WrongState", "{\"app\":\"db\",\"state\":\"exited\"}")}, INFO,
+              {P "StopApp", ERROR(P "PodPaused", "{}")}, INFO, {P "StartApp", ERROR(P "PodEnds", "{}")},
+              {P "ReopenLogs", ERROR("org.varlink.service.MethodNotFound", "{\"method\":\"x\"}")},
+              {P "ReopenLogs", ERROR(P "LogsNotReopened", "{\"message\":\"It is a directory\"}")},
+              {P "Pause", ERROR("io.systemd.System", "{\"errno\":62}")},
+              {P "Pause", ERROR(P "Unheard", "{\"of\":\"\\u001b[2J\"}")});
+
+        ASSERT_ERR(acn_start_app(f.client, "wbe", &e), -ENOENT);
+        ASSERT_STREQ(e.message, "Pod p has no app 'wbe'");
+        ASSERT_STREQ(e.hint, "Did you mean 'web'? Its apps are: web, db, job");
+        ASSERT_ERR(acn_start_app(f.client, "web", &e), -EALREADY);
+        ASSERT_STREQ(e.message, "App web of pod p cannot be started: it is running");
+        ASSERT_ERR(acn_start_app(f.client, "web", &e), -EALREADY);
+        ASSERT_STREQ(e.hint, "'acnspawn stop-app p web' returns when it has ended.");
+        ASSERT_ERR(acn_restart_app(f.client, "db", &e), -EIO);
+        ASSERT_STREQ(e.message, "App db of pod p: the pod's systemd cannot start the app again: the job "
+                                "ended with 'failed'");
+        ASSERT_STREQ(e.hint, "no \\x1b disk. 'acnspawn status p' and 'acnspawn logs --app=db p' say more.");
+        ASSERT_ERR(acn_signal_app(f.client, "db", 9, &e), -ESRCH);
+        ASSERT_STREQ(e.message, "App db of pod p is not running: it has ended");
+        ASSERT_ERR(acn_stop_app(f.client, "web", 5, &e), -EBUSY);
+        ASSERT_STREQ(e.message, "Pod p is paused");
+        ASSERT_ERR(acn_start_app(f.client, "db", &e), -ESHUTDOWN);
+        ASSERT_ERR(acn_reopen_logs(f.client, NULL, &e), -EOPNOTSUPP);
+        ASSERT_STREQ(e.message, "Pod p is run by an earlier version of acnspawn, which cannot open the log "
+                                "files of it");
+        ASSERT_ERR(acn_reopen_logs(f.client, NULL, &e), -EIO);
+        ASSERT_STREQ(e.message, "It is a directory");
+        ASSERT_ERR(acn_pause(f.client, &e), -ETIME);
+        ASSERT_TRUE(startswith(e.message, "Cannot pause pod p: "));
+        ASSERT_ERR(acn_pause(f.client, &e), -EREMOTEIO);
+        ASSERT_TRUE(!strchr(e.message, '\x1b'));
+        ASSERT_STREQ(f.wrong, "");
+}
+
+/* While the pod's systemd cannot be reached, and while a process is not in its cgroup yet. */
+TEST(calls_that_came_too_early_are_repeated)
+{
+        static const char foreign[] = ERROR(P "ForeignProcess", "{\"app\":\"web\"}");
+        SERVE(f, {P "SignalApp", AGAIN}, {P "SignalApp", AGAIN}, {P "SignalApp", foreign},
+              {P "SignalApp", REPLY("{}")});
+
+        ASSERT_OK(acn_signal_app(f.client, "web", 15, NULL));
+        ASSERT_EQ(f.n_done, 4U);
+}
+
+/* --- Signals to all, and stopping ---------------------------------------------------------------------- */
+
+TEST(a_signal_to_all_apps)
+{
+        SERVE(f, DESCRIBE, {"\"web\"", REPLY("{}")},
+              {"\"db\"", ERROR(P "WrongState", "{\"app\":\"db\",\"state\":\"exited\"}")},
+              {"\"job\"", ERROR(P "NoSuchApp", "{\"app\":\"job\"}")}, DESCRIBE);
+
+        ASSERT_OK(acn_signal_apps(f.client, 1, NULL));
+        ASSERT_STREQ(f.wrong, "");
+}
+
+TEST(a_signal_to_none)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        SERVE(f, {P "Describe", REPLY("{\"state\":\"running\",\"apps\":[]}")});
+
+        ASSERT_ERR(acn_signal_apps(f.client, 1, &e), -ESRCH);
+        ASSERT_STREQ(e.message, "No app of pod p is running");
+}
+
+TEST(stopping)
+{
+        bool killed = true;
+        SERVE(f, INFO, {P "Stop", REPLY("{\"exitStatus\":0}")},
+              {"\"timeoutUSec\":60000000", REPLY("{\"killed\":true}")},
+              {"\"timeoutUSec\":60000000", REPLY("{}")}, {"\"timeoutUSec\":0", REPLY("{}")});
+
+        ASSERT_OK(acn_stop(f.client, UINT64_MAX, &killed, NULL));
+        ASSERT_TRUE(!killed);
+        ASSERT_OK(acn_stop(f.client, 60000000, &killed, NULL));
+        ASSERT_TRUE(killed);
+        ASSERT_OK(acn_stop(f.client, 60000000, &killed, NULL));
+        ASSERT_TRUE(!killed);
+        ASSERT_OK(acn_stop(f.client, 0, &killed, NULL));
+        ASSERT_TRUE(killed);
+        ASSERT_STREQ(f.wrong, "");
+}
+
+/* --- Events -------------------------------------------------------------------------------------------- */
+
+TEST(events)
+{
+        AcnEvent v = {};
+        SERVE(f, {"\"more\":true",
+                  "{\"parameters\":{\"sequence\":8,\"timeUSec\":5,\"state\":\"running\",\"app\":{\"name\":"
+                  "\"web\","
+                  "\"state\":\"starting\"}},\"continues\":true}\n"
+                  "{\"parameters\":{\"sequence\":9,\"state\":\"exited\",\"exitStatus\":4}}"});
+
+        ASSERT_OK(acn_monitor(f.client, 7, NULL));
+        ASSERT_EQ(acn_monitor_next(f.client, UINT64_MAX, &v, NULL), 1);
+        ASSERT_EQ(v.sequence, 8U);
+        ASSERT_EQ(v.time_usec, 5U);
+        ASSERT_STREQ(v.app.name, "web");
+        ASSERT_EQ(v.app.state, ACN_APP_STARTING);
+        acn_event_done(&v);
+        ASSERT_EQ(acn_monitor_next(f.client, UINT64_MAX, &v, NULL), 1);
+        ASSERT_EQ(v.state, ACN_POD_EXITED);
+        ASSERT_EQ(v.exit_status, 4);
+        ASSERT_TRUE(!v.app.name);
+        ASSERT_EQ(acn_monitor_next(f.client, UINT64_MAX, &v, NULL), 0);
+        acn_event_done(&v);
+}
+
+TEST(events_that_are_lost)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        AcnEvent v = {};
+        SERVE(f, {"\"since\":3", ERROR(P "EventsLost", "{\"since\":3,\"oldest\":10}")});
+
+        ASSERT_OK(acn_monitor(f.client, 3, NULL));
+        ASSERT_ERR(acn_monitor_next(f.client, UINT64_MAX, &v, &e), -ESTALE);
+        ASSERT_STREQ(e.message, "Events of pod p after number 3 are not kept any more");
+        ASSERT_STREQ(e.hint, "The oldest one has number 10: '--since=9' begins with it.");
+}
+
+TEST(no_event_in_time)
+{
+        AcnEvent v = {};
+        SERVE(f, {"Monitor", NULL});
+
+        ASSERT_OK(acn_monitor(f.client, UINT64_MAX, NULL));
+        ASSERT_ERR(acn_monitor_next(f.client, 20000, &v, NULL), -ETIMEDOUT);
+        ASSERT_ERR(acn_monitor_next(f.client, 20000, &v, NULL), -ETIMEDOUT);
+}
+
+/* --- Waiting ------------------------------------------------------------------------------------------- */
+
+TEST(waiting_for_apps)
+{
+        char *apps[] = {(char *) "db", (char *) "web", NULL};
+        int status = -1;
+        SERVE(f, {"nothing", ""});
+
+        /* The connection of the fixture ends; acn_wait() makes its own. */
+        static const Line script[] = {
+                        DESCRIBE,
+                        {"\"since\":7",
+                         "{\"parameters\":{\"sequence\":8,\"state\":\"running\",\"app\":{\"name\":\"web\","
+                         "\"state\":\"exited\",\"signal\":9}},\"continues\":true}\n"}};
+        f.client = acn_disconnect(f.client);
+        ASSERT_EQ(pthread_join(f.thread, NULL), 0);
+        f.script = script;
+        f.n = ELEMENTSOF(script);
+        f.n_done = 0;
+        f.running = false;
+        ASSERT_OK(thread_start(&f.thread, serve, &f));
+        f.running = true;
+        ASSERT_OK(acn_wait(&f.pod, apps, UINT64_MAX, &status, NULL));
+        ASSERT_EQ(status, 3);
+        ASSERT_STREQ(f.wrong, "");
+}
+
+int main(void)
+{
+        RUN(without_an_interface);
+        RUN(without_an_answer);
+        RUN(without_an_answer_to_begin_with);
+        RUN(a_connection_that_ends);
+        RUN(what_is_no_reply);
+        RUN(descriptions);
+        RUN(descriptions_that_are_none);
+        RUN(refusals);
+        RUN(calls_that_came_too_early_are_repeated);
+        RUN(a_signal_to_all_apps);
+        RUN(a_signal_to_none);
+        RUN(stopping);
+        RUN(events);
+        RUN(events_that_are_lost);
+        RUN(no_event_in_time);
+        RUN(waiting_for_apps);
+        return TEST_END();
+}
