@@ -278,8 +278,9 @@ static int set_frozen(VarlinkCall *call, Interface *i, bool frozen)
 
         if (r < 0)
                 return r;
+        r = varlink_reply(call, NULL); /* first, as the event takes longer */
         interface_changed(i, NULL);
-        return varlink_reply(call, NULL);
+        return r;
 }
 
 static int pause_by_call(VarlinkCall *call, json_object *parameters, void *userdata)

@@ -161,21 +161,11 @@ def waiting_outlives_removal_restarts_and_crashes(host):
     # The process that runs the pod is killed.
     w = [host.start("wait", "p"), host.start("wait", "p", "db")]
     time.sleep(0.3)
-    os.kill(supervisor(host, "p"), signal.SIGKILL)
+    os.kill(host.supervisor(host.status("p")["uuid"]), signal.SIGKILL)
     true(all(host.finish(x).rc > 0 for x in w), "statuses of a pod that was killed")
     host.acnspawn("rm", "p").expect(0)
     host.acnspawn("prepare", "--name=q", image).expect(0)
     contains(refused(host, "wait", "q"), "Pod q is not running: it is prepared")
-
-
-def supervisor(host, pod):
-    """The process that holds the lock of the pod's directory."""
-    inode = os.stat(host.pod_dir(host.status(pod)["uuid"])).st_ino
-    for line in read_text("/proc/locks").splitlines():
-        fields = line.split()
-        if fields[1] == "FLOCK" and fields[-3].endswith(":%d" % inode):
-            return int(fields[-4])
-    fail("nobody runs the pod")
 
 
 # --- monitor -----------------------------------------------------------------------------------------------------------
@@ -189,17 +179,15 @@ def events_come_as_lines_and_as_json(host):
     two(host, FOREVER, "trap 'exit 3' TERM; touch /out/up; while :; do sleep 0.05; done")
     host.wait_up("web")
     host.wait_up("db")
-    m = host.start("monitor", "p")
-    j = host.start("monitor", "--json=short", "--since=0", "p")
-    first = json.loads(j.stdout.readline())
-    equal(first["sequence"], 1)
+    m, j = host.start("monitor", "--since=0", "p"), host.start("monitor", "--json=short", "--since=0", "p")
+    line, first = m.stdout.readline(), json.loads(j.stdout.readline())
+    equal((number(line.decode()), first["sequence"]), (1, 1))
     host.acnspawn("pause", "p").expect(0)
     host.acnspawn("resume", "p").expect(0)
     host.acnspawn("stop-app", "p", "db").expect(0)
     host.acnspawn("stop", "p").expect(0)
-    out, err = m.communicate(timeout=20)
-    equal((m.returncode, err), (0, b""))
-    lines = out.decode().splitlines()
+    lines = (line + m.stdout.read()).decode().splitlines()
+    equal((m.wait(timeout=20), m.stderr.read()), (0, b""))
     for line in lines:
         true(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d\d:\d\d \d+ (pod|app (web|db)) \w+(, .*)?", line), "line %r" % line)
     equal([number(l) for l in lines], list(range(number(lines[0]), number(lines[0]) + len(lines))))
@@ -248,7 +236,7 @@ def the_supervisor_dies_under_its_clients(host):
     host.wait_up("web")
     m, s, a = host.start("monitor", "p"), host.start("stop", "p"), host.start("stop-app", "p", "web")
     time.sleep(0.5)
-    os.kill(supervisor(host, "p"), signal.SIGKILL)
+    os.kill(host.supervisor(host.status("p")["uuid"]), signal.SIGKILL)
     r = host.finish(m)
     equal((r.rc, r.err), (1, "Error: Pod p has ended, or is about to.\n'acnspawn status p' shows how it ended.\n"))
     host.finish(s).expect(0)
