@@ -48,6 +48,9 @@ static const Option options[] = {
                  NULL, option_variable, offsetof(Arguments, enter.environment)},
                 {NULL, "working-directory", 0, "PATH", false, "Start in PATH of the app's root", NULL,
                  option_directory, offsetof(Arguments, enter.directory)},
+                {NULL, "timeout", 't', "TIME", false,
+                 "Kill the command, and all that it has started, after TIME; the status is 124 then", NULL,
+                 option_usec, offsetof(Arguments, enter.timeout_usec)},
                 OPTION_END,
 };
 

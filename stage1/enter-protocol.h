@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* The protocol between stage0 and the launcher for running a command beside an app ("launch enter").
+/* The protocol between the supervisor and the launcher for running a command beside an app ("launch enter").
  *
- * This launcher runs on the host, from a sealed copy in memory. The socket is its descriptor ENTER_SOCKET;
- * stage0 sends one EnterRequest with descriptors there: the launch file, the app's main process as a pidfd,
- * the ends of three streams, and the cgroup.procs files of all hierarchies in which the app's cgroup is not
- * stage0's. The launcher answers with EnterReply packets: with a terminal, first one that carries the
- * terminal's master; at the end one with the command's wait status, or the reason why it was not started.
+ * This launcher runs on the host, from a sealed copy in memory. The socket is its descriptor ENTER_SOCKET; the
+ * supervisor sends one EnterRequest with descriptors there. The launcher answers with EnterMessage packets: the
+ * process that becomes the command, which is a child of the supervisor, and with a terminal its master. It ends then.
+ * The socket is closed when the command is executed, or when that has failed: the report says which. If the
+ * supervisor closes its end, or dies, before the command is executed, it is not.
  */
 
 #include <signal.h>
@@ -15,22 +15,20 @@
 
 #include "stage1/app-status.h"
 
-#define ENTER_PROTOCOL_VERSION 4U
+#define ENTER_PROTOCOL_VERSION 5U
 #define ENTER_SOCKET 3
 #define ENTER_CGROUPS_MAX 32U
 
-/* The signal by which stage0 ends the launcher, and with it the command; the death of stage0 has the same
- * effect. */
-#define ENTER_END SIGPWR
-
 /* Descriptors of a request. For streams that are to be the terminal the descriptor is ignored. */
 enum {
-        ENTER_FD_FILE,
-        ENTER_FD_APP,
+        ENTER_FD_FILE,   /* the launch file */
+        ENTER_FD_APP,    /* the app's main process, a pidfd */
+        ENTER_FD_REPORT, /* memory for an EnterReport, writable */
+        ENTER_FD_CGROUP, /* directory of the command's cgroup in the v2 hierarchy */
         ENTER_FD_STDIN,
         ENTER_FD_STDOUT,
         ENTER_FD_STDERR,
-        ENTER_FD_CGROUPS,
+        ENTER_FD_CGROUPS, /* cgroup.procs in the other hierarchies in which the app's cgroup is not the supervisor's */
 };
 
 typedef struct EnterRequest {
@@ -50,14 +48,17 @@ typedef struct EnterRequest {
 } EnterRequest;
 
 typedef enum EnterEvent {
+        ENTER_PROCESS,  /* pid is that of the process, as a PID of the host */
         ENTER_TERMINAL, /* carries the master */
-        ENTER_ENDED,    /* status is that of waitpid() */
-        ENTER_FAILED,   /* cause is an AppCause, text the reason */
 } EnterEvent;
 
-typedef struct EnterReply {
+typedef struct EnterMessage {
         uint32_t event;
-        int32_t status;
-        int32_t cause;
-        char text[1500]; /* NUL-terminated */
-} EnterReply;
+        int32_t pid;
+} EnterMessage;
+
+typedef struct EnterReport {
+        uint32_t failed; /* the command was not executed: */
+        int32_t cause;   /* an AppCause */
+        char text[1500]; /* NUL-terminated: why */
+} EnterReport;

@@ -35,6 +35,11 @@ VarlinkClient *varlink_client_free(VarlinkClient *c)
         return NULL;
 }
 
+int varlink_client_fd(const VarlinkClient *c)
+{
+        return c->link.fd;
+}
+
 int varlink_client_push_fd(VarlinkClient *c, int fd)
 {
         return varlink_fds_push(&c->pushed, fd);

@@ -46,6 +46,7 @@ int varlink_fds_take(VarlinkFds *f, size_t i);
 typedef struct VarlinkCall {
         const char *method; /* "interface.Method" */
         bool more;          /* the caller wants several replies: only then varlink_reply_continues() works */
+        bool oneway;        /* the caller wants no reply */
         VarlinkFds fds;     /* that came with the call; those that are not taken are closed with it */
         VarlinkFds reply_fds; /* that go with the next reply */
 
@@ -58,7 +59,7 @@ typedef struct VarlinkCall {
         /* Internal. */
         unsigned n_ref;
         struct Connection *connection; /* NULL: it has ended, or the call is answered */
-        bool answered, oneway;
+        bool answered;
         json_object *message;
 } VarlinkCall;
 
@@ -151,6 +152,8 @@ int varlink_client_new(int fd, VarlinkClient **ret);
 VarlinkClient *varlink_client_free(VarlinkClient *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(VarlinkClient *, varlink_client_free);
 
+/* The connection, to be polled for replies; lent. */
+int varlink_client_fd(const VarlinkClient *c);
 /* Lets FD travel with the next call, and takes it, also on failure. -E2BIG, -EBADF. */
 int varlink_client_push_fd(VarlinkClient *c, int fd);
 /* Sends a call without waiting for anything; PARAMETERS, borrowed, may be NULL. With MORE there are as many

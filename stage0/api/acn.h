@@ -22,6 +22,8 @@
  *     -ECONNRESET    the pod has ended, or its supervisor has
  */
 
+#include <sys/ioctl.h>
+
 #include "stage0/runtime/runtime.h"
 
 /* --- Connections (connection.c) ------------------------------------------------------------------------ */
@@ -100,6 +102,42 @@ int acn_restart_app(AcnPod *a, const char *app, Error *e);
 int acn_signal_app(AcnPod *a, const char *app, int signal, Error *e);
 /* The same to every app that has a main process. -ESRCH: none has. 0 as well if the pod ends by the first signals. */
 int acn_signal_apps(AcnPod *a, int signal, Error *e);
+
+/* --- Commands beside apps (exec.c) --------------------------------------------------------------------- */
+
+typedef struct AcnExecOptions {
+        const char *app;
+        char *const *argv;         /* NULL, or empty: the shell of the image */
+        char *const *environment;  /* NAME=VALUE, added to the app's, or NULL */
+        const char *user;          /* USER[:GROUP] that the app could become; NULL: the app's */
+        const char *directory;     /* absolute; NULL: the app's working directory */
+        bool terminal;             /* standard input and output are a new terminal of the app, */
+        const char *terminal_type; /* TERM of which is this; NULL: "xterm"; */
+        struct winsize size;       /* zero: not known */
+        int fds[3]; /* the command's ends of pipes that are the (other) streams; or -EBADF: standard error
+                                      is on the terminal, if there is one, others are the null device */
+        uint64_t timeout_usec; /* after which all that the command has started is killed; 0, UINT64_MAX: never */
+} AcnExecOptions;
+
+typedef struct AcnExecState {
+        /* Once it is executed: */
+        int process_fd;  /* a pidfd of the command */
+        int terminal_fd; /* the terminal's master, which does not block; or -EBADF */
+        /* Once it has ended, or could not be executed: */
+        int exit_code; /* as container engines report it: of a signal 128 + its number, 125 to 127 of a failure */
+        bool timed_out;
+} AcnExecState;
+
+/* Begins to run a command, which is killed, with all that it has started, when the connection ends. The descriptors of O
+ * are taken, also on failure. Nothing else can be done on the connection until it has ended. -E2BIG: the command is too
+ * long. */
+int acn_exec(AcnPod *a, AcnExecOptions *o, Error *e);
+/* To be polled for what acn_exec_next() returns; lent. */
+int acn_exec_fd(const AcnPod *a);
+/* Waits at most TIMEOUT_USEC for what becomes of it. 1: it is executed, and the descriptors in *RET are the caller's; 0: it
+ * has ended; -ENOEXEC: it could not be executed, and *RET has its exit code; -ESRCH: the app is not running, or cannot be
+ * reached; -EUSERS: too many commands run in the pod; -ETIMEDOUT: nothing yet. */
+int acn_exec_next(AcnPod *a, uint64_t timeout_usec, AcnExecState *ret, Error *e);
 
 /* --- The pod (pod.c) ----------------------------------------------------------------------------------- */
 

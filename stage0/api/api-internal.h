@@ -11,6 +11,7 @@ struct AcnPod {
         VarlinkClient *client;
         uint64_t answer_usec;        /* that the supervisor has to answer */
         uint64_t since;              /* of the monitor */
+        char *exec_app;              /* of the last command */
         bool monitors, monitor_over; /* the pod's end was reported */
 };
 

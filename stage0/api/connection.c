@@ -97,6 +97,7 @@ AcnPod *acn_disconnect(AcnPod *a)
         if (!a)
                 return NULL;
         varlink_client_free(a->client);
+        free(a->exec_app);
         free(a);
         return NULL;
 }

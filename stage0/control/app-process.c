@@ -101,7 +101,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 
 /* Whether it has left the pod's mounts, as the launcher does, and then executes something else than that, as
  * the pod has it. To be looked at in this order: what has left them is systemd's own process no more. */
-static int is_app(Pod *p, pid_t pid)
+int app_process_has_begun(Pod *p, pid_t pid)
 {
         struct stat program, launcher, mounts, pod_mounts;
         PodRuntime runtime = {};
@@ -120,7 +120,7 @@ static int is_app(Pod *p, pid_t pid)
 
 /* A process whose first thread has ended while others go on: the kernel tells nothing by its number any
  * more. */
-static bool has_lost_its_first_thread(pid_t pid)
+bool process_has_lost_its_first_thread(pid_t pid)
 {
         _cleanup_free_ char *text = NULL;
         char path[64];
@@ -197,7 +197,7 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                         r = app_not_running(p, app, e);
                 if (r < 0)
                         return r;
-                r = is_app(p, process.pid);
+                r = app_process_has_begun(p, process.pid);
                 bool elsewhere = r > 0;
                 if (r > 0)
                         r = is_in_cgroup(p, app, &process);
@@ -206,7 +206,7 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                         return 0;
                 }
                 safe_close(process.pid_fd);
-                if (r == -ESRCH && has_lost_its_first_thread(process.pid))
+                if (r == -ESRCH && process_has_lost_its_first_thread(process.pid))
                         return error_set(e, -EOPNOTSUPP,
                                          "App %s of pod %s cannot be reached: its first thread has ended, "
                                          "though others go on",

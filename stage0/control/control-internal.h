@@ -5,7 +5,6 @@
 
 #include "library/libsystemd.h"
 #include "stage0/control/control.h"
-#include "stage1/enter-protocol.h"
 
 /* --- manager.c: the pod's systemd ---------------------------------------------------------------------- */
 
@@ -35,9 +34,3 @@ int check_name_files(Pod *p, char ***warnings, Error *e);
  * grants it in the message); else bounds its isolators by what is granted, and records that in the pod
  * directory. To be called when the pod's apps are written. */
 int decide_privileges(Pod *p, const PodRequest *request, Error *e);
-
-/* --- launcher.c ---------------------------------------------------------------------------------------- */
-
-/* Starts "launch enter" from a sealed copy in memory. *RET_SOCKET is its ENTER_SOCKET's other end. It dies
- * with us. */
-int launcher_start(pid_t *ret_pid, int *ret_socket, Error *e);

@@ -109,13 +109,14 @@ int discard_pod(Pod *p, Error *e);
 
 /* enter.c: runs a command beside an app that runs, confined as the app is, with our standard streams,
  * and waits until it has ended. *RET_STATUS is the command's exit status, 128 + the number of a signal; of a
- * command that could not be started 125 to 127, with the reason in E. */
+ * command that could not be started 125 to 127, and of one that took too long 124, with the reason in E. */
 typedef struct EnterOptions {
         const char *app;       /* NULL: the only one */
         char *const *argv;     /* empty: the shell of the image */
         const char *user;      /* USER[:GROUP] that the app could become; NULL: the app's */
         char **environment;    /* NAME=VALUE, added to the app's */
         const char *directory; /* absolute; NULL: the app's working directory */
+        uint64_t timeout_usec; /* after which it is killed, with all that it has started; 0, UINT64_MAX: none */
 } EnterOptions;
 int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e);
 
@@ -142,3 +143,8 @@ typedef struct AppProcess {
 /* The app's main process, once it is the app and not the launcher any more. -ESRCH: it does not run.
  * -EOPNOTSUPP: it does, but has no first thread any more. */
 int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);
+/* Whether the main process PID of an app is the app already, and not the launcher, or systemd. -ESRCH: it has ended,
+ * or, */
+int app_process_has_begun(Pod *p, pid_t pid);
+/* its first thread has, while others go on: the kernel tells nothing by its number any more. */
+bool process_has_lost_its_first_thread(pid_t pid);

@@ -20,6 +20,7 @@
 #include <sys/un.h>
 
 #include "stage0/control/control-internal.h"
+#include "stage1/enter-protocol.h"
 
 typedef struct Call {
         Pod *pod;

@@ -3,6 +3,7 @@
 
 /* What the files of the interface share: interface*.c. */
 
+#include "stage0/run/exec.h"
 #include "stage0/run/interface.h"
 #include "varlink/varlink.h"
 
@@ -24,6 +25,7 @@ struct Interface {
         Monitor *stops; /* calls that wait for the end of the pod */
         sd_event_source *kill_timer;
         bool killed;                      /* by a call, or since it did not stop in time */
+        Execs *execs; /* NULL: the pod has ended */
         json_object *events[EVENTS_KEPT]; /* a ring: event N is at N % EVENTS_KEPT */
         uint64_t sequence;                /* of the last event; 0: there was none */
 };
@@ -51,3 +53,9 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
 /* --- interface-signal.c -------------------------------------------------------------------------------- */
 
 int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata);
+
+/* --- interface-exec.c ---------------------------------------------------------------------------------- */
+
+int interface_open_execs(Interface *i, Error *e);
+int interface_exec(VarlinkCall *call, json_object *parameters, void *userdata);
+int interface_resize_terminal(VarlinkCall *call, json_object *parameters, void *userdata);

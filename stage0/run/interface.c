@@ -72,6 +72,46 @@ static const char description[] =
                 "# Send a signal to the main process of an app that has one\n"
                 "method SignalApp(app: string, signal: int) -> ()\n"
                 "\n"
+                "# Run a command beside an app, confined as the app is; without a command the shell of the user. "
+                "Streams are pipes, by\n"
+                "# their indexes among the descriptors of the call; those that are not given are the null device, or "
+                "with terminal a\n"
+                "# new terminal of the app. With more, the first reply comes when the command is executed: process is "
+                "a pidfd and\n"
+                "# terminal the terminal's master, among the descriptors of the reply. The last one comes when it has "
+                "ended.\n"
+                "# With hex, command, environment and workingDirectory are hexadecimal digits, and may be any bytes.\n"
+                "# If it takes longer than timeoutUSec, or the caller disconnects, all that it has started is "
+                "killed.\n"
+                "method Exec(\n"
+                "  app: string,\n"
+                "  command: ?[]string,\n"
+                "  environment: ?[]string,\n"
+                "  user: ?string,\n"
+                "  group: ?string,\n"
+                "  workingDirectory: ?string,\n"
+                "  hex: ?bool,\n"
+                "  terminal: ?bool,\n"
+                "  terminalType: ?string,\n"
+                "  rows: ?int,\n"
+                "  columns: ?int,\n"
+                "  stdin: ?int,\n"
+                "  stdout: ?int,\n"
+                "  stderr: ?int,\n"
+                "  timeoutUSec: ?int\n"
+                ") -> (\n"
+                "  id: int,\n"
+                "  pid: ?int,\n"
+                "  process: ?int,\n"
+                "  terminal: ?int,\n"
+                "  exitStatus: ?int,\n"
+                "  signal: ?int,\n"
+                "  timedOut: ?bool\n"
+                ")\n"
+                "\n"
+                "# Change the size of the terminal of a command that runs beside an app, by the id of Exec\n"
+                "method ResizeTerminal(id: int, rows: int, columns: int) -> ()\n"
+                "\n"
                 "# Freeze all processes of the pod\n"
                 "method Pause() -> ()\n"
                 "\n"
@@ -98,6 +138,21 @@ static const char description[] =
                 "error LogsNotReopened (message: string)\n"
                 "\n"
                 "error PodPaused ()\n"
+                "\n"
+                "# The command does not exist in the image; it cannot be executed; or something else was in the way, "
+                "and cause says what\n"
+                "error CommandNotFound (app: string, message: string)\n"
+                "error CannotExecute (app: string, message: string)\n"
+                "error ExecFailed (app: string, cause: string, message: string)\n"
+                "\n"
+                "# The first thread of the app's main process has ended, though others go on\n"
+                "error AppUnreachable (app: string)\n"
+                "\n"
+                "# So many commands run beside apps at a time\n"
+                "error TooManyExecs (limit: int)\n"
+                "\n"
+                "# No command runs that has this id and a terminal\n"
+                "error NoSuchTerminal (id: int)\n"
                 "\n"
                 "# Nothing can be started any more\n"
                 "error PodEnds ()\n"
@@ -353,6 +408,8 @@ static const VarlinkMethod methods[] = {
                 {"StopApp", interface_stop_app, 0},
                 {"RestartApp", interface_restart_app, 0},
                 {"SignalApp", interface_signal_app, 0},
+                {"Exec", interface_exec, VARLINK_METHOD_FDS},
+                {"ResizeTerminal", interface_resize_terminal, 0},
                 {"Pause", pause_by_call, 0},
                 {"Resume", resume_by_call, 0},
                 {"Stop", stop, 0},
@@ -387,6 +444,8 @@ int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *o
                 return error_oom(e);
         *i = (Interface){.pod = p, .event = event, .apps = apps, .ops = *ops, .userdata = userdata};
         int r = varlink_server_new(event, "acnspawn", ACNSPAWN_VERSION, &i->server, e);
+        if (r >= 0)
+                r = interface_open_execs(i, e);
         if (r >= 0)
                 r = varlink_server_add_interface(i->server, &pod_interface, i, e);
         if (r >= 0) {
@@ -436,6 +495,7 @@ Interface *interface_free(Interface *i, int status)
 {
         if (!i)
                 return NULL;
+        interface_end_execs(i);
         if (i->monitors)
                 report_apps(i);
         json_object *event = i->monitors ? record_event(i, NULL, true, status) : NULL;

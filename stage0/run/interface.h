@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* interface.c, interface-apps.c: the Varlink interface of a running pod, org.acnspawn.Pod. */
+/* interface.c, interface-apps.c, interface-exec.c: the Varlink interface of a running pod, org.acnspawn.Pod. */
 
 #include "stage0/run/app-table.h"
 
@@ -17,6 +17,8 @@ typedef struct InterfaceOps {
         ManagerLink *(*manager)(void *userdata);
         /* Opens the log file of APP, or all of them (NULL), anew, as pumps_reopen(). */
         int (*reopen_logs)(void *userdata, const char *app, Error *e);
+        /* A new descriptor of the null device in the /dev of apps. */
+        int (*open_null)(void *userdata);
 } InterfaceOps;
 
 /* Serves "interface" in the pod directory. APPS are lent. */
@@ -27,3 +29,5 @@ Interface *interface_free(Interface *i, int status);
 
 /* Something about the app has changed; NULL: about the pod. */
 void interface_changed(Interface *i, AppInstance *app);
+/* Kills the commands that run beside apps, waits for their ends, and answers their callers. NULL is fine. */
+void interface_end_execs(Interface *i);

@@ -90,3 +90,10 @@ int pod_mounts_make_dev(PodMounts *m)
                 return r;
         return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
 }
+
+int pod_mounts_open_null(const PodMounts *m)
+{
+        int fd = openat(m->holder_fd, "dev/null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+
+        return fd < 0 ? -errno : fd;
+}

@@ -57,6 +57,8 @@ void pod_mounts_remove_app(PodMounts *m, const char *name);
 /* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. */
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
                          Error *e);
+/* mounts-dev.c: the null device in the /dev of apps. */
+int pod_mounts_open_null(const PodMounts *m);
 /* mounts-notify.c: a new socket, bound where only APP is to send to it. */
 int pod_mounts_open_notify(PodMounts *m, const PodApp *app);
 /* A detached mount of the file that it is bound to. */

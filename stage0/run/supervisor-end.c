@@ -202,6 +202,7 @@ int supervisor_finish(Supervisor *s, Error *e)
         Error errors[3] = {};
         AppStatus *statuses = NULL;
 
+        interface_end_execs(s->interface); /* the pod's PID 1 does not end before they are reaped */
         (void) waitpid(s->nspawn.pid, NULL, 0);
         s->nspawn.pid = 0;
         supervisor_tell_host(s, "STOPPING=1");

@@ -208,12 +208,20 @@ static int on_reopen_call(void *userdata, const char *app, Error *e)
         return pumps_reopen(s->pumps, app, e);
 }
 
+static int open_null(void *userdata)
+{
+        const Supervisor *s = userdata;
+
+        return pod_mounts_open_null(s->mounts);
+}
+
 int supervisor_open_interface(Supervisor *s, Error *e)
 {
         static const InterfaceOps ops = {.stop = on_stop_call,
                                          .ends = pod_ends,
                                          .manager = get_manager,
-                                         .reopen_logs = on_reopen_call};
+                                         .reopen_logs = on_reopen_call,
+                                         .open_null = open_null};
 
         return interface_new(s->pod, s->event, s->apps, &ops, s, &s->interface, e);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Joins the cgroups of a process of a pod: the v2 one, and on hosts that mount them the v1 ones as well, as
- * far as they differ from those of this process. The files are opened before entering the pod, where they
- * are not accessible. */
+/* Joins the cgroups of a process of a pod in hierarchies of version 1, on hosts that mount them, as far as they differ
+ * from those of this process. The files are opened before entering the pod, where they are not accessible. */
 
 #include "stage0/runtime/runtime-internal.h"
 
@@ -16,27 +15,24 @@ static int read_lines(const char *path, char ***ret)
         return r < 0 ? r : strv_split(text, "\n", ret);
 }
 
-/* A line is "NUMBER:CONTROLLERS:PATH"; for v2 the controllers are empty. */
+static bool is_unified(const char *line)
+{
+        return startswith(line, "0::") != NULL;
+}
+
+/* A line is "NUMBER:CONTROLLERS:PATH". */
 static int open_procs(const char *line)
 {
         _cleanup_free_ char *path = NULL;
         const char *controllers = strchr(line, ':'),
                    *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        int r;
 
         if (!group)
                 return -EBADMSG;
         controllers++;
-        if (group == controllers) {
-                const char *mount = cgroup_unified_mount();
-                if (!mount)
-                        return -ENOENT;
-                r = xasprintf(&path, "%s%s/cgroup.procs", mount, group + 1);
-        } else {
-                controllers = startswith(controllers, "name=") ?: controllers;
-                r = xasprintf(&path, "/sys/fs/cgroup/%.*s%s/cgroup.procs", (int) (group - controllers),
-                              controllers, group + 1);
-        }
+        controllers = startswith(controllers, "name=") ?: controllers;
+        int r = xasprintf(&path, "/sys/fs/cgroup/%.*s%s/cgroup.procs", (int) (group - controllers),
+                          controllers, group + 1);
         if (r < 0)
                 return r;
         int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -51,7 +47,7 @@ static bool is_in_pod(const Pod *p, char *const *lines)
         if (xasprintf(&name, "/acnspawn-%s/", p->uuid) < 0)
                 return false;
         STRV_FOREACH (line, lines)
-                if (startswith(*line, "0::") && strstr(*line, name))
+                if (is_unified(*line) && strstr(*line, name))
                         return true;
         return false;
 }
@@ -69,7 +65,7 @@ int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t 
         if (r >= 0)
                 r = read_lines("/proc/self/cgroup", &own);
         for (size_t i = 0; r >= 0 && theirs[i]; i++) {
-                if (strv_contains(own, theirs[i]))
+                if (is_unified(theirs[i]) || strv_contains(own, theirs[i]))
                         continue;
                 r = n < max ? open_procs(theirs[i]) : -E2BIG;
                 if (r >= 0)

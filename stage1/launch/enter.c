@@ -2,36 +2,38 @@
 
 /* Runs a command beside a running app ("launch enter"), confined exactly as the app is.
  *
- * stage0 starts this on the host, from a sealed copy in memory, through which no process of the pod can
+ * The supervisor starts this on the host, from a sealed copy in memory, through which no process of the pod can
  * reach a file of the host. Only a child enters the app's pid namespace: it joins all other namespaces and
  * cgroups of the app, then takes the last steps of every launch (execute.c), with the same launch file. So
- * the code that confines exists once, and nothing of the host is left when the command begins. The parent
- * stays outside, forwards signals, and reports how the command ended. If stage0 dies, the kernel notifies
- * the parent, which kills the command. If the parent is killed, the kernel kills the command, unless it got
- * privileges or a label by its exec.
+ * the code that confines exists once, and nothing of the host is left when the command begins. The child is one
+ * of the supervisor, which waits for the command itself: this process ends as soon as it has made it. If the
+ * supervisor dies, the kernel kills the command, unless it got privileges or a label by its exec; then it ends
+ * with the pod.
  */
 
 #include <linux/capability.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 
 #include "stage1/enter-protocol.h"
 #include "stage1/launch/enter.h"
 
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP UINT64_C(0x200000000)
+#endif
+
 typedef struct Enter {
         Launch launch;
         EnterRequest request;
-        int app_fd; /* the app's main process */
-        int cgroup_fds[ENTER_CGROUPS_MAX];
+        int app_fd;    /* the app's main process */
+        int cgroup_fd; /* the command's cgroup */
+        int cgroup_fds[ENTER_CGROUPS_MAX + 1];
         size_t n_cgroups;
         InheritedSettings inheritance;
-        EnterReply *report; /* shared memory: the child's filter may forbid every system call to report by */
+        EnterReport *report; /* shared memory: the child's filter may forbid every system call to report by */
 } Enter;
-
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT};
 
 /* --- The request --------------------------------------------------------------------------------------- */
 
@@ -55,6 +57,16 @@ static int copy_word(const char *word, char **ret)
         return *word && !*ret ? -ENOMEM : 0;
 }
 
+static int map_report(Enter *x, int fd)
+{
+        void *p = mmap(NULL, sizeof(EnterReport), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+        if (p == MAP_FAILED)
+                return -errno;
+        x->report = p;
+        return 0;
+}
+
 static int receive_request(Enter *x, Failure *f)
 {
         int fds[ENTER_FD_CGROUPS + ENTER_CGROUPS_MAX];
@@ -69,6 +81,7 @@ static int receive_request(Enter *x, Failure *f)
         q->identity[sizeof(q->identity) - 1] = 0;
         x->launch.modules = q->modules;
         x->app_fd = fds[ENTER_FD_APP];
+        x->cgroup_fd = fds[ENTER_FD_CGROUP];
         x->launch.has_credentials = q->credentials;
         x->launch.stdin_fd = fds[ENTER_FD_STDIN];
         x->launch.stdout_fd = fds[ENTER_FD_STDOUT];
@@ -77,6 +90,9 @@ static int receive_request(Enter *x, Failure *f)
                 x->cgroup_fds[x->n_cgroups++] = fds[i];
         r = read_launch_file(x, fds[ENTER_FD_FILE]);
         safe_close(fds[ENTER_FD_FILE]);
+        if (r >= 0)
+                r = map_report(x, fds[ENTER_FD_REPORT]);
+        safe_close(fds[ENTER_FD_REPORT]);
         if (r >= 0)
                 r = copy_word(q->metadata_url, &x->launch.metadata_url);
         if (r >= 0)
@@ -112,14 +128,14 @@ static int make_terminal(Enter *x, int *ret_master)
 
 static int open_terminal(Enter *x, Failure *f)
 {
-        const EnterReply reply = {.event = ENTER_TERMINAL};
+        const EnterMessage message = {.event = ENTER_TERMINAL};
         _cleanup_close_ int master = -EBADF;
 
         if (!x->request.terminal)
                 return 0;
         int r = make_terminal(x, &master);
         if (r >= 0)
-                r = send_fds(ENTER_SOCKET, &reply, sizeof(reply), &master, 1);
+                r = send_fds(ENTER_SOCKET, &message, sizeof(message), &master, 1);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot create a terminal in app %s",
                                          x->launch.app)
                      : 0;
@@ -231,81 +247,60 @@ static int become_command(Enter *x, Failure *f)
         return r;
 }
 
+static void report_failure(Enter *x, const Failure *f, int r)
+{
+        if (!x->report)
+                return;
+        snprintf(x->report->text, sizeof(x->report->text), "%s", f->error.message ?: strerror(-r));
+        x->report->cause = (int32_t) f->cause;
+        x->report->failed = true;
+}
+
 static _noreturn_ void child(Enter *x)
 {
         Failure f = {};
-        int r = become_command(x, &f);
 
-        snprintf(x->report->text, sizeof(x->report->text), "%s", f.error.message ?: strerror(-r));
-        x->report->cause = (int32_t) f.cause;
-        x->report->event = ENTER_FAILED;
+        report_failure(x, &f, become_command(x, &f));
         _exit(125);
 }
 
 /* --- The parent ---------------------------------------------------------------------------------------- */
 
-static int wait_for(pid_t pid, const sigset_t *signals, int *ret_status)
+/* As struct clone_args of the kernel, up to the member that is needed. */
+typedef struct CloneArguments {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+                        set_tid_size, cgroup;
+} CloneArguments;
+
+/* The child begins in the command's cgroup, which is much faster than going there. Where it cannot, as in an app
+ * that has reached its limit of processes, it goes there, which that limit does not refuse. */
+static pid_t clone_child(Enter *x)
 {
-        for (;;) {
-                pid_t p = waitpid(pid, ret_status, WNOHANG);
-                if (p < 0 && errno != EINTR)
-                        return -errno;
-                if (p == pid)
-                        return 0;
-                int s = sigwaitinfo(signals, NULL);
-                if (s > 0 && s != SIGCHLD)
-                        (void) kill(pid, s == ENTER_END ? SIGKILL : s);
-                if (s == ENTER_END)
-                        return -ECANCELED; /* stopped: its parent in the pod reaps it */
-        }
+        CloneArguments a = {.flags = CLONE_PARENT | CLONE_INTO_CGROUP, .cgroup = (uint64_t) x->cgroup_fd};
+
+        pid_t pid = (pid_t) syscall(SYS_clone3, &a, sizeof(a));
+        if (pid >= 0)
+                return pid;
+        x->cgroup_fds[x->n_cgroups] = openat(x->cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        if (x->cgroup_fds[x->n_cgroups] < 0)
+                return -1;
+        x->n_cgroups++;
+        return (pid_t) syscall(SYS_clone, CLONE_PARENT, NULL, NULL, NULL, NULL);
 }
 
-static void block_signals(sigset_t *signals)
+static int start_child(Enter *x, Failure *f)
 {
-        sigemptyset(signals);
-        sigaddset(signals, SIGCHLD);
-        sigaddset(signals, ENTER_END);
-        for (size_t i = 0; i < ELEMENTSOF(forwarded); i++)
-                sigaddset(signals, forwarded[i]);
-        (void) sigprocmask(SIG_BLOCK, signals, NULL);
-}
+        EnterMessage message = {.event = ENTER_PROCESS};
 
-/* Closes the descriptors that only the child needs. */
-static void close_for_parent(Enter *x)
-{
-        x->launch.stdin_fd = safe_close(x->launch.stdin_fd);
-        x->launch.stdout_fd = safe_close(x->launch.stdout_fd);
-        x->launch.stderr_fd = safe_close(x->launch.stderr_fd);
-        x->launch.parent_fd = safe_close(x->launch.parent_fd);
-        x->app_fd = safe_close(x->app_fd);
-        for (size_t i = 0; i < x->n_cgroups; i++)
-                safe_close(x->cgroup_fds[i]);
-        x->n_cgroups = 0;
-}
-
-static int run_child(Enter *x, Failure *f)
-{
-        sigset_t signals;
-        int alive[2], status = 0;
-
-        block_signals(&signals);
-        /* ENTER_END instead of SIGKILL, so that this process can kill the command itself. */
-        if (prctl(PR_SET_PDEATHSIG, ENTER_END, 0, 0, 0) < 0 || pipe2(alive, O_CLOEXEC) < 0)
-                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a pipe");
-        x->launch.parent_fd = alive[0];
-        pid_t pid = fork();
-        if (pid == 0) {
-                safe_close(alive[1]);
+        x->launch.parent_fd = ENTER_SOCKET;
+        message.pid = clone_child(x);
+        if (message.pid == 0)
                 child(x);
-        }
-        if (pid < 0)
-                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot fork");
-        close_for_parent(x);
-        int r = wait_for(pid, &signals, &status);
-        if (r < 0)
-                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot wait for the command");
-        x->report->status = status;
-        return 0;
+        if (message.pid < 0)
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot make a process in app %s",
+                                         x->launch.app);
+        int r = send_fds(ENTER_SOCKET, &message, sizeof(message), NULL, 0);
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot report the process of the command") : 0;
 }
 
 static int run(Enter *x, Failure *f)
@@ -319,26 +314,19 @@ static int run(Enter *x, Failure *f)
         if (r >= 0 && setns(x->app_fd, CLONE_NEWPID) < 0)
                 r = failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot join the processes of app %s%s",
                                       x->launch.app, errno == ESRCH ? ", which has ended" : "");
-        return r < 0 ? r : run_child(x, f);
+        return r < 0 ? r : start_child(x, f);
 }
 
 int enter_main(void)
 {
+        Enter x = {.launch = LAUNCH_NULL, .app_fd = -EBADF, .cgroup_fd = -EBADF};
         Failure f = {};
-        Enter x = {.launch = LAUNCH_NULL, .app_fd = -EBADF};
 
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(ENTER_SOCKET, F_SETFD, FD_CLOEXEC) < 0)
                 return 125;
-        x.report = mmap(NULL, sizeof(EnterReply), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (x.report == MAP_FAILED)
-                return 125;
-        x.report->event = ENTER_ENDED;
-        if (run(&x, &f) < 0) {
-                x.report->event = ENTER_FAILED;
-                x.report->cause = (int32_t) f.cause;
-                snprintf(x.report->text, sizeof(x.report->text), "%s", f.error.message ?: "");
-        }
-        int r = send_fds(ENTER_SOCKET, x.report, sizeof(EnterReply), NULL, 0);
+        int r = run(&x, &f);
+        if (r < 0)
+                report_failure(&x, &f, r);
         error_done(&f.error);
         return r < 0 ? 125 : 0;
 }

@@ -85,9 +85,13 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
 }
 
 /* The pipes are given to the app's user, so that the app can open /dev/stdout; a terminal keeps the group
- * "tty". */
+ * "tty". The null device is everybody's. */
 static int give_stream(int fd, const Identity *id, Failure *f)
 {
+        struct stat st;
+
+        if (fstat(fd, &st) >= 0 && S_ISCHR(st.st_mode) && !isatty(fd))
+                return 0;
         if (fchown(fd, id->uid, isatty(fd) ? (gid_t) -1 : id->gid) < 0)
                 return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
                                          "Cannot give the standard streams to user %u, group %u%s", id->uid,

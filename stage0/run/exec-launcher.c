@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "stage0/control/control-internal.h"
+#include "stage0/run/exec-internal.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
@@ -31,23 +31,32 @@ static int make_memory_file(void)
         return fd < 0 ? -errno : fd;
 }
 
-static int copy_launcher(int *ret_fd)
+int launcher_open(int *ret_fd, Error *e)
 {
         _cleanup_free_ char *path = NULL;
-        _cleanup_close_ int source = -EBADF, fd = -EBADF;
-        struct stat st;
 
-        int r = helper_program_path("launch", &path, NULL);
+        int r = helper_program_path("launch", &path, e);
         if (r < 0)
                 return r;
-        source = open(path, O_RDONLY | O_CLOEXEC);
-        if (source < 0 || fstat(source, &st) < 0)
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return error_set_errno(e, -errno, "Cannot open %s", path);
+        *ret_fd = fd;
+        return 0;
+}
+
+int launcher_copy(int source, int *ret_fd)
+{
+        struct stat st;
+        off_t at = 0;
+
+        if (fstat(source, &st) < 0)
                 return -errno;
-        fd = make_memory_file();
+        _cleanup_close_ int fd = make_memory_file();
         if (fd < 0)
                 return fd;
         for (off_t left = st.st_size; left > 0;) {
-                ssize_t n = sendfile(fd, source, NULL, (size_t) left);
+                ssize_t n = sendfile(fd, source, &at, (size_t) left);
                 if (n <= 0)
                         return n < 0 ? -errno : -EIO;
                 left -= n;
@@ -83,22 +92,18 @@ static _noreturn_ void child(int program, int sock, pid_t parent)
         _exit(125);
 }
 
-int launcher_start(pid_t *ret_pid, int *ret_socket, Error *e)
+int launcher_start(int program, pid_t *ret_pid, int *ret_socket)
 {
-        _cleanup_close_ int program = -EBADF;
         int pair[2];
 
-        int r = copy_launcher(&program);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot make a copy of the launcher in memory");
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set_errno(e, -errno, "Cannot create a pair of sockets");
+                return -errno;
         pid_t parent = getpid(), pid = fork();
         if (pid == 0)
                 child(program, pair[1], parent);
+        int r = pid < 0 ? -errno : 0;
         safe_close(pair[1]);
-        if (pid < 0) {
-                r = error_set_errno(e, -errno, "Cannot fork");
+        if (r < 0) {
                 safe_close(pair[0]);
                 return r;
         }
