@@ -147,8 +147,8 @@ static int run(Pod *p, const RunOptions *o, Front *front, Error *e)
         bool ours = !has_client || o->detach || front->report_fd < 0;
         if (o->remove && ours && remove_pod(p, mount_ns_fd) >= 0 && e->hint)
                 (void) error_hint(e, e->code, "%s",
-                                  "Without --rm the pod would be left, for 'acnspawn status' and 'acnspawn "
-                                  "logs' to tell more.");
+                                  "Without --rm the pod would be kept, for 'acnspawn status' and 'acnspawn "
+                                  "logs' to show details.");
         return r;
 }
 

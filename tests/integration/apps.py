@@ -92,7 +92,7 @@ def messages_name_app_state_and_the_way_out(host):
 
 
 @case
-def why_an_app_does_not_start_is_told(host):
+def the_reason_why_an_app_does_not_start_is_reported(host):
     handler = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "test -e /v/spoiled && exit 4; exit 0"]}]
     host.detach("--name=p", "--exit-policy=all", "--volume=v,kind=empty",
                 host.shell("exec sleep 1000", name="example.com/web",
@@ -205,7 +205,7 @@ def events_come_as_lines_and_as_json(host):
 
 
 @case
-def events_can_be_asked_for_by_number(host):
+def events_can_be_requested_by_number(host):
     two(host)
     host.wait_up("web")
     equal(refused(host, "monitor", "--since=100000", "p"), "Error: Pod p has had no event 100000 yet.\n")

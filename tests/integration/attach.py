@@ -112,7 +112,7 @@ def an_app_that_has_a_terminal_name_keeps_it(host):
 
 
 @case
-def the_last_words_on_a_terminal_are_heard(host):
+def the_last_output_on_a_terminal_is_shown(host):
     t = Terminal(host, "run", "-i", "--name=p", host.shell("seq 1 20000; echo last", name="example.com/a"))
     equal(t.end(), 0)
     contains(t.text, b"\r\n20000\r\nlast\r\n")
@@ -324,7 +324,7 @@ def a_terminal_without_one_of_ours(host):
 # --- Attached clients cannot harm the app -------------------------------------------------------------------------------
 
 @case
-def who_does_not_read_is_not_waited_for(host):
+def a_client_that_does_not_read_does_not_block(host):
     script = "touch /out/up; read x; head -c 30000000 /dev/zero | tr '\\0' x; echo; touch /out/done; read x; echo last; exit 6"
     host.detach("--name=p", "--stdin", host.shell(script, name="example.com/a"))
     slow, dead = attached(host, "p"), attached(host, "p")
@@ -342,7 +342,7 @@ def who_does_not_read_is_not_waited_for(host):
 
 
 @case
-def who_writes_without_end_waits(host):
+def an_endless_writer_blocks(host):
     host.detach("--name=p", "--stdin", host.shell("touch /out/up; sleep 1000", name="example.com/a"))
     writer = subprocess.Popen(host.argv("attach", "p"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               preexec_fn=default_signals)
@@ -373,7 +373,7 @@ def an_app_closes_its_input(host):
 
 
 @case
-def somebody_who_reads_no_more_has_left(host):
+def a_client_that_stops_reading_is_detached(host):
     host.detach("--name=p", "--stdin", host.shell("while :; do echo x; sleep 0.1; done", name="example.com/a"))
     p = attached(host, "p")
     equal(p.stdout.readline(), b"x\n")
@@ -477,7 +477,7 @@ def endless_output_can_be_left(host):
 # --- Access and errors --------------------------------------------------------------------------------------------------
 
 @case
-def what_cannot_be_attached_to_is_said(host):
+def errors_of_attach(host):
     sleeper = host.shell("sleep 1000", name="example.com/a")
     uuid = host.prepare("--name=p", sleeper)
     contains(host.acnspawn("attach", "p").expect(1).err,
@@ -511,7 +511,7 @@ def what_cannot_be_attached_to_is_said(host):
 def options_that_mean_no_app_are_refused(host):
     one, two = host.shell(ECHO, name="example.com/a"), host.shell(ECHO, name="example.com/b")
     contains(host.acnspawn("run", "--stdin", one, "---", two).expect(2).err, "put --interactive or --stdin after its image")
-    contains(host.acnspawn("prepare", "--interactive", one, "---", two).expect(2).err, "it has to be said which one is meant")
+    contains(host.acnspawn("prepare", "--interactive", one, "---", two).expect(2).err, "the option has to be given for one of them")
     contains(host.acnspawn("run", one, "--input=tty").expect(2).err, "must be null, pipe or terminal")
     contains(host.acnspawn("run", "--detach-keys=wrong", one).expect(2).err, "must be at most eight keys")
     host.prepare("--name=p", one)

@@ -373,7 +373,7 @@ def interrupts_at_many_moments_with_rm(host):
 
 
 @case
-def files_that_nobody_may_remove(host):
+def immutable_files(host):
     """An app without a user namespace can have the capability to make them so."""
     if not shutil.which("chattr"):
         raise Skip("chattr is missing (Debian package e2fsprogs)")

@@ -400,7 +400,7 @@ def limit_of_processes_is_named(host):
     # acnspawn cannot start the supervisor; that cannot start nspawn; one of its other processes, or nspawn the pod's systemd, which of
     # them is a matter of time.
     for limit, message in ((1, "Cannot execute .*/supervise: Resource temporarily unavailable"), (2, "Cannot start a process for pod"),
-                           (4, r"did not start|Cannot make a user namespace")):
+                           (4, r"did not start|Cannot create a user namespace")):
         uuid = host.prepare(image)
         with cgroup_of_pids(limit) as path:
             def enter():

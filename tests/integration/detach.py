@@ -87,7 +87,7 @@ def what_comes_before_the_app_is_waited_for(host):
 
 
 @case
-def who_is_interrupted_says_what_goes_on(host):
+def an_interrupted_client_reports_that_the_pod_keeps_running(host):
     p = host.start("run", "--detach", "--name=p", host.shell(FOREVER, name="example.com/a", app={"eventHandlers": SLOW}))
     host.wait_up("a")
     p.send_signal(signal.SIGINT)
@@ -109,7 +109,7 @@ def a_pod_that_is_stopped_while_it_starts_was_not_up(host):
 
 
 @case
-def who_waits_does_not_wait_for_ever(host):
+def waiting_has_a_timeout(host):
     """90 seconds; it is a long test."""
     if not os.environ.get("ACNSPAWN_TEST_LONG"):
         raise Skip("takes 90 s; ACNSPAWN_TEST_LONG=1 runs it")

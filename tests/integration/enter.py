@@ -185,12 +185,12 @@ ALMOST_ALL = ["CAP_SYS_PTRACE", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_
 
 
 @case
-def nobody_looks_into_it_while_it_goes_in(host):
+def no_access_to_it_while_it_enters(host):
     watched(host, ALMOST_ALL)
 
 
 @case
-def nobody_looks_into_it_who_may_mount(host):
+def no_access_to_it_for_apps_that_may_mount(host):
     watched(host, ALMOST_ALL + ["CAP_SYS_ADMIN"])
 
 
@@ -237,7 +237,7 @@ def a_system_call_that_the_app_may_not_make_fails(host):
 
 
 @case
-def only_who_the_app_could_become(host):
+def only_users_that_the_app_could_become(host):
     host.detach("--name=p", sleeper(host), sleeper(host, name="b", app={"user": "app", "group": "app"}))
     ids = "echo $(id -u) $(id -g) $(id -G)"
     equal(host.acnspawn("enter", "--app=a", "--user=app", "p", "sh", "-c", ids).expect(0).out, "1000 1000 1000 50\n")
@@ -250,7 +250,7 @@ def only_who_the_app_could_become(host):
 
 
 @both
-def who_the_app_is_is_not_the_apps_to_say(host, *options):
+def the_app_cannot_change_its_user_for_enter(host, *options):
     """Where an app may write to passwd, none of its processes gains by that: handlers, checks, and what enter runs."""
     ids = "echo $(id -u) $(id -g) $(id -G)"
     files = {"etc/passwd": File("app:x:1000:1000::/:/bin/sh\n", 0o666), "etc/group": File("app:x:1000:\nstaff:x:50:app\n", 0o666)}
@@ -272,7 +272,7 @@ def who_the_app_is_is_not_the_apps_to_say(host, *options):
 
 
 @both
-def an_app_holds_up_nobody_who_enters(host, *options):
+def an_app_cannot_block_enter(host, *options):
     """Where /dev is a link of the image, /dev/null may be a FIFO whose other end is never opened."""
     script = "mkdir /e; mkfifo /e/null; ln -s e /n; mv -T /n /dev; touch /out/up; sleep 1000"
     host.detach("--name=p", *options, host.shell(script, name="example.com/a", files={"dev": Link("/d"), "d": Dir()}))
@@ -337,7 +337,7 @@ def a_pipe_that_is_closed_ends_the_command(host):
 
 
 @case
-def what_cannot_be_entered_is_said(host):
+def errors_of_enter(host):
     image = sleeper(host)
     host.prepare("--name=p", image, sleeper(host, name="b"))
     contains(host.acnspawn("enter", "--app=a", "p").expect(1).err, "not running: it is prepared")

@@ -119,7 +119,7 @@ def a_tree_goes_in_and_out_of_a_pod_that_has_ended(host, *options):
 
 
 @case
-def names_are_as_people_know_them(host):
+def names_are_as_with_cp(host):
     running(host)
     os.makedirs(host.path("d"))
     for name in "one", "two":
@@ -158,7 +158,7 @@ def names_are_as_people_know_them(host):
             ([host.path("one"), host.path("x")], 2, "needs a pod"),
             (["p:/etc", "p:/srv"], 2, "between the host and an app"),
             (["p:", host.path("x")], 2, "names no file"),
-            (["-", host.path("one"), "p:/srv"], 2, "one thing"),
+            (["-", host.path("one"), "p:/srv"], 2, "cannot be combined with other files"),
             (["p:/etc"], 2, "")):
         r = cp(*args).expect(rc)
         contains(r.err, words)

@@ -198,7 +198,7 @@ def hanging_post_stop_does_not_hold_up_others(host):
 
 
 @case
-def what_a_handler_leaves_running_is_gone_afterwards(host):
+def processes_left_by_a_handler_are_killed(host):
     """A post-stop handler that forks a daemon which ignores SIGTERM: nothing of it survives the pod."""
     host.run("--stop-timeout=2s", with_handlers(host, "exit 0", post=["/bin/poke", "daemon", "/out/daemon"]), timeout=60)
     equal(host.processes(), [], "processes left")

@@ -69,7 +69,7 @@ main()
 
 
 @case
-def cases_that_leave_something_or_fail_are_told(host):
+def cases_that_leave_something_or_fail_are_reported(host):
     path = host.path("cases.py")
     with open(path, "w") as f:
         f.write(CASES)

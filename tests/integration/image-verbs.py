@@ -397,7 +397,7 @@ def a_dry_run_names_what_the_collection_removes(host):
 
 
 @case
-def names_in_a_list_are_told_apart_on_a_narrow_terminal(host):
+def names_in_a_list_are_distinct_on_a_narrow_terminal(host):
     names = ["example.com/a-long-name-of-a-project/with-a-long-path/and-then/the-app-%s" % w for w in ("one", "two", "three")]
     ids = [imported(host, host.image(name=n, base=False, labels=[{"name": "version", "value": "1.0.0"}])) for n in names]
     lines = {}
@@ -500,7 +500,7 @@ def everything_known_is_shown(host):
 
 
 @case
-def altered_image_is_refused_when_asked(host):
+def altered_image_is_refused_with_verify(host):
     id = imported(host, host.image(["/bin/true"], name="example.com/low"))
     host.acnspawn("rm", host.prepare("--verify", id)).expect()
     top = imported(host, host.image(["/bin/true"], name="example.com/top", dependencies=[{"imageName": "example.com/low"}]))

@@ -133,7 +133,7 @@ def pods_are_paused_and_killed(host):
 
 
 @case
-def callers_that_hang_up_or_say_nonsense_harm_nobody(host):
+def clients_that_disconnect_or_send_garbage_do_no_harm(host):
     uuid = two_apps(host)
     c = Connection(host, uuid)
     settled(c)

@@ -51,7 +51,7 @@ def ignored_isolators_are_seen_in_the_text_too(host):
 
 
 @case
-def memory_limit_is_enforced_or_said_not_to_be(host):
+def memory_limit_is_enforced_or_reported_as_ignored(host):
     """Either the process is killed and the record shows it, or the verdict is "ignored"."""
     r = host.acnspawn("run", "--name=p", limited(host, "exec poke memory 200", isolator("resource/memory", limit="32Mi")))
     verdict = verdicts(host)["resource/memory"]["verdict"]
@@ -391,7 +391,7 @@ def all_capabilities_can_be_removed(host):
 
 
 @case
-def what_is_asked_for_and_ignored_is_warned_of(host):
+def ignored_isolators_of_options_cause_warnings(host):
     """... by an option; isolators of an image may be intended for other hosts."""
     image = host.shell("true", name="example.com/a", app={"isolators": [{"name": "example.com/other", "value": {}}]})
     r = host.acnspawn("run", "--isolator=example.com/all={}", image, "--isolator=example.com/one={}").expect(0)

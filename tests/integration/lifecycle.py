@@ -258,7 +258,7 @@ def list_of_some_states(host):
 
 
 @case
-def debug_tells_what_is_done(host):
+def debug_shows_each_step(host):
     uuid = host.prepare("--name=p", host.shell("sleep 2; echo hello", name="example.com/a"))
     r = host.acnspawn("--debug", "run", uuid).expect(0)
     equal(r.out, "hello\n")
@@ -409,7 +409,7 @@ def stop_is_orderly(host):
 
 
 @case
-def stop_by_force_asks_nobody(host):
+def stop_by_force_does_not_depend_on_the_pod(host):
     uuid = host.detach("--stop-timeout=60s", host.shell("trap 'echo term >/out/log' TERM; " + FOREVER, name="example.com/a"))
     host.wait_up("a")
     start = time.monotonic()
@@ -522,7 +522,7 @@ def pod_that_does_not_boot_says_why(host):
 
 
 @case
-def a_pod_that_runs_is_said_to_run(host):
+def a_running_pod_is_refused(host):
     host.detach("--name=p", host.shell(FOREVER))
     for words in [], ["--detach"]:
         r = host.acnspawn("run", *words, "p").expect(1)
@@ -775,7 +775,7 @@ def fetches_of_one_image_at_once(host):
 
 
 @case
-def prepare_gc_and_rm_at_once_hurt_nobody(host):
+def prepare_gc_and_rm_in_parallel(host):
     """Twenty processes at the same store: each either succeeds or reports why not; the state is consistent."""
     image = host.shell("true")
     host.acnspawn("fetch", image).expect(0)

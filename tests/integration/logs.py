@@ -146,7 +146,7 @@ def flipped_bytes_harm_nothing(host):
 
 
 @case
-def file_that_becomes_shorter_is_said(host):
+def truncated_file_is_reported(host):
     """The reader has it mapped, and is kept waiting in the middle of it; then its next access fails."""
     uuid, path = ended_pod(host, "i=0; while [ $i -lt 50 ]; do head -c 40000 /dev/zero | tr '\\0' x | fold -w 20; i=$((i+1)); done")
     p = host.start("logs", "p")
@@ -203,7 +203,7 @@ def reader_has_no_rights(host):
 
 
 @case
-def reader_that_is_killed_is_said(host):
+def killed_reader_is_reported(host):
     host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
     p = host.start("logs", "--follow", "p")
     equal(p.stdout.readline(), b"up\n")
@@ -262,7 +262,7 @@ def an_app_does_not_push_out_what_others_wrote(host):
 
 
 @case
-def what_is_dropped_is_said_while_the_pod_runs(host):
+def dropped_output_is_reported_while_the_pod_runs(host):
     """... and the app's output is stored again after a pause."""
     script = "yes %s | head -n 5000; touch /out/up; sleep 6; echo again; exec sleep 1000" % ("x" * 50)
     host.detach("--name=p", host.shell(script, name="example.com/a"), "--log-size=64Ki", "--log-rate=10Ki", "---",

@@ -42,7 +42,7 @@ def show(host, *options, files=None, script=CAT, app=(), **more):
 
 
 @both
-def a_pod_without_network_knows_itself_and_asks_nobody(host, *options):
+def a_pod_without_network_resolves_only_itself(host, *options):
     got, r = show(host, "--name=web", *options, script="grep -q ^127.0.1.1 /etc/hosts && ls -ln /etc; " + CAT)
     equal(got["hostname"], "web\n")
     equal(got["hosts"], LOCALHOST + "127.0.1.1\tweb\n")
@@ -78,7 +78,7 @@ def empty_files_and_links_that_lead_nowhere_are_nothing(host):
 
 
 @case
-def what_was_asked_for_takes_the_place_of_the_images(host):
+def options_replace_the_images_files(host):
     own = {"etc/hosts": File("192.0.2.1 own\n"), "etc/hostname": File("own\n"), "etc/resolv.conf": File("nameserver 192.0.2.2\n")}
     got, r = show(host, "--hostname=mine", "--dns=192.0.2.7", "--dns=2001:db8::7", "--dns-search=example.com", "--dns-search=example.net",
                   "--dns-option=ndots:2", "--hosts-entry=192.0.2.9=nine,nine.example.com", "--hosts-entry=2001:db8::9=nine", files=own)

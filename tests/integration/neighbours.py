@@ -119,7 +119,7 @@ def files_can_be_moved_and_linked(host, *options):
 
 
 @case
-def status_tells_whether_apps_are_exposed(host):
+def status_shows_whether_apps_are_exposed(host):
     for isolators, version in ([], 2), ([capabilities("CAP_SYS_ADMIN")], 6):
         exposed = landlock_version() < version
         for name, apps in ("one", 1), ("two", 2):
@@ -134,7 +134,7 @@ def status_tells_whether_apps_are_exposed(host):
 
 
 @case
-def who_may_mount_still_can(host):
+def apps_that_may_mount_still_can(host):
     r = host.run("--rm", host.shell("mount -t tmpfs none /srv && touch /srv/x && umount /srv && echo mounted"), "--caps-retain=CAP_SYS_ADMIN")
     equal(r.out, "mounted\n")
 

@@ -371,7 +371,7 @@ def names_in_a_network(host):
 
 
 @case
-def ports_without_a_network_are_told(host):
+def ports_without_a_network_are_refused(host):
     configure(host)
     for option in "--port=http:18080", "--port=18080:80":
         r = host.acnspawn("prepare", option, web(host, "a")).expect(1)
@@ -408,7 +408,7 @@ def a_build_that_is_not_installed_has_the_default_network(host):
 
 
 @case
-def a_pod_that_runs_is_said_to_run(host):
+def a_running_pod_is_refused(host):
     """... rather than that another process has its own port."""
     need_plugins()
     configure(host)
@@ -676,7 +676,7 @@ def packets_made_by_hand_do_not_reach_the_hosts_loopback(host):
 
 
 @case
-def the_bandwidth_of_apps_is_told_as_it_is(host):
+def the_bandwidth_of_apps_is_reported(host):
     configure(host)
     limit = "--isolator=resource/network-bandwidth=" + json.dumps({"default": True, "limit": "1000000"})
     a, b = (host.shell("true", name="example.com/" + n) for n in "ab")

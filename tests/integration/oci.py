@@ -343,7 +343,7 @@ def an_aci_depends_on_an_oci_image(host):
 
 
 @case
-def what_is_wrong_is_said_and_leaves_nothing(host):
+def errors_are_reported_and_leave_nothing(host):
     b = Builder(host).base()
     tool("umoci", "tag", "--image", b.image, "2.0")
     r = host.acnspawn("fetch", "oci:" + b.dir).expect(1)

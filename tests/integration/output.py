@@ -15,7 +15,7 @@ def one_app_is_shown_raw(host):
 
 
 @case
-def several_apps_are_told_apart(host):
+def several_apps_are_distinguished(host):
     r = host.run(host.shell("echo from first", name="example.com/first"),
                  host.shell("echo from second", name="example.com/second"))
     lines = sorted(r.out.splitlines())
@@ -40,7 +40,7 @@ def quiet_shows_nothing_but_keeps_it(host):
 
 
 @case
-def output_that_cannot_be_written_is_said_once(host):
+def output_errors_are_reported_once(host):
     """... and kept; the status is the pod's. A closed pipe is not reported."""
     image = host.shell("seq 1 5; exit 3")
     with open("/dev/full", "w") as full:

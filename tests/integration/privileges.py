@@ -169,7 +169,7 @@ def safe_parameters_can_be_granted(host):
 
 
 @case
-def what_narrows_needs_nobodys_leave(host):
+def restrictions_need_no_grant(host):
     """Fewer capabilities and system calls, limits, a higher OOM score; the sets that images have from rkt and docker."""
     narrow = [{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_KILL"]}},
               {"name": "os/linux/no-new-privileges", "value": True}, {"name": "os/linux/oom-score-adj", "value": 500},
@@ -212,7 +212,7 @@ def a_set_of_an_image_is_bounded_by_the_default_filter(host):
 
 
 @case
-def it_is_told_by_status_and_image_show(host):
+def it_is_shown_by_status_and_image_show(host):
     image = greedy(host, ADMIN, UNFILTERED, {"name": "resource/memory", "value": {"limit": "1G"}})
     host.run("--name=p", "--memory=2G", image, "--grant=CAP_SYS_PTRACE,CAP_SYS_ADMIN", "--seccomp=mode=retain,@acnspawn/default", "--cpu=1")
     status = host.status("p")
@@ -247,7 +247,7 @@ def an_image_cannot_grant_itself(host):
 
 
 @case
-def it_is_told_by_validate(host):
+def it_is_shown_by_validate(host):
     """With the place in the document; the manifest and the image are still valid."""
     image = greedy(host, {"name": "resource/memory", "value": {"limit": "1G"}}, ADMIN, UNFILTERED, FORWARDING)
     manifest = host.path("m")

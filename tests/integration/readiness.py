@@ -79,7 +79,7 @@ def an_option_takes_it_from_an_image_or_gives_it(host):
 
 
 @case
-def status_tells_who_is_starting(host):
+def status_shows_which_apps_are_starting(host):
     p = host.start("run", "--name=p", host.shell("while ! test -e /out/go; do sleep 0.05; done; poke notify READY=1; sleep 1000",
                                                  annotations=NOTIFY), "---", host.shell("sleep 1000"))
     wait_for(lambda: host.pods() and "running" in host.pods()[0] and host.app_status("p", "image1")["state"] == "running", "the app runs")
@@ -103,7 +103,7 @@ def a_pod_that_does_its_work_at_once_has_not_failed_to_start(host):
 
 
 @case
-def the_foreground_tells_its_own_caller(host):
+def the_foreground_notifies_its_parent(host):
     listener = Listener(host)
     p = host.start("run", "--name=p", host.shell(SLOW, annotations=NOTIFY), "---", host.shell("sleep 1000"),
                    env=listener.environment())
@@ -118,7 +118,7 @@ def the_foreground_tells_its_own_caller(host):
 
 
 @case
-def who_comes_after_an_app_waits_until_it_is_ready(host):
+def an_app_after_another_waits_until_that_is_ready(host):
     first = host.shell("sleep 0.4; echo ready >>/data/order; poke notify READY=1", name="example.com/first", annotations=NOTIFY)
     then = host.shell("echo then >>/data/order", name="example.com/then")
     host.run("--name=p", "--volume=data,kind=empty,mode=0777", "--mount=data:/data", then, "--after=first", "---", first)
@@ -233,7 +233,7 @@ def a_message_counts_when_its_sender_has_ended(host):
 
 
 @case
-def an_app_that_tells_and_ends_at_once_was_ready(host):
+def an_app_that_notifies_and_ends_at_once_was_ready(host):
     for _ in range(5):
         host.run("--rm", host.shell("poke notify READY=1", annotations=NOTIFY))
 
@@ -271,7 +271,7 @@ def a_main_process_is_named_while_the_app_runs(host):
 
 
 @case
-def who_waits_for_a_barrier_may_end(host):
+def a_process_that_waits_for_a_barrier_may_end(host):
     """The first process ends at once when the second's message was dealt with."""
     second = "trap 'exit 7' TERM; poke notify-barrier \"MAINPID=$$\"; kill $(cat /out/first); sleep 0.3; exit 5"
     image = host.shell("echo $$ >/out/first; poke notify READY=1; sleep 0.2; " + daemon(second, "sleep 1000"), name="example.com/a", annotations=NOTIFY)
@@ -299,7 +299,7 @@ def an_app_cannot_name_another_process_as_its_main_one(host):
 
 
 @case
-def a_main_process_that_is_refused_is_told_of_once(host):
+def a_refused_main_process_is_reported_once(host):
     p = host.start("run", "--name=p", host.shell("for i in 1 2 3; do poke notify MAINPID=1; done; poke notify READY=1; exit 3",
                                                  name="example.com/a", annotations=NOTIFY))
     r = host.finish(p)
@@ -320,7 +320,7 @@ def an_app_may_ask_for_more_time(host):
 
 
 @case
-def an_app_that_sends_messages_without_end_holds_up_nobody(host):
+def an_endless_sender_of_messages_blocks_nothing(host):
     flood = "poke notify READY=1; touch /out/up; poke notify-without-end STATUS=x"
     host.detach("--name=p", host.shell(flood, name="example.com/a", annotations=NOTIFY), "---", host.shell("while :; do sleep 0.1; done", name="example.com/b"))
     host.wait_up("a")
@@ -338,7 +338,7 @@ def an_app_that_sends_messages_without_end_holds_up_nobody(host):
 
 
 @case
-def what_the_annotation_must_be_is_told(host):
+def an_invalid_annotation_is_reported(host):
     r = host.acnspawn("prepare", host.shell("true", annotations=[dict(NOTIFY[0], value="maybe")])).expect(0)
     contains(r.err, "supports-systemd-notify is neither true nor false")
 
@@ -406,7 +406,7 @@ def a_check_that_takes_too_long_has_failed_and_is_killed(host):
 
 
 @case
-def a_check_that_never_ceases_to_write_has_its_time_all_the_same(host):
+def a_check_with_endless_output_still_has_a_timeout(host):
     uuid = host.detach(host.shell("touch /out/good; while :; do sleep 0.1; done"), "--health-cmd=test -e /out/good || cat /dev/zero",
                        "--health-timeout=200ms", "--health-interval=100ms", "--health-retries=1")
     host.acnspawn("enter", uuid, "--", "rm", "/out/good").expect(0)
@@ -444,7 +444,7 @@ def images_health_checks_can_be_left_out_or_changed(host):
 
 
 @case
-def a_health_check_that_is_none_is_told(host):
+def an_invalid_health_check_is_reported(host):
     r = host.acnspawn("prepare", host.shell("true", annotations=[{"name": "org.opencontainers.image.healthcheck", "value": "{\"Test\": 1}"}])).expect(0)
     contains(r.err, "App image1: the health check of its image is ignored")
 

@@ -16,7 +16,7 @@ def an_app_that_fails_is_started_again_with_a_clean_root(host):
 
 
 @case
-def without_being_asked_nothing_is_started_again(host):
+def nothing_is_restarted_by_default(host):
     host.run("--name=p", "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
              host.shell("echo run >>/data/runs; test $(wc -l </data/runs) -eq 1 && exit 7"), rc=7)
 
@@ -80,7 +80,7 @@ def the_time_that_a_start_may_take_does_not_run_while_it_waits(host):
 
 
 @case
-def status_tells_when_the_next_start_is(host):
+def status_shows_when_the_next_start_is(host):
     uuid = crashing(host, "--restart=on-failure", "--restart-delay=2s")
     host.acnspawn("run", "--detach", uuid).expect(0)
     wait_for(lambda: host.app_status(uuid, "a")["nextStart"], "the app waits")

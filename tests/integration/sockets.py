@@ -127,7 +127,7 @@ def connections_start_the_app_again_and_again(host):
 
 
 @case
-def nothing_that_was_never_asked_for_has_failed(host):
+def an_app_that_was_never_started_has_not_failed(host):
     uuid = host.detach(server(host))
     stop(host, uuid)
     equal(host.status(uuid)["exitStatus"], 0)
@@ -181,7 +181,7 @@ def an_app_that_leaves_what_has_come_is_given_up(host):
 
 
 @case
-def restarts_in_a_row_are_those_that_no_connection_asked_for(host):
+def starts_by_connections_are_not_consecutive_restarts(host):
     """An app that ends in order after each connection is not made to wait longer and longer; one that fails is given up."""
     uuid = host.detach(server(host, "max=1"), "--restart=on-failure", "--restart-delay=500ms", "--restart-delay-max=30s")
     for i in range(1, 6):
@@ -308,7 +308,7 @@ def by_name_and_by_unix_socket(host):
 
 
 @case
-def what_does_not_fit_is_said_before_anything_starts(host):
+def mismatches_are_reported_before_anything_starts(host):
     image = server(host, ports=[port("http", 8080), port("range", 7000, count=2), port("ask", 53, "udp")])
     plain = host.shell("true", name="example.com/plain")
     with listener() as s, listener() as t, listener(type=socket.SOCK_DGRAM) as d, open(os.devnull) as null, \

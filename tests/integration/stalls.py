@@ -44,7 +44,7 @@ def reader_that_does_not_read(host):
 
 
 @case
-def who_shows_the_rest_is_interrupted_and_removes_the_pod(host):
+def an_interrupt_while_the_rest_is_shown_removes_the_pod(host):
     r, w = os.pipe()
     image = host.shell("head -c 200000 /dev/zero | tr '\\0' x", name="example.com/a")
     p = subprocess.Popen(host.argv("run", "--rm", "--name=p", image), stdin=subprocess.DEVNULL, stdout=w, stderr=subprocess.DEVNULL,
@@ -103,7 +103,7 @@ def message_that_cannot_be_shown(host):
 
 
 @case
-def signal_ends_the_pod_though_nobody_reads(host):
+def signal_ends_the_pod_although_output_is_not_read(host):
     r, w = os.pipe()
     p = run_two(host, stdout=w, stderr=subprocess.DEVNULL)
     os.close(w)
@@ -156,7 +156,7 @@ def socket_as_standard_output(host):
 
 
 @case
-def stopped_journal_daemon_stalls_nobody(host):
+def stopped_journal_daemon_blocks_nothing(host):
     """A root app may stop the journal daemon. Writers then block, but the pod can be stopped at once."""
     script = ("sleep 0.5; for p in /proc/[0-9]*; do case $(cat $p/comm) in systemd-journal) kill -STOP ${p#/proc/};; esac; done; "
               "touch /out/stopped; yes >&2")
@@ -331,7 +331,7 @@ def a_caller_that_is_slow_is_not_displaced(host):
 
 
 @case
-def a_caller_who_says_nothing_is_hung_up_on(host):
+def a_silent_client_is_disconnected(host):
     import socket
     uuid = host.detach("--name=p", "--no-userns", host.shell(CLOCK, name="example.com/b"))
     host.wait_up("b")

@@ -68,7 +68,7 @@ def an_ended_pod_runs_again(host):
 
 
 @case
-def what_was_asked_for_stays(host):
+def the_request_is_kept(host):
     """Field by field: the manifest, the status, and the view of the app itself."""
     data = host.path("data")
     os.mkdir(data)
@@ -251,7 +251,7 @@ def images_are_pinned_or_resolved(host):
 
 
 @case
-def an_image_that_is_gone_is_named(host):
+def a_removed_image_is_named(host):
     image = host.shell("exit 1", name="example.com/a")
     host.run("--name=web", image, rc=1)
     short = host.status("web")["apps"][0]["imageID"]
@@ -275,7 +275,7 @@ def the_option_is_for_ended_pods(host):
     contains(host.acnspawn("run", "--images=resolve", "p").expect(1).err, "it is running", "message")
     contains(host.acnspawn("run", "--images=resolve", image).expect(1).err, "There is no pod", "message")
     for words in ["--images=resolve", "--net=none", "p"], ["--images=pinned"], ["--images=pinned", "--pull-policy=new", "p"]:
-        contains(host.acnspawn("run", *words).expect(2).err, "--images= is for one pod that is run again", "message")
+        contains(host.acnspawn("run", *words).expect(2).err, "--images= is only for a single pod that is run again", "message")
     contains(host.acnspawn("run", "--images=x", "p").expect(2).err, "must be pinned or resolve", "message")
     host.acnspawn("stop", "p").expect(0)
 
@@ -306,7 +306,7 @@ def secrets_that_were_not_kept_are_named(host):
 # --- Earlier builds, damage ---------------------------------------------------------------------------------------------------
 
 @case
-def without_a_definition_it_is_said(host):
+def a_missing_definition_is_reported(host):
     host.run("--name=web", host.shell("exit 1", name="example.com/a"), rc=1)
     path = os.path.join(host.one_pod(), "definition")
     with open(path) as f:

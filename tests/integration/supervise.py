@@ -66,7 +66,7 @@ def a_signal_ends_the_pod_in_order_and_a_second_one_kills(host):
 
 
 @case
-def it_tells_the_hosts_systemd_itself(host):
+def it_notifies_the_hosts_systemd_itself(host):
     """A unit with NotifyAccess=main hears the main process, which it is."""
     path = host.path("notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
@@ -217,7 +217,7 @@ def the_client_killed_while_it_waits_leaves_a_detached_pod(host):
 
 
 @case
-def the_supervisor_killed_is_told_by_the_client(host):
+def a_killed_supervisor_is_reported_by_the_client(host):
     uuid = host.prepare("--name=p", host.shell(STAY, name="example.com/a"))
     p = host.start("run", "p")
     host.wait_up("a")

@@ -91,7 +91,7 @@ def on_terminal(host, answer, *args):
 
 
 @case
-def keys_are_shown_and_asked_for(host):
+def keys_are_shown_and_confirmed(host):
     with keys_of(host) as keys:
         fingerprint, key = keys.make("Ann Example <ann@example.com>")
         path = put(host, "ann.key", key)
@@ -113,7 +113,7 @@ def keys_are_shown_and_asked_for(host):
 
 
 @case
-def nobody_to_ask(host):
+def no_terminal_to_ask_on(host):
     with keys_of(host) as keys:
         fingerprint, key = keys.make("ann <ann@example.com>")
         path = put(host, "ann.key", key)

@@ -136,7 +136,7 @@ def owners_inside_and_outside_agree(host):
 
 
 @case
-def owners_are_not_mapped_if_asked_not_to(host):
+def owners_are_not_mapped_if_disabled(host):
     path = source(host, root=0)
     r = host.run("--volume=v,kind=host,idmap=no,source=" + path, apps_image(
         host, "stat -c '%u' /v/root; cat /v/root 2>/dev/null || echo refused", ("v", "/v")))

@@ -299,7 +299,7 @@ def volume_over_a_directory_of_the_image_hides_it(host):
 
 
 @case
-def mounts_asked_for_on_the_command_line(host):
+def mounts_of_the_command_line(host):
     path = source(host)
     image = host.shell("cat /mnt/here/file", name="example.com/a")
     r = host.run("--volume=v,kind=host,source=" + path, image, "--mount=volume=v,target=/mnt/here")
@@ -336,7 +336,7 @@ def read_only_root(host):
 
 
 @case
-def read_only_root_creates_mount_targets_all_the_same(host):
+def read_only_root_still_creates_mount_targets(host):
     r = host.run("--volume=v,kind=empty", with_mounts(host, "touch /not/there/x && echo fine", mount_point("v", "/not/there")),
                  "--readonly-rootfs")
     equal(r.out, "fine\n")

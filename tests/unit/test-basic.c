@@ -164,7 +164,7 @@ TEST(error_object_is_optional)
         error_done(NULL);
 }
 
-TEST(error_without_code_is_a_failure_all_the_same)
+TEST(error_without_code_is_still_a_failure)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
@@ -368,7 +368,7 @@ int main(void)
         RUN(error_prefix_puts_context_in_front);
         RUN(error_prefix_without_message);
         RUN(error_object_is_optional);
-        RUN(error_without_code_is_a_failure_all_the_same);
+        RUN(error_without_code_is_still_a_failure);
         RUN(error_done_clears);
         RUN(messages_one_line_each_by_level);
         RUN(messages_colors_on_request_only);

@@ -10,7 +10,7 @@
 
 /* --- Headers ------------------------------------------------------------------------------------------- */
 
-/* In memory that ends with the last byte, for sanitizers. The strings of RET are gone then. */
+/* In memory that ends with the last byte, for sanitizers. The strings of RET are freed then. */
 static int parse_exact(const void *data, size_t n, BusHeader *ret)
 {
         _cleanup_free_ uint8_t *exact = malloc(n);
@@ -276,7 +276,7 @@ TEST(matches_are_taken)
         ASSERT_EQ(s->header.type, BUS_METHOD_RETURN);
 }
 
-TEST(names_and_who_has_them)
+TEST(names_and_their_owners)
 {
         BusClient c = {.pid = 77, .own_pid = 78};
         const Said *s = ask(&c, DRIVER, "ListNames", NULL);
@@ -331,7 +331,7 @@ TEST(what_is_refused)
         }
 }
 
-TEST(names_that_are_long_are_refused_all_the_same)
+TEST(long_names_are_still_refused)
 {
         char name[BUS_NAME_MAX + 1];
         BusClient c = {};
@@ -404,9 +404,9 @@ int main(void)
         RUN(hello_is_said_once);
         RUN(answers_have_the_byte_order_of_the_call);
         RUN(matches_are_taken);
-        RUN(names_and_who_has_them);
+        RUN(names_and_their_owners);
         RUN(what_is_refused);
-        RUN(names_that_are_long_are_refused_all_the_same);
+        RUN(long_names_are_still_refused);
         RUN(what_is_for_systemd);
         RUN(references_are_taken);
         RUN(what_wants_no_answer_has_none);

@@ -273,7 +273,7 @@ static void pass_fds(int from, int to)
         ASSERT_TRUE(transmit(got[0], "x", 1));
         ASSERT_TRUE(expect(got[1], "x", 1));
         close(got[0]);
-        ASSERT_TRUE(is_closed(got[1])); /* nobody else has kept it */
+        ASSERT_TRUE(is_closed(got[1])); /* no other copy was kept */
         close(got[1]);
 }
 
@@ -325,8 +325,8 @@ TEST(answers_come_between_messages)
         ASSERT_EQ(result(&s), 0);
 }
 
-/* Thousands of calls, and nobody who takes the answers: they stay where they are. */
-TEST(answers_that_nobody_takes)
+/* Thousands of calls whose replies are not read: they are not buffered without limit. */
+TEST(replies_that_are_not_read)
 {
         _cleanup_setup_ Setup s = {};
         Message m = {};
@@ -339,7 +339,7 @@ TEST(answers_that_nobody_takes)
         ASSERT_EQ(result(&s), -ETIME);
 }
 
-TEST(who_leaves_is_heard_to_the_end)
+TEST(messages_before_a_disconnect_are_handled)
 {
         _cleanup_setup_ Setup s = {};
         Message m = {}, signal = {};
@@ -412,8 +412,8 @@ TEST(handshakes_that_are_none)
         ASSERT_EQ(result(&s), -EBADMSG);
 }
 
-/* Whoever has begun something and goes on too slowly, or not at all; and the one who just listens. */
-TEST(who_takes_too_long)
+/* Clients that continue a message too slowly, or not at all; and a client that only listens. */
+TEST(slow_clients_are_disconnected)
 {
         _cleanup_setup_ Setup s = {};
         Message m = {};
@@ -443,10 +443,10 @@ int main(void)
         RUN(descriptors_go_along);
         RUN(descriptors_that_are_refused_are_closed);
         RUN(answers_come_between_messages);
-        RUN(answers_that_nobody_takes);
-        RUN(who_leaves_is_heard_to_the_end);
+        RUN(replies_that_are_not_read);
+        RUN(messages_before_a_disconnect_are_handled);
         RUN(enemies_among_clients);
         RUN(handshakes_that_are_none);
-        RUN(who_takes_too_long);
+        RUN(slow_clients_are_disconnected);
         return TEST_END();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Connections on which a packet is expected: who speaks is answered at once, who does not is kept waiting
- * for a while, and so many only; nobody is waited for. */
+/* Connections on which a packet is expected: they are answered when it arrives, closed after a timeout, and
+ * limited in number; none of them blocks. */
 
 #include <poll.h>
 #include <signal.h>
@@ -97,7 +97,7 @@ static bool is_hung_up_on(int fd)
         _cleanup_(line_done) Line l;                                                                        \
         ASSERT_OK(line_new(&l))
 
-TEST(who_speaks_is_answered)
+TEST(connection_with_a_packet_is_answered)
 {
         LINE(l);
         _cleanup_close_ int silent = call(&l), one = call(&l), two = call(&l), gone = call(&l);
@@ -121,7 +121,7 @@ static int speak(sd_event_source *source, uint64_t usec, void *userdata)
         return send(*(int *) userdata, "late", 4, 0) == 4 ? 0 : -EIO;
 }
 
-TEST(who_speaks_later_is_heard)
+TEST(connection_with_a_late_packet_is_answered)
 {
         LINE(l);
         _cleanup_close_ int fd = call(&l);
@@ -192,7 +192,7 @@ TEST(not_for_ever)
 }
 
 /* The connection is closed before it was accepted, or while it is silent. */
-TEST(who_is_gone)
+TEST(closed_connections)
 {
         LINE(l);
         int fd = call(&l);
@@ -217,12 +217,12 @@ TEST(the_end_hangs_up)
 
 int main(void)
 {
-        RUN(who_speaks_is_answered);
-        RUN(who_speaks_later_is_heard);
+        RUN(connection_with_a_packet_is_answered);
+        RUN(connection_with_a_late_packet_is_answered);
         RUN(so_many_may_be_silent);
         RUN(a_process_displaces_its_own_connections);
         RUN(not_for_ever);
-        RUN(who_is_gone);
+        RUN(closed_connections);
         RUN(the_end_hangs_up);
         return TEST_END();
 }

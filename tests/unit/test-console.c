@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/run/console.c: what is said of a pod that did not start, from what was printed. */
+/* stage0/run/console.c: the message about a pod that did not start, from its console output. */
 
 #include "stage0/run/console.h"
 #include "tests/unit/test.h"

@@ -24,7 +24,7 @@ static void case_done(Case *c)
         scratch_done(&c->scratch);
 }
 
-/* Asks a helper that is this SCRIPT, which finds the scratch directory in $HERE. */
+/* Runs a helper with this SCRIPT, which gets the scratch directory in $HERE. */
 static int ask(Case *c, const char *script, mode_t mode, uint64_t time_max)
 {
         _cleanup_free_ char *text = NULL;
@@ -110,7 +110,7 @@ TEST(answers_that_are_none)
         }
 }
 
-/* It and what it has started are gone, at once or when the time is over. */
+/* It and its children are killed, at once or after the timeout. */
 TEST(it_takes_too_long)
 {
         CASE(c);
@@ -124,7 +124,7 @@ TEST(it_takes_too_long)
         ASSERT_OK(parse_u32(pid, &number));
         for (unsigned i = 0; i < 100 && kill((pid_t) number, 0) == 0; i++)
                 usleep(10000);
-        /* It may wait for init to bury it, but runs no more. */
+        /* It may not be reaped by init yet, but does not run any more. */
         char path[64];
         _cleanup_free_ char *state = NULL;
         snprintf(path, sizeof(path), "/proc/%u/stat", number);
@@ -132,8 +132,8 @@ TEST(it_takes_too_long)
                 ASSERT_CONTAINS(state, ") Z ");
 }
 
-/* Somebody who keeps its standard output open does not keep us waiting. */
-TEST(it_leaves_somebody_behind)
+/* A process that keeps its standard output open does not block. */
+TEST(it_leaves_a_process_behind)
 {
         CASE(c);
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
@@ -182,7 +182,7 @@ int main(void)
         RUN(nothing_for_that_registry);
         RUN(answers_that_are_none);
         RUN(it_takes_too_long);
-        RUN(it_leaves_somebody_behind);
+        RUN(it_leaves_a_process_behind);
         RUN(names_that_are_none);
         RUN(programs_that_are_not_run);
         return TEST_END();

@@ -46,7 +46,7 @@ TEST(page)
         ASSERT_STREQ(p.items[1].value, "https://example.com/pubkeys.gpg");
 }
 
-TEST(page_as_people_write_it)
+TEST(page_as_written_by_hand)
 {
         _cleanup_discovery_page_ DiscoveryPage p = parse(
                         "<HTML><META CONTENT=' example.com \n\t https://example.com/?a=1&amp;b=&#123;name} '"
@@ -130,7 +130,7 @@ TEST(page_is_bounded)
 {
         _cleanup_text_ Text t = {}, deep = {};
 
-        /* What comes behind the part that is looked at does not count; nor what is nested absurdly. */
+        /* Data after the part that is parsed is ignored, as are deeply nested elements. */
         while (t.size < DISCOVERY_PAGE_MAX)
                 text_add(&t, "<p>");
         text_add(&t, META("ac-discovery", "a b"));
@@ -274,7 +274,7 @@ TEST(simple)
 int main(void)
 {
         RUN(page);
-        RUN(page_as_people_write_it);
+        RUN(page_as_written_by_hand);
         RUN(page_text_is_no_markup);
         RUN(page_says_nothing);
         RUN(page_no_entities_of_its_own);

@@ -181,7 +181,7 @@ TEST(imports_of_one_library)
         }
 }
 
-TEST(imports_that_cannot_be_told)
+TEST(imports_that_cannot_be_determined)
 {
         ElfPlan p = importing_plan;
         char **none = NULL;
@@ -329,7 +329,7 @@ int main(void)
         RUN(truncated_anywhere);
         RUN(damaged_anywhere);
         RUN(imports_of_one_library);
-        RUN(imports_that_cannot_be_told);
+        RUN(imports_that_cannot_be_determined);
         RUN(imports_of_damaged_files);
         RUN(absurd_counts);
         RUN(endless_notes);

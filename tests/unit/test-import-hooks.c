@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Those who have a say while an image is imported: who sees its bytes, who agrees to it, who counts. */
+/* The hooks of an import: observers of its bytes, approval, progress. */
 
 #include <archive.h>
 
@@ -121,8 +121,8 @@ TEST(nothing_is_kept_without_consent)
         ASSERT_TRUE(store_is_empty(f.store));
 }
 
-/* What is not as it has to be is nobody's question. */
-TEST(damage_is_not_asked_about)
+/* Damaged archives are refused before any approval. */
+TEST(damage_is_refused_before_the_hooks)
 {
         _cleanup_text_ Text tar = {};
         _cleanup_witness_ Witness w = {};
@@ -176,7 +176,7 @@ int main(void)
 {
         RUN(every_byte_is_seen_as_it_came);
         RUN(nothing_is_kept_without_consent);
-        RUN(damage_is_not_asked_about);
+        RUN(damage_is_refused_before_the_hooks);
         RUN(longer_than_allowed);
         RUN(signer_is_remembered);
         return TEST_END();

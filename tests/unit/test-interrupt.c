@@ -17,7 +17,7 @@ static int end_of(int (*function)(void))
         pid_t pid = fork();
 
         if (pid == 0) {
-                /* As if started by hand: whoever runs the tests may have them ignored. */
+                /* As if started by hand: the caller of the tests may ignore them. */
                 (void) signal(SIGINT, SIG_DFL);
                 (void) signal(SIGTERM, SIG_DFL);
                 (void) signal(SIGHUP, SIG_DFL);

@@ -310,7 +310,7 @@ static unsigned count_descriptors(void)
         return n;
 }
 
-/* A peer that sends more descriptors than were asked for must not fill our table. */
+/* A peer that sends more descriptors than requested must not fill the descriptor table. */
 TEST(descriptors_beyond_the_bound_are_closed)
 {
         int pair[2], many[50], fds[3], received = -1;
@@ -334,7 +334,7 @@ TEST(descriptors_beyond_the_bound_are_closed)
         close(pair[1]);
 }
 
-TEST(descriptors_to_nobody)
+TEST(descriptors_without_a_receiver)
 {
         int pair[2], many[300] = {};
 
@@ -366,6 +366,6 @@ int main(void)
         RUN(loop_read_and_write_over_a_pipe);
         RUN(descriptors_over_a_socket);
         RUN(descriptors_beyond_the_bound_are_closed);
-        RUN(descriptors_to_nobody);
+        RUN(descriptors_without_a_receiver);
         return TEST_END();
 }

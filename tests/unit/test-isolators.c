@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/isolators.c: what systemd is told about isolators, and what the user is told about them. */
+/* stage1/isolators.c: the directives of isolators for systemd, and the verdicts for the user. */
 
 #include "stage1/stage1.h"
 #include "tests/unit/test.h"

@@ -13,7 +13,7 @@
         "web (enforce)\nweb//inner (complain)\nmy profile (x) (kill)\nfree (unconfined)\n"                  \
         ":ns://web (enforce)\nwebs (complain)\n"
 
-/* An app with one label; the error, or the verdict: what the user is told. */
+/* An app with one label; returns the error, or the verdict. */
 static char *judge(IsolatorType type, const char *label, const HostFeatures *h)
 {
         Isolator i = {.name = (char *) "x", .type = type, .text = (char *) label};

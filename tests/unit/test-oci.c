@@ -886,7 +886,7 @@ static int disapprove(const char *id, const ImageManifest *m, ImageInfo *info, v
         return error_set(e, -EACCES, "No");
 }
 
-TEST(who_has_a_say)
+TEST(import_that_is_not_approved)
 {
         LAYOUT(l);
 
@@ -917,6 +917,6 @@ int main(void)
         RUN(rendered_trees_without_what_layers_remove);
         RUN(an_archive_with_an_endless_map_of_holes);
         RUN(layers_of_several_images_are_checked_once);
-        RUN(who_has_a_say);
+        RUN(import_that_is_not_approved);
         return TEST_END();
 }

@@ -188,7 +188,7 @@ TEST(life)
         ASSERT_TRUE(is_clean(s));
 }
 
-/* What is asked of a pod that cannot be done, and what is said about it. */
+/* Operations that are not possible in the state of a pod, and their messages. */
 TEST(wrong_moments)
 {
         STORE(s, dir);
@@ -223,7 +223,7 @@ TEST(wrong_moments)
         ASSERT_TRUE(is_clean(s));
 }
 
-/* Somebody who looked at the pod while it was prepared comes too late. */
+/* A process that opened the pod while it was prepared is too late. */
 TEST(late_starter)
 {
         STORE(s, dir);
@@ -519,7 +519,7 @@ static int collect_forever(Store *s, void *data)
         return 1;
 }
 
-/* Threat E5: collectors at full speed take nothing from those who are at work. */
+/* Threat E5: collectors at full speed remove nothing that is in use. */
 TEST(collected_all_the_time)
 {
         STORE(s, dir);
@@ -809,7 +809,7 @@ TEST(ranges_of_two_stores_are_disjoint)
         ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
-/* The same UUID would have the same range if only the stores were asked. */
+/* The same UUID would get the same range if only the stores were checked. */
 TEST(range_of_another_store_is_skipped)
 {
         TWO_STORES(s, t);
@@ -827,8 +827,8 @@ TEST(range_of_another_store_is_skipped)
         pod_abandon(q);
 }
 
-/* A pod that was never finished, one of a store that is gone, and what is no link of ours. */
-TEST(range_of_nobody_is_taken)
+/* An incomplete pod, one of a removed store, and a foreign link. */
+TEST(stale_range_is_taken)
 {
         static const char gone[] = "21234567-89ab-4def-8123-456789abcdef";
         TWO_STORES(s, t);
@@ -1123,7 +1123,7 @@ TEST(abandoned_successor_leaves_the_name)
         ASSERT_EQ(count(s, "names"), 0);
 }
 
-/* Its process was killed: it has no lock any more, and nobody has cleaned up. */
+/* Its process was killed: its lock was released, and nothing was cleaned up. */
 TEST(killed_successor_leaves_the_name)
 {
         STORE(s, dir);
@@ -1222,7 +1222,7 @@ TEST(succession_is_refused)
         ASSERT_TRUE(is_of(s, "web", q->uuid));
 }
 
-TEST(damaged_links_are_nobodys)
+TEST(damaged_links_have_no_owner)
 {
         static const char *const targets[] = {
                         "", "x", "01234567-89ab-cdef-0123-456789abcdef x",
@@ -1637,7 +1637,7 @@ int main(void)
         RUN(taken_range_is_skipped);
         RUN(ranges_of_two_stores_are_disjoint);
         RUN(range_of_another_store_is_skipped);
-        RUN(range_of_nobody_is_taken);
+        RUN(stale_range_is_taken);
         RUN(ranges_of_killed_processes_are_collected);
         RUN(range_is_claimed_when_a_pod_starts);
         RUN(directory_of_ranges_is_roots_alone);
@@ -1651,7 +1651,7 @@ int main(void)
         RUN(removed_while_the_name_changes_hands);
         RUN(name_goes_back);
         RUN(succession_is_refused);
-        RUN(damaged_links_are_nobodys);
+        RUN(damaged_links_have_no_owner);
         RUN(find);
         RUN(find_ambiguous);
         RUN(more_pods_than_descriptors);

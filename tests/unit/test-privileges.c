@@ -129,7 +129,7 @@ static const struct {
                  "sysctl:kernel.panic (the kernel parameter kernel.panic=1, which is the host's)!"},
 };
 
-TEST(what_is_asked_for)
+TEST(privileges_requested)
 {
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 _cleanup_free_ char *text = ask(cases[i].in);
@@ -395,7 +395,7 @@ TEST(withheld_from_a_set_with_all_defaults)
 
 int main(void)
 {
-        RUN(what_is_asked_for);
+        RUN(privileges_requested);
         RUN(long_lists_are_cut);
         RUN(kernel_parameters);
         RUN(grants);

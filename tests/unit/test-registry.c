@@ -232,7 +232,7 @@ TEST(unchanged_costs_one_request)
         ASSERT_EQ(c.server.n_requests, 1);
         ASSERT_EQ(registry_source_unchanged(c.source, digest_of(OTHER), &c.f.error), 0);
         ASSERT_EQ(c.server.n_requests, 2);
-        /* What came instead is not asked for again. */
+        /* The manifest that was received instead is not requested again. */
         ASSERT_GET(c, NULL, MANIFEST);
         ASSERT_EQ(c.server.n_requests, 2);
         ASSERT_ERR(registry_source_unchanged(c.source, "x", &c.f.error), -EINVAL);
@@ -502,7 +502,7 @@ TEST(token_services_that_answer_nonsense)
         }
 }
 
-TEST(realms_that_are_not_asked)
+TEST(realms_that_are_refused)
 {
         static const struct {
                 const char *realm;
@@ -572,7 +572,7 @@ static void serve_moved_token(const ServerRequest *q, ServerAnswer *a)
         }
 }
 
-/* What is in a form is sent to the one that was named, and nobody else. */
+/* The content of a form is sent to the given host only. */
 TEST(identity_token_and_redirect)
 {
         CASE(c, serve_moved_token);
@@ -751,7 +751,7 @@ TEST(mirrors)
         ASSERT_CONTAINS(notes(&c), "The mirror '127.0.0.1:1' failed, trying the next: ");
         ASSERT_CONTAINS(notes(&c), "NAME_UNKNOWN: so it is");
         ASSERT_EQ(c.server.n_requests, 2);
-        /* What follows is asked for where the manifest was. */
+        /* Later requests are sent to the endpoint of the manifest. */
         ASSERT_WORKS(c.f, get_blob(&c, BLOB, strlen(BLOB), &blob));
         ASSERT_CONTAINS(c.server.log, "GET /v2/own/app/blobs/sha256:");
         ASSERT_EQ(c.server.n_requests, 3);
@@ -767,7 +767,7 @@ TEST(mirror_with_something_else)
         ASSERT_WORKS(c.f, case_open(&c, reference, 0));
         ASSERT_GET(c, NULL, MANIFEST);
         ASSERT_CONTAINS(notes(&c), "has the digest");
-        /* What nobody has is the registry's own failure. */
+        /* If no endpoint has it, the error is that of the registry itself. */
         ASSERT_GET_FAILS(c, digest_of("x"), -ENOENT, "MANIFEST_UNKNOWN");
 }
 
@@ -834,7 +834,7 @@ int main(void)
         RUN(token_that_is_refused_later);
         RUN(refusals_do_not_go_in_circles);
         RUN(token_services_that_answer_nonsense);
-        RUN(realms_that_are_not_asked);
+        RUN(realms_that_are_refused);
         RUN(realm_on_another_host);
         RUN(identity_token);
         RUN(identity_token_and_redirect);

@@ -109,7 +109,7 @@ TEST(existing_empty_directory)
         struct stat st;
         FIXTURE(f);
 
-        /* Left by somebody who was killed while making it. */
+        /* Left by a process that was killed while creating it. */
         ASSERT_OK(scratch_dir(&f.scratch, "empty"));
         ASSERT_OK(scratch_file(&f.scratch, "empty/version.17-1.tmp", ""));
         ASSERT_WORKS(f, reopen(&f, "empty"));
@@ -133,7 +133,7 @@ TEST(unfit_file_system)
         ASSERT_CONTAINS(f.error.message, "is not suitable for pods (proc)");
 }
 
-TEST(somebody_elses)
+TEST(directory_of_another_user)
 {
         FIXTURE(f);
 
@@ -483,7 +483,7 @@ int main(void)
         RUN(refused);
         RUN(existing_empty_directory);
         RUN(unfit_file_system);
-        RUN(somebody_elses);
+        RUN(directory_of_another_user);
         RUN(locks);
         RUN(temporaries);
         RUN(find_by_name);

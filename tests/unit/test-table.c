@@ -122,8 +122,8 @@ TEST(last_column_is_not_padded)
         ASSERT_TABLE(t, &plain, true, "A  B\n1  long\n22 x\n");
 }
 
-/* What comes from images can neither steer the terminal nor look like another row. */
-TEST(strangers_text)
+/* Text of images can neither control the terminal nor look like another row. */
+TEST(untrusted_text)
 {
         static const TableColumn one[] = {{"A", "a", false, 0}};
         _cleanup_(table_freep) Table *t = table_new(one, 1);
@@ -299,7 +299,7 @@ int main(void)
         RUN(cut_in_the_middle);
         RUN(colors_take_no_room);
         RUN(last_column_is_not_padded);
-        RUN(strangers_text);
+        RUN(untrusted_text);
         RUN(json);
         RUN(empty);
         RUN(widths);

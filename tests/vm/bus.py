@@ -183,7 +183,7 @@ def apps_do_not_get_to_it(host, *options):
 
 
 @case
-def nobody_but_root_of_the_pod_is_served(host):
+def only_root_of_the_pod_is_served(host):
     """Root of the host is not mapped in the pod's user namespace."""
     uuid = started(host, apps=("a",))
     with connect(host, uuid) as s:
@@ -228,7 +228,7 @@ def clients_are_bounded_and_leave_nothing(host):
 
 
 @case
-def who_is_no_machine_has_no_bus(host):
+def without_a_machine_there_is_no_bus(host):
     uuid = host.prepare("--name=p1", host.shell(SCRIPT, name="example.com/a"))
     host.acnspawn("run", "--detach", "--register=no", uuid).expect(0)
     host.wait_up("a", uuid)

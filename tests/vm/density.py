@@ -25,7 +25,7 @@ def cgroups_of(uuid):
 
 
 @case
-def the_scope_is_gone_when_the_pod_is(host):
+def the_scope_ends_with_the_pod(host):
     image = host.acnspawn("fetch", host.image()).expect(0).out.strip()
     for _ in range(5):
         uuid = host.prepare(image)

@@ -113,7 +113,7 @@ def other_users_of_the_host_cannot_end_a_pod(host):
 
 
 @case
-def a_name_that_is_taken_is_told(host):
+def a_name_in_use_is_reported(host):
     uuid, _ = started(host)
     wait_for(lambda: "p1" in machines(), "the machine")
     other = Host(host.name)
@@ -135,7 +135,7 @@ def a_name_that_is_taken_is_told(host):
 
 
 @case
-def who_does_not_want_a_machine_has_none(host):
+def a_pod_without_registration_is_no_machine(host):
     uuid, _ = started(host, "--register=no")
     time.sleep(1)
     equal(machines(), {})
@@ -143,7 +143,7 @@ def who_does_not_want_a_machine_has_none(host):
 
 
 @case
-def without_machined_pods_run_all_the_same(host):
+def pods_run_without_machined(host):
     subprocess.run(["systemctl", "mask", "--now", "--runtime", "systemd-machined.service"], check=True, capture_output=True)
     try:
         uuid, r = started(host)
