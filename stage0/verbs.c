@@ -32,6 +32,7 @@ const Verb *const verbs[] = {
                 &verb_start_app,
                 &verb_stop_app,
                 &verb_restart_app,
+                &verb_update_app,
                 &verb_wait,
                 &verb_rm,
                 &verb_gc,

@@ -66,6 +66,9 @@ int stage1_write_bus(int root_fd);
 int stage1_app_unit_name(const char *app, char **ret);
 /* The name of the app's slice. */
 int stage1_app_slice_name(const char *app, char **ret);
+/* The text of that unit for an app with these isolators, and the directory of units in the pod's root. */
+int stage1_app_slice_text(const char *app, const IsolatorList *isolators, char **ret);
+#define STAGE1_UNITS "acnspawn/units"
 /* The content of the launch file of APP (whose App object must be resolved). */
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e);
 /* The bounding set of an app's processes: bit n is capability n. */

@@ -154,18 +154,33 @@ static void add_tasks_max(Text *t, uint64_t max)
                 text_addf(t, "TasksMax=%llu\n", (unsigned long long) max);
 }
 
-static int add_slice(Stage1Files *files, const char *name, const char *description, const char *detail,
-                     const IsolatorList *isolators, bool pod_scope, Text *service)
+/* The slice of an app, or, if APP is NULL, that of the pod. */
+static int format_slice(const char *app, const IsolatorList *isolators, Text *t, Text *service)
+{
+        text_addf(t, "[Unit]\nDescription=Resources of %s%s\nDefaultDependencies=no\n\n[Slice]\n",
+                  app ? "App " : "the Pod", app ?: "");
+        /* The only controller whose accounting systemd does not enable by default. */
+        if (app)
+                text_add(t, "IOAccounting=yes\n");
+        add_tasks_max(t, stage1_tasks_max(isolators, !app));
+        return stage1_isolator_directives(isolators, !app, t, service);
+}
+
+static int add_slice(Stage1Files *files, const char *name, const char *app, const IsolatorList *isolators,
+                     Text *service)
 {
         _cleanup_text_ Text t = {};
+        int r = format_slice(app, isolators, &t, service);
 
-        text_addf(&t, "[Unit]\nDescription=%s%s\nDefaultDependencies=no\n\n[Slice]\n", description, detail);
-        /* The only controller whose accounting systemd does not enable by default. */
-        if (!pod_scope)
-                text_add(&t, "IOAccounting=yes\n");
-        add_tasks_max(&t, stage1_tasks_max(isolators, pod_scope));
-        int r = stage1_isolator_directives(isolators, pod_scope, &t, service);
         return r < 0 ? r : stage1_add_unit_text(files, name, &t);
+}
+
+int stage1_app_slice_text(const char *app, const IsolatorList *isolators, char **ret)
+{
+        _cleanup_text_ Text t = {};
+        int r = format_slice(app, isolators, &t, NULL);
+
+        return r < 0 ? r : text_take(&t, ret, NULL);
 }
 
 static bool needs_start_extension(const AppSettings *s)
@@ -291,8 +306,7 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
         if (r >= 0)
                 r = stage1_app_unit_name(app->name, &unit);
         if (r >= 0)
-                r = add_slice(files, slice, "Resources of App ", app->name, &app->app->isolators, false,
-                              &service);
+                r = add_slice(files, slice, app->name, &app->app->isolators, &service);
         if (r < 0)
                 return r;
         add_service_head(&t, app, &settings, slice);
@@ -340,7 +354,7 @@ int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Fi
         if (r >= 0)
                 r = add_default_target(files, m, o);
         if (r >= 0)
-                r = add_slice(files, "app.slice", "Resources of the Pod", "", &m->isolators, true, NULL);
+                r = add_slice(files, "app.slice", NULL, &m->isolators, NULL);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = add_app(files, m->apps[i], o, e);
         return r < 0 ? r : stage1_generate_sockets(m, files);

@@ -207,6 +207,17 @@ static int publish(Pod *p, Error *e)
         return 0;
 }
 
+int pod_update_manifest(Pod *p, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = format_manifest(p, &text, e);
+
+        if (r < 0)
+                return r;
+        r = write_file_atomic_at(p->dir_fd, "pod", text, strlen(text), 0600, false);
+        return r < 0 ? error_set_errno(e, r, "Cannot write 'pod' of pod %s", pod_display_name(p)) : 0;
+}
+
 int pod_publish(Pod *p, Error *e)
 {
         int r = publish(p, e);

@@ -121,6 +121,8 @@ int pod_successor(const Pod *p, char **ret);
 void pod_return_name(Pod *p);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
+/* Writes the manifest of a running pod anew, which its supervisor has changed. */
+int pod_update_manifest(Pod *p, Error *e);
 /* Removes a pod that could not be prepared. */
 void pod_abandon(Pod *p);
 

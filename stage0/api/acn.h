@@ -139,6 +139,13 @@ int acn_exec_fd(const AcnPod *a);
  * reached; -EUSERS: too many commands run in the pod; -ETIMEDOUT: nothing yet. */
 int acn_exec_next(AcnPod *a, uint64_t timeout_usec, AcnExecState *ret, Error *e);
 
+/* --- Limits (limits.c) --------------------------------------------------------------------------------- */
+
+/* Changes limits of an app: isolators of its memory, processor time, CPU weight and tasks, which replace the app's own. They are in
+ * force, also for later starts of the app, when this returns. -EOPNOTSUPP: this host has no controller for one of them,
+ * and nothing was changed; -EINVAL: an isolator is of another type. */
+int acn_update_app(AcnPod *a, const char *app, const IsolatorList *limits, Error *e);
+
 /* --- The pod (pod.c) ----------------------------------------------------------------------------------- */
 
 /* Suspends all processes of the pod, or lets them continue. Of a pod that is suspended already, or is not: 0. */

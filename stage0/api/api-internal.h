@@ -25,6 +25,7 @@ typedef struct AcnCall {
         const char *app;    /* NULL: it is about the pod */
         const char *key;    /* with VALUE one more parameter; NULL: none */
         int64_t value;
+        json_object *parameters; /* further ones, borrowed; NULL: none */
         uint64_t timeout_usec; /* to be answered in; 0: as usual; UINT64_MAX: without limit, after a check */
 } AcnCall;
 

@@ -106,8 +106,12 @@ AcnPod *acn_disconnect(AcnPod *a)
 
 static int make_parameters(const AcnCall *c, json_object **ret)
 {
-        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_json_ json_object *o = NULL;
 
+        if (c->parameters && json_object_deep_copy(c->parameters, &o, NULL) < 0)
+                return -ENOMEM;
+        if (!o)
+                o = json_object_new_object();
         if ((c->app && json_member_add_text(o, "app", c->app) < 0) ||
             (c->key && json_member_add(o, c->key, json_object_new_int64(c->value)) < 0))
                 return -ENOMEM;

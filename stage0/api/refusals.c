@@ -122,6 +122,15 @@ static int foreign_process(AcnPod *a, const AcnCall *c, json_object *parameters,
                          pid > 0 ? number : "The process", pod_display_name(a->pod), c->app);
 }
 
+static int not_supported(AcnPod *a, const AcnCall *c, const char *controller, Error *e)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(controller);
+
+        return error_set(e, -ENOTSUP,
+                         "Cannot %s app %s of pod %s: this host has no cgroup v2 controller '%s' for pods",
+                         c->what, c->app ?: "", pod_display_name(a->pod), shown ?: "");
+}
+
 /* --- All of them --------------------------------------------------------------------------------------- */
 
 static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_object *parameters, Error *e)
@@ -136,6 +145,8 @@ static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_
                 return job_failed(a, c, acn_text(parameters, "result") ?: "", e);
         if (streq(error, "ForeignProcess") && c->app)
                 return foreign_process(a, c, parameters, e);
+        if (streq(error, "NotSupported"))
+                return not_supported(a, c, acn_text(parameters, "controller") ?: "", e);
         if (streq(error, "PodPaused"))
                 return pod_paused(a->pod, e);
         if (streq(error, "PodEnds"))

@@ -72,13 +72,26 @@ int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *con
  * limit. */
 typedef struct Usage {
         uint64_t cpu_usec;
-        uint64_t memory, memory_max; /* bytes */
+        uint64_t memory, memory_peak, memory_max; /* bytes; the peak is known from Linux 5.19 on */
         uint64_t io_read, io_written;
         uint64_t pids;
+        /* For how long some process could not go on for want of it; where the kernel counts that (PSI). */
+        uint64_t cpu_pressure_usec, memory_pressure_usec, io_pressure_usec;
 } Usage;
 
 /* The usage of the pod as a whole, and an array of that of each app, in the order of the manifest. */
 int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e);
+
+/* usage-network.c: the counters of a pod's network interfaces. */
+typedef struct NetworkUsage {
+        char name[64];
+        uint64_t received_bytes, received_packets, received_errors, received_dropped;
+        uint64_t sent_bytes, sent_packets, sent_errors, sent_dropped;
+} NetworkUsage;
+/* -ENODATA: the pod has no network of its own. */
+int pod_network_usage(Pod *p, NetworkUsage **ret, size_t *ret_n);
+/* Pure. TEXT as the kernel has it in /proc/PID/net/dev. */
+int network_usage_parse(const char *text, NetworkUsage **ret, size_t *ret_n);
 
 /* logs.c: the apps' output from the pod's journal. */
 typedef struct LogOptions {

@@ -2,10 +2,10 @@
 
 /* Resource usage of a running pod and its apps:
  *
- * CPU time, memory, I/O, processes. All of it is accounted by the kernel in the pod's cgroups and read from
- * there, on the host, so that a pod cannot hide its usage, nor is it charged for the query. CPU time is
- * available in every cgroup; the rest requires controllers. Values that cannot be measured are reported as
- * unknown. Processes can be counted in any case.
+ * CPU time, memory, I/O, processes, and how long processes waited for CPU, memory and disks (PSI). All of it is
+ * accounted by the kernel in the pod's cgroups and read from there, on the host, so that a pod cannot hide its
+ * usage, nor is it charged for the query. CPU time and PSI are available in every cgroup; the rest requires
+ * controllers. Values that cannot be measured are reported as unknown. Processes can be counted in any case.
  */
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 
 static void usage_init(Usage *u)
 {
-        *u = (Usage){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+        memset(u, 0xff, sizeof(*u)); /* UINT64_MAX each */
 }
 
 /* The number in a file; UINT64_MAX: unknown, or "max". */
@@ -49,6 +49,18 @@ static uint64_t read_sum(int fd, const char *name, const char *key)
         _cleanup_free_ char *text = NULL;
 
         return read_file_at(fd, name, CGROUP_FILE_MAX, &text, NULL) < 0 ? UINT64_MAX : sum_of(text, key);
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234", and a line of when all of them waited. */
+static uint64_t read_pressure(int fd, const char *name)
+{
+        _cleanup_free_ char *text = NULL;
+        const char *total;
+
+        if (read_file_at(fd, name, 4096, &text, NULL) < 0 || !startswith(text, "some "))
+                return UINT64_MAX;
+        total = strstr(text, " total=");
+        return total ? strtoull(total + strlen(" total="), NULL, 10) : UINT64_MAX;
 }
 
 static uint64_t count_lines(int fd, const char *name)
@@ -106,7 +118,11 @@ static int read_usage(const char *path, Usage *ret)
                 return -errno;
         u.cpu_usec = read_sum(fd, "cpu.stat", "usage_usec ");
         u.memory = read_number(fd, "memory.current");
+        u.memory_peak = read_number(fd, "memory.peak");
         u.memory_max = read_number(fd, "memory.max");
+        u.cpu_pressure_usec = read_pressure(fd, "cpu.pressure");
+        u.memory_pressure_usec = read_pressure(fd, "memory.pressure");
+        u.io_pressure_usec = read_pressure(fd, "io.pressure");
         u.io_read = read_sum(fd, "io.stat", " rbytes=");
         u.io_written = read_sum(fd, "io.stat", " wbytes=");
         u.pids = read_number(fd, "pids.current");

@@ -23,6 +23,9 @@ int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Erro
 int tasks_apply(const Limits *l, const Pod *p, const PodApp *app, int sock, pid_t pid, Error *e);
 uint64_t tasks_by_user(const Limits *l, const PodApp *app);
 
+/* Sets the limit of a running app anew after its isolators have changed. */
+int tasks_update(Pod *p, const PodApp *app);
+
 /* Whether the launcher at the other end of SOCK is there still. */
 bool launcher_is_connected(int sock);
 

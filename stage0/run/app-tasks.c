@@ -42,6 +42,21 @@ int tasks_apply(const Limits *l, const Pod *p, const PodApp *app, int sock, pid_
         return r < 0 ? error_set_errno(e, r, "Cannot limit the processes of app %s", app->name) : 0;
 }
 
+/* What was not started yet has no cgroup, and gets its limit when it starts. */
+int tasks_update(Pod *p, const PodApp *app)
+{
+        _cleanup_free_ char *path = NULL, *own = NULL;
+        int r = pod_cgroup_pids_v1(p, &path);
+
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        if (xasprintf(&own, "%s/apps/%s", path, app->name) < 0)
+                return -ENOMEM;
+        if (access(own, F_OK) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        return make_cgroup(own, stage1_tasks_max(&app->app->isolators, false));
+}
+
 uint64_t tasks_by_user(const Limits *l, const PodApp *app)
 {
         uint64_t max = stage1_tasks_max(&app->app->isolators, false);

@@ -59,3 +59,14 @@ int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userd
 int interface_open_execs(Interface *i, Error *e);
 int interface_exec(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_resize_terminal(VarlinkCall *call, json_object *parameters, void *userdata);
+
+/* --- interface-stats.c --------------------------------------------------------------------------------- */
+
+int interface_stats(VarlinkCall *call, json_object *parameters, void *userdata);
+
+/* --- interface-limits.c -------------------------------------------------------------------------------- */
+
+int interface_update_app(VarlinkCall *call, json_object *parameters, void *userdata);
+/* Pure. What in AFTER, the text of a slice, is not as in BEFORE. */
+size_t interface_limit_properties(const char *before, const char *after,
+                                  UnitProperty ret[static UNIT_PROPERTIES_MAX]);

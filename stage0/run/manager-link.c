@@ -414,6 +414,50 @@ int manager_link_main_process(ManagerLink *l, const char *unit, ManagerProcessFu
         return 0;
 }
 
+/* --- Properties ---------------------------------------------------------------------------------------- */
+
+static int on_set(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        end_job(userdata, sd_bus_message_get_error(m) ? -EREMOTEIO : 0, "done");
+        return 0;
+}
+
+static int add_properties(sd_bus_message *m, const UnitProperty *properties, size_t n)
+{
+        int r = sd_bus_message_open_container(m, 'a', "(sv)");
+
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = sd_bus_message_append(m, "(sv)", properties[i].name, "t", properties[i].value);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+/* It is a job of ours, not one of systemd's. */
+int manager_link_set(ManagerLink *l, const char *unit, const UnitProperty *properties, size_t n,
+                     ManagerJobFunction function, void *userdata)
+{
+        LinkJob *j = calloc(1, sizeof(LinkJob));
+        sd_bus_message *m = NULL;
+
+        if (!j)
+                return -ENOMEM;
+        *j = (LinkJob){.next = l->jobs, .link = l, .function = function, .userdata = userdata};
+        int r = sd_bus_message_new_method_call(l->bus, &m, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                               "SetUnitProperties");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "sb", unit, 1);
+        if (r >= 0)
+                r = add_properties(m, properties, n);
+        if (r >= 0)
+                r = sd_bus_call_async(l->bus, NULL, m, on_set, j, 0);
+        sd_bus_message_unref(m);
+        if (r < 0) {
+                free(j);
+                return r;
+        }
+        l->jobs = j;
+        return 0;
+}
+
 /* --- Other calls --------------------------------------------------------------------------------------- */
 
 int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig)

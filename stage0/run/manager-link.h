@@ -55,5 +55,14 @@ int manager_link_main_process(ManagerLink *l, const char *unit, ManagerProcessFu
                               void *userdata);
 /* Sends SIG to the main process of the unit, or with ALL to every process of it. */
 int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig);
+/* Sets properties of a unit that are numbers, until the pod ends. FUNCTION is called as with manager_link_run(), with
+ * "done" as the result, when they are in force. */
+#define UNIT_PROPERTIES_MAX 8U
+typedef struct UnitProperty {
+        const char *name;
+        uint64_t value;
+} UnitProperty;
+int manager_link_set(ManagerLink *l, const char *unit, const UnitProperty *properties, size_t n,
+                     ManagerJobFunction function, void *userdata);
 /* Forgets that the unit has failed, and how often it was started. */
 int manager_link_reset(ManagerLink *l, const char *unit);

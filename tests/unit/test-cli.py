@@ -497,6 +497,7 @@ def missing_store():
             check(f"what {words} says in JSON", run("--dir=" + store, *words, "--json=short").stdout, "[]\n")
         check("what there is to collect", run("--dir=" + store, "gc").returncode, 0)
         by_root = (["enter", "x"], ["attach", "x"], ["kill", "x"], ["pause", "x"], ["resume", "x"], ["restart-app", "x", "a"], ["start-app", "x", "a"], ["stop-app", "x", "a"], ["monitor", "x"],
+                   ["update-app", "x", "a", "--cpu=1"],
                    ["cp", "x:/a", d], ["export", "x"], ["image", "render", "x", os.path.join(d, "y")])
         for words in (["status", "x"], ["logs", "x"], ["cat", "x"], ["stop", "x"], ["rm", "x"], ["image", "rm", "x"], ["top", "x"],
                       ["stats", "x"], *(by_root if os.geteuid() == 0 else ())):

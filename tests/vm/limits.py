@@ -70,6 +70,37 @@ def processor_time_keeps_to_the_quota(host):
 
 
 @case
+def limits_are_changed_while_the_app_runs(host):
+    """In the kernel's files, in what is reported, and in the next start of the app."""
+    uuid = host.detach("--name=p", "--exit-policy=all", host.shell("trap 'exit 0' TERM; while :; do sleep 0.1; done", name="example.com/a"),
+                       "--memory=64Mi", "--cpu=1", "---", host.shell("sleep 1000", name="example.com/b"))
+    cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
+    slice = "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0] + "/app.slice/app-a.slice/"
+    files = "memory.max", "cpu.max", "cpu.weight", "pids.max"
+    equal([read_text(slice + f).strip() for f in files], [str(64 << 20), "100000 100000", "100", "2048"])
+    host.acnspawn("update-app", "p", "a", "--memory=32Mi", "--cpu=250m", "--tasks-max=50").expect(0)
+    expected = [str(32 << 20), "25000 100000", "25", "50"]
+    equal([read_text(slice + f).strip() for f in files], expected)
+    details = {i["name"]: i["detail"] for i in host.status("p")["isolators"] if i["app"] == "a"}
+    contains(details["resource/memory"], "at most %d bytes" % (32 << 20))
+    contains(details["resource/cpu"], "25% of one CPU")
+    contains(details["resource/tasks"], "50 processes")
+    host.acnspawn("update-app", "p", "a", "--cpu-shares=2048").expect(0)
+    equal(read_text(slice + "cpu.weight").strip(), "200")
+    host.acnspawn("restart-app", "p", "a").expect(0)
+    wait_for(lambda: os.path.exists(slice + "cgroup.procs"), "the app again", timeout=60)
+    equal([read_text(slice + f).strip() for f in files], expected[:2] + ["200", "50"])
+    # A limit below what the app uses is the app's end, if nothing can be reclaimed.
+    script = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); touch /out/up; while :; do sleep 0.1; done"
+    hog = host.detach("--name=q", host.shell(script, name="example.com/hog"))
+    host.wait_up("hog", hog)
+    host.acnspawn("update-app", "q", "hog", "--memory=16Mi", timeout=120).expect(0)
+    host.acnspawn("status", "--wait=60s", hog, timeout=90).expect(0)
+    equal(host.app_status("q", "hog")["cause"], "oom-kill")
+    host.acnspawn("stop", "--force", uuid)
+
+
+@case
 def bytes_and_operations_of_disks_keep_to_their_rates(host):
     """Written past the page cache, by an app whose root is an overlay; the I/O of the disk is measured."""
     script = "cut -d ' ' -f 1 /proc/uptime; dd if=/dev/zero of=/out/f bs=1M count=8 oflag=direct; cut -d ' ' -f 1 /proc/uptime"

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""UpdateApp of the pod's interface, and update-app: limits that are changed while the app runs. Those that need a controller of
+cgroup v2 are in tests/vm/limits.py; here they are refused where there is none."""
+
+from pod_interface import *
+
+FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
+
+
+def controllers(host, uuid):
+    found = set()
+    for line in read_text("/proc/%d/cgroup" % host.leader(uuid)).splitlines():
+        _, names, path = line.split(":", 2)
+        for mount in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+            file = mount + path.rsplit("/", 2)[0] + "/cgroup.controllers"
+            if not names and os.path.exists(file):
+                found |= set(read_text(file).split())
+    return found
+
+
+def limit_of_tasks(host, uuid):
+    """As the kernel has it, in either version of cgroups; None while nothing of the app runs."""
+    pid = next(app_pids(uuid), None)
+    for line in read_text("/proc/%d/cgroup" % pid).splitlines() if pid else ():
+        _, names, path = line.split(":", 2)
+        if names == "pids":
+            return read_text("/sys/fs/cgroup/pids" + path + "/pids.max").strip()
+        for mount in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+            file = mount + os.path.dirname(path) + "/pids.max"
+            if not names and os.path.exists(file):
+                return read_text(file).strip()
+    if pid:
+        raise Skip("there is no pids controller")
+
+
+def app_pids(uuid):
+    for pid in os.listdir("/proc"):
+        try:
+            text = read_text("/proc/%s/cgroup" % int(pid))
+        except (ValueError, OSError):
+            continue
+        if uuid in text and "app-a.service" in text:
+            yield int(pid)
+
+
+def reported(host, name):
+    return {i["name"]: i for i in host.status("p")["isolators"] if i["app"] == "a"}.get(name)
+
+
+@case
+def processes_are_limited_while_the_app_runs(host):
+    uuid = host.detach("--name=p", "--exit-policy=all", host.shell(FOREVER, name="example.com/a"), "--restart=on-failure", "---",
+                       host.shell(FOREVER, name="example.com/b"))
+    host.wait_up("a")
+    limit_of_tasks(host, uuid)
+    c = Connection(host, uuid)
+    wait_for(lambda: c.state("a") == "running", "the app")
+    equal(c.call("UpdateApp", app="a", tasks=30), {})
+    equal(limit_of_tasks(host, uuid), "30")
+    true("30 processes" in reported(host, "resource/tasks")["detail"], "what is reported")
+    host.acnspawn("update-app", "p", "a", "--tasks-max=25").expect(0)
+    equal(limit_of_tasks(host, uuid), "25")
+    # Also after a restart, of which the pod's systemd reads the unit again, and in what the pod is made of.
+    equal(c.call("RestartApp", app="a"), {})
+    wait_for(lambda: limit_of_tasks(host, uuid) == "25", "the limit of the app that was started again")
+    contains(host.acnspawn("cat", "p", "app-a.slice").expect(0).out, "TasksMax=25\n")
+    isolators = json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"][0]["app"]["isolators"]
+    equal([i["value"] for i in isolators if i["name"] == "resource/tasks"], [{"limit": "25"}])
+    equal(c.call("UpdateApp", app="a", tasks=4194304), {})
+    equal(limit_of_tasks(host, uuid), "max")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_has_no_controller_is_refused_and_nothing_changed(host):
+    uuid = host.detach("--name=p", host.shell(FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    c = Connection(host, uuid)
+    wait_for(lambda: c.state("a") == "running", "the app")
+    before = host.acnspawn("cat-manifest", "p").out
+    for name, controller, option in (("memory", "memory", "--memory=64Mi"), ("cpu", "cpu", "--cpu=100m"), ("cpuShares", "cpu", "--cpu-shares=10")):
+        if controller in controllers(host, uuid):
+            continue
+        equal(c.call("UpdateApp", app="a", tasks=20, **{name: 64 << 20}), ("NotSupported", {"controller": controller}))
+        r = host.acnspawn("update-app", "p", "a", "--tasks-max=20", option).expect(1)
+        contains(r.err, "no cgroup v2 controller '%s'" % controller)
+        equal(host.acnspawn("cat-manifest", "p").out, before)
+        equal(reported(host, "resource/tasks"), None)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def calls_that_are_wrong(host):
+    uuid = host.detach("--name=p", host.shell(FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    c = Connection(host, uuid)
+    wait_for(lambda: c.state("a") == "running", "the app")
+    invalid = "org.varlink.service.InvalidParameter"
+    equal(c.call("UpdateApp", app="nosuch", tasks=20), ("NoSuchApp", {"app": "nosuch"}))
+    for value in 0, -1, "20", 2.5:
+        equal(c.call("UpdateApp", app="a", tasks=value), (invalid, {"parameter": "tasks"}))
+    equal(c.call("UpdateApp", app="a", disk=1), (invalid, {"parameter": "disk"}))
+    equal(c.call("UpdateApp", app="a"), {}, "no limit at all")
+    equal(c.call("Pause"), {})
+    equal(c.call("UpdateApp", app="a", tasks=20), ("PodPaused", {}))
+    equal(c.call("Resume"), {})
+    contains(host.acnspawn("update-app", "p", "nosuch", "--tasks-max=20").expect(1).err, "has no app 'nosuch'")
+    contains(host.acnspawn("update-app", "p", "a").expect(1).err, "No limit is given")
+    equal(host.acnspawn("update-app", "p", "a", "--tasks-max=0").rc, 2)
+    equal(host.acnspawn("update-app", "p", "--tasks-max=20").rc, 2)
+    host.acnspawn("stop", "p").expect(0)
+    contains(host.acnspawn("update-app", "p", "a", "--tasks-max=20").expect(1).err, "is not running")
+
+
+if __name__ == "__main__":
+    main()

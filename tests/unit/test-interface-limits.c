@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the pod's systemd is told when limits of an app change: what is different in the text of the slice. */
+
+#include "stage0/run/interface-internal.h"
+#include "tests/unit/test.h"
+
+static char *slice(const char *cpu, const char *memory, const char *tasks)
+{
+        const char *names[] = {"resource/cpu", "resource/memory", "resource/tasks"},
+                   *values[] = {cpu, memory, tasks};
+        Isolator items[3] = {};
+        IsolatorList l = {.items = items};
+        char *text = NULL;
+
+        for (size_t i = 0; i < 3; i++)
+                if (values[i] && isolator_parse(names[i], values[i], &items[l.n], NULL) >= 0)
+                        l.n++;
+        (void) stage1_app_slice_text("a", &l, &text);
+        for (size_t i = 0; i < l.n; i++)
+                isolator_done(&items[i]);
+        return text;
+}
+
+#define HALF "{\"limit\":\"500m\"}"
+#define EIGHTH "{\"limit\":\"125m\"}"
+#define SMALL "{\"limit\":\"1000\"}"
+#define LARGE "{\"limit\":\"2000\",\"request\":\"1000\"}"
+
+TEST(differences)
+{
+        static const struct {
+                const char *before[3], *after[3];
+                UnitProperty expected[4];
+        } table[] = {
+                        {{NULL}, {NULL}, {{NULL, 0}}},
+                        {{HALF, SMALL, SMALL}, {HALF, SMALL, SMALL}, {{NULL, 0}}},
+                        {{NULL}, {HALF}, {{"CPUQuotaPerSecUSec", 500000}, {"CPUWeight", 50}}},
+                        {{HALF}, {EIGHTH}, {{"CPUQuotaPerSecUSec", 125000}, {"CPUWeight", 13}}},
+                        {{NULL},
+                         {NULL, SMALL},
+                         {{"MemoryMax", 1000}, {"MemorySwapMax", 0}, {"MemoryLow", 1000}}},
+                        {{NULL, SMALL}, {NULL, LARGE}, {{"MemoryMax", 2000}}},
+                        {{NULL}, {NULL, NULL, SMALL}, {{"TasksMax", 1000}}},
+                        {{NULL, NULL, SMALL},
+                         {NULL, NULL, "{\"limit\":\"4194304\"}"},
+                         {{"TasksMax", UINT64_MAX}}},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                _cleanup_free_ char *before =
+                                slice(table[i].before[0], table[i].before[1], table[i].before[2]);
+                _cleanup_free_ char *after = slice(table[i].after[0], table[i].after[1], table[i].after[2]);
+                UnitProperty found[UNIT_PROPERTIES_MAX];
+                ASSERT_NOT_NULL(before);
+                ASSERT_NOT_NULL(after);
+                size_t n = interface_limit_properties(before, after, found);
+                for (size_t k = 0; k < n; k++) {
+                        ASSERT_STREQ(found[k].name, table[i].expected[k].name);
+                        ASSERT_EQ(found[k].value, table[i].expected[k].value);
+                }
+                ASSERT_NULL(table[i].expected[n].name);
+        }
+}
+
+int main(void)
+{
+        RUN(differences);
+        return TEST_END();
+}
