@@ -135,8 +135,8 @@ int acn_exec(AcnPod *a, AcnExecOptions *o, Error *e);
 /* To be polled for what acn_exec_next() returns; lent. */
 int acn_exec_fd(const AcnPod *a);
 /* Waits at most TIMEOUT_USEC for what becomes of it. 1: it is executed, and the descriptors in *RET are the caller's; 0: it
- * has ended; -ENOEXEC: it could not be executed, and *RET has its exit code; -ESRCH: the app is not running, or cannot be
- * reached; -EUSERS: too many commands run in the pod; -ETIMEDOUT: nothing yet. */
+ * has ended; -ENOEXEC: it could not be executed, and *RET has its exit code; -ESRCH: the app is not running;
+ * -EHOSTUNREACH: the first thread of its main process has ended, though others go on; -EUSERS: too many commands run in the pod; -ETIMEDOUT: nothing yet. */
 int acn_exec_next(AcnPod *a, uint64_t timeout_usec, AcnExecState *ret, Error *e);
 
 /* --- Limits (limits.c) --------------------------------------------------------------------------------- */

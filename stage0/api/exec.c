@@ -143,7 +143,7 @@ static int failed(AcnPod *a, const VarlinkReply *reply, AcnExecState *ret, Error
                         return error_set(e, -ENOEXEC, "%s", acn_text(reply->parameters, "message") ?: "");
                 }
         if (streq(reply->error, PREFIX "AppUnreachable"))
-                return error_set(e, -ESRCH,
+                return error_set(e, -EHOSTUNREACH,
                                  "App %s of pod %s cannot be reached: its first thread has ended, though "
                                  "others go on",
                                  a->exec_app, pod_display_name(a->pod));

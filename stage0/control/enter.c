@@ -150,8 +150,10 @@ static const ForwardOps ops = {
 
 /* --- The end ------------------------------------------------------------------------------------------- */
 
-static int conclude(Session *s, int *ret_status, Error *e)
+static int conclude(Session *s, Pod *p, const PodApp *app, int *ret_status, Error *e)
 {
+        if (s->result == -ESRCH)
+                return app_not_running(p, app, e);
         if (s->result < 0) {
                 *ret_status = s->result == -ENOEXEC ? s->state.exit_code : 0;
                 return error_move(e, &s->error);
@@ -181,7 +183,7 @@ int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e)
         if (r >= 0 && s.forward.signal > 0)
                 *ret_status = 128 + s.forward.signal;
         else if (r >= 0)
-                r = conclude(&s, ret_status, e);
+                r = conclude(&s, p, app, ret_status, e);
         session_done(&s);
         return r;
 }
