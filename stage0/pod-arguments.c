@@ -119,7 +119,12 @@ static int give_input(PodParser *p)
 {
         PodArguments *a = p->arguments;
 
-        if (a->input.n == 0 || a->manifest_file || a->request.n_apps == 0)
+        if (a->input.n == 0 || a->manifest_file)
+                return 0;
+        if (a->request.n_apps == 0 && a->options.exit_policy == EXIT_NEVER)
+                return context_usage(p->context,
+                                     "--interactive and --stdin are for the only app, and the pod has none");
+        if (a->request.n_apps == 0)
                 return 0;
         if (a->request.n_apps > 1)
                 return context_usage(p->context,
@@ -163,6 +168,11 @@ static int check_line(PodParser *p)
                 return context_usage(p->context,
                                      "--dns=none leaves /etc/resolv.conf as in the image, and cannot "
                                      "be combined with --dns-search= or --dns-option=");
+        if (a->declares_capabilities && a->options.exit_policy != EXIT_NEVER)
+                return context_usage(
+                                p->context,
+                                "For an app, --caps-retain= stands after its image; before the first one "
+                                "it is for apps that are added to a pod with --exit-policy=never");
         a->describes_pod = (p->sets[SET_POD].n_seen > 0 && !replaces_itself(p)) ||
                            p->sets[SET_APP].n_seen > 0 || a->has_arguments || a->request.n_apps > 1;
         a->fetches = p->sets[SET_IMAGES].n_seen > 0;

@@ -22,6 +22,7 @@ typedef struct PodArguments {
         bool describes_pod; /* something was said that only makes sense for a new pod */
         bool fetches;       /* the same, or for one that is run again with its images resolved anew */
         bool has_arguments; /* "--" was given */
+        bool declares_capabilities; /* for apps that are added later */
 } PodArguments;
 
 void pod_arguments_init(PodArguments *a);

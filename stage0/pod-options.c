@@ -12,9 +12,18 @@ static int option_exit_policy(const Option *o, const char *value, void *target, 
         int r = exit_policy_from_string(value);
 
         if (r < 0)
-                return option_invalid(o, value, e, "must be on-failure, all or any");
+                return option_invalid(o, value, e, "must be on-failure, all, any or never");
         *(ExitPolicy *) target = (ExitPolicy) r;
         return 0;
+}
+
+/* What the pod can give apps that are added to it. */
+static int option_pod_caps_retain(const Option *o, const char *value, void *target, Error *e)
+{
+        PodArguments *a = target;
+
+        a->declares_capabilities = true;
+        return option_caps_retain(o, value, &a->request.isolators, e);
 }
 
 static int option_stage1(const Option *o, const char *value, void *target, Error *e)
@@ -110,10 +119,14 @@ const Option pod_options[] = {
                  option_isolator_short, POD(request.isolators)},
                 {NULL, "sysctl", 0, "NAME=VALUE", false, "Set a kernel parameter of the pod", NULL,
                  option_sysctl, POD(request.isolators)},
-                {NULL, "exit-policy", 0, "on-failure|all|any", false,
-                 "End the pod when all apps have ended or one failed (default), when all have ended, or "
-                 "when any has",
-                 "on-failure|all|any", option_exit_policy, POD(options.exit_policy)},
+                {NULL, "caps-retain", 0, "CAP[,…]", false,
+                 "Let apps that are added to the pod have these capabilities, too (with "
+                 "--exit-policy=never)",
+                 "capability", option_pod_caps_retain, 0},
+                {NULL, "exit-policy", 0, "on-failure|all|any|never", false,
+                 "End the pod when all apps have ended or one failed (default), when all have ended, "
+                 "when any has, or only when it is stopped",
+                 "on-failure|all|any|never", option_exit_policy, POD(options.exit_policy)},
                 {NULL, "stop-timeout", 0, "TIME", false,
                  "How long an app may take to end after SIGTERM, and a post-stop handler to run (default: "
                  "10s)",

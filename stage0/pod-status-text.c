@@ -283,6 +283,10 @@ static void add_apps(Text *t, const Display *d, const PodReport *report)
 {
         size_t width = 0;
 
+        if (report->n_apps == 0) {
+                status_add_label(t, "Apps");
+                text_add(t, "none\n");
+        }
         for (size_t i = 0; i < report->n_apps; i++)
                 width = MAX(width, strlen(report->apps[i].app->name)); /* an AC Name: plain ASCII */
         for (size_t i = 0; i < report->n_apps; i++) {
@@ -487,8 +491,8 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
                 status_add_network(&t, p, report);
                 status_add_volumes(&t, p->manifest);
                 add_config(&t, p);
+                add_apps(&t, d, report);
         }
-        add_apps(&t, d, report);
         add_isolators(&t, d, report);
         add_privileges(&t, d, &report->grants);
         add_defaults(&t, d, report);

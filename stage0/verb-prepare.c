@@ -29,8 +29,9 @@ static int run(Context *c, int argc, char **argv)
         int r = pod_arguments_parse(c, options, &own, argc, argv, &a);
         if (r <= 0)
                 return r;
-        if (a.request.n_apps == 0 && !a.manifest_file)
-                return context_usage(c, "'acnspawn prepare' needs an image, or --pod-manifest=");
+        if (a.request.n_apps == 0 && !a.manifest_file && a.options.exit_policy != EXIT_NEVER)
+                return context_usage(c, "'acnspawn prepare' needs an image, or --pod-manifest=; or, for a "
+                                        "pod without apps, --exit-policy=never");
         if (a.options.replace && !a.options.name)
                 return pod_arguments_refuse_replace(c);
         a.options.strict = own.strict;
@@ -62,7 +63,8 @@ const Verb verb_prepare = {
                 .name = "prepare",
                 .page = "acnspawn-prepare",
                 .synopsis = "[POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
-                            "[POD OPTIONS…] --pod-manifest=FILE",
+                            "[POD OPTIONS…] --pod-manifest=FILE\n"
+                            "[POD OPTIONS…] --exit-policy=never",
                 .brief = "IMAGE…",
                 .summary = "Prepare a pod",
                 .text = "Makes a pod of one or more images and prints its UUID. An image is an ID or a "

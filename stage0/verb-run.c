@@ -446,9 +446,10 @@ static int run(Context *c, int argc, char **argv)
         a.describes_pod = a.describes_pod || (a.fetches && !own.resolve);
         if (own.again && (a.describes_pod || a.request.n_apps == 0))
                 return context_usage(c, "--images= is only for a single pod that is run again");
-        if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
+        if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file &&
+            a.options.exit_policy != EXIT_NEVER)
                 return context_usage(c, "Options that describe a pod need an image to make it from, or "
-                                        "--pod-manifest=");
+                                        "--pod-manifest=; or, for a pod without apps, --exit-policy=never");
         r = take_sockets(c, &own);
         if (r >= 0)
                 r = context_open_store_as_root(c);
@@ -465,7 +466,8 @@ const Verb verb_run = {
                 .synopsis = "[RUN OPTIONS…] [--replace] [POD]\n"
                             "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE "
                             "…]\n"
-                            "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE",
+                            "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE\n"
+                            "[RUN OPTIONS…] [POD OPTIONS…] --exit-policy=never",
                 .brief = "[POD|IMAGE…]",
                 .summary = "Run a pod, or prepare and run one",
                 .text = "Runs a prepared pod (without an argument: the only one); or a pod that has "

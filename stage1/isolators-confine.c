@@ -31,7 +31,11 @@ IsolatorVerdict capabilities_verdict(const VerdictInput *j, Text *detail)
                 if (!startswith(*name, "CAP_") || capng_name_to_capability(*name + strlen("CAP_")) < 0)
                         if (strv_extend(&unknown, *name) < 0)
                                 detail->failed = true;
-        return set_verdict(unknown, "the launcher bounds the app's capabilities", detail);
+        return set_verdict(
+                        unknown,
+                        j->pod_scope ? "apps that are added to the pod can have these, besides the defaults"
+                                     : "the launcher bounds the app's capabilities",
+                        detail);
 }
 
 /* The calls that the default filter removes from a set that it bounds. */

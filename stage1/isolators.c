@@ -327,7 +327,7 @@ static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
                 [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},
                 [ISOLATOR_RESOURCE_TASKS] = {.verdict = tasks_verdict},
-                [ISOLATOR_CAPABILITIES_RETAIN_SET] = {LAUNCHER(capabilities_verdict)},
+                [ISOLATOR_CAPABILITIES_RETAIN_SET] = {.verdict = capabilities_verdict},
                 [ISOLATOR_CAPABILITIES_REMOVE_SET] = {LAUNCHER(capabilities_verdict), .adds_up = true},
                 [ISOLATOR_SECCOMP_RETAIN_SET] = {LAUNCHER(seccomp_verdict)},
                 [ISOLATOR_SECCOMP_REMOVE_SET] = {LAUNCHER(seccomp_verdict)},

@@ -51,6 +51,19 @@ uint64_t stage1_app_capabilities(const App *app)
         return stage1_capabilities(&app->isolators);
 }
 
+uint64_t stage1_pod_capabilities(const PodManifest *m)
+{
+        uint64_t mask = stage1_capabilities(NULL), declared = 0;
+
+        for (size_t i = 0; i < m->isolators.n; i++)
+                if (m->isolators.items[i].type == ISOLATOR_CAPABILITIES_RETAIN_SET)
+                        declared = mask_of_names(m->isolators.items[i].set);
+        mask |= declared;
+        for (size_t i = 0; i < m->n_apps; i++)
+                mask |= stage1_app_capabilities(m->apps[i]->app);
+        return mask;
+}
+
 static bool wants_no_new_privileges(const App *app)
 {
         bool enabled = false;

@@ -33,6 +33,7 @@
 typedef struct Stage1Options {
         const char *uuid, *hostname;
         uint64_t stop_timeout_usec;
+        bool keeps_slice; /* the slice of all apps, and with it the pod's limits, are there without apps, too */
 } Stage1Options;
 
 /* One generated file: path relative to the pod's root, or a symlink if TARGET is set. */
@@ -73,6 +74,9 @@ int stage1_app_slice_text(const char *app, const IsolatorList *isolators, char *
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e);
 /* The bounding set of an app's processes: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
+/* What any app of the pod can have: the default set, what the pod's own isolators retain, and the sets of the apps
+ * that it begins with. */
+uint64_t stage1_pod_capabilities(const PodManifest *m);
 /* The same for these isolators; NULL: the default. */
 uint64_t stage1_capabilities(const IsolatorList *l);
 

@@ -342,6 +342,8 @@ static int add_default_target(Stage1Files *files, const PodManifest *m, const St
 
         text_addf(&t, "[Unit]\nDescription=Pod %s\nDefaultDependencies=no\nAllowIsolate=yes\n", o->uuid);
         text_add(&t, "Requires=systemd-journald.socket\nWants=systemd-journald.service\n");
+        if (o->keeps_slice)
+                text_add(&t, "Wants=app.slice\nAfter=app.slice\n");
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = add_members(&t, m->apps[i]);
         return r < 0 ? r : stage1_add_unit_text(files, "default.target", &t);

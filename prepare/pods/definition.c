@@ -615,11 +615,12 @@ static int check_version(json_object *o, Error *e)
         return 0;
 }
 
-static int check_apps(const PodDefinition *d, Error *e)
+static int check_apps(const PodDefinition *d, ExitPolicy policy, Error *e)
 {
         const PodRequest *q = &d->request;
+        bool empty = !q->template && q->n_apps == 0;
 
-        if ((q->template != NULL) == (q->n_apps > 0))
+        if ((q->template && q->n_apps > 0) || (empty && policy != EXIT_NEVER))
                 return error_set(e, -EINVAL, "it needs either 'podManifest' or 'apps'");
         size_t n = q->template ? q->template->n_apps : q->n_apps;
         if (d->n_images != n)
@@ -634,7 +635,7 @@ static int check_apps(const PodDefinition *d, Error *e)
         return 0;
 }
 
-static int definition_parse(const char *text, size_t size, PodDefinition *ret, Error *e)
+static int definition_parse(const char *text, size_t size, ExitPolicy policy, PodDefinition *ret, Error *e)
 {
         _cleanup_(pod_definition_done) PodDefinition d = {};
         _cleanup_json_ json_object *o = NULL;
@@ -645,7 +646,7 @@ static int definition_parse(const char *text, size_t size, PodDefinition *ret, E
         if (r >= 0)
                 r = object_parse(&definition_shape, o, &d, e);
         if (r >= 0)
-                r = check_apps(&d, e);
+                r = check_apps(&d, policy, e);
         if (r < 0)
                 return r;
         *ret = d;
@@ -664,6 +665,6 @@ int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the file '" DEFINITION_FILE "' of pod %s",
                                        pod_display_name(p));
-        r = definition_parse(text, size, ret, e);
+        r = definition_parse(text, size, p->config.exit_policy, ret, e);
         return r < 0 ? error_prefix(e, r, "The definition of pod %s is damaged", pod_display_name(p)) : 0;
 }

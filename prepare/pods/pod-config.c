@@ -13,6 +13,7 @@ static const char *const exit_policies[_EXIT_POLICY_MAX] = {
                 [EXIT_ON_FAILURE] = "on-failure",
                 [EXIT_ON_ALL] = "all",
                 [EXIT_ON_ANY] = "any",
+                [EXIT_NEVER] = "never",
 };
 
 static const char *const net_modes[_NET_MODE_MAX] = {

@@ -25,6 +25,7 @@ typedef enum ExitPolicy {
         EXIT_ON_FAILURE, /* when all apps have ended, or as soon as one has failed (default) */
         EXIT_ON_ALL,     /* when all apps have ended */
         EXIT_ON_ANY,     /* as soon as one app has ended */
+        EXIT_NEVER,      /* only when it is stopped; such a pod needs no apps */
         _EXIT_POLICY_MAX,
 } ExitPolicy;
 
@@ -289,8 +290,8 @@ typedef struct AppOverrides {
         size_t n_supplementary_gids, supplementary_gids_allocated;
 } AppOverrides;
 
-/* A request for a pod. Either template or apps is given; the rest is added to both. A mount's path may be
- * the name of a mount point of the app. */
+/* A request for a pod. Either template or apps is given (or neither, if the exit policy allows a pod without
+ * apps); the rest is added to both. A mount's path may be the name of a mount point of the app. */
 typedef struct PodRequest {
         PodManifest *template; /* --pod-manifest, or NULL */
         AppOverrides *apps;
@@ -336,8 +337,8 @@ int pod_definition_write(const Pod *p, const PodRequest *q, Error *e);
 /* -ENOENT: P is of a version that wrote none. -EINVAL, -EBADMSG, -EFBIG: it is damaged. */
 int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e);
 
-/* Checks a template, as far as possible without its images and without the host; the error is that of
- * pod_reify(). */
+/* Checks a template, as far as possible without its images, the host and the pod's exit policy, which decides
+ * whether it may be without apps; the error is that of pod_reify(). */
 int pod_template_check(const PodManifest *t, Error *e);
 
 /* Fills in the pod P (state preparing): resolves every image, merges the request, satisfies mount points by

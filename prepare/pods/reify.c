@@ -189,15 +189,15 @@ static int refuse_empty(bool template, Error *e)
 {
         int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was given");
 
-        return error_hint(e, r, "%s",
+        return error_hint(e, r, "%s With --exit-policy=never a pod can be without apps.",
                           template ? "Name images under 'apps' in the pod manifest."
-                                   : "Name an image, as in: acnspawn run example.com/app");
+                                   : "Name an image, as in: acnspawn run example.com/app.");
 }
 
 int pod_template_check(const PodManifest *t, Error *e)
 {
         bool complete = true;
-        int r = t->n_apps == 0 ? refuse_empty(true, e) : 0;
+        int r = 0;
 
         for (size_t i = 0; r >= 0 && i < t->n_apps; i++) {
                 r = template_app_check(t->apps[i], e);
@@ -220,9 +220,10 @@ static int check_request(const Pod *p, const PodRequest *q, Error *e)
         if (q->template && q->n_apps > 0)
                 return error_set(e, -EINVAL,
                                  "A pod is made either from a pod manifest or from images, not from both");
-        if (q->template)
-                return pod_template_check(q->template, e);
-        return q->n_apps > 0 ? 0 : refuse_empty(false, e);
+        size_t n = q->template ? q->template->n_apps : q->n_apps;
+        if (n == 0 && p->config.exit_policy != EXIT_NEVER)
+                return refuse_empty(q->template, e);
+        return q->template ? pod_template_check(q->template, e) : 0;
 }
 
 static int reify_all(Reify *r, Error *e)

@@ -168,8 +168,8 @@ static int read_records(Waiter *w, Pod *p, Error *e)
                 return error_oom(e);
         /* A supervisor that was killed has written no result. */
         w->pod_status = pod_result_read(p, &result) >= 0 ? result.exit_status
-                                                         : pod_exit_status(p->config.exit_policy, statuses,
-                                                                           p->manifest->n_apps);
+                                                         : pod_exit_status(p->config.exit_policy, false,
+                                                                           statuses, p->manifest->n_apps);
         r = read_apps(w, p, statuses, e);
         app_statuses_free(statuses, p->manifest->n_apps);
         return r;

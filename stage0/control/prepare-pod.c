@@ -50,6 +50,7 @@ static int write_root(Pod *p, Error *e)
                         .uuid = p->uuid,
                         .hostname = hostname,
                         .stop_timeout_usec = p->config.stop_timeout_usec,
+                        .keeps_slice = p->config.exit_policy == EXIT_NEVER,
         };
         if (mkdirat(p->dir_fd, "root", 0755) < 0)
                 return error_set_errno(e, -errno, "Cannot make the root of pod %s", pod_display_name(p));
@@ -80,8 +81,15 @@ static int check_sockets(const Pod *p, Error *e)
 {
         int r = stage1_sockets_check(p->manifest, e);
 
-        if (r < 0 || p->config.exit_idle_usec == 0 || stage1_pod_is_socket_activated(p->manifest))
+        if (r < 0 || p->config.exit_idle_usec == 0)
                 return r;
+        if (p->config.exit_policy == EXIT_NEVER)
+                return error_set(
+                                e, -EINVAL,
+                                "--exit-idle-time= ends a pod that is idle, and with --exit-policy=never it "
+                                "ends only when it is stopped");
+        if (stage1_pod_is_socket_activated(p->manifest))
+                return 0;
         r = error_set(e, -EINVAL,
                       "The pod cannot end for being idle: none of its apps has a socket-activated port");
         return error_hint(e, r, "It ends when its apps have ended, without --exit-idle-time=.");

@@ -83,7 +83,7 @@ static int report_apps(Pod *p, PodReport *r)
                                 .app = p->manifest->apps[i], .status = statuses[i], .journal = true};
         r->n_apps = n;
         if (p->state == POD_EXITED)
-                r->exit_status = pod_exit_status(p->config.exit_policy, statuses, n);
+                r->exit_status = pod_exit_status(p->config.exit_policy, false, statuses, n);
         free(statuses); /* their content was moved */
         for (size_t i = 0; k >= 0 && i < n; i++)
                 k = report_settings(p, fd, &r->apps[i]);

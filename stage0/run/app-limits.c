@@ -170,14 +170,20 @@ static int look_up(Limits *l, Pod *p, Error *e)
         return 0;
 }
 
+int limits_set_parameters(Limits *l, Pod *p, pid_t pid, Error *e)
+{
+        int r = l->parameters_set ? 0 : parameters_set(p, pid, e);
+
+        l->parameters_set = r >= 0;
+        return r;
+}
+
 int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Error *e)
 {
         int r = look_up(l, p, e);
 
-        if (r >= 0 && !l->parameters_set) {
-                r = parameters_set(p, pid, e);
-                l->parameters_set = r >= 0;
-        }
+        if (r >= 0)
+                r = limits_set_parameters(l, p, pid, e);
         if (r >= 0)
                 r = apply_disks(l, p, app, pid, e);
         if (r >= 0)

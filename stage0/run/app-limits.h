@@ -15,6 +15,8 @@ typedef struct Limits {
 } Limits;
 
 void limits_done(Limits *l);
+/* Sets the pod's kernel parameters, once; PID is a process in its namespaces. */
+int limits_set_parameters(Limits *l, Pod *p, pid_t pid, Error *e);
 /* The process PID, at the other end of SOCK, is to become one of APP. */
 int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Error *e);
 

@@ -7,7 +7,7 @@
  * pod's systemd for the orderly end of the pod.
  *
  * A pod whose apps listen on ports stays up while it listens. An app that connections start does not count as
- * ended before it ran.
+ * ended before it ran. With the policy "never" the pod does not depend on its apps, and needs none.
  */
 
 #include "stage0/run/app-table.h"
@@ -45,6 +45,8 @@ PodEnd exit_policy_judge(ExitPolicy policy, PodUnit *const *units, size_t n, con
         size_t n_up = 0;
 
         *ret_unit = NULL;
+        if (policy == EXIT_NEVER)
+                return POD_GOES_ON;
         for (size_t i = 0; i < n; i++)
                 if (!units[i]->known)
                         return POD_GOES_ON;

@@ -44,15 +44,13 @@ static const char *const fixed_arguments[] = {
                 "--keep-unit",   /* the cgroup it is in is the pod's */
 };
 
-/* What nspawn would give the pod's PID 1 is not always enough for what an app is to have. */
+/* What nspawn would give the pod's PID 1 is not always enough for what an app is to have, now or later. */
 static int add_capabilities(const Pod *p, char ***argv)
 {
         _cleanup_text_ Text t = {};
         _cleanup_free_ char *list = NULL;
-        uint64_t mask = 0;
+        uint64_t mask = stage1_pod_capabilities(p->manifest);
 
-        for (size_t i = 0; i < p->manifest->n_apps; i++)
-                mask |= stage1_app_capabilities(p->manifest->apps[i]->app);
         for (unsigned cap = 0; cap < 64; cap++) {
                 const char *name = mask & UINT64_C(1) << cap ? capng_capability_to_name(cap) : NULL;
                 if (!name)

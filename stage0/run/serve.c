@@ -104,6 +104,11 @@ void server_set_leader(Server *s, pid_t leader)
         notices_set_leader(s->notices, leader);
 }
 
+int server_set_parameters(Server *s, Error *e)
+{
+        return limits_set_parameters(&s->limits, s->pod, s->leader, e);
+}
+
 void server_set_events(Server *s, const ServerEvents *events, void *userdata)
 {
         s->events = *events;

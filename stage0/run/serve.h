@@ -37,3 +37,5 @@ typedef struct ServerEvents {
 void server_set_events(Server *s, const ServerEvents *events, void *userdata);
 /* Tells the pod's PID 1, in whose network namespace the metadata service is to listen. */
 void server_set_leader(Server *s, pid_t leader);
+/* Sets the pod's kernel parameters, unless that is done; to be called once the leader is told. */
+int server_set_parameters(Server *s, Error *e);

@@ -15,7 +15,7 @@ static bool nothing_ran(const AppStatus *l, size_t n)
         for (size_t i = 0; i < n; i++)
                 if (l[i].state != APP_WAITING)
                         return false;
-        return n > 0;
+        return true;
 }
 
 /* What nspawn and the pod's systemd say of a limit of the host is an errno; which limit it is follows from
@@ -102,7 +102,7 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
                                      ? boot_failed(s, statuses, e)
                                      : 0;
         (void) pod_finish_statuses(s->pod, statuses);
-        result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
+        result.exit_status = pod_exit_status(s->pod->config.exit_policy, s->in_order, statuses, n);
         r = pod_result_write(s->pod, &result);
         if (r < 0)
                 r = error_set_errno(e, r, "Cannot write the result of pod %s", pod_display_name(s->pod));
@@ -167,15 +167,18 @@ static int judge_readiness(Supervisor *s, const AppStatus *l, int status, Error 
                 return status;
         if (s->late) {
                 int r = error_set(e, -ETIME, "Pod %s was not ready in time: %s", pod_display_name(s->pod),
-                                  s->late);
+                                  *s->late ? s->late : "its systemd was still starting");
                 return error_hint(e, r, "'acnspawn status %s' and 'acnspawn logs %s' say more.",
                                   pod_display_name(s->pod), pod_display_name(s->pod));
         }
         if (!s->options->detach)
                 return status;
-        if (readiness_is_complete(s->readiness))
+        /* With EXIT_NEVER the ends of apps do not explain the end of the pod. */
+        bool by_apps = s->pod->config.exit_policy != EXIT_NEVER;
+        if (by_apps && readiness_is_complete(s->readiness))
                 return 0;
-        if (status == 0 && !readiness_is_used(s->readiness)) /* one app is done, and that ends the pod */
+        if (by_apps && status == 0 &&
+            !readiness_is_used(s->readiness)) /* one app is done, which ends the pod */
                 return 0;
         describe_early_end(s, l, e);
         return status > 0 ? status : -EIO;
@@ -201,9 +204,11 @@ int supervisor_finish(Supervisor *s, Error *e)
 {
         Error errors[3] = {};
         AppStatus *statuses = NULL;
+        int wait_status = 0;
 
         interface_end_execs(s->interface); /* the pod's PID 1 does not end before they are reaped */
-        (void) waitpid(s->nspawn.pid, NULL, 0);
+        s->in_order = waitpid(s->nspawn.pid, &wait_status, 0) > 0 && WIFEXITED(wait_status) &&
+                      WEXITSTATUS(wait_status) == 0;
         s->nspawn.pid = 0;
         supervisor_tell_host(s, "STOPPING=1");
         drain(s);

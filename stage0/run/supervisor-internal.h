@@ -36,8 +36,9 @@ typedef struct Supervisor {
         sd_event_source *connect_source, *reconnect_source;
         uint64_t reconnect_usec; /* how long the last attempt was put off; 0: the connection stands */
         bool booted, heard, ready, detached;
-        bool follows; /* the connection is made, or about to be */
-        bool ends;    /* by the exit policy */
+        bool follows;  /* the connection is made, or about to be */
+        bool ends;     /* by the exit policy */
+        bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
         char *late; /* which apps were not ready in time */
         unsigned stop_requests, stop_signals;

@@ -34,6 +34,17 @@ static int check_sockets(Supervisor *s)
         return r;
 }
 
+/* Requests of launchers set the pod's kernel parameters before an app runs. If there was none yet, they are set
+ * before the pod counts as up. */
+static int set_parameters(Supervisor *s)
+{
+        int r = s->heard || s->runtime.leader <= 0 ? 0 : server_set_parameters(s->server, &s->refusal);
+
+        if (r < 0)
+                supervisor_kill(s);
+        return r;
+}
+
 /* Who waits for us: the process that started us, and whoever started that. */
 static void tell_ready(Supervisor *s)
 {
@@ -52,7 +63,7 @@ void supervisor_check_ready(void *userdata)
 {
         Supervisor *s = userdata;
 
-        if (s->ready || !s->booted || !readiness_is_settled(s->readiness))
+        if (s->ready || s->late || !s->booted || !readiness_is_settled(s->readiness))
                 return;
         s->ready = true;
         tell_ready(s);
@@ -63,7 +74,7 @@ static void set_booted(Supervisor *s)
         if (s->booted)
                 return;
         set_leader(s);
-        if (check_sockets(s) < 0)
+        if (check_sockets(s) < 0 || set_parameters(s) < 0)
                 return;
         s->booted = true;
         supervisor_follow_units(s);

@@ -96,10 +96,12 @@ static bool decides(const AppStatus *s, ExitPolicy policy)
         return policy == EXIT_ON_ANY ? s->cause != CAUSE_NONE : app_status_failed(s);
 }
 
-int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n)
+int pod_exit_status(ExitPolicy policy, bool in_order, const AppStatus *l, size_t n)
 {
         const AppStatus *first = NULL;
 
+        if (policy == EXIT_NEVER)
+                return in_order ? 0 : POD_KILLED_STATUS;
         for (size_t i = 0; i < n; i++) {
                 uint64_t t = l[i].ended_usec ?: UINT64_MAX;
                 if (decides(&l[i], policy) && (!first || t < (first->ended_usec ?: UINT64_MAX)))

@@ -190,8 +190,11 @@ void app_statuses_free(AppStatus *l, size_t n);
 int pod_finish_statuses(Pod *p, AppStatus *l);
 /* Counts the starts of an app in a row from zero again. */
 void app_forget_starts(Pod *p, const PodApp *app);
-/* The pod's exit status: that of the app that determines it, 0 if all succeeded. */
-int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
+/* The exit status of a pod that was killed, where no app determines it. */
+#define POD_KILLED_STATUS 125
+/* The pod's exit status: that of the app that determines it, 0 if all succeeded. With EXIT_NEVER no app does: it is 0 if
+ * the pod was stopped IN_ORDER, however its apps had ended, else POD_KILLED_STATUS. */
+int pod_exit_status(ExitPolicy policy, bool in_order, const AppStatus *l, size_t n);
 
 /* --- pod-sockets.c: sockets in the pod directory ------------------------------------------------------- */
 

@@ -29,10 +29,9 @@ static void message_unrefp(sd_bus_message **m)
 /* The stop timeout of the scope. In the worst case apps stop one after the other. */
 static uint64_t stop_timeout_usec(const Pod *p)
 {
-        uint64_t timeout;
+        uint64_t timeout, n = p->manifest && p->manifest->n_apps > 0 ? p->manifest->n_apps : 1;
 
-        if (__builtin_mul_overflow(p->config.stop_timeout_usec, 2 * (p->manifest ? p->manifest->n_apps : 1),
-                                   &timeout) ||
+        if (__builtin_mul_overflow(p->config.stop_timeout_usec, 2 * n, &timeout) ||
             __builtin_add_overflow(timeout, START_TIMEOUT_USEC, &timeout))
                 return UINT64_MAX;
         return timeout;

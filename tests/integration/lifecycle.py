@@ -112,7 +112,7 @@ def words_of_an_app_that_are_taken_for_images(host):
 
 @case
 def usage_errors_are_2_and_change_nothing(host):
-    for args in (("prepare",), ("run", "--nonsense"), ("nonsense",), ("stop",), ("prepare", "--exit-policy=never", "x"),
+    for args in (("prepare",), ("run", "--nonsense"), ("nonsense",), ("stop",), ("prepare", "--exit-policy=sometimes", "x"),
                  ("prepare", "--", "x"), ("logs",)):
         r = host.acnspawn(*args).expect(2)
         true(r.err.strip(), "no message for %r" % (args,))

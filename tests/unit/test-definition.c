@@ -185,7 +185,8 @@ static const char *value_of(const Option *o)
 static void check_option(Fixture *f, const Option *o, bool of_app)
 {
         _cleanup_free_ char *word = NULL, *plain = NULL, *text = NULL, *again = NULL;
-        const char *line[3] = {"example.com/web"}, *none[2] = {"example.com/web"};
+        const char *line[4] = {"--exit-policy=never"}, /* which some options need, and is kept elsewhere */
+                        *none[2] = {"example.com/web"};
 
         if (of_app ? is_in(app_elsewhere, ELEMENTSOF(app_elsewhere), o->name)
                    : is_in(pod_elsewhere, ELEMENTSOF(pod_elsewhere), o->name))
@@ -193,8 +194,8 @@ static void check_option(Fixture *f, const Option *o, bool of_app)
         if (o->value && !value_of(o))
                 TEST_FAIL("there is no value for --%s in this test", o->name);
         ASSERT_OK(xasprintf(&word, o->value ? "--%s=%s" : "--%s", o->name, value_of(o) ?: ""));
-        line[of_app] = word;
-        line[!of_app] = "example.com/web";
+        line[1 + of_app] = word;
+        line[1 + !of_app] = "example.com/web";
         plain = write_line(f, none);
         text = write_line(f, line);
         if (!plain || !text)
@@ -226,6 +227,7 @@ TEST(all_options_together)
         for (const Option *o = pod_options; o->name; o++)
                 if (!is_in(pod_elsewhere, ELEMENTSOF(pod_elsewhere), o->name) && value_of(o))
                         ASSERT_OK(strv_extendf(&line, "--%s=%s", o->name, value_of(o)));
+        ASSERT_OK(strv_extend(&line, "--exit-policy=never"));
         ASSERT_OK(strv_extend(&line, "--verify"));
         ASSERT_OK(strv_extend(&line, "--volume=e,kind=empty,mode=0700,uid=3,gid=4,readOnly=true"));
         ASSERT_OK(strv_extend(&line, "--volume=h,kind=host,source=/srv,recursive=false,symlinks=true"));
@@ -379,6 +381,31 @@ TEST(template)
         ASSERT_STREQ(again, text);
 }
 
+/* Neither apps nor a manifest: only of a pod that can be without. */
+TEST(without_apps)
+{
+        _cleanup_(pod_definition_done) PodDefinition d = {}, e = {};
+        _cleanup_(pod_freep) Pod *p = NULL;
+        PodRequest q = {};
+        FIXTURE(f);
+
+        ASSERT_OK(pod_new(f.store, &p, &f.error));
+        p->manifest = pod_manifest_new();
+        p->config.exit_policy = EXIT_NEVER;
+        ASSERT_OK(pair_list_set(&q.user_labels, "x", "y"));
+        ASSERT_WORKS(f, pod_definition_write(p, &q, &f.error));
+        pod_request_done(&q);
+        ASSERT_WORKS(f, pod_definition_read(p, &d, &f.error));
+        ASSERT_EQ(d.request.n_apps, 0);
+        ASSERT_EQ(d.n_images, 0);
+        ASSERT_NULL(d.request.template);
+        ASSERT_STREQ(pair_list_get(&d.request.user_labels, "x"), "y");
+        p->config.exit_policy = EXIT_ON_ALL;
+        ASSERT_ERR(pod_definition_read(p, &e, &f.error), -EINVAL);
+        ASSERT_CONTAINS(f.error.message, "either 'podManifest' or 'apps'");
+        pod_abandon(p);
+}
+
 /* --- Damage -------------------------------------------------------------------------------------------- */
 
 #define IMAGES "\"images\":[{\"app\":\"web\",\"id\":\"" TEST_IMAGE_ID "\",\"name\":\"x\"}]"
@@ -515,6 +542,7 @@ int main(void)
         RUN(pipes_are_no_files);
         RUN(references_hold_anywhere);
         RUN(template);
+        RUN(without_apps);
         RUN(damage);
         RUN(every_prefix_is_refused);
         RUN(bounds);

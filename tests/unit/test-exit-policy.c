@@ -3,6 +3,7 @@
 /* What the end of an app means for the pod, for every exit policy. */
 
 #include "stage0/run/app-table.h"
+#include "stage0/runtime/runtime.h"
 
 #include "tests/unit/test.h"
 
@@ -131,13 +132,16 @@ TEST(ends_before_the_first_look)
         ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
 }
 
-/* Whatever the policy: nothing can start the app any more. */
+/* Whatever the policy, as long as apps decide: nothing can start the app any more. */
 TEST(apps_that_are_given_up_end_the_pod)
 {
         for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
                 const PodUnit *unit = NULL;
+
                 PodUnit units[4];
 
+                if (p == EXIT_NEVER)
+                        continue;
                 make(units);
                 set(units, UNIT_UP, UNIT_UP, UNIT_UP, UNIT_UP);
                 ASSERT_EQ(judge(p, units), POD_GOES_ON);
@@ -164,6 +168,55 @@ TEST(unsound_apps)
         ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_GOES_ON);
 }
 
+/* All that can become of apps, one state of all four units after the other. */
+TEST(a_pod_that_never_ends_by_its_apps)
+{
+        static const UnitLife lives[] = {UNIT_UP, UNIT_DOWN, UNIT_FAILED};
+        const PodUnit *unit = &(const PodUnit){};
+
+        ASSERT_EQ(exit_policy_judge(EXIT_NEVER, NULL, 0, &unit), POD_GOES_ON);
+        ASSERT_NULL(unit);
+        for (unsigned i = 0; i < 3 * 3 * 3 * 3; i++) {
+                PodUnit units[4];
+
+                make(units);
+                set(units, UNIT_UP, UNIT_UP, UNIT_UP, UNIT_UP);
+                units[0].unsound = i % 2;
+                set(units, lives[i % 3], lives[i / 3 % 3], lives[i / 9 % 3], lives[i / 27]);
+                ASSERT_EQ(judge(EXIT_NEVER, units), POD_GOES_ON);
+        }
+}
+
+/* Without apps there is nothing that another policy could wait for. */
+TEST(no_apps)
+{
+        const PodUnit *unit = NULL;
+
+        for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++)
+                ASSERT_EQ(exit_policy_judge(p, NULL, 0, &unit),
+                          p == EXIT_NEVER ? POD_GOES_ON : POD_END_NOTHING_RUNS);
+}
+
+/* Policies by which apps end the pod have the status of one; else it matters how the pod itself has ended. */
+TEST(exit_statuses)
+{
+        const AppStatus good = {.state = APP_ENDED, .cause = CAUSE_EXITED, .ended_usec = 1},
+                        bad = {.state = APP_ENDED, .cause = CAUSE_EXITED, .exit_status = 3, .ended_usec = 2},
+                        worse = {.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = 9, .ended_usec = 3};
+        const AppStatus all[] = {worse, bad, good};
+
+        for (int in_order = 0; in_order < 2; in_order++) {
+                ASSERT_EQ(pod_exit_status(EXIT_ON_FAILURE, in_order, all, 3), 3);
+                ASSERT_EQ(pod_exit_status(EXIT_ON_ALL, in_order, all, 3), 3);
+                ASSERT_EQ(pod_exit_status(EXIT_ON_ANY, in_order, all, 3), 0);
+                ASSERT_EQ(pod_exit_status(EXIT_ON_ANY, in_order, all, 2), 3);
+        }
+        for (size_t n = 0; n <= 3; n++) {
+                ASSERT_EQ(pod_exit_status(EXIT_NEVER, true, all, n), 0);
+                ASSERT_EQ(pod_exit_status(EXIT_NEVER, false, all, n), POD_KILLED_STATUS);
+        }
+}
+
 int main(void)
 {
         RUN(lives_of_units);
@@ -172,5 +225,8 @@ int main(void)
         RUN(ends_before_the_first_look);
         RUN(apps_that_are_given_up_end_the_pod);
         RUN(unsound_apps);
+        RUN(a_pod_that_never_ends_by_its_apps);
+        RUN(no_apps);
+        RUN(exit_statuses);
         return TEST_END();
 }

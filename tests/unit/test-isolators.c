@@ -2,6 +2,8 @@
 
 /* stage1/isolators.c: the directives of isolators for systemd, and the verdicts for the user. */
 
+#include <linux/capability.h>
+
 #include "stage1/stage1.h"
 #include "tests/unit/test.h"
 
@@ -168,7 +170,7 @@ static const struct {
                 {"os/linux/no-new-privileges", "false", "off: the flag is not set",
                  "ignored: it is for apps"},
                 {"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}", "enforced: the launcher bounds",
-                 "ignored: it is for apps"},
+                 "enforced: apps that are added to the pod can have these, besides the defaults"},
                 {"os/linux/capabilities-remove-set", "{'set':['CAP_KILL','CAP_NONSENSE']}",
                  "modified: the launcher bounds the app's capabilities; without effect, or with a "
                  "different effect, on this machine: CAP_NONSENSE",
@@ -551,6 +553,47 @@ TEST(manifests)
         }
 }
 
+#define RETAIN(set) "{'name':'os/linux/capabilities-retain-set','value':{'set':[" set "]}}"
+#define REMOVE(set) "{'name':'os/linux/capabilities-remove-set','value':{'set':[" set "]}}"
+
+/* What is declared for the pod widens the default set, whatever apps it begins with; it takes away nothing. */
+TEST(capabilities_of_pods)
+{
+        static const struct {
+                const char *pod, *app; /* isolators; app: NULL without one */
+                uint64_t more;         /* than the default set */
+        } l[] = {
+                        {"", NULL, 0},
+                        {RETAIN("'CAP_SYS_TIME'"), NULL, UINT64_C(1) << CAP_SYS_TIME},
+                        {RETAIN("'CAP_SYS_TIME','CAP_NONSENSE','CAP_KILL'"), NULL,
+                         UINT64_C(1) << CAP_SYS_TIME},
+                        {RETAIN("'CAP_SYS_TIME'") "," RETAIN("'CAP_BPF'"), NULL, UINT64_C(1) << CAP_BPF},
+                        {REMOVE("'CAP_KILL'"), NULL, 0},
+                        {"", RETAIN("'CAP_BPF'"), UINT64_C(1) << CAP_BPF},
+                        {"", REMOVE("'CAP_KILL'"), 0},
+                        {RETAIN("'CAP_SYS_TIME'"), RETAIN("'CAP_BPF'"),
+                         UINT64_C(1) << CAP_SYS_TIME | UINT64_C(1) << CAP_BPF},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
+                _cleanup_free_ char *app = NULL, *text = NULL;
+
+                ASSERT_OK(xasprintf(&app,
+                                    "{'name':'a','image':{'name':'x.org/a'},'app':{'exec':['/x'],'user':'0',"
+                                    "'group':'0','isolators':[%s]}}",
+                                    l[i].app ?: ""));
+                ASSERT_OK(xasprintf(
+                                &text,
+                                "{'acVersion':'0.8.11','acKind':'PodManifest','apps':[%s],'isolators':[%s]}",
+                                l[i].app ? app : "", l[i].pod));
+                for (char *c = text; *c; c++)
+                        *c = *c == '\'' ? '"' : *c;
+                ASSERT_OK(pod_manifest_parse(text, strlen(text), &m, NULL, NULL));
+                ASSERT_EQ(stage1_pod_capabilities(m), stage1_capabilities(NULL) | l[i].more);
+        }
+}
+
 /* Every type has a row in the table: nothing may come without a reason. */
 TEST(every_type_has_a_verdict)
 {
@@ -617,6 +660,7 @@ int main(void)
         RUN(missing_features);
         RUN(sysctls);
         RUN(manifests);
+        RUN(capabilities_of_pods);
         RUN(every_type_has_a_verdict);
         RUN(confined_apps);
         RUN(detect);

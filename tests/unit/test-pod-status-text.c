@@ -77,6 +77,23 @@ TEST(running)
                         "             pod example.com/own: ignored, not known\n");
 }
 
+TEST(without_apps)
+{
+        PodManifest none = {};
+        const PodReport report = {.exit_status = -1};
+        Pod p = make_pod(POD_PREPARED);
+        _cleanup_free_ char *s = NULL, *damaged = NULL;
+
+        p.manifest = &none;
+        p.config.exit_policy = EXIT_NEVER;
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
+        ASSERT_CONTAINS(s, "\nExit policy: never, stop time-out 10s\n"
+                           "       Apps: none\n");
+        p.manifest = NULL; /* what it has is not known */
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &damaged));
+        ASSERT_NULL(strstr(damaged, "Apps:"));
+}
+
 TEST(volumes)
 {
         Volume volumes[] = {
@@ -335,6 +352,7 @@ int main(void)
         setenv("TZ", "UTC", 1);
         tzset();
         RUN(running);
+        RUN(without_apps);
         RUN(volumes);
         RUN(sockets);
         RUN(exposed_apps);

@@ -17,6 +17,7 @@ typedef struct Fixture {
         Store *store;
         Pod *pod;
         PodRequest request;
+        ExitPolicy exit_policy;
         char **warnings;
         Error e;
 } Fixture;
@@ -135,8 +136,10 @@ static int reify(Fixture *f)
         f->pod = pod_free(f->pod);
         f->warnings = strv_free(f->warnings);
         int r = pod_new(f->store, &f->pod, &f->e);
-        if (r >= 0)
+        if (r >= 0) {
+                f->pod->config.exit_policy = f->exit_policy;
                 r = pod_allocate_uids(f->pod, &f->e);
+        }
         return r < 0 ? r : pod_reify(f->pod, &f->request, &f->warnings, &f->e);
 }
 
@@ -453,6 +456,41 @@ TEST(requests_refused)
         ASSERT_CONTAINS(f.e.message, "not from both");
 }
 
+static void check_empty_pod(Fixture *f)
+{
+        ASSERT_OK(reify(f));
+        ASSERT_EQ(f->pod->manifest->n_apps, 0);
+        ASSERT_EQ(faccessat(f->pod->dir_fd, "apps", F_OK, 0), 0);
+        ASSERT_OK(pod_publish(f->pod, &f->e));
+        ASSERT_OK(pod_load(f->pod, &f->e)); /* as it was written */
+        ASSERT_EQ(f->pod->manifest->n_apps, 0);
+        ASSERT_EQ(f->pod->config.exit_policy, EXIT_NEVER);
+}
+
+/* Only a pod that does not end when nothing runs in it. */
+TEST(pods_without_apps)
+{
+        FIXTURE(f);
+
+        for (int by_manifest = 0; by_manifest < 2; by_manifest++) {
+                if (by_manifest)
+                        set_template(&f, TEMPLATE("", ",\"userLabels\":{\"x\":\"y\"}"));
+                for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
+                        f.exit_policy = p;
+                        if (p == EXIT_NEVER) {
+                                check_empty_pod(&f);
+                                continue;
+                        }
+                        ASSERT_ERR(reify(&f), -EINVAL);
+                        ASSERT_CONTAINS(f.e.message, "A pod needs at least one app, and none was given");
+                        ASSERT_CONTAINS(f.e.hint, by_manifest ? "under 'apps'" : "acnspawn run");
+                        ASSERT_CONTAINS(f.e.hint, "With --exit-policy=never a pod can be without apps.");
+                        error_done(&f.e);
+                }
+        }
+        ASSERT_STREQ(pair_list_get(&f.pod->manifest->user_labels, "x"), "y");
+}
+
 /* --- Volumes ------------------------------------------------------------------------------------------- */
 
 TEST(host_volume)
@@ -762,7 +800,7 @@ TEST(template_alone)
         static const struct {
                 const char *text, *expected;
         } l[] = {
-                        {TEMPLATE("", ""), "A pod needs at least one app"},
+                        {TEMPLATE("", ""), NULL}, /* which the exit policy decides */
                         {ALONE("", ""), NULL},
                         {ALONE(OBJECT(EXEC), ""), NULL},
                         {ALONE(OBJECT(""), ""), "The app object of app a has no command"},
@@ -979,6 +1017,7 @@ int main(void)
         RUN(isolators_of_old_images);
         RUN(platforms);
         RUN(requests_refused);
+        RUN(pods_without_apps);
         RUN(host_volume);
         RUN(host_volume_refused);
         RUN(empty_volume);

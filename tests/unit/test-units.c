@@ -287,6 +287,24 @@ TEST(same_input_same_output)
         ASSERT_STREQ(tree_a, tree_b);
 }
 
+/* The pod's limits are there without apps, too, where that was asked for. */
+TEST(slice_of_pods_without_apps)
+{
+        for (int keeps = 0; keeps < 2; keeps++) {
+                _cleanup_pod_ PodManifest *empty = pod_manifest_new();
+                _cleanup_stage1_files_ Stage1Files files = {};
+                Stage1Options o = default_options;
+
+                o.keeps_slice = keeps;
+                ASSERT_OK(stage1_generate(empty, &o, &files, NULL));
+                check_tree(&files);
+                verify_tree(&files);
+                const Stage1File *target = find_file(&files, UNITS "default.target");
+                ASSERT_NOT_NULL(target);
+                ASSERT_EQ(strstr(target->content, "\nWants=app.slice\nAfter=app.slice\n") != NULL, keeps);
+        }
+}
+
 /* --- Hostile manifests (B1, B2, B3, B11) --------------------------------------------------------------- */
 
 static const char *const hostile[] = {
@@ -468,6 +486,7 @@ int main(void)
 {
         RUN(golden_trees);
         RUN(same_input_same_output);
+        RUN(slice_of_pods_without_apps);
         RUN(hostile_strings_change_nothing);
         RUN(hostile_keys_change_nothing);
         RUN(reader_sees_faults);
