@@ -203,6 +203,75 @@ void interrupt_raise(void);
  * are poll()'s and have no message. */
 int interrupt_poll(int fd, short events, int timeout_msec, Error *e);
 
+/* --- Operations (operation.c) -------------------------------------------------------------------------- */
+
+/* The context of work that takes a while, passed down to everything that works for it: it can be cancelled, may
+ * have a deadline, and takes messages and progress. So library code needs no state of the process: any number of
+ * operations run in one process, each with threads of its own. Below an operation nothing prints, ends the
+ * process, or depends on a terminal.
+ *
+ * Most functions get it by what they take anyway: a Store is one operation's handle of the store's directory
+ * (store_open()), and pods, fetchers and sources have their store; options have a member for it.
+ *
+ * NULL is an operation that is never cancelled, has no deadline, and whose messages are dropped. */
+typedef struct Operation Operation;
+
+typedef enum OperationPhase {
+        OPERATION_LOOKING, /* discovery and requests */
+        OPERATION_DOWNLOADING,
+        OPERATION_IMPORTING, /* reading, checking and unpacking */
+        OPERATION_DONE,
+        OPERATION_UNCHANGED, /* there was nothing to do */
+        OPERATION_FAILED,
+        _OPERATION_PHASE_MAX,
+} OperationPhase;
+
+/* How far one thing is. */
+typedef struct OperationProgress {
+        const char *what; /* an image, by the name that the user or another image gives it; untrusted text */
+        OperationPhase phase;
+        uint64_t done, total; /* bytes; TOTAL 0: unknown */
+} OperationProgress;
+
+typedef struct OperationOptions {
+        uint64_t deadline_usec; /* CLOCK_MONOTONIC; 0: none */
+        /* LINE may have untrusted text in it, and no newline. Both may be NULL. They are called by any of the
+         * threads of the operation, but never concurrently, and must not call the operation's functions but
+         * operation_cancel(). */
+        void (*message)(LogLevel level, const char *line, void *userdata);
+        void (*progress)(const OperationProgress *p, void *userdata);
+        void *userdata;
+} OperationOptions;
+
+/* O is copied, and may be NULL. -EMFILE, -ENFILE, -ENOMEM. */
+int operation_new(const OperationOptions *o, Operation **ret);
+/* After everything that works for it. */
+Operation *operation_free(Operation *o);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Operation *, operation_free);
+/* From any thread and from signal handlers, any number of times. What works for the operation fails soon with
+ * -EINTR, and is undone as after any other failure. */
+void operation_cancel(Operation *o);
+bool operation_is_cancelled(const Operation *o);
+/* A descriptor for poll() that is readable from the moment on at which operation_check() fails; it belongs to the
+ * operation and must not be read. -EBADF, which poll() passes over, for NULL. */
+int operation_fd(const Operation *o);
+/* To be called regularly: -EINTR with a message if the operation was cancelled, -ETIME if its deadline has
+ * passed. */
+int operation_check(const Operation *o, Error *e);
+/* Whether R, a result of a function, is one of operation_check(): nothing else is to be tried then, and the cause
+ * of the failure is not where it was noticed. */
+static inline bool operation_ended(int r)
+{
+        return r == -EINTR || r == -ETIME;
+}
+/* Waits until FD is ready for EVENTS (as for poll()), or TIMEOUT_MSEC have passed (-1: no time-out). 1: it is
+ * ready, or in an error state; 0: time-out; operation_check()'s errors have a message, others, which are
+ * poll()'s, do not. FD -1: only waits. */
+int operation_poll(const Operation *o, int fd, short events, int timeout_msec, Error *e);
+/* A line for the user, that is not the reason of a failure; DEBUG: details of what is done. */
+void operation_message(Operation *o, LogLevel level, const char *format, ...) _printf_(3, 4);
+void operation_progress(Operation *o, const OperationProgress *p);
+
 /* --- Threads (thread.c) -------------------------------------------------------------------------------- */
 
 /* Starts up to N threads that run the function with all signals blocked. Returns how many were started; if
