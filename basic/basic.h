@@ -145,10 +145,10 @@ int error_oom(Error *e);
  * code. */
 int error_move(Error *e, Error *from);
 
-/* Prints "Error: message." and the hint to stderr, in colour on a terminal. Falls back to strerror(CODE). */
-void error_print(const Error *e, int code);
-
-/* --- Messages of programs (log.c) ---------------------------------------------------------------------- */
+/* --- Messages of programs (log.c) ----------------------------------------------------------------------
+ *
+ * For programs only, and the state of the process. Library code fails with an Error, and gives what else is worth
+ * a line to its Operation. */
 
 typedef enum LogLevel {
         LOG_LEVEL_NOTICE, /* a direct response to an action of the user: shown at every level */
@@ -171,6 +171,8 @@ void log_message(LogLevel level, const char *format, ...) _printf_(2, 3);
 #define log_error(...) log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_notice(...) log_message(LOG_LEVEL_NOTICE, __VA_ARGS__)
 
+/* Prints "Error: message." and the hint to stderr, in colour on a terminal. Falls back to strerror(CODE). */
+void error_print(const Error *e, int code);
 /* Whether output on FD may be coloured: a terminal, NO_COLOR unset, TERM not dumb, SYSTEMD_COLORS not 0. */
 bool colors_enabled(int fd);
 
@@ -179,29 +181,6 @@ bool colors_enabled(int fd);
 /* The configuration directories, highest precedence first, ending with NULL; depends on the prefix of the
  * build. */
 extern const char *const usual_config_dirs[];
-
-/* --- Interruption by signals (interrupt.c)
- * ------------------------------------------------------------------ */
-
-/* From now on the first SIGINT, SIGTERM or SIGHUP is only recorded; until interrupt_release(). */
-int interrupt_catch(void);
-void interrupt_release(void);
-/* Blocks these signals: those that arrive from now on stay pending in the kernel. */
-void interrupt_block(void);
-/* A descriptor for poll() that is readable once a signal was recorded; -EBADF: signals are not caught. */
-int interrupt_fd(void);
-bool interrupt_pending(void);
-/* As if SIG had arrived and been caught. */
-void interrupt_note(int sig);
-/* -EINTR with a message if a signal was recorded: to be called regularly in long operations. */
-int interrupt_check(Error *e);
-/* Ends the process by the recorded signal. */
-void interrupt_raise(void);
-
-/* Waits until FD is ready for EVENTS (as for poll()), or TIMEOUT_MSEC have passed (-1: no time-out). 1: it
- * is ready, or in an error state; 0: time-out; -EINTR with a message: a signal was recorded. Other errors
- * are poll()'s and have no message. */
-int interrupt_poll(int fd, short events, int timeout_msec, Error *e);
 
 /* --- Operations (operation.c) -------------------------------------------------------------------------- */
 

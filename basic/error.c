@@ -3,9 +3,9 @@
 /* The error object: the message for the user about a failure, built where the failure happens.
  *
  * A function that fails fills the object in ("what failed, on which object, why") and returns the negative
- * errno; its callers may prepend context or add a hint. Nothing here prints, except error_print(), which
- * main() calls once. Out of memory must not hide the first failure: when a message cannot be built, the code
- * alone is kept.
+ * errno; its callers may prepend context or add a hint. Nothing here prints; programs do that once,
+ * by error_print() (log.c). Out of memory must not hide the first failure: when a message cannot be built, the
+ * code alone is kept.
  */
 
 #include "basic/basic.h"
@@ -130,14 +130,4 @@ int error_move(Error *e, Error *from)
         else
                 error_done(from);
         return code;
-}
-
-void error_print(const Error *e, int code)
-{
-        if (e && e->message)
-                log_error("%s.", e->message);
-        else
-                log_error("%s.", strerror(code < 0 ? -code : code));
-        if (e && e->hint)
-                log_info("%s", e->hint);
 }

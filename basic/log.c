@@ -89,3 +89,13 @@ void log_message(LogLevel level, const char *format, ...)
                 (void) loop_write(STDERR_FILENO, line, (size_t) r);
         errno = saved_errno;
 }
+
+void error_print(const Error *e, int code)
+{
+        if (e && e->message)
+                log_error("%s.", e->message);
+        else
+                log_error("%s.", strerror(code < 0 ? -code : code));
+        if (e && e->hint)
+                log_info("%s", e->hint);
+}

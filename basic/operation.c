@@ -104,6 +104,8 @@ int operation_poll(const Operation *o, int fd, short events, int timeout_msec, E
                 int k = operation_check(o, e);
                 if (k < 0)
                         return k;
+                if (r > 0 && p[1].revents != 0) /* cancelled by the process that this one was forked from */
+                        return error_set(e, -EINTR, "Interrupted");
                 if (r == 0 || (r > 0 && p[0].revents != 0))
                         return r > 0;
         }

@@ -3,7 +3,7 @@
 /* Worker threads.
  *
  * They are started with all signals blocked, and keep them blocked: signals are handled by the main thread
- * only, which waits for them and whose operations they interrupt.
+ * only, which waits for them.
  *
  * Each thread leaves the working directory, root and umask that threads share by default. The kernel refuses
  * setns() into a mount namespace (EINVAL) while they are shared, and a thread that was joined still shares them

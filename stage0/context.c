@@ -143,6 +143,11 @@ int context_parse(Context *c, const Option *options, void *data, int argc, char 
         return check_words(c, w);
 }
 
+bool context_was_interrupted(const Context *c, int r)
+{
+        return r == -EINTR && operation_is_cancelled(c->operation);
+}
+
 void context_print_error(Context *c, int r)
 {
         r = host_limits_hint(c->store ? store_path(c->store) : c->dir, &c->error, r);
@@ -156,7 +161,7 @@ int context_for_each(Context *c, const Words *words,
 
         for (size_t i = 0; i < words->n; i++) {
                 int r = function(c, words->list[i], userdata);
-                if (r == -EINTR && interrupt_pending())
+                if (context_was_interrupted(c, r))
                         return r;
                 if (r < 0) {
                         context_print_error(c, r);
@@ -180,7 +185,7 @@ static int refuse_user(Context *c, const char *dir)
 
 int context_open_store(Context *c)
 {
-        int r = store_open(c->dir, &c->store, &c->error);
+        int r = store_open(c->dir, c->operation, &c->store, &c->error);
 
         if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
                 return refuse_user(c, c->dir);

@@ -35,41 +35,58 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
-static const char *const phases[_FETCH_PHASE_MAX] = {
-                [FETCH_LOOKING] = "searching",
-                [FETCH_DOWNLOADING] = "downloading",
-                [FETCH_IMPORTING] = "verifying and unpacking",
+static const char *const phases[_OPERATION_PHASE_MAX] = {
+                [OPERATION_LOOKING] = "searching",
+                [OPERATION_DOWNLOADING] = "downloading",
+                [OPERATION_IMPORTING] = "verifying and unpacking",
 };
 
-static void show_progress(const char *what, FetchPhase phase, uint64_t done, uint64_t total, void *userdata)
+static void show_progress(const OperationProgress *p, void *userdata)
 {
-        static const ProgressState states[_FETCH_PHASE_MAX] = {
-                        [FETCH_FETCHED] = PROGRESS_DONE,
-                        [FETCH_FOUND] = PROGRESS_UNCHANGED,
-                        [FETCH_FAILED] = PROGRESS_FAILED,
+        static const ProgressState states[_OPERATION_PHASE_MAX] = {
+                        [OPERATION_DONE] = PROGRESS_DONE,
+                        [OPERATION_UNCHANGED] = PROGRESS_UNCHANGED,
+                        [OPERATION_FAILED] = PROGRESS_FAILED,
         };
-        Progress *p = userdata;
+        const Context *c = userdata;
 
-        if (phases[phase])
-                progress_update(p, what, phases[phase], done, total, phase != FETCH_IMPORTING);
+        if (!c->progress)
+                return;
+        if (phases[p->phase])
+                progress_update(c->progress, p->what, phases[p->phase], p->done, p->total,
+                                p->phase != OPERATION_IMPORTING);
         else
-                progress_end(p, what, states[phase], total);
+                progress_end(c->progress, p->what, states[p->phase], p->total);
 }
 
-static void show_note(const char *line, void *userdata)
+static void show_message(LogLevel level, const char *line, void *userdata)
 {
+        const Context *c = userdata;
+
+        if (!c->progress || level == LOG_LEVEL_DEBUG) {
+                program_message(level, line, NULL);
+                return;
+        }
         _cleanup_free_ char *shown = text_escape_for_terminal(line);
-
-        progress_note(userdata, shown ?: "");
+        progress_note(c->progress, shown ?: "");
 }
 
-int context_show_fetching(Context *c, FetchOptions *o, Progress **ret)
+int context_begin(Context *c)
 {
-        if (progress_new(STDERR_FILENO, c->quiet, ret) < 0)
+        const OperationOptions o = {.message = show_message, .progress = show_progress, .userdata = c};
+
+        return operation_new(&o, &c->operation);
+}
+
+int context_show_fetching(Context *c, FetchOptions *o)
+{
+        if (progress_new(STDERR_FILENO, c->quiet, &c->progress) < 0)
                 return error_oom(&c->error);
         o->config_dirs = context_config_dirs(c);
-        o->note = show_note;
-        o->progress = show_progress;
-        o->userdata = *ret;
         return 0;
+}
+
+void context_end_fetching(Context *c)
+{
+        c->progress = progress_free(c->progress);
 }

@@ -50,6 +50,8 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
                                 "file", option_word, (offset) + offsetof(FetchOptions, passphrase_file)     \
         }
 
-/* Fills in the configuration directories, and shows notes and progress on stderr with *RET, which must
- * outlive every use of O. */
-int context_show_fetching(Context *c, FetchOptions *o, Progress **ret);
+/* Fills in the configuration directories, and shows progress of the context's operation on stderr from now on, until
+ * context_end_fetching(). */
+int context_show_fetching(Context *c, FetchOptions *o);
+/* Removes the lines of what is not done. Also valid if nothing is shown. */
+void context_end_fetching(Context *c);

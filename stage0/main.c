@@ -119,7 +119,7 @@ static int finish(Context *c, int r)
 
         if (r < 0)
                 (void) fflush(stdout); /* results from before the failure */
-        if (r == -EINTR && interrupt_pending())
+        if (context_was_interrupted(c, r))
                 return EXIT_STATUS_FAILURE; /* the user interrupted it */
         if (k == -EPIPE && r >= 0)
                 return r ?: EXIT_STATUS_FAILURE; /* the reader has closed the pipe: no message needed */
@@ -141,7 +141,10 @@ int main(int argc, char *argv[])
         if (program_start() < 0)
                 return EXIT_STATUS_FAILURE;
 
-        if (argc == 2 && streq(argv[1], "--dump-options"))
+        r = context_begin(&c);
+        if (r < 0)
+                (void) error_set_errno(&c.error, r, "Cannot start");
+        else if (argc == 2 && streq(argv[1], "--dump-options"))
                 r = show_dump(&c);
         else if (argc >= 4 && streq(argv[1], "--complete"))
                 r = context_complete(&c, argv[2], argv[3], argv + 4);
@@ -150,6 +153,8 @@ int main(int argc, char *argv[])
         r = finish(&c, r);
         store_unref(c.store);
         error_done(&c.error);
+        interrupt_release();
+        operation_free(c.operation);
         interrupt_raise();
         return r;
 }

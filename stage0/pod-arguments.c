@@ -286,15 +286,14 @@ static int write_uuid_file(Context *c, const char *file, const char *uuid)
 /* Shows progress of fetching images, which is cleared before other output. */
 static int prepare_and_show(Context *c, PodArguments *a, Pod **ret, char ***warnings)
 {
-        _cleanup_(progress_freep) Progress *progress = NULL;
-
-        int r = context_show_fetching(c, &a->fetch, &progress);
+        int r = context_show_fetching(c, &a->fetch);
         if (r < 0)
                 return r;
         a->request.fetch = &a->fetch;
         a->options.config_dirs = context_config_dirs(c);
         r = prepare_pod(c->store, &a->request, &a->options, ret, warnings, &c->error);
         a->request.fetch = NULL;
+        context_end_fetching(c);
         return r;
 }
 
@@ -330,17 +329,16 @@ static void show_warnings(char *const *warnings)
 
 int pod_arguments_prepare_again(Context *c, PodArguments *a, Pod *old, bool resolve, Pod **ret)
 {
-        _cleanup_(progress_freep) Progress *progress = NULL;
         _cleanup_strv_free_ char **warnings = NULL;
         const SuccessorOptions o = {.fetch = resolve ? &a->fetch : NULL,
                                     .replace = a->options.replace,
                                     .config_dirs = context_config_dirs(c)};
 
-        (void) interrupt_catch();
-        int r = resolve ? context_show_fetching(c, &a->fetch, &progress) : 0;
+        (void) interrupt_catch(c->operation);
+        int r = resolve ? context_show_fetching(c, &a->fetch) : 0;
         if (r >= 0)
                 r = make_successor(old, &o, ret, &warnings, &c->error);
-        progress = progress_free(progress);
+        context_end_fetching(c);
         show_warnings(warnings);
         return r;
 }
@@ -355,7 +353,7 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
                 r = read_template(c, a);
         if (r < 0)
                 return r;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         r = prepare_and_show(c, a, &p, &warnings);
         if (r < 0)
                 r = explain_word(c, &a->request, r);

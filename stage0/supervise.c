@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "config.h"
+#include "stage0/cli/interrupt.h"
 #include "stage0/cli/options.h"
 #include "stage0/run/run.h"
 
@@ -24,6 +25,7 @@ typedef struct Arguments {
         bool help, version;
         int request_fd; /* -EBADF: there is no client */
         RunOptions run;
+        Operation *operation;
 } Arguments;
 
 static int option_quiet(const Option *o, const char *value, void *target, Error *e)
@@ -137,7 +139,7 @@ static int run_pod_named(Arguments *a, const char *reference, bool *told, Error 
                 return error_hint(e, r, "Run it as root, for example with sudo.");
         }
         a->run.config_dirs = a->config_dirs[0] ? a->config_dirs : NULL;
-        return supervise(a->dir, reference, a->request_fd, &a->run, told, e);
+        return supervise(a->dir, reference, a->request_fd, &a->run, a->operation, told, e);
 }
 
 /* posix_spawn(3) of some C libraries leaves their internal signals ignored, which would be inherited by
@@ -179,9 +181,15 @@ int main(int argc, char *argv[])
                 return show_help() < 0;
         if (n != 1)
                 return refuse_usage(&e, error_set(&e, -EINVAL, "One pod is needed: its UUID or its name"));
-        r = run_pod_named(&a, words[0], &told, &e);
+        r = operation_new(&(OperationOptions){.message = program_message}, &a.operation);
+        if (r < 0)
+                (void) error_set_errno(&e, r, "Cannot start");
+        else
+                r = run_pod_named(&a, words[0], &told, &e);
         if (!told && e.message)
                 error_print(&e, r < 0 ? host_limits_hint(a.dir, &e, r) : r);
+        interrupt_release();
+        operation_free(a.operation);
         interrupt_raise();
         return r < 0 ? EXIT_STATUS_FAILURE : r;
 }

@@ -116,7 +116,8 @@ static int run(Context *c, int argc, char **argv)
         r = build_options_from_environment(&a.options, &c->error);
         if (r < 0)
                 return r;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
+        a.options.pack.operation = c->operation;
         return build(c, &a, words.list[0]);
 }
 

@@ -215,7 +215,8 @@ static int run(Context *c, int argc, char **argv)
                 r = parse(c, &words, &s);
         if (r < 0)
                 return r;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
+        a.copy.operation = c->operation;
         return copy(c, &s, &a.copy);
 }
 

@@ -86,7 +86,7 @@ static int export_app(Context *c, const char *word, const Arguments *a)
         if (root.changing && !pod_is_paused(p) && !c->quiet)
                 log_info("Pod %s is running: files that app %s writes meanwhile may be in the image or not.",
                          pod_display_name(p), root.app->name);
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         r = write_image(c, &root, a, &id);
         return r < 0 ? r : show_id(c, a, id);
 }
@@ -100,6 +100,7 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
+        a.export.pack.operation = c->operation;
         if (!a.output || streq(a.output, "-"))
                 r = context_check_archive_output(c, "acnspawn export POD");
         if (r >= 0)

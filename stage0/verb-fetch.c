@@ -45,6 +45,7 @@ typedef struct Job {
 } Job;
 
 typedef struct Jobs {
+        const Context *context;
         Fetcher *fetcher;
         Job *items;
         size_t n, next;
@@ -66,7 +67,7 @@ static void *work(void *userdata)
 
         while ((i = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->n) {
                 Job *job = &j->items[i];
-                job->result = interrupt_check(&job->error);
+                job->result = operation_check(j->context->operation, &job->error);
                 if (job->result >= 0)
                         job->result = fetcher_fetch(j->fetcher, job->reference, &job->image, &job->error);
         }
@@ -135,7 +136,7 @@ static int show(Context *c, Jobs *j)
 
         for (size_t i = 0; i < j->n; i++) {
                 Job *job = &j->items[i];
-                if (job->result == -EINTR && interrupt_pending())
+                if (context_was_interrupted(c, job->result))
                         return job->result; /* no message needed after an interrupt */
                 if (job->result < 0) {
                         error_print(&job->error, job->result);
@@ -153,22 +154,26 @@ static int show(Context *c, Jobs *j)
 static int fetch_all(Context *c, Arguments *a, const Words *words)
 {
         _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
-        _cleanup_(progress_freep) Progress *progress = NULL;
-        _cleanup_(jobs_done) Jobs j = {.n = words->n, .items = calloc(words->n, sizeof(Job))};
+        _cleanup_(jobs_done) Jobs j = {.context = c, .n = words->n, .items = calloc(words->n, sizeof(Job))};
 
         if (!j.items)
                 return error_oom(&c->error);
-        int r = context_show_fetching(c, &a->fetch, &progress);
-        if (r >= 0)
-                r = fetcher_new(c->store, &a->fetch, &fetcher, &c->error);
+        int r = context_show_fetching(c, &a->fetch);
         if (r < 0)
                 return r;
+        r = fetcher_new(c->store, &a->fetch, &fetcher, &c->error);
+        if (r < 0) {
+                context_end_fetching(c);
+                return r;
+        }
         for (size_t i = 0; i < j.n; i++)
                 j.items[i].reference = words->list[i];
         j.fetcher = fetcher;
         work_in_threads(&j);
-        progress_clear(progress);
-        return show(c, &j);
+        progress_clear(c->progress);
+        r = show(c, &j);
+        context_end_fetching(c);
+        return r;
 }
 
 /* Checks options that cannot be used with several images. */
@@ -201,7 +206,7 @@ static int run(Context *c, int argc, char **argv)
                 r = context_open_store(c);
         if (r < 0)
                 return r;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         return fetch_all(c, &a, &words);
 }
 

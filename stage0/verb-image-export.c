@@ -71,12 +71,12 @@ static int write_archive(Context *c, const Image *i, Compression compression, in
 {
         _cleanup_(compressor_freep) Compressor *out = NULL;
 
-        int r = compressor_new(compression, fd, what, &out, &c->error);
+        int r = compressor_new(compression, fd, what, store_operation(c->store), &out, &c->error);
         if (r < 0)
                 return r;
         if (i->info.kind != IMAGE_KIND_ACI)
                 return export_merged(c, i, out);
-        r = image_export(i, write_part, out, &c->error);
+        r = image_export(i, store_operation(c->store), write_part, out, &c->error);
         return r < 0 ? r : compressor_finish(out, &c->error);
 }
 
@@ -118,7 +118,7 @@ static int run(Context *c, int argc, char **argv)
                 r = image_open(c->store, id, &image, &c->error);
         if (r < 0)
                 return r;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         return export_image(c, image, &a);
 }
 

@@ -22,7 +22,7 @@ static int collect(Context *c, ImageGcOptions *o, Collected *t)
 
         o->removed = collected_add;
         o->userdata = t;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         int r = c->store ? image_gc(c->store, o, &e) : 0;
         int k = r >= 0 || c->json != JSON_OFF || table_n_rows(t->table) > 0
                                 ? collected_show(c, t, o->dry_run)

@@ -119,7 +119,7 @@ static int run(Context *c, int argc, char **argv)
         r = context_open_existing_store_as_root(c);
         if (r < 0)
                 return r;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         return find_and_render(c, words.list[0], words.list[1]);
 }
 

@@ -74,7 +74,7 @@ static int put_disk_size(Context *c, json_object *o, const Image *i)
                 if (r >= 0)
                         r = strv_extendf(&paths, "layers/%s", *l);
         STRV_FOREACH (p, paths)
-                bytes += disk_usage_at(store_fd(c->store), *p);
+                bytes += disk_usage_at(store_fd(c->store), *p, store_operation(c->store));
         return r < 0 ? r : put_number(o, "diskSize", bytes);
 }
 

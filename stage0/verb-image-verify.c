@@ -194,7 +194,7 @@ static int run(Context *c, int argc, char **argv)
         r = context_open_existing_store(c);
         if (r < 0)
                 return r;
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         r = resolve(c, &words, &ids, &status);
         return r < 0 ? r : verify_all(c, ids, status);
 }

@@ -404,12 +404,12 @@ static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
 static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments *a)
 {
         if (a->detach)
-                (void) interrupt_catch();
+                (void) interrupt_catch(c->operation);
         else {
                 interrupt_block();
                 interrupt_release();
         }
-        int r = interrupt_check(&c->error);
+        int r = operation_check(c->operation, &c->error);
         if (r < 0 && is_new) {
                 pod_return_name(p);
                 (void) pod_remove(p, NULL);

@@ -58,7 +58,7 @@ static int update(Context *c, const Words *words, const Arguments *a, Screen *sc
         while (before->n > 0 && status == 0) {
                 UsageSample s = {};
 
-                int r = screen_wait(screen, a->delay_usec, &c->error);
+                int r = screen_wait(screen, c->operation, a->delay_usec, &c->error);
                 if (r < 0 || is_quit(key = r))
                         return r < 0 ? r : 0;
                 r = usage_sample_take(c, words, &s, &status);
@@ -77,7 +77,7 @@ static int watch(Context *c, const Words *words, const Arguments *a, UsageSample
 {
         Screen screen = {};
 
-        int r = interrupt_catch();
+        int r = interrupt_catch(c->operation);
         if (r < 0)
                 return error_set_errno(&c->error, r, "Cannot catch signals");
         screen_open(&screen);

@@ -271,7 +271,7 @@ static int validate_oci(Validation *v, OciCheckKind kind)
         static const char *const kinds[] = {"OCI layout", "OCI archive", "Docker archive"};
         Context *c = v->context;
 
-        int r = oci_check(v->file, kind, report, v, &c->error);
+        int r = oci_check(v->file, kind, c->operation, report, v, &c->error);
         if (r < 0)
                 return error_prefix(&c->error, r, "Cannot check '%s'", v->file);
         if (r > 0)
@@ -287,7 +287,7 @@ static int validate_archive(Validation *v, int fd)
         _cleanup_error_ Error e = ERROR_NULL;
         OciCheckKind kind;
 
-        int r = image_check(fd, &findings, &m, &stranger, &e);
+        int r = image_check(fd, v->context->operation, &findings, &m, &stranger, &e);
         if (r < 0 && stranger && !streq(v->file, "-") && oci_kind_by_member(stranger, &kind) >= 0)
                 return validate_oci(v, kind);
         show_privileges(v, m);
@@ -312,7 +312,7 @@ static int validate_encrypted(Validation *v, int fd)
         int r = decryption_new(fd, passphrase_file, NULL, NULL, &d, &plain, &v->context->error);
         if (r < 0)
                 return r;
-        r = image_check(plain, &findings, &m, NULL, &e);
+        r = image_check(plain, v->context->operation, &findings, &m, NULL, &e);
         safe_close(plain);
         int k = decryption_finish(d, &late);
         if (k >= 0)
@@ -343,12 +343,12 @@ static int validate_directory(Validation *v)
 /* --- Detecting the type -------------------------------------------------------------------------------- */
 
 /* Peeks at the first bytes in a pipe. */
-static ssize_t peek_pipe(int fd, void *p, size_t size)
+static ssize_t peek_pipe(const Operation *o, int fd, void *p, size_t size)
 {
         _cleanup_close_ int out = -EBADF, in = -EBADF;
         int pipe_fds[2];
 
-        int r = interrupt_poll(fd, POLLIN, -1, NULL);
+        int r = operation_poll(o, fd, POLLIN, -1, NULL);
         if (r < 0)
                 return r;
         if (pipe2(pipe_fds, O_CLOEXEC) < 0)
@@ -362,14 +362,14 @@ static ssize_t peek_pipe(int fd, void *p, size_t size)
 }
 
 /* Other kinds of files cannot be peeked at, and are treated as a manifest. */
-static ssize_t peek(int fd, void *p, size_t size)
+static ssize_t peek(const Operation *o, int fd, void *p, size_t size)
 {
         struct stat st;
 
         if (fstat(fd, &st) < 0)
                 return -errno;
         if (S_ISFIFO(st.st_mode))
-                return peek_pipe(fd, p, size);
+                return peek_pipe(o, fd, p, size);
         if (!S_ISREG(st.st_mode))
                 return 0;
         ssize_t n = pread(fd, p, size, lseek(fd, 0, SEEK_CUR));
@@ -404,7 +404,7 @@ static const char *what_else(const unsigned char *p, size_t n, int fd)
 static int validate_file(Validation *v, int fd)
 {
         unsigned char head[PEEK_SIZE];
-        ssize_t n = peek(fd, head, sizeof(head));
+        ssize_t n = peek(v->context->operation, fd, head, sizeof(head));
 
         if (n < 0)
                 return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
@@ -446,7 +446,7 @@ static int run(Context *c, int argc, char **argv)
                 return r;
         if (!t)
                 return error_oom(&c->error);
-        (void) interrupt_catch();
+        (void) interrupt_catch(c->operation);
         int status = context_for_each(c, &words, validate_one, &v);
         if (c->json != JSON_OFF)
                 r = context_show_table(c, t, NULL);

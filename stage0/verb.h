@@ -8,6 +8,7 @@
  * the reason in the context's error object; main() prints it.
  */
 
+#include "stage0/cli/interrupt.h"
 #include "stage0/cli/options.h"
 #include "stage0/stage0.h"
 #include "stage0/cli/table.h"
@@ -30,6 +31,8 @@ typedef struct Context {
         bool no_legend, quiet, debug, help, version;
         Error error;
         bool usage;   /* the error is a usage error */
+        Operation *operation; /* of the whole program: signals to end it cancel this, see interrupt_catch() */
+        struct Progress *progress; /* where the operation's progress is shown now, or NULL */
         Store *store; /* filled in by context_open_store() */
 } Context;
 
@@ -92,6 +95,11 @@ int context_for_each(Context *c, const Words *words,
 
 /* The configuration directories, in the format of prepare/: NULL means the usual directories. */
 const char *const *context_config_dirs(const Context *c);
+
+/* Makes the operation; messages and progress of it go to stderr. (fetching.c) */
+int context_begin(Context *c);
+/* Whether R is the failure of a verb whose operation was cancelled by a signal, which needs no message. */
+bool context_was_interrupted(const Context *c, int r);
 
 /* --- The store ----------------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 
 struct VarlinkClient {
         Link link;
+        const Operation *operation;
         VarlinkFds pushed;
         bool pending, more; /* a call waits for a reply; for several */
 };
@@ -23,6 +24,11 @@ int varlink_client_new(int fd, VarlinkClient **ret)
         link_init(&c->link, fd);
         *ret = c;
         return 0;
+}
+
+void varlink_client_set_operation(VarlinkClient *c, const Operation *o)
+{
+        c->operation = o;
 }
 
 VarlinkClient *varlink_client_free(VarlinkClient *c)
@@ -110,7 +116,7 @@ static int read_reply(VarlinkClient *c, VarlinkReply *ret)
 }
 
 /* Reads or writes what can be, or waits until something can. 1: there is a message. */
-static int step(Link *l, uint64_t deadline, VarlinkReply *reply, Error *e)
+static int step(Link *l, const Operation *o, uint64_t deadline, VarlinkReply *reply, Error *e)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC), left = deadline > now ? deadline - now : 0;
         int msec = deadline == UINT64_MAX ? -1 : (int) MIN((left + 999) / 1000, (uint64_t) INT32_MAX);
@@ -121,7 +127,7 @@ static int step(Link *l, uint64_t deadline, VarlinkReply *reply, Error *e)
         r = link_flush(l);
         if (r < 0 && r != -EPIPE)
                 return r;
-        r = interrupt_poll(l->fd, (short) (POLLIN | (l->out ? POLLOUT : 0)), msec, e);
+        r = operation_poll(o, l->fd, (short) (POLLIN | (l->out ? POLLOUT : 0)), msec, e);
         return r > 0 ? 0 : r < 0 ? r : -ETIMEDOUT;
 }
 
@@ -135,10 +141,10 @@ int varlink_client_next(VarlinkClient *c, uint64_t timeout_usec, VarlinkReply *r
         if (!c->pending)
                 return error_set(e, -ENODATA, "No call waits for a reply");
         while (r == 0)
-                r = step(&c->link, deadline, &reply, e);
+                r = step(&c->link, c->operation, deadline, &reply, e);
         if (r > 0)
                 r = read_reply(c, &reply);
-        if (r == -EINTR)
+        if (operation_ended(r))
                 return r; /* with a message */
         if (r == -ETIMEDOUT)
                 return error_set(e, r, "The service did not answer in time");

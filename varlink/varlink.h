@@ -148,6 +148,8 @@ int varlink_reply_to_error(const VarlinkReply *r, Error *e);
 
 /* A client on a connected socket, which is taken, also on failure. */
 int varlink_client_new(int fd, VarlinkClient **ret);
+/* Waiting for replies ends with the operation, which must outlive the client; NULL: with none. */
+void varlink_client_set_operation(VarlinkClient *c, const Operation *o);
 /* Disconnects. NULL is fine; returns NULL. */
 VarlinkClient *varlink_client_free(VarlinkClient *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(VarlinkClient *, varlink_client_free);
@@ -161,8 +163,8 @@ int varlink_client_push_fd(VarlinkClient *c, int fd);
  * yet. */
 int varlink_client_send(VarlinkClient *c, const char *method, json_object *parameters, bool more, Error *e);
 /* Waits at most TIMEOUT_USEC (UINT64_MAX: without limit) for the next reply and puts it into *RET, also if it
- * is an error of the service. A negative errno: -ETIMEDOUT, after which it can be called again; -EINTR: a
- * signal was noted (interrupt_catch()); -ENODATA: no call is pending; -ECONNRESET, -EBADMSG and others: the
+ * is an error of the service. A negative errno: -ETIMEDOUT, after which it can be called again; -EINTR,
+ * -ETIME: the operation has ended; -ENODATA: no call is pending; -ECONNRESET, -EBADMSG and others: the
  * connection cannot be used any more. */
 int varlink_client_next(VarlinkClient *c, uint64_t timeout_usec, VarlinkReply *ret, Error *e);
 /* Sends a call and waits for its only reply, as varlink_client_next(). */

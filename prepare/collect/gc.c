@@ -95,7 +95,7 @@ static int lock_if_due(Collector *c, Pod *p, Error *e)
 static int remove_pod(Collector *c, Pod *p, Error *e)
 {
         const char *was = pod_state_to_string(p->state);
-        uint64_t size = c->options->removed ? disk_usage_at(p->dir_fd, ".") : 0;
+        uint64_t size = c->options->removed ? disk_usage_at(p->dir_fd, ".", p->store->operation) : 0;
         int r = 0;
 
         if (!c->options->dry_run && c->options->release)
@@ -180,7 +180,7 @@ static void collect_temporary(Collector *c, int tmp_fd, const char *name)
         int r = lock_temporary(tmp_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT)
                 return;
-        uint64_t size = disk_usage_at(tmp_fd, name);
+        uint64_t size = disk_usage_at(tmp_fd, name, c->store->operation);
         if (r >= 0 && !c->options->dry_run)
                 r = rm_rf_at(tmp_fd, name);
         if (r < 0) {
@@ -254,7 +254,7 @@ static void collect_download(Collector *c, int downloads_fd, const char *name)
         int r = lock_temporary(downloads_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT || (r >= 0 && !entry_is_old(c, downloads_fd, name)))
                 return; /* in use by another process, or was until just now */
-        uint64_t size = disk_usage_at(downloads_fd, name);
+        uint64_t size = disk_usage_at(downloads_fd, name, c->store->operation);
         if (r >= 0)
                 r = remove_download(c, downloads_fd, name);
         if (r < 0) {

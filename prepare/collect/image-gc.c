@@ -45,7 +45,7 @@ static uint64_t measure(const Collection *c, const char *kind, const char *name)
 
         if (!c->options->removed || xasprintf(&path, "%s/%s", kind, name) < 0)
                 return 0;
-        return disk_usage_at(c->store->fd, path);
+        return disk_usage_at(c->store->fd, path, c->store->operation);
 }
 
 /* Rendered trees to be removed: together with their image, or because their image does not exist any
@@ -172,7 +172,7 @@ static void collect_images(Collection *c)
                 note_failure(c, r, &e);
         while (again) {
                 again = false;
-                for (size_t i = 0; i < n && !interrupt_pending(); i++)
+                for (size_t i = 0; i < n && operation_check(c->store->operation, NULL) >= 0; i++)
                         again = collect_one(c, list[i]) > 0 || again;
         }
         image_list_free(list, n);
@@ -293,11 +293,11 @@ int image_gc(Store *s, const ImageGcOptions *o, Error *e)
         Collection c = {.store = s, .options = o, .error = e};
 
         collect_images(&c);
-        if (!interrupt_pending())
+        if (operation_check(s->operation, NULL) >= 0)
                 collect_rendered(&c);
-        if (!interrupt_pending())
+        if (operation_check(s->operation, NULL) >= 0)
                 collect_layers(&c);
         (void) strv_free(c.gone);
         (void) strv_free(c.gone_trees);
-        return c.result < 0 ? c.result : interrupt_check(e);
+        return c.result < 0 ? c.result : operation_check(s->operation, e);
 }

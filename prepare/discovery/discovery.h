@@ -86,7 +86,7 @@ bool discovery_possible(const char *name) _pure_;
 
 /* Requests the pages of the name, and of the paths above it up to the host, by https, and by http as well
  * with INSECURE_HTTP, until one has elements of kind WANT, and adds all its elements to D. LABELS come from
- * discovery_labels(). Returns 1; 0 if none has them; or -EINTR, -ENOMEM. *ATTEMPTS gets a line for every
+ * discovery_labels(). Returns 1; 0 if none has them; or -EINTR, -ETIME, -ENOMEM. *ATTEMPTS gets a line for every
  * failed attempt. */
 int discovery_walk(Transfer *t, const char *name, const PairList *labels, DiscoveryKind want,
                    unsigned insecure, Discovery *d, char ***attempts, Error *e);

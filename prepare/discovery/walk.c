@@ -21,7 +21,7 @@ static bool is_host_error(int error)
 /* Whether further attempts are pointless. */
 static bool is_final(int error)
 {
-        return error == -EINTR || error == -ENOMEM;
+        return operation_ended(error) || error == -ENOMEM;
 }
 
 int discovery_note_attempt(char ***attempts, int error, const Error *e)

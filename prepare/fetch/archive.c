@@ -138,7 +138,7 @@ static int explain_failure(Archive *a, int fd, int r, Error *e)
         _cleanup_error_ Error error = ERROR_NULL;
         char c;
 
-        if (r == -EINTR || !a->decryption || read(fd, &c, 1) != 0 ||
+        if (operation_ended(r) || !a->decryption || read(fd, &c, 1) != 0 ||
             decryption_finish(a->decryption, &error) >= 0)
                 return r;
         return error_prefix(e, error_move(e, &error), "Cannot decrypt %s", a->origin);
@@ -186,7 +186,7 @@ static void progress(uint64_t done, void *userdata)
 {
         Archive *a = userdata;
 
-        fetcher_progress(a->fetcher, a->what, FETCH_IMPORTING, done, a->total);
+        fetcher_progress(a->fetcher, a->what, OPERATION_IMPORTING, done, a->total);
 }
 
 int archive_import(Archive *a, int fd, Image **ret, Error *e)
@@ -202,12 +202,12 @@ int archive_import(Archive *a, int fd, Image **ret, Error *e)
                         .userdata = a,
         };
 
-        int r = interrupt_check(e);
+        int r = operation_check(a->fetcher->store->operation, e);
         if (r >= 0 && encrypted)
                 r = decrypt(a, fd, &plain_fd, e);
         if (r < 0)
                 return r;
-        fetcher_progress(a->fetcher, a->what, FETCH_IMPORTING, 0, a->total);
+        fetcher_progress(a->fetcher, a->what, OPERATION_IMPORTING, 0, a->total);
         r = image_import_with(a->fetcher->store, encrypted ? plain_fd : fd, &o, ret, e);
         return r < 0 ? add_hint(a, fd, explain_failure(a, plain_fd, r, e), e) : r;
 }

@@ -83,15 +83,15 @@ static int step(Walk *w, Error *e)
                 return 0;
         }
         const Dependency *d = &frame->image->manifest->dependencies[frame->next++];
-        int r = interrupt_check(e);
+        int r = operation_check(w->fetcher->store->operation, e);
         if (r >= 0)
                 r = fetch_image_by_name(w->fetcher, d->image_name, &d->labels, d->image_id, &i, e);
         if (r >= 0)
                 return enter(w, i, i, e);
         _cleanup_free_ char *path = describe_path(w);
-        return r == -EINTR ? r
-                           : error_prefix(e, r, "The image %s is incomplete without its dependencies",
-                                          path ?: "?");
+        return operation_ended(r) ? r
+                                  : error_prefix(e, r, "The image %s is incomplete without its dependencies",
+                                                 path ?: "?");
 }
 
 int fetch_dependencies(Fetcher *f, const Image *i, Error *e)

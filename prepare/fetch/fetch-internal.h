@@ -15,22 +15,22 @@ struct Fetcher {
         Trust *trust;
         char **active_places; /* places that a thread is fetching */
         pthread_cond_t idle;
-        pthread_mutex_t index_lock;    /* protects the index; only CALLBACK_LOCK may be locked while it is
+        pthread_mutex_t index_lock;    /* protects the index; only NOTES_LOCK may be locked while it is
                                         * held */
         ImageIndex *index;             /* of the store */
-        pthread_mutex_t callback_lock; /* serializes the caller's note() and progress() */
-        char **notes;                  /* notes already given; protected by CALLBACK_LOCK */
+        pthread_mutex_t notes_lock;    /* protects NOTES */
+        char **notes;                  /* notes already given */
         char **verified_images;        /* IDs of images whose signers were checked; protected by LOCK */
 };
 
 /* --- Shared by all kinds (fetch.c) --------------------------------------------------------------------- */
 
 void fetcher_note(Fetcher *f, const char *format, ...) _printf_(2, 3); /* each text once */
-void fetcher_progress(Fetcher *f, const char *what, FetchPhase phase, uint64_t done, uint64_t total);
+void fetcher_progress(Fetcher *f, const char *what, OperationPhase phase, uint64_t done, uint64_t total);
 int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e);
 int fetcher_trust(Fetcher *f, Trust **ret, Error *e);
 /* Between begin and end no other thread fetches PLACE: a second one waits and then finds what the first has
- * fetched. -EINTR. */
+ * fetched. -EINTR, -ETIME. */
 int fetcher_begin(Fetcher *f, const char *place, Error *e);
 void fetcher_end(Fetcher *f, const char *place);
 

@@ -14,7 +14,7 @@
 #include "prepare/fetch/fetch-internal.h"
 #include "schema/oci.h"
 
-#define WAIT_USEC 100000U /* interval of checks for interruption */
+#define WAIT_USEC 100000U /* interval of checks of the operation */
 
 static const char *const policies[_PULL_POLICY_MAX] = {
                 [PULL_NEW] = "new",
@@ -44,7 +44,7 @@ int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e)
         f->store = s;
         f->options = o ? *o : (FetchOptions){};
         (void) pthread_mutex_init(&f->lock, NULL);
-        (void) pthread_mutex_init(&f->callback_lock, NULL);
+        (void) pthread_mutex_init(&f->notes_lock, NULL);
         (void) pthread_mutex_init(&f->index_lock, NULL);
         (void) pthread_condattr_init(&attributes);
         (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -65,7 +65,7 @@ Fetcher *fetcher_free(Fetcher *f)
         strv_free(f->notes);
         strv_free(f->verified_images);
         (void) pthread_mutex_destroy(&f->lock);
-        (void) pthread_mutex_destroy(&f->callback_lock);
+        (void) pthread_mutex_destroy(&f->notes_lock);
         (void) pthread_mutex_destroy(&f->index_lock);
         (void) pthread_cond_destroy(&f->idle);
         free(f);
@@ -76,12 +76,13 @@ static void give_note(const char *line, void *userdata)
 {
         Fetcher *f = userdata;
 
-        (void) pthread_mutex_lock(&f->callback_lock);
-        if (f->options.note && !strv_contains(f->notes, line)) {
+        (void) pthread_mutex_lock(&f->notes_lock);
+        bool is_new = !strv_contains(f->notes, line);
+        if (is_new)
                 (void) strv_extend(&f->notes, line);
-                f->options.note(line, f->options.userdata);
-        }
-        (void) pthread_mutex_unlock(&f->callback_lock);
+        (void) pthread_mutex_unlock(&f->notes_lock);
+        if (is_new)
+                operation_message(f->store->operation, LOG_LEVEL_INFO, "%s", line);
 }
 
 void fetcher_note(Fetcher *f, const char *format, ...)
@@ -98,13 +99,9 @@ void fetcher_note(Fetcher *f, const char *format, ...)
                 give_note(line, f);
 }
 
-void fetcher_progress(Fetcher *f, const char *what, FetchPhase phase, uint64_t done, uint64_t total)
+void fetcher_progress(Fetcher *f, const char *what, OperationPhase phase, uint64_t done, uint64_t total)
 {
-        if (!f->options.progress)
-                return;
-        (void) pthread_mutex_lock(&f->callback_lock);
-        f->options.progress(what, phase, done, total, f->options.userdata);
-        (void) pthread_mutex_unlock(&f->callback_lock);
+        operation_progress(f->store->operation, &(OperationProgress){what, phase, done, total});
 }
 
 int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e)
@@ -113,6 +110,7 @@ int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e)
                         .insecure = f->options.insecure,
                         .speed_min = f->options.speed_min,
                         .config_dirs = f->options.config_dirs,
+                        .operation = f->store->operation,
                         .note = give_note,
                         .userdata = f,
         };
@@ -156,7 +154,7 @@ int fetcher_begin(Fetcher *f, const char *place, Error *e)
         (void) pthread_mutex_lock(&f->lock);
         while (r >= 0 && strv_contains(f->active_places, place)) {
                 wait_a_moment(f);
-                r = interrupt_check(e);
+                r = operation_check(f->store->operation, e);
         }
         if (r >= 0 && strv_extend(&f->active_places, place) < 0)
                 r = error_oom(e);
@@ -256,7 +254,7 @@ static int add_hint_of_near_names(Error *e, int r, const Error *in_store)
 {
         _cleanup_free_ char *hint = e && e->hint ? strdup(e->hint) : NULL;
 
-        if (r == -EINTR || !in_store->hint ||
+        if (operation_ended(r) || !in_store->hint ||
             !(startswith(in_store->hint, "Did you mean") || startswith(in_store->hint, "Of that name")))
                 return r;
         return error_hint(e, r, "%s%s%s", in_store->hint, hint ? "\n" : "", hint ?: "");
@@ -265,7 +263,8 @@ static int add_hint_of_near_names(Error *e, int r, const Error *in_store)
 /* References of registries have the same form as names for discovery. */
 static int add_hint_of_registries(Error *e, int r, const char *reference)
 {
-        static const int others[] = {-EINTR, -ENOMEM, -ENOSPC, -EKEYREJECTED, -ENOKEY, -EBADMSG, -EPERM};
+        static const int others[] = {-EINTR,        -ETIME,  -ENOMEM,  -ENOSPC,
+                                     -EKEYREJECTED, -ENOKEY, -EBADMSG, -EPERM};
         _cleanup_free_ char *hint = e && e->hint ? strdup(e->hint) : NULL;
 
         for (size_t i = 0; i < ELEMENTSOF(others); i++)
@@ -352,9 +351,9 @@ static int conclude(Fetcher *f, const char *what, int r, Image *i, bool found)
         if (r >= 0 && !found)
                 fetcher_forget(f, i->id);
         fetcher_progress(f, what,
-                         r < 0   ? FETCH_FAILED
-                         : found ? FETCH_FOUND
-                                 : FETCH_FETCHED,
+                         r < 0   ? OPERATION_FAILED
+                         : found ? OPERATION_UNCHANGED
+                                 : OPERATION_DONE,
                          0, r < 0 ? 0 : i->info.archive_size);
         return r;
 }

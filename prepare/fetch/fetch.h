@@ -51,16 +51,6 @@ typedef enum PullPolicy {
 
 int pull_policy_from_string(const char *s); /* -EINVAL */
 
-typedef enum FetchPhase {
-        FETCH_LOOKING, /* discovery and requests */
-        FETCH_DOWNLOADING,
-        FETCH_IMPORTING, /* reading, checking and unpacking */
-        FETCH_FETCHED,
-        FETCH_FOUND, /* it already was in the store, unchanged */
-        FETCH_FAILED,
-        _FETCH_PHASE_MAX,
-} FetchPhase;
-
 typedef struct FetchOptions {
         PullPolicy policy;
         unsigned insecure;     /* InsecureOptions */
@@ -69,15 +59,11 @@ typedef struct FetchOptions {
         const char *passphrase_file;    /* for encrypted images */
         const char *const *config_dirs; /* NULL: the defaults */
         bool no_dependencies;           /* of fetched images */
-        /* note(): a line for the user, such as that an insecure option has an effect. progress(): of one
-         * image. WHAT is its name as given by the user, or by an image that depends on it. TOTAL 0: unknown.
-         * Both may be NULL; they are called by several threads, but never concurrently. */
-        void (*note)(const char *line, void *userdata);
-        void (*progress)(const char *what, FetchPhase phase, uint64_t done, uint64_t total, void *userdata);
-        void *userdata;
 } FetchOptions;
 
-/* Fetches images into one store with the same options. Connections and trusted keys are created on first
+/* Fetches images into one store with the same options, for the store's operation: that gets messages, such as that
+ * an insecure option has an effect, and the progress of each image, which is called by its name as the user or an
+ * image that depends on it gives it. Connections and trusted keys are created on first
  * use. Any number of threads may use one fetcher; an image that two of them request is fetched once. S and
  * what O points to must outlive it. */
 typedef struct Fetcher Fetcher;

@@ -33,17 +33,15 @@ static int refuse(const char *shown, mode_t mode, Error *e)
                       : S_ISSOCK(mode) ? "socket"
                                        : "device");
         return error_hint(e, r, "Give the path of an image archive (.aci)%s.",
-                          S_ISDIR(mode) ? "; of an OCI layout, 'oci:DIRECTORY'" : "");
+                          S_ISDIR(mode)   ? "; of an OCI layout, 'oci:DIRECTORY'"
+                          : S_ISCHR(mode) ? ", or redirect standard input from one"
+                                          : "");
 }
 
 static int check_type(int fd, const char *shown, struct stat *ret, Error *e)
 {
         if (fstat(fd, ret) < 0)
                 return error_set_errno(e, errno, "Cannot examine '%s'", shown);
-        if (isatty(fd)) {
-                int r = error_set(e, -ENOTSUP, "An image cannot be read from a terminal");
-                return error_hint(e, r, "Redirect it: acnspawn fetch - <FILE");
-        }
         return S_ISREG(ret->st_mode) || S_ISFIFO(ret->st_mode) ? 0 : refuse(shown, ret->st_mode, e);
 }
 
@@ -52,9 +50,11 @@ static int wait_for_data(Fetcher *f, int fd, const char *shown, Error *e)
 {
         int r;
 
-        while ((r = interrupt_poll(fd, POLLIN, NOTICE_DELAY_MSEC, e)) == 0)
+        while ((r = operation_poll(f->store->operation, fd, POLLIN, NOTICE_DELAY_MSEC, e)) == 0)
                 fetcher_note(f, "Waiting for data from %s…", shown);
-        return r > 0 ? 0 : r == -EINTR ? r : error_set_errno(e, r, "Cannot wait for data from %s", shown);
+        return r > 0                ? 0
+               : operation_ended(r) ? r
+                                    : error_set_errno(e, r, "Cannot wait for data from %s", shown);
 }
 
 static int clear_nonblock(int fd, Error *e)

@@ -30,7 +30,8 @@ static void search_done(Search *s)
 /* Local errors, after which further attempts are pointless. */
 static bool is_final(int error)
 {
-        static const int final[] = {-EINTR, -ENOMEM, -ENOSPC, -EDQUOT, -EIO, -EROFS, -EMFILE, -ENFILE};
+        static const int final[] = {-EINTR, -ETIME, -ENOMEM, -ENOSPC, -EDQUOT,
+                                    -EIO,   -EROFS, -EMFILE, -ENFILE};
 
         for (size_t i = 0; i < ELEMENTSOF(final); i++)
                 if (error == final[i])
@@ -141,7 +142,7 @@ int fetch_name(Fetcher *f, const FetchTarget *w, Image **ret, bool *ret_found, E
                 return impossible(w, e);
         if (discovery_labels(&w->name->labels, &s.labels) < 0)
                 return error_oom(e);
-        fetcher_progress(f, w->what, FETCH_LOOKING, 0, 0);
+        fetcher_progress(f, w->what, OPERATION_LOOKING, 0, 0);
         int r = try_simple(&s, ret, ret_found, e);
         if (r == 0 && !is_dead(s.code))
                 r = try_pages(&s, ret, ret_found, e);

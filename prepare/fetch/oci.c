@@ -70,7 +70,7 @@ static void blob_progress(const char *what, uint64_t done, uint64_t total, void 
         bool show = expected == 0 || all_done < expected;
         (void) pthread_mutex_unlock(&p->lock);
         if (show)
-                fetcher_progress(p->fetcher, p->what, FETCH_DOWNLOADING, all_done, expected);
+                fetcher_progress(p->fetcher, p->what, OPERATION_DOWNLOADING, all_done, expected);
 }
 
 static void give_note(const char *line, void *userdata)
@@ -90,7 +90,7 @@ static void import_progress(uint64_t done, uint64_t total, void *userdata)
         bool show = !p->remote || p->downloaded >= p->expected;
         (void) pthread_mutex_unlock(&p->lock);
         if (show)
-                fetcher_progress(p->fetcher, p->what, FETCH_IMPORTING, done, total);
+                fetcher_progress(p->fetcher, p->what, OPERATION_IMPORTING, done, total);
 }
 
 static int set_reference(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
@@ -102,7 +102,7 @@ static int set_reference(const char *id, const ImageManifest *m, ImageInfo *info
                 return error_oom(e);
         free(info->reference);
         info->reference = copy;
-        return interrupt_check(e);
+        return operation_check(p->fetcher->store->operation, e);
 }
 
 static int import(Pull *p, OciSource *source, Image **ret, Error *e)
@@ -153,7 +153,7 @@ static int pull(Pull *p, const RegistryOptions *o, Image **ret, bool *ret_found,
                 return not_known(f, p->what, e);
         int r = 1;
         if (!known || f->options.policy == PULL_UPDATE) {
-                fetcher_progress(f, p->what, FETCH_LOOKING, 0, 0);
+                fetcher_progress(f, p->what, OPERATION_LOOKING, 0, 0);
                 r = fetcher_transfer(f, &t, e);
                 if (r >= 0)
                         r = registry_source_new(t, f->store, p->reference, o, &source, e);

@@ -164,7 +164,7 @@ static void download_progress(uint64_t done, uint64_t total, void *userdata)
 {
         Source *s = userdata;
 
-        fetcher_progress(s->fetcher, s->target->what, FETCH_DOWNLOADING, done, total);
+        fetcher_progress(s->fetcher, s->target->what, OPERATION_DOWNLOADING, done, total);
 }
 
 static int download(Source *s, int *ret_fd, TransferReply *reply, Error *e)
@@ -201,7 +201,7 @@ static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
         _cleanup_close_ int fd = -EBADF;
         int r = 0;
 
-        fetcher_progress(s->fetcher, s->target->what, FETCH_LOOKING, 0, 0);
+        fetcher_progress(s->fetcher, s->target->what, OPERATION_LOOKING, 0, 0);
         if (check && !s->known.etag && !s->known.last_modified)
                 r = get_signature(s, e);
         if (r >= 0)

@@ -274,7 +274,7 @@ static int make_directories(Attributes *a, Error *e)
                 return error_oom(e);
         int r = check_cost(a, paths, n, e);
         for (size_t i = 0; r >= 0 && i < n; i++) {
-                r = interrupt_check(e);
+                r = operation_check(a->store->operation, e);
                 if (r >= 0)
                         r = make_path_if_needed(a, paths[i], e);
         }

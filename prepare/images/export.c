@@ -39,22 +39,22 @@ static int check_hash(EVP_MD_CTX *digest, const char *id, Error *e)
                          hex);
 }
 
-int image_replay(int image_fd, const char *id, ImageSink sink, void *userdata, Error *e)
+int image_replay(int image_fd, const char *id, const Operation *o, ImageSink sink, void *userdata, Error *e)
 {
         Export x = {.digest = EVP_MD_CTX_new(), .sink = sink, .userdata = userdata};
 
         int r = x.digest && EVP_DigestInit_ex(x.digest, EVP_sha512(), NULL) == 1 ? 0 : error_oom(e);
         if (r >= 0)
-                r = recipe_replay(image_fd, take, &x, e);
+                r = recipe_replay(image_fd, o, take, &x, e);
         if (r >= 0)
                 r = check_hash(x.digest, id, e);
         EVP_MD_CTX_free(x.digest);
         return r;
 }
 
-int image_export(const Image *i, ImageSink sink, void *userdata, Error *e)
+int image_export(const Image *i, const Operation *o, ImageSink sink, void *userdata, Error *e)
 {
-        int r = image_replay(i->dir_fd, i->id, sink, userdata, e);
+        int r = image_replay(i->dir_fd, i->id, o, sink, userdata, e);
 
         if (r == -ENOENT) {
                 r = error_set(e, r,

@@ -14,10 +14,10 @@ static int check_entry(const char *path, struct archive *a, struct archive_entry
         return unpack_check_entry(userdata, path, a, entry, e);
 }
 
-static int check(AciReader *x, UnpackCheck *c, int fd, ImageManifest **ret_manifest, Findings *findings,
-                 Error *e)
+static int check(AciReader *x, UnpackCheck *c, int fd, const Operation *operation,
+                 ImageManifest **ret_manifest, Findings *findings, Error *e)
 {
-        const PipelineOptions o = {.size_max = IMAGE_CHECK_MAX};
+        const PipelineOptions o = {.size_max = IMAGE_CHECK_MAX, .hooks.operation = operation};
         PipelineResult result = {};
 
         int r = archive_reader_new(fd, &o, &x->reader, e);
@@ -27,17 +27,17 @@ static int check(AciReader *x, UnpackCheck *c, int fd, ImageManifest **ret_manif
         return r < 0 ? r : aci_reader_finish(x, unpack_check_has_rootfs(c), ret_manifest, findings, e);
 }
 
-int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_unexpected_entry,
-                Error *e)
+int image_check(int fd, const Operation *o, Findings *findings, ImageManifest **ret_manifest,
+                char **ret_unexpected_entry, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
         _cleanup_(unpack_check_freep) UnpackCheck *c = NULL;
 
-        int r = unpack_check_new(&c, e);
+        int r = unpack_check_new(o, &c, e);
         if (r < 0)
                 return r;
         _cleanup_(aci_reader_done) AciReader x = {.entry = check_entry, .userdata = c};
-        r = check(&x, c, fd, &m, findings, e);
+        r = check(&x, c, fd, o, &m, findings, e);
         if (ret_unexpected_entry)
                 *ret_unexpected_entry = TAKE_PTR(x.unexpected_entry);
         if (r >= 0 && ret_manifest)

@@ -66,7 +66,7 @@ void image_touch(const Image *i);
  * "layers/D/rootfs" for each layer of an OCI image. */
 int image_own_layers(const Image *i, char ***ret);
 /* image_export() from the image's directory; messages do not name it. */
-int image_replay(int image_fd, const char *id, ImageSink sink, void *userdata, Error *e);
+int image_replay(int image_fd, const char *id, const Operation *o, ImageSink sink, void *userdata, Error *e);
 
 /* --- Rendering (render.c) ------------------------------------------------------------------------------ */
 

@@ -123,11 +123,12 @@ typedef struct ImportOptions {
  * import. */
 int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Error *e);
 /* Checks whether the archive read from FD is a valid image, by every check of importing; nothing is written.
+ * O may be NULL.
  * FINDINGS (may be NULL) gets the errors of its manifest, which is *RET_MANIFEST (may be NULL).
  * *RET_STRANGER (or NULL; set also on failure): a name in the archive that is not allowed in images, which
  * may identify the actual format. */
-int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_unexpected_entry,
-                Error *e);
+int image_check(int fd, const Operation *o, Findings *findings, ImageManifest **ret_manifest,
+                char **ret_unexpected_entry, Error *e);
 /* Finds an image by a user's reference: an existing file (imported first; must contain '/' or end in .aci),
  * an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
  * name[:version][,label=value]…. Of several matches of a name, those for this host's os and arch are
@@ -156,15 +157,15 @@ int image_verify_layers(Store *s, char *const *layers, Error *e);
 typedef int (*ImageSink)(const void *p, size_t n, void *userdata, Error *e);
 /* Passes the uncompressed archive to SINK, byte for byte as it was imported. -EBADMSG: the image was
  * altered, which may be known only after the last byte; -ENOENT: it was imported without a recipe. */
-int image_export(const Image *i, ImageSink sink, void *userdata, Error *e);
+int image_export(const Image *i, const Operation *o, ImageSink sink, void *userdata, Error *e);
 
 /* Copies the root of an app of the image (spec: ace.md, "Filesystem Setup") to the empty directory DIR_FD:
  * the layers merged, whiteouts and whitelists applied (render-image.c). The image and its dependencies must
  * not be removed meanwhile: hold the store's lock. */
 int image_render(Store *s, const Image *i, int dir_fd, Error *e);
 /* Copies SIZE bytes of FROM to the empty file TO: cloned if possible, else copied with holes
- * (render-copy.c). */
-int file_copy_content(int from, int to, off_t size);
+ * (render-copy.c). O may be NULL. */
+int file_copy_content(int from, int to, off_t size, const Operation *o);
 
 /* --- Names (image-name.c) ------------------------------------------------------------------------------ */
 

@@ -81,7 +81,8 @@ static int open_reader(Import *i, int fd, const ImportOptions *o, Error *e)
                         .hooks = {.size_max = o->size_max,
                                   .observe = o->observe,
                                   .progress = o->progress,
-                                  .userdata = o->userdata},
+                                  .userdata = o->userdata,
+                                  .operation = i->store->operation},
         };
 
         if (__builtin_add_overflow(i->unpack.budget, STREAM_SLACK, &p.size_max))
@@ -120,7 +121,7 @@ static int import(Import *i, int fd, const ImportOptions *o, Error *e)
         if (r >= 0)
                 r = write_files(i, e);
         if (r >= 0)
-                r = record_write(i->temporary.dir_fd, i->unpack.digests, e);
+                r = record_write(i->temporary.dir_fd, i->unpack.digests, i->store->operation, e);
         return r;
 }
 

@@ -28,7 +28,7 @@ static ssize_t copy_some(int from, int to, off_t *at, size_t size)
         return lseek(to, *at, SEEK_SET) < 0 ? -1 : sendfile(to, from, at, size);
 }
 
-static int copy_range(int from, int to, off_t start, off_t end)
+static int copy_range(int from, int to, off_t start, off_t end, const Operation *o)
 {
         while (start < end) {
                 ssize_t n = copy_some(from, to, &start, (size_t) MIN(end - start, (off_t) COPY_CHUNK));
@@ -36,13 +36,14 @@ static int copy_range(int from, int to, off_t start, off_t end)
                         return -errno;
                 if (n == 0)
                         return -EIO; /* shorter than expected: not the stored file */
-                if (interrupt_pending())
-                        return -EINTR;
+                int r = operation_check(o, NULL);
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
 
-int file_copy_content(int from, int to, off_t size)
+int file_copy_content(int from, int to, off_t size, const Operation *o)
 {
         off_t start = 0, end = 0;
 
@@ -57,7 +58,7 @@ int file_copy_content(int from, int to, off_t size)
                 end = start < 0 ? -1 : lseek(from, start, SEEK_HOLE);
                 if (start < 0 || end < 0)
                         return -errno;
-                int r = copy_range(from, to, start, MIN(end, size));
+                int r = copy_range(from, to, start, MIN(end, size), o);
                 if (r < 0)
                         return r;
         }
@@ -92,7 +93,7 @@ static int copy_file(const Store *s, int from_fd, int to_fd, const char *name)
         to = openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (to < 0)
                 return -errno;
-        int r = file_copy_content(from, to, st.st_size);
+        int r = file_copy_content(from, to, st.st_size, s->operation);
         return r < 0 ? r : copy_metadata(s, from, to, &st);
 }
 

@@ -127,7 +127,7 @@ static int copy_metadata(Merge *m, int from_fd, int to_fd, const char *name, con
 
 /* --- Files --------------------------------------------------------------------------------------------- */
 
-static int make_file(int from_fd, int to_fd, const char *name, const struct stat *st)
+static int make_file(const Merge *m, int from_fd, int to_fd, const char *name, const struct stat *st)
 {
         _cleanup_close_ int from =
                         openat(from_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -136,7 +136,7 @@ static int make_file(int from_fd, int to_fd, const char *name, const struct stat
         if (from < 0)
                 return -errno;
         to = openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        return to < 0 ? -errno : file_copy_content(from, to, st->st_size);
+        return to < 0 ? -errno : file_copy_content(from, to, st->st_size, m->store->operation);
 }
 
 static int make_symlink(int from_fd, int to_fd, const char *name)
@@ -194,7 +194,7 @@ static int make_other(Merge *m, size_t layer, int from_fd, int to_fd, const char
         if (r != 0)
                 return r < 0 ? r : 0;
         if (S_ISREG(st->st_mode))
-                r = make_file(from_fd, to_fd, name, st);
+                r = make_file(m, from_fd, to_fd, name, st);
         else if (S_ISLNK(st->st_mode))
                 r = make_symlink(from_fd, to_fd, name);
         else if (mknodat(to_fd, name, (st->st_mode & S_IFMT) | 0600, st->st_rdev) < 0)
@@ -329,7 +329,7 @@ static int merge_directory(Merge *m, const Directory *d, Error *e)
         for (size_t i = 0; i < d->n_layers && r >= 0; i++)
                 r = merge_layer(m, d, fds, i, to_fd, e);
         close_all(fds, d->n_layers);
-        return r < 0 ? r : interrupt_check(e);
+        return r < 0 ? r : operation_check(m->store->operation, e);
 }
 
 static int merge_all(Merge *m, Error *e)

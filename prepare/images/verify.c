@@ -18,6 +18,7 @@
 typedef struct IdCheck {
         int image_fd;
         const char *id;
+        const Operation *operation;
         pthread_t thread;
         bool started;
         int stop; /* set by the main thread */
@@ -36,7 +37,7 @@ static void *id_thread(void *userdata)
 {
         IdCheck *c = userdata;
 
-        c->result = image_replay(c->image_fd, c->id, look_for_stop, c, &c->error);
+        c->result = image_replay(c->image_fd, c->id, c->operation, look_for_stop, c, &c->error);
         return NULL;
 }
 
@@ -90,6 +91,7 @@ static void verification_done(Verification *v)
 
 static int verify_directory(Verification *v, int fd, const char *what, Error *e)
 {
+        v->check->operation = v->store->operation;
         int r = record_verify(fd, v->tmp_fd, v->check, e);
 
         if (r == -ENOENT) {
@@ -184,7 +186,7 @@ int image_verify(Store *s, const char *id, bool check_id, RecordCheck *check, Er
 {
         _cleanup_(verification_done) Verification v = {
                         .store = s, .id = id, .dir_fd = -EBADF, .tmp_fd = -EBADF, .check = check};
-        _cleanup_(id_check_done) IdCheck ids = {.id = id};
+        _cleanup_(id_check_done) IdCheck ids = {.id = id, .operation = s->operation};
         _cleanup_free_ char *what = NULL;
 
         int r = open_image(&v, e);
@@ -202,7 +204,7 @@ int image_verify(Store *s, const char *id, bool check_id, RecordCheck *check, Er
                 r = verify_layers(&v, e);
         if (r >= 0 && check_id)
                 r = id_check_finish(&ids, check, e);
-        if ((r < 0 || check->n_found > 0) && v.dir_fd >= 0 && r != -EINTR && !is_in_place(&v))
+        if ((r < 0 || check->n_found > 0) && v.dir_fd >= 0 && !operation_ended(r) && !is_in_place(&v))
                 return error_set(e, -ENOENT, "The image %s was removed while it was verified", id);
         return r;
 }

@@ -37,14 +37,14 @@ static int open_layers(Store *s, const Layer *layers, size_t n, OpenLayers *o, E
         return 0;
 }
 
-static int finish(int dir_fd, bool is_empty, Error *e)
+static int finish(const Store *s, int dir_fd, bool is_empty, Error *e)
 {
         int r = is_empty && mkdirat(dir_fd, "rootfs", 0755) < 0 ? -errno : 0;
 
         if (r >= 0)
                 r = write_file_new_at(dir_fd, "size", "0\n", 2, 0644);
         return r < 0 ? error_set_errno(e, r, "Cannot write a layer to the store")
-                     : record_write(dir_fd, NULL, e);
+                     : record_write(dir_fd, NULL, s->operation, e);
 }
 
 static int make_id(const Layer *layers, size_t n, char **ret, Error *e)
@@ -75,7 +75,7 @@ int attributes_layer(Store *s, const Layer *layers, size_t n, Layer *ret, Error 
                 r = attributes_make(s, open.fds, n, temporary.dir_fd, e);
         if (r < 0 || (r == 0 && n > 0))
                 return r;
-        r = finish(temporary.dir_fd, r == 0, e);
+        r = finish(s, temporary.dir_fd, r == 0, e);
         if (r >= 0)
                 r = make_id(layers, n, &id, e);
         if (r < 0)

@@ -22,6 +22,7 @@ typedef struct CheckImage {
 
 typedef struct Check {
         Files *files;
+        const Operation *operation;
         OciReport report;
         void *userdata;
         uint64_t n_findings;

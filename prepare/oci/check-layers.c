@@ -27,12 +27,12 @@ static int note_layer(Check *c, const char *name, const char *diff_id)
 }
 
 /* Adds all of S to D. */
-static int read_layer(Stream *s, Digester *d, void *buffer, Error *e)
+static int read_layer(const Operation *o, Stream *s, Digester *d, void *buffer, Error *e)
 {
         ssize_t n;
 
         while ((n = stream_read(s, buffer, BUFFER_SIZE, e)) > 0) {
-                int r = interrupt_check(e);
+                int r = operation_check(o, e);
                 if (r < 0)
                         return r;
                 digester_add(d, buffer, (size_t) n);
@@ -62,12 +62,12 @@ static int check_layer(Check *c, const char *name, const char *diff_id, Error *e
                 check_report(c, name, "", "it does not exist");
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
-        const StreamHooks hooks = {.length = size};
+        const StreamHooks hooks = {.length = size, .operation = c->operation};
         r = stream_new(fd, -EBADF, &hooks, &s, &why);
         if (r >= 0)
-                r = read_layer(s, &digester, buffer, &why);
-        if (r == -EINTR)
-                return interrupt_check(e);
+                r = read_layer(c->operation, s, &digester, buffer, &why);
+        if (operation_ended(r))
+                return operation_check(c->operation, e);
         if (r < 0)
                 check_report(c, name, "", why.message ?: strerror(-r));
         if (r < 0 || digester_finish(&digester, &digest) < 0)

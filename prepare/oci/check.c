@@ -175,7 +175,8 @@ static int compare_blob(Check *c, const OciDescriptor *d, const char *name, int 
                 size_t n = (size_t) MIN(d->size - done, (uint64_t) BUFFER_SIZE);
                 char *p = text ? text + done : buffer;
                 ssize_t k = loop_read(fd, p, n);
-                int r = k < 0 ? error_set_errno(e, (int) k, "Cannot read %s", name) : interrupt_check(e);
+                int r = k < 0 ? error_set_errno(e, (int) k, "Cannot read %s", name)
+                              : operation_check(c->operation, e);
                 if (r < 0)
                         return r;
                 digester_add(&digester, p, (size_t) k);
@@ -337,12 +338,12 @@ static int check_docker(Check *c, Error *e)
         return r;
 }
 
-int oci_check(const char *path, OciCheckKind kind, OciReport f, void *userdata, Error *e)
+int oci_check(const char *path, OciCheckKind kind, const Operation *o, OciReport f, void *userdata, Error *e)
 {
-        _cleanup_(check_done) Check c = {.report = f, .userdata = userdata};
+        _cleanup_(check_done) Check c = {.operation = o, .report = f, .userdata = userdata};
 
         int r = kind == OCI_CHECK_LAYOUT ? files_open_directory(path, &c.files, e)
-                                         : files_open_archive(NULL, path, &c.files, e);
+                                         : files_open_archive(NULL, path, o, &c.files, e);
         if (r >= 0)
                 r = kind == OCI_CHECK_DOCKER_ARCHIVE ? check_docker(&c, e) : check_layout(&c, e);
         return r < 0 ? r : c.n_findings > 0;

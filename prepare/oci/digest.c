@@ -53,7 +53,7 @@ int digest_bytes(const char *like, const void *p, size_t n, char **ret)
         return digester_finish(&d, ret);
 }
 
-int digest_check_fd(const char *digest, int fd, off_t offset, uint64_t size, Error *e)
+int digest_check_fd(const char *digest, int fd, off_t offset, uint64_t size, const Operation *o, Error *e)
 {
         _cleanup_digester_ Digester d = {};
         _cleanup_free_ char *found = NULL, *buffer = malloc(BUFFER_SIZE);
@@ -64,7 +64,7 @@ int digest_check_fd(const char *digest, int fd, off_t offset, uint64_t size, Err
         if (lseek(fd, offset, SEEK_SET) < 0)
                 return error_set_errno(e, errno, "Cannot read the file again");
         while ((n = loop_read(fd, buffer, (size_t) MIN(size, (uint64_t) BUFFER_SIZE))) > 0) {
-                int r = interrupt_check(e);
+                int r = operation_check(o, e);
                 if (r < 0)
                         return r;
                 digester_add(&d, buffer, (size_t) n);

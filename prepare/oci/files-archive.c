@@ -139,6 +139,7 @@ static int add_member(Archive *a, struct archive *reader, struct archive_entry *
 /* The state of the scan of all headers. */
 typedef struct Scan {
         Archive *archive;
+        const Operation *operation;
         struct archive *reader;
         unsigned char *buffer;
         uint64_t n_read; /* bytes since the last header */
@@ -213,7 +214,7 @@ static int scan_members(Scan *s, Error *e)
                         return 0;
                 if (k != ARCHIVE_OK && k != ARCHIVE_WARN)
                         return scan_error(s, e);
-                int r = interrupt_check(e);
+                int r = operation_check(s->operation, e);
                 if (r >= 0)
                         r = check_headers(s, start, entry, e);
                 if (r >= 0)
@@ -235,10 +236,12 @@ static int no_archive(Error *e)
                           "first.");
 }
 
-static int scan(Archive *a, Error *e)
+static int scan(Archive *a, const Operation *o, Error *e)
 {
-        _cleanup_(scan_done)
-                        Scan s = {.archive = a, .reader = archive_read_new(), .buffer = malloc(SCAN_SIZE)};
+        _cleanup_(scan_done) Scan s = {.archive = a,
+                                       .operation = o,
+                                       .reader = archive_read_new(),
+                                       .buffer = malloc(SCAN_SIZE)};
         int r = 0;
 
         if (!s.reader || !s.buffer || archive_read_support_format_tar(s.reader) != ARCHIVE_OK)
@@ -336,12 +339,13 @@ static int make_copy(Store *s, Stream *from, int *ret_fd, Error *e)
 }
 
 /* FD itself if its members can be read in place, else a copy. */
-static int make_seekable(Store *s, int fd, int *ret_fd, Error *e)
+static int make_seekable(Store *s, int fd, const Operation *o, int *ret_fd, Error *e)
 {
+        const StreamHooks hooks = {.operation = o};
         _cleanup_(stream_freep) Stream *stream = NULL;
         struct stat st;
 
-        int r = stream_new(fd, -EBADF, NULL, &stream, e);
+        int r = stream_new(fd, -EBADF, &hooks, &stream, e);
         if (r < 0)
                 return r;
         if (fstat(fd, &st) < 0)
@@ -362,8 +366,6 @@ static int check_type(int fd, Error *e)
 
         if (fstat(fd, &st) < 0)
                 return error_set_errno(e, errno, "Cannot examine the archive");
-        if (isatty(fd))
-                return error_set(e, -ENOTSUP, "An archive cannot be read from a terminal");
         if (S_ISDIR(st.st_mode))
                 return error_set(e, -EISDIR, "It is a directory, not an archive");
         if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
@@ -371,12 +373,12 @@ static int check_type(int fd, Error *e)
         return 0;
 }
 
-/* A FIFO may never get a writer: opening it does not wait for one, and the user can interrupt the wait. */
-static int wait_for_data(int fd, Error *e)
+/* A FIFO may never get a writer: opening it does not wait for one, and the wait can be cancelled. */
+static int wait_for_data(int fd, const Operation *o, Error *e)
 {
-        int r = interrupt_poll(fd, POLLIN, -1, e);
+        int r = operation_poll(o, fd, POLLIN, -1, e);
 
-        if (r == -EINTR)
+        if (operation_ended(r))
                 return r;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot wait for the archive");
@@ -384,7 +386,7 @@ static int wait_for_data(int fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot read the archive") : 0;
 }
 
-static int open_file(const char *file, int *ret_fd, Error *e)
+static int open_file(const char *file, const Operation *o, int *ret_fd, Error *e)
 {
         _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                                   : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -393,20 +395,20 @@ static int open_file(const char *file, int *ret_fd, Error *e)
                 return error_set_errno(e, errno, "Cannot open the archive");
         int r = check_type(fd, e);
         if (r >= 0)
-                r = wait_for_data(fd, e);
+                r = wait_for_data(fd, o, e);
         if (r < 0)
                 return r;
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
-int files_open_archive(Store *s, const char *file, Files **ret, Error *e)
+int files_open_archive(Store *s, const char *file, const Operation *o, Files **ret, Error *e)
 {
         _cleanup_(files_freep) Files *files = NULL;
         _cleanup_close_ int fd = -EBADF;
         struct stat st;
 
-        int r = open_file(file, &fd, e);
+        int r = open_file(file, o, &fd, e);
         if (r < 0)
                 return r;
         Archive *a = calloc(1, sizeof(Archive));
@@ -414,13 +416,13 @@ int files_open_archive(Store *s, const char *file, Files **ret, Error *e)
                 return error_oom(e);
         *a = (Archive){.files = {archive_open, archive_done}, .fd = -EBADF};
         files = &a->files;
-        r = make_seekable(s, fd, &a->fd, e);
+        r = make_seekable(s, fd, o, &a->fd, e);
         if (r < 0)
                 return r;
         if (fstat(a->fd, &st) < 0 || lseek(a->fd, 0, SEEK_SET) < 0)
                 return error_set_errno(e, errno, "Cannot read the archive");
         a->size = (uint64_t) st.st_size;
-        r = scan(a, e);
+        r = scan(a, o, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(files);

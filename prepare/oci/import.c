@@ -326,7 +326,7 @@ static int write_image(Import *i, int dir_fd, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the image's files to the store");
         r = image_info_write(dir_fd, &i->info, false, e);
-        return r < 0 ? r : record_write(dir_fd, NULL, e);
+        return r < 0 ? r : record_write(dir_fd, NULL, i->store->operation, e);
 }
 
 static int publish_layers(Import *i, Error *e)

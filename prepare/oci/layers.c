@@ -226,7 +226,8 @@ static PipelineOptions pipeline_options(Reading *x)
                         .hooks = {.length = x->layer->descriptor->size,
                                   .observe = observe,
                                   .progress = progress,
-                                  .userdata = x},
+                                  .userdata = x,
+                                  .operation = x->readers->store->operation},
         };
 }
 
@@ -279,7 +280,7 @@ static int write_files(Reading *x, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the layer's files to the store");
         /* The record is written when all files exist. */
-        return u->links_below ? 0 : record_write(dir_fd, u->digests, e);
+        return u->links_below ? 0 : record_write(dir_fd, u->digests, x->readers->store->operation, e);
 }
 
 static int open_blob(Reading *x, Error *e)
@@ -356,10 +357,10 @@ static int is_damaged(const Reading *x, int why, Error *e)
 {
         const OciDescriptor *d = x->layer->descriptor;
 
-        if (x->fd < 0 || x->offset < 0 || x->readers->source->layers_by_diff_id || why == -EINTR ||
+        if (x->fd < 0 || x->offset < 0 || x->readers->source->layers_by_diff_id || operation_ended(why) ||
             why == -ENOMEM || why == -ECANCELED)
                 return 0;
-        int r = digest_check_fd(d->digest, x->fd, x->offset, d->size, e);
+        int r = digest_check_fd(d->digest, x->fd, x->offset, d->size, x->readers->store->operation, e);
         return r < 0 ? r : !r;
 }
 

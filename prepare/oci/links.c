@@ -124,7 +124,7 @@ static int copy_file(const Filling *f, int from_dir, const char *name, int to, c
                 return from;
         if (ftruncate(to, 0) < 0)
                 return -errno;
-        int r = file_copy_content(from, to, st->st_size);
+        int r = file_copy_content(from, to, st->st_size, f->store->operation);
         if (r < 0)
                 return r;
         if (fchown(to, st->st_uid, st->st_gid) < 0 &&
@@ -285,7 +285,7 @@ static int fill_layer(Filling *f, Error *e)
 
         int r = open_filling(f, e);
         for (size_t i = 0; r >= 0 && i < l->links->n; i++) {
-                r = interrupt_check(e);
+                r = operation_check(f->store->operation, e);
                 if (r < 0)
                         return r;
                 r = fill_link(f, i, e);
@@ -302,7 +302,7 @@ static int fill_layer(Filling *f, Error *e)
         r = rm_rf_at(l->temporary.dir_fd, LINKS_BELOW);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot clean up layer %u", l->number);
-        r = record_write(l->temporary.dir_fd, NULL, e);
+        r = record_write(l->temporary.dir_fd, NULL, f->store->operation, e);
         if (r < 0)
                 return r;
         id = strdup(l->chain_id);

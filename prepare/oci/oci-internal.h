@@ -25,7 +25,7 @@ int digester_finish(Digester *d, char **ret);
 /* The digest of N bytes, of the same algorithm as LIKE. */
 int digest_bytes(const char *like, const void *p, size_t n, char **ret);
 /* Whether the SIZE bytes of FD from OFFSET on have that digest: 1, 0. Moves its offset. */
-int digest_check_fd(const char *digest, int fd, off_t offset, uint64_t size, Error *e);
+int digest_check_fd(const char *digest, int fd, off_t offset, uint64_t size, const Operation *o, Error *e);
 /* Checks that WHAT, N bytes at P, has that digest. -EBADMSG. */
 int digest_check_bytes(const char *digest, const void *p, size_t n, const char *what, Error *e);
 
@@ -100,8 +100,8 @@ int document_read(int fd, uint64_t size, const char *what, const char *name, cha
                   Error *e);
 int files_open_directory(const char *dir, Files **ret, Error *e);
 /* A tar archive; FILE "-" is standard input. S: for a temporary copy if it is not seekable; NULL: that is
- * refused (-ENOTSUP). */
-int files_open_archive(Store *s, const char *file, Files **ret, Error *e);
+ * refused (-ENOTSUP). Waiting for data and reading end with the operation O (or NULL). */
+int files_open_archive(Store *s, const char *file, const Operation *o, Files **ret, Error *e);
 
 /* --- Names of local sources (source-layout.c) ---------------------------------------------------------- */
 

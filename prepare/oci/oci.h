@@ -85,6 +85,7 @@ int oci_kind_by_member(const char *name, OciCheckKind *ret);
 typedef void (*OciReport)(const char *document, const char *path, const char *message, void *userdata);
 
 /* Checks all of a layout, that is of all images in it: the documents, and sizes and digests of the blobs.
- * Without a store, so archives have to be plain files. 0: it is valid; 1: not, as was reported; negative: it
- * could not be read. */
-int oci_check(const char *path, OciCheckKind kind, OciReport report, void *userdata, Error *e);
+ * Without a store, so archives have to be plain files. O may be NULL. 0: it is valid; 1: not, as was reported;
+ * negative: it could not be read. */
+int oci_check(const char *path, OciCheckKind kind, const Operation *o, OciReport report, void *userdata,
+              Error *e);

@@ -238,7 +238,7 @@ int docker_archive_open(Store *s, const char *file, const char *tag, OciSource *
         source = &d->source;
         int r = oci_source_set_reference(source, "docker-archive", file, tag, e);
         if (r >= 0)
-                r = files_open_archive(s, file, &d->files, e);
+                r = files_open_archive(s, file, s->operation, &d->files, e);
         if (r >= 0)
                 r = read_manifest_json(d, e);
         if (r >= 0)

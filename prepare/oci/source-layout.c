@@ -328,7 +328,7 @@ int oci_archive_open(Store *s, const char *file, const char *tag, OciSource **re
 {
         Files *files;
 
-        int r = files_open_archive(s, file, &files, e);
+        int r = files_open_archive(s, file, s->operation, &files, e);
         if (r >= 0)
                 r = layout_new(files, "oci-archive", file, tag, ret, e);
         return r < 0 ? opening_error(r, "oci-archive", file, e) : 0;

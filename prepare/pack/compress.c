@@ -17,7 +17,7 @@
 #include "library/liblzma.h"
 #include "library/libz.h"
 #include "library/libzstd.h"
-#include "prepare/pack/pack.h"
+#include "prepare/pack/pack-internal.h"
 
 #define OUTPUT_SIZE (256U * 1024U)
 #define INPUT_MAX (1U << 30) /* per call: the limit of all libraries */
@@ -26,7 +26,7 @@
 #define BZIP2_LEVEL 9
 #define XZ_LEVEL 6
 #define XZ_BLOCK_SIZE (24ULL << 20) /* three times the dictionary of that level, as in xz(1) */
-#define XZ_STEP_MSEC 200            /* interval of checks for interruption while its threads work */
+#define XZ_STEP_MSEC 200            /* interval of checks of the operation while its threads work */
 #define ZSTD_LEVEL 9
 #define THREADS_MAX 64
 
@@ -34,6 +34,7 @@ typedef struct Codec Codec;
 
 struct Compressor {
         const Codec *codec;
+        const Operation *operation;
         int fd;
         char *what;
         unsigned char *output;
@@ -239,7 +240,7 @@ int compression_from_string(const char *s)
         return -EINVAL;
 }
 
-int compressor_new(Compression k, int fd, const char *what, Compressor **ret, Error *e)
+int compressor_new(Compression k, int fd, const char *what, const Operation *o, Compressor **ret, Error *e)
 {
         _cleanup_(compressor_freep) Compressor *c = calloc(1, sizeof(Compressor));
 
@@ -248,6 +249,7 @@ int compressor_new(Compression k, int fd, const char *what, Compressor **ret, Er
         if (!c)
                 return error_oom(e);
         c->codec = &codecs[k];
+        c->operation = o;
         c->fd = fd;
         c->what = strdup(what);
         c->output = malloc(OUTPUT_SIZE);
@@ -268,6 +270,11 @@ int compressor_new(Compression k, int fd, const char *what, Compressor **ret, Er
         return 0;
 }
 
+const Operation *compressor_operation(const Compressor *c)
+{
+        return c->operation;
+}
+
 Compressor *compressor_free(Compressor *c)
 {
         if (!c)
@@ -280,12 +287,12 @@ Compressor *compressor_free(Compressor *c)
         return NULL;
 }
 
-/* Waits until a pipe is writable; a signal interrupts the wait. */
+/* Waits until a pipe is writable; the operation may end before. */
 static int wait_for_room(Compressor *c, Error *e)
 {
-        int r = interrupt_poll(c->fd, POLLOUT, -1, e);
+        int r = operation_poll(c->operation, c->fd, POLLOUT, -1, e);
 
-        return r < 0 && r != -EINTR ? error_set_errno(e, r, "Cannot write %s", c->what) : MIN(r, 0);
+        return r < 0 && !operation_ended(r) ? error_set_errno(e, r, "Cannot write %s", c->what) : MIN(r, 0);
 }
 
 static int flush(Compressor *c, Error *e)
@@ -314,7 +321,7 @@ static int run(Compressor *c, const void *p, size_t size, bool finish, Error *e)
         for (;;) {
                 s.out = c->output + c->used;
                 s.out_left = OUTPUT_SIZE - c->used;
-                int done = interrupt_check(e);
+                int done = operation_check(c->operation, e);
                 if (done < 0)
                         return done;
                 done = c->codec->step(c, &s);

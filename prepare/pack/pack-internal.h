@@ -5,6 +5,10 @@
 
 #include "prepare/pack/pack.h"
 
+/* What the writer works for; or NULL. */
+const Operation *tar_writer_operation(const TarWriter *w);
+const Operation *compressor_operation(const Compressor *c);
+
 /* "Cannot pack 'PATH': …" */
 int pack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
 int pack_error_errno(Error *e, int code, const char *path, const char *what);

@@ -25,12 +25,12 @@ int compression_from_string(const char *s); /* or -EINVAL */
  * long as the compression library is the same. */
 typedef struct Compressor Compressor;
 
-/* FD must outlive it. WHAT is the name of the output in messages: "the image 'x.aci'"; it is copied. */
-int compressor_new(Compression c, int fd, const char *what, Compressor **ret, Error *e);
+/* FD must outlive it. WHAT is the name of the output in messages: "the image 'x.aci'"; it is copied. Writing,
+ * and whatever writes to it, fails when the operation O (or NULL) ends. */
+int compressor_new(Compression c, int fd, const char *what, const Operation *o, Compressor **ret, Error *e);
 /* Without compressor_finish() the output is incomplete. */
 Compressor *compressor_free(Compressor *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Compressor *, compressor_free);
-/* Fails with -EINTR if a signal to end was received. */
 int compressor_write(Compressor *c, const void *p, size_t size, Error *e);
 int compressor_finish(Compressor *c, Error *e);
 
@@ -97,6 +97,7 @@ int tar_writer_add_tree(TarWriter *w, int dir_fd, const char *name, const TreeOp
 int tar_writer_add_file(TarWriter *w, int fd, const char *name, const TreeOptions *o, Error *e);
 
 typedef struct PackOptions {
+        const Operation *operation; /* or NULL */
         Compression compression;
         TreeOptions tree;
 } PackOptions;

@@ -46,6 +46,11 @@ int tar_writer_new(Compressor *c, TarWriter **ret, Error *e)
         return 0;
 }
 
+const Operation *tar_writer_operation(const TarWriter *w)
+{
+        return compressor_operation(w->compressor);
+}
+
 TarWriter *tar_writer_free(TarWriter *w)
 {
         if (!w)

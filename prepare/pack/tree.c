@@ -233,7 +233,7 @@ static int add_file(Walk *w, int fd, const struct stat *st, Error *e)
         _cleanup_(pack_xattrs_done) PackXattrs xattrs = {};
         TarEntry x;
 
-        int r = interrupt_check(e);
+        int r = operation_check(tar_writer_operation(w->writer), e);
         if (r < 0)
                 return r;
         if (++w->n_entries > ENTRIES_MAX)
@@ -400,7 +400,7 @@ int pack_image(int rootfs_fd, const char *manifest, size_t manifest_size, const 
         _cleanup_(compressor_freep) Compressor *c = NULL;
         _cleanup_(tar_writer_freep) TarWriter *w = NULL;
 
-        int r = compressor_new(o->compression, out_fd, what, &c, e);
+        int r = compressor_new(o->compression, out_fd, what, o->operation, &c, e);
         if (r >= 0)
                 r = tar_writer_new(c, &w, e);
         if (r >= 0)

@@ -273,16 +273,16 @@ int auth_file_find(const char *text, size_t size, const char *what, const char *
 /* --- The files of this host ---------------------------------------------------------------------------- */
 
 /* 1: it has credentials, which replace what C has. */
-static int ask_helper(const CredentialHelper *h, const char *path, const Notes *n, RegistryCredentials *c,
-                      Error *e)
+static int ask_helper(const CredentialHelper *h, const char *path, const Operation *o, const Notes *n,
+                      RegistryCredentials *c, Error *e)
 {
         _cleanup_(registry_credentials_done) RegistryCredentials given = {};
         _cleanup_error_ Error why = ERROR_NULL;
 
-        int r = credential_helper_ask(h->name, h->server, HELPER_TIME_MAX_USEC, &given, &why);
+        int r = credential_helper_ask(h->name, h->server, HELPER_TIME_MAX_USEC, o, &given, &why);
         if (r == -ENOMEM)
                 return error_oom(e);
-        if (r == -EINTR)
+        if (operation_ended(r))
                 return error_set(e, r, "%s", why.message ?: "Interrupted");
         if (r < 0) {
                 _cleanup_free_ char *name = text_escape_for_terminal(h->name),
@@ -315,7 +315,7 @@ static int check_file(int fd, const char *path, bool secret, Error *e)
 }
 
 static int find_in_file(const char *path, bool needed, const char *host, const char *repository,
-                        const Notes *n, RegistryCredentials *ret, Error *e)
+                        const Operation *o, const Notes *n, RegistryCredentials *ret, Error *e)
 {
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
         _cleanup_(credential_helper_done) CredentialHelper helper = {};
@@ -335,7 +335,7 @@ static int find_in_file(const char *path, bool needed, const char *host, const c
                 r = k < 0 ? k : r;
         }
         if (r >= 0 && helper.name) {
-                int k = ask_helper(&helper, path, n, &c, e);
+                int k = ask_helper(&helper, path, o, n, &c, e);
                 r = k != 0 ? k : r;
         }
         if (r > 0)
@@ -345,7 +345,7 @@ static int find_in_file(const char *path, bool needed, const char *host, const c
 
 /* BASE may be NULL: there is no such file. */
 static int find_below(const char *base, const char *name, const char *host, const char *repository,
-                      const Notes *n, RegistryCredentials *ret, Error *e)
+                      const Operation *o, const Notes *n, RegistryCredentials *ret, Error *e)
 {
         _cleanup_free_ char *path = NULL;
 
@@ -353,10 +353,10 @@ static int find_below(const char *base, const char *name, const char *host, cons
                 return 0;
         if (xasprintf(&path, "%s/%s", base, name) < 0)
                 return error_oom(e);
-        return find_in_file(path, false, host, repository, n, ret, e);
+        return find_in_file(path, false, host, repository, o, n, ret, e);
 }
 
-int registry_credentials_find(const char *host, const char *repository, const Notes *n,
+int registry_credentials_find(const char *host, const char *repository, const Operation *o, const Notes *n,
                               RegistryCredentials *ret, Error *e)
 {
         const char *chosen = secure_getenv("REGISTRY_AUTH_FILE"), *home = secure_getenv("HOME"),
@@ -364,7 +364,7 @@ int registry_credentials_find(const char *host, const char *repository, const No
         char runtime[64];
 
         if (!isempty(chosen))
-                return find_in_file(chosen, true, host, repository, n, ret, e);
+                return find_in_file(chosen, true, host, repository, o, n, ret, e);
         snprintf(runtime, sizeof(runtime), "/run/containers/%u", getuid());
         const struct {
                 const char *base, *name;
@@ -378,7 +378,7 @@ int registry_credentials_find(const char *host, const char *repository, const No
                         {"/etc/containers", "auth.json"},
         };
         for (size_t i = 0; i < ELEMENTSOF(files); i++) {
-                int r = find_below(files[i].base, files[i].name, host, repository, n, ret, e);
+                int r = find_below(files[i].base, files[i].name, host, repository, o, n, ret, e);
                 if (r != 0)
                         return r;
         }

@@ -196,16 +196,16 @@ static int read_answer(Helper *h, Error *e)
 }
 
 /* Waits for the end of the program, even if other processes still have its standard output open. */
-static int wait_for_end(Helper *h, uint64_t time_max_usec, Error *e)
+static int wait_for_end(Helper *h, uint64_t time_max_usec, const Operation *o, Error *e)
 {
         uint64_t end = now_usec(CLOCK_MONOTONIC) + time_max_usec;
 
         for (;;) {
                 struct pollfd fds[] = {{.fd = h->pid_fd, .events = POLLIN},
                                        {.fd = h->output, .events = POLLIN},
-                                       {.fd = interrupt_fd(), .events = POLLIN}};
+                                       {.fd = operation_fd(o), .events = POLLIN}};
                 uint64_t now = now_usec(CLOCK_MONOTONIC);
-                int r = interrupt_check(e);
+                int r = operation_check(o, e);
 
                 if (r < 0)
                         return r;
@@ -293,7 +293,7 @@ static int explain_failure(Helper *h, Error *e)
                          isempty(shown) ? "" : ": ", shown ?: "");
 }
 
-int credential_helper_ask(const char *name, const char *server, uint64_t time_max_usec,
+int credential_helper_ask(const char *name, const char *server, uint64_t time_max_usec, const Operation *o,
                           RegistryCredentials *ret, Error *e)
 {
         _cleanup_(helper_done) Helper h = HELPER_NULL;
@@ -307,7 +307,7 @@ int credential_helper_ask(const char *name, const char *server, uint64_t time_ma
         r = start(&h, program, server);
         if (r < 0)
                 return error_set_errno(e, r, "%s cannot be run", program);
-        r = wait_for_end(&h, time_max_usec, e);
+        r = wait_for_end(&h, time_max_usec, o, e);
         end_group(&h);
         if (r < 0)
                 return r;

@@ -89,7 +89,8 @@ static int read_files(Endpoint *p, Error *e)
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
         Notes notes = {p->options->note, p->options->userdata};
 
-        int r = registry_credentials_find(p->place.host, p->place.repository, &notes, &c, e);
+        int r = registry_credentials_find(p->place.host, p->place.repository,
+                                          transfer_operation(p->transfer), &notes, &c, e);
         if (r <= 0)
                 return r;
         free(p->origin);
@@ -208,7 +209,7 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
         };
 
         int r = transfer_get(p->transfer, &q, &body, &size, &reply, e);
-        if (r == -EINTR || r == -ENOMEM)
+        if (operation_ended(r) || r == -ENOMEM)
                 return r;
         if (r < 0)
                 return token_error(p, c, r, &reply, e);

@@ -92,7 +92,7 @@ static int explain(const Endpoint *p, const EndpointRequest *q, const TransferRe
 {
         _cleanup_free_ char *text = NULL, *code = NULL;
 
-        if (r == -EINTR || r == -ENOMEM)
+        if (operation_ended(r) || r == -ENOMEM)
                 return r;
         if (reply->status < 400)
                 return explain_silence(p, r, e);
@@ -171,12 +171,12 @@ static int ask(Endpoint *p, const EndpointRequest *q, const Body *b, TransferRep
                         return r;
                 if (try_http(p, scheme, reply, r))
                         continue;
-                if (reply->status == 0 && r != -EINTR && r != -ENOMEM)
+                if (reply->status == 0 && !operation_ended(r) && r != -ENOMEM)
                         (void) test_and_set(p, &p->unreachable);
                 if (reply->status != 401 || authenticated)
                         return explain(p, q, reply, r, e);
                 r = endpoint_authenticate(p, reply->challenge, authorization, e);
-                if (r == -EINTR || r == -ENOMEM)
+                if (operation_ended(r) || r == -ENOMEM)
                         return r;
                 if (r < 0)
                         return error_prefix(e, r, "Cannot fetch %s from the registry '%s'", q->what,

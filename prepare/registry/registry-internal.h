@@ -107,14 +107,14 @@ void credential_helper_done(CredentialHelper *h);
  * if it has no credentials, those of the entry are used. */
 int auth_file_find(const char *text, size_t size, const char *what, const char *host, const char *repository,
                    RegistryCredentials *ret, CredentialHelper *ret_helper, Error *e);
-/* Runs docker-credential-NAME, with a timeout. 1; 0: it has none. Errors are phrased to follow the name of
+/* Runs docker-credential-NAME, with a timeout, and until the operation O (or NULL) ends. 1; 0: it has none. Errors are phrased to follow the name of
  * the helper. (credential-helper.c) */
-int credential_helper_ask(const char *name, const char *server, uint64_t time_max_usec,
+int credential_helper_ask(const char *name, const char *server, uint64_t time_max_usec, const Operation *o,
                           RegistryCredentials *ret, Error *e);
 /* Parses the output of a helper that exited successfully. As above. */
 int credential_helper_parse(const char *answer, size_t size, RegistryCredentials *ret, Error *e);
 /* The same in the files of this host. */
-int registry_credentials_find(const char *host, const char *repository, const Notes *n,
+int registry_credentials_find(const char *host, const char *repository, const Operation *o, const Notes *n,
                               RegistryCredentials *ret, Error *e);
 
 /* --- Certificates (certs-d.c) -------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ static void note_failure(const RegistrySource *r, const Endpoint *p, const Error
 /* Keeps WHY as the error to return, if it is of the registry itself, or if there is none of that. */
 static void keep_failure(const Endpoint *p, int code, Error *why, int *ret, Error *e)
 {
-        if (*ret < 0 && p->place.mirror && code != -EINTR && code != -ENOMEM)
+        if (*ret < 0 && p->place.mirror && !operation_ended(code) && code != -ENOMEM)
                 return;
         *ret = code;
         (void) error_move(e, why);
@@ -96,10 +96,10 @@ int ask_places(RegistrySource *r, AskPlace ask, void *userdata, Error *e)
                         set_preferred(r, i);
                         return q;
                 }
-                if (n_left > 0 && q != -EINTR && q != -ENOMEM)
+                if (n_left > 0 && !operation_ended(q) && q != -ENOMEM)
                         note_failure(r, p, &why);
                 keep_failure(p, q, &why, &result, e);
-                if (q == -EINTR || q == -ENOMEM)
+                if (operation_ended(q) || q == -ENOMEM)
                         return q;
         }
         return result;

@@ -17,6 +17,7 @@
 #include "prepare/store/store-internal.h"
 
 #define STORE_VERSION "1\n"
+#define LOCK_WAIT_MSEC_MAX 10 /* between two looks at a lock */
 
 /* The directories of pods are in the order of a pod's life cycle. Entries made in a "nursery" directory are
  * unrelated to each other. */
@@ -206,13 +207,13 @@ static int open_directory(const char *dir, char **ret_path, int *ret_fd, Error *
         return 0;
 }
 
-int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error *e)
+int store_open_with_flags(const char *dir, StoreFlags flags, Operation *o, Store **ret, Error *e)
 {
         _cleanup_(store_unrefp) Store *s = calloc(1, sizeof(Store));
 
         if (!s)
                 return error_oom(e);
-        *s = (Store){.n_ref = 1, .flags = flags, .fd = -EBADF};
+        *s = (Store){.n_ref = 1, .flags = flags, .fd = -EBADF, .operation = o};
         if (isempty(dir))
                 return error_hint(e, error_set(e, -EINVAL, "The store is named by an empty path"),
                                   "Name a directory with --dir=, or leave it out.");
@@ -247,9 +248,25 @@ int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error 
         return 0;
 }
 
-int store_open(const char *dir, Store **ret, Error *e)
+int store_open(const char *dir, Operation *o, Store **ret, Error *e)
 {
-        return store_open_with_flags(dir, 0, ret, e);
+        return store_open_with_flags(dir, 0, o, ret, e);
+}
+
+int store_open_again(const Store *s, Operation *o, Store **ret, Error *e)
+{
+        _cleanup_(store_unrefp) Store *copy = calloc(1, sizeof(Store));
+
+        if (!copy)
+                return error_oom(e);
+        *copy = (Store){.n_ref = 1, .flags = s->flags, .operation = o};
+        copy->fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+        copy->path = strdup(s->path);
+        if (copy->fd < 0 || !copy->path)
+                return error_set_errno(e, copy->path ? -errno : -ENOMEM, "Cannot open the store %s",
+                                       s->path);
+        *ret = TAKE_PTR(copy);
+        return 0;
 }
 
 Store *store_ref(Store *s)
@@ -279,19 +296,40 @@ int store_fd(const Store *s)
         return s->fd;
 }
 
-static int store_lock(Store *s, int operation, int *ret_fd, Error *e)
+Operation *store_operation(const Store *s)
+{
+        return s->operation;
+}
+
+/* A thread that waits in flock() cannot be woken by another, so who can be cancelled looks again now and then. */
+static int wait_for_lock(const Store *s, int fd, int mode, Error *e)
+{
+        int msec = 1;
+
+        if (!s->operation)
+                return flock(fd, mode) < 0 ? error_set_errno(e, errno, "Cannot lock the store %s", s->path)
+                                           : 0;
+        while (flock(fd, mode | LOCK_NB) < 0) {
+                if (errno != EWOULDBLOCK && errno != EINTR)
+                        return error_set_errno(e, errno, "Cannot lock the store %s", s->path);
+                int r = operation_poll(s->operation, -1, 0, msec, e);
+                if (r < 0)
+                        return r;
+                msec = MIN(2 * msec, LOCK_WAIT_MSEC_MAX);
+        }
+        return 0;
+}
+
+static int store_lock(Store *s, int mode, int *ret_fd, Error *e)
 {
         _cleanup_close_ int fd =
                         openat(s->fd, "lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-        int r;
 
         if (fd < 0)
                 return error_set_errno(e, errno, "Cannot open the lock of the store %s", s->path);
-        do
-                r = flock(fd, operation);
-        while (r < 0 && errno == EINTR && !interrupt_pending());
+        int r = wait_for_lock(s, fd, mode, e);
         if (r < 0)
-                return error_set_errno(e, errno, "Cannot lock the store %s", s->path);
+                return r;
         *ret_fd = TAKE_FD(fd);
         return 0;
 }

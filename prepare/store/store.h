@@ -8,16 +8,21 @@
 
 /* --- Store (store.c) ----------------------------------------------------------------------------------- */
 
+/* A store, as it is used by one operation: whatever is given a Store, or something that has one, works for that
+ * operation. */
 typedef struct Store Store;
 
-/* Opens the store at DIR, creating it if it is missing. Refused with a message: a directory that others can
- * write to, that belongs to another user, that has another layout version, or that is on an unsuitable file
- * system. */
-int store_open(const char *dir, Store **ret, Error *e);
+/* Opens the store at DIR, creating it if it is missing, for the operation O, which must outlive it and may be
+ * NULL. Refused with a message: a directory that others can write to, that belongs to another user, that has
+ * another layout version, or that is on an unsuitable file system. */
+int store_open(const char *dir, Operation *o, Store **ret, Error *e);
+/* The same store, opened before, for another operation. */
+int store_open_again(const Store *s, Operation *o, Store **ret, Error *e);
 Store *store_unref(Store *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Store *, store_unref);
 const char *store_path(const Store *s); /* absolute, without symlinks */
 int store_fd(const Store *s);           /* stays owned by the store */
+Operation *store_operation(const Store *s); /* or NULL */
 
 /* --- Store (store.c) ----------------------------------------------------------------------------------- */
 
@@ -33,13 +38,14 @@ struct Store {
         StoreFlags flags;
         char *path;
         int fd;
+        Operation *operation;
 };
 
-int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error *e);
+int store_open_with_flags(const char *dir, StoreFlags flags, Operation *o, Store **ret, Error *e);
 Store *store_ref(Store *s);
 
 /* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for looking
- * an image up and recording that a pod needs it. Exclusive: for removing. Waits. Closing the descriptor
+ * an image up and recording that a pod needs it. Exclusive: for removing. Waits, until the operation ends. Closing the descriptor
  * unlocks. Never take it twice in one thread: the second would wait for the first. */
 int store_lock_shared(Store *s, int *ret_fd, Error *e);
 int store_lock_exclusive(Store *s, int *ret_fd, Error *e);
@@ -65,8 +71,9 @@ void store_temporary_done(StoreTemporary *t); /* removes it if it was not publis
 /* --- Disk usage (usage.c) ------------------------------------------------------------------------------ */
 
 /* Disk space of the file or tree NAME, in bytes. A file with several hard links counts as a fraction for
- * each; unreadable parts, and mounts below the tree, are not counted. */
-uint64_t disk_usage_at(int dir_fd, const char *name);
+ * each; unreadable parts, and mounts below the tree, are not counted. Counting stops when the operation O (or
+ * NULL) ends. */
+uint64_t disk_usage_at(int dir_fd, const char *name, const Operation *o);
 
 /* --- Durability (sync.c) ------------------------------------------------------------------------------- */
 

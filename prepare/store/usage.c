@@ -19,6 +19,7 @@
 typedef struct Walk {
         DIR *levels[DEPTH_MAX];
         size_t n;
+        const Operation *operation;
         dev_t device;
         uint64_t bytes;
 } Walk;
@@ -48,7 +49,7 @@ static void enter(Walk *w, int dir_fd, const char *name)
 static void step(Walk *w)
 {
         DIR *d = w->levels[w->n - 1];
-        const struct dirent *de = interrupt_pending() ? NULL : readdir(d);
+        const struct dirent *de = operation_check(w->operation, NULL) < 0 ? NULL : readdir(d);
         struct stat st;
 
         if (!de) {
@@ -66,9 +67,9 @@ static void step(Walk *w)
                 enter(w, dirfd(d), de->d_name);
 }
 
-uint64_t disk_usage_at(int dir_fd, const char *name)
+uint64_t disk_usage_at(int dir_fd, const char *name, const Operation *o)
 {
-        Walk w = {};
+        Walk w = {.operation = o};
         struct stat st;
 
         if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)

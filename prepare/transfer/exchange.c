@@ -4,7 +4,7 @@
  *
  * Uses libcurl, with all implicit behaviour disabled: it follows no redirect (follow.c does), sends no
  * credentials except the given header, and speaks http and https only. The loop around it waits for three
- * events at once: the network, interruption, and a stalled server. All sizes are checked while data is
+ * events at once: the network, the end of the operation, and a stalled server. All sizes are checked while data is
  * received, regardless of announced sizes.
  */
 
@@ -262,7 +262,7 @@ static CURLcode set_options(Exchange *x, CURL *easy)
         }
         SET(CURLOPT_USERAGENT, "acnspawn/" ACNSPAWN_VERSION);
         SET(CURLOPT_NOSIGNAL, 1L);
-        SET(CURLOPT_QUICK_EXIT, 1L); /* do not wait for the name server when interrupted */
+        SET(CURLOPT_QUICK_EXIT, 1L); /* do not wait for the name server when the operation ends */
         SET(CURLOPT_CONNECTTIMEOUT_MS, to_msec(x->transfer->options.connect_timeout_usec));
         SET(CURLOPT_TCP_KEEPALIVE, 1L);
         SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
@@ -340,14 +340,15 @@ static void add_up(Exchange *x)
 
 static int wait_for_something(Exchange *x, CURLM *multi)
 {
-        struct curl_waitfd wake = {.fd = interrupt_fd(), .events = CURL_WAIT_POLLIN};
+        struct curl_waitfd wake = {.fd = operation_fd(x->transfer->options.operation),
+                                   .events = CURL_WAIT_POLLIN};
         uint64_t stall = x->transfer->options.stall_timeout_usec / 4;
 
         CURLMcode m = curl_multi_poll(multi, &wake, wake.fd >= 0 ? 1 : 0,
                                       (int) MIN(to_msec(stall) + 1, (long) POLL_MSEC), NULL);
         if (m != CURLM_OK)
                 return error_set(&x->error, -EIO, "Cannot wait for the network: %s", curl_multi_strerror(m));
-        return interrupt_check(&x->error);
+        return operation_check(x->transfer->options.operation, &x->error);
 }
 
 /* 1: it has ended, with *RET. */
@@ -374,7 +375,7 @@ static int drive(Exchange *x, CURLM *multi, CURLcode *ret)
                                          curl_multi_strerror(m));
                 if (ended(multi, ret) > 0)
                         return 0;
-                int r = interrupt_check(&x->error);
+                int r = operation_check(x->transfer->options.operation, &x->error);
                 if (r >= 0)
                         r = check_stall(x);
                 if (r >= 0)
@@ -454,15 +455,17 @@ static int run(Exchange *x, Handle *h)
 
 int exchange_run(Exchange *x, Error *e)
 {
+        Operation *o = x->transfer->options.operation;
         Handle *h = NULL;
 
         int r = transfer_take_handle(x->transfer, &h, e);
         if (r < 0)
                 return r;
-        log_debug("%s %s", x->request->form ? "POST" : "GET", x->shown);
+        operation_message(o, LOG_LEVEL_DEBUG, "%s %s", x->request->form ? "POST" : "GET", x->shown);
         r = run(x, h);
         if (r >= 0)
-                log_debug("%s answers with status %u", x->shown, x->response.status);
+                operation_message(o, LOG_LEVEL_DEBUG, "%s answers with status %u", x->shown,
+                                  x->response.status);
         transfer_return_handle(x->transfer, h);
         x->easy = NULL;
         if (r < 0)

@@ -81,17 +81,17 @@ static bool is_worthwhile(const Transfer *t, const TransferRequest *q, const Res
         return true;
 }
 
-static int pause_for(uint64_t usec, Error *e)
+static int pause_for(const Transfer *t, uint64_t usec, Error *e)
 {
-        struct pollfd wake = {.fd = interrupt_fd(), .events = POLLIN};
         uint64_t end = now_usec(CLOCK_MONOTONIC) + usec;
 
         for (;;) {
                 uint64_t now = now_usec(CLOCK_MONOTONIC);
-                int r = interrupt_check(e);
-                if (r < 0 || now >= end)
+                uint64_t left = end > now ? end - now : 0;
+                int r = operation_poll(t->options.operation, -1, 0, (int) MIN((left + 999) / 1000, 60000ULL),
+                                       e);
+                if (r < 0 || left == 0)
                         return r;
-                (void) poll(&wake, 1, (int) MIN((end - now) / 1000 + 1, (uint64_t) 60000));
         }
 }
 
@@ -141,19 +141,19 @@ int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, Transfer
         for (;;) {
                 error_done(&error);
                 result_done(&result);
-                r = interrupt_check(&error);
+                r = operation_check(t->options.operation, &error);
                 if (r >= 0)
                         r = transfer_follow(t, q, sink, &result, &error);
-                if (r >= 0 || r == -EINTR || !is_worthwhile(t, q, &result, sink, &tries, &delay))
+                if (r >= 0 || operation_ended(r) || !is_worthwhile(t, q, &result, sink, &tries, &delay))
                         break;
                 if (result.again != AGAIN_AT_ONCE)
                         transfer_note(t, "%s; trying again in %.1f s", error.message ?: "It failed",
                                       (double) delay / 1e6);
-                r = pause_for(delay, &error);
+                r = pause_for(t, delay, &error);
                 if (r < 0)
                         break;
         }
-        if (r < 0 && r != -EINTR)
+        if (r < 0 && !operation_ended(r))
                 r = give_up(t, &result, r, &error);
         fill_in_reply(&result, reply);
         if (r < 0)

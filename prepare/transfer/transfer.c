@@ -169,6 +169,11 @@ void transfer_return_handle(Transfer *t, Handle *h)
 
 /* --- Notes --------------------------------------------------------------------------------------------- */
 
+Operation *transfer_operation(const Transfer *t)
+{
+        return t->options.operation;
+}
+
 void transfer_note(Transfer *t, const char *format, ...)
 {
         _cleanup_free_ char *line = NULL;

@@ -47,6 +47,7 @@ typedef struct Transfer Transfer;
 
 /* Members that are 0 or NULL have the default in parentheses. */
 typedef struct TransferOptions {
+        Operation *operation; /* ends all requests when it ends, and gets the debug messages */
         unsigned insecure; /* InsecureOptions */
         /* Directories that contain auth.d, by descending precedence (/etc/acnspawn, /usr/lib/acnspawn). */
         const char *const *config_dirs;
@@ -63,6 +64,8 @@ typedef struct TransferOptions {
         void *userdata;
 } TransferOptions;
 
+/* The operation of requests. */
+Operation *transfer_operation(const Transfer *t);
 /* O may be NULL. Reads the environment: http_proxy, https_proxy, all_proxy and no_proxy are libcurl's;
  * CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR are as in curl(1). auth.d is read by the first request. The
  * strings of O are copied. */
@@ -126,7 +129,7 @@ void transfer_reply_done(TransferReply *r);
  * Errors: -EACCES: 401, 403, 407. -ENOENT: 404, 410. -EHOSTUNREACH: unknown host. -ECONNREFUSED,
  * -ECONNRESET: also a truncated body. -ETIMEDOUT. -EKEYREJECTED: TLS. -EPERM: an insecure option would be
  * needed. -ELOOP: too many redirects. -EFBIG: larger than size_max. -EBUSY: 429, 503. -EREMOTEIO: any other
- * status. -EBADMSG: malformed HTTP. -EINTR: interrupted. -EINVAL, -EPROTONOSUPPORT: the URL. */
+ * status. -EBADMSG: malformed HTTP. -EINTR, -ETIME: see operation_check(). -EINVAL, -EPROTONOSUPPORT: the URL. */
 int transfer_get(Transfer *t, const TransferRequest *r, char **ret_body, size_t *ret_size,
                  TransferReply *ret, Error *e);
 int transfer_download(Transfer *t, const TransferRequest *r, Store *s, int *ret_fd, TransferReply *ret,

@@ -32,9 +32,10 @@ struct UnpackCheck {
         size_t n_buckets; /* a power of two */
         uint64_t key[2];
         bool has_rootfs;
+        const Operation *operation;
 };
 
-int unpack_check_new(UnpackCheck **ret, Error *e)
+int unpack_check_new(const Operation *o, UnpackCheck **ret, Error *e)
 {
         _cleanup_(unpack_check_freep) UnpackCheck *c = calloc(1, sizeof(UnpackCheck));
 
@@ -42,6 +43,7 @@ int unpack_check_new(UnpackCheck **ret, Error *e)
                 return error_oom(e);
         c->nodes[0] = (Node){.type = NODE_DIRECTORY};
         c->n_nodes = 1;
+        c->operation = o;
         if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
                 return error_set_errno(e, errno, "Cannot get random numbers");
         c->key[1] |= 1;
@@ -315,7 +317,7 @@ int unpack_check_entry(UnpackCheck *c, const char *path, struct archive *a, stru
         Metadata metadata;
         size_t size;
 
-        int r = interrupt_check(e);
+        int r = operation_check(c->operation, e);
         if (r < 0)
                 return r;
         if (streq(path, "rootfs") && (is_link || archive_entry_filetype(entry) != AE_IFDIR))

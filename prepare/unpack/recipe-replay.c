@@ -15,6 +15,7 @@
 
 typedef struct Replay {
         int dir_fd;
+        const Operation *operation;
         Stream *stream;
         unsigned char *buffer;
         RecipeSink sink;
@@ -126,13 +127,14 @@ static int replay_step(Replay *p, Error *e)
                 return stream_read(p->stream, p->buffer, 1, e) == 0 ? 0 : damaged(e);
         r = what == 'R' ? replay_raw(p, e) : what == 'F' ? replay_file(p, e) : damaged(e);
         if (r >= 0)
-                r = interrupt_check(e);
+                r = operation_check(p->operation, e);
         return r < 0 ? r : 1;
 }
 
-int recipe_replay(int dir_fd, RecipeSink sink, void *userdata, Error *e)
+int recipe_replay(int dir_fd, const Operation *o, RecipeSink sink, void *userdata, Error *e)
 {
-        _cleanup_(replay_done) Replay p = {.dir_fd = dir_fd, .sink = sink, .userdata = userdata};
+        _cleanup_(replay_done)
+                        Replay p = {.dir_fd = dir_fd, .operation = o, .sink = sink, .userdata = userdata};
         _cleanup_close_ int fd = openat(dir_fd, RECIPE_FILE,
                                         O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         char header[sizeof(RECIPE_HEADER)] = "";

@@ -362,8 +362,8 @@ static int check_tree(Verifier *v, Error *e)
                 r = step(v);
         int k = hashers_finish(v->hashers);
         r = r < 0 ? r : k;
-        if (r == -EINTR)
-                return interrupt_check(e) ?: error_set(e, r, "Interrupted");
+        if (operation_ended(r))
+                return operation_check(v->check->operation, e) ?: error_set(e, r, "Interrupted");
         return r < 0 ? error_set_errno(e, r, "Cannot compare the files with their record") : 0;
 }
 
@@ -389,7 +389,7 @@ int record_verify(int dir_fd, int tmp_fd, RecordCheck *c, Error *e)
         }
         int r = check_record(&v, &bytes, e);
         if (r >= 0)
-                r = record_walk(dir_fd, tmp_fd, record_tops, &v.lines, e);
+                r = record_walk(dir_fd, tmp_fd, record_tops, c->operation, &v.lines, e);
         if (r < 0)
                 return r;
         r = hashers_new(dir_fd, c, bytes, &v.hashers);

@@ -22,6 +22,7 @@ const char *const record_tops[] = {"manifest", "rootfs", NULL};
 
 typedef struct Walk {
         int dir_fd;
+        const Operation *operation;
         RecordSort *sort; /* receives the lines */
         FILE *in, *out;   /* both ends of the queue of directories, each with a NUL at its end */
         uint64_t n_in, n_flushed, n_out;
@@ -266,12 +267,13 @@ static int read_directory(Walk *w, const char *path, Error *e)
         }
         int r = read_entries(w, d, path, e);
         closedir(d);
-        return r >= 0 ? interrupt_check(e) : r;
+        return r >= 0 ? operation_check(w->operation, e) : r;
 }
 
-int record_walk(int dir_fd, int tmp_fd, const char *const *tops, RecordSort **ret, Error *e)
+int record_walk(int dir_fd, int tmp_fd, const char *const *tops, const Operation *o, RecordSort **ret,
+                Error *e)
 {
-        _cleanup_(walk_done) Walk w = {.dir_fd = dir_fd};
+        _cleanup_(walk_done) Walk w = {.dir_fd = dir_fd, .operation = o};
         const char *path = NULL;
         struct stat st;
 

@@ -95,6 +95,7 @@ static int table_fill(DigestTable *t, FILE *digests, int dir_fd)
 
 typedef struct Writer {
         int dir_fd;
+        const Operation *operation;
         DigestTable table;
         FILE *file;
         EVP_MD_CTX *digest;
@@ -132,6 +133,13 @@ static int set_hex(Writer *w, const unsigned char *hash)
         return 0;
 }
 
+static int look_for_end(uint64_t n, void *userdata)
+{
+        const Writer *w = userdata;
+
+        return operation_check(w->operation, NULL);
+}
+
 static int hash_again(Writer *w, RecordEntry *x)
 {
         unsigned char hash[CONTENT_HASH_SIZE];
@@ -139,7 +147,7 @@ static int hash_again(Writer *w, RecordEntry *x)
 
         if (fd < 0)
                 return fd;
-        int r = content_hash_file(&w->content, fd, x->size, false, NULL, NULL, hash);
+        int r = content_hash_file(&w->content, fd, x->size, false, look_for_end, w, hash);
         if (r >= 0)
                 r = set_hex(w, hash);
         x->hash = w->hex;
@@ -209,13 +217,13 @@ static int open_record(Writer *w)
         return write_text(w, RECORD_HEADER, strlen(RECORD_HEADER));
 }
 
-int record_write(int dir_fd, FILE *digests, Error *e)
+int record_write(int dir_fd, FILE *digests, const Operation *o, Error *e)
 {
         _cleanup_(record_sort_freep) RecordSort *lines = NULL;
-        _cleanup_(writer_done) Writer w = {.dir_fd = dir_fd};
+        _cleanup_(writer_done) Writer w = {.dir_fd = dir_fd, .operation = o};
         char *line;
 
-        int r = record_walk(dir_fd, dir_fd, record_tops, &lines, e);
+        int r = record_walk(dir_fd, dir_fd, record_tops, o, &lines, e);
         if (r < 0)
                 return error_prefix(e, r, "Cannot write the record of the image's files");
         r = table_fill(&w.table, digests, dir_fd);
@@ -225,5 +233,7 @@ int record_write(int dir_fd, FILE *digests, Error *e)
                 r = write_line(&w, line);
         if (r >= 0)
                 r = write_end(&w);
+        if (operation_ended(r))
+                return operation_check(o, e) ?: error_set(e, r, "Interrupted");
         return r < 0 ? error_set_errno(e, r, "Cannot write the record of the image's files") : 0;
 }

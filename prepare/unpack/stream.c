@@ -22,18 +22,18 @@ static int wait_for_input(Stream *s, Error *e)
         struct pollfd p[] = {
                         {.fd = s->fd, .events = POLLIN},
                         {.fd = s->wake_fd, .events = POLLIN},
-                        {.fd = interrupt_fd(), .events = POLLIN},
+                        {.fd = operation_fd(s->hooks.operation), .events = POLLIN},
         };
 
         /* Regular files never block, and files other than pipes and sockets may not support poll(). */
-        if (!s->is_regular && s->wake_fd >= 0) {
+        if (!s->is_regular && (s->wake_fd >= 0 || s->hooks.operation)) {
                 while (poll(p, ELEMENTSOF(p), -1) < 0)
                         if (errno != EINTR)
                                 return error_set_errno(e, errno, "Cannot wait for the image");
-                if (p[1].revents)
+                if (p[1].revents != 0)
                         return error_set(e, -ECANCELED, "Reading the image was cancelled");
         }
-        return interrupt_check(e);
+        return operation_check(s->hooks.operation, e);
 }
 
 static int call_hooks(Stream *s, const void *p, size_t n, Error *e)
@@ -60,7 +60,7 @@ static ssize_t read_some(Stream *s, void *buffer, size_t size, Error *e)
                 if (r < 0)
                         return r;
                 n = read(s->fd, buffer, size);
-        } while (n < 0 && (errno == EINTR || (errno == EAGAIN && s->wake_fd >= 0)));
+        } while (n < 0 && (errno == EINTR || (errno == EAGAIN && (s->wake_fd >= 0 || s->hooks.operation))));
         if (n < 0)
                 return error_set_errno(e, errno, "Cannot read the image");
         s->total += (uint64_t) n;

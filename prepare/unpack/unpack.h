@@ -19,6 +19,7 @@ typedef struct StreamHooks {
         int (*observe)(const void *data, size_t size, void *userdata, Error *e);
         void (*progress)(uint64_t done, void *userdata); /* bytes read, periodically */
         void *userdata;
+        const Operation *operation; /* reads fail when it ends; or NULL */
 } StreamHooks;
 
 /* Detects by content whether FD is compressed (gzip, bzip2, xz, zstd). FD must outlive the stream. WAKE_FD:
@@ -123,8 +124,9 @@ int content_hash_file(ContentHash *h, int fd, uint64_t size, bool sparse,
 /* --- The record of files (record.c, record-verify.c) --------------------------------------------------- */
 
 /* Writes DIR_FD/files: one line for "manifest" and "rootfs" in DIR_FD and for everything below. DIGESTS:
- * Unpack.digests, or NULL; files that are not in it are read. */
-int record_write(int dir_fd, FILE *digests, Error *e);
+ * Unpack.digests, or NULL; files that are not in it are read. Ends with the operation O
+ * (or NULL), like everything below that takes one. */
+int record_write(int dir_fd, FILE *digests, const Operation *o, Error *e);
 
 typedef enum DifferenceKind {
         DIFFERENCE_MISSING,
@@ -154,6 +156,7 @@ typedef struct RecordCheck {
         const char *prefix; /* put before the paths of differences, or NULL; owned by the caller */
         size_t n_max;       /* number of differences to keep; all are counted */
         bool skip_content;  /* compare everything but the content of files */
+        const Operation *operation; /* the check ends with it; or NULL */
         /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A
          * negative result ends the check. Signals are delivered to the caller's thread only. */
         int (*progress)(uint64_t done, uint64_t total, void *userdata);
@@ -263,7 +266,7 @@ int recipe_finish(Recipe *r, Error *e);
 typedef int (*RecipeSink)(const void *p, size_t n, void *userdata, Error *e);
 /* Passes the archive that was unpacked to DIR_FD to SINK. -ENOENT: there is no recipe; -EBADMSG: it is
  * damaged, or a file is missing. SINK has to verify the content. */
-int recipe_replay(int dir_fd, RecipeSink sink, void *userdata, Error *e);
+int recipe_replay(int dir_fd, const Operation *o, RecipeSink sink, void *userdata, Error *e);
 
 /* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names,
  * "..", and names that are too long or too deep are refused. */
@@ -292,7 +295,7 @@ int xattr_copy_all(int from_fd, int to_fd);
 /* Accepts and refuses the same entries as unpack_entry(), with the same messages, in memory. */
 typedef struct UnpackCheck UnpackCheck;
 
-int unpack_check_new(UnpackCheck **ret, Error *e);
+int unpack_check_new(const Operation *o, UnpackCheck **ret, Error *e);
 UnpackCheck *unpack_check_free(UnpackCheck *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(UnpackCheck *, unpack_check_free);
 int unpack_check_entry(UnpackCheck *c, const char *path, struct archive *a, struct archive_entry *entry,

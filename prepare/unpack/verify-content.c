@@ -56,7 +56,7 @@ static int count(uint64_t n, void *userdata)
         pthread_mutex_lock(&h->mutex);
         h->done += n;
         h->check->n_bytes += n;
-        int r = h->stop ? -ECANCELED : interrupt_pending() ? -EINTR : 0;
+        int r = h->stop ? -ECANCELED : operation_check(h->check->operation, NULL);
         if (r >= 0 && h->check->progress)
                 r = h->check->progress(h->done, h->total, h->check->userdata);
         pthread_mutex_unlock(&h->mutex);
@@ -74,7 +74,7 @@ static int hash_job(Hashers *h, const Job *j, ContentHash *c)
         int r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EBADMSG;
         if (r >= 0)
                 r = content_hash_file(c, fd, j->size, j->sparse, count, h, hash);
-        if (r == -ECANCELED || r == -EINTR || r == -ENOMEM)
+        if (r == -ECANCELED || operation_ended(r) || r == -ENOMEM)
                 return r;
         if (r < 0 && r != -EBADMSG)
                 return report_locked(h, j->path, DIFFERENCE_ERROR, NULL, strerror(-r));

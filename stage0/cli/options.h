@@ -103,3 +103,5 @@ const char *option_synonym(const char *word);
 /* program.c: opens missing standard streams, sets the locale, and catches SIGPIPE. To be called once, at the
  * start. */
 int program_start(void);
+/* For OperationOptions.message: the line to stderr, as a message of the program. */
+void program_message(LogLevel level, const char *line, void *userdata);

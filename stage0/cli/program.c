@@ -32,6 +32,13 @@ static void catch_sigpipe(void)
         (void) sigaction(SIGPIPE, &sa, NULL);
 }
 
+void program_message(LogLevel level, const char *line, void *userdata)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(line);
+
+        log_message(level, "%s", shown ?: "");
+}
+
 int program_start(void)
 {
         int r = open_standard_streams();

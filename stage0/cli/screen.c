@@ -89,14 +89,15 @@ static void suspend(Screen *s)
         screen_open(s);
 }
 
-int screen_wait(Screen *s, uint64_t usec, Error *e)
+int screen_wait(Screen *s, const Operation *o, uint64_t usec, Error *e)
 {
         unsigned char key;
 
-        int r = interrupt_poll(s->keys ? STDIN_FILENO : -1, POLLIN,
+        int r = operation_poll(o, s->keys ? STDIN_FILENO : -1, POLLIN,
                                (int) MIN(usec / 1000, (uint64_t) INT_MAX), e);
         if (r <= 0)
-                return r < 0 && r != -EINTR ? error_set_errno(e, r, "Cannot read from the terminal") : r;
+                return r < 0 && !operation_ended(r) ? error_set_errno(e, r, "Cannot read from the terminal")
+                                                    : r;
         if (read(STDIN_FILENO, &key, 1) != 1) { /* the terminal was closed */
                 s->keys = false;
                 return 0;

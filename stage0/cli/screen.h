@@ -19,6 +19,6 @@ void screen_open(Screen *s);
 void screen_close(Screen *s);
 /* Shows as many lines of TEXT as fit on the terminal. A failure is one of stdout. */
 void screen_show(Screen *s, const char *text);
-/* Waits for a key, with a timeout. Returns the key, 0 if none was pressed, -EINTR with a message after a
- * signal. */
-int screen_wait(Screen *s, uint64_t usec, Error *e);
+/* Waits for a key, with a timeout. Returns the key, 0 if none was pressed, operation_check()'s
+ * errors. */
+int screen_wait(Screen *s, const Operation *o, uint64_t usec, Error *e);

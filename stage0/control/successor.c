@@ -209,8 +209,9 @@ int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warni
         r = prepare_pod(old->store, &d.request, &options, &p, warnings, e);
         d.request.fetch = NULL; /* the caller's */
         if (r < 0)
-                return r == -EINTR ? r
-                                   : error_prefix(e, r, "Pod %s cannot be run again", pod_display_name(old));
+                return operation_ended(r) ? r
+                                          : error_prefix(e, r, "Pod %s cannot be run again",
+                                                         pod_display_name(old));
         if (o->replace && (r = remove_old(old, e)) < 0) {
                 r = error_prefix(e, r, "The predecessor of pod %s", p->uuid);
                 if (warnings && e && e->message)

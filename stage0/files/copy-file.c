@@ -101,6 +101,7 @@ static void unfinished_done(Unfinished *u, int dir_fd)
 
 typedef struct Content {
         int from, to;
+        const Operation *operation;
         unsigned char *buffer;
         bool by_hand; /* the kernel does not copy between these two */
 } Content;
@@ -140,7 +141,7 @@ static ssize_t copy_some(Content *c, off_t at, size_t n)
 static int copy_range(Content *c, off_t at, off_t end, Error *e)
 {
         while (at < end) {
-                int r = interrupt_check(e);
+                int r = operation_check(c->operation, e);
                 if (r < 0)
                         return r;
                 ssize_t n = copy_some(c, at, (size_t) MIN(end - at, STEP));
@@ -184,13 +185,13 @@ static bool changed(int fd, const struct stat *st)
                now.st_mtim.tv_sec != st->st_mtim.tv_sec || now.st_mtim.tv_nsec != st->st_mtim.tv_nsec;
 }
 
-static int fill(const Attributes *a, int from_fd, const struct stat *st, Unfinished *u, const char **ret_why,
-                Error *e)
+static int fill(const Attributes *a, int from_fd, const struct stat *st, Unfinished *u, const Operation *o,
+                const char **ret_why, Error *e)
 {
         /* Opening has no side effects on a regular file, and this is one: it was checked through the same
          * descriptor. */
         _cleanup_close_ int from = fd_reopen(from_fd, O_RDONLY | O_NONBLOCK);
-        Content c = {.from = from, .to = u->fd};
+        Content c = {.from = from, .to = u->fd, .operation = o};
 
         if (from < 0)
                 return from;
@@ -204,13 +205,13 @@ static int fill(const Attributes *a, int from_fd, const struct stat *st, Unfinis
 }
 
 int file_copy(const Attributes *a, int from_fd, const struct stat *st, int dir_fd, const char *name,
-              const char **ret_why, Error *e)
+              const Operation *o, const char **ret_why, Error *e)
 {
         Unfinished u = {.fd = -EBADF};
 
         int r = unfinished_open(dir_fd, &u);
         if (r >= 0)
-                r = fill(a, from_fd, st, &u, ret_why, e);
+                r = fill(a, from_fd, st, &u, o, ret_why, e);
         if (r >= 0)
                 r = unfinished_publish(&u, dir_fd, name);
         unfinished_done(&u, dir_fd);

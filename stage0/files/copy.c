@@ -34,6 +34,7 @@ typedef struct Link {
 
 typedef struct Copy {
         const Attributes *attributes;
+        const Operation *operation;
         const FilesNotes *notes;
         const char *shown; /* name of the source in messages */
         int top_fd;        /* what paths in the target are relative to */
@@ -77,7 +78,7 @@ static int copy_error(const Copy *c, int code, Error *e)
 {
         _cleanup_free_ char *shown = show_path(c);
 
-        if (e && e->code == code && code == -EINTR)
+        if (e && e->code == code && operation_ended(code))
                 return code;
         if (code == -EISDIR || code == -EEXIST)
                 return error_set(e, code, "Cannot copy '%s': there is a directory in its place",
@@ -245,13 +246,13 @@ static int copy_regular(Copy *c, int from_fd, const struct stat *st, int dir_fd,
         /* If the earlier name does not exist any more, an app has removed it: the file is copied again. */
         if (earlier && link_to(c, earlier, dir_fd, name) >= 0)
                 return 0;
-        return file_copy(c->attributes, from_fd, st, dir_fd, name, why, e);
+        return file_copy(c->attributes, from_fd, st, dir_fd, name, c->operation, why, e);
 }
 
 static int copy_entry(Copy *c, int from_fd, const struct stat *st, int dir_fd, const char *name, Error *e)
 {
         const char *why = NULL;
-        int r = interrupt_check(e);
+        int r = operation_check(c->operation, e);
 
         if (r < 0)
                 return r;
@@ -324,10 +325,13 @@ static int walk(Copy *c, Error *e)
 }
 
 int tree_copy(const Source *source, const Target *target, const char *shown, const Attributes *a,
-              const FilesNotes *notes, Error *e)
+              const CopyOptions *o, Error *e)
 {
-        _cleanup_(copy_done)
-                        Copy c = {.attributes = a, .notes = notes, .shown = shown, .top_fd = target->dir_fd};
+        _cleanup_(copy_done) Copy c = {.attributes = a,
+                                       .operation = o->operation,
+                                       .notes = &o->notes,
+                                       .shown = shown,
+                                       .top_fd = target->dir_fd};
         const char *name = target->name ?: source->content ? target->name : source->name;
 
         if (!name && !S_ISDIR(source->st.st_mode))

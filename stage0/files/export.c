@@ -106,7 +106,7 @@ int files_export(const AppRoot *root, const ExportOptions *o, int out_fd, const 
         if (r < 0)
                 return r;
         w.manifest = manifest;
-        r = pod_view_call(root->pod, pack, &w, "pack the root of an app", ret_id, e);
+        r = pod_view_call(root->pod, o->pack.operation, pack, &w, "pack the root of an app", ret_id, e);
         if (r == -EAGAIN && root->changing)
                 return error_hint(
                                 e, r,

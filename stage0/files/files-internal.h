@@ -66,7 +66,7 @@ int attributes_copy_symlink(const Attributes *a, const struct stat *st, int fd);
 
 /* Creates a copy of the regular file FROM_FD at NAME in DIR_FD, replacing an existing file. */
 int file_copy(const Attributes *a, int from_fd, const struct stat *st, int dir_fd, const char *name,
-              const char **ret_why, Error *e);
+              const Operation *o, const char **ret_why, Error *e);
 int symlink_copy(const Attributes *a, int from_fd, const struct stat *st, int dir_fd, const char *name);
 /* The same for another name of the file NAME in FROM_FD. */
 int hard_link_copy(int from_dir_fd, const char *from_name, int dir_fd, const char *name);
@@ -81,7 +81,7 @@ int source_copy(const Source *s, const CopySide *from, const char *shown, const 
 
 /* Copies SOURCE into TARGET; SHOWN: name of the source in messages. */
 int tree_copy(const Source *source, const Target *target, const char *shown, const Attributes *a,
-              const FilesNotes *notes, Error *e);
+              const CopyOptions *o, Error *e);
 
 /* --- view.c: packing in the pod's user namespace ------------------------------------------------------- */
 
@@ -90,5 +90,6 @@ bool files_leave_out(int fd, const struct stat *st, const char *path, void *user
 
 /* Calls FUNCTION in a child that is root in the pod's user namespace, or in an equivalent one, so that
  * owners are those that the pod sees. *RET_TEXT may remain NULL. */
-int pod_view_call(const Pod *p, int (*function)(void *data, int *ret_fd, char **ret_text, Error *e),
-                  void *data, const char *what, char **ret_text, Error *e);
+int pod_view_call(const Pod *p, const Operation *o,
+                  int (*function)(void *data, int *ret_fd, char **ret_text, Error *e), void *data,
+                  const char *what, char **ret_text, Error *e);

@@ -46,6 +46,7 @@ typedef struct CopyOptions {
         bool archive; /* keep owners, set-ID bits, ACLs and capabilities; owners in an app's root count from
                          the pod's range of uids */
         bool follow;  /* copy the target of a symlink */
+        const Operation *operation; /* copying ends with it; or NULL */
         FilesNotes notes;
 } CopyOptions;
 

@@ -41,17 +41,17 @@ static int check_kinds(const CopySide *side, const Source *s, const CopySide *ta
 /* An id-mapped volume of the host accepts only files of owners in the pod's range. So files in a pod are
  * created as its root, but with all privileges of this process. */
 static int copy_as_owner(const Source *s, const Target *t, const char *shown, const Attributes *a,
-                         const FilesNotes *notes, Error *e)
+                         const CopyOptions *o, Error *e)
 {
         int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
 
         if (!a->to.mapped)
-                return tree_copy(s, t, shown, a, notes, e);
+                return tree_copy(s, t, shown, a, o, e);
         if (bits < 0 || prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
                 return error_set_errno(e, -errno, "Cannot keep the privileges required for copying");
         (void) setfsuid(a->to.base);
         (void) setfsgid(a->to.base);
-        int r = tree_copy(s, t, shown, a, notes, e);
+        int r = tree_copy(s, t, shown, a, o, e);
         (void) setfsuid(geteuid());
         (void) setfsgid(getegid());
         (void) prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
@@ -67,7 +67,7 @@ int source_copy(const Source *s, const CopySide *from, const char *shown, const 
         int r = target_open(to, &t, e);
         if (r >= 0)
                 r = check_kinds(from, s, to, &t, e);
-        return r < 0 ? r : copy_as_owner(s, &t, shown, &a, &o->notes, e);
+        return r < 0 ? r : copy_as_owner(s, &t, shown, &a, o, e);
 }
 
 static int copy_one(const CopySide *from, const CopySide *to, const CopyOptions *o, Error *e)

@@ -14,7 +14,7 @@
 
 typedef struct Packing {
         const Source *source;
-        const FilesNotes *notes;
+        const CopyOptions *options;
         int out_fd;
 } Packing;
 
@@ -23,9 +23,9 @@ static int pack(void *data, int *ret_fd, char **ret_text, Error *e)
         const Packing *p = data;
         _cleanup_(compressor_freep) Compressor *c = NULL;
         _cleanup_(tar_writer_freep) TarWriter *w = NULL;
-        const TreeOptions o = {.leave_out = files_leave_out, .userdata = (void *) p->notes};
+        const TreeOptions o = {.leave_out = files_leave_out, .userdata = (void *) &p->options->notes};
 
-        int r = compressor_new(COMPRESSION_NONE, p->out_fd, "the archive", &c, e);
+        int r = compressor_new(COMPRESSION_NONE, p->out_fd, "the archive", p->options->operation, &c, e);
         if (r >= 0)
                 r = tar_writer_new(c, &w, e);
         if (r >= 0)
@@ -36,10 +36,12 @@ static int pack(void *data, int *ret_fd, char **ret_text, Error *e)
 int files_pack(const CopySide *side, const CopyOptions *o, int out_fd, Error *e)
 {
         _cleanup_(source_done) Source s = SOURCE_NULL;
-        Packing p = {.source = &s, .notes = &o->notes, .out_fd = out_fd};
+        Packing p = {.source = &s, .options = o, .out_fd = out_fd};
 
         int r = source_open(side, o->follow, &s, e);
-        return r < 0 ? r : pod_view_call(side->root->pod, pack, &p, "pack files of an app", NULL, e);
+        return r < 0 ? r
+                     : pod_view_call(side->root->pod, o->operation, pack, &p, "pack files of an app", NULL,
+                                     e);
 }
 
 /* --- Unpacking ----------------------------------------------------------------------------------------- */
@@ -49,21 +51,19 @@ static int take_entry(struct archive *a, struct archive_entry *entry, void *user
         const char *name = archive_entry_pathname(entry);
         _cleanup_free_ char *inside = NULL, *path = NULL;
 
-        int r = interrupt_check(e);
-        if (r < 0)
-                return r;
         if (isempty(name))
                 return error_set(e, -EBADMSG, "The archive has an entry without a name");
         if (xasprintf(&inside, "rootfs/%s", name) < 0)
                 return error_oom(e);
-        r = unpack_normalize_path(inside, &path, e);
+        int r = unpack_normalize_path(inside, &path, e);
         return r < 0 ? r : unpack_entry(userdata, path, a, entry, e);
 }
 
-static int unpack(int in_fd, Unpack *u, Error *e)
+static int unpack(int in_fd, Unpack *u, const Operation *operation, Error *e)
 {
         _cleanup_(archive_reader_freep) ArchiveReader *reader = NULL;
-        PipelineOptions o = {.size_max = u->budget + STREAM_SLACK, .lenient = true};
+        PipelineOptions o = {
+                        .size_max = u->budget + STREAM_SLACK, .lenient = true, .hooks.operation = operation};
         PipelineResult result = {};
 
         int r = archive_reader_new(in_fd, &o, &reader, e);
@@ -107,7 +107,7 @@ int files_unpack(Store *s, int in_fd, const CopySide *target, const CopyOptions 
                 return r;
         r = unpack_layer_init(&u, t.dir_fd, false, e);
         if (r >= 0)
-                r = unpack(in_fd, &u, e);
+                r = unpack(in_fd, &u, s->operation, e);
         unpack_done(&u);
         return r < 0 ? r : copy_unpacked(t.dir_fd, target, o, e);
 }

@@ -40,12 +40,15 @@ static int call(void *data, int *ret_fd, char **ret_text, Error *e)
         return r < 0 ? r : c->function(c->data, ret_fd, ret_text, e);
 }
 
-int pod_view_call(const Pod *p, int (*function)(void *data, int *ret_fd, char **ret_text, Error *e),
-                  void *data, const char *what, char **ret_text, Error *e)
+int pod_view_call(const Pod *p, const Operation *o,
+                  int (*function)(void *data, int *ret_fd, char **ret_text, Error *e), void *data,
+                  const char *what, char **ret_text, Error *e)
 {
         Call c = {.pod = p, .function = function, .data = data};
 
-        return child_run(&(ChildWork){.what = what, .function = call, .data = &c}, NULL, ret_text, e);
+        const ChildWork w = {.what = what, .function = call, .data = &c, .operation = o};
+
+        return child_run(&w, NULL, ret_text, e);
 }
 
 bool files_leave_out(int fd, const struct stat *st, const char *path, void *userdata)

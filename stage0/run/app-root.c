@@ -86,9 +86,11 @@ int app_root_mount(Pod *p, const PodApp *app, bool writable, int *ret_fd, Error 
         View v = {.pod = p, .app = app, .writable = writable};
         int fd = -EBADF;
 
-        int r = child_run(
-                        &(ChildWork){.what = "mount the root of an app", .function = make_view, .data = &v},
-                        &fd, NULL, e);
+        int r = child_run(&(ChildWork){.what = "mount the root of an app",
+                                       .function = make_view,
+                                       .data = &v,
+                                       .operation = p->store->operation},
+                          &fd, NULL, e);
         if (r >= 0 && fd < 0)
                 r = error_set(e, -EIO, "Cannot mount the root of app %s", app->name);
         if (r >= 0)

@@ -116,7 +116,8 @@ void inputs_finish(Inputs *all, const AppStatus *statuses)
                 if (c->front) /* has to know nothing but the end of the pod */
                         continue;
                 for (size_t i = 0; c->ended && i < ELEMENTSOF(c->outlets); i++)
-                        if (c->outlets[i] && outlet_finish(c->outlets[i], timeout) == -ETIME)
+                        if (c->outlets[i] &&
+                            outlet_finish(c->outlets[i], all->pod->store->operation, timeout) == -ETIME)
                                 timeout = 0; /* one for all */
                 if (c->ended && has_all(c))
                         tell_end(c);

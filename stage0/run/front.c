@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "stage0/cli/interrupt.h"
 #include "stage0/control/control.h"
 #include "stage0/run/front.h"
 

@@ -178,13 +178,13 @@ bool outlet_is_terminal(const Outlet *o)
         return o->is_terminal;
 }
 
-int outlet_finish(Outlet *o, int timeout_msec)
+int outlet_finish(Outlet *o, const Operation *operation, int timeout_msec)
 {
         while (o->kept.size > 0) {
                 int r = write_kept(o);
                 if (r < 0)
                         return r;
-                r = o->kept.size > 0 ? interrupt_poll(o->own_fd, POLLOUT, timeout_msec, NULL) : 1;
+                r = o->kept.size > 0 ? operation_poll(operation, o->own_fd, POLLOUT, timeout_msec, NULL) : 1;
                 if (r == 0)
                         return -ETIME;
                 if (r < 0)

@@ -19,5 +19,6 @@ int outlet_write(Outlet *o, const void *data, size_t size);
 bool outlet_is_full(const Outlet *o);
 bool outlet_is_empty(const Outlet *o);
 bool outlet_is_terminal(const Outlet *o);
-/* Writes what is kept. -ETIME: nothing could be written for so long; -1: waits as long as it takes. */
-int outlet_finish(Outlet *o, int timeout_msec);
+/* Writes what is kept. -ETIME: nothing could be written for so long; -1: waits as long as it takes. The end of
+ * the operation (or NULL) ends it, too. */
+int outlet_finish(Outlet *o, const Operation *operation, int timeout_msec);

@@ -230,10 +230,10 @@ void pumps_end(Pumps *all)
         pump_bounds_record(all, true);
 }
 
-void pumps_show_rest(Pumps *all)
+void pumps_show_rest(Pumps *all, const Operation *o)
 {
         for (size_t i = 0; all->show && i < ELEMENTSOF(all->outlets); i++) {
-                int r = outlet_finish(all->outlets[i], -1);
+                int r = outlet_finish(all->outlets[i], o, -1);
 
                 if (r < 0)
                         pumps_stop_showing(all, r);

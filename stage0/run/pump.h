@@ -47,4 +47,4 @@ int pumps_reopen(Pumps *all, const char *app, Error *e);
 /* The pod is over: takes what is left in the pipes, and forgets them. */
 void pumps_end(Pumps *all);
 /* Waits until everything is shown, as long as it takes whoever reads us. */
-void pumps_show_rest(Pumps *all);
+void pumps_show_rest(Pumps *all, const Operation *o);

@@ -74,7 +74,7 @@ int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e);
  * run_pod() asks for; the client is told how the pod ended, and *RET_TOLD is true. -EBADF: there is no client,
  * and OPTIONS says how the pod is run, in the foreground. Returns its exit status (0…255). */
 int supervise(const char *dir, const char *reference, int request_fd, const RunOptions *options,
-              bool *ret_told, Error *e);
+              Operation *operation, bool *ret_told, Error *e);
 
 /* --- mounts-names.c ------------------------------------------------------------------------------------ */
 

@@ -152,21 +152,22 @@ static int run(Pod *p, const RunOptions *o, Front *front, Error *e)
         return r;
 }
 
-static int supervise_request(const char *dir, const char *reference, RunRequest *q, Error *e)
+static int supervise_request(const char *dir, const char *reference, Operation *operation, RunRequest *q,
+                             Error *e)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
         _cleanup_(store_unrefp) Store *s = NULL;
 
         int r = bind_to_client(q, e);
         if (r >= 0)
-                r = store_open(dir, &s, e);
+                r = store_open(dir, operation, &s, e);
         if (r >= 0)
                 r = open_pod(s, reference, q, &p, e);
         return r < 0 ? r : run(p, &q->options, &q->front, e);
 }
 
 int supervise(const char *dir, const char *reference, int request_fd, const RunOptions *options,
-              bool *ret_told, Error *e)
+              Operation *operation, bool *ret_told, Error *e)
 {
         _cleanup_(run_request_done) RunRequest q = RUN_REQUEST_NULL;
 
@@ -180,7 +181,7 @@ int supervise(const char *dir, const char *reference, int request_fd, const RunO
         } else
                 q.options = *options;
         /* The pod is not locked by this process any more when the client reads the report. */
-        int r = supervise_request(dir, reference, &q, e);
+        int r = supervise_request(dir, reference, operation, &q, e);
         if (q.front.report_fd >= 0) {
                 (void) report_end(q.front.report_fd, r, e);
                 *ret_told = true;

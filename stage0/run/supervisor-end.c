@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
+#include "stage0/cli/interrupt.h"
 #include "stage0/run/supervisor-internal.h"
 
 static bool nothing_ran(const AppStatus *l, size_t n)
@@ -128,11 +129,11 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
         if (!s->detached) {
                 signals_release();
-                (void) interrupt_catch();
+                (void) interrupt_catch(s->pod->store->operation);
         }
         log_set_blocking(true);
         inputs_finish(s->inputs, statuses);
-        pumps_show_rest(s->pumps);
+        pumps_show_rest(s->pumps, s->pod->store->operation);
         s->pumps = pumps_free(s->pumps);
         if (statuses)
                 explain_failures(s, statuses);

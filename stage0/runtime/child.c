@@ -35,27 +35,15 @@ static _noreturn_ void child(const ChildWork *w, int sock, pid_t parent)
         _exit(0);
 }
 
-/* Waits for the report, or for an interrupt. */
-static int wait_for_report(int sock, Error *e)
-{
-        struct pollfd fds[] = {{.fd = sock, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
-        int n;
-
-        do
-                n = poll(fds, ELEMENTSOF(fds), -1);
-        while (n < 0 && errno == EINTR && !interrupt_pending());
-        return interrupt_check(e);
-}
-
 static int take_report(const ChildWork *w, int sock, int *ret_fd, char **ret_text, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
         size_t n_fds = 0;
         Report report;
 
-        int r = wait_for_report(sock, e);
+        int r = operation_poll(w->operation, sock, POLLIN, -1, e);
         if (r < 0)
-                return r;
+                return operation_ended(r) ? r : error_set_errno(e, r, "Cannot wait for a process");
         ssize_t n = recv_fds(sock, &report, sizeof(report), &fd, 1, &n_fds);
         if (n != (ssize_t) sizeof(report))
                 return error_set(e, -EIO, "The process to %s was killed", w->what);
@@ -91,7 +79,7 @@ int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e)
                 return error_set_errno(e, -errno, "Cannot fork");
         int r = take_report(w, sock, ret_fd, ret_text, e);
         if (r < 0)
-                (void) kill(pid, SIGKILL); /* it may still be running after an interrupt */
+                (void) kill(pid, SIGKILL); /* it may still be running when the operation has ended */
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         return r;

@@ -257,10 +257,11 @@ typedef struct ChildWork {
         /* Runs in the child. *RET_FD and *RET_TEXT (short) are passed to the parent. */
         int (*function)(void *data, int *ret_fd, char **ret_text, Error *e);
         void *data;
+        const Operation *operation; /* or NULL */
 } ChildWork;
 
-/* Does the work in a child process, which is killed if this process ends, and waits for it. An interrupt
- * (interrupt_catch()) ends it, too. RET_FD and RET_TEXT may be NULL. */
+/* Does the work in a child process, which is killed if this process ends, and waits for it. The end
+ * of the operation ends it, too. RET_FD and RET_TEXT may be NULL. */
 int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
 
 /* --- cgroup-join.c: joining the cgroups of a process of the pod ---------------------------------------- */

@@ -66,7 +66,7 @@ static void open_store(void)
         use_memory();
         (void) atexit(clean_up);
         if (xasprintf(&path, "%s/store", scratch.path) < 0 ||
-            store_open_with_flags(path, STORE_UNPRIVILEGED, &store, &e) < 0)
+            store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &store, &e) < 0)
                 give_up(e.message ?: "no memory");
 }
 

@@ -27,7 +27,7 @@ static void open_store(void)
         _cleanup_free_ char *path = NULL;
 
         if (scratch_new(&scratch) < 0 || xasprintf(&path, "%s/store", scratch.path) < 0 ||
-            store_open_with_flags(path, STORE_UNPRIVILEGED, &store, NULL) < 0)
+            store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &store, NULL) < 0)
                 abort();
         (void) atexit(clean_up);
 }

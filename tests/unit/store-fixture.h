@@ -39,7 +39,7 @@ static inline int fixture_new(Fixture *f)
         if (r < 0)
                 return r;
         snprintf(path, sizeof(path), "%s/store", f->scratch.path);
-        return store_open_with_flags(path, STORE_UNPRIVILEGED, &f->store, &f->error);
+        return store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &f->store, &f->error);
 }
 
 #define FIXTURE(f)                                                                                          \
@@ -70,7 +70,7 @@ static inline void fixture_check(const Text *t, int code, const char *message)
         _cleanup_close_ int fd = aci_fd(t->data, t->size);
         _cleanup_error_ Error e = ERROR_NULL;
 
-        int r = image_check(fd, NULL, NULL, NULL, &e);
+        int r = image_check(fd, NULL, NULL, NULL, NULL, &e);
         if (code == -ENOSPC || code == -EOPNOTSUPP)
                 return;
         if (r != code)

@@ -77,16 +77,16 @@ int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list ap)
 
 /* --- One operation, with each allocation failing ------------------------------------------------------- */
 
-typedef int (*Operation)(void *userdata, Error *e);
+typedef int (*Work)(void *userdata, Error *e);
 
-static void try_all(Operation operation, void *userdata, unsigned min)
+static void try_all(Work work, void *userdata, unsigned min)
 {
         for (unsigned n = 1;; n++) {
                 _cleanup_error_ Error e = ERROR_NULL;
 
                 fault_count = 0;
                 fault_at = n;
-                int r = operation(userdata, &e);
+                int r = work(userdata, &e);
                 fault_at = 0;
                 if (fault_count < n) {
                         ASSERT_OK(r);

@@ -40,7 +40,7 @@ static int compress_to(Compression k, const Content *content, size_t piece, int 
 
         if (fd < 0)
                 return -errno;
-        int r = compressor_new(k, fd, "the test", &c, e);
+        int r = compressor_new(k, fd, "the test", NULL, &c, e);
         for (size_t n = 0; r >= 0 && n < content->size; n += piece)
                 r = compressor_write(c, content->data + n, MIN(piece, content->size - n), e);
         if (r >= 0)
@@ -172,7 +172,7 @@ TEST(full_disk)
                 _cleanup_(compressor_freep) Compressor *c = NULL;
                 _cleanup_error_ Error e = ERROR_NULL;
 
-                ASSERT_OK(compressor_new(k, fd, "the image 'x'", &c, &e));
+                ASSERT_OK(compressor_new(k, fd, "the image 'x'", NULL, &c, &e));
                 int r = compressor_write(c, content.data, content.size, &e);
                 if (r >= 0)
                         r = compressor_finish(c, &e);

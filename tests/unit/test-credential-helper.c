@@ -36,7 +36,7 @@ static int ask(Case *c, const char *script, mode_t mode, uint64_t time_max)
             scratch_file(&c->scratch, "docker-credential-x", text) < 0 ||
             fchmodat(c->scratch.fd, "docker-credential-x", mode, 0) < 0)
                 return -EIO;
-        return credential_helper_ask("x", "example.com:5000", time_max, &c->given, &c->error);
+        return credential_helper_ask("x", "example.com:5000", time_max, NULL, &c->given, &c->error);
 }
 
 #define CASE(c)                                                                                             \
@@ -156,7 +156,8 @@ TEST(names_that_are_none)
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
                 error_done(&c.error);
-                ASSERT_ERR(credential_helper_ask(names[i], "a", SECOND_USEC, &c.given, &c.error), -EINVAL);
+                ASSERT_ERR(credential_helper_ask(names[i], "a", SECOND_USEC, NULL, &c.given, &c.error),
+                           -EINVAL);
                 ASSERT_STREQ(c.error.message, "that is not the name of a helper");
         }
 }
@@ -172,7 +173,7 @@ TEST(programs_that_are_not_run)
         ASSERT_CONTAINS(c.error.message, "no program docker-credential-x in PATH");
         ASSERT_EQ(fchmodat(c.scratch.fd, "docker-credential-x", 0755, 0), 0);
         ASSERT_OK(setenv("PATH", ".:relative:/nowhere", true));
-        ASSERT_ERR(credential_helper_ask("x", "a", SECOND_USEC, &c.given, &c.error), -ENOENT);
+        ASSERT_ERR(credential_helper_ask("x", "a", SECOND_USEC, NULL, &c.given, &c.error), -ENOENT);
         ASSERT_EQ(fstatat(c.scratch.fd, "run", &st, 0), -1);
 }
 

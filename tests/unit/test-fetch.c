@@ -144,7 +144,7 @@ static int open_store(const Scratch *scratch, Store **ret)
         char path[PATH_MAX + 8];
 
         snprintf(path, sizeof(path), "%s/store", scratch->path);
-        return store_open_with_flags(path, STORE_UNPRIVILEGED, ret, NULL);
+        return store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, ret, NULL);
 }
 
 TEST(places)

@@ -26,7 +26,7 @@ static int archives_new(Archives *a)
         if (r < 0)
                 return r;
         snprintf(path, sizeof(path), "%s/store", a->files.scratch.path);
-        return store_open_with_flags(path, STORE_UNPRIVILEGED, &a->store, NULL);
+        return store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &a->store, NULL);
 }
 
 #define ARCHIVES(a)                                                                                         \

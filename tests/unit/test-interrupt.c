@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* basic/interrupt.c: the first signal is noted, the second ends the process, and so does raising the first
+/* stage0/cli/interrupt.c: the first signal cancels the operation, the second ends the process, and so does raising the first
  * again. Every case is a child of its own, as handlers belong to a process. */
 
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "basic/basic.h"
+#include "stage0/cli/interrupt.h"
 #include "tests/unit/test.h"
 
 /* How a child that executes FUNCTION ends: its exit status, or the negative number of a signal. */
@@ -35,23 +35,40 @@ static int is_readable(int fd)
         return poll(&p, 1, 0);
 }
 
-static int first_is_noted(void)
+static Operation *new_operation(void)
 {
+        Operation *o = NULL;
+
+        return operation_new(NULL, &o) >= 0 ? o : NULL;
+}
+
+static int first_cancels(void)
+{
+        _cleanup_(operation_freep) Operation *o = new_operation(), *other = new_operation();
         _cleanup_error_ Error e = ERROR_NULL;
 
-        if (interrupt_fd() >= 0 || interrupt_catch() < 0 || interrupt_pending() || interrupt_check(&e) != 0)
+        if (!o || !other || interrupt_catch(o) < 0 || operation_check(o, &e) != 0)
                 return 1;
-        if (is_readable(interrupt_fd()) != 0)
+        if (is_readable(operation_fd(o)) != 0)
                 return 2;
         raise(SIGTERM);
-        if (!interrupt_pending() || interrupt_check(&e) != -EINTR || !streq(e.message, "Interrupted"))
+        if (operation_check(o, &e) != -EINTR || !streq(e.message, "Interrupted"))
                 return 3;
-        return is_readable(interrupt_fd()) == 1 ? 0 : 4;
+        if (is_readable(operation_fd(o)) != 1)
+                return 4;
+        if (operation_is_cancelled(other))
+                return 5;
+        /* One that is used from now on comes too late. */
+        (void) interrupt_catch(other);
+        if (!operation_is_cancelled(other))
+                return 6;
+        interrupt_release();
+        return 0;
 }
 
 static int second_ends(void)
 {
-        (void) interrupt_catch();
+        (void) interrupt_catch(NULL);
         raise(SIGINT);
         raise(SIGINT);
         return 0;
@@ -59,23 +76,36 @@ static int second_ends(void)
 
 static int raised_again(void)
 {
-        (void) interrupt_catch();
+        (void) interrupt_catch(NULL);
         raise(SIGHUP);
         interrupt_block();
         interrupt_raise();
         return 0;
 }
 
+static int noted(void)
+{
+        _cleanup_(operation_freep) Operation *o = new_operation();
+
+        (void) interrupt_catch(o);
+        interrupt_note(SIGTERM);
+        if (!operation_is_cancelled(o))
+                return 1;
+        interrupt_release();
+        interrupt_raise();
+        return 2;
+}
+
 static int nothing_to_raise(void)
 {
-        (void) interrupt_catch();
+        (void) interrupt_catch(NULL);
         interrupt_raise();
         return 7;
 }
 
 static int released(void)
 {
-        (void) interrupt_catch();
+        (void) interrupt_catch(NULL);
         interrupt_release();
         raise(SIGTERM);
         return 0;
@@ -92,17 +122,22 @@ static int blocked(void)
 
 static int ignored(void)
 {
+        _cleanup_(operation_freep) Operation *o = new_operation();
+
         (void) signal(SIGHUP, SIG_IGN);
-        (void) interrupt_catch();
+        (void) interrupt_catch(o);
         raise(SIGHUP);
-        return interrupt_pending() ? 1 : 7;
+        int r = operation_is_cancelled(o) ? 1 : 7;
+        interrupt_release();
+        return r;
 }
 
 TEST(signals)
 {
-        ASSERT_EQ(end_of(first_is_noted), 0);
+        ASSERT_EQ(end_of(first_cancels), 0);
         ASSERT_EQ(end_of(second_ends), -SIGINT);
         ASSERT_EQ(end_of(raised_again), -SIGHUP);
+        ASSERT_EQ(end_of(noted), -SIGTERM);
         ASSERT_EQ(end_of(nothing_to_raise), 7);
         ASSERT_EQ(end_of(released), -SIGTERM);
         ASSERT_EQ(end_of(blocked), 7);

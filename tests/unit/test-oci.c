@@ -877,7 +877,7 @@ TEST(layers_of_several_images_are_checked_once)
         aci_end(&l.f.tar);
         ASSERT_OK(xasprintf(&path, "%s/images.tar", l.f.scratch.path));
         ASSERT_OK(write_file_new_at(AT_FDCWD, path, l.f.tar.data, l.f.tar.size, 0644));
-        ASSERT_EQ(oci_check(path, OCI_CHECK_DOCKER_ARCHIVE, count_finding, &n, &l.f.error), 1);
+        ASSERT_EQ(oci_check(path, OCI_CHECK_DOCKER_ARCHIVE, NULL, count_finding, &n, &l.f.error), 1);
         ASSERT_EQ(n, 1);
 }
 

@@ -24,7 +24,7 @@
         _cleanup_(store_unrefp) Store *s = NULL;                                                            \
         _cleanup_error_ Error e = ERROR_NULL;                                                               \
         ASSERT_OK(scratch_new(&scratch));                                                                   \
-        ASSERT_OK(store_open_with_flags(scratch.path, STORE_UNPRIVILEGED, &s, &e))
+        ASSERT_OK(store_open_with_flags(scratch.path, STORE_UNPRIVILEGED, NULL, &s, &e))
 
 /* How many entries a directory of the store has, hidden ones not counted. */
 static size_t count(Store *s, const char *directory)
@@ -751,7 +751,7 @@ static void no_host_uids(int *unused)
         __attribute__((unused, cleanup(no_host_uids))) int unused = 0;                                      \
         ASSERT_OK(scratch_new(&scratch_##b));                                                               \
         ASSERT_OK(scratch_new(&host));                                                                      \
-        ASSERT_OK(store_open_with_flags(scratch_##b.path, STORE_UNPRIVILEGED, &b, &e));                     \
+        ASSERT_OK(store_open_with_flags(scratch_##b.path, STORE_UNPRIVILEGED, NULL, &b, &e));               \
         host_uids_set_directory(host.path)
 
 static size_t count_host_ranges(const Scratch *host)

@@ -296,16 +296,16 @@ TEST(files)
         snprintf(path, sizeof(path), "%s/auth.json", s.path);
         ASSERT_OK(setenv("REGISTRY_AUTH_FILE", path, true));
         ASSERT_OK(setenv("PATH", s.path, true));
-        ASSERT_ERR(registry_credentials_find("example.com", "app", &n, &c, &e), -ENOENT);
+        ASSERT_ERR(registry_credentials_find("example.com", "app", NULL, &n, &c, &e), -ENOENT);
         ASSERT_CONTAINS(e.message, "Cannot read the credentials in ");
         ASSERT_OK(scratch_file(&s, "auth.json", auths));
         ASSERT_EQ(fchmodat(s.fd, "auth.json", 0600, 0), 0);
-        ASSERT_EQ(registry_credentials_find("other.example.com", "app", &n, &c, &e), 0);
+        ASSERT_EQ(registry_credentials_find("other.example.com", "app", NULL, &n, &c, &e), 0);
         text_add_bytes(&t, "", 1);
         ASSERT_CONTAINS(t.data,
                         "No credentials for 'other.example.com' come from the helper 'store', which ");
         ASSERT_CONTAINS(t.data, "auth.json names: there is no program docker-credential-store in PATH");
-        ASSERT_EQ(registry_credentials_find("example.com", "app", &n, &c, &e), 1);
+        ASSERT_EQ(registry_credentials_find("example.com", "app", NULL, &n, &c, &e), 1);
         ASSERT_STREQ(c.user, "a");
         ASSERT_STREQ(c.origin, path);
         registry_credentials_done(&c);
@@ -323,15 +323,15 @@ TEST(files)
         ASSERT_OK(scratch_file(&s, ".docker/config.json",
                                "{\"auths\":{\"unit.example.com\":{\"auth\":\"YTpj\"},"
                                "\"unit.example.org\":{\"auth\":\"YTpk\"}}}"));
-        ASSERT_ERR(registry_credentials_find("unit.example.com", "app", &n, &c, &e), -EPERM);
+        ASSERT_ERR(registry_credentials_find("unit.example.com", "app", NULL, &n, &c, &e), -EPERM);
         ASSERT_CONTAINS(e.message, "others may read or write it (mode 0644)");
-        ASSERT_EQ(registry_credentials_find("elsewhere.example.com", "app", &n, &c, &e), 0);
+        ASSERT_EQ(registry_credentials_find("elsewhere.example.com", "app", NULL, &n, &c, &e), 0);
         ASSERT_EQ(fchmodat(s.fd, "containers/auth.json", 0600, 0), 0);
         ASSERT_EQ(fchmodat(s.fd, ".docker/config.json", 0600, 0), 0);
-        ASSERT_EQ(registry_credentials_find("unit.example.com", "app", &n, &c, &e), 1);
+        ASSERT_EQ(registry_credentials_find("unit.example.com", "app", NULL, &n, &c, &e), 1);
         ASSERT_STREQ(c.password, "b");
         registry_credentials_done(&c);
-        ASSERT_EQ(registry_credentials_find("unit.example.org", "app", &n, &c, &e), 1);
+        ASSERT_EQ(registry_credentials_find("unit.example.org", "app", NULL, &n, &c, &e), 1);
         ASSERT_STREQ(c.password, "d");
 }
 

@@ -44,7 +44,7 @@ static int fixture_new(Fixture *f)
         int r = scratch_new(&f->dir);
         if (r >= 0)
                 r = xasprintf(&path, "%s/store", f->dir.path);
-        return r < 0 ? r : store_open_with_flags(path, STORE_UNPRIVILEGED, &f->store, &f->e);
+        return r < 0 ? r : store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &f->store, &f->e);
 }
 
 #define FIXTURE(f)                                                                                          \

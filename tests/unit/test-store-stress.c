@@ -115,7 +115,7 @@ static void work(const char *path, unsigned k, Shared *shared)
 
         for (unsigned i = 0; i < IMAGES; i++)
                 make_tar(&w.tars[i], i);
-        if (store_open_with_flags(path, STORE_UNPRIVILEGED, &w.store, &e) < 0)
+        if (store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &w.store, &e) < 0)
                 _exit(1);
         while (now_usec(CLOCK_MONOTONIC) < end) {
                 unsigned action = next_random(&w, ELEMENTSOF(actions));

@@ -20,7 +20,7 @@ static int reopen(Fixture *f, const char *name)
         char path[PATH_MAX + 64];
 
         snprintf(path, sizeof(path), "%s/%s", f->scratch.path, name);
-        return store_open_with_flags(path, STORE_UNPRIVILEGED, &s, &f->error);
+        return store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &s, &f->error);
 }
 
 TEST(layout)
@@ -76,7 +76,7 @@ TEST(path_without_symlinks)
 
         ASSERT_OK(scratch_symlink(&f.scratch, "link", "store"));
         snprintf(path, sizeof(path), "%s/link/../link", f.scratch.path);
-        ASSERT_WORKS(f, store_open_with_flags(path, STORE_UNPRIVILEGED, &s, &f.error));
+        ASSERT_WORKS(f, store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &s, &f.error));
         ASSERT_STREQ(store_path(s), store_path(f.store));
 }
 
@@ -128,7 +128,7 @@ TEST(unfit_file_system)
 
         if (geteuid() != 0)
                 TEST_SKIP("only root owns /proc");
-        int r = store_open("/proc/sys/net", &s, &f.error);
+        int r = store_open("/proc/sys/net", NULL, &s, &f.error);
         ASSERT_ERR(r, -EOPNOTSUPP);
         ASSERT_CONTAINS(f.error.message, "is not suitable for pods (proc)");
 }

@@ -483,7 +483,7 @@ TEST(collected)
         ASSERT_EQ(count_downloads(&n), 0);
 }
 
-/* --- Killed and interrupted ---------------------------------------------------------------------------- */
+/* --- Killed and cancelled ------------------------------------------------------------------------------ */
 
 static bool wait_for_half(const Net *n)
 {
@@ -523,27 +523,56 @@ TEST(killed)
         ASSERT_EQ(count_downloads(&n), 0);
 }
 
-static void *interrupt_at_half(void *userdata)
+static void *cancel_at_half(void *userdata)
 {
-        if (wait_for_half(userdata))
-                (void) kill(getpid(), SIGINT);
+        const Net *n = userdata;
+
+        if (wait_for_half(n))
+                operation_cancel(n->operation);
         return NULL;
 }
 
-/* The last case, for there is no way back from being interrupted. */
-TEST(interrupted)
+/* The part is kept, for a later operation. */
+TEST(cancelled)
 {
+        _cleanup_(operation_freep) Operation *o = NULL;
         SERVER(s, serve_and_stall);
         NET(n, INSECURE_HTTP);
         pthread_t thread;
 
-        ASSERT_OK(interrupt_catch());
-        ASSERT_EQ(pthread_create(&thread, NULL, interrupt_at_half, &n), 0);
+        ASSERT_OK(operation_new(NULL, &o));
+        n.operation = o;
+        ASSERT_OK(net_open(&n, INSECURE_HTTP));
+        ASSERT_EQ(pthread_create(&thread, NULL, cancel_at_half, &n), 0);
         int r = net_download(&n, &s, "/file");
         (void) pthread_join(thread, NULL);
-        interrupt_release();
         ASSERT_ERR(r, -EINTR);
         ASSERT_EQ(count_downloads(&n), 2);
+        ASSERT_EQ(s.n_requests, 1);
+
+        n.operation = NULL;
+        ASSERT_OK(net_open(&n, INSECURE_HTTP));
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(range_of(&s), SIZE / 2);
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+/* It is not tried again, and does not wait for what stalls. */
+TEST(deadline)
+{
+        _cleanup_(operation_freep) Operation *o = NULL;
+        SERVER(s, serve_and_stall);
+        NET(n, INSECURE_HTTP);
+        const OperationOptions options = {.deadline_usec = now_usec(CLOCK_MONOTONIC) + 100000};
+
+        ASSERT_OK(operation_new(&options, &o));
+        n.operation = o;
+        ASSERT_OK(net_open(&n, INSECURE_HTTP));
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ETIME);
+        ASSERT_CONTAINS(n.error.message, "The deadline has passed");
+        ASSERT_EQ(s.n_requests, 1);
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ETIME);
         ASSERT_EQ(s.n_requests, 1);
 }
 
@@ -643,6 +672,7 @@ int main(void)
         RUN(e2_download_enospc);
         RUN(e2_download_eio);
         RUN(e2_download_emfile);
-        RUN(interrupted); /* last: it is noted for good */
+        RUN(cancelled);
+        RUN(deadline);
         return TEST_END();
 }

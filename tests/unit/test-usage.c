@@ -52,14 +52,14 @@ TEST(disk_space)
         ASSERT_OK(symlinkat("/", s.fd, "tree/link") < 0 ? -errno : 0);
         uint64_t sum = blocks(&s, "tree") + blocks(&s, "tree/d") + blocks(&s, "tree/d/f") +
                        blocks(&s, "tree/link");
-        ASSERT_EQ(disk_usage_at(s.fd, "tree"), sum); /* the link is not followed */
-        ASSERT_EQ(disk_usage_at(s.fd, "tree/d/f"), blocks(&s, "tree/d/f"));
-        ASSERT_EQ(disk_usage_at(s.fd, "nothing"), 0);
-        ASSERT_EQ(disk_usage_at(s.fd, "tree/link"), blocks(&s, "tree/link"));
+        ASSERT_EQ(disk_usage_at(s.fd, "tree", NULL), sum); /* the link is not followed */
+        ASSERT_EQ(disk_usage_at(s.fd, "tree/d/f", NULL), blocks(&s, "tree/d/f"));
+        ASSERT_EQ(disk_usage_at(s.fd, "nothing", NULL), 0);
+        ASSERT_EQ(disk_usage_at(s.fd, "tree/link", NULL), blocks(&s, "tree/link"));
 
         /* A file that another tree has, too, counts in parts. */
         ASSERT_OK(linkat(s.fd, "outside", s.fd, "tree/d/same", 0) < 0 ? -errno : 0);
-        ASSERT_EQ(disk_usage_at(s.fd, "tree"), sum + blocks(&s, "outside") / 2);
+        ASSERT_EQ(disk_usage_at(s.fd, "tree", NULL), sum + blocks(&s, "outside") / 2);
 }
 
 /* Deeper than there are descriptors: measured as far as it goes, and no further. */
@@ -78,7 +78,7 @@ TEST(disk_space_of_a_deep_tree)
         }
         ASSERT_TRUE(fd >= 0);
         close(fd);
-        ASSERT_TRUE(disk_usage_at(s.fd, "d") <= 200 * MAX(blocks(&s, "d"), UINT64_C(4096)));
+        ASSERT_TRUE(disk_usage_at(s.fd, "d", NULL) <= 200 * MAX(blocks(&s, "d"), UINT64_C(4096)));
         ASSERT_OK(rm_rf_at(s.fd, "d"));
 }
 

@@ -19,6 +19,7 @@ typedef struct Net {
         char config[PATH_MAX + 16];
         const char *dirs[2];
         Store *store;
+        Operation *operation; /* for the next net_open(); the caller's, or NULL */
         Transfer *transfer;
         Text notes;
         Error error;
@@ -48,7 +49,8 @@ static inline void net_note(const char *line, void *userdata)
 
 static inline int net_open(Net *n, unsigned insecure)
 {
-        const TransferOptions o = {.insecure = insecure,
+        const TransferOptions o = {.operation = n->operation,
+                                   .insecure = insecure,
                                    .config_dirs = n->dirs,
                                    .n_retries = 3,
                                    .connect_timeout_usec = 5 * 1000000ULL,
@@ -83,7 +85,7 @@ static inline int net_new(Net *n, unsigned insecure)
         if (r < 0)
                 return r;
         snprintf(path, sizeof(path), "%s/store", n->scratch.path);
-        r = store_open_with_flags(path, STORE_UNPRIVILEGED, &n->store, &n->error);
+        r = store_open_with_flags(path, STORE_UNPRIVILEGED, NULL, &n->store, &n->error);
         return r < 0 ? r : net_open(n, insecure);
 }
 
