@@ -6,7 +6,7 @@
  *
  * Functions return 0 or a negative errno with a message that names the pod and, where one is concerned, the app. They do
  * not print, exit, or keep state outside of the connection. They can be called from any thread, one at a time for each
- * connection. An interruption of the process (interrupt_catch()) ends a wait with -EINTR.
+ * connection. A wait ends with the operation of the pod's store (-EINTR, -ETIME).
  *
  * A supervisor has 30 s to answer (-ETIMEDOUT). Functions that wait for the end of something are documented as doing so;
  * they first check that the supervisor answers at all, and then wait without limit.

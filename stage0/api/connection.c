@@ -16,7 +16,7 @@
 
 #define CONNECT_STEPS 50U
 #define CONNECT_STEP_USEC 20000U
-#define REPEAT_STEP_USEC 20000U
+#define REPEAT_STEP_MSEC 20
 #define START_USEC (10 * UINT64_C(1000000)) /* until the pod's systemd is there */
 #define SETTLE_USEC (2 * UINT64_C(1000000)) /* until a process that was just made is in its cgroup */
 
@@ -24,7 +24,9 @@ int acn_connection_error(AcnPod *a, int r, Error *e)
 {
         const char *name = pod_display_name(a->pod);
 
-        if (r == -EINTR || r == -ENOMEM)
+        if (operation_ended(r))
+                return operation_check(a->pod->store->operation, e) ?: error_set(e, r, "Interrupted");
+        if (r == -ENOMEM)
                 return error_set_errno(e, r, "Cannot wait for the supervisor of pod %s", name);
         if (r == -ETIMEDOUT) {
                 r = error_set(e, r, "The supervisor of pod %s does not answer", name);
@@ -82,6 +84,7 @@ int acn_connect(Pod *p, AcnPod **ret, Error *e)
         for (unsigned i = 0;; i++) {
                 int r = connect_client(p, &a->client);
                 if (r >= 0) {
+                        varlink_client_set_operation(a->client, p->store->operation);
                         *ret = TAKE_PTR(a);
                         return 0;
                 }
@@ -175,9 +178,8 @@ int acn_call(AcnPod *a, const AcnCall *c, VarlinkReply *ret, Error *e)
                 if (!may_repeat(r, begin))
                         return r == -EREMCHG ? -EPERM : r;
                 error_done(e);
-                (void) usleep(REPEAT_STEP_USEC);
-                r = interrupt_check(e);
+                r = operation_poll(a->pod->store->operation, -1, 0, REPEAT_STEP_MSEC, e);
                 if (r < 0)
-                        return r;
+                        return acn_connection_error(a, r, e);
         }
 }
