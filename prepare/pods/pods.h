@@ -96,6 +96,13 @@ typedef struct Pod {
         char *former_name; /* set by pod_load() instead of config.name if it belongs to another pod now */
 } Pod;
 
+/* The operation of the pod's store, or NULL. */
+static inline Operation *pod_operation(const Pod *p)
+{
+        return p->store ? store_operation(p->store) : NULL;
+}
+
+
 /* The pod in messages: its name, unless it has none or the user has given its UUID. */
 const char *pod_display_name(const Pod *p);
 

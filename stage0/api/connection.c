@@ -25,7 +25,7 @@ int acn_connection_error(AcnPod *a, int r, Error *e)
         const char *name = pod_display_name(a->pod);
 
         if (operation_ended(r))
-                return operation_check(a->pod->store->operation, e) ?: error_set(e, r, "Interrupted");
+                return operation_check(pod_operation(a->pod), e) ?: error_set(e, r, "Interrupted");
         if (r == -ENOMEM)
                 return error_set_errno(e, r, "Cannot wait for the supervisor of pod %s", name);
         if (r == -ETIMEDOUT) {
@@ -84,7 +84,7 @@ int acn_connect(Pod *p, AcnPod **ret, Error *e)
         for (unsigned i = 0;; i++) {
                 int r = connect_client(p, &a->client);
                 if (r >= 0) {
-                        varlink_client_set_operation(a->client, p->store->operation);
+                        varlink_client_set_operation(a->client, pod_operation(p));
                         *ret = TAKE_PTR(a);
                         return 0;
                 }
@@ -178,7 +178,7 @@ int acn_call(AcnPod *a, const AcnCall *c, VarlinkReply *ret, Error *e)
                 if (!may_repeat(r, begin))
                         return r == -EREMCHG ? -EPERM : r;
                 error_done(e);
-                r = operation_poll(a->pod->store->operation, -1, 0, REPEAT_STEP_MSEC, e);
+                r = operation_poll(pod_operation(a->pod), -1, 0, REPEAT_STEP_MSEC, e);
                 if (r < 0)
                         return acn_connection_error(a, r, e);
         }

@@ -180,7 +180,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = pod_definition_write(p, request, e);
         if (r >= 0)
-                r = operation_check(p->store->operation, e);
+                r = operation_check(pod_operation(p), e);
         return r < 0 || !o->predecessor ? r : succeed(p, o->predecessor, e);
 }
 

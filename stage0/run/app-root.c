@@ -89,7 +89,7 @@ int app_root_mount(Pod *p, const PodApp *app, bool writable, int *ret_fd, Error 
         int r = child_run(&(ChildWork){.what = "mount the root of an app",
                                        .function = make_view,
                                        .data = &v,
-                                       .operation = p->store->operation},
+                                       .operation = pod_operation(p)},
                           &fd, NULL, e);
         if (r >= 0 && fd < 0)
                 r = error_set(e, -EIO, "Cannot mount the root of app %s", app->name);

@@ -117,7 +117,7 @@ void inputs_finish(Inputs *all, const AppStatus *statuses)
                         continue;
                 for (size_t i = 0; c->ended && i < ELEMENTSOF(c->outlets); i++)
                         if (c->outlets[i] &&
-                            outlet_finish(c->outlets[i], all->pod->store->operation, timeout) == -ETIME)
+                            outlet_finish(c->outlets[i], pod_operation(all->pod), timeout) == -ETIME)
                                 timeout = 0; /* one for all */
                 if (c->ended && has_all(c))
                         tell_end(c);

@@ -34,7 +34,7 @@ static int run_detached(Pod *p, const RunOptions *o, Error *e)
         int r = start_detached(p, o, &report_fd, &pid, e);
         if (r < 0)
                 return r;
-        r = operation_poll(p->store->operation, report_fd, POLLIN, -1, NULL);
+        r = operation_poll(pod_operation(p), report_fd, POLLIN, -1, NULL);
         if (operation_ended(r)) {
                 log_info("Pod %s is still starting: 'acnspawn status %s' shows how far it is, 'acnspawn "
                          "stop %s' ends it.",

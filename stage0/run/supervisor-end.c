@@ -129,11 +129,11 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
         if (!s->detached) {
                 signals_release();
-                (void) interrupt_catch(s->pod->store->operation);
+                (void) interrupt_catch(pod_operation(s->pod));
         }
         log_set_blocking(true);
         inputs_finish(s->inputs, statuses);
-        pumps_show_rest(s->pumps, s->pod->store->operation);
+        pumps_show_rest(s->pumps, pod_operation(s->pod));
         s->pumps = pumps_free(s->pumps);
         if (statuses)
                 explain_failures(s, statuses);

@@ -47,7 +47,7 @@ int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
         if (timeout_usec == UINT64_MAX) {
                 int r = 0;
                 while (r >= 0 && flock(fd, LOCK_SH) < 0)
-                        r = errno == EINTR ? operation_check(p->store->operation, e)
+                        r = errno == EINTR ? operation_check(pod_operation(p), e)
                                            : error_set_errno(e, -errno, "Cannot wait for pod %s",
                                                              pod_display_name(p));
                 return r;
