@@ -52,6 +52,19 @@ static int pair_list_append(PairList *l, const char *name, const char *value)
         return 0;
 }
 
+void pair_list_remove(PairList *l, const char *name)
+{
+        size_t i = 0;
+
+        while (i < l->n && !streq(l->items[i].name, name))
+                i++;
+        if (i == l->n)
+                return;
+        free(l->items[i].name);
+        free(l->items[i].value);
+        memmove(l->items + i, l->items + i + 1, (--l->n - i) * sizeof(Pair));
+}
+
 int pair_list_set(PairList *l, const char *name, const char *value)
 {
         Pair *p = pair_list_find(l, name);

@@ -70,6 +70,7 @@ typedef struct PairList {
 void pair_list_done(PairList *l);
 const char *pair_list_get(const PairList *l, const char *name);      /* NULL if absent */
 int pair_list_set(PairList *l, const char *name, const char *value); /* replaces in place, or appends */
+void pair_list_remove(PairList *l, const char *name);
 int pair_list_copy(const PairList *l, PairList *ret);
 
 typedef enum IsolatorType {

@@ -221,3 +221,62 @@ int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o,
                                ? error_set_errno(e, -errno, "Cannot give the pod's root to user %u", owner)
                                : 0;
 }
+
+/* --- One more app -------------------------------------------------------------------------------------- */
+
+/* All of them are in one directory. Nothing in the pod's root is trusted while the pod runs. */
+static int open_units(int root_fd)
+{
+        return open_beneath(root_fd, "acnspawn/units", O_RDONLY | O_DIRECTORY);
+}
+
+static int write_unit(int dir_fd, const Stage1File *f, uid_t owner)
+{
+        const char *name = strrchr(f->path, '/') + 1;
+        int r = write_file_new_at(dir_fd, name, f->content, f->size, f->mode);
+
+        if (r >= 0 && fchownat(dir_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                r = -errno;
+        return r;
+}
+
+int stage1_write_app(int root_fd, const PodApp *app, const Stage1Options *o, uid_t owner, Error *e)
+{
+        _cleanup_stage1_files_ Stage1Files files = {};
+        _cleanup_close_ int fd = -EBADF;
+
+        if (stage1_app_is_socket_activated(app->app)) {
+                int r = error_set(e, -EOPNOTSUPP,
+                                  "App %s has a socket-activated port, which only an app can have that its pod "
+                                  "is prepared with",
+                                  app->name);
+                return error_hint(e, r, "Prepare another pod with it.");
+        }
+        fd = open_units(root_fd);
+        int r = fd < 0 ? fd : stage1_generate_app(app, o, &files, e);
+        for (size_t i = 0; r >= 0 && i < files.n; i++)
+                r = write_unit(fd, &files.items[i], owner);
+        if (r >= 0)
+                return 0;
+        (void) stage1_remove_app(root_fd, app, o);
+        return error_set_errno(e, r, "Cannot write the units of app %s", app->name);
+}
+
+int stage1_remove_app(int root_fd, const PodApp *app, const Stage1Options *o)
+{
+        _cleanup_close_ int fd = open_units(root_fd), status_fd = -EBADF;
+        _cleanup_stage1_files_ Stage1Files files = {};
+        _cleanup_free_ char *health = NULL;
+
+        int r = fd < 0 ? fd : stage1_generate_app(app, o, &files, NULL);
+        for (size_t i = 0; r >= 0 && i < files.n; i++)
+                if (unlinkat(fd, strrchr(files.items[i].path, '/') + 1, 0) < 0 && errno != ENOENT)
+                        r = -errno;
+        status_fd = open_beneath(root_fd, "acnspawn/status", O_RDONLY | O_DIRECTORY);
+        if (r < 0 || status_fd < 0)
+                return r < 0 ? r : status_fd;
+        if (xasprintf(&health, "%s.health", app->name) < 0)
+                return -ENOMEM;
+        (void) unlinkat(status_fd, health, 0);
+        return unlinkat(status_fd, app->name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}

@@ -22,4 +22,6 @@ int stage1_add_health_units(Stage1Files *files, const PodApp *app, const HealthC
 int stage1_add_unit(Stage1Files *files, const char *name, const char *text);
 int stage1_add_unit_text(Stage1Files *files, const char *name, Text *t);
 
+/* Those of one app. */
+int stage1_generate_app(const PodApp *app, const Stage1Options *o, Stage1Files *files, Error *e);
 int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files, Error *e);

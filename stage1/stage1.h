@@ -59,6 +59,11 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
 /* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and
  * gid). */
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
+/* Writes the units of APP, one more app of a pod that runs, below ROOT_FD. Its systemd reads them when the app is first
+ * started. -EOPNOTSUPP: the app has sockets by which it is started. */
+int stage1_write_app(int root_fd, const PodApp *app, const Stage1Options *o, uid_t owner, Error *e);
+/* Removes the units of APP, and its records. */
+int stage1_remove_app(int root_fd, const PodApp *app, const Stage1Options *o);
 /* The additional files if the pod is registered with the host's systemd-machined (bus-units.c): the bus by
  * which systemctl -M reaches its systemd. They have to be written before the pod's systemd is started. */
 int stage1_generate_bus(Stage1Files *ret);

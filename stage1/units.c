@@ -294,7 +294,7 @@ static void add_service_commands(Text *t, const PodApp *app, const AppSettings *
         add_time(t, "TimeoutStartSec", s->start_timeout_usec);
 }
 
-static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o, Error *e)
+int stage1_generate_app(const PodApp *app, const Stage1Options *o, Stage1Files *files, Error *e)
 {
         _cleanup_free_ char *slice = NULL, *unit = NULL;
         _cleanup_app_settings_ AppSettings settings = {};
@@ -358,6 +358,6 @@ int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Fi
         if (r >= 0)
                 r = add_slice(files, "app.slice", NULL, &m->isolators, NULL);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = add_app(files, m->apps[i], o, e);
+                r = stage1_generate_app(m->apps[i], o, files, e);
         return r < 0 ? r : stage1_generate_sockets(m, files);
 }

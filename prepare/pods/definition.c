@@ -139,7 +139,7 @@ static const Shape credential_shape = {MEMBERS(NEEDED("name", MEMBER_TEXT, Crede
 
 static const Shape app_shape = {
                 MEMBERS(NEEDED("image", MEMBER_TEXT, AppOverrides, reference),
-                        NEEDED("name", MEMBER_TEXT, AppOverrides, name),
+                        PLAIN("name", MEMBER_TEXT, AppOverrides, name),
                         PLAIN("exec", MEMBER_TEXTS, AppOverrides, exec),
                         PLAIN("args", MEMBER_TEXTS, AppOverrides, args),
                         PLAIN("user", MEMBER_TEXT, AppOverrides, user),
@@ -627,8 +627,8 @@ static int check_apps(const PodDefinition *d, ExitPolicy policy, Error *e)
                 return error_set(e, -EINVAL, "it has %zu images and %zu apps", d->n_images, n);
         for (size_t i = 0; i < n; i++) {
                 const char *name = q->template ? q->template->apps[i]->name : q->apps[i].name;
-                if (!streq(d->images[i].app, name))
-                        return error_set(e, -EINVAL, "images[%zu] is not the image of app %s", i, name);
+                if (!streq_ptr(d->images[i].app, name))
+                        return error_set(e, -EINVAL, "images[%zu] is not the image of app %s", i, name ?: "?");
                 if (image_id_check(d->images[i].id, e) < 0)
                         return -EINVAL;
         }
@@ -667,4 +667,29 @@ int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e)
                                        pod_display_name(p));
         r = definition_parse(text, size, p->config.exit_policy, ret, e);
         return r < 0 ? error_prefix(e, r, "The definition of pod %s is damaged", pod_display_name(p)) : 0;
+}
+
+/* --- An app for a running pod -------------------------------------------------------------------------- */
+
+int app_request_format(const PodRequest *q, json_object **ret, Error *e)
+{
+        _cleanup_free_ char *reference = NULL;
+        AppOverrides app = q->apps[0];
+        PodDefinition d = {.request = *q};
+
+        if (reference_make_absolute(app.reference, &reference) < 0)
+                return error_oom(e);
+        app.reference = reference;
+        d.request.apps = &app;
+        d.request.n_apps = 1;
+        return object_format(&definition_shape, &d, ret) < 0 ? error_oom(e) : 0;
+}
+
+int app_request_parse(json_object *o, PodDefinition *ret, Error *e)
+{
+        int r = object_parse(&definition_shape, o, ret, e);
+
+        if (r >= 0 && (ret->request.template || ret->request.n_apps != 1 || ret->n_images > 0))
+                r = error_set(e, -EINVAL, "it needs 'apps', with one app");
+        return r < 0 ? error_prefix(e, r, "The description of the app is not valid") : 0;
 }

@@ -34,18 +34,26 @@ const char *grant_decision_to_string(GrantDecision d)
         return (unsigned) d < _GRANT_DECISION_MAX ? decisions[d] : NULL;
 }
 
+static void origin_done(IsolatorOrigin *o)
+{
+        free(o->app);
+        free(o->isolator);
+}
+
+static void grant_done(Grant *g)
+{
+        free(g->app);
+        free(g->isolator);
+        free(g->name);
+        free(g->text);
+}
+
 void pod_grants_done(PodGrants *g)
 {
-        for (size_t i = 0; i < g->n_origins; i++) {
-                free(g->origins[i].app);
-                free(g->origins[i].isolator);
-        }
-        for (size_t i = 0; i < g->n_grants; i++) {
-                free(g->grants[i].app);
-                free(g->grants[i].isolator);
-                free(g->grants[i].name);
-                free(g->grants[i].text);
-        }
+        for (size_t i = 0; i < g->n_origins; i++)
+                origin_done(&g->origins[i]);
+        for (size_t i = 0; i < g->n_grants; i++)
+                grant_done(&g->grants[i]);
         free(g->origins);
         free(g->grants);
         *g = (PodGrants){};
@@ -127,18 +135,39 @@ static int grants_format(const PodGrants *g, json_object **ret)
         return 0;
 }
 
+void pod_grants_forget(PodGrants *g, const char *app)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < g->n_origins; i++)
+                if (streq_ptr(g->origins[i].app, app))
+                        origin_done(&g->origins[i]);
+                else
+                        g->origins[n++] = g->origins[i];
+        g->n_origins = n;
+        n = 0;
+        for (size_t i = 0; i < g->n_grants; i++)
+                if (streq_ptr(g->grants[i].app, app))
+                        grant_done(&g->grants[i]);
+                else
+                        g->grants[n++] = g->grants[i];
+        g->n_grants = n;
+}
+
 int pod_grants_write(const Pod *p, const PodGrants *g, Error *e)
 {
         _cleanup_json_ json_object *o = NULL;
 
-        if (g->n_origins == 0 && g->n_grants == 0)
+        if (g->n_origins == 0 && g->n_grants == 0) {
+                (void) unlinkat(p->dir_fd, GRANTS_FILE, 0);
                 return 0;
+        }
         const char *text = grants_format(g, &o) >= 0
                                            ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN)
                                            : NULL;
         if (!text)
                 return error_oom(e);
-        int r = write_file_new_at(p->dir_fd, GRANTS_FILE, text, strlen(text), 0600);
+        int r = write_file_atomic_at(p->dir_fd, GRANTS_FILE, text, strlen(text), 0600, false);
         return r < 0 ? error_set_errno(e, r, "Cannot write the file '" GRANTS_FILE "' of pod %s",
                                        pod_display_name(p))
                      : 0;

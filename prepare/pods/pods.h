@@ -236,8 +236,10 @@ void pod_grants_done(PodGrants *g);
 /* APP is NULL for an isolator of the pod as a whole. All strings are copied. */
 int pod_grants_add_origin(PodGrants *g, const char *app, const char *isolator, GrantSource source);
 int pod_grants_add(PodGrants *g, const Grant *grant);
+/* Removes what is about APP. */
+void pod_grants_forget(PodGrants *g, const char *app);
 GrantSource pod_grants_source(const PodGrants *g, const char *app, const char *isolator);
-/* Writes the record into the pod directory (state preparing); none if there is nothing to record. */
+/* Writes the record into the pod directory, in one step; none if there is nothing to record. */
 int pod_grants_write(const Pod *p, const PodGrants *g, Error *e);
 /* Empty for a pod that has no record. */
 int pod_grants_read(const Pod *p, PodGrants *ret, Error *e);
@@ -356,3 +358,25 @@ int pod_template_check(const PodManifest *t, Error *e);
  * read-only makes the mount on its path so. Images cannot be removed from now on until the pod is published
  * or freed. WARNINGS gets lines for the user. Errors name the app and the member. */
 int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e);
+/* Adds the one app of REQUEST to the running pod P in the same way: to P->manifest, and to the pod directory, where
+ * nothing of another app is changed. Images have to be in the store, and cannot be removed until P->store_lock_fd is
+ * closed. After a failure P->manifest is of no use any more: this is for a process that then ends. */
+int pod_reify_app(Pod *p, const PodRequest *request, char ***warnings, Error *e);
+
+/* --- Apps of a running pod (pod-apps.c) ---------------------------------------------------------------- */
+
+/* What was added to P->manifest after FIRST_APP apps and FIRST_VOLUME volumes, as a pod manifest. */
+int pod_format_added(const Pod *p, size_t first_app, size_t first_volume, char **ret, Error *e);
+/* Puts the app and the volumes of ADDED, as pod_format_added() has made it, into P->manifest, out of ADDED. *RET_VOLUMES
+ * are the names of the volumes. */
+int pod_merge_added(Pod *p, PodManifest *added, PodApp **ret, char ***ret_volumes, Error *e);
+/* Writes P->manifest, which has changed, in one step. */
+int pod_write_manifest(const Pod *p, Error *e);
+/* Removes a volume from P->manifest, with its settings, if no app mounts it any more. */
+void pod_drop_volume(Pod *p, const char *name);
+/* Removes what is in the pod directory of apps and volumes that are not in P->manifest. */
+int pod_sweep(const Pod *p);
+/* What an app asks to be added, as JSON (definition.c). Credentials are without their content. */
+int app_request_format(const PodRequest *q, json_object **ret, Error *e);
+/* -EINVAL, and it is said which part is wrong. *RET is empty before. */
+int app_request_parse(json_object *o, PodDefinition *ret, Error *e);

@@ -18,7 +18,8 @@ typedef struct Reify {
         Pod *pod;
         const PodRequest *request;
         PodManifest *manifest; /* becomes the pod's manifest */
-        AppImage *images;      /* of the apps, in their order */
+        size_t first_app, first_volume; /* those before are there already, and stay as they are */
+        AppImage *images;               /* of the apps from the first on, in their order */
         size_t n_images, images_allocated;
         Fetcher *fetcher;
         ImageIndex *index; /* of the store; owned by the fetcher */

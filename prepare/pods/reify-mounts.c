@@ -107,7 +107,7 @@ static bool is_mounted(const PodApp *a, const char *path)
  * run as a user of their own, rely on being able to write there. */
 static void take_attributes(const Reify *r, const PodApp *a, const MountPoint *p, Volume *volume)
 {
-        const AppImage *image = &r->images[pod_manifest_index_of(r->manifest, a)];
+        const AppImage *image = &r->images[pod_manifest_index_of(r->manifest, a) - r->first_app];
 
         if (image->image->info.kind != IMAGE_KIND_OCI)
                 return;
@@ -262,9 +262,9 @@ int reify_mounts(Reify *r, Error *e)
         const PodManifest *m = r->manifest;
         int k = 0;
 
-        for (size_t i = 0; i < m->n_apps && k >= 0; i++)
-                k = reify_app_mounts(r, m->apps[i], r->images[i].layers, e);
-        for (size_t i = 0; i < m->n_volumes && k >= 0; i++)
+        for (size_t i = r->first_app; i < m->n_apps && k >= 0; i++)
+                k = reify_app_mounts(r, m->apps[i], r->images[i - r->first_app].layers, e);
+        for (size_t i = r->first_volume; i < m->n_volumes && k >= 0; i++)
                 if (!is_used(m, m->volumes[i].name))
                         k = reify_warn(r, e,
                                        "Volume '%s' is not used: no app has a mount point or a mount of "

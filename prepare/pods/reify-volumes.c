@@ -243,7 +243,7 @@ int reify_volumes(Reify *r, Error *e)
         int k = q->template ? add_volumes(r, q->template->volumes, q->template->n_volumes, e) : 0;
         if (k >= 0)
                 k = add_volumes(r, q->volumes, q->n_volumes, e);
-        for (size_t i = 0; i < r->manifest->n_apps && k >= 0; i++)
+        for (size_t i = r->first_app; i < r->manifest->n_apps && k >= 0; i++)
                 k = hoist_volumes(r, r->manifest->apps[i], e);
         return k;
 }

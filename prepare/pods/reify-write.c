@@ -66,6 +66,17 @@ static int format_layers(const Reify *r, char *const *layers, char **ret, size_t
         return text_take(&t, ret, ret_size) < 0 ? error_oom(e) : 0;
 }
 
+/* The same if it may be there. */
+static int open_directory(int dir_fd, const char *name, mode_t mode, int *ret_fd)
+{
+        int r = make_directory(dir_fd, name, mode, ret_fd);
+
+        if (r != -EEXIST)
+                return r;
+        *ret_fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return *ret_fd < 0 ? -errno : 0;
+}
+
 static int write_app(Reify *r, int apps_fd, const char *name, const AppImage *i, Error *e)
 {
         static const Volume overlay = {.mode = 0755};
@@ -93,7 +104,7 @@ static int write_volumes(Reify *r, int volumes_fd, Error *e)
 {
         int k = 0;
 
-        for (size_t i = 0; i < r->manifest->n_volumes && k >= 0; i++) {
+        for (size_t i = r->first_volume; i < r->manifest->n_volumes && k >= 0; i++) {
                 const Volume *v = &r->manifest->volumes[i];
                 VolumeSettings s;
 
@@ -109,13 +120,13 @@ int reify_write(Reify *r, Error *e)
         _cleanup_close_ int apps_fd = -EBADF, volumes_fd = -EBADF;
         const Pod *p = r->pod;
 
-        int k = make_directory(p->dir_fd, "apps", 0711, &apps_fd);
+        int k = open_directory(p->dir_fd, "apps", 0711, &apps_fd);
         if (k >= 0)
-                k = make_directory(p->dir_fd, "volumes", 0711, &volumes_fd);
+                k = open_directory(p->dir_fd, "volumes", 0711, &volumes_fd);
         if (k < 0)
                 return error_set_errno(e, k, "Cannot create the directories of pod %s", pod_display_name(p));
-        for (size_t i = 0; i < r->manifest->n_apps && k >= 0; i++)
-                k = write_app(r, apps_fd, r->manifest->apps[i]->name, &r->images[i], e);
+        for (size_t i = r->first_app; i < r->manifest->n_apps && k >= 0; i++)
+                k = write_app(r, apps_fd, r->manifest->apps[i]->name, &r->images[i - r->first_app], e);
         if (k >= 0)
                 k = write_volumes(r, volumes_fd, e);
         return k < 0 ? k : reify_write_credentials(r, e);

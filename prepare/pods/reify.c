@@ -262,3 +262,56 @@ int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e)
         p->manifest = TAKE_PTR(r.manifest);
         return 0;
 }
+
+/* --- Another app for a pod that runs ------------------------------------------------------------------- */
+
+/* What belongs to the pod as a whole is settled when it is prepared. */
+static int check_app_request(const Pod *p, const PodRequest *q, Error *e)
+{
+        if (!p->manifest || p->state != POD_RUNNING)
+                return error_set(e, -ESRCH, "Pod %s does not run", pod_display_name(p));
+        if (q->template || q->n_apps != 1)
+                return error_set(e, -EINVAL, "One app at a time is added to a pod, by its image");
+        if (q->n_ports > 0 || q->isolators.n > 0 || q->annotations.n > 0 || q->user_annotations.n > 0 ||
+            q->user_labels.n > 0)
+                return error_set(e, -EINVAL,
+                                 "Ports, isolators and annotations of a pod as a whole cannot be added to pod "
+                                 "%s, which runs",
+                                 pod_display_name(p));
+        return 0;
+}
+
+static int reify_one(Reify *r, Error *e)
+{
+        static int (*const steps[])(Reify * r, Error * e) = {
+                        reify_fetch, reify_apps, reify_volumes, reify_mounts,
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+                int k = steps[i](r, e);
+                if (k < 0)
+                        return k;
+        }
+        int k = pod_manifest_check_reified(r->manifest, e);
+        if (k >= 0)
+                k = pod_settings_check(r->manifest, e);
+        return k < 0 ? k : reify_write(r, e);
+}
+
+int pod_reify_app(Pod *p, const PodRequest *request, char ***warnings, Error *e)
+{
+        Reify r = {.pod = p, .request = request, .warnings = warnings};
+
+        int k = check_app_request(p, request, e);
+        if (k >= 0 && p->store_lock_fd < 0)
+                k = store_lock_shared(p->store, &p->store_lock_fd, e);
+        if (k < 0)
+                return k;
+        r.manifest = p->manifest;
+        r.first_app = p->manifest->n_apps;
+        r.first_volume = p->manifest->n_volumes;
+        k = reify_one(&r, e);
+        r.manifest = NULL; /* it is the pod's */
+        reify_done(&r);
+        return k;
+}

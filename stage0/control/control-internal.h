@@ -25,8 +25,8 @@ int app_not_running(Pod *p, const PodApp *app, Error *e);
 /* --- name-files.c -------------------------------------------------------------------------------------- */
 
 /* Whether files of the apps' images are replaced, or volumes lie over what is asked for: WARNINGS gets lines
- * that say so. To be called when the pod's apps are written. */
-int check_name_files(Pod *p, char ***warnings, Error *e);
+ * that say so. To be called when the pod's apps are written; those from FIRST on are checked. */
+int check_name_files(Pod *p, size_t first, char ***warnings, Error *e);
 
 /* --- privileges.c -------------------------------------------------------------------------------------- */
 
@@ -34,3 +34,5 @@ int check_name_files(Pod *p, char ***warnings, Error *e);
  * grants it in the message); else bounds its isolators by what is granted, and records that in the pod
  * directory. To be called when the pod's apps are written. */
 int decide_privileges(Pod *p, const PodRequest *request, Error *e);
+/* The same for the last app of P, which is added to it as the only one of REQUEST. */
+int decide_app_privileges(Pod *p, const PodRequest *request, Error *e);

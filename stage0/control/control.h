@@ -90,6 +90,13 @@ typedef struct PrepareOptions {
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
                 Error *e);
 
+/* prepare-pod.c: adds the one app of REQUEST to the running pod P, all but to its manifest on disk: for a process of its
+ * own, which is between the supervisor and the pod directory (see pod_reify_app()). *RET_ADDED is for
+ * pod_merge_added(). */
+int prepare_app(Pod *p, const PodRequest *request, char **ret_added, char ***warnings, Error *e);
+/* Removes the units of A, and what is recorded of it, from the pod directory. */
+void discard_app(Pod *p, const PodApp *a);
+
 /* successor.c: makes a pod like OLD, which has ended, and which gives its name to it. With REPLACE it may run,
  * and is stopped and removed. The images are those that OLD has run with, or what their references mean to
  * FETCH. -EBUSY: another process was faster. */

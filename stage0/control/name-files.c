@@ -73,7 +73,7 @@ static int check_app(Pod *p, const PodApp *app, const Wish *wishes, size_t n, ch
         return r;
 }
 
-int check_name_files(Pod *p, char ***warnings, Error *e)
+int check_name_files(Pod *p, size_t first, char ***warnings, Error *e)
 {
         const PodConfig *c = &p->config;
         const Wish wishes[] = {
@@ -88,7 +88,7 @@ int check_name_files(Pod *p, char ***warnings, Error *e)
 
         for (size_t i = 0; i < ELEMENTSOF(wishes); i++)
                 any |= wishes[i].there;
-        for (size_t i = 0; any && r >= 0 && i < p->manifest->n_apps; i++)
+        for (size_t i = first; any && r >= 0 && i < p->manifest->n_apps; i++)
                 r = check_app(p, p->manifest->apps[i], wishes, ELEMENTSOF(wishes), warnings);
         return r < 0 ? error_set_errno(e, r, "Cannot look into the images of pod %s", pod_display_name(p))
                      : 0;

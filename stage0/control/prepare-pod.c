@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include "library/libcapng.h"
 #include "stage0/control/control-internal.h"
 #include "stage0/report/report.h"
 #include "stage1/launch-protocol.h"
@@ -39,6 +40,16 @@ static int configure(Pod *p, const PrepareOptions *o)
         return 0;
 }
 
+static Stage1Options stage1_options(const Pod *p, const char *hostname)
+{
+        return (Stage1Options){
+                        .uuid = p->uuid,
+                        .hostname = hostname,
+                        .stop_timeout_usec = p->config.stop_timeout_usec,
+                        .keeps_slice = p->config.exit_policy == EXIT_NEVER,
+        };
+}
+
 static int write_root(Pod *p, Error *e)
 {
         _cleanup_free_ char *hostname = NULL;
@@ -46,12 +57,7 @@ static int write_root(Pod *p, Error *e)
 
         if (pod_hostname(p, &hostname) < 0)
                 return error_oom(e);
-        Stage1Options o = {
-                        .uuid = p->uuid,
-                        .hostname = hostname,
-                        .stop_timeout_usec = p->config.stop_timeout_usec,
-                        .keeps_slice = p->config.exit_policy == EXIT_NEVER,
-        };
+        const Stage1Options o = stage1_options(p, hostname);
         if (mkdirat(p->dir_fd, "root", 0755) < 0)
                 return error_set_errno(e, -errno, "Cannot make the root of pod %s", pod_display_name(p));
         root_fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -162,7 +168,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = network_check(p, o->config_dirs, warnings, e);
         if (r >= 0)
-                r = check_name_files(p, warnings, e);
+                r = check_name_files(p, 0, warnings, e);
         if (r >= 0)
                 r = pod_isolators_check(p, e);
         if (r >= 0 && o->strict)
@@ -202,4 +208,91 @@ int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Po
                 return r;
         *ret = TAKE_PTR(p);
         return 0;
+}
+
+/* --- Another app for a running pod --------------------------------------------------------------------- */
+
+static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability, Error *e)
+{
+        char name[64] = {};
+        const char *known = capng_capability_to_name(capability);
+
+        for (size_t i = 0; known && known[i] && i < sizeof(name) - 1; i++)
+                name[i] = to_upper(known[i]);
+        int r = error_set(e, -EPERM, "App %s is to have CAP_%s, which pod %s does not have", a->name, name,
+                          pod_display_name(p));
+        return error_hint(e, r, "A pod has the capabilities of the apps that it is prepared with, and those that its own isolators "
+                          "declare.");
+}
+
+/* The pod's systemd cannot give what it does not have, nor can its namespaces have other parameters. */
+static int check_within_pod(const Pod *p, const PodApp *a, uint64_t capabilities, Error *e)
+{
+        uint64_t beyond = stage1_app_capabilities(a->app) & ~capabilities;
+        const IsolatorList *l = &a->app->isolators;
+
+        if (beyond > 0)
+                return refuse_capability(p, a, (unsigned) __builtin_ctzll(beyond), e);
+        for (size_t i = 0; i < l->n; i++)
+                if (l->items[i].sysctl.n > 0)
+                        return error_set(e, -EOPNOTSUPP,
+                                         "App %s is to set the kernel parameter %s, and pod %s, whose parameters are "
+                                         "set before its apps start, runs",
+                                         a->name, l->items[i].sysctl.items[0].name, pod_display_name(p));
+        return 0;
+}
+
+static int write_units(Pod *p, const PodApp *a, Error *e)
+{
+        _cleanup_close_ int root_fd = open_beneath(p->dir_fd, "root", O_RDONLY | O_DIRECTORY);
+        const Stage1Options o = stage1_options(p, "");
+
+        if (root_fd < 0)
+                return error_set_errno(e, root_fd, "Cannot open the root of pod %s", pod_display_name(p));
+        return stage1_write_app(root_fd, a, &o, pod_root_uid(p), e);
+}
+
+static int check_app(Pod *p, const PodRequest *q, size_t first, char ***warnings, Error *e)
+{
+        int r = decide_app_privileges(p, q, e);
+
+        if (r >= 0)
+                r = pod_volumes_check(p, warnings, e);
+        if (r >= 0)
+                r = check_name_files(p, first, warnings, e);
+        if (r >= 0)
+                r = pod_isolators_check(p, e);
+        return r < 0 || !p->config.strict ? r : pod_require_isolators(p, NULL, false, e);
+}
+
+int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings, Error *e)
+{
+        size_t first = p->manifest->n_apps, first_volume = p->manifest->n_volumes;
+        uint64_t capabilities = stage1_pod_capabilities(p->manifest);
+        int r = pod_reify_app(p, q, warnings, e);
+
+        if (r >= 0)
+                r = check_within_pod(p, p->manifest->apps[first], capabilities, e);
+        if (r >= 0)
+                r = check_app(p, q, first, warnings, e);
+        if (r >= 0)
+                r = write_launch_file(p, p->manifest->apps[first], e);
+        if (r >= 0)
+                r = write_units(p, p->manifest->apps[first], e);
+        return r < 0 ? r : pod_format_added(p, first, first_volume, ret_added, e);
+}
+
+void discard_app(Pod *p, const PodApp *a)
+{
+        _cleanup_close_ int root_fd = open_beneath(p->dir_fd, "root", O_RDONLY | O_DIRECTORY);
+        const Stage1Options o = stage1_options(p, "");
+        PodGrants g = {};
+
+        if (root_fd >= 0)
+                (void) stage1_remove_app(root_fd, a, &o);
+        if (pod_grants_read(p, &g, NULL) >= 0) {
+                pod_grants_forget(&g, a->name);
+                (void) pod_grants_write(p, &g, NULL);
+        }
+        pod_grants_done(&g);
 }

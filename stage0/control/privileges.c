@@ -18,6 +18,7 @@
 
 typedef struct Decision {
         const PodRequest *request;
+        size_t first; /* which app of the pod is the first of the request */
         PodGrants grants;
         Text refused; /* lines about apps */
 } Decision;
@@ -258,7 +259,7 @@ static int decide_app(Decision *d, const Pod *p, size_t index, Error *e)
 {
         _cleanup_(privilege_list_done) PrivilegeList asked = {};
         _cleanup_app_settings_ AppSettings settings = {};
-        PodApp *a = p->manifest->apps[index];
+        PodApp *a = p->manifest->apps[d->first + index];
         PrivilegeList refused = {};
 
         bool host_ports = p->config.net == NET_HOST && p->config.private_users;
@@ -322,6 +323,20 @@ int decide_privileges(Pod *p, const PodRequest *request, Error *e)
 
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
                 r = decide_app(&d, p, i, e);
+        if (r >= 0)
+                r = conclude(&d, p, e);
+        text_done(&d.refused);
+        pod_grants_done(&d.grants);
+        return r;
+}
+
+int decide_app_privileges(Pod *p, const PodRequest *request, Error *e)
+{
+        Decision d = {.request = request, .first = p->manifest->n_apps - 1};
+        int r = pod_grants_read(p, &d.grants, e);
+
+        if (r >= 0)
+                r = decide_app(&d, p, 0, e);
         if (r >= 0)
                 r = conclude(&d, p, e);
         text_done(&d.refused);

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The set of apps of a pod that runs: what is in its manifest, and in its directory.
+ *
+ * An app is prepared by a process of its own, which adds it to its copy of the manifest and makes its directory; it
+ * hands the supervisor what it has added, as a manifest of that alone. The supervisor is the only one that writes
+ * the pod's manifest, which is replaced in one step. What a killed process has left in the pod directory is not in
+ * the manifest, and so is known to be rubbish.
+ */
+
+#include "prepare/pods/pods-internal.h"
+#include "schema/settings.h"
+
+static int setting_name(const char *volume, char **ret)
+{
+        return xasprintf(ret, VOLUME_SETTINGS_PREFIX "%s", volume);
+}
+
+/* The settings of a volume are an annotation of the pod. */
+static int copy_settings(const PairList *from, const char *volume, PairList *to)
+{
+        _cleanup_free_ char *name = NULL;
+
+        if (setting_name(volume, &name) < 0)
+                return -ENOMEM;
+        const char *value = pair_list_get(from, name);
+        return value ? pair_list_set(to, name, value) : 0;
+}
+
+int pod_format_added(const Pod *p, size_t first_app, size_t first_volume, char **ret, Error *e)
+{
+        const PodManifest *m = p->manifest;
+        PodManifest added = {.ac_version = m->ac_version,
+                             .apps = m->apps + first_app,
+                             .n_apps = m->n_apps - first_app,
+                             .volumes = m->volumes + first_volume,
+                             .n_volumes = m->n_volumes - first_volume};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < added.n_volumes; i++)
+                r = copy_settings(&m->annotations, added.volumes[i].name, &added.annotations);
+        if (r >= 0)
+                r = pod_manifest_format(&added, ret);
+        pair_list_done(&added.annotations);
+        return r < 0 ? error_oom(e) : 0;
+}
+
+static int merge_volume(Pod *p, PodManifest *added, Volume *v, char ***names)
+{
+        if (strv_extend(names, v->name) < 0 ||
+            copy_settings(&added->annotations, v->name, &p->manifest->annotations) < 0)
+                return -ENOMEM;
+        Volume *place = pod_manifest_add_volume(p->manifest);
+        if (!place)
+                return -ENOMEM;
+        *place = *v;
+        *v = (Volume){};
+        return 0;
+}
+
+int pod_merge_added(Pod *p, PodManifest *added, PodApp **ret, char ***ret_volumes, Error *e)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        PodManifest *m = p->manifest;
+
+        if (added->n_apps != 1 || !added->apps[0]->app ||
+            pod_manifest_find_app(m, added->apps[0]->name))
+                return error_set(e, -EBADMSG, "What was prepared for pod %s is not one new app", pod_display_name(p));
+        for (size_t i = 0; i < added->n_volumes; i++)
+                if (pod_manifest_find_volume(m, added->volumes[i].name))
+                        return error_set(e, -EBADMSG, "A volume '%s' is there already", added->volumes[i].name);
+        if (GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0)
+                return error_oom(e);
+        for (size_t i = 0; i < added->n_volumes; i++)
+                if (merge_volume(p, added, &added->volumes[i], &names) < 0) {
+                        STRV_FOREACH (name, names)
+                                pod_drop_volume(p, *name);
+                        return error_oom(e);
+                }
+        *ret = m->apps[m->n_apps++] = added->apps[0];
+        added->n_apps = 0;
+        *ret_volumes = TAKE_PTR(names);
+        return 0;
+}
+
+int pod_write_manifest(const Pod *p, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+
+        if (pod_manifest_format(p->manifest, &text) < 0)
+                return error_oom(e);
+        if (strlen(text) > MANIFEST_SIZE_MAX)
+                return error_set(e, -E2BIG, "The manifest of pod %s would be larger than %u bytes",
+                                 pod_display_name(p), MANIFEST_SIZE_MAX);
+        int r = write_file_atomic_at(p->dir_fd, "pod", text, strlen(text), 0600, false);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the manifest of pod %s", pod_display_name(p)) : 0;
+}
+
+static bool is_mounted(const PodManifest *m, const char *volume)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t k = 0; k < m->apps[i]->n_mounts; k++)
+                        if (streq_ptr(m->apps[i]->mounts[k].volume, volume))
+                                return true;
+        return false;
+}
+
+void pod_drop_volume(Pod *p, const char *name)
+{
+        PodManifest *m = p->manifest;
+        Volume *v = is_mounted(m, name) ? NULL : pod_manifest_find_volume(m, name);
+        _cleanup_free_ char *setting = NULL;
+
+        if (!v)
+                return;
+        if (setting_name(name, &setting) >= 0)
+                pair_list_remove(&m->annotations, setting);
+        volume_done(v);
+        memmove(v, v + 1, (size_t) (m->volumes + --m->n_volumes - v) * sizeof(Volume));
+}
+
+/* --- The pod directory --------------------------------------------------------------------------------- */
+
+static bool has_app(const PodManifest *m, const char *name)
+{
+        return pod_manifest_find_app(m, name);
+}
+
+static bool has_volume(const PodManifest *m, const char *name)
+{
+        return pod_manifest_find_volume(m, name);
+}
+
+int pod_sweep(const Pod *p)
+{
+        static const struct {
+                const char *directory;
+                bool (*is_known)(const PodManifest *m, const char *name);
+        } places[] = {{"apps", has_app}, {"credentials", has_app}, {"volumes", has_volume}};
+        int result = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(places); i++) {
+                _cleanup_close_ int fd = openat(p->dir_fd, places[i].directory,
+                                                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                _cleanup_strv_free_ char **names = NULL;
+                int r = fd < 0 ? (errno == ENOENT ? 0 : -errno) : list_names(fd, &names);
+
+                STRV_FOREACH (name, names)
+                        if (r >= 0 && !places[i].is_known(p->manifest, *name))
+                                r = rm_rf_at(fd, *name);
+                result = result < 0 ? result : r;
+        }
+        return result;
+}
