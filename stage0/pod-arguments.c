@@ -175,6 +175,7 @@ static int check_line(PodParser *p)
                                 "it is for apps that are added to a pod with --exit-policy=never");
         a->describes_pod = (p->sets[SET_POD].n_seen > 0 && !replaces_itself(p)) ||
                            p->sets[SET_APP].n_seen > 0 || a->has_arguments || a->request.n_apps > 1;
+        a->describes_whole_pod = p->sets[SET_POD].n_seen > 0;
         a->fetches = p->sets[SET_IMAGES].n_seen > 0;
         int r = give_input(p);
         return r < 0 ? r : 1;

@@ -83,19 +83,6 @@ int pod_merge_added(Pod *p, PodManifest *added, PodApp **ret, char ***ret_volume
         return 0;
 }
 
-int pod_write_manifest(const Pod *p, Error *e)
-{
-        _cleanup_free_ char *text = NULL;
-
-        if (pod_manifest_format(p->manifest, &text) < 0)
-                return error_oom(e);
-        if (strlen(text) > MANIFEST_SIZE_MAX)
-                return error_set(e, -E2BIG, "The manifest of pod %s would be larger than %u bytes",
-                                 pod_display_name(p), MANIFEST_SIZE_MAX);
-        int r = write_file_atomic_at(p->dir_fd, "pod", text, strlen(text), 0600, false);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the manifest of pod %s", pod_display_name(p)) : 0;
-}
-
 static bool is_mounted(const PodManifest *m, const char *volume)
 {
         for (size_t i = 0; i < m->n_apps; i++)

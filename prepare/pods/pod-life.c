@@ -214,6 +214,9 @@ int pod_update_manifest(Pod *p, Error *e)
 
         if (r < 0)
                 return r;
+        if (strlen(text) > MANIFEST_SIZE_MAX)
+                return error_set(e, -E2BIG, "The manifest of pod %s would be larger than %u bytes",
+                                 pod_display_name(p), MANIFEST_SIZE_MAX);
         r = write_file_atomic_at(p->dir_fd, "pod", text, strlen(text), 0600, false);
         return r < 0 ? error_set_errno(e, r, "Cannot write 'pod' of pod %s", pod_display_name(p)) : 0;
 }

@@ -129,7 +129,7 @@ int pod_successor(const Pod *p, char **ret);
 void pod_return_name(Pod *p);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
-/* Writes the manifest of a running pod anew, which its supervisor has changed. */
+/* Writes the manifest of a running pod, which its supervisor has changed, in one step. -E2BIG: it is too large. */
 int pod_update_manifest(Pod *p, Error *e);
 /* Removes a pod that could not be prepared. */
 void pod_abandon(Pod *p);
@@ -370,8 +370,6 @@ int pod_format_added(const Pod *p, size_t first_app, size_t first_volume, char *
 /* Puts the app and the volumes of ADDED, as pod_format_added() has made it, into P->manifest, out of ADDED. *RET_VOLUMES
  * are the names of the volumes. */
 int pod_merge_added(Pod *p, PodManifest *added, PodApp **ret, char ***ret_volumes, Error *e);
-/* Writes P->manifest, which has changed, in one step. */
-int pod_write_manifest(const Pod *p, Error *e);
 /* Removes a volume from P->manifest, with its settings, if no app mounts it any more. */
 void pod_drop_volume(Pod *p, const char *name);
 /* Removes what is in the pod directory of apps and volumes that are not in P->manifest. */

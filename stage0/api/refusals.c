@@ -70,6 +70,12 @@ static int wrong_state(AcnPod *a, const AcnCall *c, const char *state, Error *e)
 
         if (streq(c->method, "StartApp"))
                 return is_up_already(a, c, state, e);
+        if (streq(c->method, "RemoveApp")) {
+                int r = error_set(e, -EBUSY, "App %s of pod %s cannot be removed: it is running", c->app,
+                                  pod_display_name(a->pod));
+                return error_hint(e, r, "'acnspawn rm-app --force %s %s' stops it first.", pod_display_name(a->pod),
+                                  c->app);
+        }
         for (size_t i = 0; i < ELEMENTSOF(texts); i++)
                 if (streq(texts[i].state, state))
                         text = texts[i].text;
@@ -131,6 +137,17 @@ static int not_supported(AcnPod *a, const AcnCall *c, const char *controller, Er
                          c->what, c->app ?: "", pod_display_name(a->pod), shown ?: "");
 }
 
+/* What is wrong was said by the supervisor, in the words of prepare. */
+static int app_refused(json_object *parameters, Error *e)
+{
+        _cleanup_free_ char *message = text_escape_for_terminal(acn_text(parameters, "message") ?: ""),
+                            *hint = text_escape_for_terminal(acn_text(parameters, "hint") ?: "");
+        int64_t code = acn_number(parameters, "errno", EIO);
+
+        int r = error_set(e, code > 0 && code < 4096 ? (int) -code : -EIO, "%s", message ?: "The app is refused");
+        return isempty(hint) ? r : error_hint(e, r, "%s", hint);
+}
+
 /* --- All of them --------------------------------------------------------------------------------------- */
 
 static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_object *parameters, Error *e)
@@ -152,6 +169,8 @@ static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_
         if (streq(error, "PodEnds"))
                 return error_set(e, -ESHUTDOWN,
                                  "Pod %s is about to end: no app of it can be started any more", pod);
+        if (streq(error, "AppRefused"))
+                return app_refused(parameters, e);
         if (streq(error, "LogsNotReopened")) {
                 _cleanup_free_ char *why = text_escape_for_terminal(acn_text(parameters, "message") ?: "");
                 return error_set(e, -EIO, "%s", why ?: "The log files could not be opened");

@@ -14,6 +14,7 @@ static AppInstance *instance_free(AppInstance *a)
                 return NULL;
         pod_units_free(a->units, a->n_units);
         app_settings_done(&a->settings);
+        strv_free(a->volumes);
         free(a);
         return NULL;
 }

@@ -17,6 +17,8 @@ const char *interface_app_state(const Interface *i, const AppInstance *a)
         ManagerLink *l = i->ops.manager(i->userdata);
         const char *active = l && u->known ? manager_link_state(l, u) : "inactive";
 
+        if (a->removed)
+                return "removed";
         if (!u->known || (u->life == UNIT_DOWN && !u->was_up))
                 return "created";
         if (u->life != UNIT_UP)
@@ -116,7 +118,7 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
         AppInstance *app = app_table_find(i->apps, name ?: "");
         int r;
 
-        if (!app)
+        if (!app || app->removing)
                 r = interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
         else if (starts && i->ops.ends(i->userdata))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
@@ -157,6 +159,7 @@ static void on_job(void *userdata, int r, const char *result)
         else
                 (void) interface_reply_error(a->call, "org.acnspawn.Pod.JobFailed", "app", a->app->name,
                                              "result", result);
+        a->app->n_jobs--;
         sd_event_source_disable_unref(a->timer);
         varlink_call_unref(a->call);
         free(a);
@@ -184,8 +187,10 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
                                                                      kill_usec, 0, on_stop_timeout, a);
         if (r >= 0)
                 r = manager_link_run(i->ops.manager(i->userdata), method, app->units[0].name, on_job, a);
-        if (r >= 0)
+        if (r >= 0) {
+                app->n_jobs++;
                 return 0;
+        }
         sd_event_source_disable_unref(a->timer);
         varlink_call_unref(a->call);
         free(a);

@@ -50,6 +50,11 @@ int interface_start_app(VarlinkCall *call, json_object *parameters, void *userda
 int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_restart_app(VarlinkCall *call, json_object *parameters, void *userdata);
 
+/* --- interface-set.c ----------------------------------------------------------------------------------- */
+
+int interface_add_app(VarlinkCall *call, json_object *parameters, void *userdata);
+int interface_remove_app(VarlinkCall *call, json_object *parameters, void *userdata);
+
 /* --- interface-signal.c -------------------------------------------------------------------------------- */
 
 int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata);

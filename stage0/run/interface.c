@@ -24,7 +24,7 @@ static const char description[] =
                 "executed\n"
                 "type App (\n"
                 "  name: string,\n"
-                "  state: (created, starting, running, stopping, exited),\n"
+                "  state: (created, starting, running, stopping, exited, removed),\n"
                 "  image: ?string,\n"
                 "  imageID: string,\n"
                 "  starts: int,\n"
@@ -59,6 +59,18 @@ static const char description[] =
                 "  app: ?App,\n"
                 "  exitStatus: ?int\n"
                 ")\n"
+                "\n"
+                "# Add an app, which is created then; its image has to be in the store. The definition is that of the "
+                "file of this\n"
+                "# name in the pod directory, with one app. Credentials are in hexadecimal\n"
+                "type Credential (name: string, data: string)\n"
+                "method AddApp(definition: object, imageID: ?string, credentials: ?[]Credential) -> (\n"
+                "  app: string,\n"
+                "  warnings: []string\n"
+                ")\n"
+                "\n"
+                "# Remove an app that was created or has exited; what it has written is lost, but for its log\n"
+                "method RemoveApp(app: string) -> ()\n"
                 "\n"
                 "# Start an app that was created or has exited\n"
                 "method StartApp(app: string) -> ()\n"
@@ -186,6 +198,9 @@ static const char description[] =
                 "\n"
                 "# The call is not for an app in this state\n"
                 "error WrongState (app: string, state: string)\n"
+                "\n"
+                "# The app cannot be added\n"
+                "error AppRefused (message: string, hint: ?string, errno: int)\n"
                 "\n"
                 "# The result is that of the job of the pod's systemd\n"
                 "error JobFailed (app: string, result: string)\n"
@@ -463,6 +478,8 @@ static int reopen_logs(VarlinkCall *call, json_object *parameters, void *userdat
 static const VarlinkMethod methods[] = {
                 {"Describe", describe, 0},
                 {"Monitor", monitor, VARLINK_METHOD_MORE},
+                {"AddApp", interface_add_app, 0},
+                {"RemoveApp", interface_remove_app, 0},
                 {"StartApp", interface_start_app, 0},
                 {"StopApp", interface_stop_app, 0},
                 {"RestartApp", interface_restart_app, 0},

@@ -7,6 +7,9 @@
 
 typedef struct Interface Interface;
 
+/* A change of the set of apps has been made, or (R is negative, E says why) has not. APP is its name, or NULL. */
+typedef void (*AppChangeFunction)(void *userdata, int r, const char *app, char *const *warnings, const Error *e);
+
 /* What the interface has done. It is for the supervisor, whose the pod is. */
 typedef struct InterfaceOps {
         /* The pod is to end in order, or at once. */
@@ -15,6 +18,10 @@ typedef struct InterfaceOps {
         bool (*ends)(void *userdata);
         /* The connection to the pod's systemd; NULL: there is none now. */
         ManagerLink *(*manager)(void *userdata);
+        /* Adds the app that REQUEST, the parameters of AddApp(), describes. */
+        int (*add_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
+        /* Removes an app that does not run. 0 as well if there is none. */
+        int (*remove_app)(void *userdata, const char *name, AppChangeFunction function, void *data);
         /* Opens the log file of APP, or all of them (NULL), anew, as pumps_reopen(). */
         int (*reopen_logs)(void *userdata, const char *app, Error *e);
         /* A new descriptor of the null device in the /dev of apps. */

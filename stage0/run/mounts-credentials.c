@@ -91,17 +91,20 @@ int pod_mounts_take_credentials(PodMounts *m, Error *e)
                      : 0;
 }
 
-int pod_mounts_take_app_credentials(PodMounts *m, const PodApp *app, Error *e)
+int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e)
 {
-        _cleanup_close_ int fd =
-                        openat(m->dir_fd, "credentials", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int r = fd < 0 ? -errno : take(m, fd, app);
+        bool credentials = pod_app_has_credentials(m->pod, app->name);
+        _cleanup_close_ int fd = -EBADF;
 
-        if (fd < 0 && r == -ENOENT)
+        int r = pod_mounts_extend_dev(m, notify, credentials);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot extend the devices of pod %s", pod_display_name(m->pod));
+        if (!credentials)
                 return 0;
+        fd = openat(m->dir_fd, "credentials", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r = fd < 0 ? -errno : take(m, fd, app);
         m->has_credentials |= r >= 0;
-        return r < 0 ? error_set_errno(e, r, "Cannot take the credentials of app %s into memory", app->name)
-                     : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot take the credentials of app %s into memory", app->name) : 0;
 }
 
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e)

@@ -91,6 +91,31 @@ int pod_mounts_make_dev(PodMounts *m)
         return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
 }
 
+/* The file system itself can be written to: only its mounts are read-only. */
+int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)
+{
+        _cleanup_close_ int mount_fd = -EBADF, dev_fd = -EBADF;
+        uid_t owner = pod_root_uid(m->pod);
+
+        if (!notify && !credentials)
+                return 0;
+        mount_fd = mount_clone(m->holder_fd, "dev", false);
+        if (mount_fd < 0)
+                return mount_fd;
+        int r = mount_set_attributes(mount_fd, &(struct mount_attr){.attr_clr = MOUNT_ATTR_RDONLY}, false);
+        if (r < 0)
+                return r;
+        dev_fd = openat(mount_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dev_fd < 0)
+                return -errno;
+        r = notify ? make_notify_target(dev_fd) : 0;
+        if (r < 0 && r != -EEXIST)
+                return r;
+        if (credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0 && errno != EEXIST)
+                return -errno;
+        return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
+}
+
 int pod_mounts_open_null(const PodMounts *m)
 {
         int fd = openat(m->holder_fd, "dev/null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);

@@ -77,10 +77,10 @@ void volume_mount_done(VolumeMount *v);
 
 /* mounts-credentials.c */
 int pod_mounts_take_credentials(PodMounts *m, Error *e);
-/* The credentials of APP alone, which was added while the pod runs. */
-int pod_mounts_take_app_credentials(PodMounts *m, const PodApp *app, Error *e);
 /* A detached mount of the credentials of APP. -ENOENT (without a message): it has none. */
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 
 /* mounts-dev.c */
 int pod_mounts_make_dev(PodMounts *m);
+/* Makes the mount points of what an app needs that was added later. */
+int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials);

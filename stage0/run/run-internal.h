@@ -52,6 +52,9 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
  * descriptor is returned. -ENOENT: there is nothing to put aside, or it is done when the next one gets its
  * root. Until then the app has none. */
 int pod_mounts_retire_app(PodMounts *m, const PodApp *app);
+/* Takes over what APP alone needs, which was added while the pod runs: its credentials, and (NOTIFY) a place for the
+ * socket by which it tells that it is ready. */
+int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e);
 /* Unmounts all that is mounted for the app of that name alone, which has no process any more. */
 void pod_mounts_remove_app(PodMounts *m, const char *name);
 /* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. */

@@ -142,6 +142,11 @@ void server_remove_app(Server *s, AppInstance *app)
         notices_remove_app(app);
 }
 
+void server_remove_tree(Server *s, int dir_fd, const char *name)
+{
+        (void) cleaner_begin(s->cleaner, NULL, dir_fd, name);
+}
+
 /* --- Launchers ----------------------------------------------------------------------------------------- */
 
 static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)

@@ -21,6 +21,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
 /* An app that is added, or removed, while the pod runs. */
 int server_add_app(Server *s, AppInstance *app);
 void server_remove_app(Server *s, AppInstance *app);
+/* Removes NAME in DIR_FD, which is lent, while the pod goes on. */
+void server_remove_tree(Server *s, int dir_fd, const char *name);
 /* Has the metadata service ready to be started; to be done before the first launcher can be answered. */
 int server_open_metadata(Server *s, sd_event *event, Error *e);
 /* To be given as soon as they are there. */

@@ -13,6 +13,8 @@
 #include "stage0/run/readiness.h"
 #include "stage0/run/serve.h"
 
+typedef struct AppChange AppChange;
+
 typedef struct Supervisor {
         Pod *pod;
         const RunOptions *options;
@@ -33,6 +35,8 @@ typedef struct Supervisor {
         int ready_fd, leader_fd, notify_fd;
         ManagerLink *manager; /* NULL: not connected yet */
         Interface *interface;
+        AppChange *changes; /* of the set of apps, in their order; the first is being made */
+        uint64_t n_removed;
         sd_event_source *connect_source, *reconnect_source;
         uint64_t reconnect_usec; /* how long the last attempt was put off; 0: the connection stands */
         bool booted, heard, ready, detached;
@@ -76,6 +80,14 @@ int supervisor_open_interface(Supervisor *s, Error *e);
 void supervisor_app_given_up(Supervisor *s, AppInstance *app);
 /* A launcher reports that the health check of its app fails. */
 void supervisor_app_unhealthy(Supervisor *s, AppInstance *app);
+
+/* --- supervisor-apps.c: apps that are added and removed ----------------------------------------------- */
+
+/* As InterfaceOps have them. FUNCTION is called once, unless the call fails. */
+int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
+int supervisor_remove_app(Supervisor *s, const char *name, AppChangeFunction function, void *userdata);
+/* Nothing is added or removed any more. */
+void supervisor_end_changes(Supervisor *s);
 
 /* --- supervisor-caller.c: whoever started us ----------------------------------------------------------- */
 

@@ -161,6 +161,7 @@ void supervisor_follow_units(Supervisor *s)
 
 void supervisor_leave_manager(Supervisor *s)
 {
+        supervisor_end_changes(s);
         s->connect_source = sd_event_source_disable_unref(s->connect_source);
         s->reconnect_source = sd_event_source_disable_unref(s->reconnect_source);
         s->manager = manager_link_free(s->manager); /* answers calls that wait for it */
@@ -215,11 +216,23 @@ static int open_null(void *userdata)
         return pod_mounts_open_null(s->mounts);
 }
 
+static int on_add_call(void *userdata, json_object *request, AppChangeFunction function, void *data)
+{
+        return supervisor_add_app(userdata, request, function, data);
+}
+
+static int on_remove_call(void *userdata, const char *name, AppChangeFunction function, void *data)
+{
+        return supervisor_remove_app(userdata, name, function, data);
+}
+
 int supervisor_open_interface(Supervisor *s, Error *e)
 {
         static const InterfaceOps ops = {.stop = on_stop_call,
                                          .ends = pod_ends,
                                          .manager = get_manager,
+                                         .add_app = on_add_call,
+                                         .remove_app = on_remove_call,
                                          .reopen_logs = on_reopen_call,
                                          .open_null = open_null};
 

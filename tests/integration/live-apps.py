@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Apps that are added to a running pod, started, stopped and removed again, while its other apps go on."""
+
+import glob
+import json
+import os
+import threading
+
+from harness import *
+
+FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
+SAY = "echo hello from $0; touch /out/up"
+
+
+def pod(host, *options):
+    """A pod p with the app web, that goes on when apps end."""
+    return host.detach("--name=p", "--exit-policy=all", *options, host.shell(FOREVER, name="example.com/web"))
+
+
+def state(host, app):
+    return host.app_status("p", app)["state"]
+
+
+def refused(host, *args):
+    r = host.acnspawn(*args).expect(1)
+    equal(r.out, "")
+    return r.err
+
+
+def add(host, image, *args, name=None):
+    r = host.acnspawn("add-app", "p", image, *args).expect(0)
+    equal(r.out, "%s\n" % (name or image.split("/")[-1]))
+
+
+def pod_dir(host, uuid):
+    return glob.glob("%s/pods/*/%s" % (host.dir, uuid))[0]
+
+
+# --- The life of an app ------------------------------------------------------------------------------------------------
+
+@both
+def an_app_is_added_started_stopped_and_removed(host, *options):
+    uuid = pod(host, *options)
+    image = host.shell(FOREVER, name="example.com/db")
+    add(host, image, name="db")
+    equal(state(host, "db"), "waiting")
+    host.acnspawn("start-app", "p", "db").expect(0)
+    wait_for(lambda: state(host, "db") == "running", "the app")
+    contains(refused(host, "rm-app", "p", "db"), "App db of pod p cannot be removed: it is running.\n'acnspawn rm-app "
+             "--force p db' stops it first.")
+    equal(host.acnspawn("enter", "--app=db", "p", "cat", "/etc/hostname").expect(0).rc, 0)
+    host.acnspawn("stop-app", "p", "db").expect(0)
+    equal((state(host, "db"), state(host, "web"), host.state("p")), ("ended", "running", "running"))
+    host.acnspawn("start-app", "p", "db").expect(0)
+    wait_for(lambda: state(host, "db") == "running", "the app")
+    host.acnspawn("rm-app", "--force", "p", "db").expect(0)
+    equal([a["name"] for a in host.status("p")["apps"]], ["web"])
+    equal(os.listdir(pod_dir(host, uuid) + "/credentials") if os.path.exists(pod_dir(host, uuid) + "/credentials")
+          else [], [])
+    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directory of the app to be removed")
+    equal([n for n in os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units") if "db" in n], [])
+    contains(refused(host, "start-app", "p", "db"), "Pod p has no app 'db'")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def the_same_name_gets_the_new_app(host):
+    pod(host)
+    for i in range(3):
+        image = host.shell("echo this is number %d" % i, name="example.com/job%d" % i)
+        host.acnspawn("add-app", "p", "--start", image, "--name=job").expect(0)
+        wait_for(lambda: state(host, "job") == "ended", "the app")
+        equal(host.app_status("p", "job")["exitStatus"], 0)
+        contains(host.acnspawn("logs", "--app=job", "p").expect(0).out, "this is number %d" % i)
+        host.acnspawn("rm-app", "p", "job").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def options_of_the_app_hold(host):
+    pod(host)
+    image = host.shell("echo $GREETING; cat $CREDENTIALS_DIRECTORY/key; id -u; cat /data/x; exit 3", name="example.com/opt")
+    os.mkdir(host.path("data"), 0o755)
+    with open(host.path("data/x"), "w") as f:
+        f.write("from the host\n")
+    r = host.acnspawn("add-app", "p", "--start", image, "--name=other", "--environment=GREETING=hello world",
+                      "--set-credential=key:secret text\n", "--user=7",
+                      "--volume=%s:/data" % host.path("data"))
+    if r.rc != 0:
+        raise Failure(r.err)
+    wait_for(lambda: state(host, "other") == "ended", "the app")
+    s = host.app_status("p", "other")
+    equal(s["exitStatus"], 3, "exit status: %s" % s)
+    out = host.acnspawn("logs", "--app=other", "p").expect(0).out
+    for text in "hello world", "secret text", "7", "from the host":
+        contains(out, text)
+    host.acnspawn("stop", "p").expect(0)
+
+
+# --- What is refused ---------------------------------------------------------------------------------------------------
+
+@case
+def what_cannot_be_added_leaves_nothing(host):
+    uuid = pod(host)
+    before = sorted(os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units"))
+    image = host.shell(FOREVER, name="example.com/db")
+    contains(refused(host, "add-app", "p", image, "--name=web"), "Two apps of the pod have the name 'web'")
+    contains(refused(host, "add-app", "p", image, "--caps-retain=CAP_SYS_ADMIN"),
+             "App db is to have CAP_SYS_ADMIN, which pod")
+    contains(refused(host, "add-app", "p", image, "--mount=nothing:/data"), "nothing")
+    contains(refused(host, "add-app", "p", image, "--after=nobody"), "nobody")
+    contains(refused(host, "add-app", "nope", image), "nope")
+    equal(host.acnspawn("add-app", "p").rc, 2)
+    equal(host.acnspawn("add-app").rc, 2)
+    equal(host.acnspawn("add-app", "p", "--net=host", image).rc, 2)
+    equal(host.acnspawn("rm-app", "p").rc, 2)
+    contains(refused(host, "rm-app", "p", "wob"), "Did you mean 'web'?")
+    equal(os.listdir(pod_dir(host, uuid) + "/apps"), ["web"])
+    equal(sorted(os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units")), before)
+    equal([a["name"] for a in host.status("p")["apps"]], ["web"])
+    # The name that was refused is free.
+    add(host, image, name="db")
+    host.acnspawn("stop", "p").expect(0)
+    equal(sorted((a["name"], a["state"]) for a in host.status("p")["apps"]), [("db", "ended"), ("web", "ended")])
+
+
+@case
+def a_stopped_pod_takes_no_apps(host):
+    pod(host)
+    image = host.shell(FOREVER, name="example.com/db")
+    host.acnspawn("stop", "p").expect(0)
+    contains(refused(host, "add-app", "p", image), "not running")
+    contains(refused(host, "rm-app", "p", "web"), "not running")
+
+
+# --- Many of them ------------------------------------------------------------------------------------------------------
+
+@case
+def many_clients_change_one_pod(host):
+    uuid = pod(host)
+    images = [host.shell("sleep 0.1; exit %d" % i, name="example.com/n%d" % i) for i in range(6)]
+    errors = []
+
+    def work(i):
+        for _ in range(3):
+            for args in (["add-app", "p", images[i], "--name=n%d" % i], ["start-app", "p", "n%d" % i],
+                         ["wait", "p", "n%d" % i], ["rm-app", "p", "n%d" % i]):
+                r = host.acnspawn(*args, timeout=120)
+                if r.rc != (i if args[0] == "wait" else 0):
+                    errors.append((args, r.rc, r.err))
+                    return
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(images))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    equal(errors, [])
+    equal([a["name"] for a in host.status("p")["apps"]], ["web"])
+    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directories to be removed")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def nothing_is_left_of_apps_that_came_and_went(host):
+    uuid = pod(host)
+    image = host.shell("exit 0", name="example.com/job")
+    supervisor = host.status("p")["supervisor"]["pid"] if isinstance(host.status("p").get("supervisor"), dict) else None
+
+    def cycle():
+        host.acnspawn("add-app", "p", "--start", image).expect(0)
+        wait_for(lambda: state(host, "job") == "ended", "the app")
+        host.acnspawn("rm-app", "p", "job").expect(0)
+
+    def measure():
+        pid = supervisor or int(json.load(open(pod_dir(host, uuid) + "/runtime"))["supervisor"])
+        return {"fds": len(os.listdir("/proc/%d/fd" % pid)),
+                "mounts": len(open("/proc/%d/mountinfo" % pid).readlines()),
+                "units": len(os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units")),
+                "files": len(os.listdir(pod_dir(host, uuid)))}
+
+    cycle()
+    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directory to be removed")
+    before = measure()
+    for _ in range(8):
+        cycle()
+    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directories to be removed")
+    wait_for(lambda: measure() == before, "%s to be as before: %s" % (measure(), before))
+    host.acnspawn("stop", "p").expect(0)
+
+
+if __name__ == "__main__":
+    main()
