@@ -19,10 +19,10 @@ typedef struct PodArguments {
         char *stage1;              /* owns what options.stage1 points to */
         const char *manifest_file; /* --pod-manifest */
         const char *uuid_file;
-        bool describes_pod; /* something was said that only makes sense for a new pod */
+        bool describes_pod;       /* something was said that only makes sense for a new pod */
         bool describes_whole_pod; /* one of the pod's options was given */
-        bool fetches;       /* the same, or for one that is run again with its images resolved anew */
-        bool has_arguments; /* "--" was given */
+        bool fetches;             /* the same, or for one that is run again with its images resolved anew */
+        bool has_arguments;       /* "--" was given */
         bool declares_capabilities; /* for apps that are added later */
 } PodArguments;
 

@@ -12,21 +12,23 @@ typedef struct Arguments {
 } Arguments;
 
 static const Option options[] = {
-                {"Options (before the image)", "start", 0, NULL, false, "Start the app, too", NULL, option_true,
-                 offsetof(Arguments, start)},
+                {"Options (before the image)", "start", 0, NULL, false, "Start the app, too", NULL,
+                 option_true, offsetof(Arguments, start)},
                 OPTION_END,
 };
 
 static int fetch_image(Context *c, PodArguments *a, Image **ret)
 {
-        _cleanup_(progress_freep) Progress *progress = NULL;
         _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
 
-        (void) interrupt_catch();
-        int r = context_show_fetching(c, &a->fetch, &progress);
+        (void) interrupt_catch(c->operation);
+        int r = context_show_fetching(c, &a->fetch);
         if (r >= 0)
                 r = fetcher_new(c->store, &a->fetch, &fetcher, &c->error);
-        return r < 0 ? r : fetcher_fetch(fetcher, a->request.apps[0].reference, ret, &c->error);
+        if (r >= 0)
+                r = fetcher_fetch(fetcher, a->request.apps[0].reference, ret, &c->error);
+        context_end_fetching(c);
+        return r;
 }
 
 static int add(Context *c, Pod *p, PodArguments *a, const Arguments *own)
@@ -61,7 +63,8 @@ static int run(Context *c, int argc, char **argv)
 
         bool has_pod = argc > 0 && argv[0][0] != '-';
         pod_arguments_init(&a);
-        int r = pod_arguments_parse(c, options, &own, has_pod ? argc - 1 : argc, has_pod ? argv + 1 : argv, &a);
+        int r = pod_arguments_parse(c, options, &own, has_pod ? argc - 1 : argc, has_pod ? argv + 1 : argv,
+                                    &a);
         if (r <= 0)
                 return r;
         if (!has_pod || a.request.n_apps == 0)
@@ -69,8 +72,10 @@ static int run(Context *c, int argc, char **argv)
         if (a.request.n_apps > 1 || a.manifest_file)
                 return context_usage(c, "One app is added at a time");
         if (a.describes_whole_pod)
-                return context_usage(c, "An option of a pod cannot be given for one that is running: of the options "
-                                        "before the image, add-app has --start and those for fetching it");
+                return context_usage(
+                                c,
+                                "An option of a pod cannot be given for one that is running: of the options "
+                                "before the image, add-app has --start and those for fetching it");
         r = context_open_store_as_root(c);
         if (r >= 0)
                 r = context_find_pod(c, argv[0], &p);
@@ -83,7 +88,8 @@ const Verb verb_add_app = {
                 .synopsis = "POD [OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…]",
                 .brief = "POD IMAGE…",
                 .summary = "Add an app to a running pod",
-                .text = "Adds an app to a running pod and prints its name. The app is created: 'acnspawn start-app' "
+                .text = "Adds an app to a running pod and prints its name. The app is created: 'acnspawn "
+                        "start-app' "
                         "starts it. The other apps go on undisturbed. Options after the image are those of "
                         "'acnspawn prepare'.",
                 .words = "pod:running image",

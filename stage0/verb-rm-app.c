@@ -13,7 +13,8 @@ static const Option options[] = {
                 {"Options", "force", 'f', NULL, false, "Stop an app that runs", NULL, option_true,
                  offsetof(Arguments, force)},
                 {NULL, "timeout", 't', "TIME", false,
-                 "With --force, kill an app that has not ended in order after TIME (default: its own stop time-out)",
+                 "With --force, kill an app that has not ended in order after TIME (default: its own stop "
+                 "time-out)",
                  NULL, option_usec, offsetof(Arguments, timeout_usec)},
                 OPTION_END,
 };
@@ -66,8 +67,10 @@ const Verb verb_rm_app = {
                 .synopsis = "[OPTIONS…] POD APP…",
                 .brief = "POD APP…",
                 .summary = "Remove apps from a running pod",
-                .text = "Removes apps that have ended, or were not started, from a running pod, with all that they "
-                        "have written but for their logs. Empty volumes that came with an app go with it. The name of "
+                .text = "Removes apps that have ended, or were not started, from a running pod, with all "
+                        "that they "
+                        "have written but for their logs. Empty volumes that came with an app go with it. "
+                        "The name of "
                         "the app can then be used again.",
                 .words = "pod:running app",
                 .options = (const Option *const[]){options, NULL},

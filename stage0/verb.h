@@ -30,10 +30,10 @@ typedef struct Context {
         JsonMode json;
         bool no_legend, quiet, debug, help, version;
         Error error;
-        bool usage;   /* the error is a usage error */
+        bool usage;           /* the error is a usage error */
         Operation *operation; /* of the whole program: signals to end it cancel this, see interrupt_catch() */
         struct Progress *progress; /* where the operation's progress is shown now, or NULL */
-        Store *store; /* filled in by context_open_store() */
+        Store *store;              /* filled in by context_open_store() */
 } Context;
 
 struct Verb {
@@ -57,7 +57,8 @@ extern const Option global_options[]; /* context.c; data: the Context */
 extern const Verb verb_trust;
 extern const Verb verb_cp, verb_export;
 extern const Verb verb_attach, verb_enter, verb_kill, verb_pause, verb_resume;
-extern const Verb verb_add_app, verb_rm_app, verb_start_app, verb_stop_app, verb_restart_app, verb_update_app;
+extern const Verb verb_add_app, verb_rm_app, verb_start_app, verb_stop_app, verb_restart_app,
+                verb_update_app;
 extern const Verb verb_wait, verb_monitor;
 extern const Verb verb_stats, verb_top;
 extern const Verb verb_fetch, verb_image_list, verb_image_rm, verb_image_cat_manifest, verb_validate;

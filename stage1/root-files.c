@@ -247,7 +247,8 @@ int stage1_write_app(int root_fd, const PodApp *app, const Stage1Options *o, uid
 
         if (stage1_app_is_socket_activated(app->app)) {
                 int r = error_set(e, -EOPNOTSUPP,
-                                  "App %s has a socket-activated port, which only an app can have that its pod "
+                                  "App %s has a socket-activated port, which only an app can have that its "
+                                  "pod "
                                   "is prepared with",
                                   app->name);
                 return error_hint(e, r, "Prepare another pod with it.");

@@ -627,8 +627,10 @@ static int check_apps(const PodDefinition *d, ExitPolicy policy, Error *e)
                 return error_set(e, -EINVAL, "it has %zu images and %zu apps", d->n_images, n);
         for (size_t i = 0; i < n; i++) {
                 const char *name = q->template ? q->template->apps[i]->name : q->apps[i].name;
-                if (!streq_ptr(d->images[i].app, name))
-                        return error_set(e, -EINVAL, "images[%zu] is not the image of app %s", i, name ?: "?");
+                if (!name)
+                        return error_set(e, -EINVAL, "apps[%zu]: 'name' is missing", i);
+                if (!streq(d->images[i].app, name))
+                        return error_set(e, -EINVAL, "images[%zu] is not the image of app %s", i, name);
                 if (image_id_check(d->images[i].id, e) < 0)
                         return -EINVAL;
         }

@@ -63,12 +63,13 @@ int pod_merge_added(Pod *p, PodManifest *added, PodApp **ret, char ***ret_volume
         _cleanup_strv_free_ char **names = NULL;
         PodManifest *m = p->manifest;
 
-        if (added->n_apps != 1 || !added->apps[0]->app ||
-            pod_manifest_find_app(m, added->apps[0]->name))
-                return error_set(e, -EBADMSG, "What was prepared for pod %s is not one new app", pod_display_name(p));
+        if (added->n_apps != 1 || !added->apps[0]->app || pod_manifest_find_app(m, added->apps[0]->name))
+                return error_set(e, -EBADMSG, "What was prepared for pod %s is not one new app",
+                                 pod_display_name(p));
         for (size_t i = 0; i < added->n_volumes; i++)
                 if (pod_manifest_find_volume(m, added->volumes[i].name))
-                        return error_set(e, -EBADMSG, "A volume '%s' is there already", added->volumes[i].name);
+                        return error_set(e, -EBADMSG, "A volume '%s' is there already",
+                                         added->volumes[i].name);
         if (GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0)
                 return error_oom(e);
         for (size_t i = 0; i < added->n_volumes; i++)

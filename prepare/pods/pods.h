@@ -102,7 +102,6 @@ static inline Operation *pod_operation(const Pod *p)
         return p->store ? store_operation(p->store) : NULL;
 }
 
-
 /* The pod in messages: its name, unless it has none or the user has given its UUID. */
 const char *pod_display_name(const Pod *p);
 

@@ -17,7 +17,7 @@ typedef struct AppImage {
 typedef struct Reify {
         Pod *pod;
         const PodRequest *request;
-        PodManifest *manifest; /* becomes the pod's manifest */
+        PodManifest *manifest;          /* becomes the pod's manifest */
         size_t first_app, first_volume; /* those before are there already, and stay as they are */
         AppImage *images;               /* of the apps from the first on, in their order */
         size_t n_images, images_allocated;

@@ -105,8 +105,8 @@ static char *list_ports(const PodManifest *m)
 
         for (size_t i = 0; i < m->n_apps; i++)
                 for (size_t k = 0; k < m->apps[i]->app->n_ports && strv_length(l) < 16; k++)
-                        if (strv_extendf(&l, "%s (app %s)", m->apps[i]->app->ports[k].name, m->apps[i]->name) <
-                            0)
+                        if (strv_extendf(&l, "%s (app %s)", m->apps[i]->app->ports[k].name,
+                                         m->apps[i]->name) < 0)
                                 return NULL;
         return l ? strv_join(l, ", ") : NULL;
 }
@@ -275,7 +275,8 @@ static int check_app_request(const Pod *p, const PodRequest *q, Error *e)
         if (q->n_ports > 0 || q->isolators.n > 0 || q->annotations.n > 0 || q->user_annotations.n > 0 ||
             q->user_labels.n > 0)
                 return error_set(e, -EINVAL,
-                                 "Ports, isolators and annotations of a pod as a whole cannot be added to pod "
+                                 "Ports, isolators and annotations of a pod as a whole cannot be added to "
+                                 "pod "
                                  "%s, which runs",
                                  pod_display_name(p));
         return 0;
@@ -284,7 +285,10 @@ static int check_app_request(const Pod *p, const PodRequest *q, Error *e)
 static int reify_one(Reify *r, Error *e)
 {
         static int (*const steps[])(Reify * r, Error * e) = {
-                        reify_fetch, reify_apps, reify_volumes, reify_mounts,
+                        reify_fetch,
+                        reify_apps,
+                        reify_volumes,
+                        reify_mounts,
         };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {

@@ -93,7 +93,8 @@ int acn_describe(AcnPod *a, AcnDescription *ret, Error *e);
 /* Adds the one app of Q, with IMAGE_ID (or NULL: what Q names), which has to be in the store. The app is created. *RET_NAME is
  * its name, *RET_WARNINGS gets lines for the user; both to be freed. Errors besides those above are those of preparing a
  * pod; nothing of the app stays then. */
-int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret_name, char ***ret_warnings, Error *e);
+int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret_name, char ***ret_warnings,
+                Error *e);
 /* Removes an app that was created or has exited. -EBUSY: it runs. */
 int acn_remove_app(AcnPod *a, const char *app, Error *e);
 /* Starts an app that was created or has exited, and waits until it is started: executed, or ready if it tells so. -EALREADY:

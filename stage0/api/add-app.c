@@ -58,15 +58,17 @@ static int read_answer(json_object *o, char **ret_name, char ***ret_warnings)
 
         if (!name)
                 return -EBADMSG;
-        for (size_t i = 0; list && json_object_is_type(list, json_type_array) && i < json_object_array_length(list);
-             i++)
-                if (strv_extend(ret_warnings, json_object_get_string(json_object_array_get_idx(list, i)) ?: "") < 0)
+        for (size_t i = 0;
+             list && json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++)
+                if (strv_extend(ret_warnings,
+                                json_object_get_string(json_object_array_get_idx(list, i)) ?: "") < 0)
                         return -ENOMEM;
         *ret_name = strdup(name);
         return *ret_name ? 0 : -ENOMEM;
 }
 
-int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret_name, char ***ret_warnings, Error *e)
+int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret_name, char ***ret_warnings,
+                Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
         _cleanup_json_ json_object *parameters = NULL;
@@ -108,6 +110,9 @@ int acn_remove_app(AcnPod *a, const char *app, Error *e)
         if (!known)
                 return acn_no_such_app(a->pod, app, &d, e);
         return acn_call(a,
-                        &(AcnCall){.method = "RemoveApp", .what = "remove", .app = app, .timeout_usec = UINT64_MAX},
+                        &(AcnCall){.method = "RemoveApp",
+                                   .what = "remove",
+                                   .app = app,
+                                   .timeout_usec = UINT64_MAX},
                         NULL, e);
 }

@@ -6,9 +6,9 @@
 #include "stage0/api/api-internal.h"
 
 static const char *const app_states[_ACN_APP_STATE_MAX] = {
-                [ACN_APP_REMOVED] = "removed", [ACN_APP_CREATED] = "created", [ACN_APP_STARTING] = "starting",
-                [ACN_APP_RUNNING] = "running", [ACN_APP_STOPPING] = "stopping",
-                [ACN_APP_EXITED] = "exited",
+                [ACN_APP_REMOVED] = "removed",   [ACN_APP_CREATED] = "created",
+                [ACN_APP_STARTING] = "starting", [ACN_APP_RUNNING] = "running",
+                [ACN_APP_STOPPING] = "stopping", [ACN_APP_EXITED] = "exited",
 };
 
 static const char *const pod_states[_ACN_POD_STATE_MAX] = {

@@ -73,8 +73,8 @@ static int wrong_state(AcnPod *a, const AcnCall *c, const char *state, Error *e)
         if (streq(c->method, "RemoveApp")) {
                 int r = error_set(e, -EBUSY, "App %s of pod %s cannot be removed: it is running", c->app,
                                   pod_display_name(a->pod));
-                return error_hint(e, r, "'acnspawn rm-app --force %s %s' stops it first.", pod_display_name(a->pod),
-                                  c->app);
+                return error_hint(e, r, "'acnspawn rm-app --force %s %s' stops it first.",
+                                  pod_display_name(a->pod), c->app);
         }
         for (size_t i = 0; i < ELEMENTSOF(texts); i++)
                 if (streq(texts[i].state, state))
@@ -144,7 +144,8 @@ static int app_refused(json_object *parameters, Error *e)
                             *hint = text_escape_for_terminal(acn_text(parameters, "hint") ?: "");
         int64_t code = acn_number(parameters, "errno", EIO);
 
-        int r = error_set(e, code > 0 && code < 4096 ? (int) -code : -EIO, "%s", message ?: "The app is refused");
+        int r = error_set(e, code > 0 && code < 4096 ? (int) -code : -EIO, "%s",
+                          message ?: "The app is refused");
         return isempty(hint) ? r : error_hint(e, r, "%s", hint);
 }
 

@@ -221,7 +221,9 @@ static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability,
                 name[i] = to_upper(known[i]);
         int r = error_set(e, -EPERM, "App %s is to have CAP_%s, which pod %s does not have", a->name, name,
                           pod_display_name(p));
-        return error_hint(e, r, "A pod has the capabilities of the apps that it is prepared with, and those that its own isolators "
+        return error_hint(e, r,
+                          "A pod has the capabilities of the apps that it is prepared with, and those that "
+                          "its own isolators "
                           "declare.");
 }
 
@@ -236,7 +238,8 @@ static int check_within_pod(const Pod *p, const PodApp *a, uint64_t capabilities
         for (size_t i = 0; i < l->n; i++)
                 if (l->items[i].sysctl.n > 0)
                         return error_set(e, -EOPNOTSUPP,
-                                         "App %s is to set the kernel parameter %s, and pod %s, whose parameters are "
+                                         "App %s is to set the kernel parameter %s, and pod %s, whose "
+                                         "parameters are "
                                          "set before its apps start, runs",
                                          a->name, l->items[i].sysctl.items[0].name, pod_display_name(p));
         return 0;

@@ -16,9 +16,9 @@ typedef struct AppInstance {
         AppSettings settings;
         PodUnit *units; /* the first runs the app */
         size_t n_units;
-        unsigned n_jobs;        /* calls that wait for a job of it */
-        bool removing, removed; /* nothing can be done to it any more */
-        char **volumes;         /* of the pod, that came with the app and go with it; NULL: none */
+        unsigned n_jobs;             /* calls that wait for a job of it */
+        bool removing, removed;      /* nothing can be done to it any more */
+        char **volumes;              /* of the pod, that came with the app and go with it; NULL: none */
         struct Execution *execution; /* admission.c */
         struct AppNotices *notices;  /* notices.c */
         struct AppWait *wait;        /* readiness.c */

@@ -52,7 +52,8 @@ static void on_removed(void *userdata, int r, const char *app, char *const *warn
         if (r >= 0)
                 r = varlink_reply(call, NULL);
         else if (r == -EBUSY)
-                r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app, "state", "running");
+                r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app, "state",
+                                          "running");
         else if (r == -ESHUTDOWN)
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else

@@ -8,7 +8,8 @@
 typedef struct Interface Interface;
 
 /* A change of the set of apps has been made, or (R is negative, E says why) has not. APP is its name, or NULL. */
-typedef void (*AppChangeFunction)(void *userdata, int r, const char *app, char *const *warnings, const Error *e);
+typedef void (*AppChangeFunction)(void *userdata, int r, const char *app, char *const *warnings,
+                                  const Error *e);
 
 /* What the interface has done. It is for the supervisor, whose the pod is. */
 typedef struct InterfaceOps {

@@ -467,11 +467,11 @@ int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig)
                                         (int32_t) sig);
 }
 
-int manager_link_is_loaded(ManagerLink *l, const char *unit, sd_bus_message_handler_t function, void *userdata,
-                           sd_bus_slot **ret_slot)
+int manager_link_is_loaded(ManagerLink *l, const char *unit, sd_bus_message_handler_t function,
+                           void *userdata, sd_bus_slot **ret_slot)
 {
-        return sd_bus_call_method_async(l->bus, ret_slot, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "GetUnit",
-                                        function, userdata, "s", unit);
+        return sd_bus_call_method_async(l->bus, ret_slot, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                        "GetUnit", function, userdata, "s", unit);
 }
 
 int manager_link_reset(ManagerLink *l, const char *unit)

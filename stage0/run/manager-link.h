@@ -55,8 +55,8 @@ int manager_link_main_process(ManagerLink *l, const char *unit, ManagerProcessFu
                               void *userdata);
 /* Asks whether systemd has the unit loaded. The answer is an error if it is not; FUNCTION gets it once, unless *RET_SLOT is unreferenced before, or the
  * connection ends. */
-int manager_link_is_loaded(ManagerLink *l, const char *unit, sd_bus_message_handler_t function, void *userdata,
-                           sd_bus_slot **ret_slot);
+int manager_link_is_loaded(ManagerLink *l, const char *unit, sd_bus_message_handler_t function,
+                           void *userdata, sd_bus_slot **ret_slot);
 /* Sends SIG to the main process of the unit, or with ALL to every process of it. */
 int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig);
 /* Sets properties of a unit that are numbers, until the pod ends. FUNCTION is called as with manager_link_run(), with

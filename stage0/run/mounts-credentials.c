@@ -98,13 +98,15 @@ int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e)
 
         int r = pod_mounts_extend_dev(m, notify, credentials);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot extend the devices of pod %s", pod_display_name(m->pod));
+                return error_set_errno(e, r, "Cannot extend the devices of pod %s",
+                                       pod_display_name(m->pod));
         if (!credentials)
                 return 0;
         fd = openat(m->dir_fd, "credentials", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         r = fd < 0 ? -errno : take(m, fd, app);
         m->has_credentials |= r >= 0;
-        return r < 0 ? error_set_errno(e, r, "Cannot take the credentials of app %s into memory", app->name) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot take the credentials of app %s into memory", app->name)
+                     : 0;
 }
 
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e)

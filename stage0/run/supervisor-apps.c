@@ -99,7 +99,8 @@ static int write_answer(int fd, const char *added, char *const *warnings, const 
                 r = json_member_add_text(o, "hint", e->hint);
         if (r < 0)
                 return r;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
         return text ? loop_write(fd, text, strlen(text)) : -ENOMEM;
 }
 
@@ -126,7 +127,8 @@ static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
 
         int r = app_request_parse(json_object_object_get(c->request, "definition"), &d, e);
         for (size_t i = 0; r >= 0 && credentials && i < json_object_array_length(credentials); i++)
-                r = add_credential(json_object_array_get_idx(credentials, i), &d.request.apps[0].credentials, e);
+                r = add_credential(json_object_array_get_idx(credentials, i), &d.request.apps[0].credentials,
+                                   e);
         if (r < 0)
                 return r;
         d.request.image_ids = ids[0] ? ids : NULL;
@@ -329,8 +331,8 @@ static int start_child(AppChange *c)
                 return -errno;
         r = sd_event_add_io(c->supervisor->event, &c->io, c->sock, EPOLLIN, on_answer, c);
         return r < 0 ? r
-                     : sd_event_add_time_relative(c->supervisor->event, &c->timer, CLOCK_MONOTONIC, PREPARE_USEC,
-                                                  0, on_slow, c);
+                     : sd_event_add_time_relative(c->supervisor->event, &c->timer, CLOCK_MONOTONIC,
+                                                  PREPARE_USEC, 0, on_slow, c);
 }
 
 /* --- Removing ------------------------------------------------------------------------------------------ */
@@ -338,8 +340,10 @@ static int start_child(AppChange *c)
 /* The directory is moved out of the way: what is in it may take long to remove. */
 static void remove_directory(Supervisor *s, const char *place, const char *name)
 {
-        _cleanup_close_ int from = openat(s->pod->dir_fd, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-                            to = openat(s->pod->dir_fd, "apps", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int from = openat(s->pod->dir_fd, place,
+                                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                            to = openat(s->pod->dir_fd, "apps",
+                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         char removed[40];
 
         snprintf(removed, sizeof(removed), ".removed-%" PRIu64, ++s->n_removed);
@@ -394,8 +398,8 @@ static int on_ask_again(sd_event_source *source, uint64_t usec, void *userdata)
 static int ask_later(AppChange *c, uint64_t usec)
 {
         c->timer = sd_event_source_disable_unref(c->timer);
-        return sd_event_add_time_relative(c->supervisor->event, &c->timer, CLOCK_MONOTONIC, usec, 0, on_ask_again,
-                                          c);
+        return sd_event_add_time_relative(c->supervisor->event, &c->timer, CLOCK_MONOTONIC, usec, 0,
+                                          on_ask_again, c);
 }
 
 static int on_loaded(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -416,7 +420,8 @@ static int ask_whether_loaded(AppChange *c)
         int r = ask_later(c, ANSWER_USEC);
         if (r < 0)
                 return r;
-        return l ? manager_link_is_loaded(l, instance_of(c)->units[0].name, on_loaded, c, &c->slot) : -ENOTCONN;
+        return l ? manager_link_is_loaded(l, instance_of(c)->units[0].name, on_loaded, c, &c->slot)
+                 : -ENOTCONN;
 }
 
 /* Slices stay up without what was in them. */
@@ -461,7 +466,8 @@ static void begin_adding(AppChange *c)
         int r = start_child(c);
 
         if (r < 0)
-                finish(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"), NULL, NULL, &e);
+                finish(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"), NULL, NULL,
+                       &e);
 }
 
 static void begin_next(Supervisor *s)
@@ -507,7 +513,8 @@ int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction fu
 int supervisor_remove_app(Supervisor *s, const char *name, AppChangeFunction function, void *userdata)
 {
         char *copy = strdup(name);
-        int r = copy ? enqueue(s, (AppChange){.name = copy, .function = function, .userdata = userdata}) : -ENOMEM;
+        int r = copy ? enqueue(s, (AppChange){.name = copy, .function = function, .userdata = userdata})
+                     : -ENOMEM;
 
         if (r < 0)
                 free(copy);

@@ -500,7 +500,7 @@ def missing_store():
             check(f"what {words} says", (r.returncode, r.stdout, r.stderr), (0, "", f"No {what} in the store {store}.\n"))
             check(f"what {words} says in JSON", run("--dir=" + store, *words, "--json=short").stdout, "[]\n")
         check("what there is to collect", run("--dir=" + store, "gc").returncode, 0)
-        by_root = (["enter", "x"], ["attach", "x"], ["kill", "x"], ["pause", "x"], ["resume", "x"], ["restart-app", "x", "a"], ["start-app", "x", "a"], ["stop-app", "x", "a"], ["monitor", "x"],
+        by_root = (["enter", "x"], ["attach", "x"], ["kill", "x"], ["pause", "x"], ["resume", "x"], ["restart-app", "x", "a"], ["start-app", "x", "a"], ["rm-app", "x", "a"], ["stop-app", "x", "a"], ["monitor", "x"],
                    ["update-app", "x", "a", "--cpu=1"],
                    ["cp", "x:/a", d], ["export", "x"], ["image", "render", "x", os.path.join(d, "y")])
         for words in (["status", "x"], ["logs", "x"], ["cat", "x"], ["stop", "x"], ["rm", "x"], ["image", "rm", "x"], ["top", "x"],
@@ -603,6 +603,8 @@ OFFERED = [
     ("restart-app x ", "web"),
     ("restart-app x web ", "web"),
     ("start-app x ", "web"),
+    ("rm-app x ", "web"),
+    ("add-app ", "is-running"),
     ("stop-app --timeout=5s x ", "web"),
     ("wait x ", "web"),
     ("monitor --si", "--since="),
