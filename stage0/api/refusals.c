@@ -102,13 +102,15 @@ static char *find_reason(AcnPod *a, const char *app)
         return NULL;
 }
 
-static int job_failed(AcnPod *a, const AcnCall *c, const char *result, Error *e)
+static int job_failed(AcnPod *a, const AcnCall *c, json_object *parameters, Error *e)
 {
         const char *pod = pod_display_name(a->pod);
         const char *what = streq(c->method, "StartApp")     ? "start the app"
                            : streq(c->method, "RestartApp") ? "start the app again"
                                                             : "stop the app";
-        _cleanup_free_ char *shown = text_escape_for_terminal(result), *reason = find_reason(a, c->app);
+        const char *message = acn_text(parameters, "message");
+        _cleanup_free_ char *shown = text_escape_for_terminal(acn_text(parameters, "result") ?: ""),
+                            *reason = message ? text_escape_for_terminal(message) : find_reason(a, c->app);
 
         int r = error_set(e, -EIO, "App %s of pod %s: the pod's systemd cannot %s: the job ended with '%s'",
                           c->app, pod, what, shown ?: "");
@@ -160,7 +162,7 @@ static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_
         if (streq(error, "WrongState") && c->app)
                 return wrong_state(a, c, acn_text(parameters, "state") ?: "", e);
         if (streq(error, "JobFailed") && c->app)
-                return job_failed(a, c, acn_text(parameters, "result") ?: "", e);
+                return job_failed(a, c, parameters, e);
         if (streq(error, "ForeignProcess") && c->app)
                 return foreign_process(a, c, parameters, e);
         if (streq(error, "NotSupported"))

@@ -16,7 +16,8 @@ typedef struct AppInstance {
         AppSettings settings;
         PodUnit *units; /* the first runs the app */
         size_t n_units;
-        unsigned n_jobs;             /* calls that wait for a job of it */
+        unsigned n_jobs;        /* calls that wait for a job of it, or for its exec */
+        bool executed;          /* its main process is the app, and not the launcher any more */
         bool removing, removed;      /* nothing can be done to it any more */
         char **volumes;              /* of the pod, that came with the app and go with it; NULL: none */
         struct Execution *execution; /* admission.c */

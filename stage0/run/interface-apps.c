@@ -142,27 +142,109 @@ int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *ap
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
 
 typedef struct AppCall {
+        struct AppCall *next; /* of those that wait for an exec */
         Interface *interface;
         VarlinkCall *call;
         AppInstance *app;
         sd_event_source *timer; /* of stopping by force */
+        bool starts;
 } AppCall;
+
+static void call_done(AppCall *a)
+{
+        a->app->n_jobs--;
+        sd_event_source_disable_unref(a->timer);
+        varlink_call_unref(a->call);
+        free(a);
+}
+
+static void reply_failed(AppCall *a, const char *result)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_app_status_ AppStatus s = {};
+
+        int r = json_member_add_text(o, "app", a->app->name);
+        if (r >= 0)
+                r = json_member_add_text(o, "result", result);
+        if (r >= 0 && a->starts && read_status(a->interface, a->app, &s) >= 0 && s.message)
+                r = json_member_add_text(o, "message", s.message);
+        (void) (r < 0 ? varlink_reply_errno(a->call, r)
+                      : varlink_reply_error(a->call, "org.acnspawn.Pod.JobFailed", o));
+}
+
+/* --- Being executed ------------------------------------------------------------------------------------ */
+
+/* The record of the app says whether it was; one that cannot be read is no reason to say it was not. */
+static bool was_executed(const Interface *i, const AppInstance *app)
+{
+        _cleanup_app_status_ AppStatus s = {};
+
+        return read_status(i, app, &s) < 0 || s.started_usec > 0 || s.cause == CAUSE_NONE;
+}
+
+/* Who is told that an app could not be executed is to find it ended. One that is started again may never be down. */
+static bool is_settled(const AppInstance *app, StartStep step, bool good)
+{
+        return good || step == START_DOWN || (step == START_ENDED && app->settings.restart != RESTART_NO);
+}
+
+void interface_executed(Interface *i, AppInstance *app, StartStep step)
+{
+        bool good = i && was_executed(i, app);
+
+        app->executed = step == START_LAUNCHER_GONE && good;
+        if (!i || !is_settled(app, step, good))
+                return;
+        for (AppCall **p = &i->starts, *a; (a = *p);) {
+                if (a->app != app) {
+                        p = &a->next;
+                        continue;
+                }
+                *p = a->next;
+                if (good)
+                        (void) varlink_reply(a->call, NULL);
+                else
+                        reply_failed(a, "failed");
+                call_done(a);
+        }
+}
+
+/* The process was started; whether the app could be executed in it is known once its launcher has gone. */
+static void await_exec(AppCall *a)
+{
+        Interface *i = a->interface;
+
+        a->next = i->starts;
+        i->starts = a;
+        if (a->app->executed || a->app->units[0].life != UNIT_UP)
+                interface_executed(i, a->app, a->app->executed ? START_LAUNCHER_GONE : START_DOWN);
+}
+
+void interface_drop_starts(Interface *i)
+{
+        for (AppCall *a; (a = i->starts);) {
+                i->starts = a->next;
+                call_done(a);
+        }
+}
+
+/* --- Ends of jobs -------------------------------------------------------------------------------------- */
 
 static void on_job(void *userdata, int r, const char *result)
 {
         AppCall *a = userdata;
 
+        if (r >= 0 && streq(result, "done") && a->starts) {
+                await_exec(a);
+                return;
+        }
         if (r < 0)
                 (void) varlink_reply_errno(a->call, r);
         else if (streq(result, "done"))
                 (void) varlink_reply(a->call, NULL);
         else
-                (void) interface_reply_error(a->call, "org.acnspawn.Pod.JobFailed", "app", a->app->name,
-                                             "result", result);
-        a->app->n_jobs--;
-        sd_event_source_disable_unref(a->timer);
-        varlink_call_unref(a->call);
-        free(a);
+                reply_failed(a, result);
+        call_done(a);
 }
 
 static int on_stop_timeout(sd_event_source *source, uint64_t usec, void *userdata)
@@ -181,7 +263,10 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
 
         if (!a)
                 return -ENOMEM;
-        *a = (AppCall){.interface = i, .call = varlink_call_ref(call), .app = app};
+        *a = (AppCall){.interface = i,
+                       .call = varlink_call_ref(call),
+                       .app = app,
+                       .starts = !streq(method, "StopUnit")};
         int r = kill_usec == UINT64_MAX ? 0
                                         : sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC,
                                                                      kill_usec, 0, on_stop_timeout, a);

@@ -22,7 +22,8 @@ struct Interface {
         void *userdata;
         VarlinkServer *server;
         Monitor *monitors;
-        Monitor *stops; /* calls that wait for the end of the pod */
+        struct AppCall *starts; /* calls whose job is done, and whose app is not executed yet */
+        Monitor *stops;         /* calls that wait for the end of the pod */
         sd_event_source *kill_timer;
         bool killed;                      /* by a call, or since it did not stop in time */
         Execs *execs;                     /* NULL: the pod has ended */
@@ -32,6 +33,8 @@ struct Interface {
 
 /* --- interface-apps.c ---------------------------------------------------------------------------------- */
 
+/* Drops the calls that wait for an exec, which are answered with an error. */
+void interface_drop_starts(Interface *i);
 /* "created", "starting", "running", "stopping" or "exited". */
 const char *interface_app_state(const Interface *i, const AppInstance *app);
 /* The App of the interface; NULL: out of memory. */

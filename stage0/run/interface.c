@@ -210,8 +210,8 @@ static const char description[] =
                 "# The app cannot be added\n"
                 "error AppRefused (message: string, hint: ?string, errno: int)\n"
                 "\n"
-                "# The result is that of the job of the pod's systemd\n"
-                "error JobFailed (app: string, result: string)\n"
+                "# The result is that of the job of the pod's systemd, the message that of the app's record\n"
+                "error JobFailed (app: string, result: string, message: ?string)\n"
                 "\n"
                 "# What the pod's systemd calls the main process of the app is not in the app's cgroup "
                 "(yet)\n"
@@ -592,6 +592,7 @@ Interface *interface_free(Interface *i, int status)
                         (void) varlink_reply(call, event);
                 drop_monitor(&i->monitors, call);
         }
+        interface_drop_starts(i);
         answer_stops(i, status);
         sd_event_source_disable_unref(i->kill_timer);
         varlink_server_free(i->server);

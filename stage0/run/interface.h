@@ -35,6 +35,15 @@ int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *o
 /* Answers what waits for the end of the pod, which has STATUS as its exit status, and disconnects. NULL is fine. */
 Interface *interface_free(Interface *i, int status);
 
+/* How far the start of an app is. */
+typedef enum StartStep {
+        START_LAUNCHER_GONE, /* it was executed, or could not be */
+        START_ENDED,         /* none of its processes is left */
+        START_DOWN,          /* its unit is down, and is not started again by itself */
+} StartStep;
+
+/* Calls that start APP are answered if this settles them. I may be NULL. */
+void interface_executed(Interface *i, AppInstance *app, StartStep step);
 /* Something about the app has changed; NULL: about the pod. */
 void interface_changed(Interface *i, AppInstance *app);
 /* Kills the commands that run beside apps, waits for their ends, and answers their callers. NULL is fine. */

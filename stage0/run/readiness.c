@@ -38,7 +38,7 @@ struct AppWait {
 struct Readiness {
         Pod *pod;
         sd_event *event;
-        void (*changed)(void *userdata);
+        void (*changed)(void *userdata, AppInstance *app);
         void *userdata;
         AppTable *apps;
         size_t n[_WAIT_STATE_MAX]; /* how many are in each state */
@@ -105,8 +105,8 @@ static void wait_for_app(AppWait *w)
         set_state(w, WAIT_STARTING);
 }
 
-int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void *userdata), void *userdata,
-                  Readiness **ret, Error *e)
+int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void *userdata, AppInstance *app),
+                  void *userdata, Readiness **ret, Error *e)
 {
         _cleanup_(readiness_freep) Readiness *r = calloc(1, sizeof(Readiness));
 
@@ -200,8 +200,9 @@ static int on_link(sd_event_source *source, int fd, uint32_t revents, void *user
         Readiness *r = w->all;
 
         drop_link(w);
-        judge_start(w, false);
-        r->changed(r->userdata);
+        if (!w->tells)
+                judge_start(w, false);
+        r->changed(r->userdata, w->app);
         return 0;
 }
 
@@ -209,14 +210,13 @@ void readiness_launched(Readiness *r, AppInstance *app, int fd)
 {
         AppWait *w = app->wait;
 
-        if (w->tells || (w->state != WAIT_STARTING && w->state != WAIT_AGAIN))
-                return;
         drop_link(w);
         w->link_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
         if (w->link_fd < 0 ||
             sd_event_add_io(r->event, &w->link_source, w->link_fd, EPOLLIN, on_link, w) < 0) {
                 drop_link(w);
-                set_state(w, WAIT_READY); /* its end will be seen */
+                if (!w->tells && (w->state == WAIT_STARTING || w->state == WAIT_AGAIN))
+                        set_state(w, WAIT_READY); /* its end will be seen */
         }
 }
 

@@ -7,9 +7,9 @@
 
 typedef struct Readiness Readiness;
 
-/* CHANGED is called from EVENT's loop when an app turns out to have been executed, or not. */
-int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void *userdata), void *userdata,
-                  Readiness **ret, Error *e);
+/* CHANGED is called from EVENT's loop when the launcher of APP has gone: the app was executed, or not. */
+int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void *userdata, AppInstance *app),
+                  void *userdata, Readiness **ret, Error *e);
 Readiness *readiness_free(Readiness *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Readiness *, readiness_free);
 /* An app that is added, or removed, while the pod runs. The start of the pod does not wait for it. */

@@ -102,6 +102,8 @@ int supervisor_watch_signals(Supervisor *s);
 void supervisor_tell_status(Supervisor *s);
 /* As ServerEvents has them. USERDATA is the Supervisor. */
 void supervisor_told(void *userdata, AppInstance *app, LaunchPhase what);
+/* The launcher of APP has gone: it was executed, or could not be. */
+void supervisor_launcher_gone(void *userdata, AppInstance *app);
 void supervisor_launched(void *userdata, AppInstance *app, int fd);
 /* An app may have become ready. */
 void supervisor_check_ready(void *userdata);

@@ -112,8 +112,18 @@ void supervisor_told(void *userdata, AppInstance *app, LaunchPhase what)
         readiness_told(s->readiness, app, what);
         if (what != LAUNCH_FLUSH)
                 supervisor_tell_status(s);
+        if (what == LAUNCH_FLUSH)
+                interface_executed(s->interface, app, START_ENDED);
         if (what == LAUNCH_READY)
                 interface_changed(s->interface, app);
+        supervisor_check_ready(s);
+}
+
+void supervisor_launcher_gone(void *userdata, AppInstance *app)
+{
+        Supervisor *s = userdata;
+
+        interface_executed(s->interface, app, START_LAUNCHER_GONE);
         supervisor_check_ready(s);
 }
 

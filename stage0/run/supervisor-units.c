@@ -66,6 +66,8 @@ static void on_unit(void *userdata, void *tag, UnitLife life)
         PodUnit *u = tag;
 
         pod_unit_set(u, life);
+        if (u == &u->app->units[0] && life != UNIT_UP)
+                interface_executed(s->interface, u->app, START_DOWN);
         judge(s);
         interface_changed(s->interface, u->app);
 }

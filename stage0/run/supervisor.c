@@ -147,7 +147,7 @@ static int open_server(Supervisor *s, Error *e)
         int r = supervisor_open_units(s, e);
 
         if (r >= 0)
-                r = readiness_new(s->pod, s->apps, s->event, supervisor_check_ready, s, &s->readiness, e);
+                r = readiness_new(s->pod, s->apps, s->event, supervisor_launcher_gone, s, &s->readiness, e);
 
         if (r >= 0)
                 r = server_new(s->pod, s->apps, s->event, s->pumps, s->inputs, &s->server, e);

@@ -98,6 +98,29 @@ def options_of_the_app_hold(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+@case
+def a_start_returns_when_the_app_is_executed(host):
+    uuid = pod(host)
+    add(host, host.shell("sleep 60", name="example.com/good"), name="good")
+    add(host, host.image(["/bin/nothing"], name="example.com/bad"), name="bad")
+    add(host, host.image(["/etc"], name="example.com/dir", files={"etc/x": "x"}), name="dir")
+    for _ in range(5):
+        host.acnspawn("start-app", "p", "good").expect(0)
+        equal((state(host, "good"), host.app_status("p", "good")["starts"] > 0), ("running", True))
+        host.acnspawn("restart-app", "p", "good").expect(0)
+        equal(state(host, "good"), "running")
+        host.acnspawn("stop-app", "-t0", "p", "good").expect(0)
+    for name, why in ("bad", "/bin/nothing"), ("dir", "/etc"):
+        for verb in "start-app", "restart-app":
+            contains(refused(host, verb, "p", name), why)
+            equal((state(host, name), host.state("p")), ("ended", "running"))
+    r = host.acnspawn("add-app", "p", "--start", host.image(["/none"], name="example.com/none")).expect(1)
+    equal(r.out, "none\n")
+    contains(r.err, "App none was added")
+    equal(host.state(uuid), "running")
+    host.acnspawn("stop", "p").expect(0)
+
+
 # --- What is refused ---------------------------------------------------------------------------------------------------
 
 @case
