@@ -281,3 +281,27 @@ int stage1_remove_app(int root_fd, const PodApp *app, const Stage1Options *o)
         (void) unlinkat(status_fd, health, 0);
         return unlinkat(status_fd, app->name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
+
+static bool is_generated(const Stage1Files *files, const char *name)
+{
+        for (size_t i = 0; i < files->n; i++)
+                if (streq_ptr(startswith(files->items[i].path, "acnspawn/units/"), name))
+                        return true;
+        return false;
+}
+
+int stage1_sweep_units(int root_fd, const PodManifest *m, const Stage1Options *o)
+{
+        _cleanup_stage1_files_ Stage1Files files = {};
+        _cleanup_close_ int fd = open_units(root_fd);
+        _cleanup_strv_free_ char **names = NULL;
+
+        int r = fd < 0 ? fd : stage1_generate_units(m, o, &files, NULL);
+        if (r >= 0)
+                r = list_names(fd, &names);
+        STRV_FOREACH (name, names)
+                if (r >= 0 && (startswith(*name, "app-") || startswith(*name, "health-")) &&
+                    !is_generated(&files, *name) && unlinkat(fd, *name, 0) < 0)
+                        r = -errno;
+        return r;
+}

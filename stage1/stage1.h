@@ -62,6 +62,8 @@ int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o,
 /* Writes the units of APP, one more app of a pod that runs, below ROOT_FD. Its systemd reads them when the app is first
  * started. -EOPNOTSUPP: the app has sockets by which it is started. */
 int stage1_write_app(int root_fd, const PodApp *app, const Stage1Options *o, uid_t owner, Error *e);
+/* Removes units of apps that are not in M. */
+int stage1_sweep_units(int root_fd, const PodManifest *m, const Stage1Options *o);
 /* Removes the units of APP, and its records. */
 int stage1_remove_app(int root_fd, const PodApp *app, const Stage1Options *o);
 /* The additional files if the pod is registered with the host's systemd-machined (bus-units.c): the bus by

@@ -94,6 +94,8 @@ int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Po
  * own, which is between the supervisor and the pod directory (see pod_reify_app()). *RET_ADDED is for
  * pod_merge_added(). */
 int prepare_app(Pod *p, const PodRequest *request, char **ret_added, char ***warnings, Error *e);
+/* Removes from the pod directory what a process that was to prepare an app has left there. */
+void sweep_apps(Pod *p);
 /* Removes the units of A, and what is recorded of it, from the pod directory. */
 void discard_app(Pod *p, const PodApp *a);
 

@@ -299,3 +299,13 @@ void discard_app(Pod *p, const PodApp *a)
         }
         pod_grants_done(&g);
 }
+
+void sweep_apps(Pod *p)
+{
+        _cleanup_close_ int root_fd = open_beneath(p->dir_fd, "root", O_RDONLY | O_DIRECTORY);
+        const Stage1Options o = stage1_options(p, "");
+
+        (void) pod_sweep(p);
+        if (root_fd >= 0)
+                (void) stage1_sweep_units(root_fd, p->manifest, &o);
+}

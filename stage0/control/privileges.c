@@ -335,6 +335,7 @@ int decide_app_privileges(Pod *p, const PodRequest *request, Error *e)
         Decision d = {.request = request, .first = p->manifest->n_apps - 1};
         int r = pod_grants_read(p, &d.grants, e);
 
+        pod_grants_forget(&d.grants, p->manifest->apps[d.first]->name); /* an attempt may have failed later */
         if (r >= 0)
                 r = decide_app(&d, p, 0, e);
         if (r >= 0)

@@ -280,7 +280,7 @@ static void conclude_adding(AppChange *c)
         if (r >= 0)
                 (void) read_warnings(o, &warnings);
         else
-                (void) pod_sweep(s->pod);
+                sweep_apps(s->pod);
         if (app)
                 interface_changed(s->interface, app);
         finish(c, r, app ? app->name : NULL, warnings, &e);

@@ -3,9 +3,10 @@
 """Apps that are added to a running pod, started, stopped and removed again, while its other apps go on."""
 
 import glob
-import json
 import os
+import signal
 import threading
+import time
 
 from harness import *
 
@@ -33,10 +34,6 @@ def add(host, image, *args, name=None):
     equal(r.out, "%s\n" % (name or image.split("/")[-1]))
 
 
-def pod_dir(host, uuid):
-    return glob.glob("%s/pods/*/%s" % (host.dir, uuid))[0]
-
-
 # --- The life of an app ------------------------------------------------------------------------------------------------
 
 @both
@@ -56,10 +53,10 @@ def an_app_is_added_started_stopped_and_removed(host, *options):
     wait_for(lambda: state(host, "db") == "running", "the app")
     host.acnspawn("rm-app", "--force", "p", "db").expect(0)
     equal([a["name"] for a in host.status("p")["apps"]], ["web"])
-    equal(os.listdir(pod_dir(host, uuid) + "/credentials") if os.path.exists(pod_dir(host, uuid) + "/credentials")
+    equal(os.listdir(host.pod_dir(uuid) + "/credentials") if os.path.exists(host.pod_dir(uuid) + "/credentials")
           else [], [])
-    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directory of the app to be removed")
-    equal([n for n in os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units") if "db" in n], [])
+    wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directory of the app to be removed")
+    equal([n for n in os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units") if "db" in n], [])
     contains(refused(host, "start-app", "p", "db"), "Pod p has no app 'db'")
     host.acnspawn("stop", "p").expect(0)
 
@@ -126,7 +123,7 @@ def a_start_returns_when_the_app_is_executed(host):
 @case
 def what_cannot_be_added_leaves_nothing(host):
     uuid = pod(host)
-    before = sorted(os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units"))
+    before = sorted(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units"))
     image = host.shell(FOREVER, name="example.com/db")
     contains(refused(host, "add-app", "p", image, "--name=web"), "Two apps of the pod have the name 'web'")
     contains(refused(host, "add-app", "p", image, "--caps-retain=CAP_SYS_ADMIN"),
@@ -139,8 +136,8 @@ def what_cannot_be_added_leaves_nothing(host):
     equal(host.acnspawn("add-app", "p", "--net=host", image).rc, 2)
     equal(host.acnspawn("rm-app", "p").rc, 2)
     contains(refused(host, "rm-app", "p", "wob"), "Did you mean 'web'?")
-    equal(os.listdir(pod_dir(host, uuid) + "/apps"), ["web"])
-    equal(sorted(os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units")), before)
+    equal(os.listdir(host.pod_dir(uuid) + "/apps"), ["web"])
+    equal(sorted(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")), before)
     equal([a["name"] for a in host.status("p")["apps"]], ["web"])
     # The name that was refused is free.
     add(host, image, name="db")
@@ -181,7 +178,7 @@ def many_clients_change_one_pod(host):
         t.join()
     equal(errors, [])
     equal([a["name"] for a in host.status("p")["apps"]], ["web"])
-    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directories to be removed")
+    wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directories to be removed")
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -189,7 +186,7 @@ def many_clients_change_one_pod(host):
 def nothing_is_left_of_apps_that_came_and_went(host):
     uuid = pod(host)
     image = host.shell("exit 0", name="example.com/job")
-    supervisor = host.status("p")["supervisor"]["pid"] if isinstance(host.status("p").get("supervisor"), dict) else None
+    pid = host.supervisor(uuid)
 
     def cycle():
         host.acnspawn("add-app", "p", "--start", image).expect(0)
@@ -197,20 +194,80 @@ def nothing_is_left_of_apps_that_came_and_went(host):
         host.acnspawn("rm-app", "p", "job").expect(0)
 
     def measure():
-        pid = supervisor or int(json.load(open(pod_dir(host, uuid) + "/runtime"))["supervisor"])
         return {"fds": len(os.listdir("/proc/%d/fd" % pid)),
                 "mounts": len(open("/proc/%d/mountinfo" % pid).readlines()),
-                "units": len(os.listdir(pod_dir(host, uuid) + "/root/acnspawn/units")),
-                "files": len(os.listdir(pod_dir(host, uuid)))}
+                "units": len(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")),
+                "files": len(os.listdir(host.pod_dir(uuid)))}
 
     cycle()
-    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directory to be removed")
+    wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directory to be removed")
     before = measure()
     for _ in range(8):
         cycle()
-    wait_for(lambda: os.listdir(pod_dir(host, uuid) + "/apps") == ["web"], "the directories to be removed")
+    wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directories to be removed")
     wait_for(lambda: measure() == before, "%s to be as before: %s" % (measure(), before))
     host.acnspawn("stop", "p").expect(0)
+
+
+# --- What is killed ----------------------------------------------------------------------------------------------------
+
+def children_of(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit():
+                fields = open("/proc/%s/stat" % name).read().rsplit(")", 1)
+                if int(fields[1].split()[1]) == pid and "supervise" in fields[0]:
+                    found.append(int(name))
+        except (OSError, IndexError):
+            pass
+    return found
+
+
+@case
+def a_preparation_that_is_killed_leaves_nothing(host):
+    uuid = pod(host)
+    image = host.shell("exit 0", name="example.com/job")
+    supervisor = host.supervisor(uuid)
+    before = children_of(supervisor)
+    killed = 0
+    for i in range(40):
+        p = host.start("add-app", "p", image, "--name=job%d" % i)
+        while p.poll() is None:
+            for child in set(children_of(supervisor)) - set(before):
+                try:
+                    os.kill(child, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        r = host.finish(p)
+        if r.rc != 0:
+            killed += 1
+            contains(r.err, "The process that prepares the app was killed, or took too long")
+        names = [a["name"] for a in host.status("p")["apps"]]
+        equal(names, ["web"] + (["job%d" % i] if r.rc == 0 else []))
+        equal(sorted(n for n in os.listdir(host.pod_dir(uuid) + "/apps") if not n.startswith(".")), sorted(names))
+        equal(sorted(n for n in os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units") if "job" in n and r.rc != 0), [])
+        if r.rc == 0:
+            host.acnspawn("rm-app", "p", "job%d" % i).expect(0)
+        if killed >= 5:
+            break
+    true(killed >= 1, "no preparation was killed in time")
+    add(host, image, name="job")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def a_killed_supervisor_leaves_a_pod_that_can_be_removed(host):
+    for i in range(4):
+        uuid = pod(host)
+        image = host.shell("exit 0", name="example.com/job%d" % i)
+        p = host.start("add-app", "p", image)
+        time.sleep(0.004 * i)
+        os.kill(host.supervisor(uuid), signal.SIGKILL)
+        host.finish(p)
+        wait_for(lambda: host.state("p") == "exited", "the end of the pod")
+        host.acnspawn("rm", "p").expect(0)
+        equal(glob.glob("%s/pods/*/%s" % (host.dir, uuid)), [])
 
 
 if __name__ == "__main__":

@@ -533,6 +533,38 @@ TEST(pods_without_one)
         pod_abandon(p);
 }
 
+TEST(the_request_for_one_app)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        char *args[] = {(char *) "-x", (char *) "a\xff", NULL};
+        AppOverrides app = {.reference = (char *) "example.com/web", .user = (char *) "7", .args = args};
+        const PodRequest q = {.apps = &app, .n_apps = 1};
+        _cleanup_json_ json_object *o = NULL;
+        PodDefinition d = {};
+
+        ASSERT_OK(app_request_format(&q, &o, &e));
+        ASSERT_OK(app_request_parse(o, &d, &e));
+        ASSERT_EQ(d.request.n_apps, 1);
+        ASSERT_NULL(d.request.apps[0].name); /* it follows from the image */
+        ASSERT_STREQ(d.request.apps[0].reference, "example.com/web");
+        ASSERT_STREQ(d.request.apps[0].user, "7");
+        ASSERT_STREQ(d.request.apps[0].args[1], "a\xff");
+        pod_definition_done(&d);
+
+        static const char *const bad[] = {"[]", "{}", "{\"apps\":[]}", "{\"apps\":[{}]}",
+                                          "{\"apps\":[{\"image\":\"a\"},{\"image\":\"b\"}]}",
+                                          "{\"apps\":[{\"image\":\"a\",\"x\":1}]}",
+                                          "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":\"b\",\"name\":\"c\"}]}"};
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                json_object *x = json_tokener_parse(bad[i]);
+                error_done(&e);
+                ASSERT_ERR(app_request_parse(x, &d, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "The description of the app is not valid");
+                pod_definition_done(&d);
+                json_object_put(x);
+        }
+}
+
 int main(void)
 {
         RUN(every_option_is_recorded);
@@ -547,5 +579,6 @@ int main(void)
         RUN(every_prefix_is_refused);
         RUN(bounds);
         RUN(pods_without_one);
+        RUN(the_request_for_one_app);
         return TEST_END();
 }

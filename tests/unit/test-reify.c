@@ -1004,6 +1004,117 @@ TEST(abandoned)
         ASSERT_ERR(pod_find(f.store, uuid, &f.pod, &f.e), -ENOENT);
 }
 
+/* --- Another app for a running pod --------------------------------------------------------------------- */
+
+/* A running pod of one app, and a request for another. */
+static int reify_running(Fixture *f)
+{
+        if (!import(f, "example.com/web", ACI_VERSION("1.0") APP("")) ||
+            !import(f, "example.com/db", ACI_VERSION("1.0") POINTS(POINT("data", "/var/data", ""))))
+                return -EIO;
+        (void) add_app(f, "example.com/web");
+        int r = reify(f);
+        if (r < 0)
+                return r;
+        f->pod->state = POD_RUNNING;
+        free(f->request.apps[0].reference);
+        f->request.apps[0].reference = strdup("example.com/db");
+        return 0;
+}
+
+static bool exists(Fixture *f, const char *path)
+{
+        return faccessat(f->pod->dir_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0;
+}
+
+TEST(an_app_for_a_running_pod)
+{
+        FIXTURE(f);
+        _cleanup_(pod_manifest_freep) PodManifest *added = NULL;
+        _cleanup_strv_free_ char **volumes = NULL;
+        _cleanup_free_ char *text = NULL;
+        PodApp *app = NULL;
+
+        ASSERT_OK(reify_running(&f));
+        const PodApp *web = f.pod->manifest->apps[0];
+        ASSERT_OK(pod_reify_app(f.pod, &f.request, &f.warnings, &f.e));
+        ASSERT_EQ(f.pod->manifest->n_apps, 2);
+        ASSERT_TRUE(f.pod->manifest->apps[0] == web);
+        ASSERT_TRUE(exists(&f, "apps/db/lowers") && exists(&f, "apps/db/upper") && exists(&f, "volumes/db-data"));
+        ASSERT_OK(pod_format_added(f.pod, 1, 0, &text, &f.e));
+
+        /* The supervisor knows nothing of it yet. */
+        pod_app_free(pod_manifest_take_app(f.pod->manifest, "db"));
+        volume_done(&f.pod->manifest->volumes[0]);
+        f.pod->manifest->n_volumes = 0;
+        ASSERT_OK(pod_manifest_parse(text, strlen(text), &added, NULL, &f.e));
+        ASSERT_EQ(added->n_apps, 1);
+        ASSERT_OK(pod_merge_added(f.pod, added, &app, &volumes, &f.e));
+        ASSERT_STREQ(app->name, "db");
+        ASSERT_STREQ(volumes[0], "db-data");
+        ASSERT_STREQ(find_mount(app, "/var/data")->volume, "db-data");
+        ASSERT_TRUE(pod_manifest_find_app(f.pod->manifest, "db") == app);
+        ASSERT_OK(pod_manifest_check_reified(f.pod->manifest, &f.e));
+        ASSERT_ERR(pod_merge_added(f.pod, added, &app, &volumes, &f.e), -EBADMSG); /* nothing is left in it */
+
+        /* A volume that an app mounts stays. */
+        pod_drop_volume(f.pod, "db-data");
+        ASSERT_EQ(f.pod->manifest->n_volumes, 1);
+        pod_app_free(pod_manifest_take_app(f.pod->manifest, "db"));
+        pod_drop_volume(f.pod, "db-data");
+        ASSERT_EQ(f.pod->manifest->n_volumes, 0);
+        pod_drop_volume(f.pod, "db-data");
+        ASSERT_OK(pod_sweep(f.pod));
+        ASSERT_TRUE(!exists(&f, "apps/db") && !exists(&f, "volumes/db-data"));
+        ASSERT_TRUE(exists(&f, "apps/web"));
+}
+
+TEST(settings_of_volumes_come_and_go_with_them)
+{
+        FIXTURE(f);
+        _cleanup_(pod_manifest_freep) PodManifest *added = NULL;
+        _cleanup_strv_free_ char **volumes = NULL;
+        _cleanup_free_ char *text = NULL;
+        PodApp *app = NULL;
+
+        ASSERT_OK(reify_running(&f));
+        Volume *v = add_volume(&f, "db-cache", NULL);
+        v->settings = strdup("kind=tmpfs");
+        add_mount(&f, "db-cache", "/cache");
+        ASSERT_OK(pod_reify_app(f.pod, &f.request, &f.warnings, &f.e));
+        ASSERT_OK(pod_format_added(f.pod, 1, 0, &text, &f.e));
+        ASSERT_CONTAINS(text, "acnspawn/volume/db-cache");
+        pod_app_free(pod_manifest_take_app(f.pod->manifest, "db"));
+        pod_drop_volume(f.pod, "db-cache");
+        pod_drop_volume(f.pod, "db-data");
+        ASSERT_NULL(pair_list_get(&f.pod->manifest->annotations, "acnspawn/volume/db-cache"));
+        ASSERT_OK(pod_manifest_parse(text, strlen(text), &added, NULL, &f.e));
+        ASSERT_OK(pod_merge_added(f.pod, added, &app, &volumes, &f.e));
+        ASSERT_STREQ(pair_list_get(&f.pod->manifest->annotations, "acnspawn/volume/db-cache"), "kind=tmpfs");
+}
+
+TEST(what_cannot_be_added_to_a_running_pod)
+{
+        FIXTURE(f);
+
+        ASSERT_OK(reify_running(&f));
+        f.pod->state = POD_EXITED;
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -ESRCH);
+        f.pod->state = POD_RUNNING;
+        add_isolator(&f.request.isolators, "resource/memory", "{\"limit\":\"1G\"}");
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -EINVAL);
+        ASSERT_CONTAINS(f.e.message, "which runs");
+        isolator_list_done(&f.request.isolators);
+        (void) add_app(&f, "example.com/web");
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -EINVAL);
+        free(f.request.apps[--f.request.n_apps].reference);
+        f.request.apps[0].name = strdup("web");
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -EEXIST);
+        ASSERT_CONTAINS(f.e.message, "'web'");
+        ASSERT_OK(pod_sweep(f.pod));
+        ASSERT_TRUE(exists(&f, "apps/web"));
+}
+
 int main(void)
 {
         RUN(simple);
@@ -1036,5 +1147,8 @@ int main(void)
         RUN(layers_of_dependencies);
         RUN(images_stay);
         RUN(abandoned);
+        RUN(an_app_for_a_running_pod);
+        RUN(settings_of_volumes_come_and_go_with_them);
+        RUN(what_cannot_be_added_to_a_running_pod);
         return TEST_END();
 }
