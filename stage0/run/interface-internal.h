@@ -27,7 +27,7 @@ struct Interface {
         sd_event_source *kill_timer;
         bool killed;                      /* by a call, or since it did not stop in time */
         Execs *execs;                     /* NULL: the pod has ended */
-        json_object *events[EVENTS_KEPT]; /* a ring: event N is at N % EVENTS_KEPT */
+        char *events[EVENTS_KEPT]; /* a ring of JSON texts: event N is at N % EVENTS_KEPT */
         uint64_t sequence;                /* of the last event; 0: there was none */
 };
 

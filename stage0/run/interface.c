@@ -210,7 +210,8 @@ static const char description[] =
                 "# The app cannot be added\n"
                 "error AppRefused (message: string, hint: ?string, errno: int)\n"
                 "\n"
-                "# The result is that of the job of the pod's systemd, the message that of the app's record\n"
+                "# The result is that of the job of the pod's systemd, the message that of the app's "
+                "record\n"
                 "error JobFailed (app: string, result: string, message: ?string)\n"
                 "\n"
                 "# What the pod's systemd calls the main process of the app is not in the app's cgroup "
@@ -316,19 +317,25 @@ static int keep_call(Interface *i, Monitor **list, VarlinkCall *call,
 }
 
 /* A peer that does not read loses its connection, which is reported by on_monitor_gone(), later. */
+/* Kept as text, which takes a tenth of the memory of objects. The event is the caller's. */
 static json_object *record_event(Interface *i, AppInstance *app, bool exited, int status)
 {
         i->sequence++;
-        json_object **place = &i->events[i->sequence % EVENTS_KEPT];
+        char **place = &i->events[i->sequence % EVENTS_KEPT];
+        json_object *event = make_event(i, app, exited, status);
 
-        json_object_put(*place);
-        *place = make_event(i, app, exited, status);
-        return *place;
+        free(*place);
+        *place = event ? strdup(json_object_to_json_string_ext(
+                                                event,
+                                                JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+                                                ?: "")
+                       : NULL;
+        return event;
 }
 
 void interface_changed(Interface *i, AppInstance *app)
 {
-        json_object *event = i ? record_event(i, app, false, -1) : NULL;
+        _cleanup_json_ json_object *event = i ? record_event(i, app, false, -1) : NULL;
 
         for (Monitor *m = event ? i->monitors : NULL; m; m = m->next)
                 (void) varlink_reply_continues(m->call, event);
@@ -362,7 +369,8 @@ static int monitor(VarlinkCall *call, json_object *parameters, void *userdata)
         if (since + 1 < oldest)
                 return reply_lost(call, since, oldest);
         for (uint64_t n = since + 1; n <= i->sequence; n++) {
-                json_object *event = i->events[n % EVENTS_KEPT];
+                const char *text = i->events[n % EVENTS_KEPT];
+                _cleanup_json_ json_object *event = text ? json_tokener_parse(text) : NULL;
                 int r = event ? varlink_reply_continues(call, event) : -ENOMEM;
                 if (r < 0)
                         return r;
@@ -585,7 +593,7 @@ Interface *interface_free(Interface *i, int status)
         interface_end_execs(i);
         if (i->monitors)
                 report_apps(i);
-        json_object *event = i->monitors ? record_event(i, NULL, true, status) : NULL;
+        _cleanup_json_ json_object *event = i->monitors ? record_event(i, NULL, true, status) : NULL;
         while (i->monitors) {
                 VarlinkCall *call = i->monitors->call;
                 if (event)
@@ -597,7 +605,7 @@ Interface *interface_free(Interface *i, int status)
         sd_event_source_disable_unref(i->kill_timer);
         varlink_server_free(i->server);
         for (size_t k = 0; k < EVENTS_KEPT; k++)
-                json_object_put(i->events[k]);
+                free(i->events[k]);
         free(i);
         return NULL;
 }
