@@ -31,6 +31,21 @@ static int arm(int fd, uint64_t usec)
         return timerfd_settime(fd, TFD_TIMER_ABSTIME, &t, NULL) < 0 ? -errno : 0;
 }
 
+/* A program makes its operation before it looks at the descriptors that it was started with, which are named by low
+ * numbers (LISTEN_FDS): one that is not open must not seem to be. */
+#define TIMER_FD_MIN 512
+
+static int open_timer(void)
+{
+        int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, TIMER_FD_MIN);
+
+        if (high < 0) /* so many are not allowed */
+                return fd < 0 ? -errno : fd;
+        safe_close(fd);
+        return high;
+}
+
 int operation_new(const OperationOptions *o, Operation **ret)
 {
         _cleanup_(operation_freep) Operation *x = calloc(1, sizeof(Operation));
@@ -41,9 +56,9 @@ int operation_new(const OperationOptions *o, Operation **ret)
         if (o)
                 x->options = *o;
         (void) pthread_mutex_init(&x->lock, NULL);
-        x->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        x->fd = open_timer();
         if (x->fd < 0)
-                return -errno;
+                return x->fd;
         /* A time that the kernel does not take is more than a hundred years away. */
         if (x->options.deadline_usec > 0 && x->options.deadline_usec <= INT64_MAX / 1000)
                 r = arm(x->fd, x->options.deadline_usec);
