@@ -101,6 +101,25 @@ def limits_are_changed_while_the_app_runs(host):
 
 
 @case
+def an_app_that_is_added_has_its_limits_and_leaves_none(host):
+    """In a pod that has no apps before; twice by the same name, with other limits."""
+    uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=box", "--memory=512Mi").expect(0).out.strip()
+    cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
+    slices = "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0] + "/app.slice/"
+    equal(read_text(slices + "memory.max").strip(), str(512 << 20))
+    image = host.shell("trap 'exit 0' TERM; while :; do sleep 0.1; done", name="example.com/a")
+    for memory, tasks in (64, 50), (32, 40):
+        host.acnspawn("add-app", "box", "--start", image, "--memory=%dMi" % memory, "--tasks-max=%d" % tasks).expect(0)
+        equal([read_text(slices + "app-a.slice/" + f).strip() for f in ("memory.max", "pids.max")],
+              [str(memory << 20), str(tasks)])
+        host.acnspawn("rm-app", "--force", "box", "a").expect(0)
+        true(not os.path.exists(slices + "app-a.slice"), "the slice of a removed app is there")
+    equal(host.state(uuid), "running")
+    host.acnspawn("stop", "box").expect(0)
+    equal(host.status(uuid)["exitStatus"], 0)
+
+
+@case
 def bytes_and_operations_of_disks_keep_to_their_rates(host):
     """Written past the page cache, by an app whose root is an overlay; the I/O of the disk is measured."""
     script = "cut -d ' ' -f 1 /proc/uptime; dd if=/dev/zero of=/out/f bs=1M count=8 oflag=direct; cut -d ' ' -f 1 /proc/uptime"
