@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn start-app, stop-app and restart-app: single apps of a running pod, one after the other. */
+/* acnspawn start-app, stop-app, restart-app and rm-app: single apps of a running pod, one after the other. */
 
 #include "stage0/pod-words.h"
 
 typedef struct Arguments {
         uint64_t timeout_usec;
+        bool force;
 } Arguments;
 
 static const Option stop_options[] = {
@@ -15,12 +16,31 @@ static const Option stop_options[] = {
                 OPTION_END,
 };
 
+static const Option remove_options[] = {
+                {"Options", "force", 'f', NULL, false, "Stop an app that runs", NULL, option_true,
+                 offsetof(Arguments, force)},
+                {NULL, "timeout", 't', "TIME", false,
+                 "With --force, kill an app that has not ended in order after TIME (default: its own stop "
+                 "time-out)",
+                 NULL, option_usec, offsetof(Arguments, timeout_usec)},
+                OPTION_END,
+};
+
+static int remove_app(Context *c, AcnPod *pod, const char *app, const Arguments *a)
+{
+        int r = a->force ? acn_stop_app(pod, app, a->timeout_usec, &c->error) : 0;
+
+        return r < 0 ? r : acn_remove_app(pod, app, &c->error);
+}
+
 static int change(Context *c, AcnPod *pod, const char *app, const Arguments *a)
 {
         if (c->verb == &verb_start_app)
                 return acn_start_app(pod, app, &c->error);
         if (c->verb == &verb_stop_app)
                 return acn_stop_app(pod, app, a->timeout_usec, &c->error);
+        if (c->verb == &verb_rm_app)
+                return remove_app(c, pod, app, a);
         return acn_restart_app(pod, app, &c->error);
 }
 
@@ -49,7 +69,8 @@ static int run(Context *c, int argc, char **argv)
         _cleanup_(pod_freep) Pod *p = NULL;
         Arguments a = {.timeout_usec = UINT64_MAX};
 
-        int r = context_parse(c, c->verb == &verb_stop_app ? stop_options : NULL, &a, argc, argv, &words);
+        const Option *options = c->verb->options ? c->verb->options[0] : NULL;
+        int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
         r = context_open_existing_store_as_root(c);
@@ -100,5 +121,21 @@ const Verb verb_restart_app = {
                         "and its event handlers. The pod does not end because of that, whatever its exit "
                         "policy is.",
                 .words = "pod:running app",
+                .run = run,
+};
+
+const Verb verb_rm_app = {
+                .name = "rm-app",
+                .page = "acnspawn-add-app",
+                .synopsis = "[OPTIONS…] POD APP…",
+                .brief = "POD APP…",
+                .summary = "Remove apps from a running pod",
+                .text = "Removes apps that have ended, or were not started, from a running pod, with all "
+                        "that they "
+                        "have written but for their logs. Empty volumes that came with an app go with it. "
+                        "The name of "
+                        "the app can then be used again.",
+                .words = "pod:running app",
+                .options = (const Option *const[]){remove_options, NULL},
                 .run = run,
 };
