@@ -19,6 +19,7 @@ typedef struct Reify {
         const PodRequest *request;
         PodManifest *manifest;          /* becomes the pod's manifest */
         size_t first_app, first_volume; /* those before are there already, and stay as they are */
+        bool adds; /* one app to a pod that runs */
         AppImage *images;               /* of the apps from the first on, in their order */
         size_t n_images, images_allocated;
         Fetcher *fetcher;

@@ -139,6 +139,12 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
         int k = reify_add_volume(r, name, &empty, ret_name, e);
         if (k < 0)
                 return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);
+        if (r->adds)
+                return reify_warn(r, e,
+                                  "App %s: its mount point '%s' (%s) gets an empty volume, whose content is "
+                                  "removed "
+                                  "with the app; to keep it, give --volume=PATH:%s after the image",
+                                  a->name, p->name, shown, shown);
         return reify_warn(r, e,
                           "App %s: its mount point '%s' (%s) gets an empty volume, whose content is removed "
                           "with "

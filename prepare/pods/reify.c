@@ -304,7 +304,7 @@ static int reify_one(Reify *r, Error *e)
 
 int pod_reify_app(Pod *p, const PodRequest *request, char ***warnings, Error *e)
 {
-        Reify r = {.pod = p, .request = request, .warnings = warnings};
+        Reify r = {.pod = p, .request = request, .warnings = warnings, .adds = true};
 
         int k = check_app_request(p, request, e);
         if (k >= 0 && p->store_lock_fd < 0)

@@ -156,8 +156,7 @@ static void conclude(Exec *x)
         exec_free(x);
 }
 
-/* All that is to come has come: the launcher and the process are reaped, and nobody has the other end of the
- * socket. */
+/* The command has ended when the launcher and the process are reaped, and the other end of the socket is closed. */
 static void check_end(Exec *x)
 {
         if (x->launcher > 0 || x->pid > 0 || x->socket >= 0)

@@ -16,7 +16,7 @@
 /* A call that has not ended. */
 typedef struct ExecCall {
         Interface *interface;
-        VarlinkCall *call; /* NULL: nobody waits for it */
+        VarlinkCall *call; /* NULL: no caller waits for the reply */
         char *app;
         Exec *exec;
 } ExecCall;

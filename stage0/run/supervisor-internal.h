@@ -30,7 +30,7 @@ typedef struct Supervisor {
         Pumps *pumps;
         AppTable *apps;
         Inputs *inputs;
-        Front *front; /* NULL: it is us whom our caller sees */
+        Front *front; /* the client that has started us; NULL: there is none */
         PodRuntime runtime;
         int ready_fd, leader_fd, notify_fd;
         ManagerLink *manager; /* NULL: not connected yet */

@@ -145,7 +145,7 @@ def waiting_gives_the_status_of_the_pod_and_of_apps(host):
 @case
 def waiting_outlives_removal_restarts_and_crashes(host):
     image = host.shell("trap 'exit 5' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/web")
-    # Whoever runs it removes it, as soon as it has ended.
+    # --rm removes it as soon as it has ended.
     p = host.start("run", "--rm", "--name=p", image)
     host.wait_up("web")
     waiters = [host.start("wait", "p") for _ in range(5)] + [host.start("wait", "p", "web") for _ in range(5)]

@@ -118,6 +118,28 @@ def a_start_returns_when_the_app_is_executed(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+@case
+def a_mount_point_without_a_volume_gets_one_that_goes_with_the_app(host):
+    uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p").expect(0).out.strip()
+    points = {"mountPoints": [{"name": "data", "path": "/var/data"}]}
+    image = host.shell("ls /var/data; echo x > /var/data/x", name="example.com/job", app=points)
+    r = host.acnspawn("add-app", "p", image).expect(0)
+    equal(r.err, "Warning: App job: its mount point 'data' (/var/data) gets an empty volume, whose content is removed with the "
+          "app; to keep it, give --volume=PATH:/var/data after the image\n")
+    equal(os.listdir(host.pod_dir(uuid) + "/volumes"), ["job-data"])
+    host.acnspawn("rm-app", "p", "job").expect(0)
+    equal(os.listdir(host.pod_dir(uuid) + "/volumes"), [])
+    # As the warning says.
+    os.mkdir(host.path("kept"), 0o777)
+    os.chmod(host.path("kept"), 0o777)
+    r = host.acnspawn("add-app", "p", "--start", image, "--volume=%s:/var/data" % host.path("kept")).expect(0)
+    equal(r.err, "")
+    host.acnspawn("wait", "p", "job").expect(0)
+    host.acnspawn("rm-app", "p", "job").expect(0)
+    equal(os.listdir(host.path("kept")), ["x"])
+    host.acnspawn("stop", "p").expect(0)
+
+
 # --- What is refused ---------------------------------------------------------------------------------------------------
 
 @case
