@@ -8,7 +8,7 @@
  *  - Functions return 0 or a positive value on success and a negative errno on failure. Results go to
  *    parameters named ret_…, which are left untouched on failure.
  *  - The message for the user about a failure is built where it happens, in the Error object passed as last
- *    parameter: what failed, on which object, why, and what to do about it. Callers may put more context in
+ *    parameter: what failed, on which object, why, and what to do about it. Connections may put more context in
  *    front. Passing NULL for it is fine. Library code never prints; programs print an Error once.
  *  - Ownership is released by the _cleanup_ attributes and moves only through TAKE_PTR() and TAKE_FD().
  *  - All file descriptors are opened O_CLOEXEC.
@@ -259,6 +259,9 @@ size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), vo
                      int *ret_error);
 int thread_start(pthread_t *ret, void *(*function)(void *), void *userdata); /* one thread; negative errno */
 void threads_join(pthread_t *threads, size_t n);
+/* setns() into a mount namespace, for programs that have, or had, threads. The calling thread gets a working
+ * directory of its own, which is the root of that namespace. */
+int mount_namespace_enter(int fd);
 
 /* --- Misspelled words (nearest.c) ----------------------------------------------------------------------- */
 
@@ -330,6 +333,9 @@ static inline char to_upper(char c)
 #define RANDOM_HEX_SIZE 17U
 /* A unique and unpredictable part of a name: 16 digits. -EIO: the kernel has no random bytes. */
 int random_hex(char ret[static RANDOM_HEX_SIZE]);
+#define UUID_TEXT_SIZE 37U
+/* A random UUID (RFC 4122, version 4) in lower case. -EIO as above. */
+int random_uuid(char ret[static UUID_TEXT_SIZE]);
 /* Lower case hex of N bytes. */
 char *hex_encode(const void *p, size_t n);
 int hex_decode(const char *s, size_t n, void *ret); /* decodes 2*N digits to N bytes */

@@ -5,41 +5,13 @@
  * They are started with all signals blocked, and keep them blocked: signals are handled by the main thread
  * only, which waits for them.
  *
- * Each thread leaves the working directory, root and umask that threads share by default. The kernel refuses
- * setns() into a mount namespace (EINVAL) while they are shared, and a thread that was joined still shares them
- * for a moment: pthread_join() returns before the kernel has released them. */
+ * Nothing runs in a thread besides its function: a call of malloc() or free() would give each thread a heap of its
+ * own, which costs more than what a thread that only makes a few system calls is for. */
 
 #include <sched.h>
 #include <signal.h>
 
 #include "basic/basic.h"
-
-typedef struct ThreadStart {
-        void *(*function)(void *);
-        void *userdata;
-} ThreadStart;
-
-static void *thread_main(void *argument)
-{
-        ThreadStart start = *(ThreadStart *) argument;
-
-        free(argument);
-        (void) unshare(CLONE_FS);
-        return start.function(start.userdata);
-}
-
-static int create_thread(pthread_t *ret, void *(*function)(void *), void *userdata)
-{
-        ThreadStart *start = malloc(sizeof(ThreadStart));
-
-        if (!start)
-                return -ENOMEM;
-        *start = (ThreadStart){.function = function, .userdata = userdata};
-        int r = -pthread_create(ret, NULL, thread_main, start);
-        if (r < 0)
-                free(start);
-        return r;
-}
 
 size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), void *userdata, int *ret_error)
 {
@@ -53,7 +25,7 @@ size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), vo
         r = -pthread_sigmask(SIG_SETMASK, &all, &before);
         if (r == 0) {
                 while (started < n && r == 0) {
-                        r = create_thread(&threads[started], function, userdata);
+                        r = -pthread_create(&threads[started], NULL, function, userdata);
                         started += r == 0;
                 }
                 (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -75,4 +47,11 @@ void threads_join(pthread_t *threads, size_t n)
 {
         while (n > 0)
                 (void) pthread_join(threads[--n], NULL);
+}
+
+/* The kernel refuses it (EINVAL) while threads share their working directory, and a thread that was joined still
+ * shares it for a moment: pthread_join() returns before the kernel has released it. */
+int mount_namespace_enter(int fd)
+{
+        return unshare(CLONE_FS) < 0 || setns(fd, CLONE_NEWNS) < 0 ? -errno : 0;
 }

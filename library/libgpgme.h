@@ -38,6 +38,7 @@
         F(gpgme_pubkey_algo_string)                                                                         \
         F(gpgme_release)                                                                                    \
         F(gpgme_set_armor)                                                                                  \
+        F(gpgme_set_engine_info)                                                                            \
         F(gpgme_set_offline)                                                                                \
         F(gpgme_set_protocol)                                                                               \
         F(gpgme_signers_add)                                                                                \
@@ -82,6 +83,7 @@ extern Library gpgme_library;
 #define gpgme_pubkey_algo_string(...) GPGME_CALL(gpgme_pubkey_algo_string)(__VA_ARGS__)
 #define gpgme_release(...) GPGME_CALL(gpgme_release)(__VA_ARGS__)
 #define gpgme_set_armor(...) GPGME_CALL(gpgme_set_armor)(__VA_ARGS__)
+#define gpgme_set_engine_info(...) GPGME_CALL(gpgme_set_engine_info)(__VA_ARGS__)
 #define gpgme_set_offline(...) GPGME_CALL(gpgme_set_offline)(__VA_ARGS__)
 #define gpgme_set_protocol(...) GPGME_CALL(gpgme_set_protocol)(__VA_ARGS__)
 #define gpgme_signers_add(...) GPGME_CALL(gpgme_signers_add)(__VA_ARGS__)

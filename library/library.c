@@ -34,7 +34,7 @@ static int load(Library *l, Error *e)
 
         if (!handle) {
                 const char *why = dlerror();
-                int r = error_set(e, -ENOENT, "Cannot load a library that is needed for %s: %s", l->purpose,
+                int r = error_set(e, -ELIBACC, "Cannot load a library that is needed for %s: %s", l->purpose,
                                   why ?: l->file);
                 return error_hint(e, r, "On Debian it is in the package %s.", l->package);
         }
@@ -61,8 +61,12 @@ void library_require(Library *l)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
+        if (__atomic_load_n(&l->loaded, __ATOMIC_ACQUIRE))
+                return;
+#ifndef LIBRARY_STRICT
         if (library_load(l, &e) >= 0)
                 return;
-        log_error("%s%s%s", e.message ?: "Out of memory", e.hint ? "\n" : "", e.hint ?: "");
-        _exit(EXIT_FAILURE);
+#endif
+        log_error("Error of the program: %s is used before library_load(). %s", l->file, e.message ?: "");
+        abort();
 }

@@ -26,12 +26,14 @@ typedef struct Library {
         int loaded; /* atomic; set once all functions are there */
 } Library;
 
-/* Loads the library, unless that has been done. Any number of threads may do it. -ENOENT, -ELIBACC, with a
- * message that names the file and the package: for the beginning of an operation, so that it fails
- * cleanly. */
+/* Loads the library, unless that has been done. Any number of threads may do it. -ELIBACC, with a message that
+ * names the file and the package. To be called at the beginning of each operation that needs the library, so
+ * that the operation fails cleanly and its caller gets the error. */
 int library_load(Library *l, Error *e);
-/* The same for calls without a previous library_load(): if the library cannot be loaded, the program ends
- * with the message. */
+/* Called before each call of a function of the library. A call without a previous library_load() is an error of the
+ * program: in developers' builds (sanitized ones) it aborts with a message that names the library, so that tests find
+ * it; in others the library is loaded here, and only if that fails, which such a call cannot return, the process is
+ * aborted. */
 void library_require(Library *l);
 
 /* An ELF note that lists the libraries that a file loads (the specification "dlopen metadata for ELF files"

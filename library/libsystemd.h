@@ -12,7 +12,6 @@
 #include "library/library.h"
 
 #define SYSTEMD_FUNCTIONS(F)                                                                                \
-        F(sd_booted)                                                                                        \
         F(sd_bus_add_match)                                                                                 \
         F(sd_bus_attach_event)                                                                              \
         F(sd_bus_call)                                                                                      \
@@ -65,9 +64,7 @@
         F(sd_event_source_set_time_relative)                                                                \
         F(sd_event_unref)                                                                                   \
         F(sd_id128_from_string)                                                                             \
-        F(sd_id128_randomize)                                                                               \
         F(sd_id128_to_string)                                                                               \
-        F(sd_id128_to_uuid_string)                                                                          \
         F(sd_journal_add_match)                                                                             \
         F(sd_journal_close)                                                                                 \
         F(sd_journal_get_cursor)                                                                            \
@@ -83,6 +80,7 @@
         F(sd_journal_seek_tail)                                                                             \
         F(sd_journal_set_data_threshold)                                                                    \
         F(sd_journal_test_cursor)                                                                           \
+        F(sd_listen_fds)                                                                                    \
         F(sd_pid_notify)
 
 typedef struct SystemdFunctions {
@@ -94,7 +92,6 @@ extern Library systemd_library;
 
 #define SYSTEMD_CALL(function) (library_require(&systemd_library), systemd_functions.function)
 
-#define sd_booted(...) SYSTEMD_CALL(sd_booted)(__VA_ARGS__)
 #define sd_bus_add_match(...) SYSTEMD_CALL(sd_bus_add_match)(__VA_ARGS__)
 #define sd_bus_attach_event(...) SYSTEMD_CALL(sd_bus_attach_event)(__VA_ARGS__)
 #define sd_bus_call(...) SYSTEMD_CALL(sd_bus_call)(__VA_ARGS__)
@@ -147,9 +144,7 @@ extern Library systemd_library;
 #define sd_event_source_set_time_relative(...) SYSTEMD_CALL(sd_event_source_set_time_relative)(__VA_ARGS__)
 #define sd_event_unref(...) SYSTEMD_CALL(sd_event_unref)(__VA_ARGS__)
 #define sd_id128_from_string(...) SYSTEMD_CALL(sd_id128_from_string)(__VA_ARGS__)
-#define sd_id128_randomize(...) SYSTEMD_CALL(sd_id128_randomize)(__VA_ARGS__)
 #define sd_id128_to_string(...) SYSTEMD_CALL(sd_id128_to_string)(__VA_ARGS__)
-#define sd_id128_to_uuid_string(...) SYSTEMD_CALL(sd_id128_to_uuid_string)(__VA_ARGS__)
 #define sd_journal_add_match(...) SYSTEMD_CALL(sd_journal_add_match)(__VA_ARGS__)
 #define sd_journal_close(...) SYSTEMD_CALL(sd_journal_close)(__VA_ARGS__)
 #define sd_journal_get_cursor(...) SYSTEMD_CALL(sd_journal_get_cursor)(__VA_ARGS__)
@@ -165,6 +160,7 @@ extern Library systemd_library;
 #define sd_journal_seek_tail(...) SYSTEMD_CALL(sd_journal_seek_tail)(__VA_ARGS__)
 #define sd_journal_set_data_threshold(...) SYSTEMD_CALL(sd_journal_set_data_threshold)(__VA_ARGS__)
 #define sd_journal_test_cursor(...) SYSTEMD_CALL(sd_journal_test_cursor)(__VA_ARGS__)
+#define sd_listen_fds(...) SYSTEMD_CALL(sd_listen_fds)(__VA_ARGS__)
 #define sd_pid_notify(...) SYSTEMD_CALL(sd_pid_notify)(__VA_ARGS__)
 
 /* For _cleanup_(), which needs a function, not one of the above macros. */

@@ -46,7 +46,7 @@ static int empty_root(Error *e)
         static const char place[] = "/proc";
 
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                return error_set_errno(e, -errno, "Cannot make the mounts private");
+                return error_set_errno(e, -errno, "Cannot set the mounts to private propagation");
         if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
                   "size=4k,nr_inodes=2,mode=0555") < 0)
                 return error_set_errno(e, -errno, "Cannot mount an empty file system");
@@ -54,7 +54,7 @@ static int empty_root(Error *e)
                 return error_set_errno(e, -errno, "Cannot change to an empty root");
         if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
                   NULL) < 0)
-                return error_set_errno(e, -errno, "Cannot make the empty root read-only");
+                return error_set_errno(e, -errno, "Cannot remount the empty root read-only");
         return 0;
 }
 

@@ -57,7 +57,7 @@ static int take_listener(MetadataServer *s, int *fd, Error *e)
                 return error_set(e, -ENOTSOCK, "The received descriptor is not a listening stream socket");
         int flags = fcntl(*fd, F_GETFL);
         if (flags < 0 || fcntl(*fd, F_SETFL, flags | O_NONBLOCK) < 0)
-                return error_set_errno(e, -errno, "Cannot make the listening socket non-blocking");
+                return error_set_errno(e, -errno, "Cannot set the listening socket to non-blocking mode");
         s->listen_fd = TAKE_FD(*fd);
         return 0;
 }

@@ -17,6 +17,7 @@
  *     build/      image layouts made into images, compressed, encrypted, signed
  *     fetch/      from what a user writes for an image to the image in the store
  *     pods/       pod directories, their life cycle, reifying
+ *     volumes/    named volumes: made, found, removed, as archives
  *     collect/    removing unused pods, images and layers
  *
  * None includes one below it in this list. This header is for folders outside of prepare/.
@@ -41,9 +42,11 @@
  *                                  directories that layers only imply: complete or absent
  *         rootfs/  layers          hard links to files of images (no rootfs: there are no such directories);
  *         implied                  the layers it was made from, one a line; implied: as of a layer
- *     downloads/<sha256 of a URL>  downloads that were broken off: NAME.part, with a flock while somebody is
- *                                  at it, and NAME.json: of which state of the file, and how long it will be
+ *     downloads/<sha256 of a URL>  downloads that were broken off: NAME.part, with a flock while a process
+ *                                  continues it, and NAME.json: the version of the file, and its size
  *     remotes/<sha256 of a place>  what a URL, a registry's reference or a file came to: JSON
+ *     volumes/<name>/              a named volume, complete or absent: it stays until it is removed by name or
+ *         data/  meta              pruned. data: what apps see, with their users as owners; meta: JSON
  *     pods/{embryo,preparing,prepared,running,exited,garbage}/<uuid>/
  *         pod                      the reified pod manifest
  *         config                   PodConfig as JSON
@@ -54,8 +57,8 @@
  *             upper/  work/        of the overlay
  *         volumes/<volume>/        empty volumes
  *         root/                    the root of the pod's own systemd (written by stage1/); in it, once it
- *                                  runs, acnspawn/status/<app> (how the apps ended) and
- *                                  var/log/journal/<id>/ (what they wrote)
+ *                                  runs, var/log/journal/<id>/ (what the apps wrote)
+ *         status/<app>             how the app is or how it ended; status/<app>.health: its health check
  *         runtime control cgroups  while it runs: its processes, the socket of the one that runs it, its
  *         mounts/                  cgroups, and where that one has its mounts
  *         result                   how the pod ended (all of these written by stage0/)
@@ -76,3 +79,4 @@
 #include "prepare/store/store.h"
 #include "prepare/transfer/transfer.h"
 #include "prepare/trust/trust.h"
+#include "prepare/volumes/volumes.h"

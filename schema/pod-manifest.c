@@ -360,6 +360,12 @@ PodApp *pod_manifest_take_app(PodManifest *m, const char *name)
         return a;
 }
 
+void pod_manifest_insert_app(PodManifest *m, size_t i, PodApp *a)
+{
+        memmove(m->apps + i + 1, m->apps + i, (m->n_apps++ - i) * sizeof(PodApp *));
+        m->apps[i] = a;
+}
+
 Volume *pod_manifest_add_volume(PodManifest *m)
 {
         if (GREEDY_REALLOC(m->volumes, m->volumes_allocated, m->n_volumes + 1) < 0)

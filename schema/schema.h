@@ -256,6 +256,8 @@ int pod_manifest_check_reified(const PodManifest *m, Error *e);
 PodApp *pod_manifest_add_app(PodManifest *m);
 /* Removes the app of that name from the manifest; it is the caller's then. NULL: there is none. */
 PodApp *pod_manifest_take_app(PodManifest *m, const char *name);
+/* Puts A, whose place was made by the removal of another one, before the app with index I. */
+void pod_manifest_insert_app(PodManifest *m, size_t i, PodApp *a);
 Volume *pod_manifest_add_volume(PodManifest *m);
 Mount *pod_app_add_mount(PodApp *a);
 PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */

@@ -2,37 +2,63 @@
 
 /* Settings of volumes: properties that the specification's two kinds, empty and host, cannot express. They
  * are in the annotation acnspawn/volume/<name> of the pod, as KEY=VALUE separated by commas, so that every
- * executor can read the manifest: for other executors a volume in memory is an empty one. */
+ * executor can read the manifest: for other executors a volume in memory and a named volume of the store are
+ * empty ones. */
 
 #include "schema/settings.h"
 
 /* --- Values: each reads VALUE into its member ---------------------------------------------------------- */
 
-static int read_kind(const char *value, VolumeSettings *s)
+enum { OF_TMPFS = 1, OF_NAMED = 2 };
+
+typedef struct Reading {
+        VolumeSettings settings;
+        int kind, needs; /* OF_… */
+} Reading;
+
+static int read_kind(const char *value, Reading *x)
 {
-        s->tmpfs = streq(value, "tmpfs");
-        return s->tmpfs ? 0 : -EINVAL;
+        x->kind = streq(value, "tmpfs") ? OF_TMPFS : streq(value, "named") ? OF_NAMED : 0;
+        x->settings.tmpfs = x->kind == OF_TMPFS;
+        return x->kind ? 0 : -EINVAL;
 }
 
-static int read_size(const char *value, VolumeSettings *s)
+static int read_source(const char *value, Reading *x)
 {
+        int r = volume_name_check(value, NULL);
+
+        if (r >= 0)
+                memcpy(x->settings.named, value, strlen(value) + 1);
+        return r;
+}
+
+static int read_owner(const char *value, Reading *x)
+{
+        x->settings.owner_image = streq(value, "image");
+        return x->settings.owner_image ? 0 : -EINVAL;
+}
+
+static int read_size(const char *value, Reading *x)
+{
+        VolumeSettings *s = &x->settings;
         int r = quantity_parse(value, 1, &s->size, NULL);
 
         return r >= 0 && s->size == 0 ? -EINVAL : r;
 }
 
-static int read_inodes(const char *value, VolumeSettings *s)
+static int read_inodes(const char *value, Reading *x)
 {
+        VolumeSettings *s = &x->settings;
         int r = quantity_parse(value, 1, &s->n_inodes, NULL);
 
         return r >= 0 && s->n_inodes == 0 ? -EINVAL : r;
 }
 
-static int read_symlinks(const char *value, VolumeSettings *s)
+static int read_symlinks(const char *value, Reading *x)
 {
         int r = parse_boolean(value);
 
-        s->symlinks = r > 0;
+        x->settings.symlinks = r > 0;
         return r;
 }
 
@@ -74,8 +100,9 @@ static int read_range(char *text, VolumeSettings *s)
         return add_range(s, &range);
 }
 
-static int read_id_map(const char *value, VolumeSettings *s)
+static int read_id_map(const char *value, Reading *x)
 {
+        VolumeSettings *s = &x->settings;
         _cleanup_strv_free_ char **ranges = NULL;
         int b = parse_boolean(value);
 
@@ -95,19 +122,25 @@ static int read_id_map(const char *value, VolumeSettings *s)
 
 static const struct Setting {
         const char *key;
-        int (*read)(const char *value, VolumeSettings *s);
+        int (*read)(const char *value, Reading *x);
         const char *expected;
         VolumeKind kind; /* kind of volumes that it applies to */
-        bool tmpfs;      /* it applies only to volumes in memory */
+        int needs;       /* of the empty ones only to these, or 0 */
 } settings[] = {
-                {"kind", read_kind, "must be tmpfs", VOLUME_EMPTY, false},
-                {"size", read_size, "must be a number of bytes, as 64Mi or 1G", VOLUME_EMPTY, true},
-                {"nr_inodes", read_inodes, "must be a number of files, as 1000 or 10k", VOLUME_EMPTY, true},
+                {"kind", read_kind, "must be tmpfs or named", VOLUME_EMPTY, 0},
+                {"size", read_size, "must be a number of bytes, as 64Mi or 1G", VOLUME_EMPTY, OF_TMPFS},
+                {"nr_inodes", read_inodes, "must be a number of files, as 1000 or 10k", VOLUME_EMPTY,
+                 OF_TMPFS},
+                {"source", read_source,
+                 "must be the name of a named volume: at most 63 lower case letters and digits, with '-' "
+                 "between them",
+                 VOLUME_EMPTY, OF_NAMED},
+                {"owner", read_owner, "must be image", VOLUME_EMPTY, OF_NAMED},
                 {"idmap", read_id_map,
                  "must be yes, no, auto, or ranges of users that do not overlap, as HOST:POD:COUNT[+…], "
                  "with those of the pod below 65536",
-                 VOLUME_HOST, false},
-                {"symlinks", read_symlinks, "must be true or false", VOLUME_HOST, false},
+                 VOLUME_HOST, 0},
+                {"symlinks", read_symlinks, "must be true or false", VOLUME_HOST, 0},
 };
 
 static const struct Setting *find_setting(const char *key, size_t n)
@@ -121,13 +154,22 @@ static const struct Setting *find_setting(const char *key, size_t n)
 int volume_setting_check(const char *key, const char *value, const char **ret_expected)
 {
         const struct Setting *row = find_setting(key, strlen(key));
-        VolumeSettings s = {};
+        Reading x = {};
 
         *ret_expected = row ? row->expected : "is not a setting of volumes";
-        return row ? row->read(value, &s) : -ENOENT;
+        return row ? row->read(value, &x) : -ENOENT;
 }
 
-static int read_pair(const char *pair, const Volume *v, VolumeSettings *s, Error *e)
+int volume_name_check(const char *s, Error *e)
+{
+        if (strlen(s) > VOLUME_NAME_MAX)
+                return error_set(e, -EINVAL,
+                                 "'%.20s…' is not the name of a volume: it is longer than %u characters", s,
+                                 VOLUME_NAME_MAX);
+        return ac_name_check(s, e);
+}
+
+static int read_pair(const char *pair, const Volume *v, Reading *x, Error *e)
 {
         size_t n = strcspn(pair, "=");
         const struct Setting *row = pair[n] ? find_setting(pair, n) : NULL;
@@ -139,33 +181,45 @@ static int read_pair(const char *pair, const Volume *v, VolumeSettings *s, Error
         if (row->kind != v->kind)
                 return error_set(e, -EINVAL, "Volume '%s' cannot have %s: that is for %s volumes", v->name,
                                  row->key, row->kind == VOLUME_HOST ? "host" : "empty");
-        int r = row->read(pair + n + 1, s);
+        int r = row->read(pair + n + 1, x);
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0)
                 return error_set(e, -EINVAL, "Volume '%s' has the setting '%s', but %s %s", v->name,
                                  shown ?: "?", row->key, row->expected);
-        return row->tmpfs ? 1 : 0;
+        x->needs |= row->needs;
+        return 0;
+}
+
+/* Checks the combination of settings. */
+static const char *settings_problem(const Reading *x)
+{
+        if (x->needs & OF_TMPFS && x->kind != OF_TMPFS)
+                return "cannot have size or nr_inodes: that is for volumes in memory, of kind=tmpfs";
+        if (x->needs & OF_NAMED && x->kind != OF_NAMED)
+                return "cannot have source or owner: that is for named volumes, of kind=named";
+        if (x->kind == OF_NAMED && !x->settings.named[0])
+                return "needs source=NAME, as it is of kind=named";
+        return NULL;
 }
 
 static int read_text(const char *text, const Volume *v, VolumeSettings *s, Error *e)
 {
         _cleanup_strv_free_ char **pairs = NULL;
-        bool needs_tmpfs = false;
+        Reading x = {.settings = *s};
+        const char *problem;
 
         if (strv_split(text, ",", &pairs) < 0)
                 return error_oom(e);
         STRV_FOREACH (pair, pairs) {
-                int r = read_pair(*pair, v, s, e);
+                int r = read_pair(*pair, v, &x, e);
                 if (r < 0)
                         return r;
-                needs_tmpfs |= r > 0;
         }
-        if (needs_tmpfs && !s->tmpfs)
-                return error_set(e, -EINVAL,
-                                 "Volume '%s' cannot have size or nr_inodes: that is for volumes in memory, "
-                                 "of kind=tmpfs",
-                                 v->name);
+        problem = settings_problem(&x);
+        if (problem)
+                return error_set(e, -EINVAL, "Volume '%s' %s", v->name, problem);
+        *s = x.settings;
         return 0;
 }
 

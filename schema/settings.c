@@ -23,7 +23,6 @@ static const AppSettings defaults = {
                 .restart_limit = DEFAULT_RESTART_LIMIT,
                 .log_rate = LOG_RATE_DEFAULT,
                 .log_file.max_size = UINT64_MAX,
-                .journal = true,
                 .start_timeout_usec = UINT64_MAX,
                 .health.interval_usec = 30 * SECOND,
                 .health.timeout_usec = 30 * SECOND,
@@ -44,6 +43,22 @@ static int word_index(const char *const *words, size_t n, const char *value)
 
 /* --- Values: each function reads VALUE into TARGET, the member that the table entry names
  * ------------------------------- */
+
+static const char *const log_targets[_LOG_TARGET_MAX] = {"auto", "pod", "journal", "both", "none"};
+
+const char *log_target_to_string(LogTarget t)
+{
+        return log_targets[t];
+}
+
+static int read_log_target(const char *value, void *target)
+{
+        int r = word_index(log_targets, ELEMENTSOF(log_targets), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
+}
 
 static int read_restart(const char *value, void *target)
 {
@@ -353,7 +368,7 @@ static const Setting settings[] = {
                  "must be a time, as 30s"},
                 {"health-timeout", MEMBER(health.timeout_usec), read_health_time,
                  "must be a time of at least 100ms"},
-                {"journal", MEMBER(journal), read_boolean, "must be true or false"},
+                {"log", MEMBER(log), read_log_target, "must be auto, pod, journal, both or none"},
                 {"log-file", MEMBER(log_file), read_log_file,
                  "must be the absolute path of a file, which format=cri or format=plain, and max-size= of "
                  "at "

@@ -57,6 +57,21 @@ typedef struct LogFileSettings {
         uint64_t max_size; /* bytes beyond which nothing is added; UINT64_MAX: there is no limit */
 } LogFileSettings;
 
+/* The journals that have the output of an app. */
+typedef enum LogTarget {
+        LOG_TARGET_AUTO, /* that of the pod; and that of the host if the supervisor's own output goes there */
+        LOG_TARGET_POD,
+        LOG_TARGET_JOURNAL, /* of the host */
+        LOG_TARGET_BOTH,
+        LOG_TARGET_NONE,
+        _LOG_TARGET_MAX,
+} LogTarget;
+const char *log_target_to_string(LogTarget t);
+static inline bool log_target_has_pod(int t)
+{
+        return t == LOG_TARGET_AUTO || t == LOG_TARGET_POD || t == LOG_TARGET_BOTH;
+}
+
 #define RESTART_LIMIT_NONE UINT32_MAX
 #define LOG_RATE_DEFAULT (UINT64_MAX - 1) /* the rate that fills log_size within an hour */
 
@@ -77,7 +92,7 @@ typedef struct AppSettings {
                                      * grants_parse() */
         uint64_t log_size; /* bytes of the journal it may fill in a burst; 0: a share, UINT64_MAX: all */
         uint64_t log_rate; /* … and bytes per second after that */
-        bool journal;      /* its output goes to the journal of the pod (default) */
+        int log;           /* LogTarget */
         LogFileSettings log_file;
 } AppSettings;
 
@@ -115,6 +130,7 @@ int health_settings_from_oci(const char *text, PairList *ret, Error *e);
 #define VOLUME_SETTINGS_PREFIX SETTING_PREFIX "volume/"
 #define VOLUME_ID_RANGES_MAX 32U
 #define VOLUME_POD_IDS 65536U /* number of users of a pod */
+#define VOLUME_NAME_MAX 63U   /* characters of the name of a named volume */
 
 typedef enum IdMap {
         ID_MAP_AUTO,   /* owners are mapped to the pod's users if the file system supports that (default) */
@@ -132,6 +148,8 @@ typedef struct IdRange {
  * pod. */
 typedef struct VolumeSettings {
         bool tmpfs;        /* an empty volume in memory */
+        char named[VOLUME_NAME_MAX + 1]; /* the named volume of the store that it is; "": none */
+        bool owner_image;  /* a new named volume gets owner and mode of the image's directory */
         uint64_t size;     /* its limit in bytes; 0: the kernel's default */
         uint64_t n_inodes; /* its limit of files */
         bool symlinks;     /* the source of a host volume may be, or pass through, a symbolic link */
@@ -145,6 +163,8 @@ int volume_settings_read(const PodManifest *m, const Volume *v, VolumeSettings *
 /* Checks one setting, for command lines. RET_EXPECTED: the valid values. -ENOENT: there is no setting of
  * that name. */
 int volume_setting_check(const char *key, const char *value, const char **ret_expected);
+/* Checks the name of a named volume: an AC Name of at most VOLUME_NAME_MAX characters. -EINVAL. */
+int volume_name_check(const char *s, Error *e);
 /* Checks the settings of all volumes, and that there are none for other volumes. */
 int pod_volume_settings_check(const PodManifest *m, Error *e);
 

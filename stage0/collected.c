@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The objects that "gc" and "image gc" removed, or would remove, as a table with the disk space of each. The
- * sum is written to standard error, so that standard output has one object per line.
+/* The objects that a verb removed, or would remove, as a table with the disk space of each. The sum is
+ * written to standard error, so that standard output has one object per line.
  */
 
 #include "stage0/collected.h"
@@ -65,7 +65,7 @@ void collected_add(const GcItem *item, void *userdata)
         t->size += item->size;
 }
 
-int collected_show(Context *c, const Collected *t, bool dry_run)
+static int show(Context *c, const Collected *t, bool dry_run)
 {
         _cleanup_free_ char *size = format_size(t->size);
 
@@ -81,5 +81,15 @@ int collected_show(Context *c, const Collected *t, bool dry_run)
         if (r >= 0 && size)
                 log_info(dry_run ? "This would free %s of disk space." : "This freed %s of disk space.",
                          size);
+        return r;
+}
+
+int collected_show(Context *c, const Collected *t, bool dry_run, int r, Error *e)
+{
+        int k = r >= 0 || c->json != JSON_OFF || table_n_rows(t->table) > 0 ? show(c, t, dry_run) : 0;
+
+        if (r >= 0)
+                return k;
+        (void) error_move(&c->error, e);
         return r;
 }

@@ -105,6 +105,26 @@ static void complete_images(const Completion *c, const char *unused)
         image_list_free(images, n);
 }
 
+static void complete_named_volumes(const Completion *c, const char *unused)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        if (named_volume_list(c->context->store, &names, NULL) < 0)
+                return;
+        STRV_FOREACH (name, names)
+                offer(c, *name);
+}
+
+static void complete_declared(const Completion *c, const char *unused)
+{
+        _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
+
+        if (declared_dirs(c->context->config_dirs[0], &dirs) < 0 || declared_list(dirs, &names, NULL) < 0)
+                return;
+        STRV_FOREACH (name, names)
+                offer(c, *name);
+}
+
 /* --- Values of options --------------------------------------------------------------------------------- */
 
 static void complete_signals(const Completion *c, const char *unused)
@@ -143,17 +163,12 @@ static void complete_isolators(const Completion *c, const char *unused)
 
 static void complete_capabilities(const Completion *c, const char *unused)
 {
-        const char *name;
+        char name[STAGE1_CAPABILITY_NAME_SIZE];
 
-        for (unsigned i = 0; (name = capng_capability_to_name(i)); i++) {
-                _cleanup_free_ char *full = NULL;
-
-                if (xasprintf(&full, "CAP_%s", name) < 0)
-                        return;
-                for (char *p = full; *p; p++)
-                        *p = to_upper(*p);
-                offer_next(c, full);
-        }
+        if (library_load(&capng_library, NULL) < 0)
+                return;
+        for (unsigned i = 0; stage1_capability_name(i, name); i++)
+                offer_next(c, name);
 }
 
 /* The definition of a volume: the kind first, then the keys of that kind. */
@@ -166,7 +181,8 @@ static void complete_volume(const Completion *c, const char *unused)
                         {"tmpfs", "size="},          {"tmpfs", "nr_inodes="},   {"tmpfs", "mode="},
                         {"tmpfs", "uid="},           {"tmpfs", "gid="},         {"host", "source="},
                         {"host", "idmap=auto"},      {"host", "idmap=yes"},     {"host", "idmap=no"},
-                        {"host", "recursive=false"}, {"host", "symlinks=true"},
+                        {"host", "recursive=false"}, {"host", "symlinks=true"}, {"named", "source="},
+                        {"named", "mode="},          {"named", "uid="},         {"named", "gid="},
         };
         const char *kind = strstr(c->current, ",kind="), *end = kind ? strchr(kind + 1, ',') : NULL;
 
@@ -175,6 +191,7 @@ static void complete_volume(const Completion *c, const char *unused)
         if (!end) {
                 offer_next(c, "kind=empty");
                 offer_next(c, "kind=host");
+                offer_next(c, "kind=named");
                 offer_next(c, "kind=tmpfs");
                 return;
         }
@@ -193,10 +210,16 @@ static const struct Kind {
         void (*complete)(const Completion *c, const char *argument);
         bool store; /* uses the store */
 } kinds[] = {
-                {"app", complete_apps, true},          {"capability", complete_capabilities, false},
-                {"image", complete_images, true},      {"isolator", complete_isolators, false},
-                {"network", complete_networks, false}, {"pod", complete_pods, true},
-                {"signal", complete_signals, false},   {"volume", complete_volume, false},
+                {"app", complete_apps, true},
+                {"capability", complete_capabilities, false},
+                {"declared", complete_declared, false},
+                {"image", complete_images, true},
+                {"isolator", complete_isolators, false},
+                {"named-volume", complete_named_volumes, true},
+                {"network", complete_networks, false},
+                {"pod", complete_pods, true},
+                {"signal", complete_signals, false},
+                {"volume", complete_volume, false},
 };
 
 /* --dir= and --config-dir= of the command line that is completed. */

@@ -7,6 +7,8 @@
  * terminal, so that they cannot control it.
  */
 
+#include <poll.h>
+
 #include "config.h"
 #include "stage0/verb.h"
 
@@ -32,12 +34,6 @@ static int option_json(const Option *o, const char *value, void *target, Error *
                         return 0;
                 }
         return option_invalid(o, value, e, "must be short, pretty or off");
-}
-
-static int option_stop(const Option *o, const char *value, void *target, Error *e)
-{
-        *(bool *) target = true;
-        return OPTION_STOP;
 }
 
 static int option_quiet(const Option *o, const char *value, void *target, Error *e)
@@ -140,7 +136,12 @@ int context_parse(Context *c, const Option *options, void *data, int argc, char 
                 return context_usage_error(c, r);
         if (c->help || c->version)
                 return c->help ? context_show_help(c, c->verb) : context_show_version(c);
-        return check_words(c, w);
+        r = check_words(c, w);
+        if (r > 0 && context_apply_conf(c, "Image", &sets[0]) < 0)
+                return -EINVAL;
+        if (r > 0 && context_apply_conf(c, "Run", &sets[0]) < 0)
+                return -EINVAL;
+        return r;
 }
 
 bool context_was_interrupted(const Context *c, int r)
@@ -150,7 +151,7 @@ bool context_was_interrupted(const Context *c, int r)
 
 void context_print_error(Context *c, int r)
 {
-        r = host_limits_hint(c->store ? store_path(c->store) : c->dir, &c->error, r);
+        r = host_limits_hint(c->store ? store_path(c->store) : c->dir ?: ACNSPAWN_STATEDIR, &c->error, r);
         error_print(&c->error, r);
 }
 
@@ -173,6 +174,42 @@ int context_for_each(Context *c, const Words *words,
         return status;
 }
 
+/* --- acnspawn.conf ------------------------------------------------------------------------------------- */
+
+int context_read_conf(Context *c)
+{
+        if (c->has_conf)
+                return 0;
+        int r = conf_load(c->config_dirs[0], &c->conf, &c->error);
+        if (r < 0)
+                return r;
+        c->has_conf = true;
+        STRV_FOREACH (w, c->conf.warnings)
+                log_warning("%s", *w);
+        return 0;
+}
+
+int context_apply_conf(Context *c, const char *section, const OptionSet *set)
+{
+        int r = context_read_conf(c);
+
+        return r < 0 ? r : conf_apply(&c->conf, c->verb->name, section, set, &c->error);
+}
+
+int context_find_dir(Context *c)
+{
+        if (c->dir)
+                return 0;
+        int r = context_read_conf(c);
+        if (r < 0)
+                return r;
+        const char *dir = ACNSPAWN_STATEDIR;
+        r = conf_store_directory(&c->conf, &dir, &c->error);
+        if (r >= 0)
+                c->dir = dir;
+        return r;
+}
+
 /* --- The store ----------------------------------------------------------------------------------------- */
 
 static int refuse_user(Context *c, const char *dir)
@@ -185,7 +222,11 @@ static int refuse_user(Context *c, const char *dir)
 
 int context_open_store(Context *c)
 {
-        int r = store_open(c->dir, c->operation, &c->store, &c->error);
+        int r = context_find_dir(c);
+
+        if (r < 0)
+                return r;
+        r = store_open(c->dir, c->operation, &c->store, &c->error);
 
         if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
                 return refuse_user(c, c->dir);
@@ -194,9 +235,13 @@ int context_open_store(Context *c)
 
 int context_open_store_if_there(Context *c)
 {
+        int r = context_find_dir(c);
+
+        if (r < 0)
+                return r;
         if (!isempty(c->dir) && access(c->dir, F_OK) < 0 && errno == ENOENT)
                 return 0;
-        int r = context_open_store(c);
+        r = context_open_store(c);
         return r < 0 ? r : 1;
 }
 
@@ -208,6 +253,17 @@ int context_open_existing_store(Context *c)
                 return r;
         r = error_set(&c->error, -ENOENT, "There is no store at '%s'", c->dir);
         return error_hint(&c->error, r, "Use another one with --dir=; 'acnspawn fetch' creates a new one.");
+}
+
+int context_parse_for_store(Context *c, const Option *options, void *data, int argc, char **argv,
+                            Words *words)
+{
+        int r = context_parse(c, options, data, argc, argv, words);
+
+        if (r <= 0)
+                return r;
+        r = context_open_existing_store(c);
+        return r < 0 ? r : 1;
 }
 
 static int require_root(Context *c)
@@ -235,12 +291,20 @@ int context_open_existing_store_as_root(Context *c)
 
 /* --- Results ------------------------------------------------------------------------------------------- */
 
+/* Why an earlier write has failed: the stream remembers that it did, but not why. */
+static int earlier_failure(void)
+{
+        struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+        return poll(&p, 1, 0) > 0 && (p.revents & POLLERR) ? EPIPE : EIO;
+}
+
 int context_flush(Context *c)
 {
         errno = 0;
         if (fflush(stdout) == 0 && !ferror(stdout))
                 return 0;
-        return error_set_errno(&c->error, -(errno ?: EIO), "Cannot write to standard output");
+        return error_set_errno(&c->error, -(errno ?: earlier_failure()), "Cannot write to standard output");
 }
 
 int context_show_text(Context *c, const char *text)
@@ -275,6 +339,58 @@ int context_show_table(Context *c, const Table *t, const char *what)
         if (table_format(t, &d, !c->no_legend, &text) < 0)
                 return error_oom(&c->error);
         return context_show_text(c, text);
+}
+
+int context_check_format(Context *c, const TableFormat *f)
+{
+        return f->text && c->json != JSON_OFF ? context_usage(c, "--format= with fields in braces cannot be "
+                                                                 "combined with --json; "
+                                                                 "a list of fields can")
+                                              : 0;
+}
+
+int context_show_table_as(Context *c, Table *t, const TableFormat *f, const char *const *usual,
+                          const char *what)
+{
+        _cleanup_free_ char *text = NULL;
+
+        if (f->text && table_n_rows(t) == 0)
+                return context_show_table(c, t, what);
+        if (!f->text)
+                return table_select_format(t, f, usual) < 0 ? error_oom(&c->error)
+                                                            : context_show_table(c, t, what);
+        if (table_fill_text(t, f, &text) < 0)
+                return error_oom(&c->error);
+        return context_show_text(c, text);
+}
+
+int context_show_version(Context *c)
+{
+        if (c->json == JSON_OFF) {
+                printf("acnspawn %s\nApp Container specification %s\n", ACNSPAWN_VERSION, SCHEMA_VERSION);
+                return EXIT_SUCCESS;
+        }
+        _cleanup_json_ json_object *o = json_object_new_object();
+        if (json_member_add_text(o, "version", ACNSPAWN_VERSION) < 0 ||
+            json_member_add_text(o, "acVersion", SCHEMA_VERSION) < 0)
+                return error_oom(&c->error);
+        return context_show_json(c, o);
+}
+
+void context_add_removed(Context *c, Table *t, const char *name)
+{
+        if (c->json == JSON_OFF)
+                printf("%s\n", name);
+        else
+                table_add_text(t, name);
+}
+
+int context_show_removed(Context *c, const Table *t, int status)
+{
+        if (status < 0 || c->json == JSON_OFF)
+                return status;
+        int r = context_show_table(c, t, NULL);
+        return r < 0 ? r : status;
 }
 
 static int show_escaped_line(Context *c, const char *line, size_t n)

@@ -33,7 +33,8 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
                          "signature, or signed by keys that discovery offers",                              \
                          "http|tls|signature|pubkey|none|all",                                              \
                          option_insecure,                                                                   \
-                         (offset) + offsetof(FetchOptions, insecure)},                                      \
+                         (offset) + offsetof(FetchOptions, insecure),                                       \
+                         OPTION_WORDS},                                                                     \
                         {NULL,                                                                              \
                          "min-speed",                                                                       \
                          0,                                                                                 \

@@ -133,7 +133,7 @@ int main(int argc, char *argv[])
 {
         const char *dir = getenv("ACNSPAWN_DIR");
         Context c = {
-                        .dir = isempty(dir) ? ACNSPAWN_STATEDIR : dir,
+                        .dir = isempty(dir) ? NULL : dir,
                         .config_dirs = {getenv("ACNSPAWN_CONFIG_DIR")},
         };
         int r;
@@ -152,6 +152,7 @@ int main(int argc, char *argv[])
                 r = dispatch(&c, argc, argv);
         r = finish(&c, r);
         store_unref(c.store);
+        conf_done(&c.conf);
         error_done(&c.error);
         interrupt_release();
         operation_free(c.operation);

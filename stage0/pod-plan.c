@@ -5,7 +5,7 @@
 
 #include "schema/settings.h"
 #include "stage0/pod-plan.h"
-#include "stage0/pod-status-text.h"
+#include "stage0/pod-status-shared.h"
 
 static Table *app_table(const Pod *p)
 {
@@ -33,10 +33,11 @@ static Table *volume_table(const Pod *p)
 
         for (size_t i = 0; t && i < p->manifest->n_volumes; i++) {
                 const Volume *v = &p->manifest->volumes[i];
+                _cleanup_free_ char *source = volume_source(p->manifest, v);
                 table_add_text(t, v->name);
                 table_add_text(t, volume_kind_word(p->manifest, v));
-                if (v->source)
-                        table_add_text(t, v->source);
+                if (source)
+                        table_add_text(t, source);
                 else
                         table_add_none(t);
         }

@@ -5,7 +5,8 @@
 #include <signal.h>
 
 #include "schema/settings.h"
-#include "stage0/pod-status-text.h"
+#include "stage0/pod-status-json.h"
+#include "stage0/pod-status-shared.h"
 
 /* These add a member and return whether that failed, also if O is NULL, so that a function can combine the
  * results with |=. */
@@ -115,7 +116,7 @@ static bool put_log(json_object *o, const AppReport *a)
 {
         bool failed = false;
 
-        failed |= put_bool(o, "journal", a->journal);
+        failed |= put_text(o, "log", log_target_to_string(a->log));
         failed |= put_text(o, "logFile", a->log_file);
         failed |= put_unsigned(o, "logFileDroppedLines", a->drops.file_lines);
         failed |= put_unsigned(o, "logFileDroppedSize", a->drops.file_bytes);
@@ -319,11 +320,12 @@ static json_object *mounts_json(const PodManifest *m, const Volume *v)
 static json_object *volume_json(const PodManifest *m, const Volume *v)
 {
         json_object *o = json_object_new_object();
+        _cleanup_free_ char *source = volume_source(m, v);
         bool failed = false;
 
         failed |= put_text(o, "name", v->name);
         failed |= put_text(o, "kind", volume_kind_word(m, v));
-        failed |= put_text(o, "source", v->source);
+        failed |= put_text(o, "source", source);
         failed |= put_bool(o, "readOnly", v->has_read_only && v->read_only);
         failed |= put_object(o, "mounts", mounts_json(m, v));
         return take_unless(failed, o);

@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The part of a pod's status about resources shared by its apps: networks, names, ports and volumes. */
+/* The part of a pod's status about resources shared by its apps: networks, names, ports and volumes; and what the
+ * parts of a status share. */
 
 #include <inttypes.h>
 
 #include "schema/settings.h"
-#include "stage0/pod-status-text.h"
+#include "stage0/pod-status-shared.h"
+
+void status_add_label(Text *t, const char *label)
+{
+        text_addf(t, "%*s: ", STATUS_LABEL_WIDTH, label);
+}
+
+void status_add_escaped(Text *t, const char *s)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(s);
+
+        if (shown)
+                text_add(t, shown);
+        else
+                t->failed = true;
+}
 
 /* The label for the first of several lines, and spaces for the others. */
 static void begin_line(Text *t, const char *label, bool first)
@@ -146,7 +162,17 @@ const char *volume_kind_word(const PodManifest *m, const Volume *v)
         if (v->kind == VOLUME_HOST)
                 return "host";
         (void) volume_settings_read(m, v, &s, NULL);
-        return s.tmpfs ? "tmpfs" : "empty";
+        return s.tmpfs ? "tmpfs" : s.named[0] ? "named" : "empty";
+}
+
+char *volume_source(const PodManifest *m, const Volume *v)
+{
+        VolumeSettings s = {};
+
+        if (v->kind == VOLUME_HOST)
+                return v->source ? strdup(v->source) : NULL;
+        (void) volume_settings_read(m, v, &s, NULL);
+        return s.named[0] ? strdup(s.named) : NULL;
 }
 
 /* ", web:/data": its targets in the apps. */
@@ -168,12 +194,13 @@ void status_add_volumes(Text *t, const PodManifest *m)
 {
         for (size_t i = 0; i < m->n_volumes; i++) {
                 const Volume *v = &m->volumes[i];
+                _cleanup_free_ char *source = volume_source(m, v);
 
                 begin_line(t, "Volumes", i == 0);
                 text_addf(t, "%s: %s", v->name, volume_kind_word(m, v));
-                if (v->source) {
+                if (source) {
                         text_add(t, " ");
-                        status_add_escaped(t, v->source);
+                        status_add_escaped(t, source);
                 }
                 text_add(t, v->has_read_only && v->read_only ? ", read-only" : "");
                 add_targets(t, m, v);

@@ -9,23 +9,9 @@
 #include <signal.h>
 
 #include "schema/settings.h"
+#include "stage0/pod-status-shared.h"
 #include "stage0/pod-status-text.h"
 #include "stage1/backoff.h"
-
-void status_add_label(Text *t, const char *label)
-{
-        text_addf(t, "%*s: ", STATUS_LABEL_WIDTH, label);
-}
-
-void status_add_escaped(Text *t, const char *s)
-{
-        _cleanup_free_ char *shown = text_escape_for_terminal(s);
-
-        if (shown)
-                text_add(t, shown);
-        else
-                t->failed = true;
-}
 
 static void add_colored(Text *t, const Display *d, Color c, const char *s)
 {

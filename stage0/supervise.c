@@ -13,9 +13,10 @@
 #include <sys/syscall.h>
 
 #include "config.h"
+#include "stage0/cli/conf.h"
 #include "stage0/cli/interrupt.h"
 #include "stage0/cli/options.h"
-#include "stage0/run/run.h"
+#include "stage0/supervisor/supervisor.h"
 
 #define EXIT_STATUS_FAILURE 1
 #define EXIT_STATUS_USAGE 2
@@ -60,12 +61,6 @@ static int option_fd(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
-static int option_stop(const Option *o, const char *value, void *target, Error *e)
-{
-        *(bool *) target = true;
-        return OPTION_STOP;
-}
-
 static const Option options[] = {
                 {NULL, "dir", 0, "PATH", false, "Use the store at PATH instead of " ACNSPAWN_STATEDIR, NULL,
                  option_word, offsetof(Arguments, dir)},
@@ -97,16 +92,8 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-static int show_help(void)
-{
-        printf("supervise [OPTION...] POD\n\nRuns a prepared pod until it has ended. See "
-               "acnspawn-run(1).\n\n");
-        for (const Option *o = options; !option_is_end(o); o++)
-                printf("     --%s%s%-*s %s\n", o->name, o->value ? "=" : "",
-                       (int) (26 - MIN(strlen(o->name) + (o->value ? 1 : 0), (size_t) 26)), o->value ?: "",
-                       o->help);
-        return fflush(stdout) == 0 ? 0 : -errno;
-}
+static const char introduction[] = "supervise [OPTION...] POD\n\nRuns a prepared pod until it has ended. "
+                                   "See acnspawn-run(1).\n\n";
 
 static int refuse_usage(Error *e, int r)
 {
@@ -127,7 +114,7 @@ static int take_sockets(Arguments *a, PassedSockets *sockets, Error *e)
         return r;
 }
 
-static int run_pod_named(Arguments *a, const char *reference, bool *told, Error *e)
+static int run_pod_named(Arguments *a, const char *reference, bool *reported, Error *e)
 {
         _cleanup_passed_sockets_ PassedSockets sockets = {};
 
@@ -139,7 +126,7 @@ static int run_pod_named(Arguments *a, const char *reference, bool *told, Error 
                 return error_hint(e, r, "Run it as root, for example with sudo.");
         }
         a->run.config_dirs = a->config_dirs[0] ? a->config_dirs : NULL;
-        return supervise(a->dir, reference, a->request_fd, &a->run, a->operation, told, e);
+        return supervise(a->dir, reference, a->request_fd, &a->run, a->operation, reported, e);
 }
 
 /* posix_spawn(3) of some C libraries leaves their internal signals ignored, which would be inherited by
@@ -157,7 +144,7 @@ int main(int argc, char *argv[])
 {
         const char *dir = getenv("ACNSPAWN_DIR"), *config_dir = getenv("ACNSPAWN_CONFIG_DIR");
         Arguments a = {
-                        .dir = isempty(dir) ? ACNSPAWN_STATEDIR : dir,
+                        .dir = isempty(dir) ? NULL : dir,
                         .config_dirs = {isempty(config_dir) ? NULL : config_dir},
                         .request_fd = -EBADF,
                         .run = {.ready_timeout_usec = UINT64_MAX, .start_wait_usec = UINT64_MAX},
@@ -166,7 +153,7 @@ int main(int argc, char *argv[])
         _cleanup_error_ Error e = ERROR_NULL;
         OptionSet set = {options, &a};
         OptionParser p = {.sets = &set, .n_sets = 1, .argc = argc - 1, .argv = argv + 1};
-        bool told = false;
+        bool reported = false;
         size_t n = 0;
 
         reset_internal_signals();
@@ -178,15 +165,21 @@ int main(int argc, char *argv[])
         if (a.version)
                 return printf("acnspawn %s\n", ACNSPAWN_VERSION) < 0 || fflush(stdout) != 0;
         if (a.help)
-                return show_help() < 0;
+                return program_show_help(introduction, options) < 0;
         if (n != 1)
                 return refuse_usage(&e, error_set(&e, -EINVAL, "One pod is needed: its UUID or its name"));
+        _cleanup_(conf_done) Conf conf = {};
+        r = conf_find_store(a.config_dirs[0], &conf, &a.dir, &e);
+        if (r < 0) {
+                error_print(&e, r);
+                return EXIT_STATUS_FAILURE;
+        }
         r = operation_new(&(OperationOptions){.message = program_message}, &a.operation);
         if (r < 0)
                 (void) error_set_errno(&e, r, "Cannot start");
         else
-                r = run_pod_named(&a, words[0], &told, &e);
-        if (!told && e.message)
+                r = run_pod_named(&a, words[0], &reported, &e);
+        if (!reported && e.message)
                 error_print(&e, r < 0 ? host_limits_hint(a.dir, &e, r) : r);
         interrupt_release();
         operation_free(a.operation);

@@ -4,7 +4,7 @@
  * done by the supervisor of the pod. */
 
 #include "stage0/fetching.h"
-#include "stage0/pod-arguments.h"
+#include "stage0/arguments/pod-arguments.h"
 #include "stage0/pod-words.h"
 
 typedef struct Arguments {

@@ -2,7 +2,7 @@
 
 /* acnspawn attach: connects standard streams with those of a running app. */
 
-#include "stage0/pod-arguments.h"
+#include "stage0/verb.h"
 #include "stage0/pod-words.h"
 
 static const Option options[] = {
@@ -14,6 +14,9 @@ static const Option options[] = {
                 {NULL, "keep-stdin", 0, NULL, false,
                  "Keep the app's standard input open at the end of acnspawn's", NULL, option_true,
                  offsetof(AttachOptions, keep_input)},
+                {NULL, "no-stdin", 0, NULL, false,
+                 "Only show the output of the app, which needs no standard input then", NULL, option_true,
+                 offsetof(AttachOptions, no_input)},
                 {NULL, "detach-keys", 0, "KEY[,…]", false,
                  "Keys that detach from a terminal (default: ctrl-] three times); empty: none", NULL,
                  option_detach_keys, offsetof(AttachOptions, keys)},

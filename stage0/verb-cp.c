@@ -153,7 +153,7 @@ static int check_words(Context *c, const Words *words, Sides *s)
                                 c,
                                 to || n_remote > 0
                                                 ? "Files are copied between the host and an app: either all "
-                                                  "that is copied, or the place it goes to, is POD:PATH"
+                                                  "sources or the target must be POD:PATH"
                                                 : "'acnspawn cp' needs a pod: POD:PATH, or POD:APP:PATH");
         n_streams += !to && streq(words->list[words->n - 1], "-");
         if (n_streams > 0 && words->n > 2)

@@ -3,7 +3,7 @@
 /* acnspawn enter: runs a command, or a shell, in a running app. All words after the pod belong to the
  * command, including options. */
 
-#include "stage0/pod-arguments.h"
+#include "stage0/arguments/pod-values.h"
 #include "stage0/pod-words.h"
 
 typedef struct Arguments {
@@ -39,15 +39,19 @@ static const Option options[] = {
                 {"Options (before the pod)", "app", 'a', "APP", false,
                  "The app to enter, if the pod has several", "app", option_word,
                  offsetof(Arguments, enter.app)},
-                {NULL, "user", 0, "USER[:GROUP]", false,
+                {NULL, "user", 'u', "USER[:GROUP]", false,
                  "Run the command as another user of the image that the app could switch to", NULL,
                  option_other_user, offsetof(Arguments, enter.user)},
                 {NULL, "environment", 'E', "NAME[=VALUE]", false,
                  "Set a variable in the environment of the command; without a value, to its value in "
                  "acnspawn's own",
                  NULL, option_variable, offsetof(Arguments, enter.environment)},
-                {NULL, "working-directory", 0, "PATH", false, "Start in PATH of the app's root", NULL,
+                {NULL, "env", 'e', "NAME[=VALUE]", false, "Same as --environment", NULL, option_variable,
+                 offsetof(Arguments, enter.environment)},
+                {NULL, "working-directory", 'w', "PATH", false, "Start in PATH of the app's root", NULL,
                  option_directory, offsetof(Arguments, enter.directory)},
+                {NULL, "workdir", 0, "PATH", false, "Same as --working-directory", NULL, option_directory,
+                 offsetof(Arguments, enter.directory)},
                 {NULL, "timeout", 't', "TIME", false,
                  "Kill the command, and all that it has started, after TIME; the status is 124 then", NULL,
                  option_usec, offsetof(Arguments, enter.timeout_usec)},
@@ -64,6 +68,19 @@ static int misplaced(Context *c, const char *word)
                         shown ?: "");
 }
 
+/* Other tools have to be asked for standard input and a terminal. */
+static int wrong_option(Context *c, int r)
+{
+        const char *message = c->error.message ?: "";
+
+        if (startswith(message, "Unknown option '-i'") || startswith(message, "Unknown option '--interactive'") ||
+            startswith(message, "Unknown option '--tty'"))
+                (void) error_hint(&c->error, r,
+                                  "Standard input is always that of the command, and on a terminal the command "
+                                  "gets a terminal: -i and -t are not needed.");
+        return context_usage_error(c, r);
+}
+
 /* 1: *RET_POD and the command were given. */
 static int parse(Context *c, int argc, char **argv, Arguments *a, const char **ret_pod)
 {
@@ -73,7 +90,7 @@ static int parse(Context *c, int argc, char **argv, Arguments *a, const char **r
 
         int r = options_next(&p, &word, &c->error);
         if (r < 0)
-                return context_usage_error(c, r);
+                return wrong_option(c, r);
         if (c->help || c->version)
                 return c->help ? context_show_help(c, c->verb) : context_show_version(c);
         if (r == OPTION_DASHES && p.index < p.argc) {

@@ -4,10 +4,6 @@
 
 #include "stage0/collected.h"
 
-#define DEFAULT_GRACE_USEC (30 * 60 * 1000000ULL)
-#define DEFAULT_EXPIRE_USEC (24 * 3600 * 1000000ULL)
-#define DEFAULT_EXPIRE_DOWNLOADS_USEC (7 * 24 * 3600 * 1000000ULL)
-
 static const Option options[] = {
                 {"Options", "grace-period", 0, "TIME", false,
                  "Keep pods that ended less than TIME ago (default: 30min)", NULL, option_usec,
@@ -25,7 +21,6 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* Objects removed before a failure are shown as well. */
 static int collect(Context *c, GcOptions *o, Collected *t)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -34,20 +29,12 @@ static int collect(Context *c, GcOptions *o, Collected *t)
         o->release = pod_release;
         o->userdata = t;
         int r = c->store ? store_gc(c->store, o, &e) : 0;
-        int k = r >= 0 || c->json != JSON_OFF || table_n_rows(t->table) > 0
-                                ? collected_show(c, t, o->dry_run)
-                                : 0;
-        if (r >= 0)
-                return k;
-        (void) error_move(&c->error, &e);
-        return r;
+        return collected_show(c, t, o->dry_run, r, &e);
 }
 
 static int run(Context *c, int argc, char **argv)
 {
-        GcOptions o = {.grace_usec = DEFAULT_GRACE_USEC,
-                       .expire_prepared_usec = DEFAULT_EXPIRE_USEC,
-                       .expire_downloads_usec = DEFAULT_EXPIRE_DOWNLOADS_USEC};
+        GcOptions o = GC_OPTIONS_DEFAULT;
         _cleanup_(collected_done) Collected t = {};
 
         int r = context_parse(c, options, &o, argc, argv, NULL);

@@ -15,7 +15,6 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* Objects removed before a failure are shown as well. */
 static int collect(Context *c, ImageGcOptions *o, Collected *t)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -24,13 +23,7 @@ static int collect(Context *c, ImageGcOptions *o, Collected *t)
         o->userdata = t;
         (void) interrupt_catch(c->operation);
         int r = c->store ? image_gc(c->store, o, &e) : 0;
-        int k = r >= 0 || c->json != JSON_OFF || table_n_rows(t->table) > 0
-                                ? collected_show(c, t, o->dry_run)
-                                : 0;
-        if (r >= 0)
-                return k;
-        (void) error_move(&c->error, &e);
-        return r;
+        return collected_show(c, t, o->dry_run, r, &e);
 }
 
 static int run(Context *c, int argc, char **argv)

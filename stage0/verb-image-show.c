@@ -84,7 +84,7 @@ static int put_signer(Context *c, json_object *o, const Image *i)
         _cleanup_error_ Error e = ERROR_NULL;
         json_object *v;
 
-        int r = image_check_signer(i, context_config_dirs(c), &e);
+        int r = image_check_signer(i, context_config_dirs(c), c->operation, &e);
         if (r == -ENOMEM || signer_to_json(&i->info, &v) < 0)
                 return -ENOMEM;
         if (json_member_add_nullable(o, "signer", v) < 0)
@@ -380,6 +380,8 @@ static int show_one(Context *c, const char *reference, void *userdata)
         int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &c->error);
         if (r >= 0)
                 r = image_open(c->store, id, &image, &c->error);
+        if (r >= 0 && image->manifest->app)
+                r = stage1_load_isolator_libraries(&image->manifest->app->isolators, &c->error);
         if (r < 0)
                 return r;
         r = json_list_append(userdata, make_document(c, image));

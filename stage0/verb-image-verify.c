@@ -188,11 +188,8 @@ static int run(Context *c, int argc, char **argv)
         _cleanup_strv_free_ char **ids = NULL;
         int status = EXIT_SUCCESS;
 
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        int r = context_parse_for_store(c, NULL, NULL, argc, argv, &words);
         if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        if (r < 0)
                 return r;
         (void) interrupt_catch(c->operation);
         r = resolve(c, &words, &ids, &status);

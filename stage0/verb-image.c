@@ -2,6 +2,7 @@
 
 /* acnspawn image list, rm, cat-manifest: images in the store. */
 
+#include "stage0/cli/filter.h"
 #include "stage0/image-json.h"
 #include "stage0/verb.h"
 
@@ -30,12 +31,50 @@ static const TableColumn columns[] = {
 
 typedef struct ListArguments {
         bool full;
+        Filters filters;
+        TableFormat format;
 } ListArguments;
+
+/* By name, name:version, or ID. */
+static bool name_matches(const void *object, const char *value)
+{
+        const Image *i = object;
+        const char *version = pair_list_get(&i->manifest->labels, "version");
+        _cleanup_free_ char *full = NULL;
+
+        if (filter_glob(value, i->manifest->name) || filter_glob(value, i->id))
+                return true;
+        return version && xasprintf(&full, "%s:%s", i->manifest->name, version) >= 0 && filter_glob(value, full);
+}
+
+static bool label_matches(const void *object, const char *value)
+{
+        return filter_pair(value, &((const Image *) object)->manifest->labels);
+}
+
+static bool annotation_matches(const void *object, const char *value)
+{
+        return filter_pair(value, &((const Image *) object)->manifest->annotations);
+}
+
+static const FilterKey filter_keys[] = {
+                {"name", false, NULL, name_matches},
+                {"label", true, NULL, label_matches},
+                {"annotation", true, NULL, annotation_matches},
+                FILTER_KEY_END,
+};
 
 static const Option list_options[] = {
                 {"Options", "full", 'l', NULL, false,
                  "Show everything in full, with labels and times of use", NULL, option_true,
                  offsetof(ListArguments, full)},
+                {NULL, "filter", 'f', "KEY=VALUE", false,
+                 "Only images with this name (a pattern), label or annotation", "name=|label=|annotation=",
+                 option_filter, offsetof(ListArguments, filters)},
+                {NULL, "format", 0, "FIELD[,…]|TEXT", false,
+                 "Show these columns, or for each image a text with fields in braces: '{name}\\t{size}'",
+                 "id|name|version|labels|size|imported|lastUsed", option_table_format,
+                 offsetof(ListArguments, format)},
                 OPTION_END,
 };
 
@@ -88,14 +127,18 @@ static int add_image(Table *t, const Image *i, bool short_id, bool all)
 
 static int show_images(Context *c, Image **images, size_t n, const ListArguments *a)
 {
-        bool all = a->full || c->json != JSON_OFF, short_id = !a->full && isatty(STDOUT_FILENO);
+        bool given = table_format_given(&a->format), all = a->full || given || c->json != JSON_OFF,
+             short_id = !a->full && isatty(STDOUT_FILENO);
         _cleanup_(table_freep) Table *t = all ? table_new(columns, ELEMENTSOF(columns))
                                               : table_new(short_columns, ELEMENTSOF(short_columns));
 
         for (size_t i = 0; t && i < n; i++)
-                if (add_image(t, images[i], short_id, all) < 0)
+                if (filters_match(&a->filters, images[i]) && add_image(t, images[i], short_id, all) < 0)
                         return error_oom(&c->error);
-        return t ? context_show_table(c, t, "images") : error_oom(&c->error);
+        if (!t)
+                return error_oom(&c->error);
+        const char *what = a->filters.n > 0 ? "such images" : "images";
+        return given ? context_show_table_as(c, t, &a->format, NULL, what) : context_show_table(c, t, what);
 }
 
 /* The error of the first damaged image; the others were shown. */
@@ -109,22 +152,32 @@ static int tell_damaged(Context *c)
         return r;
 }
 
-static int list(Context *c, int argc, char **argv)
+static int list_images(Context *c, const ListArguments *a)
 {
-        ListArguments a = {};
         Image **images = NULL;
         size_t n = 0, n_damaged = 0;
 
-        int r = context_parse(c, list_options, &a, argc, argv, NULL);
-        if (r <= 0)
-                return r;
-        r = context_open_store_if_there(c);
+        int r = context_open_store_if_there(c);
         if (r > 0)
                 r = image_list_readable(c->store, &images, &n, &n_damaged, &c->error);
         if (r >= 0 && (n > 0 || n_damaged == 0 || c->json != JSON_OFF))
-                r = show_images(c, images, n, &a);
+                r = show_images(c, images, n, a);
         image_list_free(images, n);
         return r >= 0 && n_damaged > 0 ? tell_damaged(c) : r;
+}
+
+static int list(Context *c, int argc, char **argv)
+{
+        ListArguments a = {.filters.keys = filter_keys,
+                           .format = {.fields = columns, .n_fields = ELEMENTSOF(columns)}};
+
+        int r = context_parse(c, list_options, &a, argc, argv, NULL);
+        if (r > 0 && context_check_format(c, &a.format) < 0)
+                r = -EINVAL;
+        if (r > 0)
+                r = list_images(c, &a);
+        table_format_done(&a.format);
+        return r;
 }
 
 const Verb verb_image_list = {
@@ -149,13 +202,9 @@ static int remove_one(Context *c, const char *reference, void *userdata)
         int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &c->error);
         if (r >= 0)
                 r = image_remove(c->store, id, NULL, &c->error);
-        if (r < 0)
-                return r;
-        if (c->json == JSON_OFF)
-                printf("%s\n", id);
-        else
-                table_add_text(userdata, id);
-        return 0;
+        if (r >= 0)
+                context_add_removed(c, userdata, id);
+        return r;
 }
 
 static int remove_all(Context *c, const Words *words)
@@ -164,23 +213,15 @@ static int remove_all(Context *c, const Words *words)
 
         if (!t)
                 return error_oom(&c->error);
-        int status = context_for_each(c, words, remove_one, t);
-        if (status < 0 || c->json == JSON_OFF)
-                return status;
-        int r = context_show_table(c, t, NULL);
-        return r < 0 ? r : status;
+        return context_show_removed(c, t, context_for_each(c, words, remove_one, t));
 }
 
 static int rm(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {
                         .min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
-
-        if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        return r < 0 ? r : remove_all(c, &words);
+        int r = context_parse_for_store(c, NULL, NULL, argc, argv, &words);
+        return r <= 0 ? r : remove_all(c, &words);
 }
 
 const Verb verb_image_rm = {
@@ -203,12 +244,9 @@ static int cat_manifest(Context *c, int argc, char **argv)
         _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "an image"};
         _cleanup_(image_freep) Image *image = NULL;
         _cleanup_free_ char *id = NULL;
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        int r = context_parse_for_store(c, NULL, NULL, argc, argv, &words);
 
         if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        if (r < 0)
                 return r;
         r = fetch_find_id(c->store, words.list[0], context_config_dirs(c), &id, &c->error);
         if (r >= 0)

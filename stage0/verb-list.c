@@ -2,17 +2,27 @@
 
 /* acnspawn list: lists pods, one per line. */
 
+#include "stage0/cli/filter.h"
+#include "stage0/image-json.h"
 #include "stage0/pod-words.h"
+#include "stage0/pods/pods.h"
 
 static const TableColumn columns[] = {
                 {"UUID", "uuid", false, 0},       {"NAME", "name", false, 12},
                 {"STATE", "state", false, 0},     {"APPS", "apps", false, 16},
                 {"CREATED", "created", false, 0}, {"EXIT", "exitStatus", true, 0},
+                {"IMAGES", "images", false, 16},  {"NETWORKS", "networks", false, 12},
+                {"LABELS", "labels", false, 16},  {"ANNOTATIONS", "annotations", false, 16},
 };
 
+static const char *const usual[] = {"uuid", "name", "state", "apps", "created", "exitStatus", NULL};
+
 typedef struct Arguments {
-        bool full;
+        bool full, all;
+        Words names;   /* of pods; none: all pods */
         char **states; /* as displayed; NULL: all */
+        Filters filters;
+        TableFormat format;
 } Arguments;
 
 #define STATES "preparing|aborted-prepare|prepared|running|paused|exited|garbage"
@@ -34,28 +44,124 @@ static int option_states(const Option *o, const char *value, void *target, Error
         return 0;
 }
 
+/* --- Filters ------------------------------------------------------------------------------------------- */
+
+static int check_state(const char *value, Error *e)
+{
+        _cleanup_strv_free_ char **known = NULL;
+
+        if (strv_split(STATES, "|", &known) < 0)
+                return error_oom(e);
+        return strv_contains(known, value) ? 0 : error_set(e, -EINVAL, "the state is none of " STATES);
+}
+
+static bool state_matches(const void *object, const char *value)
+{
+        return streq(pod_shown_state((Pod *) object), streq(value, "aborted-prepare") ? "aborted prepare" : value);
+}
+
+static bool name_matches(const void *object, const char *value)
+{
+        return filter_glob(value, ((const Pod *) object)->config.name);
+}
+
+static bool app_matches(const void *object, const char *value)
+{
+        const PodManifest *m = ((const Pod *) object)->manifest;
+
+        for (size_t i = 0; m && i < m->n_apps; i++)
+                if (filter_glob(value, m->apps[i]->name))
+                        return true;
+        return false;
+}
+
+static bool image_matches_one(const PodApp *a, const char *value)
+{
+        _cleanup_free_ char *full = NULL;
+        const char *version = pair_list_get(&a->image_labels, "version");
+
+        if (filter_glob(value, a->image_name) || filter_glob(value, a->image_id))
+                return true;
+        return a->image_name && version && xasprintf(&full, "%s:%s", a->image_name, version) >= 0 &&
+               filter_glob(value, full);
+}
+
+/* By name, name:version, or ID. */
+static bool image_matches(const void *object, const char *value)
+{
+        const PodManifest *m = ((const Pod *) object)->manifest;
+
+        for (size_t i = 0; m && i < m->n_apps; i++)
+                if (image_matches_one(m->apps[i], value))
+                        return true;
+        return false;
+}
+
+/* The networks of a pod by name, without arguments; or "none" or "host". */
+static int pod_network_names(const Pod *p, char ***ret)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        if (p->config.net != NET_NETWORKS && strv_extend(&l, net_mode_to_string(p->config.net)) < 0)
+                return -ENOMEM;
+        STRV_FOREACH (n, p->config.networks)
+                if (strv_extendf(&l, "%.*s", (int) strcspn(*n, ":"), *n) < 0)
+                        return -ENOMEM;
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+static bool network_matches(const void *object, const char *value)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        return pod_network_names(object, &l) >= 0 && filter_glob_any(value, l);
+}
+
+static bool label_matches(const void *object, const char *value)
+{
+        const PodManifest *m = ((const Pod *) object)->manifest;
+
+        return m && filter_pair(value, &m->user_labels);
+}
+
+static bool annotation_matches(const void *object, const char *value)
+{
+        const PodManifest *m = ((const Pod *) object)->manifest;
+
+        return m && (filter_pair(value, &m->annotations) || filter_pair(value, &m->user_annotations));
+}
+
+static const FilterKey filter_keys[] = {
+                {"state", false, check_state, state_matches},
+                {"name", false, NULL, name_matches},
+                {"app", false, NULL, app_matches},
+                {"image", false, NULL, image_matches},
+                {"network", false, NULL, network_matches},
+                {"label", true, NULL, label_matches},
+                {"annotation", true, NULL, annotation_matches},
+                FILTER_KEY_END,
+};
+
 static const Option options[] = {
                 {"Options", "full", 'l', NULL, false, "Show UUIDs in full on a terminal as well", NULL,
                  option_true, offsetof(Arguments, full)},
+                {NULL, "all", 'a', NULL, false,
+                 "Also pods that had one of the names before those that have it now", NULL, option_true,
+                 offsetof(Arguments, all)},
                 {NULL, "state", 0, "STATE[,…]", false,
                  "Only pods that are preparing, prepared, running, paused, exited, …", STATES, option_states,
                  offsetof(Arguments, states)},
+                {NULL, "filter", 'f', "KEY=VALUE", false,
+                 "Only pods with this state, name, app, image, network (as patterns), label or annotation",
+                 "state=|name=|app=|image=|network=|label=|annotation=", option_filter,
+                 offsetof(Arguments, filters)},
+                {NULL, "format", 0, "FIELD[,…]|TEXT", false,
+                 "Show these columns, or for each pod a text with fields in braces: '{name}\\t{state}'",
+                 "uuid|name|state|apps|created|exitStatus|images|networks|labels|annotations",
+                 option_table_format, offsetof(Arguments, format)},
                 OPTION_END,
 };
-
-/* Only a pod that has ended has one. Failure to read it does not prevent the list. */
-static int exit_status_of(Pod *p)
-{
-        PodReport report = {};
-        int status = -1;
-
-        if (p->state != POD_EXITED || !p->manifest)
-                return -1;
-        if (pod_report(p, NULL, &report, NULL) >= 0)
-                status = report.exit_status;
-        pod_report_done(&report);
-        return status;
-}
 
 static int add_apps(Table *t, const Pod *p)
 {
@@ -68,10 +174,55 @@ static int add_apps(Table *t, const Pod *p)
         return 0;
 }
 
+/* Those without a name by their IDs. */
+static int add_images(Table *t, const Pod *p)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++) {
+                const PodApp *a = p->manifest->apps[i];
+                const char *version = pair_list_get(&a->image_labels, "version");
+                if (strv_extendf(&names, "%s%s%s", a->image_name ?: a->image_id ?: "?", version ? ":" : "",
+                                 version ?: "") < 0)
+                        return -ENOMEM;
+        }
+        table_add_list(t, names);
+        return 0;
+}
+
+static int add_pairs(Table *t, const PairList *l)
+{
+        _cleanup_strv_free_ char **pairs = NULL;
+        _cleanup_free_ char *shown = NULL;
+
+        for (size_t i = 0; i < l->n; i++)
+                if (strv_extendf(&pairs, "%s=%s", l->items[i].name, l->items[i].value) < 0)
+                        return -ENOMEM;
+        shown = strv_join(pairs, ", ");
+        if (!shown)
+                return -ENOMEM;
+        table_add_json(t, pairs_to_json(l), shown);
+        return 0;
+}
+
+/* The fields that are shown on request. */
+static int add_more(Table *t, const Pod *p)
+{
+        static const PairList none = {};
+        _cleanup_strv_free_ char **networks = NULL;
+
+        int r = add_images(t, p);
+        if (r < 0 || pod_network_names(p, &networks) < 0)
+                return -ENOMEM;
+        table_add_list(t, networks);
+        r = add_pairs(t, p->manifest ? &p->manifest->user_labels : &none);
+        return r < 0 ? r : add_pairs(t, p->manifest ? &p->manifest->annotations : &none);
+}
+
 static int add_pod(Table *t, Pod *p, size_t uuid_length)
 {
         _cleanup_free_ char *uuid = strndup(p->uuid, uuid_length);
-        int status = exit_status_of(p);
+        int status = pod_ended_status(p);
 
         if (!uuid)
                 return -ENOMEM;
@@ -87,7 +238,26 @@ static int add_pod(Table *t, Pod *p, size_t uuid_length)
                 table_add_none(t);
         if (status > 0)
                 table_set_color(t, COLOR_RED);
-        return r;
+        return r < 0 ? r : add_more(t, p);
+}
+
+static int show(Context *c, Table *t, const Arguments *a)
+{
+        return context_show_table_as(c, t, &a->format, usual,
+                                     a->states || a->filters.n > 0 || a->names.n > 0 ? "such pods" : "pods");
+}
+
+static bool is_requested(const Arguments *a, Pod *p)
+{
+        if (a->states && !strv_contains(a->states, pod_shown_state(p)))
+                return false;
+        for (size_t i = 0; i < a->names.n; i++) {
+                const char *name = a->names.list[i];
+                if (streq_ptr(p->config.name, name) || streq(p->uuid, name) ||
+                    (a->all && streq_ptr(p->former_name, name)))
+                        return true;
+        }
+        return a->names.n == 0;
 }
 
 static int list(Context *c, const Arguments *a)
@@ -104,20 +274,25 @@ static int list(Context *c, const Arguments *a)
         /* In full unless on a terminal, where UUIDs are shortened to a unique prefix. */
         size_t length = a->full || !isatty(STDOUT_FILENO) ? SIZE_MAX : pod_short_uuid_length(pods, n);
         for (size_t i = 0; t && r >= 0 && i < n; i++)
-                if (!a->states || strv_contains(a->states, pod_shown_state(pods[i])))
+                if (is_requested(a, pods[i]) && filters_match(&a->filters, pods[i]))
                         r = add_pod(t, pods[i], length);
         pod_list_free(pods, n);
-        return !t || r < 0 ? error_oom(&c->error)
-                           : context_show_table(c, t, a->states ? "such pods" : "pods");
+        return !t || r < 0 ? error_oom(&c->error) : show(c, t, a);
 }
 
 static int run(Context *c, int argc, char **argv)
 {
-        Arguments a = {};
+        Arguments a = {.names = {.max = SIZE_MAX, .what = "the name of a pod"},
+                       .filters.keys = filter_keys,
+                       .format = {.fields = columns, .n_fields = ELEMENTSOF(columns)}};
 
-        int r = context_parse(c, options, &a, argc, argv, NULL);
+        int r = context_parse(c, options, &a, argc, argv, &a.names);
+        if (r > 0 && context_check_format(c, &a.format) < 0)
+                r = -EINVAL;
         if (r > 0)
                 r = list(c, &a);
+        table_format_done(&a.format);
+        words_done(&a.names);
         strv_free(a.states);
         return r;
 }
@@ -126,11 +301,14 @@ const Verb verb_list = {
                 .group = "Inspection Commands",
                 .name = "list",
                 .page = "acnspawn-status",
-                .synopsis = "[OPTIONS…]",
+                .synopsis = "[OPTIONS…] [NAME…]",
+                .brief = "[NAME…]",
                 .summary = "List pods",
-                .text = "Lists the pods in the order of their creation. On a terminal UUIDs are "
+                .text = "Lists the pods in the order of their creation, or those that have one of the "
+                        "names. On a terminal UUIDs are "
                         "shortened to unique prefixes; a prefix is sufficient wherever a pod "
                         "is named.",
+                .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn monitor: the events of a running pod, a line for each, until it ends. */
+/* acnspawn monitor: the events of a running pod, a line for each, until it ends; or those of all pods. */
 
 #include "stage0/pod-words.h"
+#include "stage0/pods/pods.h"
 
 #include <signal.h>
 
@@ -43,13 +44,29 @@ static void add_app(Text *t, const AcnApp *app)
                 text_add(t, app->ready ? ", ready" : ", not ready yet");
 }
 
+static void add_change(Text *t, const AcnEvent *v)
+{
+        _cleanup_free_ char *image = v->app.image ? text_escape_for_terminal(v->app.image) : NULL,
+                            *message = v->message ? text_escape_for_terminal(v->message) : NULL;
+
+        text_addf(t, " app %s ", v->app.name ?: "");
+        if (streq(v->change, "rolledBack"))
+                text_addf(t, "rolled back to image %s%s%s", image ?: "", message ? ": " : "", message ?: "");
+        else if (streq(v->change, "replaced"))
+                text_addf(t, "replaced, image %s", image ?: "");
+        else
+                text_addf(t, "being replaced, image %s", image ?: "");
+}
+
 static int show_text(Context *c, const AcnEvent *v)
 {
         _cleanup_text_ Text t = {};
 
         text_add_moment(&t, v->time_usec);
         text_addf(&t, " %llu", (unsigned long long) v->sequence);
-        if (v->app.name)
+        if (v->change)
+                add_change(&t, v);
+        else if (v->app.name)
                 add_app(&t, &v->app);
         else
                 text_addf(&t, " pod %s", acn_pod_state_to_string(v->state));
@@ -94,6 +111,8 @@ static int show_json(Context *c, const AcnEvent *v)
             add_number(o, "timeUSec", (int64_t) v->time_usec, v->time_usec > 0) < 0 ||
             json_member_add_text(o, "state", acn_pod_state_to_string(v->state)) < 0 ||
             (v->app.name && json_member_add(o, "app", app_json(&v->app)) < 0) ||
+            (v->change && json_member_add_text(o, "change", v->change) < 0) ||
+            (v->message && json_member_add_text(o, "message", v->message) < 0) ||
             add_number(o, "exitStatus", v->exit_status, v->exit_status >= 0) < 0)
                 return error_oom(&c->error);
         return context_show_json(c, o);
@@ -123,40 +142,135 @@ static int follow(Context *c, AcnPod *pod)
         }
 }
 
-static int run(Context *c, int argc, char **argv)
+static int monitor_pod(Context *c, const char *reference, uint64_t since)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = A_POD};
         _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
         _cleanup_(pod_freep) Pod *p = NULL;
-        Arguments a = {.since = UINT64_MAX};
 
-        int r = context_parse(c, options, &a, argc, argv, &words);
-        if (r <= 0)
-                return r;
-        r = context_open_existing_store_as_root(c);
-        if (r < 0)
-                return r;
-        r = context_find_pod(c, words.list[0], &p);
+        int r = context_find_pod(c, reference, &p);
         if (r < 0)
                 return r;
         r = acn_connect(p, &pod, &c->error);
         if (r < 0)
                 return r;
-        r = acn_monitor(pod, a.since, &c->error);
+        r = acn_monitor(pod, since, &c->error);
         return r < 0 ? r : follow(c, pod);
+}
+
+/* --- All pods ------------------------------------------------------------------------------------------ */
+
+typedef struct AllPods {
+        Context *context;
+        sd_event *event;
+        int result;
+} AllPods;
+
+static const char *text_of(json_object *o, const char *key)
+{
+        json_object *v = json_object_object_get(o, key);
+
+        return json_object_is_type(v, json_type_string) ? json_object_get_string(v) : NULL;
+}
+
+static int add_app_of_pod(Text *t, json_object *o)
+{
+        AcnApp app = {};
+        int r = acn_app_read(o, &app);
+
+        if (r >= 0)
+                add_app(t, &app);
+        acn_app_done(&app);
+        return r == -EBADMSG ? 0 : r; /* of a supervisor of another version */
+}
+
+static int show_pods_text(Context *c, const PodsEvent *v)
+{
+        const char *name = text_of(v->pod, "name") ?: text_of(v->pod, "uuid");
+        json_object *status = json_object_object_get(v->pod, "exitStatus");
+        _cleanup_text_ Text t = {};
+
+        text_add_moment(&t, v->time_usec);
+        text_addf(&t, " %llu", (unsigned long long) v->sequence);
+        if (v->kind == PODS_COMPLETE)
+                text_add(&t, " complete");
+        else
+                text_addf(&t, " pod %s", name ?: "");
+        if (v->kind == PODS_APP && add_app_of_pod(&t, v->app) < 0)
+                return error_oom(&c->error);
+        if (v->kind == PODS_REMOVED)
+                text_add(&t, " removed");
+        if (v->kind == PODS_PRESENT || v->kind == PODS_CHANGED)
+                text_addf(&t, " %s", text_of(v->pod, "state") ?: "");
+        if (v->kind == PODS_CHANGED && status)
+                text_addf(&t, ", status %d", json_object_get_int(status));
+        text_add(&t, "\n");
+        return t.failed ? error_oom(&c->error) : context_show_text(c, t.data);
+}
+
+static void on_pods_event(const PodsEvent *v, void *userdata)
+{
+        AllPods *a = userdata;
+        Context *c = a->context;
+
+        if (a->result < 0)
+                return;
+        _cleanup_json_ json_object *o = c->json != JSON_OFF ? pods_event_to_json(v) : NULL;
+        a->result = c->json != JSON_OFF ? context_show_json(c, o) : show_pods_text(c, v);
+        if (a->result >= 0)
+                a->result = context_flush(c);
+        if (a->result < 0)
+                (void) sd_event_exit(a->event, 0);
+}
+
+static int monitor_all(Context *c)
+{
+        _cleanup_(pods_watch_freep) PodsWatch *w = NULL;
+        AllPods a = {.context = c};
+
+        int r = library_load(&systemd_library, &c->error);
+        if (r < 0)
+                return r;
+        r = sd_event_new(&a.event);
+        if (r < 0)
+                return error_set_errno(&c->error, r, "Cannot make an event loop");
+        r = pods_watch_new(c->store, a.event, on_pods_event, &a, &w, &c->error);
+        if (r >= 0 && (r = sd_event_loop(a.event)) < 0)
+                (void) error_set_errno(&c->error, r, "The event loop failed");
+        w = pods_watch_free(w);
+        sd_event_unref(a.event);
+        if (r < 0 || a.result != -EPIPE)
+                return MIN(r, 0) ?: a.result;
+        clearerr(stdout); /* a reader that has left needs no message */
+        error_done(&c->error);
+        return EXIT_STATUS_FAILURE;
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.max = 1, .what = A_POD};
+        Arguments a = {.since = UINT64_MAX};
+
+        int r = context_parse(c, options, &a, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        if (words.n == 0 && a.since != UINT64_MAX)
+                return context_usage(c, "--since= is for a single pod, whose events have lasting numbers");
+        r = words.n > 0 ? context_open_existing_store_as_root(c) : context_open_store_as_root(c);
+        if (r < 0)
+                return r;
+        return words.n > 0 ? monitor_pod(c, words.list[0], a.since) : monitor_all(c);
 }
 
 const Verb verb_monitor = {
                 .name = "monitor",
                 .page = "acnspawn-status",
-                .synopsis = "[OPTIONS…] POD",
-                .brief = "POD",
-                .summary = "Show events of a running pod",
+                .synopsis = "[OPTIONS…] [POD]",
+                .brief = "[POD]",
+                .summary = "Show events of a running pod, or of all pods",
                 .text = "Shows what happens in the pod, a line for each event, until the pod ends: apps "
-                        "that "
-                        "start, become ready, stop and exit, and changes of the pod itself. Each event has "
-                        "a "
-                        "number. With --json each is an object on a line of its own.",
+                        "that start, become ready, stop and exit, and changes of the pod itself. Without a "
+                        "pod shows all pods as they are, and from then on what happens to any of them. Each "
+                        "event has a number. With --json each is an object on a line of its own.",
                 .words = "pod:running,paused",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

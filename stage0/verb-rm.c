@@ -28,10 +28,7 @@ static void show_removed(Context *c, const char *uuid, void *userdata)
 {
         const Arguments *a = userdata;
 
-        if (c->json == JSON_OFF)
-                printf("%s\n", uuid);
-        else
-                table_add_text(a->removed, uuid);
+        context_add_removed(c, a->removed, uuid);
 }
 
 static int remove_all(Context *c, const Words *words, Arguments *a)
@@ -42,11 +39,7 @@ static int remove_all(Context *c, const Words *words, Arguments *a)
         if (!t)
                 return error_oom(&c->error);
         a->removed = t;
-        int status = context_for_many_pods(c, words, &work);
-        if (status < 0 || c->json == JSON_OFF)
-                return status;
-        int r = context_show_table(c, t, NULL);
-        return r < 0 ? r : status;
+        return context_show_removed(c, t, context_for_many_pods(c, words, &work));
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -54,11 +47,8 @@ static int run(Context *c, int argc, char **argv)
         _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
         Arguments a = {};
 
-        int r = context_parse(c, options, &a, argc, argv, &words);
-        if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        return r < 0 ? r : remove_all(c, &words, &a);
+        int r = context_parse_for_store(c, options, &a, argc, argv, &words);
+        return r <= 0 ? r : remove_all(c, &words, &a);
 }
 
 const Verb verb_rm = {

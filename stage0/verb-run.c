@@ -6,86 +6,14 @@
  * A single word without anything that describes a new pod may be either an existing pod or an image. A pod
  * is searched for first; a word that matches both is refused as ambiguous. Anything that describes a pod, an
  * option or a second image, means that the words are images.
+ *
+ * A declared pod (--declared=) is made of its file each time; one that has ended is its predecessor.
  */
 
-#include "stage0/pod-arguments.h"
+#include "stage0/arguments/pod-declared.h"
+#include "stage0/arguments/pod-values.h"
 #include "stage0/pod-words.h"
-
-typedef struct Arguments {
-        bool detach, remove, strict, keep_unit, raw;
-        bool again, resolve; /* --images= was given; with "resolve" */
-        RegisterMode registration;
-        PassedSockets sockets;
-        DetachKeys keys;
-        uint64_t ready_timeout_usec, start_wait_usec;
-} Arguments;
-
-/* Timeout of --detach for apps that do not report readiness: the default of systemd for starting. */
-#define START_WAIT_USEC UINT64_C(90000000)
-
-static void arguments_done(Arguments *a)
-{
-        passed_sockets_done(&a->sockets);
-}
-
-static int option_register(const Option *o, const char *value, void *target, Error *e)
-{
-        int mode = register_mode_from_string(value);
-
-        if (mode < 0)
-                return option_invalid(o, value, e, "must be yes, no or auto");
-        *(RegisterMode *) target = (RegisterMode) mode;
-        return 0;
-}
-
-static int option_images(const Option *o, const char *value, void *target, Error *e)
-{
-        Arguments *a = target;
-
-        if (!streq(value, "pinned") && !streq(value, "resolve"))
-                return option_invalid(o, value, e, "must be pinned or resolve");
-        a->again = true;
-        a->resolve = streq(value, "resolve");
-        return 0;
-}
-
-/* A timeout that is too large for the clock is clamped. */
-static int option_ready_timeout(const Option *o, const char *value, void *target, Error *e)
-{
-        Arguments *a = target;
-
-        a->start_wait_usec = UINT64_MAX;
-        return option_usec(o, value, &a->ready_timeout_usec, e);
-}
-
-static const Option options[] = {
-                {"Run Options (before the first image)", "detach", 'd', NULL, false,
-                 "Return once the pod is up and its apps are ready, and print its UUID", NULL, option_true,
-                 offsetof(Arguments, detach)},
-                {NULL, "detach-keys", 0, "KEY[,…]", false,
-                 "Keys that detach from the terminal of an app (default: ctrl-] three times); empty: none",
-                 NULL, option_detach_keys, offsetof(Arguments, keys)},
-                {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended", NULL, option_true,
-                 offsetof(Arguments, remove)},
-                {NULL, "ready-timeout", 0, "TIME", false,
-                 "Stop the pod unless it is ready within this time (default: infinity)", NULL,
-                 option_ready_timeout, 0},
-                {NULL, "images", 0, "pinned|resolve", false,
-                 "Of a pod that is run again: use the same images (default), or what their names mean now",
-                 "pinned|resolve", option_images, 0},
-                {NULL, "raw", 0, NULL, false,
-                 "On a terminal, write the apps' control characters as they are (default: visibly)", NULL,
-                 option_true, offsetof(Arguments, raw)},
-                {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL,
-                 option_true, offsetof(Arguments, strict)},
-                {NULL, "register", 0, "yes|no|auto", false,
-                 "Register the pod with systemd-machined; auto (default): if that is installed",
-                 "yes|no|auto", option_register, offsetof(Arguments, registration)},
-                {NULL, "keep-unit", 0, NULL, false,
-                 "Run the pod in the unit that acnspawn was started in, not in a scope of its own", NULL,
-                 option_true, offsetof(Arguments, keep_unit)},
-                OPTION_END,
-};
+#include "stage0/pods/pods.h"
 
 /* --- Which pod? ---------------------------------------------------------------------------------------- */
 
@@ -224,12 +152,12 @@ static int explain_pod(Context *c, const char *reference, int r)
 }
 
 /* An existing pod: one that has ended gets a successor. */
-static int take_pod(Context *c, PodArguments *a, const Arguments *own, Pod *p, Pod **ret, bool *ret_new)
+static int take_pod(Context *c, PodArguments *a, const RunArguments *own, Pod *p, Pod **ret, bool *ret_new)
 {
         _cleanup_(pod_freep) Pod *found = p;
 
         if (p->state == POD_EXITED || (p->state == POD_RUNNING && a->options.replace)) {
-                int r = pod_arguments_prepare_again(c, a, found, own->resolve, ret);
+                int r = pod_arguments_prepare_again(c, a, found, own->resolve, own->as_prepared, ret);
                 *ret_new = r >= 0;
                 return r;
         }
@@ -255,7 +183,7 @@ static int find_named_pod(Context *c, PodArguments *a, Pod **ret)
         return pod_arguments_refuse_replace(c);
 }
 
-static int find_or_prepare(Context *c, PodArguments *a, const Arguments *own, Pod **ret, bool *ret_new)
+static int find_or_prepare(Context *c, PodArguments *a, const RunArguments *own, Pod **ret, bool *ret_new)
 {
         Pod *p = NULL;
         int r;
@@ -291,7 +219,7 @@ static int remove_pod(Context *c, const char *uuid)
 }
 
 /* Freeing P releases the lock on the pod, so that it can be removed. */
-static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
+static int run_and_release(Context *c, Pod *p, RunArguments *a, bool *ret_detached)
 {
         _cleanup_(pod_freep) Pod *owned = p;
         const RunOptions o = {.sockets = &a->sockets,
@@ -307,7 +235,11 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
                               .ready_timeout_usec = a->ready_timeout_usec,
                               .start_wait_usec = a->start_wait_usec};
 
-        int r = run_pod(owned, &o, ret_left, &c->error);
+        int r = run_pod(owned, &o, ret_detached, &c->error);
+        if (r > 0 && c->error.message) { /* the pod has ended before it was up */
+                error_print(&c->error, -EIO);
+                error_done(&c->error);
+        }
         if (r != 0 || !a->detach)
                 return r;
         r = context_show_pod(c, owned);
@@ -318,20 +250,6 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
         return r;
 }
 
-/* Its networks, its systemd, or the first process of each app could not be started. */
-static bool nothing_ran(Pod *p)
-{
-        _cleanup_(pod_report_done) PodReport report = {};
-
-        if (p->state != POD_EXITED || pod_report(p, NULL, &report, NULL) < 0)
-                return false;
-        for (size_t i = 0; i < report.n_apps; i++)
-                if (report.apps[i].status.cause != CAUSE_NOT_STARTED &&
-                    report.apps[i].status.state != APP_WAITING)
-                        return false;
-        return true;
-}
-
 /* A pod that was prepared for this run and could not be started is removed, as the error was reported
  * already: it would keep its name, and a unit of the host that is restarted repeatedly would accumulate such
  * pods. A pod that did run is kept, unless --rm was given. A pod that was prepared before is kept unless it
@@ -340,7 +258,7 @@ static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool 
 {
         if (p->state == POD_RUNNING)
                 return false;
-        if (is_new && (p->state == POD_PREPARED || nothing_ran(p)))
+        if (is_new && (p->state == POD_PREPARED || pod_never_ran(p)))
                 return true;
         if (p->state == POD_PREPARED)
                 return false;
@@ -368,12 +286,12 @@ static void give_up(Context *c, const char *uuid, PodState was, int error, bool 
 }
 
 /* Only waiting was ended, which is not a failure of the pod. */
-static bool is_left_running(int error, const Arguments *a)
+static bool is_left_running(int error, const RunArguments *a)
 {
         return a->detach && (error == -EINTR || error == -ETIMEDOUT);
 }
 
-static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
+static int run_it(Context *c, Pod *p, bool is_new, RunArguments *a)
 {
         _cleanup_free_ char *uuid = strdup(p->uuid);
         PodState was = p->state;
@@ -401,7 +319,7 @@ static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
 
 /* A signal received while the pod was prepared aborts that, and the pod is removed. In the foreground later
  * signals are for the pod; with --detach they end waiting. */
-static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments *a)
+static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const RunArguments *a)
 {
         if (a->detach)
                 (void) interrupt_catch(c->operation);
@@ -418,43 +336,127 @@ static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments
 }
 
 /* Called before anything is executed that would inherit them. */
-static int take_sockets(Context *c, Arguments *own)
+static int take_sockets(Context *c, RunArguments *own)
 {
         int r = passed_sockets_take(&own->sockets, &c->error);
 
         if (r >= 0 && own->sockets.foreign_pid > 0)
-                log_warning("LISTEN_PID is %d, not this process: sockets that were passed to that one are "
-                            "left aside.",
+                log_warning("LISTEN_PID is %d, not this process: the sockets that were passed are ignored.",
                             (int) own->sockets.foreign_pid);
         return r;
 }
 
+/* --- Declared pods ------------------------------------------------------------------------------------- */
+
+/* What was said on the command line takes precedence. */
+static void merge(RunArguments *own, const RunArguments *file)
+{
+        own->strict = own->strict || file->strict;
+        own->remove = own->remove || file->remove;
+        if (own->registration == (RegisterMode) 0)
+                own->registration = file->registration;
+        if (!own->has_ready_timeout) {
+                own->ready_timeout_usec = file->ready_timeout_usec;
+                own->start_wait_usec = file->start_wait_usec;
+        }
+}
+
+/* What was said on the command line, as opposed to acnspawn.conf. */
+static int note_option(const Option *o, const char *value, const AppOverrides *app, void *userdata, Error *e)
+{
+        RunArguments *own = userdata;
+
+        own->has_ready_timeout = own->has_ready_timeout || streq_ptr(o->name, "ready-timeout");
+        return 0;
+}
+
+/* --service: an instance of acnspawn@.service is named after a declared pod, or an existing one. */
+static int choose_declared(Context *c, const PodArguments *a, RunArguments *own)
+{
+        _cleanup_strv_free_ char **dirs = NULL;
+
+        if (!own->service)
+                return 0;
+        if (own->declared || a->describes_pod || a->request.n_apps != 1)
+                return context_usage(c, "--service is for a single pod, given by its name");
+        if (declared_dirs(c->config_dirs[0], &dirs) < 0)
+                return error_oom(&c->error);
+        if (declared_exists(dirs, a->request.apps[0].reference))
+                own->declared = a->request.apps[0].reference;
+        return 0;
+}
+
+static int prepare_declared(Context *c, const PodArguments *line, RunArguments *own, PodArguments *a,
+                            Pod **ret)
+{
+        _cleanup_run_arguments_ RunArguments file;
+
+        run_arguments_init(&file);
+        if (own->again || line->fetches || (line->describes_whole_pod && !line->options.replace) ||
+            line->request.n_apps > (own->service ? 1U : 0U))
+                return context_usage(c,
+                                     "The file says what a declared pod is made of: it cannot be combined "
+                                     "with images, options of pods, --images= and --apps=");
+        int r = context_load_declared(c, own->declared, a, &file);
+        if (r < 0)
+                return r;
+        merge(own, &file);
+        a->options.strict = own->strict;
+        a->options.replace = line->options.replace;
+        return context_prepare_declared(c, a, ret);
+}
+
+/* The pod to run, from the command line A. DECLARED owns what the pod is made of, if that is a file. */
+static int get_pod(Context *c, PodArguments *a, RunArguments *own, PodArguments *declared, Pod **ret,
+                   bool *ret_new)
+{
+        if (!own->declared)
+                return find_or_prepare(c, a, own, ret, ret_new);
+        *ret_new = true;
+        return prepare_declared(c, a, own, declared, ret);
+}
+
+static int check_line(Context *c, const PodArguments *a, const RunArguments *own)
+{
+        if (own->declared)
+                return 0;
+        if (a->options.replace && !a->options.name && a->request.n_apps == 0)
+                return pod_arguments_refuse_replace(c);
+        if (own->again && (a->describes_pod || a->request.n_apps == 0))
+                return context_usage(c, "--images= and --apps= are only for a single pod that is run again");
+        if (a->describes_pod && a->request.n_apps == 0 && !a->manifest_file &&
+            a->options.exit_policy != EXIT_NEVER)
+                return context_usage(c, "Options that describe a pod need an image to make it from, or "
+                                        "--pod-manifest=; or, for a pod without apps, --exit-policy=never");
+        return 0;
+}
+
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_pod_arguments_ PodArguments a, declared;
         _cleanup_(pod_freep) Pod *p = NULL;
-        _cleanup_(arguments_done) Arguments own = {.ready_timeout_usec = UINT64_MAX,
-                                                   .start_wait_usec = START_WAIT_USEC};
+        _cleanup_run_arguments_ RunArguments own;
         bool is_new = false;
 
-        (void) detach_keys_parse(DETACH_KEYS_DEFAULT, &own.keys);
+        run_arguments_init(&own);
         pod_arguments_init(&a);
-        int r = pod_arguments_parse(c, options, &own, argc, argv, &a);
+        pod_arguments_init(&declared);
+        a.on_option = note_option;
+        a.userdata = &own;
+        int r = pod_arguments_parse(c, run_options, &own, argc, argv, &a);
         if (r <= 0)
                 return r;
         a.options.strict = own.strict;
         a.describes_pod = a.describes_pod || (a.fetches && !own.resolve);
-        if (own.again && (a.describes_pod || a.request.n_apps == 0))
-                return context_usage(c, "--images= is only for a single pod that is run again");
-        if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file &&
-            a.options.exit_policy != EXIT_NEVER)
-                return context_usage(c, "Options that describe a pod need an image to make it from, or "
-                                        "--pod-manifest=; or, for a pod without apps, --exit-policy=never");
-        r = take_sockets(c, &own);
+        r = choose_declared(c, &a, &own);
+        if (r >= 0)
+                r = check_line(c, &a, &own);
+        if (r >= 0)
+                r = take_sockets(c, &own);
         if (r >= 0)
                 r = context_open_store_as_root(c);
         if (r >= 0)
-                r = find_or_prepare(c, &a, &own, &p, &is_new);
+                r = get_pod(c, &a, &own, &declared, &p, &is_new);
         if (r >= 0)
                 r = hand_over_interrupts(c, p, is_new, &own);
         return r < 0 ? r : run_it(c, TAKE_PTR(p), is_new, &own);
@@ -464,6 +466,7 @@ const Verb verb_run = {
                 .name = "run",
                 .page = "acnspawn-run",
                 .synopsis = "[RUN OPTIONS…] [--replace] [POD]\n"
+                            "[RUN OPTIONS…] [--replace] --declared=NAME\n"
                             "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE "
                             "…]\n"
                             "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE\n"
@@ -477,6 +480,7 @@ const Verb verb_run = {
                         "apps write, ends the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with "
                         "the pod's status.",
                 .words = "pod:prepared,exited",
-                .options = (const Option *const[]){options, pod_options, image_options, app_options, NULL},
+                .options = (const Option *const[]){run_options, pod_options, image_options, app_options,
+                                                   NULL},
                 .run = run,
 };

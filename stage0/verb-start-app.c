@@ -26,13 +26,6 @@ static const Option remove_options[] = {
                 OPTION_END,
 };
 
-static int remove_app(Context *c, AcnPod *pod, const char *app, const Arguments *a)
-{
-        int r = a->force ? acn_stop_app(pod, app, a->timeout_usec, &c->error) : 0;
-
-        return r < 0 ? r : acn_remove_app(pod, app, &c->error);
-}
-
 static int change(Context *c, AcnPod *pod, const char *app, const Arguments *a)
 {
         if (c->verb == &verb_start_app)
@@ -40,7 +33,7 @@ static int change(Context *c, AcnPod *pod, const char *app, const Arguments *a)
         if (c->verb == &verb_stop_app)
                 return acn_stop_app(pod, app, a->timeout_usec, &c->error);
         if (c->verb == &verb_rm_app)
-                return remove_app(c, pod, app, a);
+                return acn_remove_app(pod, app, a->force, a->timeout_usec, &c->error);
         return acn_restart_app(pod, app, &c->error);
 }
 

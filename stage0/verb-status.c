@@ -4,6 +4,7 @@
  * one object per pod with every field. With --wait it first waits until the pods have ended.
  */
 
+#include "stage0/pod-status-json.h"
 #include "stage0/pod-status-text.h"
 #include "stage0/pod-words.h"
 
@@ -80,11 +81,8 @@ static int run(Context *c, int argc, char **argv)
         _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
         Arguments a = {.timeout_usec = UINT64_MAX};
 
-        int r = context_parse(c, options, &a, argc, argv, &words);
+        int r = context_parse_for_store(c, options, &a, argc, argv, &words);
         if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        if (r < 0)
                 return r;
         if (__builtin_add_overflow(now_usec(CLOCK_MONOTONIC), a.timeout_usec, &a.deadline))
                 a.deadline = UINT64_MAX;

@@ -39,11 +39,8 @@ static int run(Context *c, int argc, char **argv)
         _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
         Arguments a = {.timeout_usec = UINT64_MAX};
 
-        int r = context_parse(c, options, &a, argc, argv, &words);
-        if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        return r < 0 ? r : context_for_many_pods(c, &words, &(PodWork){.function = stop, .userdata = &a});
+        int r = context_parse_for_store(c, options, &a, argc, argv, &words);
+        return r <= 0 ? r : context_for_many_pods(c, &words, &(PodWork){.function = stop, .userdata = &a});
 }
 
 const Verb verb_stop = {

@@ -7,9 +7,12 @@
  * owner. Without a terminal to ask on, the key is refused unless --yes is given.
  */
 
+#include <poll.h>
+
 #include "prepare/discovery/discovery.h"
 #include "prepare/transfer/transfer.h"
 #include "prepare/trust/trust.h"
+#include "stage0/cli/interrupt.h"
 #include "stage0/verb.h"
 
 typedef struct Arguments {
@@ -90,6 +93,30 @@ static void arguments_done(Arguments *a)
 
 /* --- Getting keys -------------------------------------------------------------------------------------- */
 
+/* What comes from a pipe may take long. */
+static int read_input(Context *c, int fd, const char *file, char *data, size_t size, size_t *ret_size)
+{
+        size_t n = 0;
+
+        for (;;) {
+                int r = operation_poll(c->operation, fd, POLLIN, -1, &c->error);
+                if (operation_ended(r))
+                        return r;
+                ssize_t k = r < 0 ? r : read(fd, data + n, size - n);
+                if (k < 0 && r >= 0)
+                        k = -errno;
+                if (k == -EINTR)
+                        continue;
+                if (k < 0)
+                        return error_set_errno(&c->error, (int) k, "Cannot read the key file '%s'", file);
+                n += (size_t) k;
+                if (k == 0 || n == size)
+                        break;
+        }
+        *ret_size = n;
+        return 0;
+}
+
 static int read_file(Context *c, const char *file, char **ret, size_t *ret_size)
 {
         _cleanup_free_ char *data = malloc(TRUST_KEY_FILE_MAX + 2);
@@ -101,12 +128,10 @@ static int read_file(Context *c, const char *file, char **ret, size_t *ret_size)
         if (fd < 0)
                 return error_set_errno(&c->error, errno, "Cannot open the key file '%s'", file);
         /* One byte more than allowed, so that the parser reports that it is too large. */
-        ssize_t n = loop_read(fd, data, TRUST_KEY_FILE_MAX + 1);
-        if (n < 0)
-                return error_set_errno(&c->error, (int) n, "Cannot read the key file '%s'", file);
-        *ret = TAKE_PTR(data);
-        *ret_size = (size_t) n;
-        return 0;
+        int r = read_input(c, fd, file, data, TRUST_KEY_FILE_MAX + 1, ret_size);
+        if (r >= 0)
+                *ret = TAKE_PTR(data);
+        return r;
 }
 
 static void note(const char *line, void *userdata)
@@ -204,6 +229,9 @@ static int ask(Context *c, const TrustKeys *keys, const char *what)
         if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
                 return refuse_to_guess(c, what);
         fprintf(stderr, "Trust %s? [y/N] ", keys->n == 1 ? "this key" : "these keys");
+        int r = operation_poll(c->operation, STDIN_FILENO, POLLIN, -1, &c->error);
+        if (r < 0)
+                return r;
         if (!fgets(answer, sizeof(answer), stdin))
                 fputc('\n', stderr);
         answer[strcspn(answer, "\r\n")] = 0;
@@ -226,7 +254,7 @@ static int add_data(Arguments *a, const char *data, size_t size, const char *wha
         _cleanup_trust_keys_ TrustKeys keys = {};
         Context *c = a->context;
 
-        int r = trust_inspect_key(data, size, what, &keys, &c->error);
+        int r = trust_inspect_key(data, size, what, c->operation, &keys, &c->error);
         if (r < 0)
                 return r;
         if ((!a->yes || !c->quiet) && show_keys(a, &keys, what) < 0)
@@ -414,7 +442,8 @@ static int run(Context *c, int argc, char **argv)
                         return r;
         } else
                 return r;
-        r = trust_open(context_config_dirs(c), &a.trust, &c->error);
+        (void) interrupt_catch(c->operation);
+        r = trust_open(context_config_dirs(c), c->operation, &a.trust, &c->error);
         if (r < 0)
                 return r;
         if (a.list)

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 
+#include "library/libcapng.h"
 #include "prepare/build/build.h"
 #include "prepare/fetch/fetch.h"
 #include "prepare/oci/oci.h"
@@ -111,8 +112,10 @@ static int show_result(Validation *v, int r, const char *kind, const Findings *f
 {
         Context *c = v->context;
 
-        if (r == -ENOMEM || r == -EINTR)
-                return error_set(&c->error, r, "%s", e->message ?: strerror(-r));
+        if (r == -ENOMEM || r == -EINTR || r == -ELIBACC) { /* says nothing about the file */
+                r = error_set(&c->error, r, "%s", e->message ?: strerror(-r));
+                return e->hint ? error_hint(&c->error, r, "%s", e->hint) : r;
+        }
         for (size_t i = 0; i < f->n; i++)
                 show_finding(v, v->file, f->items[i].path, f->items[i].message, SEVERITY_ERROR);
         show_warnings(v, f);
@@ -283,12 +286,13 @@ static int validate_archive(Validation *v, int fd)
 {
         _cleanup_findings_ Findings findings = {};
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
-        _cleanup_free_ char *stranger = NULL;
+        _cleanup_free_ char *unexpected_entry = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
         OciCheckKind kind;
 
-        int r = image_check(fd, v->context->operation, &findings, &m, &stranger, &e);
-        if (r < 0 && stranger && !streq(v->file, "-") && oci_kind_by_member(stranger, &kind) >= 0)
+        int r = image_check(fd, v->context->operation, &findings, &m, &unexpected_entry, &e);
+        if (r < 0 && unexpected_entry && !streq(v->file, "-") &&
+            oci_kind_by_member(unexpected_entry, &kind) >= 0)
                 return validate_oci(v, kind);
         show_privileges(v, m);
         return show_result(v, r, "image", &findings, &e);
@@ -309,7 +313,8 @@ static int validate_encrypted(Validation *v, int fd)
                 return error_hint(&v->context->error, r,
                                   "Give the file with its passphrase: --passphrase-file=FILE");
         }
-        int r = decryption_new(fd, passphrase_file, NULL, NULL, &d, &plain, &v->context->error);
+        int r = decryption_new(fd, passphrase_file, v->context->operation, NULL, NULL, &d, &plain,
+                               &v->context->error);
         if (r < 0)
                 return r;
         r = image_check(plain, v->context->operation, &findings, &m, NULL, &e);
@@ -429,6 +434,9 @@ static int validate_one(Context *c, const char *file, void *userdata)
         v->file = file;
         if (fd < 0 || fstat(fd, &st) < 0)
                 return error_set_errno(&c->error, errno, "Cannot open '%s'", file);
+        int r = library_load(&capng_library, &c->error);
+        if (r < 0)
+                return r;
         return S_ISDIR(st.st_mode) ? validate_directory(v) : validate_file(v, fd);
 }
 

@@ -2,21 +2,7 @@
 
 /* acnspawn version and help. */
 
-#include "config.h"
 #include "stage0/verb.h"
-
-int context_show_version(Context *c)
-{
-        if (c->json == JSON_OFF) {
-                printf("acnspawn %s\nApp Container specification %s\n", ACNSPAWN_VERSION, SCHEMA_VERSION);
-                return EXIT_SUCCESS;
-        }
-        _cleanup_json_ json_object *o = json_object_new_object();
-        if (json_member_add_text(o, "version", ACNSPAWN_VERSION) < 0 ||
-            json_member_add_text(o, "acVersion", SCHEMA_VERSION) < 0)
-                return error_oom(&c->error);
-        return context_show_json(c, o);
-}
 
 static int version(Context *c, int argc, char **argv)
 {

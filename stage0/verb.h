@@ -8,6 +8,7 @@
  * the reason in the context's error object; main() prints it.
  */
 
+#include "stage0/cli/conf.h"
 #include "stage0/cli/interrupt.h"
 #include "stage0/cli/options.h"
 #include "stage0/stage0.h"
@@ -25,7 +26,7 @@ typedef enum JsonMode { JSON_OFF, JSON_SHORT, JSON_PRETTY, _JSON_MODE_MAX } Json
 
 typedef struct Context {
         const Verb *verb;
-        const char *dir;            /* the store's directory */
+        const char *dir;            /* the store's directory; NULL: neither an option nor the environment says it */
         const char *config_dirs[2]; /* --config-dir and NULL; see context_config_dirs() */
         JsonMode json;
         bool no_legend, quiet, debug, help, version;
@@ -34,6 +35,8 @@ typedef struct Context {
         Operation *operation; /* of the whole program: signals to end it cancel this, see interrupt_catch() */
         struct Progress *progress; /* where the operation's progress is shown now, or NULL */
         Store *store;              /* filled in by context_open_store() */
+        Conf conf;                 /* read by context_read_conf(), … */
+        bool has_conf;             /* … which was called */
 } Context;
 
 struct Verb {
@@ -60,9 +63,14 @@ extern const Verb verb_attach, verb_enter, verb_kill, verb_pause, verb_resume;
 extern const Verb verb_add_app, verb_rm_app, verb_start_app, verb_stop_app, verb_restart_app,
                 verb_update_app;
 extern const Verb verb_wait, verb_monitor;
+extern const Verb verb_df, verb_prune;
+extern const Verb verb_config;
 extern const Verb verb_stats, verb_top;
 extern const Verb verb_fetch, verb_image_list, verb_image_rm, verb_image_cat_manifest, verb_validate;
 extern const Verb verb_image_show, verb_image_verify, verb_image_export, verb_image_render, verb_image_gc;
+extern const Verb verb_volume_create, verb_volume_list, verb_volume_show, verb_volume_rm, verb_volume_prune,
+                verb_volume_export, verb_volume_import;
+extern const Verb verb_pod_create, verb_pod_verify, verb_pod_list, verb_pod_cat;
 extern const Verb verb_prepare, verb_run, verb_list, verb_status, verb_cat, verb_cat_manifest, verb_logs;
 extern const Verb verb_build, verb_stop, verb_rm, verb_gc, verb_version, verb_help;
 
@@ -98,6 +106,13 @@ int context_for_each(Context *c, const Words *words,
 /* The configuration directories, in the format of prepare/: NULL means the usual directories. */
 const char *const *context_config_dirs(const Context *c);
 
+/* Reads acnspawn.conf and its drop-ins, once, and prints warnings about what is ignored in them. */
+int context_read_conf(Context *c);
+/* Gives the options of SET that were not given the values that acnspawn.conf has in SECTION for this verb. */
+int context_apply_conf(Context *c, const char *section, const OptionSet *set);
+/* Finds out where the store is: c->dir is not NULL then. */
+int context_find_dir(Context *c);
+
 /* Makes the operation; messages and progress of it go to stderr. (fetching.c) */
 int context_begin(Context *c);
 /* Whether R is the failure of a verb whose operation was cancelled by a signal, which needs no message. */
@@ -112,6 +127,9 @@ int context_open_store(Context *c);
 int context_open_store_if_there(Context *c);
 /* For verbs that need existing objects: -ENOENT, with a message, if there is no store. */
 int context_open_existing_store(Context *c);
+/* context_parse(), and then the same: for verbs that need words and existing objects. Returns as context_parse(). */
+int context_parse_for_store(Context *c, const Option *options, void *data, int argc, char **argv,
+                            Words *words);
 /* The same as the first and the last for verbs that always require root, independent of the owner of the
  * store. */
 int context_open_store_as_root(Context *c);
@@ -122,11 +140,21 @@ int context_open_existing_store_as_root(Context *c);
 /* Shows a table as text or JSON, as requested. If there are no rows, a message on stderr says that there are
  * none of WHAT ("pods") in the store; NULL: no message. */
 int context_show_table(Context *c, const Table *t, const char *what);
+/* The same as F says, of a table with all its fields, of which the USUAL ones are shown without --format. */
+int context_show_table_as(Context *c, Table *t, const TableFormat *f, const char *const *usual,
+                          const char *what);
+/* A usage error if F is a text and JSON is requested, too. */
+int context_check_format(Context *c, const TableFormat *f);
 int context_show_json(Context *c, json_object *o); /* O may be NULL: out of memory */
+/* For verbs that remove objects: a line for each as soon as it is removed, or in JSON all of them at the end, as T. */
+void context_add_removed(Context *c, Table *t, const char *name);
+/* Shows T if need be. STATUS is the result of the verb, which is returned. */
+int context_show_removed(Context *c, const Table *t, int status);
 /* Shows untrusted text: unchanged, but escaped on a terminal. */
 int context_show_document(Context *c, const char *text, size_t size);
 /* Shows text made by acnspawn. */
 int context_show_text(Context *c, const char *text);
+int context_show_version(Context *c);
 /* Flushes all output; fails if it could not be written. -EPIPE if the reader has closed the pipe. */
 int context_flush(Context *c);
 
@@ -143,6 +171,5 @@ int help_dump(char **ret);
 int context_show_help(Context *c, const Verb *verb);
 /* The help of all verbs whose first word is WORD. */
 int context_show_group_help(Context *c, const char *word);
-int context_show_version(Context *c);
 /* The verb with this NAME (of one or two words), or NULL. */
 const Verb *verb_find(const char *name, const char *second);

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Records of the state of apps and of how they ended.
+/* The status of apps and of their health checks, and the records of it.
  *
- * A record is a small file of KEY=VALUE lines, a line with their sum, and newlines up to a fixed size. It is
- * written in place by one write(): replacing it by rename would make every process of every app wait for the
- * lock of one directory. A reader may therefore see half of an old and half of a new record; the checksum is
- * wrong then, and it reads again.
- *
- * Records are written inside the pod by the launcher, and by stage0 for apps that were killed together with
- * the pod. Since they come from the pod, reading them is bounded and every value is checked; a record that
- * does not parse is refused.
+ * A record is a small file of KEY=VALUE lines. The supervisor of the pod is the only process that writes it; it is
+ * replaced by rename, so that a reader gets all of one record. Whatever is wrong with a file, reading it is bounded
+ * and every value is checked; a record that does not parse is refused.
  */
 
 #include "stage1/app-status.h"
 
-#define MESSAGE_SIZE_MAX 2048U /* longer messages are cut, so that every record fits its size */
-#define READ_TRIES 20U
-#define READ_PAUSE_USEC 1000U
+#define MESSAGE_SIZE_MAX 2048U /* longer messages are cut */
 
 static const char *const states[_APP_STATE_MAX] = {
                 [APP_WAITING] = "waiting",     [APP_PRE_START] = "pre-start", [APP_RUNNING] = "running",
@@ -81,8 +74,7 @@ void app_status_done(AppStatus *s)
         *s = (AppStatus){};
 }
 
-/* --- Fields: one entry each, used for reading and for writing
- * -------------------------------------------- */
+/* --- Fields: one entry each, used for reading and for writing ------------------------------------------ */
 
 typedef enum FieldType {
         FIELD_STATE,
@@ -133,7 +125,6 @@ static const Field status_fields[] = {
                 {"ROW", FIELD_NUMBER, offsetof(AppStatus, consecutive_starts)},
                 {"BEGINS", FIELD_BOOL, offsetof(AppStatus, restarting)},
                 {"READINESS", FIELD_READINESS, offsetof(AppStatus, readiness)},
-                {"IDENTITY", FIELD_TEXT, offsetof(AppStatus, identity)},
                 {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
                 {},
 };
@@ -220,7 +211,7 @@ static int read_line(const Field *fields, void *target, char *line)
         return -EBADMSG;
 }
 
-static AppStatus status_initial(void)
+AppStatus app_status_initial(void)
 {
         return (AppStatus){
                         .exit_status = -1,
@@ -229,52 +220,18 @@ static AppStatus status_initial(void)
         };
 }
 
-/* FNV-1a: detects partly written records; it is no protection against manipulation. */
-static uint64_t sum_of(const char *text, size_t size)
-{
-        uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-        for (size_t i = 0; i < size; i++)
-                h = (h ^ (unsigned char) text[i]) * UINT64_C(0x100000001b3);
-        return h;
-}
-
-/* Cuts off the line with the checksum, if it is right. A message of an app may contain the same word within
- * a line. */
-static int check_sum(char *text, size_t size)
-{
-        char expected[32];
-        char *sum = startswith(text, "SUM=") ? text : strstr(text, "\nSUM=");
-
-        if (strlen(text) != size || !sum)
-                return -EBADMSG;
-        sum += *sum == '\n';
-        snprintf(expected, sizeof(expected), "SUM=%016llx\n",
-                 (unsigned long long) sum_of(text, (size_t) (sum - text)));
-        if (!startswith(sum, expected))
-                return -EBADMSG;
-        *sum = 0;
-        return 0;
-}
-
 static int read_whole_record(int fd, char **ret)
 {
-        for (unsigned i = 0;; i++) {
-                _cleanup_free_ char *text = NULL;
-                size_t size;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
 
-                int r = read_fd_bounded(fd, APP_RECORD_SIZE, &text, &size);
-                if (r < 0)
-                        return r;
-                r = check_sum(text, size);
-                if (r >= 0) {
-                        *ret = TAKE_PTR(text);
-                        return 0;
-                }
-                if (i + 1 >= READ_TRIES)
-                        return r;
-                (void) usleep(READ_PAUSE_USEC);
-        }
+        int r = read_fd_bounded(fd, APP_RECORD_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return r;
+        if (strlen(text) != size || (size > 0 && text[size - 1] != '\n'))
+                return -EBADMSG;
+        *ret = TAKE_PTR(text);
+        return 0;
 }
 
 /* -ENOENT: there is no such record. */
@@ -296,7 +253,7 @@ static int read_record(int dir_fd, const char *name, const Field *fields, void *
 
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret)
 {
-        _cleanup_app_status_ AppStatus s = status_initial();
+        _cleanup_app_status_ AppStatus s = app_status_initial();
 
         int r = read_record(status_dir_fd, app, status_fields, &s);
         if (r < 0 && r != -ENOENT)
@@ -332,52 +289,39 @@ static void write_field(Text *t, FieldType type, const void *p)
         }
 }
 
-int app_status_seal(const char *lines, char ret[static APP_RECORD_SIZE])
+/* There is one writer, so one name is enough for what is not a record yet. */
+static int replace_file(int dir_fd, const char *name, const char *data, size_t size)
 {
-        size_t n = strlen(lines);
-        char sum[32];
+        static const char temporary[] = ".new";
+        _cleanup_close_ int fd =
+                        openat(dir_fd, temporary,
+                               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
 
-        int k = snprintf(sum, sizeof(sum), "SUM=%016llx\n", (unsigned long long) sum_of(lines, n));
-        if (k < 0 || n + (size_t) k > APP_RECORD_SIZE)
-                return -E2BIG;
-        memset(ret, '\n', APP_RECORD_SIZE);
-        memcpy(ret, lines, n);
-        memcpy(ret + n, sum, (size_t) k);
-        return 0;
+        if (fd < 0)
+                return -errno;
+        int r = loop_write(fd, data, size);
+        if (r < 0)
+                return r;
+        return renameat(dir_fd, temporary, dir_fd, name) < 0 ? -errno : 0;
 }
 
-static int format_record(const Field *fields, const void *source, char ret[static APP_RECORD_SIZE])
+static int write_record(int dir_fd, const char *name, const Field *fields, const void *source)
 {
         _cleanup_free_ char *lines = NULL;
         _cleanup_text_ Text t = {};
+        size_t size;
 
         for (const Field *f = fields; f->key; f++) {
                 text_addf(&t, "%s=", f->key);
                 write_field(&t, f->type, (const char *) source + f->offset);
                 text_add(&t, "\n");
         }
-        int r = text_take(&t, &lines, NULL);
-        return r < 0 ? r : app_status_seal(lines, ret);
-}
-
-static int write_record(int dir_fd, const char *name, const Field *fields, const void *source)
-{
-        char record[APP_RECORD_SIZE];
-        _cleanup_close_ int fd = -EBADF;
-
-        int r = format_record(fields, source, record);
+        int r = text_take(&t, &lines, &size);
         if (r < 0)
                 return r;
-        fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0644);
-        if (fd < 0)
-                return -errno;
-        ssize_t n = pwrite(fd, record, sizeof(record), 0);
-        return n < 0 ? -errno : (size_t) n == sizeof(record) ? 0 : -ENOSPC;
-}
-
-int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE])
-{
-        return format_record(status_fields, s, ret);
+        if (size > APP_RECORD_SIZE_MAX)
+                return -E2BIG;
+        return replace_file(dir_fd, name, lines, size);
 }
 
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s)

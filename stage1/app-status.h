@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* The state of an app, or how it ended: the record that the launcher keeps in acnspawn/status/ of the pod's
- * root. Depends on basic/ alone, since the launcher is linked statically. */
+/* The state of an app, or how it ended. The supervisor holds it, and keeps a record in status/ of the pod
+ * directory. Depends on basic/ alone, since the launcher is linked statically. */
 
 #include "basic/basic.h"
 
@@ -60,7 +60,7 @@ typedef enum AppReadiness {
 /* A run of at least this duration counts as successful: it resets the count of consecutive restarts. */
 #define RESTART_QUIET_USEC UINT64_C(10000000)
 
-#define APP_RECORD_SIZE 4096U /* every record's, in bytes */
+#define APP_RECORD_SIZE_MAX 8192U /* in bytes */
 
 typedef struct AppStatus {
         AppState state;
@@ -77,20 +77,21 @@ typedef struct AppStatus {
         bool restarting; /* it has ended, and the next start, already counted above, is under
                                       * way */
         AppReadiness readiness;
-        char *identity; /* the user and groups it was started as, for the launcher; or NULL */
+        char *identity; /* the user and groups it was started as, for the launcher; or NULL. Not recorded. */
 } AppStatus;
 
-#define APP_IDENTITY_MAX 1024U /* with NUL; bounded so that every record fits its size */
+#define APP_IDENTITY_MAX 1024U /* with NUL */
 
+/* Of an app that was never started. */
+AppStatus app_status_initial(void);
 void app_status_done(AppStatus *s);
 #define _cleanup_app_status_ _cleanup_(app_status_done)
 /* Reads the record of APP from the directory of records (status/ of a pod directory). Without a record the
- * state is APP_WAITING, and the result success. Records come from the pod: reading is bounded and values are
- * checked. */
+ * state is APP_WAITING, and the result success. -EBADMSG, -EFBIG: the file is no record. */
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
 
-/* Result of an app's health check, in a record of its own beside the app's. */
+/* Result of an app's health check, with a record of its own beside the app's. */
 typedef enum HealthState {
         HEALTH_STARTING,
         HEALTH_HEALTHY,
@@ -104,7 +105,7 @@ typedef struct HealthStatus {
         uint64_t failures;     /* consecutive failures that count */
         uint64_t checked_usec; /* realtime; 0: not yet */
         HandlerStatus last;    /* the last check */
-        bool action_sent;      /* stage0 has been notified, and ends the app */
+        bool action_sent;      /* the app is ended because of it */
         char *message;         /* output of the last check, or why it could not be run; or NULL */
 } HealthStatus;
 
@@ -114,10 +115,6 @@ void health_status_done(HealthStatus *s);
 int health_status_read(int status_dir_fd, const char *app, HealthStatus *ret);
 int health_status_write(int status_dir_fd, const char *app, const HealthStatus *s);
 
-/* app_status_format() makes the text of a record; app_status_seal() makes one of arbitrary lines, each with
- * its newline. -E2BIG: they do not fit. */
-int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE]);
-int app_status_seal(const char *lines, char ret[static APP_RECORD_SIZE]);
 /* The exit status as container engines report it: the code; 128 + signal; 127 not found, 126 not executable,
  * 125 not started for another reason. 0 while it has not ended. */
 int app_status_to_exit_code(const AppStatus *s);

@@ -41,7 +41,7 @@ typedef struct EnterRequest {
         bool terminal_errors;            /* standard error as well */
         bool credentials;                /* the app has credentials */
         struct winsize size;             /* of the terminal */
-        char identity[APP_IDENTITY_MAX]; /* the user and groups the app was started as, from its record; or
+        char identity[APP_IDENTITY_MAX]; /* the user and groups the app was started as; or
                                           * empty */
         char user[256];                  /* the user to run as; empty: the app's user */
         char metadata_url[512];          /* of the pod; or empty */

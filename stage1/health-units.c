@@ -27,8 +27,6 @@ void stage1_health_arguments(const HealthCheck *h, bool starting, Text *t)
         if (!h->command)
                 return;
         add_number(t, "timeout", h->timeout_usec);
-        add_number(t, "retries", h->retries);
-        add_number(t, "act", h->action != HEALTH_NONE);
         if (!starting)
                 return;
         add_number(t, "interval", h->interval_usec);

@@ -13,6 +13,12 @@
 #include "stage1/isolators-internal.h"
 #include "stage1/seccomp-filter.h"
 
+/* The documented test of sd_booted(3), for which its library need not be loaded. */
+bool host_runs_systemd(void)
+{
+        return access("/run/systemd/system/", F_OK) >= 0;
+}
+
 int host_features_read(const char *file, HostFeatures *ret)
 {
         _cleanup_strv_free_ char **controllers = NULL;
@@ -56,7 +62,7 @@ static int controllers_file(const char *mount, bool keep_unit, char **ret)
 {
         _cleanup_free_ char *own = NULL;
 
-        if (!keep_unit && access("/run/systemd/system/", F_OK) >= 0)
+        if (!keep_unit && host_runs_systemd())
                 return xasprintf(ret, "%s/cgroup.controllers", mount);
         int r = own_cgroup(&own);
         return r < 0 ? r

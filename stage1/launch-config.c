@@ -123,7 +123,6 @@ static const struct {
                 {"apparmor-profile", set_string, offsetof(LaunchConfig, apparmor_profile)},
                 {"selinux-context", set_string, offsetof(LaunchConfig, selinux_context)},
                 {"notify", set_flag, offsetof(LaunchConfig, notify)},
-                {"readiness", set_flag, offsetof(LaunchConfig, readiness)},
                 {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
                 {"may-mount", set_flag, offsetof(LaunchConfig, may_mount)},
                 {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
@@ -224,7 +223,6 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         if (c->selinux_context)
                 add_pair(&t, "selinux-context", c->selinux_context);
         add_pair(&t, "notify", c->notify ? "yes" : "no");
-        add_pair(&t, "readiness", c->readiness ? "yes" : "no");
         add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
         add_pair(&t, "may-mount", c->may_mount ? "yes" : "no");
         add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");

@@ -29,7 +29,6 @@ typedef struct LaunchConfig {
         bool has_filter;
         char *apparmor_profile, *selinux_context; /* or NULL */
         bool notify;                              /* the app notifies that it is ready */
-        bool readiness;                           /* readiness is tracked, by notification or health check */
         bool no_new_privileges;
         bool may_mount; /* with its capabilities, or in a user namespace that it creates */
         bool read_only_root;

@@ -3,66 +3,13 @@
 /* Makes the launch file of an app, from the app of the reified manifest: everything the launcher has to
  * do. */
 
-#include "library/libcapng.h"
+#include <linux/capability.h>
+
 #include "schema/settings.h"
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
 #include "stage1/seccomp-filter.h"
 #include "stage1/stage1.h"
-
-/* Spec: ace.md, "os/linux/capabilities-remove-set". */
-static const unsigned default_capabilities[] = {
-                CAP_AUDIT_WRITE, CAP_CHOWN,   CAP_DAC_OVERRIDE, CAP_FSETID,           CAP_FOWNER,
-                CAP_KILL,        CAP_MKNOD,   CAP_NET_RAW,      CAP_NET_BIND_SERVICE, CAP_SETUID,
-                CAP_SETGID,      CAP_SETPCAP, CAP_SETFCAP,      CAP_SYS_CHROOT,
-};
-
-static uint64_t mask_of_names(char *const *names)
-{
-        uint64_t mask = 0;
-
-        STRV_FOREACH (name, names) {
-                const char *bare = strncasecmp(*name, "CAP_", 4) == 0 ? *name + 4 : *name;
-                int cap = capng_name_to_capability(bare);
-                if (cap >= 0 && cap < 64)
-                        mask |= UINT64_C(1) << cap;
-        }
-        return mask;
-}
-
-uint64_t stage1_capabilities(const IsolatorList *l)
-{
-        uint64_t mask = 0;
-
-        for (size_t i = 0; i < ELEMENTSOF(default_capabilities); i++)
-                mask |= UINT64_C(1) << default_capabilities[i];
-        for (size_t i = 0; l && i < l->n; i++) {
-                const Isolator *isolator = &l->items[i];
-                if (isolator->type == ISOLATOR_CAPABILITIES_RETAIN_SET)
-                        mask = mask_of_names(isolator->set);
-                else if (isolator->type == ISOLATOR_CAPABILITIES_REMOVE_SET)
-                        mask &= ~mask_of_names(isolator->set);
-        }
-        return mask;
-}
-
-uint64_t stage1_app_capabilities(const App *app)
-{
-        return stage1_capabilities(&app->isolators);
-}
-
-uint64_t stage1_pod_capabilities(const PodManifest *m)
-{
-        uint64_t mask = stage1_capabilities(NULL), declared = 0;
-
-        for (size_t i = 0; i < m->isolators.n; i++)
-                if (m->isolators.items[i].type == ISOLATOR_CAPABILITIES_RETAIN_SET)
-                        declared = mask_of_names(m->isolators.items[i].set);
-        mask |= declared;
-        for (size_t i = 0; i < m->n_apps; i++)
-                mask |= stage1_app_capabilities(m->apps[i]->app);
-        return mask;
-}
 
 static bool wants_no_new_privileges(const App *app)
 {
@@ -177,7 +124,6 @@ static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
         if (s.health.command && strv_copy(s.health.command, &c->health) < 0)
                 return error_oom(e);
         c->notify = s.notify;
-        c->readiness = app_settings_readiness(&s);
         return 0;
 }
 

@@ -18,7 +18,6 @@
  * effect.
  */
 
-#include "library/libcapng.h"
 #include "stage1/isolators-internal.h"
 #include "stage1/seccomp-filter.h"
 
@@ -55,14 +54,9 @@ static int add(PrivilegeList *l, Privilege p)
 
 static int capability_name(unsigned cap, char **ret)
 {
-        const char *known = capng_capability_to_name(cap);
+        char name[STAGE1_CAPABILITY_NAME_SIZE];
 
-        int r = known ? xasprintf(ret, "CAP_%s", known) : xasprintf(ret, "CAP_%u", cap);
-        if (r < 0)
-                return r;
-        for (char *c = *ret; *c; c++)
-                *c = to_upper(*c);
-        return 0;
+        return stage1_capability_name(cap, name) ? xasprintf(ret, "%s", name) : xasprintf(ret, "CAP_%u", cap);
 }
 
 static int add_capabilities(const IsolatorList *l, PrivilegeList *ret)

@@ -56,7 +56,7 @@ static const struct {
                 {"etc/passwd", "root:x:0:0:root:/:/nonexistent\n"},
                 {"etc/group", "root:x:0:\n"},
                 /* How much an app may log is limited where its output is forwarded
-                 * (stage0/run/pump-bound.c), not here: no rate limit, and no messages of the host's kernel.
+                 * (stage0/supervisor/forwarder-bound.c), not here: no rate limit, and no messages of the host's kernel.
                  * The hash table of a journal file is as large as SystemMaxFileSize= requires, and journald
                  * has all of it in memory: 3.6 MiB with the default of 128 MiB, 0.2 MiB with 8 MiB, 0.1 MiB
                  * with 4 MiB. Readers open all files at once, so there are no more than 256: 1 GiB of log. */
@@ -92,20 +92,8 @@ static const struct {
 };
 
 static const char *const directories[] = {
-                "usr",
-                "usr/bin",
-                "usr/lib",
-                "usr/lib64",
-                "usr/sbin",
-                "proc",
-                "sys",
-                "dev",
-                "run",
-                "tmp",
-                "root",
-                "var/log/journal",
-                "acnspawn/status",
-                "acnspawn/mnt",
+                "usr", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin",        "proc",         "sys",
+                "dev", "run",     "tmp",     "root",      "var/log/journal", "acnspawn/mnt",
 };
 
 static const struct {
@@ -195,10 +183,13 @@ static int write_item(int root_fd, const Stage1File *f)
 
 static int write_one(int root_fd, const Stage1File *f, uid_t owner)
 {
-        int r = make_parents(root_fd, f->path, owner);
+        int r = write_item(root_fd, f);
 
-        if (r >= 0)
-                r = write_item(root_fd, f);
+        if (r == -ENOENT) {
+                r = make_parents(root_fd, f->path, owner);
+                if (r >= 0)
+                        r = write_item(root_fd, f);
+        }
         if (r >= 0 && fchownat(root_fd, f->path, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
                 r = -errno;
         return r;
@@ -230,9 +221,14 @@ static int open_units(int root_fd)
         return open_beneath(root_fd, "acnspawn/units", O_RDONLY | O_DIRECTORY);
 }
 
+static const char *unit_name(const Stage1File *f)
+{
+        return strrchr(f->path, '/') + 1;
+}
+
 static int write_unit(int dir_fd, const Stage1File *f, uid_t owner)
 {
-        const char *name = strrchr(f->path, '/') + 1;
+        const char *name = unit_name(f);
         int r = write_file_new_at(dir_fd, name, f->content, f->size, f->mode);
 
         if (r >= 0 && fchownat(dir_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
@@ -243,46 +239,42 @@ static int write_unit(int dir_fd, const Stage1File *f, uid_t owner)
 int stage1_write_app(int root_fd, const PodApp *app, const Stage1Options *o, uid_t owner, Error *e)
 {
         _cleanup_stage1_files_ Stage1Files files = {};
-        _cleanup_close_ int fd = -EBADF;
+        _cleanup_close_ int fd = open_units(root_fd);
 
-        if (stage1_app_is_socket_activated(app->app)) {
-                int r = error_set(e, -EOPNOTSUPP,
-                                  "App %s has a socket-activated port, which only an app can have that its "
-                                  "pod "
-                                  "is prepared with",
-                                  app->name);
-                return error_hint(e, r, "Prepare another pod with it.");
-        }
-        fd = open_units(root_fd);
         int r = fd < 0 ? fd : stage1_generate_app(app, o, &files, e);
-        for (size_t i = 0; r >= 0 && i < files.n; i++)
+        for (size_t i = 0; r >= 0 && i < files.n; i++) {
                 r = write_unit(fd, &files.items[i], owner);
+                if (r == -EEXIST && stage1_is_shared_unit(unit_name(&files.items[i])))
+                        r = 0;
+        }
         if (r >= 0)
                 return 0;
         (void) stage1_remove_app(root_fd, app, o);
         return error_set_errno(e, r, "Cannot write the units of app %s", app->name);
 }
 
+int stage1_check_app(const PodApp *app, const Stage1Options *o, Error *e)
+{
+        _cleanup_stage1_files_ Stage1Files files = {};
+        int r = stage1_generate_app(app, o, &files, e);
+
+        return r == -ENOMEM ? error_oom(e) : r;
+}
+
 int stage1_remove_app(int root_fd, const PodApp *app, const Stage1Options *o)
 {
-        _cleanup_close_ int fd = open_units(root_fd), status_fd = -EBADF;
         _cleanup_stage1_files_ Stage1Files files = {};
-        _cleanup_free_ char *health = NULL;
+        _cleanup_close_ int fd = open_units(root_fd);
 
         int r = fd < 0 ? fd : stage1_generate_app(app, o, &files, NULL);
         for (size_t i = 0; r >= 0 && i < files.n; i++)
-                if (unlinkat(fd, strrchr(files.items[i].path, '/') + 1, 0) < 0 && errno != ENOENT)
+                if (!stage1_is_shared_unit(unit_name(&files.items[i])) &&
+                    unlinkat(fd, unit_name(&files.items[i]), 0) < 0 && errno != ENOENT)
                         r = -errno;
-        status_fd = open_beneath(root_fd, "acnspawn/status", O_RDONLY | O_DIRECTORY);
-        if (r < 0 || status_fd < 0)
-                return r < 0 ? r : status_fd;
-        if (xasprintf(&health, "%s.health", app->name) < 0)
-                return -ENOMEM;
-        (void) unlinkat(status_fd, health, 0);
-        return unlinkat(status_fd, app->name, 0) < 0 && errno != ENOENT ? -errno : 0;
+        return r;
 }
 
-static bool is_generated(const Stage1Files *files, const char *name)
+bool stage1_has_unit(const Stage1Files *files, const char *name)
 {
         for (size_t i = 0; i < files->n; i++)
                 if (streq_ptr(startswith(files->items[i].path, "acnspawn/units/"), name))
@@ -300,8 +292,10 @@ int stage1_sweep_units(int root_fd, const PodManifest *m, const Stage1Options *o
         if (r >= 0)
                 r = list_names(fd, &names);
         STRV_FOREACH (name, names)
-                if (r >= 0 && (startswith(*name, "app-") || startswith(*name, "health-")) &&
-                    !is_generated(&files, *name) && unlinkat(fd, *name, 0) < 0)
+                if (r >= 0 &&
+                    (startswith(*name, "app-") || startswith(*name, "health-") ||
+                     stage1_is_shared_unit(*name)) &&
+                    !stage1_has_unit(&files, *name) && unlinkat(fd, *name, 0) < 0)
                         r = -errno;
         return r;
 }

@@ -11,7 +11,6 @@ int stage1_files_add(Stage1Files *f, const char *path, const char *content, size
 int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *target);
 
 /* sockets.c: adds the units of socket-activated ports, if there are any. */
-int stage1_generate_sockets(const PodManifest *m, Stage1Files *files);
 /* health-units.c: arguments of the launcher for checking an app; and the units that run the checks
  * periodically. Without a health check nothing is added. */
 void stage1_health_arguments(const HealthCheck *h, bool starting, Text *t);
@@ -20,6 +19,9 @@ int stage1_add_health_units(Stage1Files *files, const PodApp *app, const HealthC
 
 /* units.c */
 int stage1_add_unit(Stage1Files *files, const char *name, const char *text);
+/* Whether the unit is not one app's alone: it stays when an app is removed, until no app needs it. */
+bool stage1_is_shared_unit(const char *name);
+bool stage1_has_unit(const Stage1Files *files, const char *name);
 int stage1_add_unit_text(Stage1Files *files, const char *name, Text *t);
 
 /* Those of one app. */

@@ -13,7 +13,6 @@
  *                                     systemd/{journald,system}.conf
  *     acnspawn/units/                 every unit of the pod; the only unit path
  *     acnspawn/launch                 the launcher, bound at start
- *     acnspawn/status/<app>           how the app is or how it ended; written by the launcher
  *     acnspawn/socket                 where the launcher asks stage0 for an app's root, volumes and launch
  *                                     file
  *     acnspawn/mnt/                   where the launcher puts an app's root together, in a mount namespace
@@ -60,11 +59,13 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
  * gid). */
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
 /* Writes the units of APP, one more app of a pod that runs, below ROOT_FD. Its systemd reads them when the app is first
- * started. -EOPNOTSUPP: the app has sockets by which it is started. */
+ * started. */
 int stage1_write_app(int root_fd, const PodApp *app, const Stage1Options *o, uid_t owner, Error *e);
+/* Whether units can be made for APP. */
+int stage1_check_app(const PodApp *app, const Stage1Options *o, Error *e);
 /* Removes units of apps that are not in M. */
 int stage1_sweep_units(int root_fd, const PodManifest *m, const Stage1Options *o);
-/* Removes the units of APP, and its records. */
+/* Removes the units of APP. */
 int stage1_remove_app(int root_fd, const PodApp *app, const Stage1Options *o);
 /* The additional files if the pod is registered with the host's systemd-machined (bus-units.c): the bus by
  * which systemctl -M reaches its systemd. They have to be written before the pod's systemd is started. */
@@ -79,6 +80,16 @@ int stage1_app_slice_text(const char *app, const IsolatorList *isolators, char *
 #define STAGE1_UNITS "acnspawn/units"
 /* The content of the launch file of APP (whose App object must be resolved). */
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e);
+
+/* --- Capabilities (capabilities.c) --------------------------------------------------------------------- */
+
+/* Loads the library that capabilities are named by if M, or one of its apps, has an isolator with a set of them.
+ * To be called before any function below, or those for launch files and verdicts, gets M or a part of it. */
+int stage1_load_libraries(const PodManifest *m, Error *e);
+int stage1_load_isolator_libraries(const IsolatorList *l, Error *e);
+#define STAGE1_CAPABILITY_NAME_SIZE 64U
+/* "CAP_CHOWN". False: it has no name. Capabilities beyond the default set need the library. */
+bool stage1_capability_name(unsigned capability, char ret[static STAGE1_CAPABILITY_NAME_SIZE]);
 /* The bounding set of an app's processes: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
 /* What any app of the pod can have: the default set, what the pod's own isolators retain, and the sets of the apps
@@ -114,12 +125,6 @@ bool stage1_app_is_socket_activated(const App *app);
 bool stage1_pod_is_socket_activated(const PodManifest *m);
 /* The number of ports in the range PORT. */
 uint32_t stage1_port_count(const Port *port);
-/* The unit that listens for PORT, a socket-activated port of APP. */
-int stage1_socket_unit_name(const PodApp *app, const Port *port, char **ret);
-/* All of them, in the order of its ports. */
-int stage1_socket_unit_names(const PodApp *app, char ***ret);
-/* The unit that records that nothing can start an app any more which connections start. */
-int stage1_given_up_unit_name(const char *app, char **ret);
 /* -EINVAL, -ENAMETOOLONG, -E2BIG: a socket-activated port is not valid, or two conflict. */
 int stage1_sockets_check(const PodManifest *m, Error *e);
 
@@ -234,6 +239,7 @@ int stage1_withhold_privileges(IsolatorList *l, uint32_t types, Error *e);
 /* Detects the controllers of a pod that this process would start now; KEEP_UNIT: as a sibling, in the unit
  * of the host's systemd that this process is in. */
 int host_features_detect(bool keep_unit, HostFeatures *ret);
+bool host_runs_systemd(void); /* as PID 1 */
 /* The mount point of the version 1 hierarchy with the pids controller, if it is mounted and writable; else
  * NULL. */
 const char *host_pids_v1_path(void);

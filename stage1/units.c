@@ -6,7 +6,7 @@
  * of apps, names of images): untrusted arguments, environment and paths are in the launch files.
  *
  * Units say how an app is started, restarted and stopped. None of them ends the pod: what the end of an app means
- * is decided by the supervisor (stage0/run/exit-policy.c). The end of the pod, by its signal to PID 1 or by
+ * is decided by the supervisor (stage0/supervisor/exit-policy.c). The end of the pod, by its signal to PID 1 or by
  * machinectl, goes through exit.target, so that the manager stops the apps in order, runs their post-stop
  * handlers, and leaves only when the last of them is inactive:
  *
@@ -191,8 +191,8 @@ static bool needs_start_extension(const AppSettings *s)
 /* An app that is restarted too often is not started any more: its unit fails then. */
 static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s)
 {
-        /* If connections start an app, its sockets have a limit, */
-        bool by_sockets = stage1_app_is_socket_activated(app->app); /* and the launcher counts restarts */
+        /* If connections start an app, the supervisor counts these starts, and restarts. */
+        bool by_sockets = stage1_app_is_socket_activated(app->app);
 
         if (s->restart == RESTART_NO && !by_sockets)
                 return;
@@ -205,20 +205,36 @@ static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s)
         text_addf(t, "StartLimitBurst=%u\n", s->restart_limit + 1);
 }
 
+/* What is started along with an app. */
+static void add_wants(Text *t, const char *app, const AppSettings *s)
+{
+        const char *separator = "Wants=";
+
+        if (s->health.command) {
+                text_addf(t, "%shealth-%s.timer", separator, app);
+                separator = " ";
+        }
+        STRV_FOREACH (name, s->after) {
+                text_addf(t, "%sstarted-%s.target", separator, *name);
+                separator = " ";
+        }
+        if (streq(separator, " "))
+                text_add(t, "\n");
+}
+
 static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, const char *slice)
 {
         text_addf(t, "[Unit]\nDescription=App %s of image %s\n", app->name,
                   app->image_name ?: app->image_id);
         text_add(t, "DefaultDependencies=no\n"
                     "Requires=systemd-journald.socket\n"
-                    "Conflicts=shutdown.target\n"
-                    "Before=shutdown.target\n"
-                    "After=systemd-journald.socket");
+                    "Conflicts=shutdown.target\n");
+        text_addf(t, "Before=shutdown.target started-%s.target\n", app->name);
+        text_add(t, "After=systemd-journald.socket");
         STRV_FOREACH (name, s->after)
-                text_addf(t, " app-%s.service", *name);
+                text_addf(t, " started-%s.target", *name);
         text_add(t, "\n");
-        if (s->health.command)
-                text_addf(t, "Wants=health-%s.timer\n", app->name);
+        add_wants(t, app->name, s);
         add_start_limit(t, app, s);
         text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
         /* The launcher asks for time to wait before a restart, and status texts of the app are forwarded on
@@ -247,38 +263,11 @@ static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *
                 text_add(t, "OOMPolicy=kill\n");
 }
 
-static int add_service_sockets(Text *t, const PodApp *app)
-{
-        _cleanup_strv_free_ char **sockets = NULL;
-        int r = stage1_socket_unit_names(app, &sockets);
-
-        STRV_FOREACH (unit, sockets)
-                text_addf(t, "%s%s", unit == sockets ? "Sockets=" : " ", *unit);
-        text_add(t, sockets ? "\n" : "");
-        return r;
-}
-
-static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s)
-{
-        text_addf(t, "ExecStopPost=/acnspawn/launch %s %s", app->app->post_stop ? "post-stop" : "end",
-                  app->name);
-        if (app_settings_readiness(s))
-                text_add(t, " tell");
-        if (stage1_app_is_socket_activated(app->app) && s->restart != RESTART_NO &&
-            s->restart_limit != RESTART_LIMIT_NONE)
-                text_addf(t, " starts=%llu%s", s->restart_limit + 1ULL,
-                          s->restart == RESTART_ALWAYS ? " always" : "");
-        text_add(t, "\n");
-}
-
 static void add_service_commands(Text *t, const PodApp *app, const AppSettings *s)
 {
-        bool orderly = s->restart == RESTART_ON_FAILURE && stage1_app_is_socket_activated(app->app);
-
         if (s->restart != RESTART_NO)
-                text_addf(t, "ExecStartPre=/acnspawn/launch delay %s first=%llu max=%llu%s%s\n", app->name,
-                          (unsigned long long) s->restart_usec, (unsigned long long) s->restart_max_usec,
-                          needs_start_extension(s) ? " extend" : "", orderly ? " orderly" : "");
+                text_addf(t, "ExecStartPre=/acnspawn/launch delay %s%s\n", app->name,
+                          needs_start_extension(s) ? " extend" : "");
         if (app->app->pre_start)
                 text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
         text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);
@@ -288,10 +277,37 @@ static void add_service_commands(Text *t, const PodApp *app, const AppSettings *
                 stage1_health_arguments(&s->health, true, t);
                 text_add(t, "\n");
         }
-        add_post_stop(t, app, s);
+        if (app->app->post_stop)
+                text_addf(t, "ExecStopPost=/acnspawn/launch post-stop %s\n", app->name);
         /* The launcher connects the streams itself, one for output and one for errors. */
         text_add(t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
         add_time(t, "TimeoutStartSec", s->start_timeout_usec);
+}
+
+bool stage1_is_shared_unit(const char *name)
+{
+        return startswith(name, "started-");
+}
+
+/* Apps are ordered by a target, not by naming each other: a unit that another one names stays loaded, and when its
+ * app is removed and another of that name added, the pod's systemd would go on with the old unit. */
+static int add_started_target(Stage1Files *files, const char *app)
+{
+        _cleanup_free_ char *name = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (xasprintf(&name, "started-%s.target", app) < 0)
+                return -ENOMEM;
+        if (stage1_has_unit(files, name))
+                return 0;
+        text_addf(&t,
+                  "[Unit]\n"
+                  "Description=App %s Has Started\n"
+                  "DefaultDependencies=no\n"
+                  "Conflicts=shutdown.target\n"
+                  "Before=shutdown.target\n",
+                  app);
+        return stage1_add_unit_text(files, name, &t);
 }
 
 int stage1_generate_app(const PodApp *app, const Stage1Options *o, Stage1Files *files, Error *e)
@@ -310,43 +326,32 @@ int stage1_generate_app(const PodApp *app, const Stage1Options *o, Stage1Files *
         if (r < 0)
                 return r;
         add_service_head(&t, app, &settings, slice);
-        r = add_service_sockets(&t, app);
-        if (r < 0)
-                return r;
         add_service_commands(&t, app, &settings);
         add_service_end(&t, &settings, o);
         text_add_bytes(&t, service.data, service.size);
         r = stage1_add_unit_text(files, unit, &t);
+        STRV_FOREACH (name, settings.after)
+                if (r >= 0)
+                        r = add_started_target(files, *name);
         return r < 0 ? r : stage1_add_health_units(files, app, &settings.health, slice, &service);
-}
-
-/* The units that the pod consists of: its apps, or the sockets that start them. */
-static int add_members(Text *t, const PodApp *app)
-{
-        _cleanup_strv_free_ char **sockets = NULL;
-
-        if (!stage1_app_is_socket_activated(app->app)) {
-                text_addf(t, "Wants=app-%s.service\nAfter=app-%s.service\n", app->name, app->name);
-                return 0;
-        }
-        int r = stage1_socket_unit_names(app, &sockets);
-        STRV_FOREACH (unit, sockets)
-                text_addf(t, "Wants=%s\nAfter=%s\n", *unit, *unit);
-        return r;
 }
 
 static int add_default_target(Stage1Files *files, const PodManifest *m, const Stage1Options *o)
 {
         _cleanup_text_ Text t = {};
-        int r = 0;
 
         text_addf(&t, "[Unit]\nDescription=Pod %s\nDefaultDependencies=no\nAllowIsolate=yes\n", o->uuid);
         text_add(&t, "Requires=systemd-journald.socket\nWants=systemd-journald.service\n");
         if (o->keeps_slice)
                 text_add(&t, "Wants=app.slice\nAfter=app.slice\n");
-        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = add_members(&t, m->apps[i]);
-        return r < 0 ? r : stage1_add_unit_text(files, "default.target", &t);
+        /* A unit that connections start is kept loaded, as the others are: systemd knows how it has ended. */
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (stage1_app_is_socket_activated(m->apps[i]->app))
+                        text_addf(&t, "PropagatesReloadTo=app-%s.service\n", m->apps[i]->name);
+                else
+                        text_addf(&t, "Wants=app-%s.service\nAfter=app-%s.service\n", m->apps[i]->name,
+                                  m->apps[i]->name);
+        return stage1_add_unit_text(files, "default.target", &t);
 }
 
 int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files, Error *e)
@@ -359,5 +364,5 @@ int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Fi
                 r = add_slice(files, "app.slice", NULL, &m->isolators, NULL);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = stage1_generate_app(m->apps[i], o, files, e);
-        return r < 0 ? r : stage1_generate_sockets(m, files);
+        return r;
 }

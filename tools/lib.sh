@@ -6,7 +6,7 @@
 PACKAGES_BUILD=(
         gcc libc6-dev meson ninja-build pkg-config
         libsystemd-dev libarchive-dev libmount-dev libjson-c-dev libcap-ng-dev libssl-dev libmicrohttpd-dev libseccomp-dev
-        zlib1g-dev libcurl4-openssl-dev libxml2-dev libzstd-dev libbz2-dev liblzma-dev libgpgme-dev
+        zlib1g-dev libcurl4-openssl-dev libxml2-dev libzstd-dev libbz2-dev liblzma-dev libgpgme-dev libnghttp2-dev
 )
 PACKAGES_RUN=(systemd systemd-container python3 busybox-static gnupg containernetworking-plugins iptables iproute2)
 # To run all tests: the second compiler, Go and the specification's validator and examples, and strace, which kills at a
@@ -22,6 +22,10 @@ PACKAGES_CHECK+=(fish zsh)
 PACKAGES_CHECK+=(dosfstools xfsprogs)
 # For the virtual machine: the emulator, what fills its disk, and what unpacks kernels.
 PACKAGES_CHECK+=(qemu-system-x86 mmdebstrap e2fsprogs lz4 xz-utils zstd)
+# The packages of Debian; with --long the one of RPM, too.
+PACKAGES_CHECK+=(debhelper dpkg-dev dh-apparmor lintian blhc)
+# shellcheck disable=SC2034 # used by check
+PACKAGES_LONG=(rpm)
 
 say() {
         printf '\n== %s\n' "$*"

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A call on the side of the service: how it finds its method, and its replies.
+/* A call on the side of the service: finding its method, and its replies.
  *
- * A connection has at most one call that is not answered; until it is, nothing is read from it. The call belongs
- * to those who hold references; it outlives its connection if it has to.
- */
+ * A connection has at most one unanswered call, and is not read until that is answered. A call is
+ * reference-counted, and may outlive its connection. */
 
 #include "varlink/varlink-internal.h"
 
-/* Nothing more is said to the peer about this call. */
+/* No further reply is sent for this call. */
 static void finish(VarlinkCall *c)
 {
         Connection *k = TAKE_PTR(c->connection);
@@ -100,6 +99,11 @@ int varlink_reply_continues(VarlinkCall *c, json_object *parameters)
 int varlink_reply_error(VarlinkCall *c, const char *error, json_object *parameters)
 {
         return reply(c, error, parameters, false);
+}
+
+size_t varlink_call_unsent(const VarlinkCall *c)
+{
+        return c->connection ? c->connection->link.out_size : 0;
 }
 
 int call_refuse(VarlinkCall *c, const char *error, const char *key, const char *value)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Clients that wait for their replies. One call at a time is on its way. */
+/* A client that waits for its replies. It has at most one call at a time. */
 
 #include <poll.h>
 
@@ -10,10 +10,10 @@ struct VarlinkClient {
         Link link;
         const Operation *operation;
         VarlinkFds pushed;
-        bool pending, more; /* a call waits for a reply; for several */
+        bool pending, more; /* a call waits for one reply; for several */
 };
 
-int varlink_client_new(int fd, VarlinkClient **ret)
+int varlink_client_new(int fd, const Operation *o, VarlinkClient **ret)
 {
         VarlinkClient *c = calloc(1, sizeof(VarlinkClient));
 
@@ -22,13 +22,9 @@ int varlink_client_new(int fd, VarlinkClient **ret)
                 return -ENOMEM;
         }
         link_init(&c->link, fd);
+        c->operation = o;
         *ret = c;
         return 0;
-}
-
-void varlink_client_set_operation(VarlinkClient *c, const Operation *o)
-{
-        c->operation = o;
 }
 
 VarlinkClient *varlink_client_free(VarlinkClient *c)
@@ -92,7 +88,7 @@ int varlink_reply_to_error(const VarlinkReply *r, Error *e)
                          parameters ?: "");
 }
 
-/* Takes MESSAGE apart, which is now *RET's. */
+/* Parses MESSAGE, which belongs to *RET from now on. */
 static int read_reply(VarlinkClient *c, VarlinkReply *ret)
 {
         json_object *error, *parameters, *continues;
@@ -115,7 +111,7 @@ static int read_reply(VarlinkClient *c, VarlinkReply *ret)
         return 0;
 }
 
-/* Reads or writes what can be, or waits until something can. 1: there is a message. */
+/* Reads or writes what is possible, or waits until something is. 1: a message is complete. */
 static int step(Link *l, const Operation *o, uint64_t deadline, VarlinkReply *reply, Error *e)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC), left = deadline > now ? deadline - now : 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Varlink's interface language: JSON values are compared with a description as that is read, so that nothing has to
- * be kept of it. What is read without a value to compare is only skipped.
+/* Varlink's interface language: compares a JSON value with a description while parsing the description, so
+ * that no parsed form has to be kept. Without a value the text is only skipped.
  *
- * Descriptions are ours. A declared type is always a struct or an enum, never another name: comparing goes no
- * deeper than the value does, whose depth is bounded, also where types contain themselves.
- */
+ * Descriptions are trusted. A declared type is always a struct or an enum, never an alias: so the recursion
+ * is as deep as the value, whose depth is bounded, even if types contain themselves. */
 
 #include "varlink/varlink-internal.h"
 
@@ -25,7 +24,7 @@ static bool skip(Reader *r, const char *token)
                 r->p += strcspn(r->p, "\n");
         const char *end = startswith(r->p, token);
 
-        if (!end || (is_alphanumeric(*token) && is_alphanumeric(*end))) /* a word must not go on */
+        if (!end || (is_alphanumeric(*token) && is_alphanumeric(*end))) /* a word must end here */
                 return false;
         r->p = end;
         return true;
@@ -43,7 +42,7 @@ static bool read_name(Reader *r, char name[static IDL_NAME_MAX])
         return n > 0 && n < IDL_NAME_MAX;
 }
 
-/* R, a copy, is behind the "(" of a struct. */
+/* R is a copy, positioned after the "(" of a struct. */
 static bool has_field(Reader r, const char *key)
 {
         char name[IDL_NAME_MAX];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A connection: messages in and out of a socket, with their descriptors; nothing here waits.
+/* A connection: non-blocking transfer of messages and their descriptors over a socket.
  *
- * Descriptors are sent with the first byte of their message, in a sendmsg() of its own. A message is read up to
- * its NUL and no further, so that what has come with its bytes is its own; the rest waits in the socket, and
- * then in the peer.
- */
+ * Descriptors are sent with the first byte of their message, in a separate sendmsg(). Reading stops at the
+ * NUL of a message, so that descriptors that were received belong to that message; the rest stays in the
+ * socket, and then with the peer. */
 
 #include <sys/socket.h>
 
@@ -46,7 +45,7 @@ void link_init(Link *l, int fd)
         *l = (Link){.fd = fd, .out_end = &l->out};
 }
 
-/* The first message of the queue. */
+/* The first queued message. */
 static void drop_message(Link *l)
 {
         LinkMessage *m = l->out;
@@ -132,7 +131,7 @@ int link_flush(Link *l)
                 ssize_t k = send_fds_some(l->fd, m->text + m->sent, m->size - m->sent, m->fds.fds, m->fds.n);
                 if (k < 0)
                         return k == -EAGAIN ? n : (int) k;
-                varlink_fds_done(&m->fds); /* they went with the first byte */
+                varlink_fds_done(&m->fds); /* sent with the first byte */
                 m->sent += (size_t) k;
                 if (m->sent < m->size)
                         continue;

@@ -2,15 +2,15 @@
 
 /* Services: their socket, connections and interfaces.
  *
- * A connection takes turns: a call is read only when the one before is answered and the peer has read all
- * replies. So a peer that does not read its replies is not served, and what is queued for it is one reply, or
- * those of a call with "more". A connection ends from the event loop only; what is found out elsewhere shuts
- * the socket down, which the event loop reports.
- */
+ * A connection alternates: a call is read only after the previous one is answered and the peer has read all
+ * replies. So a peer that does not read its replies is not served, and at most one reply, or those of a call
+ * with "more", are queued for it. Connections are closed from the event loop only; code that detects a
+ * failure elsewhere shuts the socket down, which the event loop reports. */
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "varlink/service-interface.h" /* generated from org.varlink.service.varlink */
 #include "varlink/varlink-internal.h"
 
 #define MESSAGE_USEC (30U * 1000000U)
@@ -28,21 +28,19 @@ const Interface *find_interface(const VarlinkServer *s, const char *name, size_t
 static int get_info(VarlinkCall *c, json_object *parameters, void *userdata)
 {
         VarlinkServer *s = userdata;
+        const char *const texts[][2] = {{"vendor", s->product},
+                                        {"product", s->product},
+                                        {"version", s->version},
+                                        {"url", ""}};
         _cleanup_json_ json_object *reply = json_object_new_object();
         json_object *names = json_object_new_array();
 
-        for (size_t i = 0; i < s->n_interfaces; i++)
-                if (json_list_append(names, json_object_new_string(s->interfaces[i].table->name)) < 0) {
-                        json_object_put(names);
-                        return -ENOMEM;
-                }
-        if (json_member_add(reply, "interfaces", names) < 0 ||
-            json_member_add_text(reply, "vendor", s->product) < 0 ||
-            json_member_add_text(reply, "product", s->product) < 0 ||
-            json_member_add_text(reply, "version", s->version) < 0 ||
-            json_member_add_text(reply, "url", "") < 0)
-                return -ENOMEM;
-        return varlink_reply(c, reply);
+        int r = json_member_add(reply, "interfaces", names);
+        for (size_t i = 0; r >= 0 && i < s->n_interfaces; i++)
+                r = json_list_append(names, json_object_new_string(s->interfaces[i].table->name));
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(texts); i++)
+                r = json_member_add_text(reply, texts[i][0], texts[i][1]);
+        return r < 0 ? r : varlink_reply(c, reply);
 }
 
 static int get_description(VarlinkCall *c, json_object *parameters, void *userdata)
@@ -63,28 +61,7 @@ static const VarlinkMethod service_methods[] = {
 
 static const VarlinkInterface service_interface = {
                 .name = "org.varlink.service",
-                .description = "# What every Varlink service offers: information about itself and its "
-                               "interfaces.\n"
-                               "interface org.varlink.service\n"
-                               "\n"
-                               "# The service, and the names of its interfaces.\n"
-                               "method GetInfo() -> (\n"
-                               "  vendor: string,\n"
-                               "  product: string,\n"
-                               "  version: string,\n"
-                               "  url: string,\n"
-                               "  interfaces: []string\n"
-                               ")\n"
-                               "\n"
-                               "# The description of an interface, as a text like this one.\n"
-                               "method GetInterfaceDescription(interface: string) -> (description: string)\n"
-                               "\n"
-                               "error InterfaceNotFound (interface: string)\n"
-                               "error MethodNotFound (method: string)\n"
-                               "error MethodNotImplemented (method: string)\n"
-                               "error InvalidParameter (parameter: string)\n"
-                               "error PermissionDenied ()\n"
-                               "error ExpectedMore ()\n",
+                .description = SERVICE_INTERFACE_DESCRIPTION,
                 .methods = service_methods,
                 .n_methods = ELEMENTSOF(service_methods),
 };
@@ -112,7 +89,7 @@ void connection_settle(Connection *k)
         bool reads = !k->call && !k->link.out, timed = k->link.out || (reads && k->link.in_size > 0);
 
         (void) sd_event_source_set_io_events(k->io, (reads ? EPOLLIN : 0) | (k->link.out ? EPOLLOUT : 0));
-        /* A call without reply goes on when its peer has gone, which would be reported all the time. */
+        /* A one-way call continues after its peer has disconnected, which epoll would report repeatedly. */
         (void) sd_event_source_set_enabled(k->io, k->call && k->call->oneway ? SD_EVENT_OFF : SD_EVENT_ON);
         if (timed && !k->timed)
                 (void) sd_event_source_set_time_relative(k->timer, k->server->message_usec);
@@ -130,7 +107,7 @@ static int read_or_write(Connection *k)
                 k->timed = k->timed && r == 0;
                 return r;
         }
-        if (k->call) /* only the end of the peer is reported then */
+        if (k->call) /* only EPOLLHUP is reported then */
                 return -ECONNRESET;
         int r = link_receive(&k->link, &message, &fds);
         if (r <= 0)
@@ -185,6 +162,7 @@ int varlink_server_add_connection(VarlinkServer *s, int fd)
         link_init(&k->link, fd);
         s->connections = k;
         s->n_connections++;
+        s->n_accepted++;
         r = sd_event_add_io(s->event, &k->io, fd, EPOLLIN, on_io, k);
         if (r >= 0)
                 r = sd_event_add_time_relative(s->event, &k->timer, CLOCK_MONOTONIC, 0, 0, on_timer, k);
@@ -206,6 +184,12 @@ static int on_connection(sd_event_source *source, int listen_fd, uint32_t revent
         return 0;
 }
 
+size_t varlink_server_connections(const VarlinkServer *s, uint64_t *ret_all)
+{
+        *ret_all = s->n_accepted;
+        return s->n_connections;
+}
+
 int varlink_server_listen(VarlinkServer *s, int listen_fd)
 {
         int r = sd_event_add_io(s->event, &s->listener, listen_fd, EPOLLIN, on_connection, s);
@@ -215,7 +199,7 @@ int varlink_server_listen(VarlinkServer *s, int listen_fd)
                 return r;
         }
         (void) sd_event_source_set_io_fd_own(s->listener, true);
-        /* Also for when no descriptors are left, and a connection stays where it is. */
+        /* Also while no descriptor is available for accepting, and the connection stays in the queue. */
         return sd_event_source_set_ratelimit(s->listener, 100000, 50);
 }
 
@@ -250,6 +234,20 @@ int varlink_server_new(sd_event *event, const char *product, const char *version
         if (r >= 0)
                 *ret = TAKE_PTR(s);
         return r;
+}
+
+void varlink_server_end(VarlinkServer *s)
+{
+        Connection *next;
+
+        if (!s)
+                return;
+        s->listener = sd_event_source_disable_unref(s->listener);
+        for (Connection *k = s->connections; k; k = next) {
+                next = k->next;
+                if (!k->call)
+                        disconnect(k);
+        }
 }
 
 VarlinkServer *varlink_server_free(VarlinkServer *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of varlink/ share. */
+/* Shared by the files of varlink/. */
 
 #include "varlink/varlink.h"
 
@@ -9,11 +9,11 @@
 
 #define IDL_NAME_MAX 64U /* bytes, with the NUL */
 
-/* Finds what is declared as KIND ("type", "method" or "error") NAME; *RET is its "(" in TEXT. -ENOENT;
+/* Finds the declaration of KIND ("type", "method" or "error") NAME; *RET is its "(" in TEXT. -ENOENT;
  * -EBADMSG: TEXT is not valid up to there. */
 int idl_find(const char *text, const char *kind, const char *name, const char **ret);
-/* Compares V with the type at P, which is within TEXT. -EINVAL: it does not match, and *WHERE is the name of the
- * member of V that does not, cut if it is long; -EBADMSG: TEXT is not valid. */
+/* Compares V with the type at P, which is within TEXT. -EINVAL: it does not match, and *WHERE is the name of
+ * the first wrong member of V, truncated if it is long; -EBADMSG: TEXT is not valid. */
 int idl_compare(const char *text, const char *p, json_object *v, char where[static IDL_NAME_MAX]);
 
 /* --- Connections (link.c) ------------------------------------------------------------------------------ */
@@ -27,7 +27,7 @@ typedef struct LinkMessage {
 
 typedef struct Link {
         int fd;
-        char *in; /* the beginning of a message */
+        char *in; /* an incomplete message */
         size_t in_size, in_allocated;
         VarlinkFds in_fds;
         LinkMessage *out, **out_end;
@@ -37,13 +37,13 @@ typedef struct Link {
 /* Takes FD. L must not move. */
 void link_init(Link *l, int fd);
 void link_done(Link *l);
-/* Reads once. 1: a message is complete; -EAGAIN: not yet; 0: the peer sends no more. */
+/* Reads once. 1: a message is complete; -EAGAIN: not yet; 0: the peer has closed its side. */
 int link_receive(Link *l, json_object **ret, VarlinkFds *ret_fds);
-/* Queues a message, with FDS, which are taken on success, and writes as much as goes. */
+/* Queues a message, with FDS, which are taken over on success, and writes as much as possible. */
 int link_send(Link *l, json_object *message, VarlinkFds *fds);
 /* Returns how many messages were completed. */
 int link_flush(Link *l);
-/* Forgets what was not sent, and disconnects. */
+/* Drops unsent messages, and disconnects. */
 void link_break(Link *l);
 
 /* The member KEY of MESSAGE; NULL: there is none, or it is null. False: it is of another type. */
@@ -58,7 +58,7 @@ typedef struct Connection {
         struct Connection *next;
         Link link;
         uid_t uid;
-        VarlinkCall *call; /* that is not answered yet; borrowed */
+        VarlinkCall *call; /* not answered yet; borrowed */
         sd_event_source *io, *timer;
         bool timed; /* the timer runs */
 } Connection;
@@ -71,21 +71,22 @@ typedef struct Interface {
 struct VarlinkServer {
         sd_event *event;
         const char *product, *version;
-        uint64_t message_usec; /* to complete a message that has begun, either way */
+        uint64_t message_usec; /* to complete a message that was begun, in either direction */
         Interface interfaces[8];
         size_t n_interfaces;
         sd_event_source *listener;
         Connection *connections;
         size_t n_connections;
+        uint64_t n_accepted; /* number of connections so far */
 };
 
 const Interface *find_interface(const VarlinkServer *s, const char *name, size_t size);
 
-/* Decides what is waited for: to be called after each change. */
+/* Updates the watched events of the socket: to be called after each change. */
 void connection_settle(Connection *k);
-/* Answers MESSAGE: calls the method, or refuses the call. -EBADMSG: it is no call. */
+/* Handles MESSAGE: calls the method, or refuses the call. -EBADMSG: it is not a call. */
 int call_dispatch(Connection *k, json_object *message, VarlinkFds *fds);
-/* The connection ends. */
+/* The connection was closed. */
 void call_gone(VarlinkCall *c);
 /* Replies with an error of org.varlink.service, with one parameter. */
 int call_refuse(VarlinkCall *c, const char *error, const char *key, const char *value);

@@ -8,47 +8,47 @@
  * checked before a method's function is called. Calls of a connection are answered one after the other; a
  * call can be answered any time later, and any number of times if the caller set "more".
  *
- * Everything that a peer controls is bounded by the numbers below. A peer that breaks the protocol or a bound
- * loses its connection, which affects no other. A service never blocks.
+ * Everything that a peer controls is limited by the numbers below. A peer that breaks the protocol or a
+ * bound loses its connection, which affects no other. A service never blocks.
  *
- * A service and its calls belong to the thread that runs the event loop.
- */
+ * A service and its calls belong to the thread that runs the event loop. */
 
 #include "library/libsystemd.h"
 #include "schema/schema.h"
 
-#define VARLINK_MESSAGE_SIZE_MAX (1024U * 1024U) /* bytes, either way, without the NUL */
-#define VARLINK_DEPTH_MAX 32U                    /* levels of nesting of a message that comes in */
+#define VARLINK_MESSAGE_SIZE_MAX (1024U * 1024U) /* bytes in either direction, without the NUL */
+#define VARLINK_DEPTH_MAX 32U                    /* levels of nesting of a received message */
 #define VARLINK_VALUES_MAX 65536U                /* JSON values in it */
 #define VARLINK_QUEUE_MAX (2U * 1024U * 1024U)   /* bytes that a peer has not read yet */
-#define VARLINK_CONNECTIONS_MAX 128U             /* a quarter of them only for root and our own user */
-#define VARLINK_CONNECTIONS_PER_USER 16U         /* of a user other than those two */
+#define VARLINK_CONNECTIONS_MAX 128U             /* a quarter of them for root and our own user only */
+#define VARLINK_CONNECTIONS_PER_USER 16U         /* of any other user */
 #define VARLINK_FDS_MAX 16U                      /* descriptors with one message */
 
 /* --- Descriptors --------------------------------------------------------------------------------------- */
 
-/* Descriptors of a message, all of them O_CLOEXEC. A peer can send anything that can be opened: check what
- * they are before use. */
+/* Descriptors of a message, all of them O_CLOEXEC. A peer can send anything that can be opened: check the
+ * type before use. */
 typedef struct VarlinkFds {
-        int fds[VARLINK_FDS_MAX]; /* -EBADF where one was taken */
+        int fds[VARLINK_FDS_MAX]; /* -EBADF if taken */
         size_t n;
 } VarlinkFds;
 
 /* Closes those that were not taken. */
 void varlink_fds_done(VarlinkFds *f);
-/* Appends FD and takes it, also on failure. -E2BIG: there are VARLINK_FDS_MAX; -EBADF: FD is negative. */
+/* Appends FD and takes it over, also on failure. -E2BIG: there are VARLINK_FDS_MAX; -EBADF: FD is
+ * negative. */
 int varlink_fds_push(VarlinkFds *f, int fd);
-/* The descriptor with index I, which is the caller's from now on. -ENXIO: not there, or taken before. */
+/* Removes and returns the descriptor with index I. -ENXIO: it does not exist, or was taken before. */
 int varlink_fds_take(VarlinkFds *f, size_t i);
 
 /* --- Calls, as the service sees them ------------------------------------------------------------------- */
 
 typedef struct VarlinkCall {
-        const char *method; /* "interface.Method" */
-        bool more;          /* the caller wants several replies: only then varlink_reply_continues() works */
-        bool oneway;        /* the caller wants no reply */
-        VarlinkFds fds;     /* that came with the call; those that are not taken are closed with it */
-        VarlinkFds reply_fds; /* that go with the next reply */
+        const char *method;   /* "interface.Method" */
+        bool more;            /* several replies are accepted, see varlink_reply_continues() */
+        bool oneway;          /* the caller expects no reply */
+        VarlinkFds fds;       /* received with the call; closed with it unless taken */
+        VarlinkFds reply_fds; /* sent with the next reply */
 
         /* Set both to have on_gone() called once, from the event loop, if the peer disconnects before the call
          * is answered, so that what the call has started can be cancelled and references dropped. Never for a
@@ -58,7 +58,7 @@ typedef struct VarlinkCall {
 
         /* Internal. */
         unsigned n_ref;
-        struct Connection *connection; /* NULL: it has ended, or the call is answered */
+        struct Connection *connection; /* NULL: disconnected, or the call is answered */
         bool answered;
         json_object *message;
 } VarlinkCall;
@@ -77,6 +77,8 @@ int varlink_reply(VarlinkCall *c, json_object *parameters);
 int varlink_reply_continues(VarlinkCall *c, json_object *parameters);
 /* Answers with an error, by its full name. */
 int varlink_reply_error(VarlinkCall *c, const char *error, json_object *parameters);
+/* How many bytes of replies the peer has not read yet: before there are VARLINK_QUEUE_MAX, wait. */
+size_t varlink_call_unsent(const VarlinkCall *c);
 /* org.varlink.service.InvalidParameter, and io.systemd.System with CODE, a negative errno. */
 int varlink_reply_invalid_parameter(VarlinkCall *c, const char *parameter);
 int varlink_reply_errno(VarlinkCall *c, int code);
@@ -117,6 +119,8 @@ typedef struct VarlinkServer VarlinkServer;
  * VERSION. These and EVENT have to stay as long as the service. */
 int varlink_server_new(sd_event *event, const char *product, const char *version, VarlinkServer **ret,
                        Error *e);
+/* Listens no more, and ends all connections but those with calls that are not answered yet. NULL is fine. */
+void varlink_server_end(VarlinkServer *s);
 /* Ends all connections, as if their peers had: on_gone() of pending calls is called. NULL is fine; returns
  * NULL. */
 VarlinkServer *varlink_server_free(VarlinkServer *s);
@@ -128,6 +132,8 @@ int varlink_server_add_interface(VarlinkServer *s, const VarlinkInterface *i, vo
 int varlink_server_listen(VarlinkServer *s, int listen_fd);
 /* Serves a connected socket, which is taken, also on failure. -EUSERS: there are too many. */
 int varlink_server_add_connection(VarlinkServer *s, int fd);
+/* The number of its connections, and of all that there have been. */
+size_t varlink_server_connections(const VarlinkServer *s, uint64_t *ret_all);
 
 /* --- Clients ------------------------------------------------------------------------------------------- */
 
@@ -146,10 +152,9 @@ void varlink_reply_done(VarlinkReply *r);
  * others. 0 if there was none. */
 int varlink_reply_to_error(const VarlinkReply *r, Error *e);
 
-/* A client on a connected socket, which is taken, also on failure. */
-int varlink_client_new(int fd, VarlinkClient **ret);
-/* Waiting for replies ends with the operation, which must outlive the client; NULL: with none. */
-void varlink_client_set_operation(VarlinkClient *c, const Operation *o);
+/* A client on a connected socket, which is taken, also on failure. Waiting for replies ends with the operation, which
+ * must outlive the client; NULL: with none. */
+int varlink_client_new(int fd, const Operation *o, VarlinkClient **ret);
 /* Disconnects. NULL is fine; returns NULL. */
 VarlinkClient *varlink_client_free(VarlinkClient *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(VarlinkClient *, varlink_client_free);

@@ -48,7 +48,7 @@ static int pack_encrypted(const Layout *l, const BuildOptions *o, int tmp_fd, in
                 return r;
         if (lseek(plain, 0, SEEK_SET) < 0)
                 return error_set_errno(e, errno, "Cannot read %s back", what);
-        r = encrypt_symmetric(plain, fd, o->passphrase_file, e);
+        r = encrypt_symmetric(plain, fd, o->passphrase_file, o->pack.operation, e);
         if (r >= 0)
                 *ret_id = TAKE_PTR(id);
         return r;
@@ -105,7 +105,7 @@ static int sign(const BuildOptions *o, const Output *image, const Output *signat
 
         if (lseek(image->fd, 0, SEEK_SET) < 0)
                 return error_set_errno(e, errno, "Cannot read '%s' back", image->path);
-        int r = sign_detached(o->key, o->gnupghome, image->fd, &text, e);
+        int r = sign_detached(o->key, o->gnupghome, image->fd, o->pack.operation, &text, e);
         if (r < 0)
                 return r;
         r = loop_write(signature->fd, text, strlen(text));

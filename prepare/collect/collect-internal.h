@@ -10,7 +10,7 @@
 extern const char *const needing_places[N_NEEDING_PLACES];
 
 typedef struct LayersCollect {
-        bool dry_run;
+        bool dry_run, unmeasured;
         char *const *gone_images; /* for a dry run, counted as already removed: IDs of images … */
         char *const *gone_trees;  /* … and keys of rendered trees */
         /* For each layer and rendered tree that is removed, or would be; or NULL. */

@@ -4,21 +4,31 @@
 /* prepare/collect/: removing pods, images, layers and downloads that are not used. It knows both images and
  * pods, which do not know each other's users. */
 
-#include "prepare/pods/pods.h"
+#include "prepare/volumes/volumes.h"
 
 typedef struct GcItem {
-        const char *kind;  /* "pod", "image", "download", "name", "uids", "layer", "rendered", "origin" */
+        const char *kind;  /* "pod", "image", "download", "name", "uids", "layer", "rendered", "origin",
+                      * "volume" */
         const char *id;    /* UUID; name in the store; the origin of an image */
         const char *name;  /* of a pod or image that has one, or NULL */
         const char *state; /* former state of a pod; "unfinished"; or NULL */
         uint64_t size;     /* bytes of disk space */
 } GcItem;
 
+typedef enum GcParts {
+        GC_PODS = 1 << 0,      /* with names and uid ranges */
+        GC_DOWNLOADS = 1 << 1, /* with partly unpacked images */
+        GC_LAYERS = 1 << 2,
+        GC_ORIGINS = 1 << 3, /* what is recorded of the origins of removed images */
+} GcParts;
+
 typedef struct GcOptions {
+        unsigned parts;                 /* GcParts; 0: all */
         uint64_t grace_usec;            /* exited pods younger than this stay */
         uint64_t expire_prepared_usec;  /* prepared pods older than this are removed; UINT64_MAX: never */
         uint64_t expire_downloads_usec; /* the same for interrupted downloads */
         bool dry_run;
+        bool unmeasured; /* the items have no sizes, which take a while */
         /* Called before a pod directory is removed, to clean up what the pod left elsewhere (cgroups, for
          * example); if it fails, the pod stays. May be NULL. */
         int (*release)(Pod *p, void *userdata, Error *e);
@@ -27,6 +37,11 @@ typedef struct GcOptions {
         void *userdata;
 } GcOptions;
 
+#define GC_OPTIONS_DEFAULT                                                                                  \
+        ((GcOptions){.grace_usec = 30 * 60 * UINT64_C(1000000),                                             \
+                     .expire_prepared_usec = 24 * 3600 * UINT64_C(1000000),                                 \
+                     .expire_downloads_usec = 7 * 24 * 3600 * UINT64_C(1000000)})
+
 /* Removes pods that ended, preparations that were interrupted, partly unpacked images, unused layers, names
  * and uid ranges without a pod. Continues after a failure and returns the first one. */
 int store_gc(Store *s, const GcOptions *o, Error *e);
@@ -34,6 +49,7 @@ int store_gc(Store *s, const GcOptions *o, Error *e);
 typedef struct ImageGcOptions {
         uint64_t grace_usec; /* images used more recently stay */
         bool dry_run;
+        bool unmeasured; /* the items have no sizes */
         /* Called for each "image", "layer" or "rendered" tree that was (or would be) removed; may be NULL. */
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
@@ -50,3 +66,56 @@ int image_users(Store *s, const char *id, char ***ret, Error *e);
 /* Refuses an image that a pod that is prepared or running needs (message lists the pods) or another image
  * depends on. */
 int image_remove(Store *s, const char *reference, char **ret_id, Error *e);
+
+/* --- Pruning (prune.c) --------------------------------------------------------------------------------- */
+
+typedef enum PruneParts {
+        PRUNE_IMAGES = 1 << 0,    /* images that neither a pod nor another image needs, layers, rendered trees */
+        PRUNE_PODS = 1 << 1,      /* pods that ended, and preparations that were interrupted */
+        PRUNE_DOWNLOADS = 1 << 2, /* downloads that were interrupted, and partly unpacked images */
+        PRUNE_VOLUMES = 1 << 3,   /* named volumes that no pod uses */
+} PruneParts;
+
+typedef struct PruneOptions {
+        unsigned parts; /* PruneParts */
+        bool dry_run, unmeasured;
+        /* As in GcOptions. */
+        int (*release)(Pod *p, void *userdata, Error *e);
+        void (*removed)(const GcItem *item, void *userdata);
+        void *userdata;
+} PruneOptions;
+
+/* Removes what is not used, whatever its age. Continues after a failure and returns the first one. */
+int store_prune(Store *s, const PruneOptions *o, Error *e);
+
+/* --- Disk space of the store (store-usage.c) ----------------------------------------------------------- */
+
+typedef enum StoreKind {
+        STORE_IMAGES,
+        STORE_LAYERS,
+        STORE_RENDERED,
+        STORE_PODS, /* without their logs */
+        STORE_LOGS, /* journals of pods */
+        STORE_VOLUMES,
+        STORE_DOWNLOADS, /* with partly unpacked images */
+        _STORE_KIND_MAX
+} StoreKind;
+
+const char *store_kind_to_string(StoreKind k);
+
+typedef struct StoreObject {
+        StoreKind kind;
+        char *id;         /* UUID of a pod, also for its logs; name of a volume; else the name in the store */
+        char *name;       /* of an image or a pod; or NULL */
+        uint64_t size;    /* bytes of disk space */
+        bool reclaimable; /* store_prune() would remove it now */
+} StoreObject;
+
+typedef struct StoreUsage {
+        StoreObject *items;
+        size_t n, allocated;
+} StoreUsage;
+
+int store_usage_read(Store *s, StoreUsage *ret, Error *e);
+void store_usage_done(StoreUsage *u);
+#define _cleanup_store_usage_ _cleanup_(store_usage_done)

@@ -38,6 +38,13 @@ static void note_removed(const Collector *c, const GcItem *item)
                 c->options->removed(item, c->options->userdata);
 }
 
+static uint64_t measure(const Collector *c, int dir_fd, const char *name)
+{
+        bool measured = c->options->removed && !c->options->unmeasured;
+
+        return measured ? disk_usage_at(dir_fd, name, c->store->operation) : 0;
+}
+
 /* --- Pods ---------------------------------------------------------------------------------------------- */
 
 static bool is_older(uint64_t since, uint64_t age)
@@ -95,7 +102,7 @@ static int lock_if_due(Collector *c, Pod *p, Error *e)
 static int remove_pod(Collector *c, Pod *p, Error *e)
 {
         const char *was = pod_state_to_string(p->state);
-        uint64_t size = c->options->removed ? disk_usage_at(p->dir_fd, ".", p->store->operation) : 0;
+        uint64_t size = measure(c, p->dir_fd, ".");
         int r = 0;
 
         if (!c->options->dry_run && c->options->release)
@@ -180,7 +187,7 @@ static void collect_temporary(Collector *c, int tmp_fd, const char *name)
         int r = lock_temporary(tmp_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT)
                 return;
-        uint64_t size = disk_usage_at(tmp_fd, name, c->store->operation);
+        uint64_t size = measure(c, tmp_fd, name);
         if (r >= 0 && !c->options->dry_run)
                 r = rm_rf_at(tmp_fd, name);
         if (r < 0) {
@@ -254,7 +261,7 @@ static void collect_download(Collector *c, int downloads_fd, const char *name)
         int r = lock_temporary(downloads_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT || (r >= 0 && !entry_is_old(c, downloads_fd, name)))
                 return; /* in use by another process, or was until just now */
-        uint64_t size = disk_usage_at(downloads_fd, name, c->store->operation);
+        uint64_t size = measure(c, downloads_fd, name);
         if (r >= 0)
                 r = remove_download(c, downloads_fd, name);
         if (r < 0) {
@@ -316,7 +323,10 @@ static void note_layer(const GcItem *item, void *userdata)
 
 static void collect_layers(Collector *c)
 {
-        const LayersCollect options = {.dry_run = c->options->dry_run, .removed = note_layer, .userdata = c};
+        const LayersCollect options = {.dry_run = c->options->dry_run,
+                                       .unmeasured = c->options->unmeasured,
+                                       .removed = note_layer,
+                                       .userdata = c};
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = layers_collect(c->store, &options, &e);
@@ -336,17 +346,29 @@ static void collect_remotes(Collector *c)
                 note_removed(c, &(GcItem){.kind = "origin", .id = *place});
 }
 
+static bool has_part(const GcOptions *o, unsigned part)
+{
+        return o->parts == 0 || (o->parts & part) != 0;
+}
+
 int store_gc(Store *s, const GcOptions *o, Error *e)
 {
         Collector c = {.store = s, .options = o, .error = e};
 
-        collect_pods(&c);
-        collect_temporaries(&c);
-        collect_layers(&c);
-        collect_downloads(&c);
-        collect_remotes(&c);
-        collect_registry(&c, REGISTRY_NAMES, "name");
-        collect_registry(&c, REGISTRY_UIDS, "uids");
-        collect_host_uids(&c);
+        if (has_part(o, GC_PODS))
+                collect_pods(&c);
+        if (has_part(o, GC_DOWNLOADS))
+                collect_temporaries(&c);
+        if (has_part(o, GC_LAYERS))
+                collect_layers(&c);
+        if (has_part(o, GC_DOWNLOADS))
+                collect_downloads(&c);
+        if (has_part(o, GC_ORIGINS))
+                collect_remotes(&c);
+        if (has_part(o, GC_PODS)) {
+                collect_registry(&c, REGISTRY_NAMES, "name");
+                collect_registry(&c, REGISTRY_UIDS, "uids");
+                collect_host_uids(&c);
+        }
         return c.result;
 }

@@ -43,7 +43,8 @@ static uint64_t measure(const Collection *c, const char *kind, const char *name)
 {
         _cleanup_free_ char *path = NULL;
 
-        if (!c->options->removed || xasprintf(&path, "%s/%s", kind, name) < 0)
+        if (!c->options->removed || c->options->unmeasured ||
+            xasprintf(&path, "%s/%s", kind, name) < 0)
                 return 0;
         return disk_usage_at(c->store->fd, path, c->store->operation);
 }
@@ -216,6 +217,7 @@ static void note_layer(const GcItem *item, void *userdata)
 static void collect_layers(Collection *c)
 {
         const LayersCollect o = {.dry_run = c->options->dry_run,
+                                 .unmeasured = c->options->unmeasured,
                                  .gone_images = c->gone,
                                  .gone_trees = c->gone_trees,
                                  .removed = note_layer,

@@ -156,7 +156,7 @@ static int add_pods(Named *n, Store *s)
 static int detach(Store *s, const LayersCollect *c, const char *kind, const char *path, StoreTemporary *t,
                   size_t *n, Error *e)
 {
-        uint64_t size = c->removed ? disk_usage_at(s->fd, path, s->operation) : 0;
+        uint64_t size = c->removed && !c->unmeasured ? disk_usage_at(s->fd, path, s->operation) : 0;
 
         int r = c->dry_run ? 0 : store_detach_tree(s, path, &t[*n], e);
         if (r == -EBUSY || r == -ENOENT)

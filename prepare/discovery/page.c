@@ -150,6 +150,9 @@ int discovery_page_parse(const char *text, size_t size, DiscoveryPage *ret, Erro
         const htmlSAXHandler handler = {.startElement = element_begins, .endElement = element_ends};
         Reader r = {};
 
+        int k = library_load(&xml_library, e);
+        if (k < 0)
+                return k;
         (void) pthread_once(&once, initialize); /* the parser's own initialization is not thread-safe */
         size = whole_tags(text, MIN(size, (size_t) DISCOVERY_PAGE_MAX));
         if (size == 0) {

@@ -127,7 +127,7 @@ static int decrypt(Archive *a, int fd, int *ret_fd, Error *e)
                 int r = error_set(e, -ENOTSUP, "The image %s is encrypted", a->origin);
                 return error_hint(e, r, "Name a file that has its passphrase with --passphrase-file=.");
         }
-        int r = decryption_new(fd, file, see, a, &a->decryption, ret_fd, e);
+        int r = decryption_new(fd, file, a->fetcher->store->operation, see, a, &a->decryption, ret_fd, e);
         return r < 0 ? error_prefix(e, r, "Cannot decrypt %s", a->origin) : r;
 }
 

@@ -130,7 +130,7 @@ int fetcher_trust(Fetcher *f, Trust **ret, Error *e)
 
         (void) pthread_mutex_lock(&f->lock);
         if (!f->trust)
-                r = trust_open(f->options.config_dirs, &f->trust, e);
+                r = trust_open(f->options.config_dirs, f->store->operation, &f->trust, e);
         *ret = f->trust;
         (void) pthread_mutex_unlock(&f->lock);
         return r;

@@ -92,8 +92,8 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
 
 /* Checks that the signature with which an image was imported would be accepted today. Images without one
  * pass. -EKEYREJECTED: it would not, with the reason; other errors: that cannot be determined. CONFIG_DIRS
- * as above. (signer.c) */
-int image_check_signer(const Image *i, const char *const *config_dirs, Error *e);
+ * as above. O, or NULL: if it has ended, so does gpg. (signer.c) */
+int image_check_signer(const Image *i, const char *const *config_dirs, const Operation *o, Error *e);
 
 /* --- Data that is not an image (archive.c)
  * --------------------------------------------------------------------- */

@@ -209,7 +209,7 @@ static int open_own_trust(Fetcher *f, const StoreTemporary *dir, Trust **ret, Er
         all[0] = own;
         for (size_t i = 0; dirs[i] && i + 2 < ELEMENTSOF(all); i++)
                 all[i + 1] = dirs[i];
-        return trust_open(all, ret, e);
+        return trust_open(all, f->store->operation, ret, e);
 }
 
 static int add_all_keys(Fetcher *f, const StoreTemporary *dir, const char *name, char *const *urls, Error *e)

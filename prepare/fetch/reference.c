@@ -11,6 +11,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "library/libcurl.h"
 #include "prepare/fetch/fetch.h"
 #include "schema/oci.h"
 
@@ -88,13 +89,21 @@ static int parse_prefixed(size_t i, const char *s, Reference *ret, Error *e)
                 return error_hint(e, r, "Write it like '%s'.", prefixes[i].example);
         }
         ret->kind = prefixes[i].kind;
+        int r = ret->kind == REFERENCE_URL ? library_load(&curl_library, e) : 0; /* takes URLs apart */
+        if (r < 0)
+                return r;
         return set_body(ret, prefixes[i].whole ? s : body, tag, e);
 }
 
 static int unknown_scheme(const char *s, Error *e)
 {
-        _cleanup_free_ char *shown = url_for_display(s);
+        _cleanup_free_ char *shown = NULL;
         const char *path = startswith(s, "file://");
+
+        int k = library_load(&curl_library, e);
+        if (k < 0)
+                return k;
+        shown = url_for_display(s);
 
         int r = error_set(e, -EPROTONOSUPPORT,
                           "Images cannot be fetched from '%s': only https URLs are supported", shown ?: "?");

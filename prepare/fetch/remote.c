@@ -32,6 +32,8 @@ static int remote_path(const char *place, char **ret)
         unsigned char digest[SHA256_DIGEST_LENGTH];
         _cleanup_free_ char *hex = NULL;
 
+        if (library_load(&crypto_library, NULL) < 0)
+                return -ENOENT; /* the request that follows has the message */
         (void) SHA256((const unsigned char *) place, strlen(place), digest);
         hex = hex_encode(digest, sizeof(digest));
         return hex ? xasprintf(ret, DIRECTORY "/%s", hex) : -ENOMEM;

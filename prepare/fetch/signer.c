@@ -62,7 +62,7 @@ int signer_copy(const Signer *s, bool offered, ImageSigner *ret)
         return r;
 }
 
-int image_check_signer(const Image *i, const char *const *config_dirs, Error *e)
+int image_check_signer(const Image *i, const char *const *config_dirs, const Operation *o, Error *e)
 {
         const ImageSigner *s = &i->info.signer;
         _cleanup_signer_ Signer now = {};
@@ -70,7 +70,7 @@ int image_check_signer(const Image *i, const char *const *config_dirs, Error *e)
         if (!s->fingerprint || streq_ptr(s->trust, SIGNER_OFFERED))
                 return 0;
         const Signer then = signer_from_image(s);
-        int r = signer_check_again(config_dirs, i->manifest->name, &then, &now, e);
+        int r = signer_check_again(config_dirs, i->manifest->name, &then, o, &now, e);
         if (r > 0) { /* saves running gpg the next time; failure does not matter */
                 const ImageSigner kept = describe(&now);
                 (void) image_info_set_signer(i->dir_fd, &kept);
@@ -113,8 +113,8 @@ int fetcher_check_signer(Fetcher *f, const Image *i, Error *e)
 
         if (is_done(f, i))
                 return 0;
-        int r = image_check_signer(i, f->options.config_dirs, &error);
-        if (r == -ENOMEM || (r < 0 && !(f->options.insecure & INSECURE_SIGNATURE))) {
+        int r = image_check_signer(i, f->options.config_dirs, f->store->operation, &error);
+        if (r == -ENOMEM || operation_ended(r) || (r < 0 && !(f->options.insecure & INSECURE_SIGNATURE))) {
                 r = error_move(e, &error);
                 return r == -EKEYREJECTED ? add_ways_out(i, e, r) : r;
         }
@@ -179,8 +179,13 @@ static int compare(ImageIndex *index, const Archive *a, const char *id, const Im
         Image *const *images = image_index_images(index, &n);
         for (size_t i = 0; i < n; i++) {
                 const Image *x = images[i];
-                if (x->info.signer.signed_time <= a->signer.signed_usec || streq(x->id, id) ||
-                    image_check_signer(x, a->fetcher->options.config_dirs, NULL) < 0)
+                if (x->info.signer.signed_time <= a->signer.signed_usec || streq(x->id, id))
+                        continue;
+                r = image_check_signer(x, a->fetcher->options.config_dirs, a->fetcher->store->operation,
+                                       NULL);
+                if (r < 0 && operation_check(a->fetcher->store->operation, e) < 0)
+                        return r;
+                if (r < 0)
                         continue;
                 if (has_same_labels(x->manifest, m))
                         return refuse_older_signature(x, a, m, e);

@@ -41,9 +41,13 @@ static int check_hash(EVP_MD_CTX *digest, const char *id, Error *e)
 
 int image_replay(int image_fd, const char *id, const Operation *o, ImageSink sink, void *userdata, Error *e)
 {
-        Export x = {.digest = EVP_MD_CTX_new(), .sink = sink, .userdata = userdata};
+        Export x = {.sink = sink, .userdata = userdata};
 
-        int r = x.digest && EVP_DigestInit_ex(x.digest, EVP_sha512(), NULL) == 1 ? 0 : error_oom(e);
+        int r = library_load(&crypto_library, e);
+        if (r < 0)
+                return r;
+        x.digest = EVP_MD_CTX_new();
+        r = x.digest && EVP_DigestInit_ex(x.digest, EVP_sha512(), NULL) == 1 ? 0 : error_oom(e);
         if (r >= 0)
                 r = recipe_replay(image_fd, o, take, &x, e);
         if (r >= 0)

@@ -148,6 +148,9 @@ int rendered_get(const RenderedTree *t, char **ret, Error *e)
 {
         _cleanup_free_ char *key = NULL, *directory = NULL, *path = NULL;
 
+        int k = library_load(&crypto_library, e);
+        if (k < 0)
+                return k;
         if (make_key(t, &key) < 0 || xasprintf(&directory, "rendered/%s", key) < 0 ||
             xasprintf(&path, "%s/rootfs", directory) < 0)
                 return error_oom(e);

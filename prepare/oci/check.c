@@ -6,6 +6,7 @@
  * Parts that are referenced more than once are read once; the number of parts is limited.
  */
 
+#include "library/libcrypto.h"
 #include "prepare/oci/check-internal.h"
 
 #define BUFFER_SIZE (256U * 1024U)
@@ -342,8 +343,11 @@ int oci_check(const char *path, OciCheckKind kind, const Operation *o, OciReport
 {
         _cleanup_(check_done) Check c = {.operation = o, .report = f, .userdata = userdata};
 
-        int r = kind == OCI_CHECK_LAYOUT ? files_open_directory(path, &c.files, e)
-                                         : files_open_archive(NULL, path, o, &c.files, e);
+        int r = library_load(&crypto_library, e);
+        if (r < 0)
+                return r;
+        r = kind == OCI_CHECK_LAYOUT ? files_open_directory(path, &c.files, e)
+                                     : files_open_archive(NULL, path, o, &c.files, e);
         if (r >= 0)
                 r = kind == OCI_CHECK_DOCKER_ARCHIVE ? check_docker(&c, e) : check_layout(&c, e);
         return r < 0 ? r : c.n_findings > 0;

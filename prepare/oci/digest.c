@@ -11,7 +11,11 @@ int digester_init(Digester *d, const char *algorithm)
 {
         bool sha512 = startswith(algorithm, "sha512:");
 
-        *d = (Digester){.context = EVP_MD_CTX_new()};
+        *d = (Digester){};
+        int r = library_load(&crypto_library, NULL);
+        if (r < 0)
+                return r;
+        d->context = EVP_MD_CTX_new();
         if (!d->context || EVP_DigestInit_ex(d->context, sha512 ? EVP_sha512() : EVP_sha256(), NULL) != 1)
                 return -ENOMEM;
         return 0;
@@ -19,7 +23,8 @@ int digester_init(Digester *d, const char *algorithm)
 
 void digester_done(Digester *d)
 {
-        EVP_MD_CTX_free(d->context);
+        if (d->context)
+                EVP_MD_CTX_free(d->context);
         d->context = NULL;
 }
 

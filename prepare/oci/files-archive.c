@@ -238,12 +238,13 @@ static int no_archive(Error *e)
 
 static int scan(Archive *a, const Operation *o, Error *e)
 {
-        _cleanup_(scan_done) Scan s = {.archive = a,
-                                       .operation = o,
-                                       .reader = archive_read_new(),
-                                       .buffer = malloc(SCAN_SIZE)};
-        int r = 0;
+        _cleanup_(scan_done) Scan s = {.archive = a, .operation = o};
 
+        int r = library_load(&archive_library, e);
+        if (r < 0)
+                return r;
+        s.reader = archive_read_new();
+        s.buffer = malloc(SCAN_SIZE);
         if (!s.reader || !s.buffer || archive_read_support_format_tar(s.reader) != ARCHIVE_OK)
                 r = error_oom(e);
         else if (archive_read_open2(s.reader, &s, NULL, scan_read, scan_skip, NULL) != ARCHIVE_OK)

@@ -10,6 +10,7 @@
  * collection removes, or the image.
  */
 
+#include "library/libcrypto.h"
 #include "prepare/oci/oci-internal.h"
 
 #define INDEX_DEPTH_MAX 4U /* depth of nested indices */
@@ -424,6 +425,8 @@ int oci_import(Store *s, OciSource *src, const OciImportOptions *o, Image **ret,
         _cleanup_(import_done) Import i = {.store = s, .source = src, .options = o ?: &none};
         _cleanup_free_ char *shown = text_escape_for_terminal(src->reference);
 
-        int r = import(&i, ret, e);
+        int r = library_load(&crypto_library, e);
+        if (r >= 0)
+                r = import(&i, ret, e);
         return r < 0 ? error_prefix(e, r, "Cannot import %s", shown ?: "the image") : 0;
 }

@@ -35,8 +35,12 @@ _Static_assert(sizeof(Header) == RECORD_SIZE, "a header is one record");
 
 int tar_writer_new(Compressor *c, TarWriter **ret, Error *e)
 {
-        _cleanup_(tar_writer_freep) TarWriter *w = calloc(1, sizeof(TarWriter));
+        _cleanup_(tar_writer_freep) TarWriter *w = NULL;
 
+        int r = library_load(&crypto_library, e);
+        if (r < 0)
+                return r;
+        w = calloc(1, sizeof(TarWriter));
         if (!w)
                 return error_oom(e);
         *w = (TarWriter){.compressor = c, .digest = EVP_MD_CTX_new()};

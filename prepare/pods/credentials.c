@@ -125,9 +125,11 @@ int reify_write_credentials(Reify *r, Error *e)
         if (n == 0)
                 return 0;
         int k = make_private_directory(r->pod->dir_fd, "credentials", &fd);
-        for (size_t i = r->first_app; k >= 0 && i < r->manifest->n_apps; i++)
-                k = write_app(fd, r->manifest->apps[i]->name,
-                              q->template ? &none : &q->apps[i - r->first_app].credentials, &q->credentials);
+        for (size_t i = r->first_app; k >= 0 && i < r->manifest->n_apps; i++) {
+                const AppOverrides *o = q->template ? NULL : &q->apps[i - r->first_app];
+                k = write_app(fd, r->manifest->apps[i]->name, o ? &o->credentials : &none,
+                              o && o->separate ? &none : &q->credentials);
+        }
         return k < 0 ? error_set_errno(e, k, "Cannot keep the credentials of pod %s",
                                        pod_display_name(r->pod))
                      : 0;

@@ -18,7 +18,6 @@
 
 #include "prepare/pods/reify-internal.h"
 
-#define DEFINITION_FILE "definition"
 #define DEFINITION_VERSION 1
 
 typedef struct Shape Shape;
@@ -153,6 +152,7 @@ static const Shape app_shape = {
                         LIST("mounts", AppOverrides, mounts, n_mounts, mounts_allocated, mount_shape),
                         SUBLIST("credentials", AppOverrides, credentials, credential_shape),
                         PLAIN("readOnlyRootFS", MEMBER_BOOLEAN, AppOverrides, read_only_rootfs),
+                        PLAIN("separate", MEMBER_BOOLEAN, AppOverrides, separate),
                         ARRAY("supplementaryGIDs", MEMBER_NUMBERS, AppOverrides, supplementary_gids,
                               n_supplementary_gids, supplementary_gids_allocated, NULL)),
                 sizeof(AppOverrides)};
@@ -554,23 +554,23 @@ static int name_apps(const PodManifest *m, const PodRequest *q, AppOverrides *ap
         return 0;
 }
 
-static int definition_format(const Pod *p, const PodRequest *q, json_object **ret)
+/* The apps of M are those of Q, in the same order. */
+static int definition_format(const PodManifest *m, const PodRequest *q, json_object **ret)
 {
-        const PodManifest *m = p->manifest;
-        AppOverrides *apps = calloc(q->n_apps + 1, sizeof(AppOverrides));
+        AppOverrides *overrides = calloc(q->n_apps + 1, sizeof(AppOverrides));
         DefinedImage *images = calloc(m->n_apps + 1, sizeof(DefinedImage));
         PodDefinition d = {.request = *q, .images = images, .n_images = m->n_apps};
         json_object *o = NULL;
 
-        d.request.apps = apps;
-        int r = apps && images ? name_apps(m, q, apps) : -ENOMEM;
+        d.request.apps = overrides;
+        int r = overrides && images ? name_apps(m, q, overrides) : -ENOMEM;
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 images[i] = (DefinedImage){m->apps[i]->name, m->apps[i]->image_id, m->apps[i]->image_name};
         if (r >= 0)
                 r = object_format(&definition_shape, &d, &o);
-        for (size_t i = 0; apps && i < q->n_apps; i++)
-                free(apps[i].reference);
-        free(apps);
+        for (size_t i = 0; overrides && i < q->n_apps; i++)
+                free(overrides[i].reference);
+        free(overrides);
         free(images);
         if (r < 0)
                 return r;
@@ -578,28 +578,56 @@ static int definition_format(const Pod *p, const PodRequest *q, json_object **re
         return 0;
 }
 
+/* As text that O holds. The apps of M are those of Q. */
+static int definition_text(const Pod *p, const PodManifest *m, const PodRequest *q, json_object **o,
+                           const char **ret, Error *e)
+{
+        int r = definition_format(m, q, o);
+
+        if (r >= 0)
+                r = json_member_add(*o, "version", json_object_new_int(DEFINITION_VERSION));
+        *ret = r < 0 ? NULL
+                     : json_object_to_json_string_ext(*o, JSON_C_TO_STRING_PLAIN |
+                                                                          JSON_C_TO_STRING_NOSLASHESCAPE);
+        if (!*ret)
+                return error_oom(e);
+        if (strlen(*ret) > MANIFEST_SIZE_MAX)
+                return error_set(e, -E2BIG, "The definition of pod %s is larger than %u bytes",
+                                 pod_display_name(p), MANIFEST_SIZE_MAX);
+        return 0;
+}
+
 int pod_definition_write(const Pod *p, const PodRequest *q, Error *e)
 {
         _cleanup_json_ json_object *o = NULL;
+        const char *text;
 
         if (!p->manifest || p->manifest->n_apps != (q->template ? q->template->n_apps : q->n_apps))
                 return error_set(e, -EINVAL, "Pod %s does not match its request", pod_display_name(p));
-        int r = definition_format(p, q, &o);
-        if (r >= 0)
-                r = json_member_add(o, "version", json_object_new_int(DEFINITION_VERSION));
-        const char *text =
-                        r < 0 ? NULL
-                              : json_object_to_json_string_ext(
-                                                o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-        if (!text)
-                return error_oom(e);
-        if (strlen(text) > MANIFEST_SIZE_MAX)
-                return error_set(e, -E2BIG, "The definition of pod %s is larger than %u bytes",
-                                 pod_display_name(p), MANIFEST_SIZE_MAX);
+        int r = definition_text(p, p->manifest, q, &o, &text, e);
+        if (r < 0)
+                return r;
         r = write_file_new_at(p->dir_fd, DEFINITION_FILE, text, strlen(text), 0600);
         return r < 0 ? error_set_errno(e, r, "Cannot write the file '" DEFINITION_FILE "' of pod %s",
                                        pod_display_name(p))
                      : 0;
+}
+
+int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *q, Error *e)
+{
+        PodApp *apps[] = {(PodApp *) app};
+        const PodManifest m = {.apps = apps, .n_apps = 1};
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_free_ char *path = NULL;
+        const char *text;
+
+        int r = definition_text(p, &m, q, &o, &text, e);
+        if (r < 0)
+                return r;
+        if (pod_app_path(p, app, DEFINITION_FILE, &path) < 0)
+                return error_oom(e);
+        r = write_file_atomic_at(p->dir_fd, path, text, strlen(text), 0600, false);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the definition of app %s", app->name) : 0;
 }
 
 static int check_version(json_object *o, Error *e)
@@ -656,19 +684,24 @@ static int definition_parse(const char *text, size_t size, ExitPolicy policy, Po
         return 0;
 }
 
-int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e)
+int definition_read(const Pod *p, const char *path, PodDefinition *ret, Error *e)
 {
         _cleanup_free_ char *text = NULL;
         size_t size;
 
-        int r = read_file_at(p->dir_fd, DEFINITION_FILE, MANIFEST_SIZE_MAX, &text, &size);
+        int r = read_file_at(p->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
         if (r == -ENOENT)
                 return error_set(e, r, "Pod %s has no recorded definition", pod_display_name(p));
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read the file '" DEFINITION_FILE "' of pod %s",
+                return error_set_errno(e, r, "Cannot read the file '%s' of pod %s", path,
                                        pod_display_name(p));
         r = definition_parse(text, size, p->config.exit_policy, ret, e);
         return r < 0 ? error_prefix(e, r, "The definition of pod %s is damaged", pod_display_name(p)) : 0;
+}
+
+int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e)
+{
+        return definition_read(p, DEFINITION_FILE, ret, e);
 }
 
 /* --- An app for a running pod -------------------------------------------------------------------------- */
@@ -694,4 +727,18 @@ int app_request_parse(json_object *o, PodDefinition *ret, Error *e)
         if (r >= 0 && (ret->request.template || ret->request.n_apps != 1 || ret->n_images > 0))
                 r = error_set(e, -EINVAL, "it needs 'apps', with one app");
         return r < 0 ? error_prefix(e, r, "The description of the app is not valid") : 0;
+}
+
+/* --- A pod that is requested ---------------------------------------------------------------------------- */
+
+int pod_request_parse(json_object *o, PodDefinition *ret, Error *e)
+{
+        const PodRequest *q = &ret->request;
+        int r = object_parse(&definition_shape, o, ret, e);
+
+        if (r >= 0 && ret->n_images > 0)
+                r = error_set(e, -EINVAL, "'images' is of pods that were prepared");
+        if (r >= 0 && q->template && q->n_apps > 0)
+                r = error_set(e, -EINVAL, "'podManifest' and 'apps' cannot be combined");
+        return r < 0 ? error_prefix(e, r, "The description of the pod is not valid") : 0;
 }

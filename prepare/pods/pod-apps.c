@@ -8,7 +8,7 @@
  * the manifest, and so is known to be rubbish.
  */
 
-#include "prepare/pods/pods-internal.h"
+#include "prepare/pods/reify-internal.h"
 #include "schema/settings.h"
 
 static int setting_name(const char *volume, char **ret)
@@ -17,7 +17,7 @@ static int setting_name(const char *volume, char **ret)
 }
 
 /* The settings of a volume are an annotation of the pod. */
-static int copy_settings(const PairList *from, const char *volume, PairList *to)
+int volume_settings_copy(const PairList *from, const char *volume, PairList *to)
 {
         _cleanup_free_ char *name = NULL;
 
@@ -38,7 +38,7 @@ int pod_format_added(const Pod *p, size_t first_app, size_t first_volume, char *
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < added.n_volumes; i++)
-                r = copy_settings(&m->annotations, added.volumes[i].name, &added.annotations);
+                r = volume_settings_copy(&m->annotations, added.volumes[i].name, &added.annotations);
         if (r >= 0)
                 r = pod_manifest_format(&added, ret);
         pair_list_done(&added.annotations);
@@ -48,7 +48,7 @@ int pod_format_added(const Pod *p, size_t first_app, size_t first_volume, char *
 static int merge_volume(Pod *p, PodManifest *added, Volume *v, char ***names)
 {
         if (strv_extend(names, v->name) < 0 ||
-            copy_settings(&added->annotations, v->name, &p->manifest->annotations) < 0)
+            volume_settings_copy(&added->annotations, v->name, &p->manifest->annotations) < 0)
                 return -ENOMEM;
         Volume *place = pod_manifest_add_volume(p->manifest);
         if (!place)
@@ -109,22 +109,35 @@ void pod_drop_volume(Pod *p, const char *name)
 
 /* --- The pod directory --------------------------------------------------------------------------------- */
 
-static bool has_app(const PodManifest *m, const char *name)
+static bool has_app(const Pod *p, const char *name)
 {
-        return pod_manifest_find_app(m, name);
+        return pod_manifest_find_app(p->manifest, name);
 }
 
-static bool has_volume(const PodManifest *m, const char *name)
+static bool has_volume(const Pod *p, const char *name)
 {
-        return pod_manifest_find_volume(m, name);
+        return pod_manifest_find_volume(p->manifest, name);
+}
+
+/* Of two directories of one app only one is the app's. */
+static bool has_app_files(const Pod *p, const char *name)
+{
+        for (size_t i = 0; i < p->manifest->n_apps; i++) {
+                _cleanup_free_ char *path = NULL;
+
+                if (pod_app_path(p, p->manifest->apps[i], NULL, &path) < 0 ||
+                    streq(path + strlen("apps/"), name))
+                        return true;
+        }
+        return false;
 }
 
 int pod_sweep(const Pod *p)
 {
         static const struct {
                 const char *directory;
-                bool (*is_known)(const PodManifest *m, const char *name);
-        } places[] = {{"apps", has_app}, {"credentials", has_app}, {"volumes", has_volume}};
+                bool (*is_known)(const Pod *p, const char *name);
+        } places[] = {{"apps", has_app_files}, {"credentials", has_app}, {"volumes", has_volume}};
         int result = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(places); i++) {
@@ -134,7 +147,7 @@ int pod_sweep(const Pod *p)
                 int r = fd < 0 ? (errno == ENOENT ? 0 : -errno) : list_names(fd, &names);
 
                 STRV_FOREACH (name, names)
-                        if (r >= 0 && !places[i].is_known(p->manifest, *name))
+                        if (r >= 0 && !places[i].is_known(p, *name))
                                 r = rm_rf_at(fd, *name);
                 result = result < 0 ? result : r;
         }

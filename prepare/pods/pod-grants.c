@@ -3,7 +3,8 @@
 /* The file "grants" of a pod: the origin of each isolator of its manifest, and the decisions about the
  * privileges that its images request. It is written when the pod is prepared, by the code that makes the
  * decisions, and is only read to show them; nothing is enforced by it. It is in the pod's own directory,
- * which no image and no app can write to. A pod without isolators has none.
+ * which no image and no app can write to. A pod without isolators has none. An app that came while the pod ran has a
+ * file of its own beside its other files.
  */
 
 #include "prepare/pods/pods-internal.h"
@@ -154,23 +155,34 @@ void pod_grants_forget(PodGrants *g, const char *app)
         g->n_grants = n;
 }
 
-int pod_grants_write(const Pod *p, const PodGrants *g, Error *e)
+static int write_grants(const Pod *p, const char *path, const PodGrants *g, Error *e)
 {
         _cleanup_json_ json_object *o = NULL;
 
-        if (g->n_origins == 0 && g->n_grants == 0) {
-                (void) unlinkat(p->dir_fd, GRANTS_FILE, 0);
-                return 0;
-        }
         const char *text = grants_format(g, &o) >= 0
                                            ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN)
                                            : NULL;
         if (!text)
                 return error_oom(e);
-        int r = write_file_atomic_at(p->dir_fd, GRANTS_FILE, text, strlen(text), 0600, false);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the file '" GRANTS_FILE "' of pod %s",
+        int r = write_file_atomic_at(p->dir_fd, path, text, strlen(text), 0600, false);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the file '%s' of pod %s", path,
                                        pod_display_name(p))
                      : 0;
+}
+
+int pod_grants_write(const Pod *p, const PodGrants *g, Error *e)
+{
+        if (g->n_origins > 0 || g->n_grants > 0)
+                return write_grants(p, GRANTS_FILE, g, e);
+        (void) unlinkat(p->dir_fd, GRANTS_FILE, 0);
+        return 0;
+}
+
+int pod_grants_write_app(const Pod *p, const PodApp *app, const PodGrants *g, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        return pod_app_path(p, app, GRANTS_FILE, &path) < 0 ? error_oom(e) : write_grants(p, path, g, e);
 }
 
 static int word_of(json_object *o, const char *key, const char *const *words, size_t n)
@@ -230,30 +242,46 @@ static int list_parse(json_object *o, const char *key, int (*parse)(json_object 
         return r;
 }
 
-int pod_grants_read(const Pod *p, PodGrants *ret, Error *e)
+/* Adds what is in the file to G, in the place of what is known of APP, if it is not NULL. */
+static int read_grants(const Pod *p, const char *path, const char *app, PodGrants *g, Error *e)
 {
         _cleanup_json_ json_object *o = NULL;
         _cleanup_free_ char *text = NULL;
-        PodGrants g = {};
         size_t size;
 
-        int r = read_file_at(p->dir_fd, GRANTS_FILE, GRANTS_SIZE_MAX, &text, &size);
-        if (r == -ENOENT) {
-                *ret = g;
+        int r = read_file_at(p->dir_fd, path, GRANTS_SIZE_MAX, &text, &size);
+        if (r == -ENOENT)
                 return 0;
-        }
+        if (app)
+                pod_grants_forget(g, app);
         if (r >= 0)
                 r = json_parse_strict(text, size, &o, NULL, NULL);
         if (r >= 0)
                 r = json_object_is_type(o, json_type_object) ? 0 : -EINVAL;
         if (r >= 0)
-                r = list_parse(o, "isolators", origin_parse, &g);
+                r = list_parse(o, "isolators", origin_parse, g);
         if (r >= 0)
-                r = list_parse(o, "grants", grant_parse, &g);
+                r = list_parse(o, "grants", grant_parse, g);
+        return r < 0 ? error_set_errno(e, r, "Cannot read the file '%s' of pod %s", path,
+                                       pod_display_name(p))
+                     : 0;
+}
+
+int pod_grants_read(const Pod *p, PodGrants *ret, Error *e)
+{
+        PodGrants g = {};
+
+        int r = read_grants(p, GRANTS_FILE, NULL, &g, e);
+        for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++) {
+                _cleanup_free_ char *path = NULL;
+                const PodApp *app = p->manifest->apps[i];
+
+                r = pod_app_path(p, app, GRANTS_FILE, &path) < 0 ? error_oom(e)
+                                                                 : read_grants(p, path, app->name, &g, e);
+        }
         if (r < 0) {
                 pod_grants_done(&g);
-                return error_set_errno(e, r, "Cannot read the file '" GRANTS_FILE "' of pod %s",
-                                       pod_display_name(p));
+                return r;
         }
         *ret = g;
         return 0;

@@ -13,7 +13,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "library/libsystemd.h"
 #include "prepare/pods/pods-internal.h"
 
 #define NEW_TRIES 64
@@ -99,28 +98,15 @@ static int embryo_to_preparing(Pod *p)
         return r;
 }
 
-static int new_uuid(char ret[static SD_ID128_UUID_STRING_MAX])
-{
-        sd_id128_t id;
-
-        int r = sd_id128_randomize(&id);
-        if (r >= 0)
-                sd_id128_to_uuid_string(id, ret);
-        return r;
-}
-
 int pod_new(Store *s, Pod **ret, Error *e)
 {
-        int r = library_load(&systemd_library, e);
+        int r = -EAGAIN;
 
-        if (r < 0)
-                return r;
-        r = -EAGAIN;
         for (unsigned tries = 0; r == -EAGAIN && tries < NEW_TRIES; tries++) {
                 _cleanup_(pod_freep) Pod *p = NULL;
-                char uuid[SD_ID128_UUID_STRING_MAX];
+                char uuid[UUID_TEXT_SIZE];
 
-                r = new_uuid(uuid);
+                r = random_uuid(uuid);
                 if (r >= 0)
                         r = pod_alloc(s, uuid, &p);
                 if (r >= 0)
@@ -325,7 +311,7 @@ static uint64_t timespec_usec(struct timespec t)
 uint64_t pod_ended_usec(const Pod *p)
 {
         /* If the process that ran the pod was killed, only the time of the last change is known. */
-        static const char *const traces[] = {".", "result", "root/acnspawn/status", "root/var/log/journal"};
+        static const char *const traces[] = {".", "result", "status", "root/var/log/journal"};
         _cleanup_free_ char *text = NULL;
         uint64_t usec, latest = 0;
 

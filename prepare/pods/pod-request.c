@@ -11,7 +11,7 @@ static void mounts_done(Mount *mounts, size_t n)
         free(mounts);
 }
 
-static void app_overrides_done(AppOverrides *o)
+void app_overrides_done(AppOverrides *o)
 {
         free(o->reference);
         free(o->name);

@@ -240,6 +240,8 @@ void pod_grants_forget(PodGrants *g, const char *app);
 GrantSource pod_grants_source(const PodGrants *g, const char *app, const char *isolator);
 /* Writes the record into the pod directory, in one step; none if there is nothing to record. */
 int pod_grants_write(const Pod *p, const PodGrants *g, Error *e);
+/* The same of APP alone, which is added to a running pod: it is written beside the other files of the app. */
+int pod_grants_write_app(const Pod *p, const PodApp *app, const PodGrants *g, Error *e);
 /* Empty for a pod that has no record. */
 int pod_grants_read(const Pod *p, PodGrants *ret, Error *e);
 
@@ -296,7 +298,10 @@ typedef struct AppOverrides {
         bool read_only_rootfs;
         uint32_t *supplementary_gids; /* replace the image's */
         size_t n_supplementary_gids, supplementary_gids_allocated;
+        bool separate; /* what the request has for all apps is not for this one */
 } AppOverrides;
+
+void app_overrides_done(AppOverrides *o);
 
 /* A request for a pod. Either template or apps is given (or neither, if the exit policy allows a pod without
  * apps); the rest is added to both. A mount's path may be the name of a mount point of the app. */
@@ -344,6 +349,17 @@ void pod_definition_done(PodDefinition *d);
 int pod_definition_write(const Pod *p, const PodRequest *q, Error *e);
 /* -ENOENT: P is of a version that wrote none. -EINVAL, -EBADMSG, -EFBIG: it is damaged. */
 int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e);
+/* The same as the pod is by now, with the apps that it has: those that were added, limits and images that were changed while
+ * it ran (definition-apps.c). */
+int pod_definition_read_current(const Pod *p, PodDefinition *ret, Error *e);
+/* What APP, one of P's, was made from alone: one app, with what the pod's definition has for all apps. */
+int pod_app_definition_read(const Pod *p, const PodApp *app, PodDefinition *ret, Error *e);
+/* The one app of D is to be made from the image ID, which the user calls REFERENCE. */
+int pod_definition_set_image(PodDefinition *d, const char *reference, const char *id);
+/* Writes that of APP, in one step, beside its other files: Q has that app. */
+int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *q, Error *e);
+/* Makes what Q has for all apps a part of its apps, which are separate then. */
+int pod_request_separate(PodRequest *q);
 
 /* Checks a template, as far as possible without its images, the host and the pod's exit policy, which decides
  * whether it may be without apps; the error is that of pod_reify(). */
@@ -359,8 +375,18 @@ int pod_template_check(const PodManifest *t, Error *e);
 int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e);
 /* Adds the one app of REQUEST to the running pod P in the same way: to P->manifest, and to the pod directory, where
  * nothing of another app is changed. Images have to be in the store, and cannot be removed until P->store_lock_fd is
- * closed. After a failure P->manifest is of no use any more: this is for a process that then ends. */
-int pod_reify_app(Pod *p, const PodRequest *request, char ***warnings, Error *e);
+ * closed. After a failure P->manifest is of no use any more: this is for a process that then ends.
+ * OLD, which is not in P->manifest any more, is the app that it replaces, or NULL: then its volumes and its credentials stay,
+ * and its files are made beside those of OLD. */
+int pod_reify_app(Pod *p, const PodRequest *request, const PodApp *old, char ***warnings, Error *e);
+
+/* --- Directories of apps (pod-app-path.c) -------------------------------------------------------------- */
+
+/* The path, in the pod directory, of what APP has there, or (FILE is not NULL) of one of these: the manifest of its image,
+ * its "lowers", "launch", "upper" and "work", and its "definition" and "grants" if it came or was changed while the pod ran. */
+int pod_app_path(const Pod *p, const PodApp *app, const char *file, char **ret);
+/* The name of the directory below "apps" of an app that replaces another one of its name. */
+int pod_app_replacement(const PodApp *app, char **ret);
 
 /* --- Apps of a running pod (pod-apps.c) ---------------------------------------------------------------- */
 
@@ -377,3 +403,5 @@ int pod_sweep(const Pod *p);
 int app_request_format(const PodRequest *q, json_object **ret, Error *e);
 /* -EINVAL, and it is said which part is wrong. *RET is empty before. */
 int app_request_parse(json_object *o, PodDefinition *ret, Error *e);
+/* The same of a whole pod, with any number of apps, or a pod manifest instead. */
+int pod_request_parse(json_object *o, PodDefinition *ret, Error *e);

@@ -309,15 +309,16 @@ static int add_mounts(PodApp *a, const Mount *mounts, size_t n, Error *e)
 static int complete_app(Reify *r, PodApp *a, const AppOverrides *o, const Image *i, Error *e)
 {
         const PodRequest *q = r->request;
+        bool separate = o && o->separate;
 
-        int k = check_environment(&q->environment, a->name, e);
-        if (k >= 0 && pair_list_merge(&a->app->environment, &q->environment) < 0)
+        int k = separate ? 0 : check_environment(&q->environment, a->name, e);
+        if (k >= 0 && !separate && pair_list_merge(&a->app->environment, &q->environment) < 0)
                 k = error_oom(e);
         if (k >= 0 && o)
                 k = override_app(a, o, e);
         if (k >= 0)
                 k = override_exec(a->app, o, i, a->name, e);
-        if (k >= 0)
+        if (k >= 0 && !separate)
                 k = add_mounts(a, q->mounts, q->n_mounts, e);
         if (k >= 0 && o)
                 k = add_mounts(a, o->mounts, o->n_mounts, e);

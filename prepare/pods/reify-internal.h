@@ -19,7 +19,8 @@ typedef struct Reify {
         const PodRequest *request;
         PodManifest *manifest;          /* becomes the pod's manifest */
         size_t first_app, first_volume; /* those before are there already, and stay as they are */
-        bool adds; /* one app to a pod that runs */
+        bool adds;                      /* one app to a pod that runs */
+        const PodApp *old;              /* which takes the place of this one; or NULL */
         AppImage *images;               /* of the apps from the first on, in their order */
         size_t n_images, images_allocated;
         Fetcher *fetcher;
@@ -29,6 +30,11 @@ typedef struct Reify {
         char ***warnings;
 } Reify;
 
+#define DEFINITION_FILE "definition"
+
+/* The definition in the file PATH of the pod directory; errors as pod_definition_read() (definition.c). */
+int definition_read(const Pod *p, const char *path, PodDefinition *ret, Error *e);
+
 int reify_warn(Reify *r, Error *e, const char *format, ...) _printf_(3, 4);
 
 /* Copies of parts of manifests (pod-request.c). The previous value of RET is ignored. */
@@ -37,6 +43,8 @@ int volume_copy(const Volume *v, Volume *ret);
 int mount_copy(const Mount *m, Mount *ret);
 int exposed_port_copy(const ExposedPort *p, ExposedPort *ret);
 int isolator_list_copy(const IsolatorList *l, IsolatorList *ret);
+/* Copies the settings of VOLUME, an annotation of a pod, if it has some (pod-apps.c). */
+int volume_settings_copy(const PairList *from, const char *volume, PairList *to);
 /* Sets all pairs of FROM in INTO. */
 int pair_list_merge(PairList *into, const PairList *from);
 

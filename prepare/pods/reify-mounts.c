@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "prepare/pods/reify-internal.h"
+#include "schema/settings.h"
 
 /* --- Targets ------------------------------------------------------------------------------------------- */
 
@@ -105,7 +106,7 @@ static bool is_mounted(const PodApp *a, const char *path)
 
 /* OCI images expect that a volume has the owner and mode of the image's directory: their apps, which often
  * run as a user of their own, rely on being able to write there. */
-static void take_attributes(const Reify *r, const PodApp *a, const MountPoint *p, Volume *volume)
+static void take_attributes(const Reify *r, const PodApp *a, const char *path, Volume *volume)
 {
         const AppImage *image = &r->images[pod_manifest_index_of(r->manifest, a) - r->first_app];
 
@@ -115,7 +116,7 @@ static void take_attributes(const Reify *r, const PodApp *a, const MountPoint *p
                 _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
                 struct stat st;
 
-                fd = root_fd < 0 ? root_fd : open_in_root(root_fd, p->path, O_PATH | O_DIRECTORY);
+                fd = root_fd < 0 ? root_fd : open_in_root(root_fd, path, O_PATH | O_DIRECTORY);
                 if (fd < 0 || fstat(fd, &st) < 0)
                         continue;
                 if (st.st_uid < UID_RANGE_SIZE && st.st_gid < UID_RANGE_SIZE) {
@@ -135,7 +136,7 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
 
         if (!shown || xasprintf(&name, "%s-%s", a->name, p->name) < 0)
                 return error_oom(e);
-        take_attributes(r, a, p, &empty);
+        take_attributes(r, a, p->path, &empty);
         int k = reify_add_volume(r, name, &empty, ret_name, e);
         if (k < 0)
                 return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);
@@ -152,17 +153,54 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
                           a->name, p->name, shown, p->name);
 }
 
+static const Mount *find_mount(const PodApp *a, const char *path)
+{
+        for (size_t i = 0; i < a->n_mounts; i++)
+                if (streq(a->mounts[i].path, path))
+                        return &a->mounts[i];
+        return NULL;
+}
+
+static bool mounts_volume(const PodApp *a, const char *volume)
+{
+        for (size_t i = 0; i < a->n_mounts; i++)
+                if (streq(a->mounts[i].volume, volume))
+                        return true;
+        return false;
+}
+
+static bool is_used(const PodManifest *m, const char *volume);
+
+/* The volume that the app before this one had at the mount point: at its path, else at the point of its name. One that an
+ * image before that had, and the last one did not, is still there. */
+static const char *find_old_volume(const Reify *r, const PodApp *a, const MountPoint *p)
+{
+        const PodApp *old = r->old;
+        const Mount *m = old ? find_mount(old, p->path) : NULL;
+        _cleanup_free_ char *name = NULL;
+
+        for (size_t i = 0; old && !m && i < old->app->n_mount_points; i++)
+                if (streq(old->app->mount_points[i].name, p->name))
+                        m = find_mount(old, old->app->mount_points[i].path);
+        if (m && !mounts_volume(a, m->volume) && pod_manifest_find_volume(r->manifest, m->volume))
+                return m->volume;
+        if (!old || xasprintf(&name, "%s-%s", a->name, p->name) < 0)
+                return NULL;
+        const Volume *v = pod_manifest_find_volume(r->manifest, name);
+        return v && v->kind == VOLUME_EMPTY && !is_used(r->manifest, name) ? v->name : NULL;
+}
+
 static int fill_mount_point(Reify *r, PodApp *a, const MountPoint *p, Error *e)
 {
-        const char *volume = NULL;
+        const char *volume = find_old_volume(r, a, p);
         Mount *m;
         int k = 0;
 
         if (is_mounted(a, p->path))
                 return 0;
-        if (pod_manifest_find_volume(r->manifest, p->name))
+        if (!volume && pod_manifest_find_volume(r->manifest, p->name))
                 volume = p->name;
-        else
+        if (!volume)
                 k = make_implicit_volume(r, a, p, &volume, e);
         if (k < 0)
                 return k;
@@ -235,6 +273,39 @@ int mount_points_check(const PodApp *a, Error *e)
         return 0;
 }
 
+/* --- Owners of named volumes --------------------------------------------------------------------------- */
+
+static const Mount *first_mount(const PodApp *a, const char *volume)
+{
+        for (size_t i = 0; i < a->n_mounts; i++)
+                if (streq(a->mounts[i].volume, volume))
+                        return &a->mounts[i];
+        return NULL;
+}
+
+/* A named volume that is to be as the image's directory is so at its first mount, should it be new. */
+static int settle_owner(Reify *r, Volume *v, Error *e)
+{
+        _cleanup_free_ char *name = NULL, *text = NULL;
+        VolumeSettings s;
+
+        int k = volume_settings_read(r->manifest, v, &s, e);
+        if (k < 0 || !s.owner_image)
+                return k;
+        for (size_t i = r->first_app; i < r->manifest->n_apps; i++) {
+                const Mount *m = first_mount(r->manifest->apps[i], v->name);
+                if (!m)
+                        continue;
+                take_attributes(r, r->manifest->apps[i], m->path, v);
+                break;
+        }
+        if (xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0 ||
+            xasprintf(&text, "kind=named,source=%s", s.named) < 0 ||
+            pair_list_set(&r->manifest->annotations, name, text) < 0)
+                return error_oom(e);
+        return 0;
+}
+
 /* --- The whole ----------------------------------------------------------------------------------------- */
 
 static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
@@ -270,6 +341,8 @@ int reify_mounts(Reify *r, Error *e)
 
         for (size_t i = r->first_app; i < m->n_apps && k >= 0; i++)
                 k = reify_app_mounts(r, m->apps[i], r->images[i - r->first_app].layers, e);
+        for (size_t i = r->first_volume; i < m->n_volumes && k >= 0; i++)
+                k = settle_owner(r, &m->volumes[i], e);
         for (size_t i = r->first_volume; i < m->n_volumes && k >= 0; i++)
                 if (!is_used(m, m->volumes[i].name))
                         k = reify_warn(r, e,

@@ -212,19 +212,55 @@ int reify_add_volume(Reify *r, const char *name, const Volume *like, const char 
         return k < 0 ? k : check_volume(r->manifest, v, e);
 }
 
+/* Whether the mount, which names a named volume of the store, can be one of the pod's volume of that name:
+ * that takes precedence. */
+static int take_volume_of_pod(const Reify *r, Mount *m, Error *e)
+{
+        const char *name = m->app_volume->name;
+
+        if (!startswith(m->app_volume->settings ?: "", "kind=named,") ||
+            !pod_manifest_find_volume(r->manifest, name))
+                return 0;
+        free(m->volume);
+        m->volume = strdup(name);
+        if (!m->volume)
+                return error_oom(e);
+        m->app_volume = volume_free(m->app_volume);
+        return 1;
+}
+
+/* An app that replaces another one has the same mounts of its definition, in the same order: the volumes that became of
+ * them are there. */
+static const char *find_hoisted(const Reify *r, size_t i)
+{
+        return r->old && i < r->old->n_mounts &&
+                                               pod_manifest_find_volume(r->manifest,
+                                                                        r->old->mounts[i].volume)
+                               ? r->old->mounts[i].volume
+                               : NULL;
+}
+
 /* Volumes that are defined by mounts. */
 static int hoist_volumes(Reify *r, PodApp *a, Error *e)
 {
         for (size_t i = 0; i < a->n_mounts; i++) {
                 _cleanup_free_ char *name = NULL;
                 Mount *m = &a->mounts[i];
-                const char *given;
+                const char *given = find_hoisted(r, i);
+                int k = 0;
 
                 if (!m->app_volume)
                         continue;
-                if (xasprintf(&name, "%s-%s", a->name, m->app_volume->name) < 0)
-                        return error_oom(e);
-                int k = reify_add_volume(r, name, m->app_volume, &given, e);
+                if (!given) {
+                        k = take_volume_of_pod(r, m, e);
+                        if (k < 0)
+                                return k;
+                        if (k > 0)
+                                continue;
+                        if (xasprintf(&name, "%s-%s", a->name, m->app_volume->name) < 0)
+                                return error_oom(e);
+                        k = reify_add_volume(r, name, m->app_volume, &given, e);
+                }
                 if (k < 0)
                         return error_prefix(e, k, "App %s", a->name);
                 m->app_volume = volume_free(m->app_volume);
@@ -240,8 +276,8 @@ int reify_volumes(Reify *r, Error *e)
 {
         const PodRequest *q = r->request;
 
-        int k = q->template ? add_volumes(r, q->template->volumes, q->template->n_volumes, e) : 0;
-        if (k >= 0)
+        int k = q->template && !r->old ? add_volumes(r, q->template->volumes, q->template->n_volumes, e) : 0;
+        if (k >= 0 && !r->old)
                 k = add_volumes(r, q->volumes, q->n_volumes, e);
         for (size_t i = r->first_app; i < r->manifest->n_apps && k >= 0; i++)
                 k = hoist_volumes(r, r->manifest->apps[i], e);

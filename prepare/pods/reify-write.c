@@ -2,7 +2,7 @@
 
 /* The directories and files of a pod that follow from its manifest: for every app the directories of its
  * overlay (upper/, work/), the list of its lower directories and the manifest of its image as in the
- * archive; for every empty volume a directory.
+ * archive; for every empty volume a directory. Named volumes belong to the store.
  *
  * The upper directory is the root of the app, so it is owned by the pod's root user; empty volumes are owned
  * by their configured users. All names in here have passed ac_name_check(), so they are not ".." and contain
@@ -100,6 +100,22 @@ static int write_app(Reify *r, int apps_fd, const char *name, const AppImage *i,
         return k < 0 ? k : make_owned_directory(r->pod, fd, "work", &overlay, e);
 }
 
+/* Beside those of the app that it replaces, if it does. */
+static int write_files_of(Reify *r, int apps_fd, const PodApp *a, const AppImage *i, Error *e)
+{
+        _cleanup_free_ char *name = NULL;
+
+        if (!r->old)
+                return write_app(r, apps_fd, a->name, i, e);
+        if (pod_app_replacement(a, &name) < 0)
+                return error_oom(e);
+        int k = rm_rf_at(apps_fd, name);
+        if (k < 0)
+                return error_set_errno(e, k, "Cannot remove the directory '%s' of pod %s", name,
+                                       pod_display_name(r->pod));
+        return write_app(r, apps_fd, name, i, e);
+}
+
 static int write_volumes(Reify *r, int volumes_fd, Error *e)
 {
         int k = 0;
@@ -109,7 +125,7 @@ static int write_volumes(Reify *r, int volumes_fd, Error *e)
                 VolumeSettings s;
 
                 k = volume_settings_read(r->manifest, v, &s, e);
-                if (k >= 0 && v->kind == VOLUME_EMPTY && !s.tmpfs)
+                if (k >= 0 && v->kind == VOLUME_EMPTY && !s.tmpfs && !s.named[0])
                         k = make_owned_directory(r->pod, volumes_fd, v->name, v, e);
         }
         return k;
@@ -126,8 +142,8 @@ int reify_write(Reify *r, Error *e)
         if (k < 0)
                 return error_set_errno(e, k, "Cannot create the directories of pod %s", pod_display_name(p));
         for (size_t i = r->first_app; i < r->manifest->n_apps && k >= 0; i++)
-                k = write_app(r, apps_fd, r->manifest->apps[i]->name, &r->images[i - r->first_app], e);
+                k = write_files_of(r, apps_fd, r->manifest->apps[i], &r->images[i - r->first_app], e);
         if (k >= 0)
                 k = write_volumes(r, volumes_fd, e);
-        return k < 0 ? k : reify_write_credentials(r, e);
+        return k < 0 || r->old ? k : reify_write_credentials(r, e);
 }

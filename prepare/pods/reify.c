@@ -266,12 +266,14 @@ int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e)
 /* --- Another app for a pod that runs ------------------------------------------------------------------- */
 
 /* What belongs to the pod as a whole is settled when it is prepared. */
-static int check_app_request(const Pod *p, const PodRequest *q, Error *e)
+static int check_app_request(const Pod *p, const PodRequest *q, const PodApp *old, Error *e)
 {
         if (!p->manifest || p->state != POD_RUNNING)
                 return error_set(e, -ESRCH, "Pod %s does not run", pod_display_name(p));
-        if (q->template || q->n_apps != 1)
+        if ((q->template && !old) || (q->template ? q->template->n_apps : q->n_apps) != 1)
                 return error_set(e, -EINVAL, "One app at a time is added to a pod, by its image");
+        if (old)
+                return 0; /* the rest of its definition is that of the pod */
         if (q->n_ports > 0 || q->isolators.n > 0 || q->annotations.n > 0 || q->user_annotations.n > 0 ||
             q->user_labels.n > 0)
                 return error_set(e, -EINVAL,
@@ -279,6 +281,37 @@ static int check_app_request(const Pod *p, const PodRequest *q, Error *e)
                                  "pod "
                                  "%s, which runs",
                                  pod_display_name(p));
+        return 0;
+}
+
+static bool same_port(const Port *a, const Port *b)
+{
+        return a->port == b->port && streq_ptr(a->protocol, b->protocol) &&
+               MAX(a->count, 1U) == MAX(b->count, 1U);
+}
+
+/* What leads to the ports of the pod was settled with its networks. */
+static int check_exposed(const Reify *r, Error *e)
+{
+        const PodManifest *m = r->manifest;
+        const PodApp *app = r->old ? m->apps[r->first_app] : NULL;
+
+        for (size_t i = 0; app && i < m->n_ports; i++) {
+                const Port *was = m->ports[i].pod_port ? NULL : find_port(r->old->app, m->ports[i].name),
+                           *is;
+
+                if (!was)
+                        continue;
+                is = find_port(app->app, m->ports[i].name);
+                if (is && same_port(was, is))
+                        continue;
+                int k = error_set(e, -EINVAL,
+                                  "The image %s cannot replace that of app %s: the pod exposes its port "
+                                  "'%s', %u/%s, which the image %s",
+                                  app->image_name, app->name, was->name, was->port, was->protocol ?: "",
+                                  is ? "has with another number or protocol" : "does not have");
+                return error_hint(e, k, "Ports of the host are settled when a pod is prepared.");
+        }
         return 0;
 }
 
@@ -299,14 +332,16 @@ static int reify_one(Reify *r, Error *e)
         int k = pod_manifest_check_reified(r->manifest, e);
         if (k >= 0)
                 k = pod_settings_check(r->manifest, e);
+        if (k >= 0)
+                k = check_exposed(r, e);
         return k < 0 ? k : reify_write(r, e);
 }
 
-int pod_reify_app(Pod *p, const PodRequest *request, char ***warnings, Error *e)
+int pod_reify_app(Pod *p, const PodRequest *request, const PodApp *old, char ***warnings, Error *e)
 {
-        Reify r = {.pod = p, .request = request, .warnings = warnings, .adds = true};
+        Reify r = {.pod = p, .request = request, .warnings = warnings, .adds = true, .old = old};
 
-        int k = check_app_request(p, request, e);
+        int k = check_app_request(p, request, old, e);
         if (k >= 0 && p->store_lock_fd < 0)
                 k = store_lock_shared(p->store, &p->store_lock_fd, e);
         if (k < 0)

@@ -250,7 +250,10 @@ int auth_file_find(const char *text, size_t size, const char *what, const char *
         _cleanup_free_ char *name = NULL;
         _cleanup_error_ Error why = ERROR_NULL;
 
-        int r = json_parse_strict(text, size, &file, NULL, &why);
+        int r = library_load(&crypto_library, e); /* decodes base64 */
+        if (r < 0)
+                return r;
+        r = json_parse_strict(text, size, &file, NULL, &why);
         if (r < 0)
                 return error_set(e, r, "%s is not a file of credentials: %s", what,
                                  why.message ?: strerror(-r));

@@ -155,12 +155,12 @@ const char *registry_error_hint(const char *code, unsigned status)
                          "Wait, or give credentials: registries have higher limits for authenticated "
                          "clients."},
                         {"DENIED", 0,
-                         "The credentials used, or none at all, do not allow to read this repository."},
+                         "The credentials used, or none at all, do not allow reading this repository."},
                         {NULL, 401,
                          "Give credentials in auth.d or an auth.json file; see acnspawn-registries(5). If "
                          "none should be needed, check the spelling of the repository."},
                         {NULL, 403,
-                         "The credentials used, or none at all, do not allow to read this repository."},
+                         "The credentials used, or none at all, do not allow reading this repository."},
                         {NULL, 404,
                          "Check the spelling of repository and tag. If the host is not a registry itself, "
                          "registries.conf can say where it has its own; see acnspawn-registries(5)."},

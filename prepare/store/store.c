@@ -39,6 +39,7 @@ static const struct {
                 {"uids"},
                 {"downloads"},
                 {"layers"},
+                {"volumes"},
 };
 
 static int check_access(int fd, const char *path, bool is_new, Error *e)
@@ -301,7 +302,8 @@ Operation *store_operation(const Store *s)
         return s->operation;
 }
 
-/* A thread that waits in flock() cannot be woken by another, so who can be cancelled looks again now and then. */
+/* A thread that waits in flock() cannot be woken by another, so an operation that can be cancelled checks
+ * this periodically. */
 static int wait_for_lock(const Store *s, int fd, int mode, Error *e)
 {
         int msec = 1;

@@ -52,7 +52,9 @@ int authorization_basic(const char *user, const char *password, char **ret)
 
         if (strchr(user, ':') || !is_one_line(user) || !is_one_line(password))
                 return -EINVAL;
-        int r = xasprintf(&plain, "%s:%s", user, password);
+        int r = library_load(&crypto_library, NULL);
+        if (r >= 0)
+                r = xasprintf(&plain, "%s:%s", user, password);
         if (r < 0)
                 return r;
         size_t n = strlen(plain);

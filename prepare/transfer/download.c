@@ -22,7 +22,7 @@
 #include "prepare/transfer/transfer-internal.h"
 
 #define INFO_SIZE_MAX (64U << 10)
-#define WRITEBACK_SIZE (8ULL << 20) /* bytes after which the kernel is told to begin to write them */
+#define WRITEBACK_SIZE (8ULL << 20) /* bytes after which the kernel begins to write them */
 #define DISK_RESERVE_SIZE (64ULL << 20)
 
 typedef struct Download {

@@ -8,6 +8,7 @@
  * interrupted.
  */
 
+#include "library/libcrypto.h"
 #include "prepare/transfer/transfer-internal.h"
 
 #include "config.h"
@@ -83,6 +84,11 @@ static int copy_options(Transfer *t, const TransferOptions *o)
 
 int transfer_new(const TransferOptions *o, Transfer **ret, Error *e)
 {
+        int r = library_load(&curl_library, e);
+        if (r >= 0)
+                r = library_load(&crypto_library, e); /* credentials, names of files */
+        if (r < 0)
+                return r;
         /* Counted by libcurl, and never given back: others of the process may use it, too. */
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 return error_set(e, -EIO, "libcurl cannot be initialized");
@@ -92,7 +98,7 @@ int transfer_new(const TransferOptions *o, Transfer **ret, Error *e)
                 return error_oom(e);
         (void) pthread_mutex_init(&t->lock, NULL);
         (void) pthread_mutex_init(&t->note_lock, NULL);
-        int r = copy_options(t, o);
+        r = copy_options(t, o);
         if (r < 0)
                 return error_oom(e);
         *ret = TAKE_PTR(t);
@@ -196,10 +202,10 @@ void transfer_note(Transfer *t, const char *format, ...)
 void transfer_note_insecure(Transfer *t, unsigned option, const char *shown_url)
 {
         (void) pthread_mutex_lock(&t->lock);
-        bool told = t->noted & option;
+        bool noted = t->noted & option;
         t->noted |= option;
         (void) pthread_mutex_unlock(&t->lock);
-        if (told)
+        if (noted)
                 return;
         if (option == INSECURE_HTTP)
                 transfer_note(t,

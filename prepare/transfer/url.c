@@ -103,7 +103,9 @@ int url_split(const char *url, Url *ret)
         _cleanup_(url_done) Url x = {};
         uint32_t n = 0;
 
-        int r = url_parse(url, &u);
+        int r = library_load(&curl_library, NULL);
+        if (r >= 0)
+                r = url_parse(url, &u);
         if (r >= 0)
                 r = url_part(u, CURLUPART_SCHEME, 0, &x.scheme);
         if (r >= 0)
@@ -152,10 +154,14 @@ uint16_t url_default_port(const char *scheme)
 
 int url_check(const char *url, unsigned insecure, Error *e)
 {
-        _cleanup_free_ char *shown = url_for_display(url);
+        _cleanup_free_ char *shown = NULL;
         _cleanup_(url_done) Url u = {};
 
-        int r = url_split(url, &u);
+        int r = library_load(&curl_library, e);
+        if (r < 0)
+                return r;
+        shown = url_for_display(url);
+        r = url_split(url, &u);
         if (r == -ENOMEM || !shown)
                 return error_oom(e);
         if (r < 0)

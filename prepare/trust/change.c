@@ -111,19 +111,26 @@ static int place_open(Trust *t, const char *prefix, Place *ret, Error *e)
 
 /* --- Adding -------------------------------------------------------------------------------------------- */
 
-static int export_key(const char *home, const char *fingerprint, char **ret, size_t *ret_size, Error *e)
+static int export_key(const Operation *o, const char *home, const char *fingerprint, char **ret,
+                      size_t *ret_size, Error *e)
 {
         _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
         _cleanup_gpg_data_ gpgme_data_t d = NULL;
         char *exported;
+        GpgCall call;
 
-        int r = gpg_context_new(home, &c, e);
+        int r = gpg_context_new(o, home, &c, e);
+        if (r >= 0)
+                r = gpg_call_begin(&call, o, e);
         if (r < 0)
                 return r;
         gpgme_set_armor(c, 1);
         gpgme_error_t err = gpgme_data_new(&d);
         if (!err)
                 err = gpgme_op_export(c, fingerprint, GPGME_EXPORT_MODE_MINIMAL, d);
+        r = gpg_call_end(&call, e);
+        if (r < 0)
+                return r;
         if (err)
                 return gpg_fail(e, err, "Cannot export the public key %s", fingerprint);
         exported = gpgme_data_release_and_get_mem(TAKE_PTR(d), ret_size);
@@ -145,8 +152,8 @@ static char *file_name(const char *fingerprint)
 }
 
 /* Imports an existing copy of the key into the home as well. *RET: the file's content, or NULL. */
-static int import_present(const Place *p, const char *home, const char *name, char **ret, size_t *ret_size,
-                          Error *e)
+static int import_present(const Operation *o, const Place *p, const char *home, const char *name, char **ret,
+                          size_t *ret_size, Error *e)
 {
         _cleanup_free_ unsigned char *keys = NULL;
         struct stat st;
@@ -161,20 +168,20 @@ static int import_present(const Place *p, const char *home, const char *name, ch
                 return error_set_errno(e, r, "Cannot read the trusted key '%s/%s'", p->path, name);
         if (*ret_size == 0 || public_keys_decode(*ret, *ret_size, "", &keys, &n, NULL) < 0)
                 return 0;
-        return keys_import(home, keys, n, e);
+        return keys_import(o, home, keys, n, e);
 }
 
 /* 1: the file has changed. */
-static int add_one(const Place *p, const char *home, const char *fingerprint, Error *e)
+static int add_one(const Operation *o, const Place *p, const char *home, const char *fingerprint, Error *e)
 {
         _cleanup_free_ char *name = file_name(fingerprint), *before = NULL, *now = NULL;
         size_t n_before = 0, n_now = 0;
 
         if (!name)
                 return error_oom(e);
-        int r = import_present(p, home, name, &before, &n_before, e);
+        int r = import_present(o, p, home, name, &before, &n_before, e);
         if (r >= 0)
-                r = export_key(home, fingerprint, &now, &n_now, e);
+                r = export_key(o, home, fingerprint, &now, &n_now, e);
         if (r < 0)
                 return r;
         if (before && n_before == n_now && memcmp(before, now, n_now) == 0)
@@ -206,17 +213,17 @@ int trust_add(Trust *t, const char *prefix, const void *data, size_t size, const
 
         int r = prefix ? check_prefix(prefix, e) : 0;
         if (r >= 0)
-                r = trust_inspect_key(data, size, what, &keys, e);
+                r = trust_inspect_key(data, size, what, t->operation, &keys, e);
         if (r >= 0)
                 r = public_keys_decode(data, size, what, &binary, &n, e);
         if (r >= 0)
                 r = gpg_home_new(NULL, &h, e);
         if (r >= 0)
-                r = keys_import(h.path, binary, n, e);
+                r = keys_import(t->operation, h.path, binary, n, e);
         if (r >= 0)
                 r = place_open(t, prefix ?: "", &p, e);
         for (size_t i = 0; r >= 0 && i < keys.n; i++) {
-                r = add_one(&p, h.path, keys.items[i].fingerprint, e);
+                r = add_one(t->operation, &p, h.path, keys.items[i].fingerprint, e);
                 n_changed += r > 0;
         }
         if (r >= 0)

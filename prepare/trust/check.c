@@ -27,6 +27,7 @@ struct SignatureCheck {
         pthread_t thread;
         bool running;
         gpgme_ctx_t context; /* the thread's while it runs */
+        GpgCall call;
         gpgme_error_t result;
 
         char *ring;
@@ -88,8 +89,10 @@ static ssize_t ring_read(void *userdata, void *buffer, size_t size)
         SignatureCheck *c = userdata;
 
         pthread_mutex_lock(&c->mutex);
+        gpg_call_waits(&c->call, true);
         while (c->size == 0 && !c->ended && !c->stop)
                 pthread_cond_wait(&c->changed, &c->mutex);
+        gpg_call_waits(&c->call, false);
         if (c->stop) {
                 pthread_mutex_unlock(&c->mutex);
                 errno = ECANCELED;
@@ -143,10 +146,12 @@ static void *verifying_thread(void *userdata)
         _cleanup_gpg_data_ gpgme_data_t data = NULL;
         SignatureCheck *c = userdata;
 
+        gpg_call_enter(&c->call);
         if (gpg_data_from_callbacks(&callbacks, c, &data, NULL) < 0)
                 c->result = gpgme_error(GPG_ERR_ENOMEM);
         else
                 c->result = verify(c, c->context, data);
+        gpg_call_leave();
         pthread_mutex_lock(&c->mutex);
         c->done = true;
         pthread_cond_broadcast(&c->changed);
@@ -159,13 +164,19 @@ static int try_signature(SignatureCheck *c, Error *e)
 {
         _cleanup_gpg_context_ gpgme_ctx_t context = NULL;
         _cleanup_gpg_data_ gpgme_data_t nothing = NULL;
+        GpgCall call;
 
-        int r = gpg_context_new(c->home, &context, e);
+        int r = gpg_context_new(c->trust->operation, c->home, &context, e);
+        if (r >= 0)
+                r = gpg_call_begin(&call, c->trust->operation, e);
         if (r < 0)
                 return r;
         gpgme_error_t err = gpgme_data_new(&nothing);
         if (!err)
                 err = verify(c, context, nothing);
+        r = gpg_call_end(&call, e);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot check %s", c->what);
         if (err)
                 return gpg_fail(e, err, "Cannot check %s", c->what);
         return verdict(c->trust, context, c->what, NULL, NULL, e);
@@ -178,6 +189,8 @@ static void end(SignatureCheck *c, bool stop)
         c->stop = c->stop || stop;
         pthread_cond_broadcast(&c->changed);
         pthread_mutex_unlock(&c->mutex);
+        if (stop)
+                gpg_call_stop(&c->call);
         if (c->running)
                 pthread_join(c->thread, NULL);
         c->running = false;
@@ -188,6 +201,7 @@ SignatureCheck *signature_check_free(SignatureCheck *c)
         if (!c)
                 return NULL;
         end(c, true);
+        gpg_call_done(&c->call);
         if (c->context)
                 gpgme_release(c->context);
         pthread_mutex_destroy(&c->mutex);
@@ -207,6 +221,7 @@ int signature_check_new(Trust *t, const void *signature, size_t size, const char
         if (!c)
                 return error_oom(e);
         c->trust = t;
+        c->call = GPG_CALL_NULL;
         pthread_mutex_init(&c->mutex, NULL);
         pthread_cond_init(&c->changed, NULL);
         c->what = strdup(what);
@@ -222,7 +237,9 @@ int signature_check_new(Trust *t, const void *signature, size_t size, const char
         if (r >= 0)
                 r = try_signature(c, e);
         if (r >= 0)
-                r = gpg_context_new(c->home, &c->context, e);
+                r = gpg_context_new(t->operation, c->home, &c->context, e);
+        if (r >= 0)
+                r = gpg_call_start(&c->call, t->operation, GPG_TIME_LIMIT_USEC, e);
         if (r >= 0)
                 r = gpg_thread_start(&c->thread, verifying_thread, c, e);
         if (r < 0)
@@ -235,6 +252,9 @@ int signature_check_new(Trust *t, const void *signature, size_t size, const char
 int signature_check_finish(SignatureCheck *c, const char *image_name, Signer *ret, Error *e)
 {
         end(c, false);
+        int r = gpg_call_finish(&c->call, e);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot check %s", c->what);
         if (isempty(image_name)) /* without a name any trusted key would be accepted */
                 return error_set(e, -EINVAL, "Cannot check %s for an image without a name", c->what);
         if (c->result)

@@ -25,6 +25,7 @@ struct Decryption {
         int passphrase_fd;
         GpgHome home;
         gpgme_ctx_t context;
+        GpgCall call;
 
         DecryptionObserve observe;
         void *userdata;
@@ -117,14 +118,18 @@ static int at_end(Decryption *d)
 /* --- The thread ---------------------------------------------------------------------------------------- */
 
 /* -ECANCELED: stop. */
-static int wait_for(const Decryption *d, int fd, short events)
+static int wait_for(Decryption *d, int fd, short events)
 {
-        struct pollfd p[] = {{.fd = d->wake_fd, .events = POLLIN}, {.fd = fd, .events = events}};
+        struct pollfd p[] = {{.fd = d->wake_fd, .events = POLLIN},
+                             {.fd = fd, .events = events},
+                             {.fd = operation_fd(d->call.operation), .events = POLLIN}};
+        int r = 0;
 
-        while (poll(p, ELEMENTSOF(p), -1) < 0)
-                if (errno != EINTR)
-                        return -errno;
-        return p[0].revents ? -ECANCELED : 0;
+        gpg_call_waits(&d->call, true);
+        while (r >= 0 && poll(p, ELEMENTSOF(p), -1) < 0)
+                r = errno == EINTR ? 0 : -errno;
+        gpg_call_waits(&d->call, false);
+        return r < 0 ? r : p[0].revents || p[2].revents ? -ECANCELED : 0;
 }
 
 /* The next bytes of what is encrypted; 0 at the end. Errors go to D->error as well. */
@@ -207,7 +212,9 @@ static void *decrypting_thread(void *userdata)
 {
         Decryption *d = userdata;
 
+        gpg_call_enter(&d->call);
         d->result = decrypt(d);
+        gpg_call_leave();
         if (!d->result)
                 read_rest(d);
         d->plain_fd = safe_close(d->plain_fd);
@@ -220,8 +227,10 @@ static void end(Decryption *d, bool stop)
 {
         if (!d->running)
                 return;
-        if (stop)
+        if (stop) {
                 (void) eventfd_write(d->wake_fd, 1);
+                gpg_call_stop(&d->call);
+        }
         pthread_join(d->thread, NULL);
         d->running = false;
 }
@@ -231,6 +240,7 @@ Decryption *decryption_free(Decryption *d)
         if (!d)
                 return NULL;
         end(d, true);
+        gpg_call_done(&d->call);
         if (d->context)
                 gpgme_release(d->context);
         gpg_home_done(&d->home);
@@ -257,8 +267,8 @@ static int open_pipe(Decryption *d, int *ret_fd, Error *e)
         return 0;
 }
 
-int decryption_new(int fd, const char *passphrase_file, DecryptionObserve observe, void *userdata,
-                   Decryption **ret, int *ret_fd, Error *e)
+int decryption_new(int fd, const char *passphrase_file, const Operation *o, DecryptionObserve observe,
+                   void *userdata, Decryption **ret, int *ret_fd, Error *e)
 {
         _cleanup_(decryption_freep) Decryption *d = calloc(1, sizeof(Decryption));
         _cleanup_close_ int plain = -EBADF;
@@ -270,6 +280,7 @@ int decryption_new(int fd, const char *passphrase_file, DecryptionObserve observ
                           .wake_fd = -EBADF,
                           .passphrase_fd = -EBADF,
                           .home = GPG_HOME_NULL,
+                          .call = GPG_CALL_NULL,
                           .observe = observe,
                           .userdata = userdata};
         packet_reader_init(&d->packets, check_packet, d);
@@ -277,7 +288,9 @@ int decryption_new(int fd, const char *passphrase_file, DecryptionObserve observ
         if (r >= 0)
                 r = open_pipe(d, &plain, e);
         if (r >= 0)
-                r = gpg_context_new(d->home.path, &d->context, e);
+                r = gpg_context_new(o, d->home.path, &d->context, e);
+        if (r >= 0)
+                r = gpg_call_start(&d->call, o, GPG_TIME_LIMIT_USEC, e);
         if (r >= 0)
                 r = gpg_thread_start(&d->thread, decrypting_thread, d, e);
         if (r < 0)
@@ -319,6 +332,11 @@ static int check_cipher(gpgme_ctx_t context, Error *e)
 int decryption_finish(Decryption *d, Error *e)
 {
         end(d, false);
+        int k = gpg_call_finish(&d->call, e);
+        if (k >= 0) /* it may have ended after gpg, or while gpg was waiting for the image */
+                k = d->result || d->error.code < 0 ? operation_check(d->call.operation, e) : 0;
+        if (k < 0)
+                return error_prefix(e, k, "Cannot decrypt the image");
         if (d->error.code < 0) {
                 int r = error_set(e, d->error.code, "Cannot decrypt the image: %s",
                                   d->error.message ?: strerror(-d->error.code));

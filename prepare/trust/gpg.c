@@ -181,7 +181,7 @@ int gpg_home_new(const char *options, GpgHome *ret, Error *e)
         if (r >= 0)
                 r = write_file_new_at(h.fd, "gpg.conf", text, strlen(text), 0600);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make a private directory for gpg");
+                return error_set_errno(e, r, "Cannot create a private directory for gpg");
         *ret = TAKE_GENERIC(h, GpgHome, GPG_HOME_NULL);
         return 0;
 }
@@ -193,19 +193,46 @@ static void initialize(void)
         (void) gpgme_check_version(NULL);
 }
 
-int gpg_context_new(const char *home, gpgme_ctx_t *ret, Error *e)
+/* GPGME keeps for the whole process that gpg did not work, as when an operation that has ended killed it. */
+static gpgme_error_t check_gpg(void)
+{
+        gpgme_error_t err = gpgme_engine_check_version(GPGME_PROTOCOL_OpenPGP);
+
+        if (!err || gpgme_set_engine_info(GPGME_PROTOCOL_OpenPGP, NULL, NULL))
+                return err;
+        return gpgme_engine_check_version(GPGME_PROTOCOL_OpenPGP);
+}
+
+/* Runs gpg for its version. */
+static gpgme_error_t open_context(const char *home, gpgme_ctx_t *ret)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
-        _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
 
         (void) pthread_once(&once, initialize);
-        gpgme_error_t err = gpgme_engine_check_version(GPGME_PROTOCOL_OpenPGP);
+        gpgme_error_t err = check_gpg();
         if (!err)
-                err = gpgme_new(&c);
+                err = gpgme_new(ret);
         if (!err)
-                err = gpgme_set_protocol(c, GPGME_PROTOCOL_OpenPGP);
+                err = gpgme_set_protocol(*ret, GPGME_PROTOCOL_OpenPGP);
         if (!err && home)
-                err = gpgme_ctx_set_engine_info(c, GPGME_PROTOCOL_OpenPGP, NULL, home);
+                err = gpgme_ctx_set_engine_info(*ret, GPGME_PROTOCOL_OpenPGP, NULL, home);
+        return err;
+}
+
+int gpg_context_new(const Operation *o, const char *home, gpgme_ctx_t *ret, Error *e)
+{
+        _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
+        GpgCall call;
+
+        int r = library_load(&gpgme_library, e);
+        if (r >= 0)
+                r = gpg_call_begin(&call, o, e);
+        if (r < 0)
+                return r;
+        gpgme_error_t err = open_context(home, &c);
+        r = gpg_call_end(&call, e);
+        if (r < 0)
+                return r;
         if (err)
                 return gpg_fail(e, err, "Cannot work with OpenPGP");
         gpgme_set_offline(c, 1);

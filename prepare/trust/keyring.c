@@ -302,12 +302,14 @@ int trust_reload(Trust *t, Error *e)
         return r < 0 ? r : 0;
 }
 
-int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trust **ret, Error *e)
+int trust_open_key(const char *const *config_dirs, const char *fingerprint, const Operation *o, Trust **ret,
+                   Error *e)
 {
         _cleanup_(trust_freep) Trust *t = calloc(1, sizeof(Trust));
 
         if (!t)
                 return error_oom(e);
+        t->operation = o;
         pthread_mutex_init(&t->mutex, NULL);
         t->home = GPG_HOME_NULL;
         if (fingerprint && !(t->only = strdup(fingerprint)))
@@ -322,9 +324,9 @@ int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trus
         return 0;
 }
 
-int trust_open(const char *const *config_dirs, Trust **ret, Error *e)
+int trust_open(const char *const *config_dirs, const Operation *o, Trust **ret, Error *e)
 {
-        return trust_open_key(config_dirs, NULL, ret, e);
+        return trust_open_key(config_dirs, NULL, o, ret, e);
 }
 
 Trust *trust_free(Trust *t)

@@ -74,17 +74,23 @@ static const TrustKey *find_key(const TrustKeys *keys, const char *fingerprint)
 
 /* --- Keys in a home of gpg ----------------------------------------------------------------------------- */
 
-int keys_import(const char *home, const void *data, size_t size, Error *e)
+int keys_import(const Operation *o, const char *home, const void *data, size_t size, Error *e)
 {
         _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
         _cleanup_gpg_data_ gpgme_data_t d = NULL;
+        GpgCall call;
 
-        int r = gpg_context_new(home, &c, e);
+        int r = gpg_context_new(o, home, &c, e);
+        if (r >= 0)
+                r = gpg_call_begin(&call, o, e);
         if (r < 0)
                 return r;
         gpgme_error_t err = gpgme_data_new_from_mem(&d, data, size, 0);
         if (!err)
                 err = gpgme_op_import(c, d);
+        r = gpg_call_end(&call, e);
+        if (r < 0)
+                return r;
         return err ? gpg_fail(e, err, "Cannot import public keys") : 0;
 }
 
@@ -104,23 +110,35 @@ static int list_one(gpgme_ctx_t c, TrustKeys *keys, Error *e)
         return 1;
 }
 
-/* All keys of a home. */
-static int list_keys(const char *home, TrustKeys *ret, Error *e)
+static int list_all(gpgme_ctx_t c, TrustKeys *keys, Error *e)
 {
-        _cleanup_trust_keys_ TrustKeys keys = {};
-        _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
-
-        int r = gpg_context_new(home, &c, e);
-        if (r < 0)
-                return r;
         gpgme_error_t err = gpgme_op_keylist_start(c, NULL, 0);
+        int r;
+
         if (err)
                 return gpg_fail(e, err, "Cannot list public keys");
         do
-                r = list_one(c, &keys, e);
+                r = list_one(c, keys, e);
         while (r > 0);
+        return r;
+}
+
+/* All keys of a home. */
+static int list_keys(const Operation *o, const char *home, TrustKeys *ret, Error *e)
+{
+        _cleanup_trust_keys_ TrustKeys keys = {};
+        _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
+        GpgCall call;
+
+        int r = gpg_context_new(o, home, &c, e);
+        if (r >= 0)
+                r = gpg_call_begin(&call, o, e);
         if (r < 0)
                 return r;
+        int listed = list_all(c, &keys, e);
+        r = gpg_call_end(&call, e);
+        if (r < 0 || listed < 0)
+                return r < 0 ? r : listed;
         *ret = TAKE_GENERIC(keys, TrustKeys, (TrustKeys){});
         return 0;
 }
@@ -140,14 +158,14 @@ static int import_together(Trust *t, const char *home, Error *e)
         }
         if (all.failed)
                 return error_oom(e);
-        return all.size > 0 ? keys_import(home, all.data, all.size, e) : 0;
+        return all.size > 0 ? keys_import(t->operation, home, all.data, all.size, e) : 0;
 }
 
 /* An invalid file may keep gpg from reading those after it: these are imported one by one. */
 static int import_missing(Trust *t, const char *home, Error *e)
 {
         _cleanup_trust_keys_ TrustKeys keys = {};
-        int r = list_keys(home, &keys, e);
+        int r = list_keys(t->operation, home, &keys, e);
 
         for (size_t i = 0; r >= 0 && i < t->n_files; i++) {
                 const TrustFile *f = &t->files[i];
@@ -156,7 +174,7 @@ static int import_missing(Trust *t, const char *home, Error *e)
 
                 if (trust_file_counts(f) && !find_key(&keys, f->fingerprint) &&
                     public_keys_decode(f->data, f->size, "", &data, &n, NULL) >= 0)
-                        r = keys_import(home, data, n, e);
+                        r = keys_import(t->operation, home, data, n, e);
         }
         return r;
 }
@@ -231,7 +249,7 @@ int trust_list(Trust *t, TrustKeys *ret, char ***ret_strays, Error *e)
 
         int r = trust_home(t, &home, e);
         if (r >= 0)
-                r = list_keys(home, &known, e);
+                r = list_keys(t->operation, home, &known, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < t->n_files; i++) {
@@ -254,17 +272,17 @@ int trust_list(Trust *t, TrustKeys *ret, char ***ret_strays, Error *e)
         return 0;
 }
 
-static int import_and_list(const char *home, const void *data, size_t size, const char *what, TrustKeys *ret,
-                           Error *e)
+static int import_and_list(const Operation *o, const char *home, const void *data, size_t size,
+                           const char *what, TrustKeys *ret, Error *e)
 {
         _cleanup_free_ unsigned char *binary = NULL;
         size_t n = 0;
 
         int r = public_keys_decode(data, size, what, &binary, &n, e);
         if (r >= 0)
-                r = keys_import(home, binary, n, e);
+                r = keys_import(o, home, binary, n, e);
         if (r >= 0)
-                r = list_keys(home, ret, e);
+                r = list_keys(o, home, ret, e);
         if (r < 0)
                 return r;
         if (ret->n > 0)
@@ -273,14 +291,15 @@ static int import_and_list(const char *home, const void *data, size_t size, cons
         return error_hint(e, r, "A key needs a user ID with a signature by the key itself.");
 }
 
-int trust_inspect_key(const void *data, size_t size, const char *what, TrustKeys *ret, Error *e)
+int trust_inspect_key(const void *data, size_t size, const char *what, const Operation *o, TrustKeys *ret,
+                      Error *e)
 {
         _cleanup_trust_keys_ TrustKeys keys = {};
         _cleanup_gpg_home_ GpgHome h = GPG_HOME_NULL;
 
         int r = gpg_home_new(NULL, &h, e);
         if (r >= 0)
-                r = import_and_list(h.path, data, size, what, &keys, e);
+                r = import_and_list(o, h.path, data, size, what, &keys, e);
         if (r < 0)
                 return r;
         *ret = TAKE_GENERIC(keys, TrustKeys, (TrustKeys){});

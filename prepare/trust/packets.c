@@ -221,11 +221,13 @@ static int skip_armor_headers(Lines *l, Error *e)
 /* The data of one block up to its end line; the checksum, which every line could fake, is passed over. */
 static int decode_block(Lines *l, const char *kind, unsigned char *out, size_t *n_out, Error *e)
 {
-        EVP_ENCODE_CTX *c = EVP_ENCODE_CTX_new();
         const char *line = NULL; /* there may be none at all */
         bool sum = false;
         size_t n = 0;
-        int k = 0, r = 0;
+        int k = 0, r = library_load(&crypto_library, e);
+        if (r < 0)
+                return r;
+        EVP_ENCODE_CTX *c = EVP_ENCODE_CTX_new();
 
         if (!c)
                 return error_oom(e);

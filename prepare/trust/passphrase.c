@@ -2,7 +2,7 @@
 
 /* Passphrases: read from a file that is private to the user, and passed to gpg without being stored on disk.
  *
- * gpg is told the passphrase by the option passphrase-file, which names a memfd of ours by our /proc/PID/fd:
+ * gpg gets the passphrase by the option passphrase-file, which names a memfd of this process by its /proc/PID/fd:
  * no agent takes part in it, it is on no command line, and it is gone with the descriptor.
  */
 

@@ -60,7 +60,9 @@ static int evaluate(const Recheck *x, uint64_t *ret_expires, Error *e)
         int r = trust_home(x->trust, &home, e);
         if (r < 0)
                 return error_prefix(e, r, CANNOT_TELL, x->image_name);
-        key = key_get(home, by);
+        r = key_get(x->trust->operation, home, by, &key, e);
+        if (r < 0)
+                return error_prefix(e, r, CANNOT_TELL, x->image_name);
         switch (key_evaluate(key, by)) {
         case GPG_ERR_NO_ERROR:
                 *ret_expires = key_expiry(key, by);
@@ -119,12 +121,12 @@ static int check(const Recheck *x, Signer *ret, Error *e)
         return r;
 }
 
-int signer_check_again(const char *const *config_dirs, const char *image_name, const Signer *s, Signer *ret,
-                       Error *e)
+int signer_check_again(const char *const *config_dirs, const char *image_name, const Signer *s,
+                       const Operation *o, Signer *ret, Error *e)
 {
         _cleanup_(trust_freep) Trust *t = NULL;
 
-        int r = trust_open_key(config_dirs, s->fingerprint, &t, e);
+        int r = trust_open_key(config_dirs, s->fingerprint, o, &t, e);
         if (r < 0)
                 return error_prefix(e, r, CANNOT_TELL, image_name);
         return check(&(Recheck){.image_name = image_name, .signer = s, .trust = t}, ret, e);

@@ -115,41 +115,71 @@ static int sign(gpgme_ctx_t c, const char *key_id, int fd, char **ret, Error *e)
         return take_text(TAKE_PTR(out), ret, e);
 }
 
-int sign_detached(const char *key_id, const char *gnupghome, int fd, char **ret_armored, Error *e)
+/* Stops the user's agent, if it was started for this; also after the operation has ended. */
+static void stop_agent(const char *gnupghome)
+{
+        GpgCall call;
+
+        if (gpg_call_begin(&call, NULL, NULL) < 0)
+                return;
+        free(run_gpgconf(gnupghome, "--kill", "gpg-agent"));
+        (void) gpg_call_end(&call, NULL);
+}
+
+int sign_detached(const char *key_id, const char *gnupghome, int fd, const Operation *o, char **ret_armored,
+                  Error *e)
 {
         _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
-        int r = gpg_context_new(gnupghome, &c, e);
+        _cleanup_free_ char *armored = NULL;
+        _cleanup_(gpg_call_done) GpgCall call = GPG_CALL_NULL;
 
+        int r = gpg_context_new(o, gnupghome, &c, e);
+        if (r >= 0)
+                r = gpg_call_start(&call, o, 0, e); /* the user may take any time for the passphrase */
         if (r < 0)
                 return r;
+        gpg_call_enter(&call);
         bool was_running = agent_is_running(gnupghome);
-        r = sign(c, key_id, fd, ret_armored, e);
+        int signed_ = sign(c, key_id, fd, &armored, e);
+        gpg_call_leave();
+        r = gpg_call_finish(&call, e);
         if (!was_running)
-                free(run_gpgconf(gnupghome, "--kill", "gpg-agent"));
-        return r;
+                stop_agent(gnupghome);
+        if (r < 0 || signed_ < 0)
+                return r < 0 ? r : signed_;
+        *ret_armored = TAKE_PTR(armored);
+        return 0;
 }
 
 /* --- Encrypting ---------------------------------------------------------------------------------------- */
 
-int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, Error *e)
+int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, const Operation *o, Error *e)
 {
         _cleanup_gpg_home_ GpgHome home = GPG_HOME_NULL;
         _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
         _cleanup_gpg_data_ gpgme_data_t in = NULL, out = NULL;
         _cleanup_close_ int passphrase_fd = -EBADF;
+        _cleanup_(gpg_call_done) GpgCall call = GPG_CALL_NULL;
 
         int r = passphrase_home_new(passphrase_file, encrypt_options, &home, &passphrase_fd, e);
         if (r >= 0)
-                r = gpg_context_new(home.path, &c, e);
+                r = gpg_context_new(o, home.path, &c, e);
         if (r >= 0)
                 r = data_from_fd(fd_in, &in, e);
         if (r >= 0)
                 r = data_from_fd(fd_out, &out, e);
+        if (r >= 0)
+                r = gpg_call_start(&call, o, 0, e); /* for as long as the image takes */
         if (r < 0)
                 return r;
         /* An image is already compressed, or intentionally not: with compression its size would reveal its
          * content. */
+        gpg_call_enter(&call);
         gpgme_error_t err = gpgme_op_encrypt(c, NULL, GPGME_ENCRYPT_SYMMETRIC | GPGME_ENCRYPT_NO_COMPRESS,
                                              in, out);
+        gpg_call_leave();
+        r = gpg_call_finish(&call, e);
+        if (r < 0)
+                return r;
         return err ? gpg_fail(e, err, "Cannot encrypt the image") : 0;
 }

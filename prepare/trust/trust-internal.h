@@ -42,8 +42,9 @@ static inline void gpg_key_unrefp(gpgme_key_t *k)
 #define _cleanup_gpg_data_ _cleanup_(gpg_data_releasep)
 #define _cleanup_gpg_key_ _cleanup_(gpg_key_unrefp)
 
-/* A context for gpg with this home; NULL: the user's. -ENOPKG: there is no gpg. */
-int gpg_context_new(const char *home, gpgme_ctx_t *ret, Error *e);
+/* A context for gpg with this home; NULL: the user's. O, or NULL: the operation that it is for. -ENOPKG: there is no
+ * gpg. */
+int gpg_context_new(const Operation *o, const char *home, gpgme_ctx_t *ret, Error *e);
 /* Sets "MESSAGE: error of gpg"; returns a negative errno. */
 int gpg_fail(Error *e, gpgme_error_t err, const char *format, ...) _printf_(3, 4);
 /* Block size for passing data on. */
@@ -51,6 +52,49 @@ int gpg_fail(Error *e, gpgme_error_t err, const char *format, ...) _printf_(3, 4
 int gpg_data_from_callbacks(gpgme_data_cbs_t callbacks, void *userdata, gpgme_data_t *ret, Error *e);
 /* Starts a thread with all signals blocked (except those of its own faults). */
 int gpg_thread_start(pthread_t *ret, void *(*function)(void *), void *userdata, Error *e);
+
+/* --- Calls of GPGME (gpg-call.c) ----------------------------------------------------------------------- */
+
+#define GPG_TIME_LIMIT_USEC (120U * 1000000U) /* in which gpg has to respond */
+#define GPG_CALL_WAITS UINT64_MAX
+
+/* A call of GPGME that ends, by killing gpg, when its operation does, and when gpg does not respond. */
+typedef struct GpgCall {
+        const Operation *operation;
+        uint64_t limit_usec; /* 0: none */
+        uint64_t since_usec; /* atomic; CLOCK_MONOTONIC; GPG_CALL_WAITS: gpg waits for data of this program */
+        pthread_t thread;
+        bool running, stopped;
+        int event_fd, receive_fd, send_fd;
+        int command; /* atomic */
+
+        /* The thread's while it runs. */
+        int *processes; /* pidfds */
+        size_t n_processes, n_processes_allocated, n_kills;
+        int result;
+        Error error;
+} GpgCall;
+
+#define GPG_CALL_NULL                                                                                       \
+        ((GpgCall){.event_fd = -EBADF, .receive_fd = -EBADF, .send_fd = -EBADF, .error = ERROR_NULL})
+
+/* For one call, or several in a row, all in this thread: to be called right before and after it. If gpg was killed,
+ * gpg_call_end() returns the reason, which replaces the error of GPGME: -EINTR and -ETIME (operation_check()),
+ * -ETIMEDOUT. After an error of gpg_call_begin() there is nothing to end. */
+int gpg_call_begin(GpgCall *c, const Operation *o, Error *e);
+int gpg_call_end(GpgCall *c, Error *e);
+
+/* The same in steps, for a call in a thread of its own: start; in that thread enter and leave; finish (any number of
+ * times, when that thread has ended), and done. LIMIT_USEC 0: gpg may wait for the user. */
+int gpg_call_start(GpgCall *c, const Operation *o, uint64_t limit_usec, Error *e);
+void gpg_call_enter(GpgCall *c);
+void gpg_call_leave(void);
+/* By callbacks of GPGME: time in which gpg waits for this program does not count. */
+void gpg_call_waits(GpgCall *c, bool waits);
+/* Kills gpg: the call returns, and gpg_call_finish() returns -ECANCELED. */
+void gpg_call_stop(GpgCall *c);
+int gpg_call_finish(GpgCall *c, Error *e);
+void gpg_call_done(GpgCall *c);
 
 /* --- OpenPGP packets (packets.c) ----------------------------------------------------------------------- */
 
@@ -126,8 +170,9 @@ typedef struct TrustFile {
 } TrustFile;
 
 struct Trust {
-        char **dirs; /* configuration directories */
-        char *only;  /* a fingerprint: files of other keys are not read; or NULL */
+        const Operation *operation; /* for which gpg is run; or NULL */
+        char **dirs;                /* configuration directories */
+        char *only;                 /* a fingerprint: files of other keys are not read; or NULL */
         TrustFile *files;
         size_t n_files, allocated;
         char **strays;
@@ -147,7 +192,8 @@ static inline bool trust_file_counts(const TrustFile *f)
 /* The longest prefix by which the key is trusted for NAME (owned by T), or NULL. NAME NULL: for anything. */
 const char *trust_find(const Trust *t, const char *fingerprint, const char *name);
 /* trust_open() that reads the files of one key alone. */
-int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trust **ret, Error *e);
+int trust_open_key(const char *const *config_dirs, const char *fingerprint, const Operation *o, Trust **ret,
+                   Error *e);
 /* A string that changes with the files that make the key trusted, for anything. NULL: out of memory. */
 char *trust_stamp(const Trust *t, const char *fingerprint);
 /* " only for 'example.com/x' and 'example.com/y'", of a key that is trusted for something. */
@@ -161,7 +207,7 @@ int trust_open_directory(int parent_fd, const char *name, const char *path, int 
 /* --- Keys in a home of gpg (keys.c) -------------------------------------------------------------------- */
 
 /* Imports the result of public_keys_decode(); keys that gpg rejects are skipped. */
-int keys_import(const char *home, const void *data, size_t size, Error *e);
+int keys_import(const Operation *o, const char *home, const void *data, size_t size, Error *e);
 /* A home with all keys of T; owned by T. */
 int trust_home(Trust *t, const char **ret, Error *e);
 /* "KEY (USER ID)", escaped for terminals. */
@@ -180,8 +226,9 @@ int passphrase_home_new(const char *path, const char *more_options, GpgHome *ret
 gpg_err_code_t key_evaluate(gpgme_key_t key, const char *fingerprint);
 /* When that key or the primary key expires, whichever is first; 0: neither does. */
 uint64_t key_expiry(gpgme_key_t key, const char *fingerprint);
-/* The key with FINGERPRINT, its own or that of a subkey. NULL: not in that home. */
-gpgme_key_t key_get(const char *home, const char *fingerprint);
+/* The key with FINGERPRINT, its own or that of a subkey. *RET NULL: not in that home, or gpg cannot read it. An error:
+ * gpg was killed. */
+int key_get(const Operation *o, const char *home, const char *fingerprint, gpgme_key_t *ret, Error *e);
 
 /* Evaluates the result of gpg (CONTEXT has verified). NAME: the image; NULL: not known yet; then bad
  * signatures are accepted. */

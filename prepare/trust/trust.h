@@ -34,8 +34,9 @@ typedef struct Trust Trust;
 /* Reads which keys are trusted. CONFIG_DIRS ends with NULL; NULL stands for /etc/acnspawn and
  *  /usr/lib/acnspawn; missing directories are ignored. A directory or file that is a symlink, is owned by
  *  another user than root and the current user, or is writable by others is an error (-EPERM), as the origin
- *  of the keys is unknown. */
-int trust_open(const char *const *config_dirs, Trust **ret, Error *e);
+ *  of the keys is unknown. O, or NULL: the operation for which the object is used, which has to outlive it: gpg is
+ *  killed when it ends (-EINTR, -ETIME), and if it does not respond for two minutes (-ETIMEDOUT). */
+int trust_open(const char *const *config_dirs, const Operation *o, Trust **ret, Error *e);
 /* To be freed after all objects that use it. */
 Trust *trust_free(Trust *t);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Trust *, trust_free);
@@ -73,7 +74,8 @@ int trust_list(Trust *t, TrustKeys *ret, char ***ret_strays, Error *e);
 
 /* The public keys in SIZE bytes of DATA, armored or binary, one or several; WHAT names it in messages ("the
  * key file x.asc"). Private keys and other data are refused. */
-int trust_inspect_key(const void *data, size_t size, const char *what, TrustKeys *ret, Error *e);
+int trust_inspect_key(const void *data, size_t size, const char *what, const Operation *o, TrustKeys *ret,
+                      Error *e);
 
 /* Trusts the keys in DATA for PREFIX (NULL: root keys), in the first configuration directory, which is
  * created if it is missing. Existing packets of a key (a revocation) are kept. Returns the number of files
@@ -126,8 +128,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(SignatureCheck *, signature_check_free);
  * still trusted for it, and neither of them has expired or was revoked. Unless the files of the key have
  * changed, no program is run for that. S: of signature_check_finish(). 1: it is good, but S is out of date,
  * to be replaced by *RET; 0: it is good; -EKEYREJECTED: it is not. */
-int signer_check_again(const char *const *config_dirs, const char *image_name, const Signer *s, Signer *ret,
-                       Error *e);
+int signer_check_again(const char *const *config_dirs, const char *image_name, const Signer *s,
+                       const Operation *o, Signer *ret, Error *e);
 
 /* --- Encrypted images (decrypt.c) ---------------------------------------------------------------------- */
 
@@ -145,9 +147,9 @@ typedef int (*DecryptionObserve)(const void *data, size_t size, void *userdata, 
 
 /* Decrypts the binary message of FD, encrypted by AES with the passphrase in PASSPHRASE_FILE. *RET_FD is a
  * pipe with the plaintext; only decryption_finish() reports whether it was complete and authentic. FD must
- * outlive the decryption. */
-int decryption_new(int fd, const char *passphrase_file, DecryptionObserve observe, void *userdata,
-                   Decryption **ret, int *ret_fd, Error *e);
+ * outlive the decryption. O, or NULL: when it ends, so does the decryption. */
+int decryption_new(int fd, const char *passphrase_file, const Operation *o, DecryptionObserve observe,
+                   void *userdata, Decryption **ret, int *ret_fd, Error *e);
 /* After the pipe was read to its end: waits for gpg and the rest of FD. -EKEYREJECTED: wrong passphrase;
  * -EBADMSG: altered, without integrity protection, truncated, with data after its end, no such message. If
  * reading the image failed as well, this is the cause. */
@@ -160,6 +162,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Decryption *, decryption_free);
 /* The armored detached signature of FD, by the secret key KEY_ID (a fingerprint, an address; NULL: gpg's
  * default) of the user; GNUPGHOME: the user's home directory of gpg, or NULL for the default. The user's
  * gpg-agent may prompt for a passphrase; one that was started for this is stopped. */
-int sign_detached(const char *key_id, const char *gnupghome, int fd, char **ret_armored, Error *e);
+int sign_detached(const char *key_id, const char *gnupghome, int fd, const Operation *o, char **ret_armored,
+                  Error *e);
 /* Copies FD_IN to FD_OUT, encrypted by AES-256 with the passphrase in PASSPHRASE_FILE. */
-int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, Error *e);
+int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, const Operation *o, Error *e);

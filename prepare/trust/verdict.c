@@ -75,14 +75,25 @@ void signer_done(Signer *s)
 }
 
 /* The key of a signature; that of a subkey has the primary key with it. */
-gpgme_key_t key_get(const char *home, const char *fingerprint)
+int key_get(const Operation *o, const char *home, const char *fingerprint, gpgme_key_t *ret, Error *e)
 {
         _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
-        gpgme_key_t key = NULL;
+        _cleanup_gpg_key_ gpgme_key_t key = NULL;
+        GpgCall call;
 
-        if (!fingerprint || gpg_context_new(home, &c, NULL) < 0 || gpgme_get_key(c, fingerprint, &key, 0))
-                return NULL;
-        return key;
+        *ret = NULL;
+        if (!fingerprint)
+                return 0;
+        int r = gpg_context_new(o, home, &c, e);
+        if (r >= 0)
+                r = gpg_call_begin(&call, o, e);
+        if (r < 0)
+                return r;
+        gpgme_error_t err = gpgme_get_key(c, fingerprint, &key, 0);
+        r = gpg_call_end(&call, e);
+        if (r >= 0 && !err)
+                *ret = TAKE_PTR(key);
+        return r;
 }
 
 /* gpg names the key of a bad signature by the last digits of its fingerprint only. */
@@ -207,14 +218,17 @@ static int take_signer(const Trust *t, gpgme_signature_t s, gpgme_key_t key, con
 }
 
 /* 1: this one counts. */
-static int evaluate_signature(Verdict *v, gpgme_signature_t s, Signer *ret)
+static int evaluate_signature(Verdict *v, gpgme_signature_t s, Signer *ret, Error *e)
 {
-        _cleanup_gpg_key_ gpgme_key_t key = key_get(v->home, s->fpr);
+        _cleanup_gpg_key_ gpgme_key_t key = NULL;
         const char *prefix = NULL;
 
+        int r = key_get(v->trust->operation, v->home, s->fpr, &key, e);
+        if (r < 0)
+                return r;
         gpg_err_code_t code = evaluate(v, s, key, &prefix);
         if (code == GPG_ERR_NO_ERROR)
-                return take_signer(v->trust, s, key, prefix, ret);
+                return take_signer(v->trust, s, key, prefix, ret) < 0 ? error_oom(e) : 1;
         add_reason(v, s, key, code);
         return 0;
 }
@@ -243,8 +257,8 @@ int verdict(Trust *t, gpgme_ctx_t context, const char *what, const char *name, S
         if (r < 0)
                 return r;
         for (gpgme_signature_t s = result ? result->signatures : NULL; s && r == 0; s = s->next)
-                r = evaluate_signature(&v, s, &signer);
-        r = r > 0 ? 0 : r < 0 ? error_oom(e) : refuse(&v, what, e);
+                r = evaluate_signature(&v, s, &signer, e);
+        r = r > 0 ? 0 : r < 0 ? r : refuse(&v, what, e);
         text_done(&v.text);
         if (r >= 0 && ret)
                 *ret = TAKE_GENERIC(signer, Signer, (Signer){});

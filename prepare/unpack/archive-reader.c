@@ -170,12 +170,16 @@ static int next_entry(ArchiveReader *r, struct archive_entry **ret, Error *e)
 
 int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Error *e)
 {
-        _cleanup_(archive_reader_freep) ArchiveReader *r = calloc(1, sizeof(ArchiveReader));
+        _cleanup_(archive_reader_freep) ArchiveReader *r = NULL;
 
+        int k = library_load(&archive_library, e);
+        if (k < 0)
+                return k;
+        r = calloc(1, sizeof(ArchiveReader));
         if (!r)
                 return error_oom(e);
         r->lenient = o->lenient;
-        int k = pipeline_new(fd, o, &r->pipeline, e);
+        k = pipeline_new(fd, o, &r->pipeline, e);
         if (k < 0)
                 return k;
         r->locale = newlocale(LC_ALL_MASK, "C", (locale_t) 0);

@@ -35,7 +35,8 @@ int content_hash_init(ContentHash *h, bool sparse)
 
 void content_hash_done(ContentHash *h)
 {
-        EVP_MD_CTX_free(h->context);
+        if (h->context)
+                EVP_MD_CTX_free(h->context);
         free(h->buffer);
         *h = (ContentHash){};
 }

@@ -162,8 +162,12 @@ static int start_threads(Pipeline *p)
 
 int pipeline_new(int fd, const PipelineOptions *o, Pipeline **ret, Error *e)
 {
-        _cleanup_(pipeline_freep) Pipeline *p = calloc(1, sizeof(Pipeline));
+        _cleanup_(pipeline_freep) Pipeline *p = NULL;
 
+        int k = library_load(&crypto_library, e);
+        if (k < 0)
+                return k;
+        p = calloc(1, sizeof(Pipeline));
         if (!p)
                 return error_oom(e);
         p->fd = fd;

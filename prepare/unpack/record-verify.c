@@ -380,6 +380,9 @@ int record_verify(int dir_fd, int tmp_fd, RecordCheck *c, Error *e)
         _cleanup_(verifier_done) Verifier v = {.check = c, .dir_fd = dir_fd};
         uint64_t bytes = 0;
 
+        int k = library_load(&crypto_library, e);
+        if (k < 0)
+                return k;
         int fd = openat(dir_fd, RECORD_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         v.record = fd < 0 ? NULL : fdopen(fd, "r");
         if (!v.record) {

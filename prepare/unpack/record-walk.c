@@ -277,7 +277,10 @@ int record_walk(int dir_fd, int tmp_fd, const char *const *tops, const Operation
         const char *path = NULL;
         struct stat st;
 
-        int r = walk_init(&w, tmp_fd);
+        int r = library_load(&crypto_library, e);
+        if (r < 0)
+                return r;
+        r = walk_init(&w, tmp_fd);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot create a temporary file in the store");
         for (; *tops && r >= 0; tops++)

@@ -217,6 +217,9 @@ static int filter_start(Stream *s, Error *e)
 {
         struct archive_entry *entry;
 
+        int k = library_load(&archive_library, e);
+        if (k < 0)
+                return k;
         s->archive = archive_read_new();
         if (!s->archive || archive_read_support_filter_bzip2(s->archive) != ARCHIVE_OK ||
             archive_read_support_filter_xz(s->archive) != ARCHIVE_OK ||

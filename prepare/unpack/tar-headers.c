@@ -287,14 +287,20 @@ static bool key_matches(const char *pattern, const char *key, size_t n)
         return (n == m || (n > m && pattern[m - 1] == '.')) && memcmp(pattern, key, m) == 0;
 }
 
+static char *shown(const char *text, size_t size)
+{
+        _cleanup_free_ char *beginning = strndup(text, MIN(size, (size_t) RECORD_VALUE_SHOWN));
+
+        return beginning ? text_escape_for_terminal(beginning) : NULL;
+}
+
 static int bad_value(const char *path, const char *key, size_t key_size, const char *value, size_t size,
                      Error *e)
 {
-        _cleanup_free_ char *text = strndup(value, MIN(size, (size_t) RECORD_VALUE_SHOWN)), *shown = NULL;
+        _cleanup_free_ char *name = shown(key, key_size), *text = shown(value, size);
 
-        shown = text ? text_escape_for_terminal(text) : NULL;
-        return unpack_error(e, -EBADMSG, path, "its PAX record %.*s is not a number ('%s')", (int) key_size,
-                            key, shown ?: "?");
+        return unpack_error(e, -EBADMSG, path, "its PAX record %s is not a number ('%s')", name ?: "?",
+                            text ?: "?");
 }
 
 static int check_record(const char *key, size_t key_size, const char *value, size_t size, bool global,
@@ -308,8 +314,7 @@ static int check_record(const char *key, size_t key_size, const char *value, siz
                                             "the archive has a global PAX record %s, which is not supported",
                                             record_kinds[i].key);
                 if (!value_is_valid(record_kinds[i].kind, value, size))
-                        return bad_value(path, key, MIN(key_size, (size_t) RECORD_VALUE_SHOWN), value, size,
-                                         e);
+                        return bad_value(path, key, key_size, value, size, e);
                 break;
         }
         if (key_matches("GNU.sparse.major", key, key_size) && size == 1 && value[0] == '1')

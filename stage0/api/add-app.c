@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Adding apps to a running pod, and removing them. */
+/* Adding apps to a running pod, replacing and removing them. */
 
 #include "stage0/api/api-internal.h"
 
-/* Strings of secrets are freed with the call; the supervisor gets them over its socket alone. */
+/* Frees the strings of secrets with the call: they are passed to the supervisor only over its socket. */
 static int add_credentials(json_object *list, const CredentialList *l)
 {
         for (size_t i = 0; i < l->n; i++) {
@@ -18,14 +18,13 @@ static int add_credentials(json_object *list, const CredentialList *l)
         return 0;
 }
 
-/* The app as Q has it, without credentials: their content is not part of a definition. */
+/* The app according to Q. A definition contains only the names and sources of its credentials. */
 static int add_definition(json_object *o, const PodRequest *q, Error *e)
 {
         AppOverrides app = q->apps[0];
         PodRequest request = *q;
         json_object *definition = NULL;
 
-        app.credentials = (CredentialList){};
         request.apps = &app;
         request.credentials = (CredentialList){};
         int r = app_request_format(&request, &definition, e);
@@ -51,18 +50,25 @@ static int make_request(const PodRequest *q, const char *image_id, json_object *
         return 0;
 }
 
-static int read_answer(json_object *o, char **ret_name, char ***ret_warnings)
+static int read_warnings(json_object *o, char ***ret)
 {
         json_object *list = json_object_object_get(o, "warnings");
+
+        for (size_t i = 0;
+             list && json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++)
+                if (strv_extend(ret, json_object_get_string(json_object_array_get_idx(list, i)) ?: "") < 0)
+                        return -ENOMEM;
+        return 0;
+}
+
+static int read_answer(json_object *o, char **ret_name, char ***ret_warnings)
+{
         const char *name = acn_text(o, "app");
 
         if (!name)
                 return -EBADMSG;
-        for (size_t i = 0;
-             list && json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++)
-                if (strv_extend(ret_warnings,
-                                json_object_get_string(json_object_array_get_idx(list, i)) ?: "") < 0)
-                        return -ENOMEM;
+        if (read_warnings(o, ret_warnings) < 0)
+                return -ENOMEM;
         *ret_name = strdup(name);
         return *ret_name ? 0 : -ENOMEM;
 }
@@ -94,25 +100,67 @@ int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret
         return 0;
 }
 
-/* That what is gone is removed succeeds for the supervisor; a name that was mistyped is to be reported. */
-int acn_remove_app(AcnPod *a, const char *app, Error *e)
+static int replace_request(const char *reference, const char *image_id, uint64_t ready_timeout_usec,
+                           json_object **ret)
 {
-        _cleanup_(acn_description_done) AcnDescription d = {};
-        bool known = false;
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        if (json_member_add_text(o, "imageID", image_id) < 0 ||
+            json_member_add_text(o, "image", reference) < 0)
+                return -ENOMEM;
+        if (ready_timeout_usec != UINT64_MAX &&
+            json_member_add(o, "readyTimeoutUSec",
+                            json_object_new_int64((int64_t) MIN(ready_timeout_usec, (uint64_t) INT64_MAX))) <
+                            0)
+                return -ENOMEM;
+        *ret = TAKE_PTR(o);
+        return 0;
+}
+
+int acn_replace_app(AcnPod *a, const char *app, const char *reference, const char *image_id,
+                    uint64_t ready_timeout_usec, bool *ret_replaced, char ***ret_warnings, Error *e)
+{
+        _cleanup_(varlink_reply_done) VarlinkReply reply = {};
+        _cleanup_json_ json_object *parameters = NULL;
+        _cleanup_free_ char *absolute = NULL;
+        json_object *replaced = NULL;
 
         int r = pod_check_running(a->pod, e);
-        if (r >= 0)
-                r = acn_describe(a, &d, e);
         if (r < 0)
                 return r;
-        for (size_t i = 0; i < d.n_apps; i++)
-                known |= streq(d.apps[i].name, app);
-        if (!known)
-                return acn_no_such_app(a->pod, app, &d, e);
+        if (reference_make_absolute(reference, &absolute) < 0 ||
+            replace_request(absolute, image_id, ready_timeout_usec, &parameters) < 0)
+                return error_oom(e);
+        const AcnCall c = {.method = "ReplaceApp",
+                           .what = "replace",
+                           .app = app,
+                           .parameters = parameters,
+                           .timeout_usec = UINT64_MAX};
+        r = acn_call(a, &c, &reply, e);
+        if (r < 0)
+                return r;
+        *ret_replaced = json_object_object_get_ex(reply.parameters, "replaced", &replaced) &&
+                        json_object_get_boolean(replaced);
+        return read_warnings(reply.parameters, ret_warnings) < 0 ? error_oom(e) : 0;
+}
+
+int acn_remove_app(AcnPod *a, const char *app, bool stop, uint64_t timeout_usec, Error *e)
+{
+        _cleanup_json_ json_object *o = stop ? json_object_new_object() : NULL;
+
+        int r = stop ? json_member_add(o, "stop", json_object_new_boolean(true)) : 0;
+        if (r >= 0 && stop && timeout_usec <= INT64_MAX)
+                r = json_member_add(o, "timeoutUSec", json_object_new_int64((int64_t) timeout_usec));
+        if (r < 0)
+                return error_oom(e);
+        r = acn_check_app(a, app, e);
+        if (r < 0)
+                return r;
         return acn_call(a,
                         &(AcnCall){.method = "RemoveApp",
                                    .what = "remove",
                                    .app = app,
+                                   .parameters = o,
                                    .timeout_usec = UINT64_MAX},
                         NULL, e);
 }

@@ -4,10 +4,10 @@
 
 #include "stage0/api/api-internal.h"
 
-/* How long a pod may take to end by a signal to the first of its apps. */
+/* How long a pod may take to end after a signal to the first of its apps. */
 #define END_USEC (5 * UINT64_C(1000000))
 
-/* An app of a paused pod could not follow. */
+/* An app of a paused pod could not react. */
 static int call_app(AcnPod *a, const AcnCall *c, Error *e)
 {
         int r = pod_check_running(a->pod, e);
@@ -33,7 +33,8 @@ int acn_stop_app(AcnPod *a, const char *app, uint64_t timeout_usec, Error *e)
                 c.key = "timeoutUSec";
                 c.value = (int64_t) timeout_usec;
         }
-        return call_app(a, &c, e);
+        int r = acn_check_app(a, app, e);
+        return r < 0 ? r : call_app(a, &c, e);
 }
 
 int acn_restart_app(AcnPod *a, const char *app, Error *e)
@@ -70,7 +71,7 @@ static int signal_each(AcnPod *a, const AcnDescription *d, int signal, size_t *r
         return 0;
 }
 
-/* A signal to one app may end the pod before the next one's turn. */
+/* The signal to one app may end the pod before the next app gets its own. */
 int acn_signal_apps(AcnPod *a, int signal, Error *e)
 {
         _cleanup_(acn_description_done) AcnDescription d = {};

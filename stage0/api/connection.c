@@ -2,23 +2,23 @@
 
 /* Connections to the interface of a running pod, and calls on them.
  *
- * The socket is named by the descriptor of the pod directory, so the pod cannot be mistaken for another, and its path can
- * be of any length. A supervisor that does not answer at all is told from one that does what it was asked to do, which may
- * take long: before calls of the latter kind the connection is checked with one that is answered at once.
- */
+ * The socket is named by the descriptor of the pod directory, so the pod cannot be mistaken for another, and
+ * its path can be of any length. A supervisor that does not reply at all is distinguished from one that
+ * executes a long operation: before calls of the latter kind the connection is checked with one that is
+ * answered at once. */
 
 #include <sys/socket.h>
 
 #include "stage0/api/api-internal.h"
 
 #define SOCKET_NAME "interface"
-#define FORMER_SOCKET_NAME "control" /* of supervisors that may be older than the interface */
+#define FORMER_SOCKET_NAME "control" /* for supervisors that may be older than the interface */
 
 #define CONNECT_STEPS 50U
 #define CONNECT_STEP_USEC 20000U
 #define REPEAT_STEP_MSEC 20
-#define START_USEC (10 * UINT64_C(1000000)) /* until the pod's systemd is there */
-#define SETTLE_USEC (2 * UINT64_C(1000000)) /* until a process that was just made is in its cgroup */
+#define START_USEC (10 * UINT64_C(1000000)) /* for the pod's systemd to become reachable */
+#define SETTLE_USEC (2 * UINT64_C(1000000)) /* for a new process to be moved into its cgroup */
 
 int acn_connection_error(AcnPod *a, int r, Error *e)
 {
@@ -29,12 +29,11 @@ int acn_connection_error(AcnPod *a, int r, Error *e)
         if (r == -ENOMEM)
                 return error_set_errno(e, r, "Cannot wait for the supervisor of pod %s", name);
         if (r == -ETIMEDOUT) {
-                r = error_set(e, r, "The supervisor of pod %s does not answer", name);
+                r = error_set(e, r, "The supervisor of pod %s does not respond", name);
                 return error_hint(e, r, "'acnspawn stop --force %s' kills the pod.", name);
         }
         if (r == -EBADMSG || r == -EPROTO)
-                return error_set_errno(e, r, "The supervisor of pod %s sent something that is no reply",
-                                       name);
+                return error_set_errno(e, r, "The supervisor of pod %s sent an invalid reply", name);
         r = error_set(e, -ECONNRESET, "Pod %s has ended, or is about to", name);
         return error_hint(e, r, "'acnspawn status %s' shows how it ended.", name);
 }
@@ -68,7 +67,7 @@ static int connect_client(Pod *p, VarlinkClient **ret)
         int fd;
         int r = socket_connect_at(p->dir_fd, SOCKET_NAME, SOCK_STREAM, &fd);
 
-        return r < 0 ? r : varlink_client_new(fd, ret);
+        return r < 0 ? r : varlink_client_new(fd, pod_operation(p), ret);
 }
 
 int acn_connect(Pod *p, AcnPod **ret, Error *e)
@@ -84,7 +83,6 @@ int acn_connect(Pod *p, AcnPod **ret, Error *e)
         for (unsigned i = 0;; i++) {
                 int r = connect_client(p, &a->client);
                 if (r >= 0) {
-                        varlink_client_set_operation(a->client, pod_operation(p));
                         *ret = TAKE_PTR(a);
                         return 0;
                 }
@@ -100,7 +98,7 @@ AcnPod *acn_disconnect(AcnPod *a)
         if (!a)
                 return NULL;
         varlink_client_free(a->client);
-        free(a->exec_app);
+        free(a->app);
         free(a);
         return NULL;
 }
@@ -122,7 +120,7 @@ static int make_parameters(const AcnCall *c, json_object **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* Whether the supervisor answers anything. */
+/* Whether the supervisor replies at all. */
 static int check_answers(AcnPod *a, Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
@@ -150,7 +148,7 @@ static int call_once(AcnPod *a, const AcnCall *c, const char *method, json_objec
         return 0;
 }
 
-/* Whether the call was refused for a reason that passes. */
+/* Whether the call was refused for a temporary reason. */
 static bool may_repeat(int r, uint64_t begin)
 {
         uint64_t limit = r == -EAGAIN ? START_USEC : r == -EREMCHG ? SETTLE_USEC : 0;

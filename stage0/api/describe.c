@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a supervisor says of its pod and the apps, as structures. Members that are missing or unknown are passed over:
- * supervisors of other versions have fewer, or more. */
+/* Parses descriptions of a pod and its apps by its supervisor into structures. Members that are missing or
+ * unknown are ignored: supervisors of other versions have fewer, or more. */
 
 #include "stage0/api/api-internal.h"
 
@@ -9,6 +9,7 @@ static const char *const app_states[_ACN_APP_STATE_MAX] = {
                 [ACN_APP_REMOVED] = "removed",   [ACN_APP_CREATED] = "created",
                 [ACN_APP_STARTING] = "starting", [ACN_APP_RUNNING] = "running",
                 [ACN_APP_STOPPING] = "stopping", [ACN_APP_EXITED] = "exited",
+                [ACN_APP_REMOVING] = "removing",
 };
 
 static const char *const pod_states[_ACN_POD_STATE_MAX] = {
@@ -78,7 +79,7 @@ void acn_app_done(AcnApp *a)
         *a = (AcnApp){};
 }
 
-/* What supervisors that do not tell it would. */
+/* Values for supervisors that do not report them. */
 static int derive_exit_code(const AcnApp *a)
 {
         if (a->signal > 0)

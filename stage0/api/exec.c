@@ -39,7 +39,7 @@ static int add_list(json_object *o, const char *key, char *const *list, bool hex
         return r;
 }
 
-/* Words that are no text go as hexadecimal digits. */
+/* Words that are not valid UTF-8 are sent in hexadecimal digits. */
 static int add_words(json_object *o, const AcnExecOptions *x)
 {
         char *const directory[] = {(char *) x->directory, NULL};
@@ -61,27 +61,7 @@ static int add_terminal(json_object *o, const AcnExecOptions *x)
 
         if (r >= 0 && x->terminal_type)
                 r = json_member_add_text(o, "terminalType", x->terminal_type);
-        if (r < 0 || x->size.ws_row == 0 || x->size.ws_col == 0)
-                return r;
-        r = json_member_add(o, "rows", json_object_new_int(x->size.ws_row));
-        return r < 0 ? r : json_member_add(o, "columns", json_object_new_int(x->size.ws_col));
-}
-
-static int add_streams(AcnPod *a, json_object *o, AcnExecOptions *x)
-{
-        static const char *const names[] = {"stdin", "stdout", "stderr"};
-        int n = 0;
-
-        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                if (x->fds[i] < 0)
-                        continue;
-                int r = varlink_client_push_fd(a->client, TAKE_FD(x->fds[i]));
-                if (r >= 0)
-                        r = json_member_add(o, names[i], json_object_new_int(n++));
-                if (r < 0)
-                        return r;
-        }
-        return 0;
+        return r < 0 ? r : acn_add_size(o, &x->size);
 }
 
 static int make_parameters(AcnPod *a, AcnExecOptions *x, json_object *o)
@@ -96,7 +76,7 @@ static int make_parameters(AcnPod *a, AcnExecOptions *x, json_object *o)
                 r = json_member_add(o, "timeoutUSec", json_object_new_uint64(x->timeout_usec));
         if (r >= 0 && x->terminal)
                 r = add_terminal(o, x);
-        return r < 0 ? r : add_streams(a, o, x);
+        return r < 0 ? r : acn_add_streams(a, o, x->fds);
 }
 
 int acn_exec(AcnPod *a, AcnExecOptions *x, Error *e)
@@ -107,10 +87,10 @@ int acn_exec(AcnPod *a, AcnExecOptions *x, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(x->fds); i++)
                 x->fds[i] = safe_close(x->fds[i]);
         if (r >= 0) {
-                free(a->exec_app);
-                a->exec_app = strdup(x->app);
+                free(a->app);
+                a->app = strdup(x->app);
         }
-        if (r < 0 || !a->exec_app)
+        if (r < 0 || !a->app)
                 return error_oom(e);
         r = varlink_client_send(a->client, PREFIX "Exec", o, true, NULL);
         if (r == -EMSGSIZE)
@@ -123,7 +103,7 @@ int acn_exec_fd(const AcnPod *a)
         return varlink_client_fd(a->client);
 }
 
-/* --- What becomes of it -------------------------------------------------------------------------------- */
+/* --- Replies ------------------------------------------------------------------------------------------- */
 
 static int failed(AcnPod *a, const VarlinkReply *reply, AcnExecState *ret, Error *e)
 {
@@ -135,7 +115,7 @@ static int failed(AcnPod *a, const VarlinkReply *reply, AcnExecState *ret, Error
                         {PREFIX "CannotExecute", 126},
                         {PREFIX "ExecFailed", 125},
         };
-        const AcnCall c = {.method = "Exec", .what = "enter", .app = a->exec_app};
+        const AcnCall c = {.method = "Exec", .what = "enter", .app = a->app};
 
         for (size_t i = 0; i < ELEMENTSOF(failures); i++)
                 if (streq(reply->error, failures[i].error)) {
@@ -144,9 +124,9 @@ static int failed(AcnPod *a, const VarlinkReply *reply, AcnExecState *ret, Error
                 }
         if (streq(reply->error, PREFIX "AppUnreachable"))
                 return error_set(e, -EHOSTUNREACH,
-                                 "App %s of pod %s cannot be reached: its first thread has ended, though "
-                                 "others go on",
-                                 a->exec_app, pod_display_name(a->pod));
+                                 "App %s of pod %s cannot be reached: its main thread has ended, but "
+                                 "others still run",
+                                 a->app, pod_display_name(a->pod));
         if (streq(reply->error, PREFIX "TooManyExecs"))
                 return error_set(e, -EUSERS,
                                  "Too many commands run in pod %s: no more than %lld can at a time",

@@ -14,12 +14,27 @@ static const struct {
                 {ISOLATOR_RESOURCE_TASKS, "tasks"},
 };
 
+/* Removes the limit NAME. */
+static int add_unlimited(json_object *parameters, const char *name, Error *e)
+{
+        json_object *list = json_object_object_get(parameters, "unlimited");
+
+        if (!list) {
+                list = json_object_new_array();
+                if (json_member_add(parameters, "unlimited", list) < 0)
+                        return error_oom(e);
+        }
+        return json_list_append(list, json_object_new_string(name)) < 0 ? error_oom(e) : 0;
+}
+
 static int add_limit(json_object *parameters, const Isolator *i, Error *e)
 {
         uint64_t value = i->type == ISOLATOR_CPU_SHARES ? (uint64_t) i->number : i->limit;
 
         for (size_t k = 0; k < ELEMENTSOF(limits); k++)
-                if (limits[k].type == i->type)
+                if (limits[k].type == i->type && i->type != ISOLATOR_CPU_SHARES && !i->has_limit)
+                        return add_unlimited(parameters, limits[k].parameter, e);
+                else if (limits[k].type == i->type)
                         return json_member_add(parameters, limits[k].parameter,
                                                json_object_new_int64((int64_t) MIN(
                                                                value, (uint64_t) INT64_MAX))) < 0
@@ -35,7 +50,7 @@ int acn_update_app(AcnPod *a, const char *app, const IsolatorList *l, Error *e)
                            .what = "change limits of",
                            .app = app,
                            .parameters = parameters,
-                           .timeout_usec = UINT64_MAX}; /* the kernel may have to make room first */
+                           .timeout_usec = UINT64_MAX}; /* the kernel may have to reclaim memory first */
 
         if (!parameters)
                 return error_oom(e);

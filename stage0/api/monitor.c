@@ -7,6 +7,8 @@
 void acn_event_done(AcnEvent *v)
 {
         acn_app_done(&v->app);
+        free(v->change);
+        free(v->message);
         *v = (AcnEvent){};
 }
 
@@ -66,6 +68,11 @@ static int read_event(json_object *o, AcnEvent *ret)
                 if (r < 0)
                         return r;
         }
+        const char *change = acn_text(o, "change"), *message = acn_text(o, "message");
+        if ((change && !(v.change = strdup(change))) || (message && !(v.message = strdup(message)))) {
+                acn_event_done(&v);
+                return -ENOMEM;
+        }
         *ret = v;
         return 0;
 }
@@ -78,7 +85,7 @@ int acn_monitor_next(AcnPod *a, uint64_t timeout_usec, AcnEvent *ret, Error *e)
                 return 0;
         int r = varlink_client_next(a->client, timeout_usec, &reply, NULL);
         if (r == -ETIMEDOUT)
-                return error_set(e, r, "Nothing has happened in pod %s in time", pod_display_name(a->pod));
+                return error_set(e, r, "Pod %s had no event in time", pod_display_name(a->pod));
         if (r < 0)
                 return acn_connection_error(a, r, e);
         if (reply.error)

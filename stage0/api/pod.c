@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is done to a running pod as a whole. */
+/* Operations on a running pod as a whole. */
 
 #include "stage0/api/api-internal.h"
 
-/* For the pod to be given back after it was killed. */
+/* The time for releasing the pod's resources after it was killed. */
 #define END_USEC (30 * UINT64_C(1000000))
 
 int acn_pause(AcnPod *a, Error *e)
@@ -24,7 +24,7 @@ int acn_reopen_logs(AcnPod *a, const char *app, Error *e)
         return acn_call(a, &c, NULL, e);
 }
 
-/* Supervisors of earlier versions do not tell whether they killed the pod. */
+/* Supervisors of earlier versions do not report whether they have killed the pod. */
 static bool was_killed(json_object *parameters, uint64_t begin, uint64_t timeout_usec)
 {
         json_object *killed = NULL;

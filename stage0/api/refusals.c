@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the errors of a supervisor mean to a user: which app of which pod, in which state it is, why that does not fit, and
- * the way out. */
+/* Error messages for errors of a supervisor: which app of which pod, in which state it is, why the operation
+ * does not fit, and the remedy. */
 
 #include "stage0/api/api-internal.h"
 
 #define PREFIX "org.acnspawn.Pod."
 #define SERVICE "org.varlink.service."
 
-/* The name that WORD was probably meant to be; NULL: none is near. */
+/* The name that is most similar to WORD; NULL: none is similar. */
 static const char *similar_app(const AcnDescription *d, const char *word)
 {
         const char *const *first = d->n_apps > 0 ? (const char *const *) &d->apps[0].name : NULL;
@@ -31,6 +31,21 @@ int acn_no_such_app(const Pod *p, const char *app, const AcnDescription *d, Erro
                 return error_hint(e, r, "It has no apps.");
         return near ? error_hint(e, r, "Did you mean '%s'? Its apps are: %s", near, list ?: "")
                     : error_hint(e, r, "Its apps are: %s", list ?: "");
+}
+
+int acn_check_app(AcnPod *a, const char *app, Error *e)
+{
+        _cleanup_(acn_description_done) AcnDescription d = {};
+
+        int r = pod_check_running(a->pod, e);
+        if (r >= 0)
+                r = acn_describe(a, &d, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < d.n_apps; i++)
+                if (streq(d.apps[i].name, app))
+                        return 0;
+        return acn_no_such_app(a->pod, app, &d, e);
 }
 
 static int no_such_app(AcnPod *a, const AcnCall *c, Error *e)
@@ -68,6 +83,10 @@ static int wrong_state(AcnPod *a, const AcnCall *c, const char *state, Error *e)
         };
         const char *text = "its state does not allow that";
 
+        if (streq(state, "replacing") || streq(state, "busy"))
+                return error_set(e, -EBUSY, "App %s of pod %s is just being %s", c->app,
+                                 pod_display_name(a->pod),
+                                 streq(state, "busy") ? "started or stopped" : "replaced");
         if (streq(c->method, "StartApp"))
                 return is_up_already(a, c, state, e);
         if (streq(c->method, "RemoveApp")) {
@@ -89,7 +108,7 @@ static int wrong_state(AcnPod *a, const AcnCall *c, const char *state, Error *e)
 
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
 
-/* Why the app did not start, as its record has it. To be freed; NULL: that is not known. */
+/* Why the app did not start, according to its record. To be freed; NULL: unknown. */
 static char *find_reason(AcnPod *a, const char *app)
 {
         _cleanup_(acn_description_done) AcnDescription d = {};
@@ -126,7 +145,8 @@ static int foreign_process(AcnPod *a, const AcnCall *c, json_object *parameters,
         if (pid > 0)
                 snprintf(number, sizeof(number), "Process %lld", (long long) pid);
         return error_set(e, -EREMCHG,
-                         "%s, which the systemd of pod %s calls that of app %s, is not in the app's cgroup",
+                         "%s, which the systemd of pod %s reports as that of app %s, is not in the app's "
+                         "cgroup",
                          pid > 0 ? number : "The process", pod_display_name(a->pod), c->app);
 }
 
@@ -139,7 +159,7 @@ static int not_supported(AcnPod *a, const AcnCall *c, const char *controller, Er
                          c->what, c->app ?: "", pod_display_name(a->pod), shown ?: "");
 }
 
-/* What is wrong was said by the supervisor, in the words of prepare. */
+/* The supervisor sends the message of the check itself. */
 static int app_refused(json_object *parameters, Error *e)
 {
         _cleanup_free_ char *message = text_escape_for_terminal(acn_text(parameters, "message") ?: ""),
@@ -151,7 +171,16 @@ static int app_refused(json_object *parameters, Error *e)
         return isempty(hint) ? r : error_hint(e, r, "%s", hint);
 }
 
-/* --- All of them --------------------------------------------------------------------------------------- */
+static int rolled_back(json_object *parameters, Error *e)
+{
+        _cleanup_free_ char *message = text_escape_for_terminal(acn_text(parameters, "message") ?: ""),
+                            *hint = text_escape_for_terminal(acn_text(parameters, "hint") ?: "");
+        int r = error_set(e, -ECONNABORTED, "%s", isempty(message) ? "The app was not replaced" : message);
+
+        return isempty(hint) ? r : error_hint(e, r, "%s", hint);
+}
+
+/* --- Table of errors ----------------------------------------------------------------------------------- */
 
 static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_object *parameters, Error *e)
 {
@@ -174,6 +203,8 @@ static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_
                                  "Pod %s is about to end: no app of it can be started any more", pod);
         if (streq(error, "AppRefused"))
                 return app_refused(parameters, e);
+        if (streq(error, "RolledBack"))
+                return rolled_back(parameters, e);
         if (streq(error, "LogsNotReopened")) {
                 _cleanup_free_ char *why = text_escape_for_terminal(acn_text(parameters, "message") ?: "");
                 return error_set(e, -EIO, "%s", why ?: "The log files could not be opened");

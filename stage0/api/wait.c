@@ -2,17 +2,16 @@
 
 /* Waiting for the end of a pod, or of some of its apps.
  *
- * A running pod is described first, and its events from then on are followed. What they do not tell, because the supervisor
- * was killed or is of an earlier version, is in the records of the pod, as it is with one that has ended before. The
- * supervisor of a pod that is removed by itself has told everything before that.
- */
+ * First the state of a running pod is read, and then its events from that state on. If the supervisor was
+ * killed, or is of an earlier version, the rest is read from the records of the pod, as for a pod that has
+ * ended before. A supervisor that removes its pod has reported everything before that. */
 
 #include "stage0/api/api-internal.h"
 
 typedef struct Waiter {
         Pod *pod;
         char *const *apps;
-        int *codes; /* exit statuses of APPS; -1: it is not known to have ended */
+        int *codes; /* exit statuses of APPS; -1: not known to have ended */
         size_t n;
         int pod_status; /* -1: not known */
         uint64_t deadline;
@@ -46,7 +45,7 @@ static bool is_over(const Waiter *w)
         return w->n > 0 || w->pod_status >= 0;
 }
 
-/* An app that is started again while others are waited for has ended all the same. */
+/* An app that is started again while others are waited for counts as ended. */
 static void note_app(Waiter *w, const AcnApp *app)
 {
         for (size_t i = 0; i < w->n; i++)
@@ -83,7 +82,7 @@ static int begin(Waiter *w, AcnPod *a, Error *e)
         return is_over(w) ? 0 : acn_monitor(a, d.sequence, e);
 }
 
-/* 0: the events have ended, or all is known. */
+/* 0: the events have ended, or all statuses are known. */
 static int follow(Waiter *w, AcnPod *a, Error *e)
 {
         while (!is_over(w)) {
@@ -99,7 +98,7 @@ static int follow(Waiter *w, AcnPod *a, Error *e)
         return 0;
 }
 
-/* 1: it has ended meanwhile, and its records are to be looked at. */
+/* 1: it has ended meanwhile, and its records are to be read. */
 static int wait_for_events(Waiter *w, Error *e)
 {
         _cleanup_(acn_disconnectp) AcnPod *a = NULL;
@@ -166,7 +165,7 @@ static int read_records(Waiter *w, Pod *p, Error *e)
         int r = pod_read_statuses(p, true, &statuses);
         if (r < 0)
                 return error_oom(e);
-        /* A supervisor that was killed has written no result. */
+        /* A supervisor that was killed has not written a result. */
         w->pod_status = pod_result_read(p, &result) >= 0 ? result.exit_status
                                                          : pod_exit_status(p->config.exit_policy, false,
                                                                            statuses, p->manifest->n_apps);

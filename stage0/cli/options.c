@@ -13,18 +13,20 @@
 
 /* --- Messages ------------------------------------------------------------------------------------------ */
 
-static void option_label(const Option *o, char ret[static 64])
+void option_label(const Option *o, char ret[static OPTION_LABEL_MAX])
 {
-        if (o->name)
-                snprintf(ret, 64, "--%s", o->name);
+        if (o->label)
+                snprintf(ret, OPTION_LABEL_MAX, "%s", o->label);
+        else if (o->name && !o->by_letter)
+                snprintf(ret, OPTION_LABEL_MAX, "--%s", o->name);
         else
-                snprintf(ret, 64, "-%c", o->letter);
+                snprintf(ret, OPTION_LABEL_MAX, "-%c", o->letter);
 }
 
 int option_invalid(const Option *o, const char *value, Error *e, const char *reason, ...)
 {
         _cleanup_free_ char *text = NULL, *shown = text_escape_for_terminal(value);
-        char label[64];
+        char label[OPTION_LABEL_MAX];
         va_list ap;
 
         va_start(ap, reason);
@@ -117,10 +119,37 @@ static const Option *find_option(OptionParser *p, const char *name, size_t n, ch
         return misplaced;
 }
 
-static int handle_option(OptionSet *set, const Option *o, const char *value, Error *e)
+static void mark_given(OptionSet *set, const Option *o)
 {
-        char label[64];
+        size_t i = (size_t) (o - set->options);
 
+        if (i < OPTIONS_MAX)
+                set->given[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+bool option_was_given(const OptionSet *set, const char *name)
+{
+        for (size_t i = 0; i < OPTIONS_MAX && !option_is_end(&set->options[i]); i++)
+                if (streq_ptr(set->options[i].name, name))
+                        return (set->given[i / 64] >> i % 64 & 1) != 0;
+        return false;
+}
+
+void option_mark_given(OptionSet *set, const char *name)
+{
+        for (const Option *o = set->options; !option_is_end(o); o++)
+                if (streq_ptr(o->name, name))
+                        mark_given(set, o);
+}
+
+static int handle_option(const OptionParser *p, OptionSet *set, const Option *option, bool by_letter,
+                         const char *value, Error *e)
+{
+        Option given = *option;
+        const Option *o = &given;
+        char label[OPTION_LABEL_MAX];
+
+        given.by_letter = by_letter;
         option_label(o, label);
         if (set->misplaced)
                 return error_set(e, -EINVAL, "Option %s %s", label, set->misplaced);
@@ -129,7 +158,9 @@ static int handle_option(OptionSet *set, const Option *o, const char *value, Err
         if (!value && o->value && !o->value_optional)
                 return error_set(e, -EINVAL, "Option %s needs a value: %s", label, o->value);
         set->n_seen++;
-        return o->handler(o, value, (char *) set->data + o->offset, e);
+        mark_given(set, option);
+        int r = o->handler(o, value, (char *) set->data + o->offset, e);
+        return r < 0 || !p->on_option ? r : p->on_option(set, o, value, p->userdata, e) ?: r;
 }
 
 /* The next word as the value of an option; NULL if there is none. */
@@ -150,7 +181,7 @@ static int parse_long(OptionParser *p, const char *word, Error *e)
         }
         if (!value && o->value && !o->value_optional && !set->misplaced)
                 value = take_word(p);
-        return handle_option(set, o, value, e);
+        return handle_option(p, set, o, false, value, e);
 }
 
 static int parse_cluster(OptionParser *p, Error *e)
@@ -168,7 +199,7 @@ static int parse_cluster(OptionParser *p, Error *e)
                 value = *p->cluster ? p->cluster : take_word(p);
                 p->cluster = NULL;
         }
-        return handle_option(set, o, value, e);
+        return handle_option(p, set, o, true, value, e);
 }
 
 int options_next(OptionParser *p, const char **ret_word, Error *e)
@@ -234,6 +265,12 @@ int option_true(const Option *o, const char *value, void *target, Error *e)
 {
         *(bool *) target = true;
         return 0;
+}
+
+int option_stop(const Option *o, const char *value, void *target, Error *e)
+{
+        *(bool *) target = true;
+        return OPTION_STOP;
 }
 
 int option_false(const Option *o, const char *value, void *target, Error *e)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Initialization common to all programs. */
+/* Common to all programs: initialization, messages of their operations, and the help of helper programs. */
 
 #include <locale.h>
 #include <signal.h>
@@ -48,4 +48,23 @@ int program_start(void)
         (void) setlocale(LC_CTYPE, "");
         catch_sigpipe();
         return 0;
+}
+
+/* The width of the name of an option and of its value in the help. */
+static size_t label_width(const Option *o)
+{
+        return strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0);
+}
+
+int program_show_help(const char *introduction, const Option *options)
+{
+        size_t width = 0;
+
+        for (const Option *o = options; !option_is_end(o); o++)
+                width = MAX(width, label_width(o));
+        fputs(introduction, stdout);
+        for (const Option *o = options; !option_is_end(o); o++)
+                printf("     --%s%s%s%*s %s\n", o->name, o->value ? "=" : "", o->value ?: "",
+                       (int) (width - label_width(o)), "", o->help);
+        return fflush(stdout) == 0 ? 0 : -errno;
 }

@@ -2,8 +2,9 @@
 
 /* Names of commands and options in other tools: podman and docker, machinectl and systemd-nspawn, rkt.
  *
- * They are not accepted, as everything has one name here, but the error message suggests that name, which is
- * more helpful than a word of similar spelling.
+ * They are not accepted, but the error message suggests the name here, which is more helpful than a word of
+ * similar spelling. Where podman and docker agree about the name of an option that is used every day, and about
+ * its meaning, it is in the tables of options themselves, and accepted.
  */
 
 #include "stage0/cli/options.h"
@@ -60,7 +61,6 @@ static const Synonym verbs[] = {
                 {"load", "fetch"},
                 {"ls", "list"},
                 {"poweroff", "stop"},
-                {"prune", "gc"},
                 {"ps", "list"},
                 {"pull", "fetch"},
                 {"remove", "rm"},
@@ -74,6 +74,9 @@ static const Synonym verbs[] = {
                 {"terminate", "stop --force"},
                 {"thaw", "resume"},
                 {"unpause", "resume"},
+                {"volume inspect", "volume show"},
+                {"volume ls", "volume list"},
+                {"volume remove", "volume rm"},
 };
 
 /* The name in other tools with dashes, the name here without. */
@@ -88,17 +91,13 @@ static const Synonym options[] = {
                 {"--cidfile", "uuid-file"},
                 {"--collect", "rm"},
                 {"--drop-capability", "caps-remove"},
-                {"--entrypoint", "exec"},
-                {"--env-file", "environment-file"},
                 {"--gid", "group"},
                 {"--kill-signal", "stop-signal"},
                 {"--label", "user-label"},
                 {"--machine", "name"},
-                {"--network", "net"},
                 {"--pids-limit", "tasks-max"},
                 {"--pod-id-file", "uuid-file"},
                 {"--pty", "interactive"},
-                {"--publish", "port"},
                 {"--secret", "credential"},
                 {"--set-env", "environment"},
                 {"--set-env-file", "environment-file"},
@@ -106,21 +105,14 @@ static const Synonym options[] = {
                 {"--system-call-filter", "seccomp"},
                 {"--tail", "lines"},
                 {"--tmpfs", "volume"},
-                {"--tty", "interactive"},
                 {"--uid", "user"},
                 {"--unit", "name"},
                 {"--uuid-file-save", "uuid-file"},
-                {"--workdir", "working-directory"},
                 {"-1", "signal"},
                 {"-2", "signal"},
                 {"-3", "signal"},
                 {"-9", "signal"},
                 {"-M", "name"},
-                {"-e", "environment"},
-                {"-m", "memory"},
-                {"-t", "interactive"},
-                {"-u", "user"},
-                {"-w", "working-directory"},
 };
 
 static const char *look_up(const Synonym *table, size_t n, const char *word)

@@ -38,6 +38,7 @@ typedef struct Cell {
 struct Table {
         const TableColumn *columns;
         size_t n_columns;
+        TableColumn *selected; /* what COLUMNS points to after a selection; or NULL */
         Cell *cells;
         size_t n_cells, allocated;
         bool failed;
@@ -52,17 +53,23 @@ Table *table_new(const TableColumn *columns, size_t n_columns)
         return t;
 }
 
+static void cell_done(Cell *c)
+{
+        free(c->text);
+        free(c->shown);
+        strv_free(c->list);
+        json_object_put(c->json);
+        *c = (Cell){};
+}
+
 Table *table_free(Table *t)
 {
         if (!t)
                 return NULL;
-        for (size_t i = 0; i < t->n_cells; i++) {
-                free(t->cells[i].text);
-                free(t->cells[i].shown);
-                strv_free(t->cells[i].list);
-                json_object_put(t->cells[i].json);
-        }
+        for (size_t i = 0; i < t->n_cells; i++)
+                cell_done(&t->cells[i]);
         free(t->cells);
+        free(t->selected);
         free(t);
         return NULL;
 }
@@ -156,6 +163,33 @@ void table_set_color(Table *t, Color c)
 size_t table_n_rows(const Table *t)
 {
         return t->n_cells / t->n_columns;
+}
+
+int table_select(Table *t, const size_t *columns, size_t n)
+{
+        size_t n_rows = table_n_rows(t);
+        _cleanup_free_ TableColumn *selected = calloc(MAX(n, (size_t) 1), sizeof(TableColumn));
+        _cleanup_free_ Cell *cells = calloc(MAX(n_rows * n, (size_t) 1), sizeof(Cell));
+
+        if (!selected || !cells || t->failed)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                selected[i] = t->columns[columns[i]];
+                for (size_t row = 0; row < n_rows; row++) {
+                        Cell *from = &t->cells[row * t->n_columns + columns[i]];
+                        cells[row * n + i] = *from;
+                        *from = (Cell){};
+                }
+        }
+        for (size_t i = 0; i < t->n_cells; i++)
+                cell_done(&t->cells[i]);
+        free(t->cells);
+        free(t->selected);
+        t->cells = TAKE_PTR(cells);
+        t->n_cells = t->allocated = n_rows * n;
+        t->columns = t->selected = TAKE_PTR(selected);
+        t->n_columns = n;
+        return 0;
 }
 
 /* --- Text ---------------------------------------------------------------------------------------------- */
@@ -322,6 +356,50 @@ json_object *table_to_json(const Table *t)
                         return NULL;
         }
         return TAKE_PTR(rows);
+}
+
+/* --- Single values ------------------------------------------------------------------------------------- */
+
+/* "a=b,c=d" of an object with plain members; other documents as they are. */
+static char *json_value(json_object *o)
+{
+        _cleanup_strv_free_ char **pairs = NULL;
+
+        if (!json_object_is_type(o, json_type_object))
+                return strdup(json_object_get_string(o) ?: "");
+        json_object_object_foreach (o, key, member)
+                if (strv_extendf(&pairs, "%s=%s", key, json_object_get_string(member) ?: "") < 0)
+                        return NULL;
+        return strv_join(pairs, ",");
+}
+
+static char *plain_value(const Cell *c)
+{
+        char *s = NULL;
+
+        switch (c->type) {
+        case CELL_NONE:
+                return strdup("");
+        case CELL_TEXT:
+                return strdup(c->text ?: "");
+        case CELL_LIST:
+                return strv_join(c->list, ",");
+        case CELL_JSON:
+                return json_value(c->json);
+        case CELL_NUMBER:
+                return xasprintf(&s, "%" PRId64, c->number) < 0 ? NULL : s;
+        case CELL_SIZE:
+        case CELL_TIME:
+                return xasprintf(&s, "%" PRIu64, c->unsigned_number) < 0 ? NULL : s;
+        }
+        return NULL;
+}
+
+char *table_value(const Table *t, size_t row, size_t column)
+{
+        _cleanup_free_ char *plain = t->failed ? NULL : plain_value(&t->cells[row * t->n_columns + column]);
+
+        return plain ? text_escape_for_terminal(plain) : NULL;
 }
 
 int json_to_text(json_object *o, bool pretty, char **ret)

@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 
 #include "stage0/cli/display.h"
+#include "stage0/cli/options.h"
 
 typedef struct TableColumn {
         const char *header; /* "UUID" */
@@ -48,6 +49,32 @@ size_t table_n_rows(const Table *t);
 int table_format(const Table *t, const Display *d, bool legend, char **ret);
 /* An array of objects, one per row. NULL: out of memory. */
 json_object *table_to_json(const Table *t);
+
+/* Keeps only these columns, by number, none twice, in this order. -ENOMEM: nothing was changed. */
+int table_select(Table *t, const size_t *columns, size_t n);
+/* The value of a cell for programs: that of JSON as text. Control characters are escaped, a list is separated by
+ * commas, an unknown value is empty. NULL: out of memory. */
+char *table_value(const Table *t, size_t row, size_t column);
+
+/* --- --format (table-format.c) ------------------------------------------------------------------------- */
+
+typedef struct TableFormat {
+        const TableColumn *fields; /* set by the verb: the columns of its table; at most 64 */
+        size_t n_fields;
+        char **columns;   /* those that were selected; or NULL */
+        const char *text; /* with fields in braces, in argv; or NULL */
+} TableFormat;
+
+int option_table_format(const Option *o, const char *value, void *target, Error *e); /* TableFormat */
+void table_format_done(TableFormat *f);
+#define _cleanup_table_format_ _cleanup_(table_format_done)
+/* Whether one was given, and whether it has the field. */
+bool table_format_given(const TableFormat *f);
+bool table_format_has(const TableFormat *f, const char *field);
+/* Keeps the columns that were selected, or else the USUAL ones, NULL at the end. -ENOMEM. */
+int table_select_format(Table *t, const TableFormat *f, const char *const *usual);
+/* The text of F for each row of the table, which has all columns; each ends with a newline. */
+int table_fill_text(const Table *t, const TableFormat *f, char **ret);
 
 /* Formats a JSON document as text with a final newline. */
 int json_to_text(json_object *o, bool pretty, char **ret);

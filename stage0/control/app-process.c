@@ -2,13 +2,13 @@
 
 /* The main process of an app, held by a descriptor, so that no other can be taken for it.
  *
- * The pod's systemd knows which process that is. A number that it says may be another process's by the time
- * it is looked at; if systemd, which has to reap the process first, still says the same afterwards, it was
- * the right one. A process that systemd calls the app's may still be systemd itself, which is about to
- * execute the launcher, or the launcher, which is not confined yet. Both are in the pod's root, or come from
- * there: an action meant for the app would be done where the pod's systemd is. And the process has to be in
- * the app's cgroup: systemd can be told by its clients, or by messages, that another one is the main process.
- */
+ * The pod's systemd reports its pid. The pid may have been reused by the time that a descriptor is opened;
+ * if systemd, which has to reap the process first, still reports the same pid afterwards, the descriptor
+ * refers to the right process. The main process of an app may still be systemd itself, before it executes
+ * the launcher, or the launcher, which is not confined yet. Both have the root of the pod, or started there:
+ * an operation on the app would be done in the environment of the pod's systemd. And the process must be in
+ * the app's cgroup: clients of systemd, and notify messages, can declare another process to be the main
+ * process. */
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -41,12 +41,12 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
         return error_hint(e, r, "Its apps are: %s", list ?: "");
 }
 
-/* --- What systemd knows -------------------------------------------------------------------------------- */
+/* --- State in systemd ---------------------------------------------------------------------------------- */
 
-typedef struct Question {
+typedef struct MainPidQuery {
         char unit[300];
-        uint32_t main_pid; /* by the pod's numbers; 0: there is none */
-} Question;
+        uint32_t main_pid; /* in the pid namespace of the pod; 0: none */
+} MainPidQuery;
 
 static int get_main_pid(sd_bus *bus, const char *path, uint32_t *ret, Error *e)
 {
@@ -54,13 +54,13 @@ static int get_main_pid(sd_bus *bus, const char *path, uint32_t *ret, Error *e)
         int r = sd_bus_get_property_trivial(bus, "org.freedesktop.systemd1", path, SERVICE, "MainPID",
                                             &error, 'u', ret);
 
-        return r < 0 ? manager_error(&error, r, "tell the app's main process", e) : 0;
+        return r < 0 ? manager_error(&error, r, "report the app's main process", e) : 0;
 }
 
 static int find_main_process(sd_bus *bus, void *data, int *ret_fd, Error *e)
 {
         _cleanup_free_ char *path = NULL;
-        Question *q = data;
+        MainPidQuery *q = data;
 
         if (manager_unit_path(q->unit, &path) < 0)
                 return error_oom(e);
@@ -82,7 +82,7 @@ static int find_main_process(sd_bus *bus, void *data, int *ret_fd, Error *e)
         return 0;
 }
 
-/* --- What the host knows ------------------------------------------------------------------------------- */
+/* --- State on the host --------------------------------------------------------------------------------- */
 
 static int stat_of(pid_t pid, const char *name, struct stat *ret)
 {
@@ -99,8 +99,9 @@ static bool is_same(const struct stat *a, const struct stat *b)
         return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether it has left the pod's mounts, as the launcher does, and then executes something else than that, as
- * the pod has it. To be looked at in this order: what has left them is systemd's own process no more. */
+/* Whether it has left the pod's mount namespace, as the launcher does, and then executes another file than
+ * the launcher of the pod. The order of the checks matters: a process that has left the namespace is not
+ * systemd's own any more. */
 int app_process_has_begun(Pod *p, pid_t pid)
 {
         struct stat program, launcher, mounts, pod_mounts;
@@ -118,9 +119,9 @@ int app_process_has_begun(Pod *p, pid_t pid)
         return r < 0 ? r : !is_same(&mounts, &pod_mounts) && !is_same(&program, &launcher);
 }
 
-/* A process whose first thread has ended while others go on: the kernel tells nothing by its number any
- * more. */
-bool process_has_lost_its_first_thread(pid_t pid)
+/* A process whose main thread has ended while others continue: the kernel provides no information by its pid
+ * any more. */
+bool process_main_thread_has_ended(pid_t pid)
 {
         _cleanup_free_ char *text = NULL;
         char path[64];
@@ -151,9 +152,9 @@ int app_not_running(Pod *p, const PodApp *app, Error *e)
 }
 
 /* 0: systemd knows of none. */
-static int ask(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
+static int query_main_process(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
 {
-        Question q = {};
+        MainPidQuery q = {};
         _cleanup_close_ int fd = -EBADF;
         pid_t pid = 0;
 
@@ -178,7 +179,8 @@ static int is_in_cgroup(const Pod *p, const PodApp *app, const AppProcess *proce
 static int not_in_cgroup(const Pod *p, const PodApp *app, const AppProcess *process, Error *e)
 {
         return error_set(e, -EPERM,
-                         "Process %d, which the systemd of pod %s calls that of app %s, is not in the app's "
+                         "Process %d, which the systemd of pod %s reports as that of app %s, is not in the "
+                         "app's "
                          "cgroup",
                          (int) process->pid, pod_display_name(p), app->name);
 }
@@ -192,13 +194,13 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                 int r = pod_check_running(p, e);
 
                 if (r >= 0)
-                        r = ask(p, app, &process, e);
+                        r = query_main_process(p, app, &process, e);
                 if (r == 0)
                         r = app_not_running(p, app, e);
                 if (r < 0)
                         return r;
                 r = app_process_has_begun(p, process.pid);
-                bool elsewhere = r > 0;
+                bool outside_cgroup = r > 0;
                 if (r > 0)
                         r = is_in_cgroup(p, app, &process);
                 if (r > 0) {
@@ -206,19 +208,19 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                         return 0;
                 }
                 safe_close(process.pid_fd);
-                if (r == -ESRCH && process_has_lost_its_first_thread(process.pid))
+                if (r == -ESRCH && process_main_thread_has_ended(process.pid))
                         return error_set(e, -EOPNOTSUPP,
-                                         "App %s of pod %s cannot be reached: its first thread has ended, "
-                                         "though others go on",
+                                         "App %s of pod %s cannot be reached: its main thread has ended, "
+                                         "but others still run",
                                          app->name, pod_display_name(p));
                 if (r < 0 && r != -ESRCH)
-                        return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name,
+                        return error_set_errno(e, r, "Cannot query app %s of pod %s", app->name,
                                                pod_display_name(p));
-                if (now_usec(CLOCK_MONOTONIC) >= end && elsewhere)
+                if (now_usec(CLOCK_MONOTONIC) >= end && outside_cgroup)
                         return not_in_cgroup(p, app, &process, e);
                 if (now_usec(CLOCK_MONOTONIC) >= end)
-                        return error_set(e, -ETIME, "App %s of pod %s has not begun to run in time",
-                                         app->name, pod_display_name(p));
+                        return error_set(e, -ETIME, "App %s of pod %s did not start in time", app->name,
+                                         pod_display_name(p));
                 (void) usleep(20000);
         }
 }

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Being attached to an app: our standard streams are connected to its, by way of the process that runs the
- * pod, which has the other ends of all of them.
+/* Attaches to an app: the standard streams of this process are connected to those of the app, through the
+ * supervisor, which has the other ends of all of them.
  *
- * Nothing of ours gets into the pod, neither our terminal nor what we have open: what is typed and written
- * goes through pipes, and what else there is to say is in packets beside them.
- */
+ * No descriptor of this process is passed into the pod, in particular not its terminal: input and output go
+ * through pipes, which are the streams of a call of the pod's interface. */
 
 #include "schema/settings.h"
+#include "stage0/api/acn.h"
 #include "stage0/control/control-internal.h"
 #include "stage0/report/report.h"
+
+#define ANSWER_USEC (30 * UINT64_C(1000000))
 
 typedef struct Attachment {
         const AttachOptions *options;
         Forward forward;
-        bool terminal;       /* the app's */
-        AttachMessage reply; /* once it has ended */
+        Pod *pod;
+        AcnPod *connection;
+        AcnAttachState state; /* as of the last reply */
+        bool terminal;        /* the app's */
 } Attachment;
 
-/* --- Which app? ---------------------------------------------------------------------------------------- */
+/* --- Selecting the app --------------------------------------------------------------------------------- */
 
 static int input_of(const PodApp *app, AppInput *ret, Error *e)
 {
@@ -30,7 +34,7 @@ static int input_of(const PodApp *app, AppInput *ret, Error *e)
         return r;
 }
 
-/* Of several apps the one that can be attached to at all. */
+/* Of several apps, the only one with a standard input. */
 static const char *only_app(const Pod *p)
 {
         const char *found = NULL;
@@ -47,11 +51,13 @@ static const char *only_app(const Pod *p)
         return found;
 }
 
-static int find_app(Pod *p, const char *name, const PodApp **ret, AppInput *ret_input, Error *e)
+static int find_app(Pod *p, const AttachOptions *o, const PodApp **ret, AppInput *ret_input, Error *e)
 {
         AppInput input = INPUT_NULL;
 
-        int r = pod_find_app(p, name ?: only_app(p), ret, e);
+        if (o->no_input)
+                return pod_find_app(p, o->app, ret, e);
+        int r = pod_find_app(p, o->app ?: only_app(p), ret, e);
         if (r >= 0)
                 r = input_of(*ret, &input, e);
         if (r < 0)
@@ -63,123 +69,136 @@ static int find_app(Pod *p, const char *name, const PodApp **ret, AppInput *ret_
                       "App %s of pod %s cannot be attached to: its standard input is /dev/null",
                       (*ret)->name, pod_display_name(p));
         return error_hint(e, r,
-                          "It takes --interactive or --stdin when the pod is made; 'acnspawn logs --follow "
-                          "%s' shows what is written, and 'acnspawn enter %s' runs a command beside the "
-                          "app.",
+                          "Prepare the pod with --interactive or --stdin; 'acnspawn attach --no-stdin %s' "
+                          "shows the "
+                          "output of the app, and 'acnspawn enter %s' runs a command beside it.",
                           pod_display_name(p), pod_display_name(p));
 }
 
-/* --- The request --------------------------------------------------------------------------------------- */
+/* --- The call ------------------------------------------------------------------------------------------ */
 
-static int refused(Pod *p, const PodApp *app, const AttachMessage *m, Error *e)
+static int make_pipe(Forward *f, size_t i, AcnAttachOptions *x)
 {
-        if (m->status == -ESRCH)
-                return app_not_running(p, app, e);
-        return error_set(e, m->status < 0 ? m->status : -EBADMSG,
-                         "Cannot be attached to app %s of pod %s: %s", app->name, pod_display_name(p),
-                         m->text);
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        x->fds[i] = fds[i == 0 ? 0 : 1];
+        f->fds[i] = fds[i == 0 ? 1 : 0];
+        return 0;
 }
 
-static int request(Attachment *a, Pod *p, const PodApp *app, Error *e)
+static int open_streams(Attachment *a, AcnAttachOptions *x)
 {
-        AttachMessage m = {.event = ATTACH_REQUEST};
-        Forward *f = &a->forward;
-        size_t n = 0;
+        size_t n = a->terminal ? 2 : 3;
 
-        if (strlen(app->name) >= sizeof(m.text))
-                return error_set(e, -ENAMETOOLONG, "The name of app %s is too long", app->name);
-        memcpy(m.text, app->name, strlen(app->name));
+        for (size_t i = a->options->no_input ? STDOUT_FILENO : STDIN_FILENO; i < n; i++) {
+                int r = make_pipe(&a->forward, i, x);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int call(Attachment *a, const PodApp *app, Error *e)
+{
+        AcnAttachOptions x = {.app = app->name, .fds = {-EBADF, -EBADF, -EBADF}};
+
         if (a->terminal)
-                forward_get_size(&m.size);
-        int r = attach_send(f->socket, &m, NULL, 0);
-        if (r >= 0)
-                r = attach_receive(f->socket, &m, f->fds, ELEMENTSOF(f->fds), &n);
-        if (r <= 0)
-                return error_set_errno(e, r < 0 ? r : -ECONNRESET,
-                                       "The process that runs pod %s does not answer", pod_display_name(p));
-        if (m.event == ATTACH_ACCEPTED && n == (a->terminal ? 2 : 3))
-                return 0;
-        return refused(p, app, &m, e);
+                forward_get_size(&x.size);
+        int r = open_streams(a, &x);
+        if (r < 0) {
+                for (size_t i = 0; i < ELEMENTSOF(x.fds); i++)
+                        safe_close(x.fds[i]);
+                return error_set_errno(e, r, "Cannot create pipes");
+        }
+        r = acn_attach(a->connection, &x, e);
+        return r < 0 ? r : acn_attach_next(a->connection, ANSWER_USEC, &a->state, e);
 }
 
 static int connect_to(Attachment *a, Pod *p, const PodApp *app, Error *e)
 {
-        int r = attach_connect(p, &a->forward.socket);
+        int r = acn_connect(p, &a->connection, e);
 
-        if (r == -ENOENT || r == -ECONNREFUSED)
-                return app_not_running(p, app, e);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot reach the process that runs pod %s",
-                                       pod_display_name(p));
-        return request(a, p, app, e);
+                return r;
+        a->forward.socket = acn_exec_fd(a->connection);
+        r = call(a, app, e);
+        if (r == 0)
+                return app_not_running(p, app, e); /* it has ended just now */
+        if (r == -ETIMEDOUT)
+                return error_set(e, r, "The supervisor of pod %s does not respond", pod_display_name(p));
+        return r < 0 ? r : 0;
 }
 
-/* --- While it lasts ------------------------------------------------------------------------------------ */
+/* --- While attached ------------------------------------------------------------------------------------ */
 
+/* Several replies may have come at once. */
 static int on_event(Forward *f)
 {
         Attachment *a = f->userdata;
-        AttachMessage m;
-        size_t n = 0;
 
-        int r = attach_receive(f->socket, &m, NULL, 0, &n);
-        if (r == -EAGAIN)
-                return 0;
-        if (r <= 0)
-                return -ECONNRESET;
-        if (m.event == ATTACH_SKIPPED)
-                a->options->skipped(m.n, f->terminal && isatty(STDIN_FILENO));
-        if (m.event != ATTACH_ENDED)
-                return 0;
-        a->reply = m;
-        return 1;
+        for (;;) {
+                int r = acn_attach_next(a->connection, 0, &a->state, NULL);
+                if (r == -ETIMEDOUT)
+                        return 0;
+                if (r < 0)
+                        return -ECONNRESET;
+                if (a->state.skipped > 0)
+                        a->options->skipped(a->state.skipped, f->terminal && isatty(STDIN_FILENO));
+                if (r == 0)
+                        return a->state.exit_code < 0 ? -ECONNRESET : 1;
+        }
 }
 
-/* The app has its own ways of being signalled. */
+/* Signals are not forwarded to the app: there are other ways to send it signals. */
 static int on_signal(Forward *f, int sig)
 {
         return 1;
 }
 
-static void on_resized(Forward *f, const struct winsize *size)
+/* The first connection is in use by the pending call. Failures do not matter any more at this point. */
+static void on_resize(Forward *f, const struct winsize *size)
 {
-        const AttachMessage m = {.event = ATTACH_SIZE, .size = *size};
-
-        (void) attach_send(f->socket, &m, NULL, 0);
-}
-
-static void on_last(Forward *f)
-{
-        const AttachMessage m = {.event = ATTACH_LAST};
+        _cleanup_(acn_disconnectp) AcnPod *other = NULL;
         const Attachment *a = f->userdata;
 
-        if (!a->options->keep_input)
-                (void) attach_send(f->socket, &m, NULL, 0);
+        if (acn_connect(a->pod, &other, NULL) >= 0)
+                (void) acn_resize_terminal(other, a->state.id, size, NULL);
+}
+
+static void on_input_end(Forward *f)
+{
+        _cleanup_(acn_disconnectp) AcnPod *other = NULL;
+        const Attachment *a = f->userdata;
+
+        if (!a->options->keep_input && acn_connect(a->pod, &other, NULL) >= 0)
+                (void) acn_close_stdin(other, a->state.id, NULL);
 }
 
 static const ForwardOps ops = {
                 .what = "The app",
-                .event = on_event,
-                .signal = on_signal,
-                .resized = on_resized,
-                .last = on_last,
+                .on_event = on_event,
+                .on_signal = on_signal,
+                .on_resize = on_resize,
+                .on_input_end = on_input_end,
 };
 
-static int show_before(Pod *p, const PodApp *app, uint64_t lines, Error *e)
+static int show_earlier_output(Pod *p, const PodApp *app, uint64_t lines, Error *e)
 {
         const LogOptions o = {.app = app->name, .lines = lines};
 
         return lines > 0 ? pod_logs(p, &o, e) : 0;
 }
 
-static int stay(Attachment *a, Pod *p, const PodApp *app, Error *e)
+static int run_attached(Attachment *a, Pod *p, const PodApp *app, Error *e)
 {
         Forward *f = &a->forward;
 
         f->ops = &ops;
         f->userdata = a;
         f->terminal = a->terminal;
-        f->leave_when_unread = true;
+        f->detach_when_unread = true;
         f->keys = a->options->keys;
         int r = forward_streams(f, e);
         if (r == -ECONNRESET)
@@ -188,27 +207,37 @@ static int stay(Attachment *a, Pod *p, const PodApp *app, Error *e)
         return r;
 }
 
-int attach_app(Pod *p, const AttachOptions *o, int *ret_status, bool *ret_left, Error *e)
+/* The connection is closed first, so that the end of a pipe is not interpreted as the end of the input. */
+static void detach(Attachment *a)
 {
-        Attachment a = {.options = o, .forward = FORWARD_NULL};
+        a->connection = acn_disconnect(a->connection);
+        a->forward.socket = -EBADF; /* was the connection's */
+        forward_done(&a->forward);
+}
+
+int attach_app(Pod *p, const AttachOptions *o, int *ret_status, bool *ret_detached, Error *e)
+{
+        Attachment a = {.options = o, .pod = p, .forward = FORWARD_NULL};
         const PodApp *app = NULL;
         AppInput input = INPUT_NULL;
 
         int r = pod_check_running(p, e);
         if (r >= 0)
-                r = find_app(p, o->app, &app, &input, e);
+                r = find_app(p, o, &app, &input, e);
         if (r < 0)
                 return r;
         a.terminal = input == INPUT_TERMINAL;
         r = connect_to(&a, p, app, e);
         if (r >= 0)
-                r = show_before(p, app, o->lines, e);
+                r = show_earlier_output(p, app, o->lines, e);
         if (r >= 0)
-                r = stay(&a, p, app, e);
-        forward_done(&a.forward);
+                r = run_attached(&a, p, app, e);
+        detach(&a);
         if (r < 0)
                 return r;
-        *ret_left = a.forward.left;
-        *ret_status = a.forward.signal > 0 ? 128 + a.forward.signal : a.forward.left ? 0 : a.reply.status;
+        *ret_detached = a.forward.detached;
+        *ret_status = a.forward.signal > 0 ? 128 + a.forward.signal
+                      : a.forward.detached ? 0
+                                           : a.state.exit_code;
         return 0;
 }

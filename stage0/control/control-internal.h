@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the parts of stage0/control/ share. */
+/* Declarations shared by the files of stage0/control/. */
 
 #include "library/libsystemd.h"
 #include "stage0/control/control.h"
@@ -24,15 +24,15 @@ int app_not_running(Pod *p, const PodApp *app, Error *e);
 
 /* --- name-files.c -------------------------------------------------------------------------------------- */
 
-/* Whether files of the apps' images are replaced, or volumes lie over what is asked for: WARNINGS gets lines
- * that say so. To be called when the pod's apps are written; those from FIRST on are checked. */
+/* Warns if files of the apps' images are replaced, or volumes cover the requested files: the lines are added
+ * to WARNINGS. To be called after the pod's apps have been written; those from FIRST on are checked. */
 int check_name_files(Pod *p, size_t first, char ***warnings, Error *e);
 
 /* --- privileges.c -------------------------------------------------------------------------------------- */
 
-/* Refuses the reified pod if its images ask for more than the operator grants (-EPERM, with all of it and what
- * grants it in the message); else bounds its isolators by what is granted, and records that in the pod
- * directory. To be called when the pod's apps are written. */
+/* Refuses the reified pod if its images request more privileges than the operator grants (-EPERM, with all
+ * of them and the options that grant them in the message); else limits its isolators to the granted ones,
+ * and records this in the pod directory. To be called after the pod's apps have been written. */
 int decide_privileges(Pod *p, const PodRequest *request, Error *e);
 /* The same for the last app of P, which is added to it as the only one of REQUEST. */
 int decide_app_privileges(Pod *p, const PodRequest *request, Error *e);

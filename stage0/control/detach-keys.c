@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The keys that take us away from a terminal of a pod.
+/* The keys that detach from a terminal of a pod.
  *
- * What is typed goes on to the app at once, as nobody knows yet whether the rest will follow; only the last
- * key does not. All have to come within a second, so that who types one of them now and then for the app is
- * not thrown out by it.
- */
+ * Keys are forwarded to the app at once, as the rest of the sequence may not follow; only the last key is
+ * not. All keys must be typed within a second, so that occasional single keys for the app do not detach. */
 
 #include "stage0/control/control-internal.h"
 

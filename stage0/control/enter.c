@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Running a command beside an app that runs, with our standard streams.
+/* Runs a command in a running app, with the standard streams of this process.
  *
- * The streams are pipes or a new terminal of the pod's, never our own: an open file is a way to the file, and a
- * terminal a way to what its owner types. If we end, our connection does, and the supervisor kills the command.
- */
+ * The command gets pipes or a new terminal of the pod, never the descriptors of this process: they would
+ * give access to the file, or to input of the terminal. If this process ends, its connection is closed, and
+ * the supervisor kills the command. */
 
 #include <signal.h>
 #include <sys/syscall.h>
@@ -52,7 +52,7 @@ static int make_pipe(Session *s, size_t i, AcnExecOptions *x)
         return 0;
 }
 
-/* A terminal if we have one; what is not on it stays apart. */
+/* A terminal if this process has one; redirected streams stay separate. */
 static int open_streams(Session *s, AcnExecOptions *x, Error *e)
 {
         x->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -63,7 +63,7 @@ static int open_streams(Session *s, AcnExecOptions *x, Error *e)
         for (size_t i = x->terminal ? STDERR_FILENO : STDIN_FILENO; i <= STDERR_FILENO; i++) {
                 int r = x->terminal && isatty(STDERR_FILENO) ? 0 : make_pipe(s, i, x);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot make the streams of the command");
+                        return error_set_errno(e, r, "Cannot create the streams of the command");
         }
         return 0;
 }
@@ -143,9 +143,9 @@ static void set_size(Forward *f, const struct winsize *size)
 
 static const ForwardOps ops = {
                 .what = "The command",
-                .event = on_event,
-                .signal = pass_on_signal,
-                .resized = set_size,
+                .on_event = on_event,
+                .on_signal = pass_on_signal,
+                .on_resize = set_size,
 };
 
 /* --- The end ------------------------------------------------------------------------------------------- */
@@ -159,9 +159,7 @@ static int conclude(Session *s, Pod *p, const PodApp *app, int *ret_status, Erro
                 return error_move(e, &s->error);
         }
         *ret_status = s->state.timed_out ? EXIT_TIMED_OUT : s->state.exit_code;
-        return s->state.timed_out
-                               ? error_set(e, -ETIMEDOUT, "The command did not end in time, and was killed")
-                               : 0;
+        return s->state.timed_out ? error_set(e, -ETIMEDOUT, "The command timed out and was killed") : 0;
 }
 
 int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Between our caller and a command or an app in a pod: what is typed goes in, what is written comes out,
- * signals are passed on, and a terminal is one.
+/* Forwards between the standard streams of this process and a command or an app in a pod: input, output,
+ * signals, and the state of a terminal.
  *
- * Our own descriptors are our caller's as well and are never made non-blocking: they are written to in
- * pieces that fit when poll() says so. A terminal is put into raw mode, as the pod's end does the line
- * editing, and put back whatever ends us; after a stop it is made raw again. What a command has left in its
- * streams when it ends is still passed on; what it started and left behind does not keep us.
+ * The standard streams are shared with the calling process and are never set to non-blocking mode: they are
+ * written in pieces that fit when poll() reports them writable. A terminal is put into raw mode, as line
+ * editing is done by the terminal in the pod, and restored however the process ends; after a suspension it
+ * is made raw again. Output that is still in the pipes when a command ends is forwarded; background
+ * processes that it left do not delay the end.
  *
- * What was written there may have changed more of our terminal than its mode: the screen that is shown, the
- * cursor, what the mouse does. And it may have asked the terminal something, whose answer would be taken for
- * what our caller's shell is told to do. So what is unread is thrown away, and the terminal is told to be as
- * usual, at the end and whenever we stop.
- */
+ * Output may have changed more of the terminal than its mode: the selected screen, the cursor, mouse
+ * reporting. It may also have sent a query to the terminal, whose reply would be read as input by the
+ * calling shell. So unread input is discarded, and the terminal is reset, at the end and at every
+ * suspension. */
 
 #include <poll.h>
 #include <signal.h>
@@ -22,15 +22,15 @@
 
 #include "stage0/control/control-internal.h"
 
-#define CHUNK 4096U /* what a pipe that can be written to takes at once */
-#define SLACK 65536 /* bytes that may be on their way through a terminal */
+#define CHUNK 4096U /* a writable pipe accepts this many bytes */
+#define SLACK 65536 /* bytes that may be in transit in a terminal */
 
 typedef struct Stream {
         int from, to;
-        bool close_to; /* a pipe: the end of what we read is the end of what it is given */
+        bool close_to; /* a pipe: closed at the end of the input */
         char data[CHUNK];
         size_t begin, end;
-        ssize_t left; /* once the other side has ended: so many bytes may still be its own */
+        ssize_t remaining; /* once the other side has ended: this many bytes may still be from it */
 } Stream;
 
 typedef struct ForwardLoop {
@@ -41,8 +41,8 @@ typedef struct ForwardLoop {
         struct termios old_mode;
         bool is_terminal; /* our standard input: OLD_MODE is its mode */
         bool raw;
-        bool escapes; /* something was shown that is no plain text */
-        bool ended;   /* the other side has told so */
+        bool escapes; /* output was not plain text */
+        bool ended;   /* reported by the other side */
         int error;
 } Loop;
 
@@ -51,8 +51,8 @@ static const int own[] = {SIGWINCH, SIGCONT, SIGTSTP};
 
 /* --- The terminal -------------------------------------------------------------------------------------- */
 
-/* Leaves the alternate screen, shows the cursor, ends reports of mouse, focus and pastes; the rest is what a
- * "soft reset" is. What is not known to a terminal it ignores. */
+/* Leaves the alternate screen, shows the cursor, ends reports of mouse, focus and pastes; the rest is a
+ * "soft reset". Terminals ignore unknown sequences. */
 static const char plain[] = "\033[?1047l\033[?25h\033[?1000l\033[?1002l\033[?1003l\033[?1004l\033[?1005l"
                             "\033[?1006l\033[?1015l\033[?2004l\033[!p\033[0m\033(B\017";
 
@@ -62,13 +62,13 @@ void forward_get_size(struct winsize *ret)
                 *ret = (struct winsize){};
 }
 
-static void tell_size(const Loop *l)
+static void report_size(const Loop *l)
 {
         struct winsize size;
 
         forward_get_size(&size);
         if (l->f->terminal && size.ws_row > 0)
-                l->f->ops->resized(l->f, &size);
+                l->f->ops->on_resize(l->f, &size);
 }
 
 static void set_mode(Loop *l, bool raw)
@@ -85,7 +85,7 @@ static void set_mode(Loop *l, bool raw)
         l->raw = raw;
 }
 
-/* A terminal that takes nothing now is not waited for. */
+/* Does not wait for a terminal that is not writable now. */
 static void restore_terminal(Loop *l)
 {
         struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -100,7 +100,7 @@ void forward_set_terminal(Forward *f, bool terminal)
 {
         f->terminal = terminal;
         set_mode(f->loop, terminal);
-        tell_size(f->loop);
+        report_size(f->loop);
 }
 
 void forward_note_escapes(Forward *f)
@@ -108,7 +108,7 @@ void forward_note_escapes(Forward *f)
         f->loop->escapes = true;
 }
 
-/* The streams of a terminal are there only now. */
+/* The streams of a terminal exist only from now on. */
 void forward_take_terminal(Forward *f, int master)
 {
         int copy = fcntl(master, F_DUPFD_CLOEXEC, 3);
@@ -123,7 +123,7 @@ void forward_take_terminal(Forward *f, int master)
 
 /* --- Signals ------------------------------------------------------------------------------------------- */
 
-/* nohup, and shells for what they put into the background, have us ignore what is not meant for us. */
+/* Signals that nohup, or a shell for background jobs, has set to be ignored stay ignored. */
 static bool is_ignored(int sig)
 {
         struct sigaction sa;
@@ -148,32 +148,33 @@ static int open_signals(Loop *l)
         return l->signal_fd < 0 ? -errno : 0;
 }
 
-static void go_on(Loop *l)
+static void resume(Loop *l)
 {
         if (l->f->terminal)
                 set_mode(l, true);
-        tell_size(l);
-        if (l->f->ops->stopped)
-                l->f->ops->stopped(l->f, false);
+        report_size(l);
+        if (l->f->ops->on_suspend)
+                l->f->ops->on_suspend(l->f, false);
 }
 
-/* As if we had not caught it: our caller's shell has the terminal meanwhile. */
-static void stop(Loop *l)
+/* As if the signal were not handled: the calling shell has the terminal meanwhile. */
+static void suspend(Loop *l)
 {
         sigset_t set;
 
-        if (l->f->ops->stopped)
-                l->f->ops->stopped(l->f, true);
+        if (l->f->ops->on_suspend)
+                l->f->ops->on_suspend(l->f, true);
         restore_terminal(l);
         sigemptyset(&set);
         sigaddset(&set, SIGTSTP);
         (void) raise(SIGTSTP);
         (void) sigprocmask(SIG_UNBLOCK, &set, NULL); /* here we stop */
         (void) sigprocmask(SIG_BLOCK, &set, NULL);
-        go_on(l);
+        resume(l);
 }
 
-/* Once the command has ended a signal is for us: whoever does not read any more need not keep us. */
+/* Once the command has ended a signal is for this process: it need not wait for a reader that has stopped
+ * reading. */
 static void on_signal(Loop *l)
 {
         struct signalfd_siginfo si;
@@ -181,18 +182,18 @@ static void on_signal(Loop *l)
         if (read(l->signal_fd, &si, sizeof(si)) != (ssize_t) sizeof(si))
                 return;
         if (si.ssi_signo == SIGTSTP)
-                stop(l);
+                suspend(l);
         else if (si.ssi_signo == SIGCONT)
-                go_on(l);
+                resume(l);
         else if (si.ssi_signo == SIGWINCH)
-                tell_size(l);
-        else if (l->ended || l->f->ops->signal(l->f, (int) si.ssi_signo) > 0) {
+                report_size(l);
+        else if (l->ended || l->f->ops->on_signal(l->f, (int) si.ssi_signo) > 0) {
                 l->f->signal = (int) si.ssi_signo;
                 l->error = -EINTR;
         }
 }
 
-/* What somebody whom it left behind writes from now on would have no end. */
+/* Output of background processes may continue without end. */
 static void note_end(Loop *l)
 {
         for (size_t i = 1; i < ELEMENTSOF(l->streams); i++) {
@@ -200,14 +201,14 @@ static void note_end(Loop *l)
 
                 if (l->streams[i].from >= 0)
                         (void) ioctl(l->streams[i].from, FIONREAD, &n);
-                l->streams[i].left = (ssize_t) n + SLACK;
+                l->streams[i].remaining = (ssize_t) n + SLACK;
         }
         l->ended = true;
 }
 
 static void on_event(Loop *l)
 {
-        int r = l->f->ops->event(l->f);
+        int r = l->f->ops->on_event(l->f);
 
         if (r < 0)
                 l->error = r;
@@ -221,12 +222,12 @@ static void close_end(Loop *l, int *fd)
 {
         for (size_t i = 0; i < ELEMENTSOF(l->f->fds); i++)
                 if (*fd == l->f->fds[i])
-                        l->f->fds[i] = safe_close(l->f->fds[i]); /* else it is our caller's */
+                        l->f->fds[i] = safe_close(l->f->fds[i]); /* else it is a standard stream */
         *fd = -EBADF;
 }
 
-/* What has just been read. */
-static void look_at(Loop *l, Stream *s)
+/* Checks data that has just been read for escape sequences, or for the detach keys. */
+static void inspect_data(Loop *l, Stream *s)
 {
         Forward *f = l->f;
 
@@ -237,9 +238,10 @@ static void look_at(Loop *l, Stream *s)
         size_t n = l->is_terminal ? detach_keys_find(&f->keys, s->data, s->end) : s->end;
         if (n == s->end)
                 return;
-        (void) !write(s->to, s->data, n); /* what came before; it goes nowhere if nothing is taken now */
+        (void) !write(s->to, s->data, n); /* keys before the last one; discarded if they cannot be written
+        now */
         s->end = 0;
-        f->left = true;
+        f->detached = true;
 }
 
 static void fill(Loop *l, Stream *s)
@@ -250,21 +252,21 @@ static void fill(Loop *l, Stream *s)
                 return;
         s->begin = 0;
         s->end = n > 0 ? (size_t) n : 0;
-        s->left -= n > 0 ? n : 0;
+        s->remaining -= n > 0 ? n : 0;
         if (n > 0) {
-                look_at(l, s);
+                inspect_data(l, s);
                 return;
         }
         close_end(l, &s->from);
         if (!s->close_to)
                 return;
-        if (l->f->ops->last)
-                l->f->ops->last(l->f);
+        if (l->f->ops->on_input_end)
+                l->f->ops->on_input_end(l->f);
         close_end(l, &s->to);
 }
 
-/* Who wrote it gets to know that nobody reads it. */
-static void pour(Loop *l, Stream *s)
+/* The writer gets SIGPIPE or EPIPE. */
+static void write_data(Loop *l, Stream *s)
 {
         ssize_t n = write(s->to, s->data + s->begin, s->end - s->begin);
 
@@ -277,7 +279,7 @@ static void pour(Loop *l, Stream *s)
         s->begin = s->end = 0;
         close_end(l, &s->to);
         close_end(l, &s->from);
-        l->f->left |= l->f->leave_when_unread && s != &l->streams[0];
+        l->f->detached |= l->f->detach_when_unread && s != &l->streams[0];
 }
 
 static bool has_data(const Stream *s)
@@ -291,7 +293,7 @@ static struct pollfd poll_stream(const Loop *l, size_t i)
 
         if (has_data(s))
                 return (struct pollfd){.fd = s->to, .events = POLLOUT};
-        if (s->from < 0 || s->to < 0 || (l->ended && (i == 0 || s->left <= 0)))
+        if (s->from < 0 || s->to < 0 || (l->ended && (i == 0 || s->remaining <= 0)))
                 return (struct pollfd){.fd = -1};
         return (struct pollfd){.fd = s->from, .events = POLLIN};
 }
@@ -301,7 +303,7 @@ static void on_stream(Loop *l, size_t i)
         Stream *s = &l->streams[i];
 
         if (has_data(s))
-                pour(l, s);
+                write_data(l, s);
         else
                 fill(l, s);
 }
@@ -331,7 +333,7 @@ static int step(Loop *l)
                         on_stream(l, i);
         if (p[n].revents)
                 on_event(l);
-        return l->error < 0 ? l->error : !l->f->left;
+        return l->error < 0 ? l->error : !l->f->detached;
 }
 
 static void prepare_streams(Loop *l)
@@ -370,7 +372,7 @@ int forward_streams(Forward *f, Error *e)
                 r = 0;
         if (r == -ECONNRESET)
                 return error_set(e, r, "%s was killed together with what started it", f->ops->what);
-        return r < 0 ? error_set_errno(e, r, "Cannot pass on what %s reads and writes", f->ops->what) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot forward the standard streams of %s", f->ops->what) : 0;
 }
 
 void forward_done(Forward *f)

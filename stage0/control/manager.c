@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Speaking to the systemd of a pod, over its private socket.
+/* Calls to the systemd of a pod, over its private socket.
  *
- * It takes a peer for root only if that peer is root in its own user namespace and a process in its own pid
- * namespace. So a child of ours joins both, and its child, which is then in them, makes the calls. Nothing
- * else of the pod is joined: the socket is reached through a descriptor of the root of the pod's PID 1. In
- * there nobody can look into these processes: they are not dumpable, and their memory is the host's. What
- * anybody could read is the command line, which is therefore wiped.
- */
+ * It accepts a peer as root only if the peer is root in its own user namespace and a process in its own pid
+ * namespace. So a child process joins both, and its child, which is then in them, makes the calls. No other
+ * namespace of the pod is joined: the socket is reached through a descriptor of the root of the pod's PID 1.
+ * Processes of the pod cannot access these processes: they are not dumpable, and their memory belongs to the
+ * host's user namespace. Only the command line would be readable, and is therefore cleared. */
 
 #include <grp.h>
 #include <sched.h>
@@ -26,7 +25,7 @@ typedef struct Call {
         Pod *pod;
         int leader_fd, root_fd, sock;
         bool private_users;
-        /* NULL: nothing is called, the connection itself is passed back */
+        /* NULL: no call, the connection itself is passed back */
         int (*function)(sd_bus *bus, void *data, int *ret_fd, Error *e);
         void *data;
         size_t size;
@@ -79,7 +78,7 @@ static int connect_manager(const Call *c, sd_bus **ret)
         return r;
 }
 
-/* A socket that is connected, and nothing was said on it yet. */
+/* A connected socket, before the authentication. */
 static int connect_socket(const Call *c, int *ret_fd)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -115,7 +114,8 @@ static _noreturn_ void inner_child(const Call *c)
         _exit(0);
 }
 
-/* What /proc shows of it to whoever is in the same pid namespace: fields 48 and 49 of stat. */
+/* The addresses of the command line in /proc/self/stat (fields 48 and 49), which all processes of the pid
+ * namespace can read. */
 static void wipe_command_line(void)
 {
         _cleanup_free_ char *text = NULL;
@@ -197,7 +197,7 @@ static int call_in_child(Call *c, int *ret_fd, Error *e)
         return r;
 }
 
-/* The number was written down; what counts is whether a process of the pod has it. */
+/* The recorded pid may have been reused: checks that a process of the pod has it. */
 static int open_leader(Pod *p, Call *c, Error *e)
 {
         PodRuntime runtime = {};
@@ -235,10 +235,10 @@ int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_f
                         .data = data,
                         .size = size,
         };
-        int r = size > MANAGER_DATA_MAX ? error_set_errno(e, -E2BIG, "Cannot ask the systemd of a pod")
+        int r = size > MANAGER_DATA_MAX ? error_set_errno(e, -E2BIG, "Cannot query the systemd of a pod")
                                         : open_leader(p, &c, e);
 
-        /* On the host: in the pod's namespaces nothing is loaded. */
+        /* On the host: no library is loaded in the pod's namespaces. */
         if (r >= 0)
                 r = library_load(&systemd_library, e);
         if (r >= 0)
@@ -248,7 +248,8 @@ int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_f
         return r;
 }
 
-/* The peer's credentials are those of the process that has called connect(2), whoever has the descriptor later. */
+/* The peer's credentials are those of the process that has called connect(2), even after the descriptor is
+ * passed on. */
 int pod_manager_connect(Pod *p, sd_bus **ret, Error *e)
 {
         _cleanup_(bus_unrefp) sd_bus *bus = NULL;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Telling, when a pod is prepared, what becomes of files of its images or volumes that name hosts, where the
- * user asked for others by --hostname=, --hosts-entry= or --dns=. What is asked for takes the place of an
- * image's file (see stage0/run/mounts-names.c), and lies below a volume.
- */
+/* Warnings, when a pod is prepared, about host name files in its images or volumes, if the user requested
+ * others by --hostname=, --hosts-entry= or --dns=. Requested files replace those of an image (see
+ * stage0/mounts/name-files.c), and are covered by volumes. */
 
 #include <sys/stat.h>
 
@@ -11,12 +10,12 @@
 
 #define LOWERS_SIZE_MAX (1024U * 1024U)
 
-typedef struct Wish {
+typedef struct RequestedFile {
         const char *path, *option;
-        bool there;
-} Wish;
+        bool is_set;
+} RequestedFile;
 
-/* Whether LAYER has something at PATH; *RET_FULL: a file that says something. */
+/* Whether LAYER has a file at PATH; *RET_FULL: one that is not empty. */
 static bool layer_has(const char *layer, const char *path, bool *ret_full)
 {
         _cleanup_close_ int root_fd = open(layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
@@ -47,28 +46,28 @@ static const Mount *find_mount(const PodApp *app, const char *path)
         return NULL;
 }
 
-static int check_app(Pod *p, const PodApp *app, const Wish *wishes, size_t n, char ***warnings)
+static int check_app(Pod *p, const PodApp *app, const RequestedFile *files, size_t n, char ***warnings)
 {
         _cleanup_free_ char *name = NULL, *text = NULL;
         _cleanup_strv_free_ char **layers = NULL;
 
-        int r = xasprintf(&name, "apps/%s/lowers", app->name);
+        int r = pod_app_path(p, app, "lowers", &name);
         if (r >= 0)
                 r = read_file_at(p->dir_fd, name, LOWERS_SIZE_MAX, &text, NULL);
         if (r >= 0)
                 r = strv_split(text, "\n", &layers);
         for (size_t i = 0; r >= 0 && i < n; i++) {
-                if (!wishes[i].there)
+                if (!files[i].is_set)
                         continue;
-                const Mount *mount = find_mount(app, wishes[i].path);
+                const Mount *mount = find_mount(app, files[i].path);
                 if (mount)
                         r = strv_extendf(warnings,
-                                         "App %s does not see what %s says: %s is on or in a volume, "
+                                         "App %s does not use the file for %s: %s is on or in a volume, "
                                          "mounted at %s",
-                                         app->name, wishes[i].option, wishes[i].path, mount->path);
-                else if (image_has(layers, wishes[i].path))
+                                         app->name, files[i].option, files[i].path, mount->path);
+                else if (image_has(layers, files[i].path))
                         r = strv_extendf(warnings, "App %s: %s of its image is replaced, because of %s",
-                                         app->name, wishes[i].path, wishes[i].option);
+                                         app->name, files[i].path, files[i].option);
         }
         return r;
 }
@@ -76,7 +75,7 @@ static int check_app(Pod *p, const PodApp *app, const Wish *wishes, size_t n, ch
 int check_name_files(Pod *p, size_t first, char ***warnings, Error *e)
 {
         const PodConfig *c = &p->config;
-        const Wish wishes[] = {
+        const RequestedFile files[] = {
                         {"/etc/hostname", "--hostname=", c->hostname},
                         {"/etc/hosts", "--hosts-entry=", c->hosts_entries},
                         {"/etc/resolv.conf", "--dns=", c->dns && !streq(c->dns[0], "none")},
@@ -86,10 +85,9 @@ int check_name_files(Pod *p, size_t first, char ***warnings, Error *e)
         bool any = false;
         int r = 0;
 
-        for (size_t i = 0; i < ELEMENTSOF(wishes); i++)
-                any |= wishes[i].there;
+        for (size_t i = 0; i < ELEMENTSOF(files); i++)
+                any |= files[i].is_set;
         for (size_t i = first; any && r >= 0 && i < p->manifest->n_apps; i++)
-                r = check_app(p, p->manifest->apps[i], wishes, ELEMENTSOF(wishes), warnings);
-        return r < 0 ? error_set_errno(e, r, "Cannot look into the images of pod %s", pod_display_name(p))
-                     : 0;
+                r = check_app(p, p->manifest->apps[i], files, ELEMENTSOF(files), warnings);
+        return r < 0 ? error_set_errno(e, r, "Cannot read the images of pod %s", pod_display_name(p)) : 0;
 }

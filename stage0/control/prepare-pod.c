@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* From a request to a prepared pod: the pod directory (prepare/), the root of its systemd and the launch
- * files (stage1/). Nothing is mounted and nothing is copied, so it takes the same few milliseconds whatever
- * the images weigh. */
+ * files (stage1/). Nothing is mounted and nothing is copied, so it takes the same few milliseconds for
+ * images of any size. */
 
 #include <sys/stat.h>
 
-#include "library/libcapng.h"
 #include "stage0/control/control-internal.h"
 #include "stage0/report/report.h"
 #include "stage1/launch-protocol.h"
@@ -59,7 +58,7 @@ static int write_root(Pod *p, Error *e)
                 return error_oom(e);
         const Stage1Options o = stage1_options(p, hostname);
         if (mkdirat(p->dir_fd, "root", 0755) < 0)
-                return error_set_errno(e, -errno, "Cannot make the root of pod %s", pod_display_name(p));
+                return error_set_errno(e, -errno, "Cannot create the root of pod %s", pod_display_name(p));
         root_fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s", pod_display_name(p));
@@ -77,7 +76,7 @@ static int write_launch_file(Pod *p, const PodApp *app, Error *e)
         if (size > LAUNCH_FILE_SIZE_MAX)
                 return error_set(e, -E2BIG, "Arguments and environment of app %s are larger than %u bytes",
                                  app->name, LAUNCH_FILE_SIZE_MAX);
-        if (xasprintf(&path, "apps/%s/launch", app->name) < 0)
+        if (pod_app_path(p, app, "launch", &path) < 0)
                 return error_oom(e);
         r = write_file_new_at(p->dir_fd, path, data, size, 0600);
         return r < 0 ? error_set_errno(e, r, "Cannot write the launch file of app %s", app->name) : 0;
@@ -101,7 +100,7 @@ static int check_sockets(const Pod *p, Error *e)
         return error_hint(e, r, "It ends when its apps have ended, without --exit-idle-time=.");
 }
 
-/* The name may go to somebody else meanwhile: then it is his. */
+/* Another pod may take the name meanwhile, and then keeps it. */
 static int take_name(Pod *p, const PrepareOptions *o, Error *e)
 {
         _cleanup_(pod_freep) Pod *other = NULL;
@@ -115,7 +114,7 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
         return pod_reserve_name(p, o->name, e);
 }
 
-/* Until it is published the name is the predecessor's, but what is written needs to know it. */
+/* Until it is published the name belongs to the predecessor, but the files that are written contain it. */
 static int expect_name(Pod *p, const Pod *old, Error *e)
 {
         int r = 0;
@@ -146,6 +145,14 @@ static int succeed(Pod *p, Pod *old, Error *e)
         return pod_reserve_name(p, name, e);
 }
 
+/* Named volumes are made last: they stay if the pod cannot be prepared. */
+static int make_volumes(Pod *p, Error *e)
+{
+        int r = pod_volumes_create(p, e);
+
+        return r < 0 ? r : pod_named_volumes_check(p, e);
+}
+
 static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, char ***warnings, Error *e)
 {
         int r = configure(p, o);
@@ -159,6 +166,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = expect_name(p, o->predecessor, e);
         if (r >= 0)
                 r = pod_reify(p, request, warnings, e);
+        if (r >= 0)
+                r = stage1_load_libraries(p->manifest, e);
         if (r >= 0)
                 r = decide_privileges(p, request, e);
         if (r >= 0)
@@ -185,6 +194,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = write_launch_file(p, p->manifest->apps[i], e);
         if (r >= 0)
                 r = pod_definition_write(p, request, e);
+        if (r >= 0)
+                r = make_volumes(p, e);
         if (r >= 0)
                 r = operation_check(pod_operation(p), e);
         return r < 0 || !o->predecessor ? r : succeed(p, o->predecessor, e);
@@ -214,12 +225,10 @@ int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Po
 
 static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability, Error *e)
 {
-        char name[64] = {};
-        const char *known = capng_capability_to_name(capability);
+        char name[STAGE1_CAPABILITY_NAME_SIZE] = "a capability";
 
-        for (size_t i = 0; known && known[i] && i < sizeof(name) - 1; i++)
-                name[i] = to_upper(known[i]);
-        int r = error_set(e, -EPERM, "App %s is to have CAP_%s, which pod %s does not have", a->name, name,
+        (void) stage1_capability_name(capability, name);
+        int r = error_set(e, -EPERM, "App %s requires %s, which pod %s does not have", a->name, name,
                           pod_display_name(p));
         return error_hint(e, r,
                           "A pod has the capabilities of the apps that it is prepared with, and those that "
@@ -227,7 +236,8 @@ static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability,
                           "declare.");
 }
 
-/* The pod's systemd cannot give what it does not have, nor can its namespaces have other parameters. */
+/* The pod's systemd cannot grant capabilities that it does not have, nor can parameters of its namespaces
+ * change. */
 static int check_within_pod(const Pod *p, const PodApp *a, uint64_t capabilities, Error *e)
 {
         uint64_t beyond = stage1_app_capabilities(a->app) & ~capabilities;
@@ -262,27 +272,79 @@ static int check_app(Pod *p, const PodRequest *q, size_t first, char ***warnings
         if (r >= 0)
                 r = pod_volumes_check(p, warnings, e);
         if (r >= 0)
+                r = stage1_sockets_check(p->manifest, e);
+        if (r >= 0)
                 r = check_name_files(p, first, warnings, e);
         if (r >= 0)
                 r = pod_isolators_check(p, e);
         return r < 0 || !p->config.strict ? r : pod_require_isolators(p, NULL, false, e);
 }
 
-int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings, Error *e)
+/* What comes after the app's own files, of which all but its units are in one directory. */
+static int complete_app(Pod *p, const PodRequest *q, size_t first, uint64_t capabilities, char ***warnings,
+                        Error *e)
 {
-        size_t first = p->manifest->n_apps, first_volume = p->manifest->n_volumes;
-        uint64_t capabilities = stage1_pod_capabilities(p->manifest);
-        int r = pod_reify_app(p, q, warnings, e);
+        const PodApp *app = p->manifest->apps[first];
 
+        int r = stage1_load_isolator_libraries(&app->app->isolators, e);
         if (r >= 0)
-                r = check_within_pod(p, p->manifest->apps[first], capabilities, e);
+                r = check_within_pod(p, app, capabilities, e);
         if (r >= 0)
                 r = check_app(p, q, first, warnings, e);
         if (r >= 0)
-                r = write_launch_file(p, p->manifest->apps[first], e);
+                r = write_launch_file(p, app, e);
+        return r < 0 ? r : pod_app_definition_write(p, app, q, e);
+}
+
+int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings, Error *e)
+{
+        size_t first = p->manifest->n_apps, first_volume = p->manifest->n_volumes;
+
+        int r = stage1_load_libraries(p->manifest, e);
+        if (r < 0)
+                return r;
+        uint64_t capabilities = stage1_pod_capabilities(p->manifest);
+        r = pod_reify_app(p, q, NULL, warnings, e);
+        if (r >= 0)
+                r = complete_app(p, q, first, capabilities, warnings, e);
         if (r >= 0)
                 r = write_units(p, p->manifest->apps[first], e);
+        if (r >= 0)
+                r = make_volumes(p, e);
         return r < 0 ? r : pod_format_added(p, first, first_volume, ret_added, e);
+}
+
+int prepare_replacement(Pod *p, const char *name, const PodRequest *q, char **ret_added, char ***warnings,
+                        Error *e)
+{
+        int r = stage1_load_libraries(p->manifest, e);
+        if (r < 0)
+                return r;
+        uint64_t capabilities = stage1_pod_capabilities(p->manifest);
+        _cleanup_(pod_app_freep) PodApp *old = pod_manifest_take_app(p->manifest, name);
+        size_t first = p->manifest->n_apps, first_volume = p->manifest->n_volumes;
+        const Stage1Options o = stage1_options(p, "");
+
+        if (!old)
+                return error_set(e, -ENOENT, "Pod %s has no app %s", pod_display_name(p), name);
+        r = pod_reify_app(p, q, old, warnings, e);
+        if (r < 0)
+                return r;
+        r = complete_app(p, q, first, capabilities, warnings, e);
+        if (r >= 0)
+                r = stage1_check_app(p->manifest->apps[first], &o, e);
+        return r < 0 ? r : pod_format_added(p, first, first_volume, ret_added, e);
+}
+
+int exchange_units(Pod *p, const PodApp *old, const PodApp *new, Error *e)
+{
+        _cleanup_close_ int root_fd = open_beneath(p->dir_fd, "root", O_RDONLY | O_DIRECTORY);
+        const Stage1Options o = stage1_options(p, "");
+
+        if (root_fd < 0)
+                return error_set_errno(e, root_fd, "Cannot open the root of pod %s", pod_display_name(p));
+        (void) stage1_remove_app(root_fd, old, &o);
+        return stage1_write_app(root_fd, new, &o, pod_root_uid(p), e);
 }
 
 void discard_app(Pod *p, const PodApp *a)
@@ -302,10 +364,15 @@ void discard_app(Pod *p, const PodApp *a)
 
 void sweep_apps(Pod *p)
 {
+        (void) pod_sweep(p);
+        sweep_units(p);
+}
+
+void sweep_units(Pod *p)
+{
         _cleanup_close_ int root_fd = open_beneath(p->dir_fd, "root", O_RDONLY | O_DIRECTORY);
         const Stage1Options o = stage1_options(p, "");
 
-        (void) pod_sweep(p);
         if (root_fd >= 0)
                 (void) stage1_sweep_units(root_fd, p->manifest, &o);
 }

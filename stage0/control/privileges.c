@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* An image does not choose its own confinement: what its isolators ask for beyond what an app gets by default
- * (stage1/privileges.c) is given by the operator alone: by another isolator, on the command line or
- * in the pod manifest, which takes the place of the image's; or with the app's setting "grant", which names what
- * the image may have (--grant= after the image, or the annotation acnspawn/grant in a pod manifest). Whatever is
- * left over keeps the pod from being made, with one message about all apps.
+/* An image does not choose its own confinement: privileges that its isolators request beyond the defaults
+ * (stage1/privileges.c) are granted only by the operator: by another isolator, on the command line or in the
+ * pod manifest, which replaces that of the image; or with the app's setting "grant", which lists the allowed
+ * privileges (--grant= after the image, or the annotation acnspawn/grant in a pod manifest). Any other
+ * request prevents the pod from being prepared, with one message about all apps.
  *
- * A set of system calls of an image that is not granted "seccomp" is bounded by the default filter, also where
- * it asks for no call beyond it: its argument checks stay in force. --grant=none takes out all that goes beyond
+ * A set of system calls of an image without the grant "seccomp" is limited by the default filter, even if it
+ * requests no further call: the argument checks stay in force. --grant=none withholds all privileges beyond
  * the defaults and runs the app with the rest.
  *
- * What was decided is written into the pod directory for 'acnspawn status'.
+ * The decisions are written to the pod directory for 'acnspawn status'.
  */
 
 #include "schema/settings.h"
@@ -18,7 +18,7 @@
 
 typedef struct Decision {
         const PodRequest *request;
-        size_t first; /* which app of the pod is the first of the request */
+        size_t first; /* index in the pod of the first app of the request */
         PodGrants grants;
         Text refused; /* lines about apps */
 } Decision;
@@ -57,7 +57,7 @@ static int record(Decision *d, const PodApp *a, const Privilege *p, GrantDecisio
         return pod_grants_add(&d->grants, &grant);
 }
 
-/* --- What is refused ----------------------------------------------------------------------------------- */
+/* --- Refused ------------------------------------------------------------------------------------------- */
 
 static void add_escaped(Text *t, const char *s)
 {
@@ -78,8 +78,8 @@ static bool needs_sysctl_options(const PrivilegeList *l)
         return false;
 }
 
-/* "--grant=CAP_SYS_ADMIN,seccomp --sysctl=net.ipv4.ip_forward=1". Kernel parameters of the command line replace
- * all of the image's: where one has to be given so, the others of ALL are, too. */
+/* "--grant=CAP_SYS_ADMIN,seccomp --sysctl=net.ipv4.ip_forward=1". Kernel parameters of the command line
+ * replace all those of the image: if one must be given there, the others of ALL are listed, too. */
 static void add_options(Text *t, const PrivilegeList *refused, const PrivilegeList *all)
 {
         bool as_options = needs_sysctl_options(refused), first = true;
@@ -136,9 +136,9 @@ static void refuse(Decision *d, const PodApp *a, const PrivilegeList *refused, c
                 add_options(t, refused, all);
 }
 
-/* --- What is granted ----------------------------------------------------------------------------------- */
+/* --- Granted ------------------------------------------------------------------------------------------- */
 
-/* Those that come from the image and are not granted; they stay ALL's. */
+/* Those that come from the image and are not granted; they remain owned by ALL. */
 static int find_refused(Decision *d, const PodApp *a, size_t index, const PrivilegeList *all,
                         char *const *grants, PrivilegeList *ret)
 {
@@ -186,7 +186,7 @@ static int bound(const PodRequest *q, size_t index, PodApp *a, char *const *gran
         return r;
 }
 
-/* A port that is not granted is the app's own to listen on. */
+/* If a port is not granted, the app has to listen on it itself. */
 static void withhold_ports(const Decision *d, PodApp *a, size_t index, const PrivilegeList *all,
                            char *const *grants)
 {
@@ -213,14 +213,14 @@ static int record_origins(Decision *d, const PodApp *a, size_t index)
         return r;
 }
 
-/* --- What is replaced ---------------------------------------------------------------------------------- */
+/* --- Replaced ------------------------------------------------------------------------------------------ */
 
 static int read_image_manifest(const Pod *p, const PodApp *a, ImageManifest **ret, Error *e)
 {
         _cleanup_free_ char *path = NULL, *text = NULL;
         size_t size;
 
-        if (xasprintf(&path, "apps/%s/manifest", a->name) < 0)
+        if (pod_app_path(p, a, "manifest", &path) < 0)
                 return error_oom(e);
         int r = read_file_at(p->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
         if (r < 0)
@@ -235,21 +235,24 @@ static bool is_in_force(const PodRequest *q, const PodApp *a, size_t index, cons
         return has_isolator(&a->app->isolators, name) && source_of(q, index, name) == GRANT_IMAGE;
 }
 
-/* What the image asks for in isolators that the command line has replaced. */
+/* Requests of the image's isolators that the command line has replaced. */
 static int record_replaced(Decision *d, const Pod *p, const PodApp *a, size_t index, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
-        _cleanup_(privilege_list_done) PrivilegeList asked = {};
+        _cleanup_(privilege_list_done) PrivilegeList requested = {};
 
         if (d->request->template || d->request->apps[index].isolators.n == 0)
                 return 0;
         int r = read_image_manifest(p, a, &image, e);
         if (r < 0 || !image->app)
                 return r;
-        r = stage1_privileges(&image->app->isolators, &asked);
-        for (size_t i = 0; r >= 0 && i < asked.n; i++)
-                if (!is_in_force(d->request, a, index, &asked.items[i]))
-                        r = record(d, a, &asked.items[i], GRANT_REPLACED, GRANT_COMMAND_LINE);
+        r = stage1_load_isolator_libraries(&image->app->isolators, e);
+        if (r < 0)
+                return r;
+        r = stage1_privileges(&image->app->isolators, &requested);
+        for (size_t i = 0; r >= 0 && i < requested.n; i++)
+                if (!is_in_force(d->request, a, index, &requested.items[i]))
+                        r = record(d, a, &requested.items[i], GRANT_REPLACED, GRANT_COMMAND_LINE);
         return r < 0 ? error_oom(e) : 0;
 }
 
@@ -257,7 +260,7 @@ static int record_replaced(Decision *d, const Pod *p, const PodApp *a, size_t in
 
 static int decide_app(Decision *d, const Pod *p, size_t index, Error *e)
 {
-        _cleanup_(privilege_list_done) PrivilegeList asked = {};
+        _cleanup_(privilege_list_done) PrivilegeList requested = {};
         _cleanup_app_settings_ AppSettings settings = {};
         PodApp *a = p->manifest->apps[d->first + index];
         PrivilegeList refused = {};
@@ -269,19 +272,19 @@ static int decide_app(Decision *d, const Pod *p, size_t index, Error *e)
         r = app_settings_read(a, &settings, e);
         if (r < 0)
                 return r;
-        r = stage1_privileges(&a->app->isolators, &asked);
+        r = stage1_privileges(&a->app->isolators, &requested);
         if (r >= 0 && host_ports)
-                r = stage1_port_privileges(p->manifest, a->app, &asked);
+                r = stage1_port_privileges(p->manifest, a->app, &requested);
         if (r < 0)
                 return error_oom(e);
-        r = find_refused(d, a, index, &asked, settings.grants, &refused);
+        r = find_refused(d, a, index, &requested, settings.grants, &refused);
         if (r >= 0 && refused.n > 0)
-                refuse(d, a, &refused, &asked);
+                refuse(d, a, &refused, &requested);
         free(refused.items);
         if (r < 0)
                 return error_oom(e);
         if (strv_contains(settings.grants, "none"))
-                withhold_ports(d, a, index, &asked, settings.grants);
+                withhold_ports(d, a, index, &requested, settings.grants);
         r = bound(d->request, index, a, settings.grants, e);
         if (r < 0)
                 return r;
@@ -301,15 +304,17 @@ static int record_pod_origins(Decision *d, const PodManifest *m)
         return r;
 }
 
-static int conclude(Decision *d, const Pod *p, Error *e)
+/* APP: the only one that was decided on; NULL: all were. */
+static int conclude(Decision *d, const Pod *p, const PodApp *app, Error *e)
 {
         _cleanup_free_ char *text = NULL;
 
         if (!d->refused.failed && d->refused.size == 0)
-                return pod_grants_write(p, &d->grants, e);
+                return app ? pod_grants_write_app(p, app, &d->grants, e)
+                           : pod_grants_write(p, &d->grants, e);
         if (text_take(&d->refused, &text, NULL) < 0)
                 return error_oom(e);
-        int r = error_set(e, -EPERM, "Images ask for more than apps get by default:%s", text);
+        int r = error_set(e, -EPERM, "Images request more privileges than apps get by default:%s", text);
         return error_hint(e, r,
                           "Grant what the images may be trusted with; %s runs an app without it. See "
                           "acnspawn-pods(7).",
@@ -324,7 +329,7 @@ int decide_privileges(Pod *p, const PodRequest *request, Error *e)
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
                 r = decide_app(&d, p, i, e);
         if (r >= 0)
-                r = conclude(&d, p, e);
+                r = conclude(&d, p, NULL, e);
         text_done(&d.refused);
         pod_grants_done(&d.grants);
         return r;
@@ -333,13 +338,10 @@ int decide_privileges(Pod *p, const PodRequest *request, Error *e)
 int decide_app_privileges(Pod *p, const PodRequest *request, Error *e)
 {
         Decision d = {.request = request, .first = p->manifest->n_apps - 1};
-        int r = pod_grants_read(p, &d.grants, e);
+        int r = decide_app(&d, p, 0, e);
 
-        pod_grants_forget(&d.grants, p->manifest->apps[d.first]->name); /* an attempt may have failed later */
         if (r >= 0)
-                r = decide_app(&d, p, 0, e);
-        if (r >= 0)
-                r = conclude(&d, p, e);
+                r = conclude(&d, p, p->manifest->apps[d.first], e);
         text_done(&d.refused);
         pod_grants_done(&d.grants);
         return r;

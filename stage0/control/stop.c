@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ending a running pod: in order, or by force, through its supervisor; and by its cgroup where that does not answer. */
+/* Ends a running pod: by a shutdown, or by force, through its supervisor; and by its cgroup if the
+ * supervisor does not respond. */
 
 #include "stage0/api/acn.h"
 #include "stage0/control/control-internal.h"
 
-/* For a supervisor that did not answer: it may be at network plugins, each of which has a time-out. */
+/* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
 
-/* What the pod was given by the host's systemd is given back, too. */
+/* Also releases the pod's objects of the host's systemd. */
 static int wait_for_end(Pod *p, bool silent, Error *e)
 {
         PodRuntime runtime = {};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Running a pod again: a pod runs once, so another one is made of what the first was made of (its file
- * "definition", and its configuration), by the same code and with the same checks.
+/* Running a pod again: a pod runs once, so a new one is prepared from the first one's file "definition" and
+ * its configuration, by the same code and with the same checks.
  *
- * The images are those with the same IDs, unless the caller wants the references resolved anew. Secrets are not
- * recorded: files that have them are read again, others cannot be had.
- */
+ * The images are those with the same IDs, unless the caller requests to resolve the references again.
+ * Secrets are not recorded: their files are read again, others are not available. */
 
 #include "stage0/control/control-internal.h"
 
@@ -25,7 +24,7 @@ static int refuse_credential(const Pod *old, const Credential *k, Error *e)
                           k->name);
 }
 
-/* Those of a definition are names and sources only. */
+/* A definition has only the names and sources of credentials. */
 static int read_again(const Pod *old, CredentialList *l, Error *e)
 {
         CredentialList again = {};
@@ -74,7 +73,7 @@ static int refuse_missing(const Pod *old, const PodDefinition *d, size_t i, Erro
                         reference, pod_display_name(old));
 }
 
-/* The images that the pod has run with. What IDS points to is D's. */
+/* The images that the pod has run with. The strings in IDS are owned by D. */
 static int pin_images(const Pod *old, PodDefinition *d, const char ***ids, Error *e)
 {
         *ids = calloc(d->n_images + 1, sizeof(char *));
@@ -108,13 +107,13 @@ static int check_references(const Pod *old, const PodRequest *q, Error *e)
         return 0;
 }
 
-/* --- The whole ----------------------------------------------------------------------------------------- */
+/* --- The successor ------------------------------------------------------------------------------------- */
 
-static int read_definition(const Pod *old, PodDefinition *ret, Error *e)
+static int read_definition(const Pod *old, bool as_prepared, PodDefinition *ret, Error *e)
 {
         _cleanup_free_ char *path = NULL;
 
-        int r = pod_definition_read(old, ret, e);
+        int r = as_prepared ? pod_definition_read(old, ret, e) : pod_definition_read_current(old, ret, e);
         if (r != -ENOENT || pod_path(old, &path) < 0)
                 return r;
         r = error_set(e, -ENODATA,
@@ -127,7 +126,7 @@ static int read_definition(const Pod *old, PodDefinition *ret, Error *e)
                           path);
 }
 
-/* What PodConfig has of the old pod. What it points to is the old pod's. */
+/* The options in PodConfig of the old pod. The strings are owned by the old pod. */
 static PrepareOptions options_of(const PodConfig *c)
 {
         return (PrepareOptions){
@@ -156,8 +155,7 @@ static int tidy_up(Pod *old, Error *e)
         return r < 0 ? r : pod_end_run(old, e);
 }
 
-/* Locks OLD, which has ended; from then on it stays as it is. */
-static int lock_ended(Pod *old, Error *e)
+int lock_ended_pod(Pod *old, Error *e)
 {
         _cleanup_(pod_freep) Pod *now = NULL;
 
@@ -191,11 +189,11 @@ int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warni
         _cleanup_(pod_freep) Pod *p = NULL;
         _cleanup_free_ const char **ids = NULL;
 
-        int r = old->state == POD_RUNNING && o->replace ? 0 : lock_ended(old, e);
+        int r = old->state == POD_RUNNING && o->replace ? 0 : lock_ended_pod(old, e);
         if (r >= 0 && !old->manifest)
                 r = pod_load(old, e);
         if (r >= 0)
-                r = read_definition(old, &d, e);
+                r = read_definition(old, o->as_prepared, &d, e);
         if (r >= 0)
                 r = read_credentials(old, &d.request, e);
         if (r >= 0)

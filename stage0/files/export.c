@@ -50,7 +50,7 @@ static int make_manifest(const AppRoot *root, const char *name, char **ret, Erro
         _cleanup_free_ char *path = NULL, *text = NULL, *made = NULL;
         size_t size;
 
-        if (xasprintf(&path, "apps/%s/manifest", root->app->name) < 0)
+        if (pod_app_path(root->pod, root->app, "manifest", &path) < 0)
                 return error_oom(e);
         int r = read_file_at(root->pod->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
         if (r < 0)

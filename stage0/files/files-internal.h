@@ -5,8 +5,10 @@
 
 #include <sys/stat.h>
 
+#include "stage0/control/control.h"
 #include "stage0/files/files.h"
-#include "stage0/stage0.h"
+#include "stage0/host/host.h"
+#include "stage0/mounts/mounts.h"
 
 /* --- place.c: resolving a side of a copy --------------------------------------------------------------- */
 

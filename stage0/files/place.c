@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
+#include "schema/settings.h"
 #include "stage0/files/files-internal.h"
 
 static const long kernel_file_systems[] = {
@@ -157,7 +158,13 @@ static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
         int r = side_error(e, -ENXIO, s, "is on the volume %s, which is mounted only while the app runs",
                            m->volume);
         const Volume *v = m->app_volume ?: pod_manifest_find_volume(s->root->pod->manifest, m->volume);
-        return v && v->kind == VOLUME_HOST ? error_hint(e, r, "It is %s on the host.", v->source) : r;
+        VolumeSettings x = {};
+        if (v && v->kind == VOLUME_HOST)
+                return error_hint(e, r, "It is %s on the host.", v->source);
+        if (!v || volume_settings_read(s->root->pod->manifest, v, &x, NULL) < 0 || !x.named[0])
+                return r;
+        return error_hint(e, r, "It is the named volume %s, which 'acnspawn volume export' writes.",
+                          x.named);
 }
 
 /* --- Opening ------------------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ static const char *find_overlay(struct libmnt_table *t, struct libmnt_iter *i, c
         return NULL;
 }
 
-static int open_mounted(pid_t supervisor, const char *app)
+static int open_mounted(pid_t supervisor, const char *files)
 {
         _cleanup_(table_unrefp) struct libmnt_table *table = NULL;
         _cleanup_(iter_freep) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_BACKWARD);
@@ -75,7 +75,7 @@ static int open_mounted(pid_t supervisor, const char *app)
         _cleanup_close_ int root_fd = -EBADF;
         char path[64];
 
-        if (!iter || xasprintf(&upper, "../apps/%s/upper", app) < 0)
+        if (!iter || xasprintf(&upper, "../%s/upper", files) < 0)
                 return -ENOMEM;
         snprintf(path, sizeof(path), "/proc/%d/root", (int) supervisor);
         root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -93,16 +93,19 @@ static int open_mounted(pid_t supervisor, const char *app)
 static int open_supervised(Pod *p, const PodApp *app, int *ret_fd, Error *e)
 {
         PodRuntime runtime = {};
+        _cleanup_free_ char *files = NULL;
         struct statfs fs;
 
         int r = library_load(&mount_library, e);
         if (r < 0)
                 return r;
+        if (pod_app_path(p, app, NULL, &files) < 0)
+                return error_oom(e);
         r = pod_runtime_read(p, &runtime);
-        _cleanup_close_ int fd = r < 0 ? r : open_mounted(runtime.supervisor, app->name);
+        _cleanup_close_ int fd = r < 0 ? r : open_mounted(runtime.supervisor, files);
         for (unsigned i = 0; r >= 0 && fd == -ENOENT && i < ROOT_TRIES; i++) {
                 (void) usleep(ROOT_PAUSE_USEC);
-                fd = open_mounted(runtime.supervisor, app->name);
+                fd = open_mounted(runtime.supervisor, files);
         }
         if (fd == -ENOENT)
                 return error_set(e, -ESRCH, "App %s of pod %s has no root yet", app->name,

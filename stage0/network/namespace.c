@@ -134,15 +134,30 @@ int network_enter(const Pod *p, Error *e)
                                : 0;
 }
 
+static int open_namespace_of(pid_t leader)
+{
+        char path[64];
+
+        if (leader <= 0)
+                return -ESRCH;
+        snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) leader);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
 /* The process is single-threaded: entering the namespace and returning is safe. */
-int network_socket(const Pod *p, int family, int type)
+int network_socket(const Pod *p, pid_t leader, int family, int type)
 {
         _cleanup_close_ int own = -EBADF, theirs = -EBADF;
 
-        if (p->config.net != NET_NETWORKS)
+        if (p->config.net == NET_HOST)
                 return socket(family, type, 0);
         own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-        theirs = open_namespace(p);
+        theirs = p->config.net == NET_NETWORKS ? open_namespace(p) : open_namespace_of(leader);
+        if (theirs < 0) {
+                errno = -theirs;
+                return -1;
+        }
         if (own < 0 || theirs < 0 || setns(theirs, CLONE_NEWNET) < 0)
                 return -1;
         int fd = socket(family, type, 0), saved = errno;

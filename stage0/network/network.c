@@ -8,7 +8,6 @@
  * undoes the operations in the record.
  */
 
-#include <sched.h>
 
 #include "config.h"
 #include "stage0/network/network-internal.h"
@@ -391,5 +390,5 @@ int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served,
 
 int pod_network_return(PodNetwork *n)
 {
-        return n && setns(n->mount_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
+        return n ? mount_namespace_enter(n->mount_ns_fd) : 0;
 }

@@ -124,9 +124,9 @@ int pod_network_return(PodNetwork *n);
 int network_down(Pod *p, Error *e);
 /* Enters the pod's network namespace permanently, if network_up() has created one. */
 int network_enter(const Pod *p, Error *e);
-/* A socket in the pod's network namespace, if network_up() has created one, else in the current one. -1,
- * with errno, as socket(). */
-int network_socket(const Pod *p, int family, int type);
+/* A socket in the pod's network namespace: the one that network_up() has created; or, of a pod without networks, that of its
+ * PID 1, LEADER; else in the current one. -1, with errno, as socket(). */
+int network_socket(const Pod *p, pid_t leader, int family, int type);
 /* The names of all networks that are configured. */
 int network_names(const char *const *config_dirs, char ***ret);
 /* The path that the pod's network namespace is bound to. */

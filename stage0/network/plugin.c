@@ -11,9 +11,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "stage0/network/network-internal.h"
@@ -166,7 +166,7 @@ static int fork_plugin(const char *file, char **environment, const int *fds, Chi
         if (c->pid < 0)
                 return -errno;
         (void) setpgid(c->pid, c->pid);
-        c->pid_fd = (int) syscall(SYS_pidfd_open, c->pid, 0);
+        c->pid_fd = pidfd_open(c->pid, 0);
         return c->pid_fd < 0 ? -errno : 0;
 }
 
@@ -268,7 +268,7 @@ static int follow(const CniCall *call, Child *c, Answer *a)
 {
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
 
-        for (bool ended = false, told = false; !ended;) {
+        for (bool ended = false, notified = false; !ended;) {
                 struct pollfd fds[] = {
                                 {c->output_fd, POLLIN, 0},
                                 {c->complaint_fd, POLLIN, 0},
@@ -288,9 +288,9 @@ static int follow(const CniCall *call, Child *c, Answer *a)
                         return -ETIME;
                 if (!ended && call->interruptible && stop_is_pending(call->stop))
                         return -EINTR;
-                if (!ended && !told && waited > cni_notice_usec) {
+                if (!ended && !notified && waited > cni_notice_usec) {
                         tell_of_wait(call);
-                        told = true;
+                        notified = true;
                 }
         }
         int r = 1;

@@ -94,7 +94,7 @@ static int invalid(const char *what, json_object *v, Error *e)
                              : "null";
         _cleanup_free_ char *shown = text_escape_for_terminal(text ?: "");
 
-        return error_set(e, -EBADMSG, "\"%s\" in the result cannot be %.100s", what, shown ?: "");
+        return error_set(e, -EBADMSG, "\"%s\" in the result is not valid: %.100s", what, shown ?: "");
 }
 
 /* A string that passes CHECK. 0: it is missing, or empty, and *RET is unchanged. */

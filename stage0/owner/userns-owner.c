@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whose user namespace that of a pod is.
+/* Sets the owner of a pod's user namespace.
  *
- * What a pod has of inotify instances and watches, fanotify groups and namespaces, the kernel counts in the pod's
- * user namespace and again for the user who made that namespace. systemd-nspawn makes it as root, so all pods
- * together, and root itself, would have the instances of one user: 128 by default, three of which each pod's
- * systemd takes, and any app could use up what is left. Made by the root user of the pod's own range, each pod
- * has a limit of its own.
+ * The kernel counts inotify instances and watches, fanotify groups and namespaces of a pod in the pod's user
+ * namespace, and also for the user who created that namespace. systemd-nspawn creates it as root, so all
+ * pods together, and root itself, would share the limits of one user: 128 inotify instances by default, of
+ * which each pod's systemd takes three, and any app could use up the rest. If the root user of the pod's own
+ * range creates it, each pod has separate limits.
  *
  * nspawn has no option for that. So this library is loaded in front of the C library in nspawn alone (its
  * environment is not the pod's), and makes the one system call that creates the namespace with the effective
- * user id that is named in the environment. nspawn keeps its capabilities meanwhile. Where anything goes
- * otherwise, the call is made as nspawn asked for it.
- */
+ * user id that is named in the environment. nspawn keeps its capabilities meanwhile. If a step fails, the
+ * call is made unchanged. */
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -46,8 +45,8 @@ static unsigned long owner(void)
         return end && *end == 0 ? uid : 0;
 }
 
-/* A change of the effective user id takes away what core dumps, /proc and the death of a parent have to do
- * with. */
+/* A change of the effective user id resets the dumpable flag, which core dumps and /proc depend on, and the
+ * parent death signal. */
 static void restore(int dumpable, int death_signal)
 {
         if (dumpable == 1)
@@ -63,21 +62,21 @@ static long clone_as(unsigned long uid, Syscall function, const long a[static N_
         if (bits < 0 || prctl(PR_GET_PDEATHSIG, &sig, 0, 0, 0) < 0 ||
             prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
                 return call(function, SYS_clone, a);
-        /* Of this thread alone: the C library's setresuid() is for all of them. */
+        /* For this thread alone: the C library's setresuid() changes all threads. */
         if (function(SYS_setresuid, KEEP, uid, KEEP) < 0) {
                 (void) prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
                 return call(function, SYS_clone, a);
         }
         long r = call(function, SYS_clone, a);
         int error = errno;
-        if (r == 0) { /* the child, with all capabilities in its namespace, and no parent to die with yet */
+        if (r == 0) { /* the child has all capabilities, and no parent death signal yet */
                 restore(dumpable, 0);
                 return 0;
         }
         (void) function(SYS_setresuid, KEEP, 0L, KEEP);
         (void) prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
         restore(dumpable, sig);
-        if (r < 0 && error != ENOSPC) /* which is a limit of that user's */
+        if (r < 0 && error != ENOSPC) /* a limit of that user */
                 return call(function, SYS_clone, a);
         errno = error;
         return r;

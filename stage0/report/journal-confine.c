@@ -3,10 +3,10 @@
 /* The confinement of the process that reads a pod's journal.
  *
  * Journal files are written by the pod, so their parser, which is libsystemd's, is assumed to be compromised
- * by them. It runs as "nobody", without capabilities and without a way to gain any, and can make only the
- * system calls required to read open files: it cannot open files, connect to sockets, start programs or
- * access other processes. Its memory is limited here, its time by the process that it writes to.
- */
+ * by them. It runs as the user "nobody", without capabilities and without a way to gain any, and can make
+ * only the system calls required to read open files: it cannot open files, connect to sockets, start
+ * programs or access other processes. Its memory is limited here, its time by the process that it writes
+ * to. */
 
 #include <grp.h>
 #include <linux/landlock.h>

@@ -38,6 +38,8 @@ typedef struct File {
 
 struct JournalReader {
         const Pod *pod;
+        Pod *again; /* the manifest as read again later, with apps that were added; NULL: not read again */
+        bool looked; /* since the last wait */
         int dir_fd, inotify_fd, socket;
         pid_t pid;
         File files[JOURNAL_FILES_MAX];
@@ -83,6 +85,7 @@ JournalReader *journal_reader_free(JournalReader *r)
                 free(r->files[i].name);
         safe_close(r->dir_fd);
         safe_close(r->inotify_fd);
+        pod_free(r->again);
         free(r->in);
         free(r);
         return NULL;
@@ -363,6 +366,26 @@ static void report_damaged(JournalReader *r, const JournalRecord *record)
                 }
 }
 
+/* Apps can be added while the pod runs. The manifest is not read for each name that the reading process makes up. */
+static const PodApp *find_app(JournalReader *r, const char *name)
+{
+        const PodApp *app = pod_manifest_find_app(r->again ? r->again->manifest : r->pod->manifest, name);
+        Pod *again = NULL;
+
+        if (app || r->looked || r->pod->state != POD_RUNNING)
+                return app;
+        r->looked = true;
+        if (pod_open(r->pod->store, r->pod->uuid, &again, NULL) < 0)
+                return NULL;
+        if (!again->manifest) {
+                pod_free(again);
+                return NULL;
+        }
+        pod_free(r->again);
+        r->again = again;
+        return pod_manifest_find_app(again->manifest, name);
+}
+
 /* Other entries with this transport were not written by an app of this pod. */
 static bool take_line(JournalReader *r, const JournalRecord *record, JournalLine *ret)
 {
@@ -370,7 +393,7 @@ static bool take_line(JournalReader *r, const JournalRecord *record, JournalLine
 
         memcpy(name, record->app, record->app_size);
         name[record->app_size] = 0;
-        const PodApp *app = pod_manifest_find_app(r->pod->manifest, name);
+        const PodApp *app = find_app(r, name);
         if (!app)
                 return false;
         *ret = (JournalLine){
@@ -440,11 +463,12 @@ static int tell_child(JournalReader *r, Error *e)
                      : 0;
 }
 
-int journal_reader_wait(JournalReader *r, int timeout_msec, Error *e)
+int journal_reader_wait(JournalReader *r, int end_fd, int timeout_msec, Error *e)
 {
-        struct pollfd fd = {.fd = r->inotify_fd, .events = POLLIN};
+        struct pollfd fds[] = {{.fd = r->inotify_fd, .events = POLLIN},
+                               {.fd = end_fd > 0 ? end_fd : -EBADF, .events = POLLIN}};
 
-        int n = poll(&fd, 1, timeout_msec);
+        int n = poll(fds, ELEMENTSOF(fds), timeout_msec);
         if (n < 0 && errno != EINTR)
                 return error_set_errno(e, -errno, "Cannot wait for the journal of pod %s",
                                        pod_display_name(r->pod));
@@ -457,7 +481,7 @@ int journal_reader_wait(JournalReader *r, int timeout_msec, Error *e)
         if (k < 0)
                 return k;
         r->cpu_usec = cpu_used(r->pid);
-        r->idle = false;
+        r->idle = r->looked = false;
         return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "stage0/report/report-internal.h"
 
 #define CHUNK 65536U
-#define RECORD_MAX (1024U * 1024U) /* acnspawn writes no longer ones */
+#define RECORD_MAX (1024U * 1024U) /* the maximum that acnspawn writes */
 #define FOLLOW_USEC 100000U
 
 typedef struct LogFileReader {
@@ -213,9 +213,7 @@ static bool was_truncated(const LogFileReader *r)
 static int follow(LogFileReader *r, Error *e)
 {
         for (;;) {
-                bool ended = pod_wait(r->pod, FOLLOW_USEC, NULL) >= 0 ||
-                             (r->options->until_usec > 0 &&
-                              now_usec(CLOCK_REALTIME) > r->options->until_usec);
+                bool ended = logs_have_ended(r->pod, r->options, FOLLOW_USEC);
                 bool replaced = was_replaced(r);
                 int k = 0;
 

@@ -2,20 +2,31 @@
 
 /* Shows the output of the apps of a pod, up to now or until the pod has ended. */
 
+#include <poll.h>
+
 #include "stage0/report/report-internal.h"
 
 /* The end of the pod is detected by its lock; the journal causes wake-ups for everything else. */
 #define END_CHECK_MSEC 250
 
-static int follow(Pod *p, JournalReader *reader, const OutputOptions *o, uint64_t until_usec, Error *e)
+bool logs_have_ended(Pod *p, const LogOptions *o, uint64_t timeout_usec)
+{
+        struct pollfd fd = {.fd = o->end_fd, .events = POLLIN};
+
+        if (o->end_fd > 0 ? poll(&fd, 1, (int) (timeout_usec / 1000)) > 0
+                          : pod_wait(p, timeout_usec, NULL) >= 0)
+                return true;
+        return o->until_usec > 0 && now_usec(CLOCK_REALTIME) > o->until_usec;
+}
+
+static int follow(Pod *p, JournalReader *reader, const OutputOptions *output, const LogOptions *o, Error *e)
 {
         for (;;) {
-                bool ended = pod_wait(p, 0, NULL) >= 0 ||
-                             (until_usec > 0 && now_usec(CLOCK_REALTIME) > until_usec);
+                bool ended = logs_have_ended(p, o, 0);
 
-                int r = journal_reader_wait(reader, ended ? 0 : END_CHECK_MSEC, e);
+                int r = journal_reader_wait(reader, o->end_fd, ended ? 0 : END_CHECK_MSEC, e);
                 if (r >= 0)
-                        r = output_all(reader, o, e);
+                        r = output_all(reader, output, e);
                 if (r < 0 || ended)
                         return r;
         }
@@ -65,7 +76,7 @@ static int show_unjournaled(Pod *p, const LogOptions *o, const OutputOptions *ou
                 int r = app_settings_read(app, &s, NULL);
                 if (r == -ENOMEM)
                         return error_oom(e);
-                if (r < 0 || s.journal) /* versions with other settings always used the journal */
+                if (r < 0 || log_target_has_pod(s.log)) /* versions with other settings always used the journal */
                         continue;
                 if (o->app || p->manifest->n_apps == 1) {
                         r = show_log_file(p, app, &s.log_file, o, output, e);
@@ -101,5 +112,5 @@ int pod_logs(Pod *p, const LogOptions *o, Error *e)
                 r = output_all(reader, &output, e);
         if (r < 0)
                 return r;
-        return query.follow ? follow(p, reader, &output, o->until_usec, e) : 0;
+        return query.follow ? follow(p, reader, &output, o, e) : 0;
 }

@@ -53,7 +53,7 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         (void) pod_drops_read(p, a->app->name, &a->drops);
         a->restart = s.restart;
         a->restart_limit = s.restart_limit;
-        a->journal = s.journal;
+        a->log = (LogTarget) s.log;
         a->log_file = TAKE_PTR(s.log_file.path);
         if (s.health.command && status_fd >= 0)
                 a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
@@ -69,7 +69,7 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
 static int report_apps(Pod *p, PodReport *r)
 {
         AppStatus *statuses = NULL;
-        _cleanup_close_ int fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        _cleanup_close_ int fd = pod_open_statuses(p);
         size_t n = p->manifest->n_apps;
 
         r->apps = calloc(n + 1, sizeof(AppReport));
@@ -80,7 +80,7 @@ static int report_apps(Pod *p, PodReport *r)
                 return k;
         for (size_t i = 0; i < n; i++)
                 r->apps[i] = (AppReport){
-                                .app = p->manifest->apps[i], .status = statuses[i], .journal = true};
+                                .app = p->manifest->apps[i], .status = statuses[i]};
         r->n_apps = n;
         if (p->state == POD_EXITED)
                 r->exit_status = pod_exit_status(p->config.exit_policy, false, statuses, n);
@@ -186,8 +186,11 @@ static int report_all_isolators(Pod *p, const char *const *config_dirs, bool kee
 int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, PodReport *ret, Error *e)
 {
         PodReport r = {.exit_status = -1};
-        int k = p->manifest ? report_all_isolators(p, config_dirs, keep_unit, &r) : 0;
+        int k = p->manifest ? stage1_load_libraries(p->manifest, e) : 0;
 
+        if (k < 0)
+                return k;
+        k = p->manifest ? report_all_isolators(p, config_dirs, keep_unit, &r) : 0;
         if (k < 0) {
                 pod_report_done(&r);
                 return error_set_errno(e, k, "Cannot determine the state of the isolators of pod %s",
@@ -294,8 +297,10 @@ static int report_times(Pod *p, PodReport *r)
 int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e)
 {
         PodReport r = {.exit_status = -1};
-        int k = 0;
+        int k = p->manifest ? stage1_load_libraries(p->manifest, e) : 0;
 
+        if (k < 0)
+                return k;
         if (p->manifest) {
                 k = report_apps(p, &r);
                 if (k >= 0)

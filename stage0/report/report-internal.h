@@ -23,9 +23,14 @@ JournalReader *journal_reader_free(JournalReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(JournalReader *, journal_reader_free);
 /* The next line, valid until the next call. 1: found, 0: none available now. */
 int journal_reader_next(JournalReader *r, JournalLine *ret, Error *e);
-/* Waits until the journal has changed, or TIMEOUT_MSEC are over; with 0 only checks. Then there may be more
- * lines. */
-int journal_reader_wait(JournalReader *r, int timeout_msec, Error *e);
+/* Waits until the journal has changed, END_FD (0: none) is readable, or TIMEOUT_MSEC are over; with 0 only checks. Then
+ * there may be more lines. */
+int journal_reader_wait(JournalReader *r, int end_fd, int timeout_msec, Error *e);
+
+/* --- logs.c -------------------------------------------------------------------------------------------- */
+
+/* Whether following has ended. Waits for up to this time. */
+bool logs_have_ended(Pod *p, const LogOptions *o, uint64_t timeout_usec);
 
 /* --- usage.c ------------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 
 /* stage0/report/: the status of a pod, and the output of its apps. */
 
-#include "stage0/runtime/runtime.h"
+#include "stage0/host/host.h"
 
 /* pod-status.c: the data of "status". */
 typedef struct AppReport {
@@ -15,7 +15,7 @@ typedef struct AppReport {
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
         uint64_t next_start_usec; /* realtime; 0: no restart is pending */
         LogDrops drops;           /* output that is not in the journal, or not in its log file */
-        bool journal;             /* its output is written to the pod's journal */
+        LogTarget log;
         char *log_file;           /* and to this file of the host; or NULL */
 } AppReport;
 
@@ -75,7 +75,7 @@ typedef struct Usage {
         uint64_t memory, memory_peak, memory_max; /* bytes; the peak is known from Linux 5.19 on */
         uint64_t io_read, io_written;
         uint64_t pids;
-        /* For how long some process could not go on for want of it; where the kernel counts that (PSI). */
+        /* The time for which some process was delayed for lack of it; where the kernel counts that (PSI). */
         uint64_t cpu_pressure_usec, memory_pressure_usec, io_pressure_usec;
 } Usage;
 
@@ -102,7 +102,10 @@ typedef struct LogOptions {
         bool raw;                        /* do not escape output on a terminal */
         uint64_t lines;                  /* number of last lines; UINT64_MAX: all */
         uint64_t since_usec, until_usec; /* realtime, both included; UNTIL 0: to the end */
+        int end_fd; /* a socket that the peer shuts down when the pod has ended; 0: the pod's lock tells it */
 } LogOptions;
+/* log-options.c. Pure: the parameters of the interface's Logs, of which RET->app is. -EINVAL: *RET_WRONG is not valid. */
+int log_options_read(json_object *parameters, LogOptions *ret, const char **ret_wrong);
 int pod_logs(Pod *p, const LogOptions *o, Error *e);
 
 /* --- output.c: lines to standard output and standard error --------------------------------------------- */

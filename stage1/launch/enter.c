@@ -297,8 +297,9 @@ static int start_child(Enter *x, Failure *f)
         if (message.pid == 0)
                 child(x);
         if (message.pid < 0)
-                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot make a process in app %s",
-                                         x->launch.app);
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a process in app %s%s",
+                                         x->launch.app,
+                                         errno == ENODEV || errno == ENOENT ? ", which has ended" : "");
         int r = send_fds(ENTER_SOCKET, &message, sizeof(message), NULL, 0);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot report the process of the command") : 0;
 }

@@ -138,7 +138,7 @@ static void reset_signals(void)
 }
 
 /* From here on untrusted paths are followed, and /proc/self/fd must not lead to anything that the app may
- * not access: the directory of records, for example, leads to the pod's root. */
+ * not access: the mounts of volumes, for example, lead to the host's directories. */
 static void close_descriptors(Launch *l)
 {
         unsigned next = 3U + (unsigned) l->n_sockets;
@@ -150,8 +150,7 @@ static void close_descriptors(Launch *l)
                 next++;
         }
         (void) syscall(SYS_close_range, next, ~0U, 0U);
-        l->stdin_fd = l->root_fd = l->pts_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd =
-                        -EBADF;
+        l->stdin_fd = l->root_fd = l->pts_fd = l->dev_fd = l->stdout_fd = l->stderr_fd = -EBADF;
         l->credentials_fd = l->notify_fd = -EBADF;
         l->n_volumes = 0;
 }
@@ -296,8 +295,6 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
                 r = sockets_check(l, f);
         if (r >= 0)
                 r = launch_choose_label(l, f);
-        if (r >= 0 && l->phase == LAUNCH_MAIN && l->config.pre_start)
-                record_load_identity(l);
         if (r >= 0)
                 r = launch_enter_root(l, f);
         if (r >= 0)

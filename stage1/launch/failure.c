@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Failures of the launcher: a human-readable message, and the cause for the app's record. */
+/* Failures of the launcher: a human-readable message, and the cause for the app's status. */
 
 #include "stage1/launch/launch.h"
 

@@ -31,7 +31,6 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
 {
         Failure f = {};
 
-        l->status_fd = safe_close(l->status_fd); /* only the parent writes the record */
         l->shared_identity = report->identity;
         if (l->check)
                 (void) setsid(); /* a session of its own, so that its processes are killed with it */
@@ -178,8 +177,6 @@ int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f)
         if (report == MAP_FAILED)
                 return failure_set_errno(f, CAUSE_SETUP, -errno,
                                          "Cannot share memory with an event handler");
-        if (l->phase != LAUNCH_PRE_START)
-                record_load_identity(l);
         int r = run_child(l, report, ret, f);
         report->identity[APP_IDENTITY_MAX - 1] = 0;
         if (!l->identity && report->identity[0])

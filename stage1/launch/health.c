@@ -1,35 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Health checks: a command, given by the image or the user, that runs with the app's own confinement, and
- * the record of its result.
+/* Health checks: a command, given by the image or the user, that runs with the app's own confinement.
  *
- * While the app starts, ready.c calls this; later a timer of the pod's systemd has it run ("launch check").
- * A check that succeeds makes the app healthy, a number of consecutive failures makes it unhealthy; stage0
- * is notified once of that, and acts on it.
+ * While the app starts, ready.c calls this; later a timer of the pod's systemd has it run ("launch check"). Each
+ * result is reported to the supervisor, which counts: a check that succeeds makes the app healthy, a number of
+ * consecutive failures makes it unhealthy.
  */
 
 #include "stage1/launch/launch.h"
 
-/* --- One check ----------------------------------------------------------------------------------------- */
-
-static void set_message(HealthStatus *h, const char *text, size_t n)
+/* The text comes from the app and becomes one line. */
+static void describe(const LaunchCheck *check, const Failure *f, char *ret, size_t size)
 {
+        const char *text = f->error.message ?: check->output;
+        size_t n = f->error.message ? strlen(text) : strnlen(text, check->n_output);
+
         while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' '))
                 n--;
-        free(h->message);
-        h->message = n > 0 ? strndup(text, n) : NULL;
-        /* The text comes from the app and is stored in one line of a record. */
-        for (char *c = h->message; c && *c; c++)
+        n = MIN(n, size - 1);
+        memcpy(ret, text, n);
+        ret[n] = 0;
+        for (char *c = ret; *c; c++)
                 if ((unsigned char) *c < 0x20 || *c == 0x7f)
                         *c = ' ';
-}
-
-static void describe(HealthStatus *h, const LaunchCheck *check, const Failure *f)
-{
-        if (f->error.message)
-                set_message(h, f->error.message, strlen(f->error.message));
-        else
-                set_message(h, check->output, strnlen(check->output, check->n_output));
 }
 
 static int open_pipe(LaunchCheck *check)
@@ -44,9 +37,11 @@ static int open_pipe(LaunchCheck *check)
         return 0;
 }
 
-int health_check(Launch *l, uint64_t timeout_usec, HealthStatus *h)
+int health_check(Launch *l, uint64_t timeout_usec, uint64_t number, uint64_t counts_from, bool *ret_counted)
 {
         LaunchCheck check = {.timeout_usec = timeout_usec, .read_fd = -EBADF, .write_fd = -EBADF};
+        HandlerStatus h = {.ran = true, .exit_status = -1};
+        char message[LAUNCH_MESSAGE_MAX];
         Failure f = {};
 
         int r = open_pipe(&check);
@@ -54,68 +49,30 @@ int health_check(Launch *l, uint64_t timeout_usec, HealthStatus *h)
                 return r;
         l->phase = LAUNCH_HEALTH;
         l->check = &check;
-        h->last = (HandlerStatus){.ran = true, .exit_status = -1};
-        r = launch_run_handler(l, &h->last, &f);
+        r = launch_run_handler(l, &h, &f);
         l->check = NULL;
-        h->checked_usec = now_usec(CLOCK_REALTIME);
-        describe(h, &check, &f);
+        describe(&check, &f, message, sizeof(message));
         safe_close(check.read_fd);
         safe_close(check.write_fd);
         error_done(&f.error);
         if (l->interrupted)
                 return -EINTR;
-        return r >= 0 && h->last.exit_status == 0 && !h->last.timed_out;
-}
-
-/* --- Failures ------------------------------------------------------------------------------------------ */
-
-int health_count(Launch *l, const LaunchNumbers *n, HealthStatus *h)
-{
-        bool tell = false;
-
-        h->failures++;
-        if (h->failures >= n->retries) {
-                h->state = HEALTH_UNHEALTHY;
-                tell = n->act && !h->action_sent;
-                h->action_sent = h->action_sent || n->act;
-        }
-        int r = health_status_write(l->status_fd, l->app, h);
-        if (r >= 0 && tell)
-                r = launch_send_notice(l, LAUNCH_UNHEALTHY);
-        return r;
-}
-
-/* --- Periodic checks ----------------------------------------------------------------------------------- */
-
-/* 1: the app runs, and has become ready. */
-static int app_runs(Launch *l, uint64_t *ret_started)
-{
-        _cleanup_app_status_ AppStatus s = {};
-        int r = app_status_read(l->status_fd, l->app, &s);
-
+        bool good = r >= 0 && h.exit_status == 0 && !h.timed_out;
+        bool counts = now_usec(CLOCK_MONOTONIC) >= counts_from;
+        r = report_check(l, &h, message, number, counts);
         if (r < 0)
                 return r;
-        *ret_started = s.started_usec;
-        return s.state == APP_RUNNING && s.readiness == READINESS_READY;
+        if (ret_counted)
+                *ret_counted = counts;
+        return good;
 }
 
 int health_main(Launch *l, const LaunchNumbers *n)
 {
-        _cleanup_health_status_ HealthStatus h = {};
-        uint64_t started = 0, now_started = 0;
+        uint64_t number = 0;
 
-        if (app_runs(l, &started) <= 0)
+        if (launch_ask(l, LAUNCH_CHECK, &number) < 0)
                 return 0;
-        if (health_status_read(l->status_fd, l->app, &h) < 0)
-                h = (HealthStatus){.last.exit_status = -1};
-        int r = health_check(l, n->timeout, &h);
-        /* The check may have failed because the app ended; a result for an earlier execution is not
-         * recorded. */
-        if (r < 0 || app_runs(l, &now_started) <= 0 || started != now_started)
-                return 0;
-        if (r == 0)
-                return health_count(l, n, &h) < 0 ? 125 : 0;
-        h.state = HEALTH_HEALTHY;
-        h.failures = 0;
-        return health_status_write(l->status_fd, l->app, &h) < 0 ? 125 : 0;
+        int r = health_check(l, n->timeout, number, 0, NULL);
+        return r < 0 && r != -EINTR ? 125 : 0;
 }

@@ -4,9 +4,7 @@
  *
  *     launch main APP         becomes the app (ExecStart=)
  *     launch pre-start APP    runs the pre-start handler and waits for it (ExecStartPre=)
- *     launch sockets-failed APP  records that nothing can start the app any more (a unit of its own)
- *     launch end APP          records how the app ended (ExecStopPost=)
- *     launch post-stop APP    the same, and runs the post-stop handler
+ *     launch post-stop APP    reports how the app ended, and runs the post-stop handler (ExecStopPost=)
  *     launch delay APP …      waits before the app is started again (ExecStartPre=)
  *     launch ready APP …      waits until the app is ready, and reports it (ExecStartPost=)
  *     launch check APP …      checks whether the app is healthy (ExecStart= of a unit of its own)
@@ -22,7 +20,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include "stage1/backoff.h"
 #include "stage1/launch/bus.h"
 #include "stage1/launch/launch.h"
 
@@ -30,20 +27,21 @@
 static void launch_done(Launch *l)
 {
         launch_config_done(&l->config);
-        app_status_done(&l->status);
         free(l->identity);
         free(l->metadata_url);
         free(l->terminal_type);
         for (size_t i = 0; i < l->n_volumes; i++)
                 safe_close(l->volume_fds[i]);
         free(l->volume_fds);
+        for (size_t i = 0; i < l->n_sockets; i++)
+                safe_close(l->socket_fds[i]);
+        free(l->socket_fds);
         strv_free(l->socket_names);
         safe_close(l->credentials_fd);
         safe_close(l->notify_fd);
         safe_close(l->root_fd);
         safe_close(l->pts_fd);
         safe_close(l->dev_fd);
-        safe_close(l->status_fd);
         safe_close(l->stdin_fd);
         safe_close(l->stdout_fd);
         safe_close(l->stderr_fd);
@@ -55,11 +53,9 @@ static void launch_done(Launch *l)
 static _noreturn_ void run_main(Launch *l)
 {
         Failure f = {};
-        int r = sockets_take(l, &f);
 
-        if (r >= 0)
-                (void) launch_become(l, record_running, &f);
-        record_main_failed(l, &f);
+        (void) launch_become(l, report_running, &f);
+        report_failed(l, &f);
 
         AppStatus s = {.cause = f.cause, .exit_status = -1};
         _exit(app_status_to_exit_code(&s));
@@ -70,58 +66,25 @@ static int run_pre_start(Launch *l)
         HandlerStatus h = {.ran = true, .exit_status = -1};
         Failure f = {};
 
-        if (record_pre_start_begin(l) < 0)
-                return 125;
         int r = launch_run_handler(l, &h, &f);
-        if (record_pre_start_end(l, &h, r < 0 ? &f : NULL) < 0)
-                return 125;
+        int k = report_handler(l, LAUNCH_PRE_START_ENDED, &h, r < 0 ? &f : NULL);
         error_done(&f.error);
-        return r < 0 ? 125 : h.exit_status >= 0 ? h.exit_status : 128 + h.signal;
+        return r < 0 || k < 0 ? 125 : h.exit_status >= 0 ? h.exit_status : 128 + h.signal;
 }
 
 /* The handler runs only for an app that did run (spec: aci.md, "post-stop"). */
-static void run_post_stop(Launch *l, AppStatus *s)
+static int run_post_stop(Launch *l)
 {
+        HandlerStatus h = {.ran = true, .exit_status = -1};
         Failure f = {};
 
-        if (s->started_usec == 0)
-                return;
-        (void) app_status_write(l->status_fd, l->app, s);
-        s->post_stop = (HandlerStatus){.ran = true, .exit_status = -1};
-        if (launch_run_handler(l, &s->post_stop, &f) < 0 && !s->message)
-                s->message = TAKE_PTR(f.error.message);
+        int r = report_main_ended(l);
+        if (r < 0)
+                return r == -ECANCELED ? 0 : 125;
+        r = launch_run_handler(l, &h, &f);
+        r = report_handler(l, LAUNCH_POST_STOP_ENDED, &h, r < 0 ? &f : NULL);
         error_done(&f.error);
-        (void) launch_flush(l, -1);
-}
-
-/* systemd's start limit also counts starts by connections; so the restarts of an app with sockets are
- * counted here. An app that exceeds the limit ends the pod, like sockets that have failed. */
-static bool is_over_restart_limit(const AppStatus *s, const LaunchNumbers *n)
-{
-        return n->starts > 0 && backoff_consecutive_starts(s) >= n->starts &&
-               (n->always || !backoff_ended_successfully(s));
-}
-
-static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
-{
-        _cleanup_app_status_ AppStatus s = {};
-
-        record_main_ended(l, n->tell, &s);
-        (void) launch_flush(l, s.state == APP_ENDED ? -1 : app_status_to_exit_code(&s));
-        if (s.state == APP_ENDED) {
-                s.restarting = false;
-                return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
-        }
-        if (handler)
-                run_post_stop(l, &s);
-        s.state = APP_ENDED;
-        if (app_status_write(l->status_fd, l->app, &s) < 0)
-                return 125;
-        if (is_over_restart_limit(&s, n))
-                (void) launch_send_notice(l, LAUNCH_GIVEN_UP);
-        if (n->tell && s.readiness != READINESS_READY)
-                (void) launch_send_notice(l, LAUNCH_NOT_READY);
-        return 0;
+        return r < 0 ? 125 : 0;
 }
 
 static int run_phase(const char *word, Launch *l, const LaunchNumbers *n)
@@ -134,8 +97,6 @@ static int run_phase(const char *word, Launch *l, const LaunchNumbers *n)
                 l->phase = LAUNCH_PRE_START;
                 return run_pre_start(l);
         }
-        if (streq(word, "sockets-failed"))
-                return record_sockets_failed(l) < 0 ? 125 : 0;
         if (streq(word, "delay"))
                 return launch_delay(l, n);
         if (streq(word, "ready"))
@@ -143,9 +104,7 @@ static int run_phase(const char *word, Launch *l, const LaunchNumbers *n)
         if (streq(word, "check"))
                 return health_main(l, n);
         l->phase = LAUNCH_POST_STOP;
-        if (streq(word, "post-stop") || streq(word, "end"))
-                return run_end(l, streq(word, "post-stop"), n);
-        return 125;
+        return streq(word, "post-stop") ? run_post_stop(l) : 125;
 }
 
 int main(int argc, char *argv[])
@@ -169,8 +128,5 @@ int main(int argc, char *argv[])
          * app. The exec resets this flag. */
         (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         l.app = argv[2];
-        l.status_fd = open(LAUNCH_STATUS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (l.status_fd < 0)
-                return 125;
         return run_phase(argv[1], &l, &numbers);
 }

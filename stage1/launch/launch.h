@@ -20,13 +20,9 @@ typedef struct LaunchCheck {
 
 /* Parameters that follow the app's name on the command line; see ready.c. */
 typedef struct LaunchNumbers {
-        uint64_t first, max;       /* of a delay, in microseconds */
-        uint64_t timeout, retries; /* of a health check */
-        uint64_t act;              /* whether stage0 is to be notified of an unhealthy app */
+        uint64_t timeout; /* of a health check; 0: there is none */
         uint64_t interval, start_period, start_interval;
-        uint64_t starts; /* consecutive starts after which the launcher does not restart the app although
-                          * systemd would; 0: no limit */
-        bool extend, tell, orderly, always, notify;
+        bool extend, notify;
 } LaunchNumbers;
 
 /* The reply of stage0, and the state of the launcher. */
@@ -44,16 +40,15 @@ typedef struct Launch {
         int credentials_fd;       /* the mounted credentials, until they are given to the app's user */
         int notify_fd;            /* a mount of the socket by which the app notifies readiness, or -EBADF */
         char *identity;           /* user and groups of the app in this execution, if known: see
-                                * identity_find() */
+                                   * identity_find() */
         char *shared_identity;    /* APP_IDENTITY_MAX bytes, in which a handler returns it, or NULL */
-        int status_fd;            /* the directory of records */
-        AppStatus status;         /* content of the app's record, once "running" is written */
-        char *record;             /* the record itself, mapped from then on */
+        LaunchReport *report;     /* main: memory that is shared with the supervisor */
         int stdin_fd;             /* standard input; -EBADF: none */
         int stdout_fd, stderr_fd; /* pipes to stage0 */
         bool terminal;            /* stdin and stdout are a terminal, to become the controlling terminal */
-        char **socket_names;      /* names of the sockets from descriptor 3 on, */
-        size_t n_sockets;         /* which only the app's main process gets */
+        int *socket_fds;          /* sockets by which connections start the app, */
+        char **socket_names;      /* and the names of their ports: only the app's main process gets them */
+        size_t n_sockets;
         int parent_fd;            /* pipe that is closed when the starting process dies, which ends this one;
                                    * or -EBADF */
         int link_fd;              /* main: the connection to stage0, closed by the exec; or -EBADF */
@@ -68,14 +63,13 @@ typedef struct Launch {
                   .root_fd = -EBADF,                                                                        \
                   .pts_fd = -EBADF,                                                                         \
                   .dev_fd = -EBADF,                                                                         \
-                  .status_fd = -EBADF,                                                                      \
                   .stdin_fd = -EBADF,                                                                       \
                   .stdout_fd = -EBADF,                                                                      \
                   .stderr_fd = -EBADF,                                                                      \
                   .parent_fd = -EBADF,                                                                      \
                   .link_fd = -EBADF})
 
-/* Failures of the launcher include the cause for the record. */
+/* Failures of the launcher include the cause for the app's status. */
 typedef struct Failure {
         AppCause cause;
         Error error;
@@ -86,21 +80,22 @@ int failure_set_errno(Failure *f, AppCause cause, int code, const char *format, 
 
 /* request.c: requests the app's file, root and mounts from stage0. STREAMS stay owned by the caller. */
 int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f);
-/* Waits until stage0 has forwarded everything that processes of the app wrote so far. EXIT_STATUS: how the
- * app ended; -1: it has not, or that was reported before. */
-int launch_flush(Launch *l, int exit_status);
-/* sockets.c: takes the sockets that systemd has passed, before any other descriptor is opened; compares them
- * with the launch file; and moves them to the descriptors that the app expects, with the variables of
- * sd_listen_fds(3). */
-int sockets_take(Launch *l, Failure *f);
+/* Sends E, whose app and version are filled in here, and returns the supervisor's answer. */
+int launch_send_event(Launch *l, LaunchEvent *e);
+/* Asks WHAT, which is one of the phases without descriptors. RET_VALUE, which may be NULL, is that of the reply. */
+int launch_ask(Launch *l, LaunchPhase what, uint64_t *ret_value);
+/* The same for questions that are not answered at once: the reply comes over the returned socket, and is the result of
+ * launch_ask_end(). */
+int launch_ask_begin(Launch *l, LaunchPhase what);
+int launch_ask_end(int sock);
+/* For the pod's process 1: waits, for so long, until everything is forwarded that the apps have written. */
+void launch_flush_pod(uint64_t timeout_usec);
+/* sockets.c: receives N sockets from the supervisor over SOCK; compares them with the launch file; and moves them to the
+ * descriptors that the app expects, with the variables of sd_listen_fds(3), when most of the others are not needed any
+ * more. */
+int sockets_receive(Launch *l, int sock, size_t n, Failure *f);
 int sockets_check(const Launch *l, Failure *f);
 int sockets_arrange(Launch *l, char ***environment, Failure *f);
-/* Notifies stage0 of the app's state: LAUNCH_READY, … */
-int launch_send_notice(Launch *l, LaunchPhase what);
-/* Queries whether the app has notified readiness: the reply comes over the returned socket, and is the
- * result of launch_await_end(): 0, or with NOW -EAGAIN. */
-int launch_await_begin(Launch *l, bool now);
-int launch_await_end(int sock);
 /* streams.c: opens connections to the journal for standard output and standard error. */
 int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *f);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
@@ -175,20 +170,18 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f);
  * handler that could not be started is a failure. */
 int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f);
 
-/* record.c: updates the app's record before, while and after it runs. */
-int record_pre_start_begin(Launch *l);
-int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f);
-int record_running(Launch *l, Failure *f);
-/* Takes the identity from the record of this execution. */
-void record_load_identity(Launch *l);
-/* Nothing can start the app any more. */
-int record_sockets_failed(Launch *l);
-/* Makes no system calls except for memory if "running" is written: the app's filter may be in force. */
-void record_main_failed(Launch *l, const Failure *f);
-/* Combines systemd's result of the main process (SERVICE_RESULT, EXIT_CODE and EXIT_STATUS) with what is
- * recorded. HAS_READINESS: the readiness of the app is tracked. */
-void record_main_ended(Launch *l, bool has_readiness, AppStatus *ret);
-int record_ready(Launch *l);
+/* report.c: reports what has happened to the app. */
+int report_map(Launch *l, int fd, Failure *f);
+/* The app is about to be executed. */
+int report_running(Launch *l, Failure *f);
+/* It cannot be. Makes no system calls once report_map() was called: the app's filter may be in force. */
+void report_failed(Launch *l, const Failure *f);
+/* How the handler H ended; F: it could not be started; or NULL. */
+int report_handler(Launch *l, LaunchEventKind kind, const HandlerStatus *h, const Failure *f);
+int report_check(Launch *l, const HandlerStatus *h, const char *message, uint64_t number, bool counts);
+/* What systemd says of the main process (SERVICE_RESULT, EXIT_CODE and EXIT_STATUS). Returns when everything is
+ * forwarded that the app has written. -ECANCELED: the app never ran. */
+int report_main_ended(Launch *l);
 
 /* ready.c: delays and readiness of an app that starts. -EINVAL: one of ARGUMENTS is unknown. */
 int launch_numbers_parse(char *const *arguments, LaunchNumbers *ret);
@@ -200,11 +193,10 @@ int launch_ready(Launch *l, const LaunchNumbers *n);
  * app. */
 void launch_block_signals(sigset_t *set);
 
-/* health.c: runs the app's health check once. 1: it succeeded, 0: it failed, -EINTR: a signal to end this
- * process has arrived. */
-int health_check(Launch *l, uint64_t timeout_usec, HealthStatus *h);
-/* Counts a failure, and notifies stage0 if that makes the app unhealthy. */
-int health_count(Launch *l, const LaunchNumbers *n, HealthStatus *h);
+/* health.c: runs the app's health check once, and reports it; NUMBER is that of the event. A failure counts from the
+ * monotonic time COUNTS_FROM on; *RET_COUNTED, which may be NULL, is whether it would. 1: the check succeeded, 0: it
+ * failed, -EINTR: a signal to end this process has arrived, and nothing was reported. */
+int health_check(Launch *l, uint64_t timeout_usec, uint64_t number, uint64_t counts_from, bool *ret_counted);
 /* "launch check" */
 int health_main(Launch *l, const LaunchNumbers *n);
 

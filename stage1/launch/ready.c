@@ -2,13 +2,12 @@
 
 /* Delays before an app is restarted, and waiting until it is ready.
  *
- *     launch delay APP first=USEC max=USEC [extend] [orderly]    before it (ExecStartPre=)
- *     launch ready APP [notify] [timeout=USEC …]       after it (ExecStartPost=)
+ *     launch delay APP [extend]                 before it (ExecStartPre=)
+ *     launch ready APP [notify] [timeout=USEC …]  after it (ExecStartPost=)
  *
- * The delay grows with every consecutive start; systemd has waited for its first part. Waiting for the rest
- * here works with every version of systemd, and systemd is asked to extend the start time-out meanwhile
- * ("extend"). A sufficiently long run resets the count; so does a successful end ("orderly") of an app that
- * is next started by a connection and not restarted by systemd.
+ * The supervisor says how long the delay is, which grows with every consecutive start; systemd has waited for its
+ * first part. Waiting for the rest here works with every version of systemd, and systemd is asked to extend the start
+ * time-out meanwhile ("extend").
  *
  * For systemd the app has started when the second command ends, so that units that are ordered after the app
  * wait for it. An app that notifies readiness itself ("notify") does so over a socket of the process that
@@ -21,12 +20,10 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-#include "stage1/backoff.h"
 #include "stage1/launch/launch.h"
 
 #define EXTRA_USEC UINT64_C(1000000)      /* for systemd to notice that this process has ended */
 #define FIRST_PAUSE_USEC UINT64_C(100000) /* between the first two checks */
-#define LOOK_USEC UINT64_C(10000)
 
 /* --- The command line ---------------------------------------------------------------------------------- */
 
@@ -34,23 +31,17 @@ static const struct {
         const char *name;
         size_t offset;
 } numbers[] = {
-                {"first=", offsetof(LaunchNumbers, first)},
-                {"max=", offsetof(LaunchNumbers, max)},
                 {"timeout=", offsetof(LaunchNumbers, timeout)},
-                {"retries=", offsetof(LaunchNumbers, retries)},
-                {"act=", offsetof(LaunchNumbers, act)},
                 {"interval=", offsetof(LaunchNumbers, interval)},
                 {"start-period=", offsetof(LaunchNumbers, start_period)},
                 {"start-interval=", offsetof(LaunchNumbers, start_interval)},
-                {"starts=", offsetof(LaunchNumbers, starts)},
 };
 
 static const struct {
         const char *name;
         size_t offset;
 } words[] = {
-                {"extend", offsetof(LaunchNumbers, extend)},   {"tell", offsetof(LaunchNumbers, tell)},
-                {"orderly", offsetof(LaunchNumbers, orderly)}, {"always", offsetof(LaunchNumbers, always)},
+                {"extend", offsetof(LaunchNumbers, extend)},
                 {"notify", offsetof(LaunchNumbers, notify)},
 };
 
@@ -150,24 +141,16 @@ static void extend_start(uint64_t usec)
 
 int launch_delay(Launch *l, const LaunchNumbers *n)
 {
-        _cleanup_app_status_ AppStatus s = {};
+        LaunchEvent starts = {.kind = LAUNCH_STARTS};
         uint64_t delay = 0;
 
-        if (app_status_read(l->status_fd, l->app, &s) < 0)
-                s = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
-        s.consecutive_starts = n->orderly && s.state == APP_ENDED && backoff_ended_successfully(&s)
-                                               ? 0
-                                               : backoff_consecutive_starts(&s);
-        if (s.consecutive_starts > 0)
-                delay = backoff_delay(n->first, n->max, s.consecutive_starts) - n->first;
-        if (delay > 0 && n->extend)
-                extend_start(delay + EXTRA_USEC);
-        if (delay > 0 && pause_for(-1, delay))
+        if (launch_ask(l, LAUNCH_DELAY, &delay) < 0)
                 return 125;
-        s.consecutive_starts++; /* only now: during the delay the record shows that the next start is
-                                 * pending */
-        s.restarting = true;
-        return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
+        if (delay == 0)
+                return 0;
+        if (n->extend)
+                extend_start(delay + EXTRA_USEC);
+        return pause_for(-1, delay) || launch_send_event(l, &starts) < 0 ? 125 : 0;
 }
 
 /* --- After it ------------------------------------------------------------------------------------------ */
@@ -211,39 +194,38 @@ static int open_main_process(void)
         return is_in_own_cgroup(text) ? TAKE_FD(fd) : -ESRCH;
 }
 
-/* A notification that the app sent before it ended has arrived by then. */
-static int query_readiness_now(Launch *l)
+/* Asks for WHAT until the main process has ended. -ESRCH: it has. */
+static int await(Launch *l, LaunchPhase what, int main_fd)
 {
-        _cleanup_close_ int sock = launch_await_begin(l, true);
+        _cleanup_close_ int sock = launch_ask_begin(l, what);
 
-        return sock < 0 ? sock : launch_await_end(sock);
-}
-
-static int await_word(Launch *l)
-{
-        _cleanup_close_ int main_fd = open_main_process(), sock = -EBADF;
-
-        if (main_fd < 0)
-                return query_readiness_now(l);
-        sock = launch_await_begin(l, false);
         if (sock < 0)
                 return sock;
         struct pollfd p[] = {{.fd = sock, .events = POLLIN}, {.fd = main_fd, .events = POLLIN}};
         int r = wait_for_events(p, ELEMENTSOF(p), UINT64_MAX);
         if (r < 0)
                 return r;
-        return p[0].revents ? launch_await_end(sock) : query_readiness_now(l);
+        return p[0].revents ? launch_ask_end(sock) : -ESRCH;
 }
 
-/* A connection that stage0 closed in favour of others is made again, as in request.c. */
+/* A notification that the app sent before it ended has arrived by then. */
+static int await_notification(Launch *l, int main_fd)
+{
+        int r = main_fd < 0 ? -ESRCH : await(l, LAUNCH_AWAIT_READY, main_fd);
+
+        return r == -ESRCH ? launch_ask(l, LAUNCH_ASK_READY, NULL) : r;
+}
+
+/* A connection that the supervisor closed in favour of others is made again, as in request.c. */
 static int wait_until_notified(Launch *l)
 {
+        _cleanup_close_ int main_fd = open_main_process();
         int r = -ECONNABORTED;
 
         for (unsigned i = 0; i < 50 && r == -ECONNABORTED; i++) {
                 if (i > 0)
                         (void) usleep(20000);
-                r = await_word(l);
+                r = await_notification(l, main_fd);
         }
         return r;
 }
@@ -252,68 +234,55 @@ static int wait_until_notified(Launch *l)
  * up a little later. */
 static int wait_until_runs(Launch *l, int main_fd)
 {
-        for (;;) {
-                _cleanup_app_status_ AppStatus s = {};
-                int r = app_status_read(l->status_fd, l->app, &s);
-                if (r < 0 || s.state == APP_RUNNING)
-                        return r;
-                if (pause_for(main_fd, LOOK_USEC))
-                        return -EINTR;
+        int r = -ECONNABORTED;
+
+        for (unsigned i = 0; i < 50 && r == -ECONNABORTED; i++) {
+                if (i > 0)
+                        (void) usleep(20000);
+                r = await(l, LAUNCH_AWAIT_EXEC, main_fd);
         }
+        return r;
 }
 
 /* Failures count only at the configured interval: the additional checks in between serve to detect readiness
  * earlier. */
-static int wait_until_healthy(Launch *l, const LaunchNumbers *n, int main_fd, HealthStatus *h)
+static int wait_until_healthy(Launch *l, const LaunchNumbers *n, int main_fd)
 {
         uint64_t begin = now_usec(CLOCK_MONOTONIC), counted = begin, pause = FIRST_PAUSE_USEC;
 
         for (;;) {
-                int r = health_check(l, n->timeout, h);
-                uint64_t now = now_usec(CLOCK_MONOTONIC);
-                if (r < 0)
-                        return r;
-                if (r > 0)
-                        break;
-                if (now - begin >= n->start_period && now - counted >= n->interval) {
-                        counted = now;
-                        r = health_count(l, n, h);
-                } else
-                        r = health_status_write(l->status_fd, l->app, h);
-                if (r < 0)
-                        return r;
+                uint64_t from = MAX(begin + n->start_period, counted + n->interval);
+                bool counts = false;
+                int r = health_check(l, n->timeout, 0, from, &counts);
+
+                if (r != 0)
+                        return MIN(r, 0);
+                if (counts)
+                        counted = now_usec(CLOCK_MONOTONIC);
                 if (pause_for(main_fd, pause))
                         return -EINTR;
                 pause = MIN(pause * 2, MIN(n->interval, n->start_interval));
         }
-        h->state = HEALTH_HEALTHY;
-        h->failures = 0;
-        return health_status_write(l->status_fd, l->app, h);
 }
 
 static int check_while_starting(Launch *l, const LaunchNumbers *n)
 {
-        _cleanup_health_status_ HealthStatus h = {.last.exit_status = -1};
         _cleanup_close_ int main_fd = open_main_process();
 
         if (main_fd < 0)
                 return main_fd;
-        int r = health_status_write(l->status_fd, l->app, &h);
-        if (r >= 0)
-                r = wait_until_runs(l, main_fd);
-        return r < 0 ? r : wait_until_healthy(l, n, main_fd, &h);
+        int r = wait_until_runs(l, main_fd);
+        return r < 0 ? r : wait_until_healthy(l, n, main_fd);
 }
 
 int launch_ready(Launch *l, const LaunchNumbers *n)
 {
+        LaunchEvent ready = {.kind = LAUNCH_READY};
         int r = n->notify ? wait_until_notified(l) : 0;
 
-        if (r >= 0 && n->retries > 0)
+        if (r >= 0 && n->timeout > 0)
                 r = check_while_starting(l, n);
         if (r >= 0)
-                r = record_ready(l);
-        /* Readiness is recorded; the notification fails only if the process that runs the pod has ended. */
-        if (r >= 0)
-                (void) launch_send_notice(l, LAUNCH_READY);
+                r = launch_send_event(l, &ready);
         return r < 0 ? 125 : 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Requests the app's launch file, root, /dev and volumes from stage0, outside of the pod: one packet for the
- * request, one for the reply. */
+/* Requests the app's launch file, root, /dev and volumes from the supervisor, outside of the pod, and reports events:
+ * one packet for the request or the event, one for the reply. */
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -34,17 +35,23 @@ static int read_launch_file(Launch *l, int fd, Failure *f)
         return 0;
 }
 
-static int take_descriptors(Launch *l, uint32_t input, bool has_notify, int *fds, size_t n, Failure *f)
+static int take_descriptors(Launch *l, const LaunchReply *reply, int *fds, size_t n, Failure *f)
 {
+        int r = 0;
+
         l->stdout_fd = TAKE_FD(fds[LAUNCH_FD_STDOUT]);
         l->stderr_fd = TAKE_FD(fds[LAUNCH_FD_STDERR]);
         l->root_fd = TAKE_FD(fds[LAUNCH_FD_ROOT]);
         l->pts_fd = TAKE_FD(fds[LAUNCH_FD_PTS]);
         l->dev_fd = TAKE_FD(fds[LAUNCH_FD_DEV]);
-        if (input != LAUNCH_INPUT_NULL)
+        if (reply->input != LAUNCH_INPUT_NULL)
                 l->stdin_fd = TAKE_FD(fds[--n]);
-        l->terminal = input == LAUNCH_INPUT_TERMINAL;
-        if (has_notify)
+        l->terminal = reply->input == LAUNCH_INPUT_TERMINAL;
+        if (reply->has_report)
+                r = report_map(l, fds[--n], f);
+        if (r < 0)
+                return r;
+        if (reply->has_notify)
                 l->notify_fd = TAKE_FD(fds[--n]);
         if (l->has_credentials)
                 l->credentials_fd = TAKE_FD(fds[--n]);
@@ -66,6 +73,7 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         if (n_fds < LAUNCH_FD_VOLUMES ||
             n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes + l->has_credentials +
                                                          (reply->has_notify ? 1U : 0U) +
+                                                         (reply->has_report ? 1U : 0U) +
                                                          (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
                 return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
                                          "The pod's supervisor sent %zu descriptors", n_fds);
@@ -74,9 +82,12 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         l->metadata_url = strdup(reply->text);
         reply->terminal_type[sizeof(reply->terminal_type) - 1] = 0;
         l->terminal_type = strdup(reply->terminal_type);
-        if (!l->metadata_url || !l->terminal_type)
+        reply->identity[sizeof(reply->identity) - 1] = 0;
+        if (reply->identity[0])
+                l->identity = strdup(reply->identity);
+        if (!l->metadata_url || !l->terminal_type || (reply->identity[0] && !l->identity))
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
-        int r = take_descriptors(l, reply->input, reply->has_notify, fds, n_fds, f);
+        int r = take_descriptors(l, reply, fds, n_fds, f);
         if (r < 0)
                 return r;
         if (strv_length(l->config.mounts) != l->n_volumes)
@@ -86,15 +97,14 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         return 0;
 }
 
-static int send_request(Launch *l, int sock, LaunchPhase phase, int exit_status, const int *streams,
-                        size_t n_streams)
+/* APP is NULL with LAUNCH_FLUSH. */
+static int send_request(const char *app, int sock, LaunchPhase phase, const int *streams, size_t n_streams)
 {
-        LaunchRequest request = {
-                        .version = LAUNCH_PROTOCOL_VERSION, .phase = phase, .exit_status = exit_status};
+        LaunchRequest request = {.version = LAUNCH_PROTOCOL_VERSION, .phase = phase};
 
-        if (strlen(l->app) >= sizeof(request.app))
+        if (app && strlen(app) >= sizeof(request.app))
                 return -ENAMETOOLONG;
-        memcpy(request.app, l->app, strlen(l->app));
+        memcpy(request.app, app ?: "", app ? strlen(app) : 0);
         return send_fds(sock, &request, sizeof(request), streams, n_streams);
 }
 
@@ -118,10 +128,11 @@ static int request_once(Launch *l, const int streams[static _LAUNCH_STREAM_MAX],
         if (sock < 0)
                 return sock;
         f->cause = CAUSE_SETUP;
-        int r = send_request(l, sock, l->phase, -1, streams, _LAUNCH_STREAM_MAX);
+        int r = send_request(l->app, sock, l->phase, streams, _LAUNCH_STREAM_MAX);
         if (r < 0) {
                 (void) failure_set_errno(f, CAUSE_SETUP, r,
-                                         "Cannot ask the pod's supervisor for the root of app %s", l->app);
+                                         "Cannot request the root of app %s from the pod's supervisor",
+                                         l->app);
                 return is_disconnect(r) ? -ECONNABORTED : r;
         }
 
@@ -132,6 +143,8 @@ static int request_once(Launch *l, const int streams[static _LAUNCH_STREAM_MAX],
                 r = is_disconnect(n) ? -ECONNABORTED : r;
         } else
                 r = take_reply(l, &reply, fds, n_fds, f);
+        if (r >= 0 && reply.n_sockets > 0)
+                r = sockets_receive(l, sock, reply.n_sockets, f);
         for (size_t i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
         if (r >= 0 && l->phase == LAUNCH_MAIN)
@@ -150,61 +163,94 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
         }
 }
 
-static int begin_notice(Launch *l, LaunchPhase what, int exit_status)
+/* --- Questions and events ------------------------------------------------------------------------------ */
+
+static int connect_quietly(void)
 {
         Failure f = {};
-        _cleanup_close_ int sock = connect_to_stage0(&f);
+        int sock = connect_to_stage0(&f);
 
         error_done(&f.error);
+        return sock;
+}
+
+int launch_ask_begin(Launch *l, LaunchPhase what)
+{
+        _cleanup_close_ int sock = connect_quietly();
+
         if (sock < 0)
                 return sock;
-        int r = send_request(l, sock, what, exit_status, NULL, 0);
+        int r = send_request(l->app, sock, what, NULL, 0);
         return r >= 0 ? TAKE_FD(sock) : is_disconnect(r) ? -ECONNABORTED : r;
 }
 
-static int read_answer(int sock)
+static int read_answer(int sock, uint64_t *ret_value)
 {
         LaunchReply reply;
         ssize_t n = recv(sock, &reply, sizeof(reply), 0);
 
         if (n < 0)
                 n = -errno;
-        return n == (ssize_t) sizeof(reply) ? reply.error : is_disconnect(n) ? -ECONNABORTED : -EIO;
+        if (n != (ssize_t) sizeof(reply))
+                return is_disconnect(n) ? -ECONNABORTED : -EIO;
+        if (reply.error >= 0 && ret_value)
+                *ret_value = reply.value;
+        return MIN(reply.error, 0);
 }
 
-static int send_notice_once(Launch *l, LaunchPhase what, int exit_status)
+int launch_ask_end(int sock)
 {
-        _cleanup_close_ int sock = begin_notice(l, what, exit_status);
-
-        return sock < 0 ? sock : read_answer(sock);
+        return read_answer(sock, NULL);
 }
 
-static int tell(Launch *l, LaunchPhase what, int exit_status)
+static int ask_once(Launch *l, LaunchPhase what, uint64_t *ret_value)
+{
+        _cleanup_close_ int sock = launch_ask_begin(l, what);
+
+        return sock < 0 ? sock : read_answer(sock, ret_value);
+}
+
+int launch_ask(Launch *l, LaunchPhase what, uint64_t *ret_value)
 {
         for (unsigned i = 1;; i++) {
-                int r = send_notice_once(l, what, exit_status);
+                int r = ask_once(l, what, ret_value);
                 if (r != -ECONNABORTED || i == ATTEMPTS_MAX)
                         return r;
                 (void) usleep(AGAIN_USEC);
         }
 }
 
-int launch_await_begin(Launch *l, bool now)
+static int send_event_once(const LaunchEvent *e)
 {
-        return begin_notice(l, LAUNCH_AWAIT, now ? 0 : -1);
+        _cleanup_close_ int sock = connect_quietly();
+
+        if (sock < 0)
+                return sock;
+        int r = send_fds(sock, e, sizeof(*e), NULL, 0);
+        if (r < 0)
+                return is_disconnect(r) ? -ECONNABORTED : r;
+        return read_answer(sock, NULL);
 }
 
-int launch_await_end(int sock)
+int launch_send_event(Launch *l, LaunchEvent *e)
 {
-        return read_answer(sock);
+        if (strlen(l->app) >= sizeof(e->app))
+                return -ENAMETOOLONG;
+        e->version = LAUNCH_PROTOCOL_VERSION;
+        memcpy(e->app, l->app, strlen(l->app) + 1);
+        for (unsigned i = 1;; i++) {
+                int r = send_event_once(e);
+                if (r != -ECONNABORTED || i == ATTEMPTS_MAX)
+                        return r;
+                (void) usleep(AGAIN_USEC);
+        }
 }
 
-int launch_send_notice(Launch *l, LaunchPhase what)
+void launch_flush_pod(uint64_t timeout_usec)
 {
-        return tell(l, what, -1);
-}
+        _cleanup_close_ int sock = connect_quietly();
+        struct pollfd p = {.fd = sock, .events = POLLIN};
 
-int launch_flush(Launch *l, int exit_status)
-{
-        return tell(l, LAUNCH_FLUSH, exit_status);
+        if (sock >= 0 && send_request(NULL, sock, LAUNCH_FLUSH, NULL, 0) >= 0)
+                (void) poll(&p, 1, (int) (timeout_usec / 1000));
 }

@@ -204,7 +204,7 @@ static int protect_network_parameters(const Launch *l, int proc_fd, Failure *f)
         int r = fd == -ENOENT ? 0 : fd < 0 ? fd : root_set_read_only(fd, true);
         if (r == -EINVAL) /* not a separate mount: /proc/sys as a whole is read-only */
                 return 0;
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot make /proc/sys/net read-only") : 0;
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot remount /proc/sys/net read-only") : 0;
 }
 
 static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mounts)], Failure *f)
@@ -251,7 +251,8 @@ int launch_enter_root(Launch *l, Failure *f)
         if (unshare(CLONE_NEWNS) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a mount namespace");
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot make the mount namespace private");
+                return failure_set_errno(f, CAUSE_SETUP, -errno,
+                                         "Cannot set the mounts to private propagation");
         mount_point = open(LAUNCH_MOUNT_PATH, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (mount_point < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot open " LAUNCH_MOUNT_PATH);
@@ -268,7 +269,8 @@ int launch_enter_root(Launch *l, Failure *f)
         if (l->config.read_only_root) {
                 r = root_set_read_only(l->root_fd, false);
                 if (r < 0)
-                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot make the app's root read-only");
+                        return failure_set_errno(f, CAUSE_SETUP, r,
+                                                 "Cannot remount the app's root read-only");
         }
         return change_root(l->root_fd, f);
 }

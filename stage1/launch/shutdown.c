@@ -4,8 +4,8 @@
  *
  * systemd's own program for this unmounts, detaches and syncs a whole machine, which takes a pod longer than
  * all the rest of its end. In a pod the kernel cleans up; only the journal daemon must be allowed to write
- * what it has. So all processes get SIGTERM, then SIGKILL, and this process ends with the exit status that
- * systemd passes.
+ * what it has, after the supervisor has forwarded all that the apps have written. So all processes get SIGTERM, then
+ * SIGKILL, and this process ends with the exit status that systemd passes.
  */
 
 #include <signal.h>
@@ -13,6 +13,7 @@
 
 #include "stage1/launch/launch.h"
 
+#define FLUSH_TIMEOUT_USEC UINT64_C(10000000)
 #define TERM_TIMEOUT_USEC UINT64_C(10000000)
 #define KILL_TIMEOUT_USEC UINT64_C(5000000)
 
@@ -59,6 +60,7 @@ int shutdown_main(char *const *argv)
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
         (void) sigprocmask(SIG_BLOCK, &child, NULL);
+        launch_flush_pod(FLUSH_TIMEOUT_USEC);
         (void) kill(-1, SIGTERM);
         (void) kill(-1, SIGCONT);
         if (!wait_for_all(&child, TERM_TIMEOUT_USEC)) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The app of the start benchmark: says when its first instructions ran, and ends. As "launch", the name that
- * the units of a pod call, it does so for the phase "main" alone, and writes to the file /acnspawn/mark:
- * that is the bare pod to compare with.
- */
+/* The app of the start benchmark: prints the time of its first instructions and exits. Under the name
+ * "launch", which the units of a pod execute, it does so only for the phase "main", and writes to the file
+ * /acnspawn/mark: this is the bare pod for comparison. */
 
 #include <fcntl.h>
 #include <stdio.h>

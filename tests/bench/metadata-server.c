@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The parent of a metadata service that is to be measured. "start N" starts N services, one after the other,
- * and prints how long each step took; "serve" starts one, prints its pid and the URL of its pod, and keeps
- * it until its stdin ends. */
+/* The parent process of a metadata service, for measurements. "start N" starts N services, one after the
+ * other, and prints how long each step took; "serve" starts one, prints its pid and the URL of its pod, and
+ * keeps it until its stdin ends. */
 
 #include "tests/unit/metadata-service.h"
 
@@ -25,14 +25,14 @@ static uid_t service_uid(void)
         return geteuid() == 0 ? 65533 : getuid();
 }
 
-/* Until started, until it serves, until a first answer, until it is gone; each from the step before. */
+/* Times until it is started, serves, has sent a first reply, and has ended; each from the previous step. */
 static int measure_start(uint64_t *started, uint64_t *serving, uint64_t *answered, uint64_t *ended)
 {
         _cleanup_free_ char *answer = NULL;
         Service s = {};
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
 
-        /* As stage0 does it, without waiting: what its own start is delayed by. */
+        /* Like stage0, without waiting: the delay of the pod's own start. */
         int r = metadata_client_start(&(MetadataStart){service_program(), service_uid(), service_uid()},
                                       &config, &s.client, &s.error);
         *started = now_usec(CLOCK_MONOTONIC) - begin;

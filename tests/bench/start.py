@@ -72,7 +72,7 @@ class Bench:
         return self.call("prepare", *args).strip()
 
     def pod(self, n):
-        """Times of one pod: to the first and to the last app's first instruction, and to the end."""
+        """Times of one pod: until the first instruction of the first and of the last app, and until the end."""
         uuid = self.prepare(n)
         start = time.time()
         out = self.call("run", uuid)
@@ -82,7 +82,7 @@ class Bench:
         return marks[0] - start, marks[-1] - start, end - start
 
     def stage1(self, n):
-        """The root of such a pod, with the host's systemd copied in and the launcher replaced by the mark."""
+        """The root of such a pod, with a copy of the host's systemd, and "mark" in place of the launcher."""
         uuid = self.prepare(n)
         root = os.path.join(self.work, "bare%d" % n)
         shutil.copytree(os.path.join(self.store, "pods/prepared", uuid, "root"), root, symlinks=True)
@@ -99,7 +99,7 @@ class Bench:
         return root
 
     def let_it_end(self, units):
-        """Here there is no supervisor, which ends a pod whose apps have ended."""
+        """Without a supervisor the pod does not end with its apps."""
         with open(os.path.join(units, "bench.target"), "w") as f:
             f.write("[Unit]\nDefaultDependencies=no\nStopWhenUnneeded=yes\nSuccessAction=exit\n")
         for unit in glob.glob(os.path.join(units, "app-*.service")):
@@ -140,7 +140,7 @@ class Bench:
         return float(out) - start, float(out) - start, end - start
 
     def podman_image(self):
-        """Finds out how podman runs a container here. Returns why it does not."""
+        """Finds options with which podman can run a container here. Returns the reason if there are none."""
         if not shutil.which("podman"):
             return "not installed"
         with tarfile.open(self.work + "/podman.tar", "w") as tar, open(self.mark, "rb") as f:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* passwd and group of an image. The first byte chooses: a digit, the entry of that number; 'g', the groups of
- * a user; else the entry of a name. The first line is the name, the rest the text. */
+/* passwd and group of an image. The first byte selects the lookup: a digit, the entry of that number; 'g',
+ * the groups of a user; else the entry of a name. The first line is the name, the rest the text. */
 
 #include "stage1/launch/accounts.h"
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whole imports of what a stranger packed, into a store in memory: decompression, the tar reader, unpacking,
- * the manifest. Whatever comes in, an import succeeds and leaves one image, or it fails with a message and
- * leaves nothing; and nothing ever appears beside the store.
+/* Complete imports of untrusted archives into a store in memory: decompression, the tar reader, unpacking,
+ * the manifest. For every input, the import succeeds and leaves one image, or fails with a message and
+ * leaves nothing; no file appears outside of the store.
  *
- * A fuzzer cannot guess checksums, so those of whatever looks like a tar header are put right first. The
- * store lies in a file system of its own, in a mount namespace of ours, which nothing else sees.
- */
+ * A fuzzer cannot guess checksums, so those of all blocks that look like tar headers are corrected first.
+ * The store is on a separate tmpfs in a private mount namespace. */
 
 #include <dirent.h>
 #include <sched.h>
@@ -40,7 +39,7 @@ static void clean_up(void)
                 scratch_done(&scratch);
 }
 
-/* Best effort: without it the same is done on a disk, more slowly. */
+/* Best effort: without it the store is on disk, which is slower. */
 static void use_memory(void)
 {
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -56,7 +55,7 @@ static void open_store(void)
         _cleanup_error_ Error e = {};
         _cleanup_free_ char *path = NULL;
 
-        /* Others cannot remove again what they are not allowed to look into. */
+        /* Unprivileged users cannot remove directories that they may not read. */
         if (geteuid() != 0) {
                 printf("SKIP: imports are for root\n");
                 exit(77);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of credentials, and what programs that have credentials say: the first byte chooses what is fuzzed.
- * Whatever comes in, messages can be shown and have nothing of the secrets, and what becomes a header is one
- * line. */
+/* Files of credentials, and the output of credential helpers: the first byte selects the parser. For every
+ * input, messages are printable and do not contain secrets, and header values are a single line. */
 
 #include "prepare/registry/registry-internal.h"
 #include "prepare/transfer/transfer-internal.h"

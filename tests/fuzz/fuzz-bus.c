@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a client says to the bus of a pod. The first byte chooses: 'm', one message after the other,
- * judged; else what it begins is the whole of what he sends, handshake and all, and goes through the
- * relay. Answers must be messages. */
+/* Data that a client sends to the bus of a pod. The first byte selects the target: 'm', the filter of
+ * messages, one message after the other; else the input is all that the client sends, including the
+ * handshake, and passes through the relay. Replies must be valid messages. */
 
 #include <sys/socket.h>
 

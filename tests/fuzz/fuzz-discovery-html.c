@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Fuzz target: a page that a server answers discovery with, and what its templates come to. */
+/* Fuzz target: the page of a server in reply to discovery, and the expansion of its templates. */
 
 #include "prepare/discovery/discovery.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ELF files, and the loader's cache, as they may stand in a directory that somebody brings as the systemd of
- * pods: neither may lead the readers outside of their input. The first byte chooses: C for a cache, whose
- * second byte is how long the name looked up is. */
+/* ELF files, and the loader's cache, which are untrusted if the user provides the systemd of pods: the
+ * parsers must not read outside of their input. The first byte selects the parser: C for a cache, in which
+ * case the second byte is the length of the name to look up. */
 
 #include <sys/mman.h>
 
@@ -55,7 +55,7 @@ static void fuzz_cache(const uint8_t *data, size_t size)
                 return;
         size_t rest = size - 1 - n;
         char *copy = malloc(rest ? rest
-                                 : 1); /* of the exact size, so that a sanitizer sees a byte too many */
+                                 : 1); /* of the exact size, so that sanitizers detect reads beyond it */
         name = strndup((const char *) data + 1, n);
         if (!name || !copy) {
                 free(copy);

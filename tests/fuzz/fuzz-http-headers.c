@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The headers of a server's answer, as libcurl hands them over: which part it is of how much, when to come
- * back, how long it is fresh, how to be let in. The input is what the server sends, over a socket of this
- * process; what comes out is in its bounds, and fit for what it is used for. */
+/* The headers of a server's response, as libcurl passes them on: content range, Retry-After, freshness,
+ * authentication challenge. The input is sent by a server in this process over a socket; the parsed values
+ * must be within their bounds. */
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -46,7 +46,7 @@ static void check(const Response *r)
                 (void) registry_challenge_parse(r->challenge, &c, &e);
 }
 
-/* Listens, as a server without an address in any network. */
+/* Listens on a socket without a network address. */
 static int listen_here(char name[static 64])
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Image manifests, which come with any image: whatever is accepted is written and read again to the same
- * text, also from a copy of its app; whatever is refused is refused with findings that a terminal can
- * show. */
+/* Image manifests, which are untrusted: every accepted document is formatted, and parsed again to the same
+ * text, also from a copy of its app; every rejected one has findings that are safe for a terminal. */
 
 #include "tests/fuzz/manifest.h"
 

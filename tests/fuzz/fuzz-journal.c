@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Records of the process that reads a journal, which may be in an enemy's hands: nothing is read beyond them,
- * and what is taken for a record is within the bounds. */
+/* Records of the process that reads a journal, which may be compromised: the parser does not read beyond
+ * them, and accepted records are within their bounds. */
 
 #include "stage0/report/journal-internal.h"
 
@@ -17,7 +17,7 @@ static void look_at(const char *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        /* A copy of its own size, so that a byte too far is found. */
+        /* A copy of the exact size, so that sanitizers detect reads beyond it. */
         char *copy = malloc(size ?: 1);
         size_t at = 0;
         JournalRecord r;

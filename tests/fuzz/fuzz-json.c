@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The strict reader of JSON against json-c's own: what the strict one takes, json-c must take as well and
- * understand the same. The other way round does not hold, which is why there is a strict one. */
+/* The strict reader of JSON against json-c's own: all documents that the strict one accepts must be accepted
+ * by json-c, with the same values. The reverse does not hold, which is the reason for the strict one. */
 
 #include "schema/schema.h"
 
@@ -16,7 +16,7 @@ static void tokener_freep(json_tokener **t)
 static json_object *read_with_json_c(const uint8_t *data, size_t size)
 {
         _cleanup_(tokener_freep) json_tokener *t = json_tokener_new_ex(128);
-        /* A NUL at the end, which tells json-c that a number is over. */
+        /* With a NUL at the end, so that json-c detects the end of a number. */
         _cleanup_free_ char *text = malloc(size + 1);
 
         if (!t || !text)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Records of log files, which others may have written, and what an app writes made into records: the first byte is
- * the size of the pieces in which it arrives. Each record that is made is read as it was written. */
+/* Records of log files, which may be written by other programs, and the output of an app converted to
+ * records: the first byte is the size of the pieces in which it arrives. Every record that is written is
+ * read back unchanged. */
 
 #include "stage0/report/report-internal.h"
-#include "stage0/run/pump-internal.h"
+#include "stage0/supervisor/forwarder-internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void fuzz_parser(const char *data, size_t size)
 {
-        char *copy = malloc(size + 1); /* of the exact size, so that a sanitizer sees a byte too many */
+        char *copy = malloc(size + 1); /* of the exact size, so that sanitizers detect reads beyond it */
         JournalLine l;
 
         if (copy && size > 0)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Forms as the metadata service takes them, from any app of a pod: the parser must stay inside its input,
- * and what it returns must lie in it. The first byte chooses what is fuzzed: a form, or a path. */
+/* Forms sent to the metadata service by any app of a pod: the parser must not read outside of its input, and
+ * the values that it returns must be inside of it. The first byte selects the parser: of forms, or of paths. */
 
+#include "library/libcrypto.h"
 #include "metadata/routes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void fuzz_form(const uint8_t *data, size_t size)
 {
-        /* Of the exact size, so that a sanitizer sees a byte too many. */
+        /* Of the exact size, so that sanitizers detect reads beyond it. */
         _cleanup_free_ char *copy = malloc(size);
         MetadataForm form;
 
@@ -47,6 +48,8 @@ static void fuzz_path(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+        if (library_load(&crypto_library, NULL) < 0)
+                return 0;
         if (size == 0)
                 return 0;
         if (data[0] == '/')

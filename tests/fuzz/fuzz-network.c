@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Configurations and answers of plugins, and what users write for networks: the first byte chooses what is
- * fuzzed. What comes out must be what it is said to be, as it is written into files and environments. */
+/* Configurations and results of plugins, and network options: the first byte selects the parser. Parsed
+ * values must have their declared form, as they are written to files and environments. */
 
 #include "stage0/network/network-internal.h"
 

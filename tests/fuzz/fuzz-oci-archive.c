@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Tar archives with OCI and Docker images, and the layers in them: the first byte chooses what is fuzzed.
- * Checksums of headers are put right first, as a fuzzer cannot guess them. Whatever comes in, nothing is
- * left of what failed, and nothing appears beside the store. */
+/* Tar archives with OCI and Docker images, and their layers: the first byte selects the parser. Checksums of
+ * headers are corrected first, as a fuzzer cannot guess them. For every input, a failed import leaves
+ * nothing, and no file appears outside of the store. */
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -98,7 +98,7 @@ static void fuzz_layer(int fd)
         free(result.id);
         if (r < 0)
                 check_message(&e);
-        /* Every place that is kept for a file of a lower layer is still its own. */
+        /* Each placeholder for a file of a lower layer is still a separate file. */
         for (size_t i = 0; u.links_below && i < u.links_below->n; i++) {
                 char name[40];
                 snprintf(name, sizeof(name), LINKS_BELOW "/%zu", i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The documents of OCI and Docker images: whatever is refused is refused with words that a terminal can
- * show, and whatever config is taken is a valid image manifest, or is refused in the same way. */
+/* The documents of OCI and Docker images: rejected documents have messages that are safe for a terminal;
+ * accepted configs convert to a valid image manifest, or are rejected in the same way. */
 
 #include "schema/oci.h"
 #include "tests/fuzz/manifest.h"

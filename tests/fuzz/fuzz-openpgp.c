@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Signatures, keys and encrypted images, as they come from strangers, before gpg sees them: ASCII armor, and
- * the packets of a stream. What the reader of packets says must not depend on how the stream is cut. The
- * first byte chooses: A for armor, K for files of public keys; else it is the length of the pieces of a
- * stream. */
+/* Untrusted signatures, keys and encrypted images, before they are passed to gpg: ASCII armor, and the
+ * packets of a stream. The results of the packet parser must not depend on how the stream is split. The
+ * first byte selects the parser: A for armor, K for files of public keys; else it is the length of the
+ * pieces of a stream. */
 
 #include "prepare/trust/trust-internal.h"
 
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         if (size == 0)
                 return 0;
-        /* Of the exact size, so that a sanitizer sees a byte too many. */
+        /* Of the exact size, so that sanitizers detect reads beyond it. */
         _cleanup_free_ uint8_t *copy = malloc(size - 1 ?: 1);
         memcpy(copy, data + 1, size - 1);
         if (data[0] == 'A')

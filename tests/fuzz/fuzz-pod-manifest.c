@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pod manifests, which users write and programs generate: whatever is accepted is written and read again to
- * the same text, whether it is reified or not; whatever is refused is refused with findings. */
+/* Pod manifests, which users write and programs generate: every accepted document is formatted, and parsed
+ * again to the same text, whether it is reified or not; every rejected one has findings. */
 
 #include "tests/fuzz/manifest.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Text that has to do with registries, from users, administrators and registries: the first byte chooses
- * what is fuzzed. Nothing may be read beyond the text, and what comes out must be what it is said to be. */
+/* Text about registries, from users, administrators and registries: the first byte selects the parser.
+ * Parsers must not read beyond the text, and the parsed values must have their declared form. */
 
 #include "prepare/registry/registry-internal.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Text of apps and images for a terminal: what comes out is UTF-8 without controls but newline, tab, and by
- * option carriage return and colours; it does not depend on how the input was cut. The first byte has the
- * options, the second says where to cut. */
+/* Text of apps and images for a terminal: the output is UTF-8 without control characters except for newline,
+ * tab, and by option carriage return and colours; it does not depend on how the input is split. The first
+ * byte has the options, the second is the position of the split. */
 
 #include "basic/basic.h"
 

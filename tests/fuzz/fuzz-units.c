@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From a pod manifest to the units of the pod: whatever a manifest says that parsing lets through, the units
- * that come of it have, to a second reader, only such directives as the generator is known to write, with
- * values that systemd neither expands nor unquotes; and no string of the manifest can be told from the
- * units, but the names of apps. */
+/* From a pod manifest to the units of the pod: for every manifest that parsing accepts, the generated units
+ * contain, according to a second parser, only directives that the generator is known to write, with values
+ * that systemd neither expands nor unquotes; and no string of the manifest appears in the units except for
+ * the names of apps. */
 
+#include "library/libcapng.h"
 #include "tests/unit/unit-tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define APPS_MAX 64U      /* looking a file up in the tree takes time by the square of them */
+#define APPS_MAX 64U      /* looking up files in the tree takes quadratic time */
 #define APP_NAME_MAX 200U /* bytes, as in prepare/pods */
 
 static const Stage1Options options = {
@@ -41,8 +42,8 @@ static void strip(PodManifest *m)
         }
 }
 
-/* Preparing, which comes between the two, refuses longer names and ports that cannot be, and gives every app
- * its app object. */
+/* "prepare", which comes between the two, rejects longer names and invalid ports, and adds the missing app
+ * objects. */
 static bool is_accepted(const PodManifest *m)
 {
         for (size_t i = 0; i < m->n_apps; i++)
@@ -79,6 +80,8 @@ static void check_launch_files(const PodManifest *m)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+        if (library_load(&capng_library, NULL) < 0)
+                return 0;
         _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
         _cleanup_stage1_files_ Stage1Files files = {}, again = {};
         _cleanup_error_ Error e = {};

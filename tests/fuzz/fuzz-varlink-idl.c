@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Descriptions of Varlink interfaces, up to the first NUL; what comes after it is a JSON value that is
- * compared with what is declared as T. */
+/* Descriptions of Varlink interfaces, up to the first NUL; it is followed by a JSON value that is checked
+ * against the type T. */
 
 #include "varlink/varlink-internal.h"
 

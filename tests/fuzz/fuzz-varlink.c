@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a peer sends to a Varlink service: messages, split at each byte 0xff, before which a descriptor is
- * sent along. Parameters that a method gets must match its description, all that is answered must be
- * messages, and the service must still answer another client. */
+/* Data that a peer sends to a Varlink service: messages, split at each byte 0xff, where a descriptor is
+ * added. Parameters that a method receives must match its description, all replies must be messages, and the
+ * service must still reply to another client. */
 
 #include <sys/socket.h>
 
+#include "library/libsystemd.h"
 #include "varlink/varlink-internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -48,7 +49,7 @@ static void run(sd_event *event)
                 ;
 }
 
-/* Everything that was answered is messages, one after the other. */
+/* All replies are messages, one after the other. */
 static void check_answers(int fd)
 {
         static char answers[4U * 1024U * 1024U];
@@ -101,6 +102,8 @@ static void talk(sd_event *event, VarlinkServer *s, const uint8_t *data, size_t 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+        if (library_load(&systemd_library, NULL) < 0)
+                return 0;
         static const char question[] = "{\"method\":\"org.varlink.service.GetInfo\"}";
         VarlinkCall *kept = NULL;
         VarlinkServer *s = NULL;

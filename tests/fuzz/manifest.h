@@ -5,8 +5,8 @@
 
 #include "schema/schema.h"
 
-/* A failure has a message and, if it is of the document, findings; all of them text that can be shown.
- * Success has neither. */
+/* A failure has a message and, if the document is invalid, findings, all of which are safe to print. A
+ * success has neither. */
 __attribute__((unused)) static void check_outcome(int r, const Findings *f, const Error *e)
 {
         if ((r < 0) != (e->message != NULL) || r > 0)

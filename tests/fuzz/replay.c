@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Runs a fuzz target over the files of the directories given, its corpus, once each: what a fuzzer has found
- * stays found, with every compiler and without a fuzzer. */
+/* Runs a fuzz target over the files of the directories given, its corpus, once each: regression tests for
+ * the findings of fuzzers, with every compiler and without a fuzzer. */
 
 #include <dirent.h>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The commands that are clients of a pod's interface: starting and stopping single apps, waiting for their ends, and
-showing what happens. Their messages, and what they say where no interface answers."""
+showing what happens. Their messages, also when no interface answers."""
 
 import signal
 import socket
@@ -14,7 +14,7 @@ STUBBORN = "trap '' TERM; touch /out/up; while :; do sleep 0.05; done"
 
 
 def two(host, first=FOREVER, second=FOREVER, *options):
-    """A pod p of the apps web and db that goes on when one has ended."""
+    """A pod "p" with the apps web and db, which continues when one of them has ended."""
     uuid = host.detach("--name=p", "--exit-policy=all", *options, host.shell(first, name="example.com/web"),
                        host.shell(second, name="example.com/db"))
     return uuid
@@ -86,7 +86,7 @@ def messages_name_app_state_and_the_way_out(host):
     for args in ["start-app", "p", "web"], ["stop-app", "p", "web"], ["monitor", "p"], ["kill", "p"]:
         equal(refused(host, *args), "Error: Pod p is not running: it is exited.\n"
               "'acnspawn run p' runs it again, 'acnspawn status p' shows how it ended.\n")
-    for args in (["start-app", "p"], ["stop-app", "p"], ["stop-app", "--timeout=x", "p", "web"], ["wait"], ["monitor"],
+    for args in (["start-app", "p"], ["stop-app", "p"], ["stop-app", "--timeout=x", "p", "web"], ["wait"], ["monitor", "p", "q"],
                  ["monitor", "--since=-1", "p"], ["wait", "--timeout=x", "p"]):
         equal(host.acnspawn(*args).rc, 2, " ".join(args))
 
@@ -112,6 +112,22 @@ def the_reason_why_an_app_does_not_start_is_reported(host):
 # --- wait --------------------------------------------------------------------------------------------------------------
 
 ENDING = "while test ! -e /v/go%d; do sleep 0.02; done; %s"
+
+
+@case
+def waiting_for_several_pods(host):
+    host.detach("--name=long", host.shell("while ! test -e /go; do sleep 0.1; done; exit 3", name="example.com/a"), "--name=a")
+    host.detach("--name=short", host.shell("exit 4", name="example.com/b"), "--name=b")
+    host.prepare("--name=never", host.shell("true", name="example.com/c"))
+    contains(host.acnspawn("wait", "--pods", "-t", "300ms", "short", "long").expect(1).err, "has not ended in time")
+    contains(host.acnspawn("wait", "-p", "long", "nothing").expect(1).err, "nothing")
+    waiters = [host.start("wait", "--pods", *pods) for pods in (["long", "short"], ["short", "long"], ["long"])]
+    time.sleep(0.3)
+    equal([w.poll() for w in waiters], [None] * 3, "waiters")
+    host.acnspawn("enter", "long", "touch", "/go").expect(0)
+    equal([host.finish(w).rc for w in waiters], [3, 4, 3], "statuses")
+    equal(host.acnspawn("wait", "--pods", "short", "long").rc, 4, "status after the end")
+    contains(host.acnspawn("wait", "--pods", "short", "never").expect(1).err, "never")
 
 
 @case
@@ -249,7 +265,7 @@ def the_supervisor_dies_under_its_clients(host):
 
 @case
 def a_pod_without_an_interface_can_be_killed(host):
-    """As one that is run by an earlier build, which has another socket in its place."""
+    """Like a pod that is run by an earlier build, whose socket is at another path."""
     uuid = two(host)
     host.wait_up("web")
     os.rename(os.path.join(host.pod_dir(uuid), "interface"), os.path.join(host.pod_dir(uuid), "control"))
@@ -263,7 +279,7 @@ def a_pod_without_an_interface_can_be_killed(host):
 
 @case
 def a_pod_of_a_version_that_knows_less(host):
-    """A service in the place of the supervisor, which answers as one without some of today's methods and members."""
+    """A service in place of the supervisor, which lacks some of the current methods and members."""
     uuid = two(host)
     host.wait_up("web")
     directory = os.open(host.pod_dir(uuid), os.O_PATH)
@@ -294,7 +310,7 @@ def a_pod_of_a_version_that_knows_less(host):
     equal(refused(host, "logs", "--reopen", "p"),
           "Error: Pod p is run by an earlier version of acnspawn, which cannot open the log files of it.\n"
           "A pod that is stopped and run again is run by the installed version.\n")
-    contains(refused(host, "wait", "p"), "The supervisor of pod p sent something that is no reply")
+    contains(refused(host, "wait", "p"), "The supervisor of pod p sent an invalid reply")
     contains(refused(host, "start-app", "p", "web"), "earlier version of acnspawn, which cannot start it")
     server.close()
     os.unlink("interface", dir_fd=directory)

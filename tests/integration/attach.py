@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Terminals and open standard inputs of apps: run --interactive, --stdin and attach. The app has a full terminal;
-clients, attached or not any more, neither harm the app nor block it; changes that the app makes to the terminal are
+attached and detached clients neither harm the app nor block it; changes that the app makes to the terminal are
 undone at detach; and Ctrl-Z stops only "run"."""
 
 import fcntl
@@ -17,21 +17,23 @@ DETACH = b"\x1d\x1d\x1d"
 ECHO = "touch /out/up; while read x; do echo got $x; done; echo end; exit 5"
 
 
-def pipes(pid):
-    found = 0
+def passes_on(pid):
+    """Whether it has the app's streams: only then it watches for signals."""
     with contextlib.suppress(OSError):
         for fd in os.listdir("/proc/%d/fd" % pid):
             with contextlib.suppress(OSError):
-                found += os.readlink("/proc/%d/fd/%s" % (pid, fd)).startswith("pipe:")
-    return found
+                if "signalfd" in os.readlink("/proc/%d/fd/%s" % (pid, fd)):
+                    return True
+    return False
 
 
 def attached(host, *args, **more):
-    """An acnspawn attach with a pipe as standard input that stays open; it has the app's streams by now."""
+    """"acnspawn attach" with a pipe as standard input that stays open; returns once it is connected to the app's
+    streams."""
     p = subprocess.Popen(host.argv("attach", *args), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          preexec_fn=default_signals, **more)
     host.children.append(p)
-    wait_for(lambda: pipes(p.pid) >= 5 or p.poll() is not None, "attach")
+    wait_for(lambda: passes_on(p.pid) or p.poll() is not None, "attach")
     return p
 
 
@@ -67,7 +69,7 @@ def a_terminal_is_one(host, *options):
 
 @both
 def a_terminal_is_its_apps_own(host, *options):
-    """Root of another app of the pod does not find it in its own /dev/pts."""
+    """The terminal is not in /dev/pts of another app of the pod, even for root."""
     spy = host.shell("sleep 1; for t in /dev/pts/[0-9]*; do echo found $t; echo stolen >$t; done; touch /out/up; while :; do sleep 1; done",
                      name="example.com/spy")
     one = host.shell("tty; echo ready; while ! read x; do :; done; echo got $x", name="example.com/a")
@@ -191,7 +193,7 @@ def signals_end_the_pod_in_the_foreground(host):
 
 
 @case
-def whoever_runs_it_is_killed_and_the_pod_with_him(host):
+def pod_ends_if_its_supervisor_is_killed(host):
     p = subprocess.Popen(host.argv("run", "--stdin", "--name=p", host.shell(ECHO, name="example.com/a")), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_signals)
     host.children.append(p)
@@ -345,7 +347,7 @@ def a_client_that_does_not_read_does_not_block(host):
 def an_endless_writer_blocks(host):
     host.detach("--name=p", "--stdin", host.shell("touch /out/up; sleep 1000", name="example.com/a"))
     writer = subprocess.Popen(host.argv("attach", "p"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              preexec_fn=default_signals)
+                              bufsize=0, preexec_fn=default_signals)
     host.children.append(writer)
     thread = threading.Thread(target=lambda: swallow(writer), daemon=True)
     thread.start()
@@ -391,7 +393,7 @@ def sixty_five_are_too_many(host):
     type_to(many[0], b"x\n")
     for p in many:
         equal(p.stdout.readline(), b"got x\n")
-    contains(host.acnspawn("attach", "p", input=b"").expect(1).err, "Too many are attached")
+    contains(host.acnspawn("attach", "p", input=b"").expect(1).err, "Too many clients are attached")
     for p in many:
         p.kill()
         p.wait()
@@ -417,7 +419,7 @@ def a_terminal_that_was_changed_is_put_back(host):
 
 
 @case
-def what_the_terminal_answers_reaches_no_shell(host):
+def replies_of_the_terminal_reach_no_shell(host):
     """An app queries the terminal just before the client detaches; the reply is not passed to the next program."""
     host.detach("--name=p", host.shell(ECHO, name="example.com/a"), "--input=terminal")
     t = Terminal(host, "attach", "p")
@@ -446,7 +448,8 @@ def an_app_closes_its_terminal_and_opens_it_again(host):
 
 @both
 def an_app_types_on_its_own_terminal(host, *options):
-    """TIOCSTI: it reaches the app's own terminal, if the kernel allows it at all, and never the one that is attached."""
+    """TIOCSTI: it affects only the app's own terminal, if the kernel allows it at all, and never the terminal of the
+    client."""
     script = "poke type word; poke type rm; stty raw -echo; stty sane; echo ready; touch /out/up; read x; exit 0"
     t = Terminal(host, "run", "-i", "--name=p", *options, host.shell(script, name="example.com/a"))
     t.expect(b"ready")
@@ -479,14 +482,13 @@ def endless_output_can_be_left(host):
 @case
 def errors_of_attach(host):
     sleeper = host.shell("sleep 1000", name="example.com/a")
-    uuid = host.prepare("--name=p", sleeper)
+    host.prepare("--name=p", sleeper)
     contains(host.acnspawn("attach", "p").expect(1).err,
              "Pod p is not running: it is prepared.\n'acnspawn run p' runs it")
     host.acnspawn("run", "--detach", "p").expect(0)
     r = host.acnspawn("attach", "p").expect(1)
     contains(r.err, "App a of pod p cannot be attached to: its standard input is /dev/null")
     contains(r.err, "--interactive or --stdin")
-    true(not os.path.exists(os.path.join(host.pod_dir(uuid), "attach")), "there is a socket that nobody needs")
     contains(host.acnspawn("attach", "--app=b", "p").expect(1).err, "has no app 'b'")
     contains(host.acnspawn("attach").expect(2).err, "needs a pod")
     contains(host.acnspawn("attach", "nope").expect(1).err, "nope")
@@ -510,8 +512,10 @@ def errors_of_attach(host):
 @case
 def options_that_mean_no_app_are_refused(host):
     one, two = host.shell(ECHO, name="example.com/a"), host.shell(ECHO, name="example.com/b")
-    contains(host.acnspawn("run", "--stdin", one, "---", two).expect(2).err, "put --interactive or --stdin after its image")
-    contains(host.acnspawn("prepare", "--interactive", one, "---", two).expect(2).err, "the option has to be given for one of them")
+    contains(host.acnspawn("run", "--stdin", one, "---", two).expect(2).err,
+             "With several apps, --stdin has to be given for one of them: put it after its image")
+    contains(host.acnspawn("prepare", "--interactive", one, "---", two).expect(2).err,
+             "With several apps, --interactive has to be given for one of them")
     contains(host.acnspawn("run", one, "--input=tty").expect(2).err, "must be null, pipe or terminal")
     contains(host.acnspawn("run", "--detach-keys=wrong", one).expect(2).err, "must be at most eight keys")
     host.prepare("--name=p", one)
@@ -521,7 +525,7 @@ def options_that_mean_no_app_are_refused(host):
 @case
 def only_root_may(host):
     uuid = host.detach("--name=p", "--stdin", host.shell(ECHO, name="example.com/a"))
-    path = os.path.join(host.pod_dir(uuid), "attach")
+    path = os.path.join(host.pod_dir(uuid), "interface")
     equal(os.stat(path).st_mode & 0o7777, 0o600, "mode of the socket")
     r = host.acnspawn("attach", "p", preexec_fn=lambda: os.setuid(65534))
     equal(r.rc, 1)

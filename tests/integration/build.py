@@ -258,8 +258,8 @@ def symlinks_are_never_followed(host):
 
 
 @case
-def what_changes_is_noticed(host):
-    """A file that grows all the time: no archive of half of it."""
+def changes_during_the_build_are_noticed(host):
+    """A file that grows continuously: no archive with an incomplete file is written."""
     top = layout(host)
     # Large, so that it grows while it is read.
     with open(top + "/rootfs/log", "wb") as f:
@@ -388,7 +388,7 @@ BOTH_REFUSE = {
     "labels twice": tar([entry("manifest", manifest_with(labels=[{"name": "os", "value": "linux"}] * 2)), GOOD[1]]),
     "no user": tar([entry("manifest", manifest_with(app={"exec": ["/x"], "group": "0"})), GOOD[1]]),
 }
-# Refused here and not by actool, which does not check the result of unpacking.
+# Refused by acnspawn but not by actool, which does not check the result of unpacking.
 WE_REFUSE = {
     "out of the root": tar(GOOD + [entry("rootfs/../../x", b"x")]),
     "through a symlink": tar(GOOD + [entry("rootfs/l", type=tarfile.SYMTYPE, linkname="/etc"), entry("rootfs/l/x", b"x")]),
@@ -420,7 +420,7 @@ def same_verdict_as_actool(host):
 
 
 @case
-def what_cannot_be_unpacked_is_not_valid(host):
+def archive_that_cannot_be_unpacked_is_not_valid(host):
     for name, data in WE_REFUSE.items():
         equal(valid(host, data), False, "verdict on '%s'" % name)
         host.acnspawn("fetch", host.path("x.aci")).expect(1)
@@ -455,7 +455,7 @@ def findings_have_their_places(host):
 
 @case
 def oci_layouts_and_archives(host):
-    """A layout written by hand: whole, and with each thing wrong that can be."""
+    """A layout written by hand: valid, and with every possible error."""
     top = host.path("oci")
     blobs = os.path.join(top, "blobs/sha256")
     os.makedirs(blobs)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Acting on running pods: signals to apps, pausing and resuming, starting one app again; what they use."""
+"""Operations on running pods: signals to apps, pausing and resuming, restarting one app; resource usage."""
 
 import signal
 
@@ -130,7 +130,7 @@ def an_app_is_started_again_where_all_have_to_end(host):
 
 @both
 def an_app_that_does_not_start_again_has_failed(host, *options):
-    """What follows from that is up to the exit policy, as with any other start."""
+    """The exit policy then applies as after any other start."""
     handler = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "test -e /v/spoiled && exit 4; exit 0"]}]
     image = host.shell("exec sleep 1000", name="example.com/a",
                        app={"mountPoints": [{"name": "v", "path": "/v"}], "eventHandlers": handler})
@@ -162,7 +162,7 @@ def a_signal_to_many_apps_of_which_the_first_ends_the_pod(host):
 
 
 @case
-def what_pods_use_is_counted(host):
+def usage_of_pods_is_counted(host):
     busy = host.shell("touch /out/up; while :; do :; done", name="example.com/busy")
     host.detach("--name=p", busy, host.shell("touch /out/up; sleep 1000 & wait", name="example.com/idle-one"))
     host.wait_up("busy")
@@ -227,7 +227,7 @@ def top_has_a_screen_until_q_is_pressed(host):
     t.wait_raw()
     t.send(b"\x03")
     equal(left(t), -signal.SIGINT)
-    # Ctrl-Z gives the terminal back to the shell until the job goes on.
+    # Ctrl-Z restores the terminal for the shell until the job continues.
     top = " ".join(host.argv("top", "--delay=200ms"))
     t = Terminal(host, argv=["bash", "-mc", "%s; stty -a | tr ';' '\\n' >%s; fg" % (top, host.path("mode"))])
     updates(t, 2)

@@ -53,13 +53,13 @@ def manifests_read(host, *args):
     p = subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=openat,openat2"] + host.argv("prepare", *args),
                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     equal(p.returncode, 0, "exit status of prepare %s (%s)" % (" ".join(args), p.stderr))
-    # Those of the pod are written, and opened once more, without following links, to be synced.
+    # Manifests of the pod are written, and opened once more, without following links, for fsync().
     return sum('"manifest"' in line and not re.search(r"O_WRONLY|O_RDWR|O_NOFOLLOW| = -", line) for line in read_text(log).splitlines())
 
 
 @case
 def images_are_read_once(host):
-    """Each at most once, however many apps use it; with an ID or a file, only those needed."""
+    """Each at most once, regardless of the number of apps; with an ID or a file, only those that are needed."""
     if not shutil.which("strace"):
         raise Skip("strace is missing (Debian package strace)")
     low = host.shell("exit 0", name="example.com/low")

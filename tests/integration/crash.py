@@ -63,9 +63,10 @@ def oci_layout(host, n_layers):
 
 
 @case
-def what_is_published_is_on_disk_before(host):
-    """After a power failure an image or a pod is there whole, or not at all: contents are synced before the rename that
-    publishes them, and the rename itself before success is reported. So is each layer, before the image that names it."""
+def contents_are_on_disk_before_they_are_published(host):
+    """After a power failure an image or a pod exists completely or not at all: contents are synced before the rename
+    that publishes them, and the rename itself before success is reported. The same holds for each layer, before the
+    image that names it."""
     need_strace()
     image = host.shell("true", name="example.com/a")
     for args, place, others in ((("fetch", image), "images/", 0), (("fetch", oci_layout(host, 3)), "images/", 3),
@@ -75,7 +76,7 @@ def what_is_published_is_on_disk_before(host):
         layers = [i for i, c in enumerate(calls) if "rename" in c.split("(")[0] and '"layers/' in c]
         equal(len(published), 1, "renames that publish, of %r" % calls)
         equal(len(layers), others, "renames that publish layers, of %r" % calls)
-        # Whatever there is is written before anything gets its name; the name itself before the next thing, or the end.
+        # All contents are synced before each rename; the rename itself before the next rename, and before the end.
         synced = [i for i, c in enumerate(calls) if re.search(r"(fsync|syncfs|fdatasync)", c.split("(")[0])]
         begin, named = -1, layers + published
         for i, end in zip(named, named[1:] + [len(calls)]):
@@ -112,7 +113,7 @@ def full_disk_during_fetch(host):
 
 @case
 def full_disk_during_prepare(host):
-    """At each of many degrees of fullness: a whole pod or none."""
+    """With various amounts of free space: a complete pod or none."""
     on_small_disk(host, 96)
     try:
         r = host.acnspawn("fetch", host.shell("true", name="example.com/small"))
@@ -255,7 +256,7 @@ def acnspawn_killed_at_many_moments_of_run(host):
 
 
 def pid_of(host, wanted):
-    """The first process of ours whose command line begins with WANTED."""
+    """The first process of this case whose command line begins with WANTED."""
     for pid, line in find_processes(host):
         if os.path.basename(line.split()[0] if line.split() else "") == wanted:
             return pid
@@ -314,7 +315,7 @@ def everything_killed_at_once(host):
 
 @case
 def that_a_pod_runs_is_on_disk_before_its_apps_begin(host):
-    """Else a loss of power would let it run twice. Its systemd does not wait for the disk."""
+    """Otherwise it could run twice after a power failure. The pod's systemd does not wait for the disk."""
     need_strace()
     uuid = host.prepare(host.shell("true"))
     log = host.path("strace.log")
@@ -346,7 +347,7 @@ def detached_supervisor_killed(host):
 
 @case
 def stopped_systemd_of_the_pod_does_not_hang_stop(host):
-    """PID 1 of the pod does not respond any more: "stop --force" still ends it."""
+    """PID 1 of the pod does not respond: "stop --force" still ends it."""
     uuid = host.detach(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
     host.wait_up("a")
     os.kill(host.leader(uuid), signal.SIGSTOP)
@@ -368,13 +369,13 @@ def interrupts_at_many_moments_with_rm(host):
                 os.killpg(p.pid, signal.SIGINT)
             time.sleep(0.04)
         r = host.finish(p, 30)
-        # While the pod is made, or removed, a second one is not waited for.
+        # While the pod is prepared, or removed, acnspawn does not wait for a second signal.
         equal([x for x in host.pods() if "/running/" in x or "/exited/" in x], [], "pods after Ctrl-C at %g: %s" % (moment, r))
 
 
 @case
 def immutable_files(host):
-    """An app without a user namespace can have the capability to make them so."""
+    """An app without a user namespace can have the capability to set these flags."""
     if not shutil.which("chattr"):
         raise Skip("chattr is missing (Debian package e2fsprogs)")
     host.run("--no-userns", host.shell("echo x >/f", name="example.com/a"))
@@ -427,7 +428,7 @@ def interrupt_twice_is_force(host):
 
 
 @case
-def what_others_ask_for_is_no_second_interrupt(host):
+def requests_of_others_are_no_second_interrupt(host):
     """On shutdown the host requests the end of a pod in two ways; the end of a session is SIGTERM followed by
     SIGHUP."""
     script = "trap 'sleep 1; exit 7' TERM; touch /out/up; while :; do sleep 0.1; done"

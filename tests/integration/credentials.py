@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Credentials: they are passed only to their app, as files in memory."""
+"""Credentials: they are passed only to the app that they are for, as files in memory."""
 
 import socket
 import stat
@@ -24,7 +24,7 @@ def app(host, script, name="a", **more):
 
 
 def holding(host, needle=SECRET):
-    """Files below the store and the runtime directory in which the secret is."""
+    """Files below the store and the runtime directory that contain the secret."""
     found = []
     for top in (host.dir, "/run/acnspawn"):
         for root, dirs, files in os.walk(top):
@@ -72,7 +72,8 @@ def every_process_of_the_app_has_it(host):
 
 @both
 def other_apps_do_not_have_it(host, *options):
-    """Neither by name, nor through /proc of the app that has it; an app without credentials has no variable either."""
+    """Neither by name, nor through /proc of the app with the credential; an app without credentials does not have the
+    variable either."""
     one = app(host, "touch /v/up; while ! test -e /v/done; do sleep 0.05; done; ls $CREDENTIALS_DIRECTORY", "one",
               mountPoints=[{"name": "v", "path": "/v"}])
     spy = ("while ! test -e /v/up; do sleep 0.05; done; echo dir=$CREDENTIALS_DIRECTORY; ls -A /dev/credentials; "
@@ -209,7 +210,7 @@ def what_is_refused(host):
         r = host.acnspawn("prepare", image, *args).expect(2)
         contains(r.err, message, "message about %s" % args[0][:40])
         lacks(r.err, SECRET, "message about %s" % args[0][:40])
-    # Standard input was read to its end: a second secret would be empty.
+    # Standard input has been read to its end: a second secret would be empty.
     r = host.acnspawn("prepare", image, "--credential=a:-", "--credential=b:-", input=SECRET.encode()).expect(2)
     contains(r.err, "standard input has been read already")
     lacks(r.err, SECRET)

@@ -17,7 +17,7 @@ import time
 
 from harness import ACNSPAWN, UUID, Skip, case, contains, equal, lacks, main, read_text, true, wait_for, with_timeout
 
-MEMORY_MAX = 5 * 1024  # KiB of a pod with one app: all of its processes, and the one that runs it
+MEMORY_MAX = 5 * 1024  # KiB of a pod with one app: all of its processes, and its supervisor
 
 
 def sleepers(host, n, *options):
@@ -27,7 +27,7 @@ def sleepers(host, n, *options):
 
 
 def processes_of(uuids):
-    """Pid -> UUID of all processes of the pods, and of those that run them."""
+    """Pid -> UUID of all processes of the pods, and of their supervisors."""
     found, known = {}, set(uuids)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -42,7 +42,7 @@ def memory_of(pid):
 
 @case
 def memory_of_a_pod(host):
-    """Pages that are shared count in parts, so ten pods have to run for the figure to mean anything."""
+    """Shared pages are counted proportionally, so the figure is meaningful only with ten running pods."""
     uuids = sleepers(host, 10)
     found = processes_of(uuids)
     for uuid in uuids:
@@ -67,7 +67,7 @@ def need_linked_libcrypto():
 
 
 def libcryptos_of(uuid):
-    """Name of a process of the pod -> inode of the libcrypto that it has mapped, where it has one."""
+    """Name of a process of the pod -> inode of the libcrypto that it has mapped, if any."""
     found = {}
     for pid in processes_of([uuid]):
         inodes = re.findall(r"^\S+ \S+ \S+ \S+ (\d+) +\S*/libcrypto\.so\.3$", read_text("/proc/%d/maps" % pid), re.M)
@@ -120,7 +120,7 @@ def stub_of_libcrypto_is_used(host):
 
 @case
 def libcrypto_is_used_where_the_stub_lacks_something(host):
-    """In a tree whose libsystemd-shared imports another function, which no pod calls either."""
+    """In a tree whose libsystemd-shared imports a further function, which pods do not call."""
     need_linked_libcrypto()
     root = systemd_tree(host, "tree")
     uuid = host.detach("--stage1=" + root, host.image(["/bin/sleep", "1000000"]))
@@ -154,7 +154,7 @@ def libcrypto_is_used_where_the_stub_is_missing(host):
 @case
 @with_timeout(900)
 def three_hundred_pods(host):
-    """Each with an app; with the limits that this host has."""
+    """Each with an app; with the limits of this host."""
     if not os.environ.get("ACNSPAWN_TEST_LONG"):
         raise Skip("takes minutes and 1.5 GB of memory; set ACNSPAWN_TEST_LONG=1")
     image = host.acnspawn("fetch", host.image(["/bin/sleep", "1000000"])).expect(0).out.strip()
@@ -208,7 +208,7 @@ def pods_are_stopped_at_the_same_time(host):
     true(5 <= r.seconds < 20, "six pods that take 5 s each are stopped in %.1f s" % r.seconds)
     for uuid in uuids:
         equal(host.state(uuid), "exited", "state of %s" % uuid)
-    # In the order in which they were named, whichever was first.
+    # In the order of the command line, regardless of which ended first.
     words = list(reversed(uuids))
     equal(host.acnspawn("rm", *words).expect(0).out.split(), words, "pods that were removed")
 
@@ -310,7 +310,7 @@ def pods_of_two_stores_share_no_users(host):
 
 @case
 def pod_of_a_range_that_was_given_away_does_not_start(host):
-    """As after a store was on a file system that was not mounted."""
+    """As if the store's file system had not been mounted for a while."""
     uuid = host.prepare(host.image())
     other = host.prepare(host.image())
     link = "%s/%d" % (HOST_UIDS, host.uid_base(uuid))
@@ -332,7 +332,7 @@ NS_GET_OWNER_UID = 0xb704  # ioctl_ns(2)
 
 @case
 def user_namespace_is_the_pods_own(host):
-    """The kernel counts what is in it for its owner, too."""
+    """Resources of a namespace also count for the user that owns the namespace."""
     uuid, = sleepers(host, 1)
     with open("/proc/%d/ns/user" % host.leader(uuid)) as f:
         owner = struct.unpack("I", fcntl.ioctl(f, NS_GET_OWNER_UID, bytes(4)))[0]
@@ -344,7 +344,7 @@ def user_namespace_is_the_pods_own(host):
 
 @case
 def app_that_takes_all_inotify_instances(host):
-    """Another pod still starts: it has its own, and so has root."""
+    """Another pod still starts: it has limits of its own, as root has."""
     limit = int(read_text("/proc/sys/fs/inotify/max_user_instances"))
     if limit > 256:
         raise Skip("there may be %d instances of a user here" % limit)
@@ -375,7 +375,7 @@ def limit_of_open_files_is_named(host):
 
 @contextlib.contextmanager
 def cgroup_of_pids(limit):
-    """A cgroup for LIMIT processes; where it is that of a unit, another one is made there."""
+    """A cgroup limited to LIMIT processes; in the cgroup of a unit, a child cgroup is created."""
     for top, prefix in ("/sys/fs/cgroup/pids", r"\d+:pids:"), ("/sys/fs/cgroup", "0::"):
         path = top + re.search("^%s(.*)$" % prefix, read_text("/proc/self/cgroup"), re.M).group(1).rstrip("/") \
             if re.search("^%s" % prefix, read_text("/proc/self/cgroup"), re.M) else top
@@ -397,8 +397,8 @@ def cgroup_of_pids(limit):
 @case
 def limit_of_processes_is_named(host):
     image = host.acnspawn("fetch", host.image()).expect(0).out.strip()
-    # acnspawn cannot start the supervisor; that cannot start nspawn; one of its other processes, or nspawn the pod's systemd, which of
-    # them is a matter of time.
+    # acnspawn cannot start the supervisor; the supervisor cannot start nspawn; or it cannot start another of its
+    # processes, or nspawn cannot start the pod's systemd, depending on timing.
     for limit, message in ((1, "Cannot execute .*/supervise: Resource temporarily unavailable"), (2, "Cannot start a process for pod"),
                            (4, r"did not start|Cannot create a user namespace")):
         uuid = host.prepare(image)

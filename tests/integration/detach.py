@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""run --detach: it returns once the apps were executed, or reports why one could not be."""
+"""run --detach: it returns once the apps have been executed, or reports why one of them could not be executed."""
 
 from harness import *
 
@@ -78,7 +78,7 @@ def a_pod_that_goes_on_without_the_app_is_up_with_a_warning(host):
 
 
 @case
-def what_comes_before_the_app_is_waited_for(host):
+def run_waits_for_steps_before_the_app(host):
     first = host.shell(FOREVER, name="example.com/a", app={"eventHandlers": [{"name": "pre-start", "exec": ["/bin/sh", "-c", "sleep 1"]}]})
     uuid = detach(host, first, "---", host.shell(FOREVER, name="example.com/b"), "--after=a").expect(0).out.strip()
     equal([a["state"] for a in host.status(uuid)["apps"]], ["running", "running"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pods with the exit policy "never": they end when they are stopped, not with their apps, and can be without any."""
+"""Pods with the exit policy "never": they end when they are stopped, not with their apps, and may have no apps."""
 
 import signal
 
@@ -11,14 +11,14 @@ TTL = "net.ipv4.ip_default_ttl"  # of the network namespace; 64 unless it is set
 
 
 def box(host, *options):
-    """A pod without apps, as the user starts it; returns its UUID."""
+    """Starts a pod without apps; returns its UUID."""
     r = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=box", *options).expect(0)
     equal(r.err, "", "messages")
     return r.out.strip()
 
 
 def of_namespaces(host, pod, path):
-    """The file PATH as the namespaces of the pod's PID 1 show it."""
+    """The content of the file PATH in the namespaces of the pod's PID 1."""
     return subprocess.run(["nsenter", "-t", str(host.leader(pod)), "-n", "-i", "-u", "cat", path],
                           check=True, capture_output=True, text=True).stdout
 
@@ -80,7 +80,7 @@ def one_that_is_killed_has_failed(host):
     equal(host.status("box")["exitStatus"], 125)
     host.acnspawn("wait", "box").expect(125)
     host.acnspawn("rm", "box").expect(0)
-    # Also where nothing is left that could have recorded it,
+    # Also if no process remains that could have recorded it,
     uuid = box(host)
     os.kill(host.supervisor(uuid), signal.SIGKILL)
     wait_for(lambda: host.state(uuid) == "exited", "the end")
@@ -103,7 +103,7 @@ def its_namespaces_and_parameters_are_there_before_any_app(host):
     equal(of_namespaces(host, uuid, "/proc/sys/kernel/hostname").strip(), "boxed")
     verdicts = {i["name"]: i["verdict"] for i in host.status(uuid)["isolators"]}
     equal(verdicts["os/unix/sysctl"], "enforced")
-    # The unit that has the limits of all apps is up, too.
+    # The unit with the limits of all apps is active, too.
     contains(host.acnspawn("cat", uuid).expect(0).out, "TasksMax=33")
     wants = subprocess.run(["find", "/sys/fs/cgroup", "-path", "*%s*" % uuid, "-name", "app.slice"], capture_output=True, text=True).stdout
     true(wants.strip(), "no cgroup for apps")

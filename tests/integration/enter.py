@@ -10,7 +10,7 @@ import termios
 from harness import *
 from terminals import Terminal
 
-# Apps and commands are distinguished by the time they sleep.
+# Processes of apps and of commands are distinguished by the argument of "sleep".
 APP, COMMAND = "100001", "100002"
 
 
@@ -19,7 +19,7 @@ def sleeper(host, name="a", seconds=APP, app=None, **more):
 
 
 def find_process(host, *argv):
-    """The host's pid of the process of the pod that has this command line."""
+    """The pid, on the host, of the process of the pod that has this command line."""
     wanted = "\0".join(argv).encode() + b"\0"
 
     def look():
@@ -33,7 +33,7 @@ def find_process(host, *argv):
 
 
 def entered(host, *args, argv=("sleep", COMMAND), **more):
-    """An acnspawn enter that runs, and the host's pid of its command."""
+    """A running "acnspawn enter", and the pid of its command on the host."""
     host.note_pods()
     p = host.start("enter", *args, "p", *argv, **more)
     try:
@@ -105,7 +105,7 @@ def the_command_is_as_an_app_with_isolators(host, *options):
 
 @case
 def the_command_is_as_an_app_on_the_network_of_the_host(host):
-    """There systemd-nspawn gives a pod fewer capabilities than its apps ask for."""
+    """In that case systemd-nspawn gives a pod fewer capabilities than its apps request."""
     compare(host, {}, "--net=host")
 
 
@@ -149,7 +149,7 @@ def the_caller_hands_nothing_on(host, *options):
 
 @case
 def a_set_uid_command_ends_with_its_caller(host):
-    """The kernel forgets at such an exec that the command was to end with its parent."""
+    """The kernel clears the parent-death signal of the command at such an exec."""
     image = sleeper(host, files={"bin/busybox": File(open(BUSYBOX, "rb").read(), 0o4755)}, app={"user": "1000", "group": "1000"})
     host.detach("--name=p", image)
     p, other = entered(host)
@@ -174,7 +174,7 @@ def watched(host, capabilities, *options):
         host.acnspawn("enter", "--environment=A=SECRET", "p", "true", env=dict(os.environ, HOST="SECRET")).expect(0)
     path = os.path.join(host.upper("a"), "out/seen")
     seen = read_text(path) if os.path.exists(path) else ""
-    # Before Linux 6.12 an app that may mount can access other processes, and so the command itself.
+    # Before Linux 6.12 an app that may mount can access other processes, including the command.
     equal([l for l in seen.splitlines() if not l.startswith("words")], [], "what was seen")
     if "CAP_SYS_ADMIN" not in capabilities or landlock_version() >= 6:
         equal(seen, "", "what was seen")
@@ -224,7 +224,7 @@ def directories_of_links_are_no_way_out(host, *options):
 
 @case
 def a_system_call_that_the_app_may_not_make_fails(host):
-    """CVE-2019-10145; and what CVE-2019-10144 was: devices made by root with all capabilities."""
+    """CVE-2019-10145; and CVE-2019-10144: devices created by root with all capabilities."""
     app = {"isolators": [{"name": "os/linux/capabilities-remove-set", "value": {"set": ["CAP_MKNOD"]}},
                          {"name": "os/linux/seccomp-remove-set", "value": {"set": ["mkdir", "mkdirat"], "errno": "EXDEV"}}]}
     host.detach("--name=p", sleeper(host, app=app))
@@ -251,7 +251,8 @@ def only_users_that_the_app_could_become(host):
 
 @both
 def the_app_cannot_change_its_user_for_enter(host, *options):
-    """Where an app may write to passwd, none of its processes gains by that: handlers, checks, and what enter runs."""
+    """If an app may write to passwd, none of its processes gains privileges from that: handlers, health checks, and
+    commands of enter."""
     ids = "echo $(id -u) $(id -g) $(id -G)"
     files = {"etc/passwd": File("app:x:1000:1000::/:/bin/sh\n", 0o666), "etc/group": File("app:x:1000:\nstaff:x:50:app\n", 0o666)}
     spoil = "echo app:x:0:0::/:/bin/sh >/etc/passwd; printf 'root:x:0:app\\nadm:x:4:app\\n' >/etc/group; "
@@ -273,7 +274,7 @@ def the_app_cannot_change_its_user_for_enter(host, *options):
 
 @both
 def an_app_cannot_block_enter(host, *options):
-    """Where /dev is a link of the image, /dev/null may be a FIFO whose other end is never opened."""
+    """If /dev is a link in the image, /dev/null may be a FIFO whose other end is never opened."""
     script = "mkdir /e; mkfifo /e/null; ln -s e /n; mv -T /n /dev; touch /out/up; sleep 1000"
     host.detach("--name=p", *options, host.shell(script, name="example.com/a", files={"dev": Link("/d"), "d": Dir()}))
     host.wait_up("a")
@@ -313,7 +314,7 @@ def streams_and_status_are_the_commands(host):
 
 
 @case
-def what_is_left_behind_may_write_without_end(host):
+def leftover_process_may_write_without_end(host):
     """The output of the command is passed on unchanged, also to a slow reader."""
     host.detach("--name=p", sleeper(host))
     p = host.start("enter", "p", "sh", "-c", "echo mine; yes & yes & yes & sleep 0.2; exit 3")
@@ -387,7 +388,7 @@ def a_process_without_its_first_thread(host):
     uuid = host.detach("--name=p", host.image(["/bin/poke", "leader"], name="example.com/a"))
     wait_for(lambda: host.app_status(uuid, "a")["state"] == "running", "app a")
     r = host.acnspawn("enter", "p", "true").expect(1)
-    contains(r.err, "its first thread has ended")
+    contains(r.err, "its main thread has ended")
     true(r.seconds < 5, "it took %.1f s to say so" % r.seconds)
     host.acnspawn("cp", "p:/etc/passwd", host.path("passwd")).expect(0)
     host.acnspawn("kill", "p").expect(0)
@@ -441,7 +442,7 @@ def keys_are_the_commands_and_the_terminal_is_put_back(host):
 
 
 @case
-def what_is_not_on_the_terminal_stays_apart(host):
+def redirected_streams_stay_separate(host):
     host.detach("--name=p", sleeper(host))
     path = host.path("errors")
     with open(path, "wb") as f:
@@ -454,14 +455,14 @@ def what_is_not_on_the_terminal_stays_apart(host):
 
 @case
 def labels_of_security_modules(host):
-    """The command gets the app's. Where AppArmor is not active, a file that says that it is has the launcher ask for the
-    profile, which the kernel cannot give."""
+    """The command gets the profile of the app. If AppArmor is not active, a file that claims the opposite makes the
+    launcher request the profile, which the kernel cannot apply."""
     if os.path.exists("/sys/module/apparmor"):
         raise Skip("AppArmor is built in")
     app = {"isolators": [{"name": "os/linux/apparmor-profile", "value": "acnspawn-test-profile"}]}
     uuid = host.detach("--name=p", sleeper(host, app=app), "--grant=apparmor-profile")
-    host.acnspawn("enter", "p", "true").expect(0)  # which is ignored, as for the app
-    # The supervisor, which looks, has a mount namespace of its own.
+    host.acnspawn("enter", "p", "true").expect(0)  # is ignored, as for the app
+    # The check is done by the supervisor, which has a separate mount namespace.
     script = ("mount -t tmpfs none /sys/module && mkdir -p /sys/module/apparmor/parameters && "
               "echo Y >/sys/module/apparmor/parameters/enabled")
     subprocess.run(["nsenter", "--mount", "--target", str(host.supervisor(uuid)), "sh", "-c", script], check=True)

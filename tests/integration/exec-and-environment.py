@@ -21,7 +21,8 @@ NASTY = [
 
 
 def nasty_strings():
-    """The list above and a few hundred more made at random from the characters that have a meaning somewhere."""
+    """The list above and a few hundred random strings of characters that are special to systemd, shells or
+    terminals."""
     rng = random.Random(4711)
     alphabet = "%$\"'\\ \n\t;&|<>()#!~*?[]{}-+@:=,./ab01nh\u00e9\u20ac\x01\x1f\x7f"
     return NASTY + ["".join(rng.choice(alphabet) for _ in range(rng.randint(1, 24))) for _ in range(250)]
@@ -110,7 +111,7 @@ def image_may_set_path(host):
 
 @case
 def variables_of_the_specification_cannot_be_overridden(host):
-    """An image that names itself another app, or another metadata service, is not believed."""
+    """Variables of an image cannot override the name of the app, or the URL of the metadata service."""
     host.run(host.image(["/bin/show"], name="example.com/a", app={"environment": [
         {"name": "AC_METADATA_URL", "value": "http://evil.example.com"}]}))
     got = host.show("a").environ
@@ -135,7 +136,7 @@ def nothing_leaks_into_the_environment(host):
 
 @case
 def home_is_that_of_the_user_or_absent(host):
-    """HOME and USER of another user than root are not root's."""
+    """HOME and USER of an app that does not run as root are those of its user."""
     host.run("--name=p", host.image(["/bin/show"], name="example.com/a", app={"user": "app", "group": "app"}))
     got = host.show("a").environ
     true(got.get(b"HOME") in (None, b"/home/app"), "HOME is %r" % got.get(b"HOME"))
@@ -184,7 +185,7 @@ def working_directory(host):
 
 @case
 def hostile_app_names_and_paths_stay_text(host):
-    """Directives smuggled into a working directory are a directory's name, which does not exist."""
+    """Directives in the name of a working directory are part of the name, of a directory that does not exist."""
     image = host.image(["/bin/true"], app={"workingDirectory": "/x\nExecStartPre=/bin/touch /out/smuggled"})
     r = host.acnspawn("run", image)
     true(r.rc in (1, 125), "exit status %d" % r.rc)

@@ -102,7 +102,7 @@ def working_directory_that_is_a_file_is_125(host):
 
 @case
 def app_that_traps_term_keeps_its_own_code_on_stop(host):
-    """The status is taken after the app has ended, not while it is being stopped."""
+    """The status is read after the app has ended, not while it is being stopped."""
     uuid = host.detach(host.shell("trap 'exit 5' TERM; touch /out/up; while :; do sleep 0.1; done", name="example.com/a"))
     host.wait_up("a")
     host.acnspawn("stop", uuid).expect(0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Fetching images by name and URL: discovery, signatures, caching, dependencies, and what can go wrong with each. The network
-is web.py's."""
+"""Fetching images by name and URL: discovery, signatures, caching, dependencies, and the errors of each. web.py
+provides the network."""
 
 import base64
 import hashlib
@@ -152,7 +152,7 @@ def meta_discovery(w):
 
 
 @world
-def what_was_tried_is_told(w):
+def attempts_are_listed(w):
     w.page("https://example.com/app", ("ac-discovery", "example.com https://img.example.com/a/{name}.{ext}"),
            ("ac-discovery", "example.com https://img.example.com/b/{name}.{ext}"),
            ("ac-discovery", "example.com ftp://img.example.com/c/{name}.{ext}"))
@@ -311,7 +311,7 @@ def manifest_of(w, image):
 
 
 @world
-def signer_who_lost_trust(w):
+def signer_not_trusted_any_more(w):
     """Signed images are not used any more once the key is not trusted: under any name, and without a request."""
     w.trust()
     data = w.image()
@@ -330,13 +330,13 @@ def signer_who_lost_trust(w):
     equal(w.web.asked(), [], "requests")
     # An ID identifies the bytes.
     w.run("prepare", image_id(data))
-    # The problem is reported, and that the image is used nevertheless.
+    # A warning reports the problem, and that the image is used nevertheless.
     shown = json.loads(w.run("--json=short", "image", "show", "example.com/app").out)[0]
     contains(shown["signerProblem"], "not trusted any more")
     contains(w.run("image", "show", "example.com/app").out, "Refused: The image example.com/app was signed by")
     for args in ("fetch", "example.com/app:1.0"), ("prepare", SIMPLE), ("prepare", by_name):
         contains(w.run(args[0], "--insecure-options=signature", *args[1:]).err, "it is used nevertheless: --insecure-options=signature")
-    # An update wants a signature that is good now, and is not put off with an ETag.
+    # An update requires a signature that is valid now, also if the server replies that the ETag is unchanged.
     w.web.forget()
     contains(w.fetch("--pull-policy=update", SIMPLE, rc=1).err, "no such key is trusted")
     equal(w.web.asked(), [SIMPLE + ".asc"], "requests")
@@ -350,7 +350,7 @@ def signer_who_lost_trust(w):
 
 
 @world
-def signer_of_a_dependency_who_lost_trust(w):
+def signer_of_a_dependency_not_trusted_any_more(w):
     w.trust()
     w.trust(name="bob")
     low = w.image("example.com/low", "1")
@@ -390,7 +390,7 @@ def keys_that_change_are_looked_at_once(w):
 
 @world
 def steps_back(w):
-    """An old image with its old signature does not take the place of a newer one."""
+    """An old image with its old signature does not replace a newer one."""
     w.trust()
     old, new = w.image(content="old"), w.image(content="new")
     old_signature = w.key().sign(old)
@@ -407,7 +407,7 @@ def steps_back(w):
         contains(r.err, "before the one of the same name and labels that is in the store")
         contains(r.err, "acnspawn image rm " + image_id(new)[:19])
     w.nothing_left(1)
-    # A local file needs no signature; and a removed image does not interfere.
+    # A local file needs no signature; and a removed image has no effect.
     w.run("image", "rm", image_id(new))
     equal(w.fetch("--pull-policy=update", SIMPLE).out, image_id(old) + "\n")
     w.publish(SIMPLE, new)
@@ -579,7 +579,8 @@ MANY = 160 << 20  # large enough to stop in the middle
 
 
 def stopped_in_the_middle(p, find, size):
-    """Stops P when it has read a part of the file that FIND finds among its descriptors: a path in /proc, and how far it got."""
+    """Stops P when it has read a part of the file that FIND finds among its descriptors. Returns the path in /proc,
+    and the offset that was reached."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and p.poll() is None:
         try:
@@ -605,8 +606,8 @@ def overwrite(path, data, begin, end):
 
 
 def exchange_while_it_is_read(w, start, find, good, first, then, everything):
-    """Runs START() on a file with the content FIRST, stops it, and replaces the part that was read, or EVERYTHING, with
-    THEN."""
+    """Runs START() on a file with the content FIRST, stops the process, and replaces the part that has been read, or
+    EVERYTHING, with THEN."""
     for _ in range(10):
         p = start(first)
         path, at = stopped_in_the_middle(p, find, len(good))
@@ -622,7 +623,7 @@ def exchange_while_it_is_read(w, start, find, good, first, then, everything):
 
 
 def big_images(w):
-    """An image, and the same with other content in the same places."""
+    """An image, and another one with different content at the same offsets."""
     half = os.urandom(1 << 20) * (MANY >> 20)
     good = w.image(content=half)
     evil = good.replace(half[:1 << 16], bytes(1 << 16))
@@ -633,7 +634,7 @@ def big_images(w):
 
 def both_ways(w, start, find):
     good, evil = big_images(w)
-    # A separate check before unpacking would read the good bytes, and unpacking the evil ones.
+    # A separate check before unpacking would read the good bytes, and unpacking would read the malicious ones.
     r = exchange_while_it_is_read(w, start, find, good, good, evil, False)
     equal(r.rc, 0, "exit status (%s)" % r.err)
     equal(r.out, image_id(good) + "\n")
@@ -667,7 +668,7 @@ def c7_file_exchanged_while_it_is_imported(w):
 
 @world
 def c7_download_altered_before_it_is_imported(w):
-    """The same with a downloaded file: it has no name by then, but root can access it."""
+    """The same with a downloaded file: it has been unlinked by then, but root can access it."""
     w.trust()
     signatures = []
 
@@ -719,7 +720,7 @@ def update(w):
     equal(w.fetch("--pull-policy=never", SIMPLE).out, image_id(two) + "\n")
     equal(w.web.asked(), [])
     contains(w.fetch("--pull-policy=never", SIMPLE + "x", rc=1).err, "--pull-policy=never")
-    # A changed image whose signature is not good does not come in.
+    # A changed image with an invalid signature is not imported.
     w.publish(SIMPLE, w.image(content="three"), signer=None, etag=True)
     w.fetch("--update", "example.com/app:1.0", rc=1)
     w.nothing_left(2)
@@ -735,14 +736,14 @@ def update_by_date(w):
     w.web.forget()
     equal(w.fetch("--update", SIMPLE).out, image_id(one) + "\n")
     equal((w.web.asked(), w.web.said()), ([SIMPLE], [304]))
-    # Again: the stored data was not lost by the reply without a body.
+    # Again: the reply without a body did not discard the stored data.
     w.web.forget()
     w.fetch("--update", SIMPLE)
     equal((w.web.asked(), w.web.said()), ([SIMPLE], [304]))
     w.publish(SIMPLE, two, headers={"Last-Modified": "Tue, 03 Jan 2023 10:00:00 GMT"})
     equal(w.fetch("--update", SIMPLE).out, image_id(two) + "\n")
-    # A file that was changed in the same second as the reply could be changed again within it: such a date proves
-    # nothing.
+    # A file that was modified in the second of the reply could be modified again in the same second: such a date is
+    # not a validator.
     w.publish(SIMPLE, one, headers={"Last-Modified": "Tue, 03 Jan 2033 10:00:00 GMT"})
     equal(w.fetch("--update", SIMPLE).out, image_id(one) + "\n")
     w.publish(SIMPLE, three, headers={"Last-Modified": "Tue, 03 Jan 2033 10:00:00 GMT"})
@@ -775,7 +776,7 @@ def a_file_that_has_not_changed(w):
     first = w.fetch(path).out
     equal(len(os.listdir(os.path.join(w.host.dir, "remotes"))), 1)
     equal(w.fetch(path).out, first)
-    # Other content, of the same size and with the same times, as far as these can be set.
+    # Different content, of the same size and with the same times, as far as these can be set.
     before = os.stat(path)
     with open(path, "r+b") as f:
         f.write(w.image(content="y"))
@@ -833,7 +834,8 @@ def dependency_on_itself(w):
     contains(r.err, " -> example.com/b:1,")
 
 
-# --- Many at once, and broken off -----------------------------------------------------------------------------------------
+# --- Concurrent and interrupted fetches
+# -----------------------------------------------------------------------------------
 
 @world
 def several_side_by_side(w):
@@ -907,7 +909,7 @@ def interrupted(w):
 # --- Output ---------------------------------------------------------------------------------------------------------------
 
 def on_terminal(w, *args, columns=60):
-    """What acnspawn writes to a terminal, and its exit status."""
+    """The output of acnspawn on a terminal, and its exit status."""
     import fcntl
     import struct
     import termios
@@ -949,10 +951,11 @@ def progress_on_a_terminal(w):
     lacks(out, "\033[")
 
 
-# --- Files that are none --------------------------------------------------------------------------------------------------
+# --- Directories and special files
+# ----------------------------------------------------------------------------------------
 
 @world
-def a_fifo_that_nobody_writes_to(w):
+def a_fifo_without_a_writer(w):
     fifo = w.host.path("fifo")
     os.mkfifo(fifo)
     p = w.host.start("fetch", fifo)
@@ -967,7 +970,7 @@ def a_fifo_that_nobody_writes_to(w):
 
 
 @world
-def what_is_no_image(w):
+def files_that_are_no_images(w):
     for path, what in ((w.host.tmp, "is a directory"), ("/dev/null", "is a device"), ("/dev/zero", "is a device")):
         contains(w.fetch(path, rc=1).err, what)
     contains(w.fetch("file:///x.aci", rc=1).err, "Give the path")
@@ -981,7 +984,7 @@ def what_is_no_image(w):
 # --- Pods -----------------------------------------------------------------------------------------------------------------
 
 @world
-def a_pod_of_what_is_not_fetched_yet(w):
+def a_pod_of_an_image_not_fetched_yet(w):
     w.trust()
     w.publish(SIMPLE, _read(w.host.shell("echo fetched", name="example.com/app",
                                          labels=[{"name": "version", "value": "1.0"}, {"name": "os", "value": "linux"},

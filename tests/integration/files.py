@@ -139,7 +139,7 @@ def names_are_as_with_cp(host):
     equal(os.readlink(host.path("link")), "busybox")
     cp("-L", "p:bin/sh", host.path("followed")).expect(0)
     true(os.path.isfile(host.path("followed")) and not os.path.islink(host.path("followed")), "the link was not followed")
-    # A link to a directory is the directory, where it is the target; in the app's root.
+    # A link to a directory that is given as the target is followed, inside the app's root.
     host.acnspawn("enter", "p", "ln", "-s", "/srv", "/tmp/link").expect(0)
     cp(host.path("one"), "p:/tmp/link").expect(0)
     for args, rc, words in (
@@ -183,7 +183,7 @@ def archives_are_streams(host, *options):
         host.acnspawn("cp", *archive, "-", "p:/tmp", input=r.out_bytes).expect(0)
         got = host.acnspawn("enter", "p", "stat", "-c", "%u %g %a", "/tmp/t/file").expect(0).out.strip()
         equal(got, "1000 1002 640" if archive else "0 0 640")
-    # Files of an archive cannot leave the directory, and there are no partial copies.
+    # Files of an archive cannot be written outside of the directory, and there are no partial copies.
     for name, words in (("../../etc/evil", ".."), ("a/../../b", "..")):
         bad = io.BytesIO()
         with tarfile.open(fileobj=bad, mode="w") as tar:
@@ -213,7 +213,7 @@ def volumes_are_there_while_the_app_runs(host):
     equal(read_text(host.path("v/g")), "x")
     host.acnspawn("cp", host.path("f"), "p:/e").expect(0)
     host.acnspawn("cp", "p:/ro/g", host.path("out")).expect(0)
-    # A directory is not copied into itself, by whatever way it gets there.
+    # A directory is not copied into itself, whatever the path.
     host.acnspawn("cp", "p:/rw", host.path("v/copy")).expect(0)
     equal(sorted(os.listdir(host.path("v/copy"))), ["g"])
     host.acnspawn("stop", "p").expect(0)
@@ -226,7 +226,7 @@ def volumes_are_there_while_the_app_runs(host):
 
 @both
 def a_volume_that_is_one_file_stays_where_it_is(host, *options):
-    """A file that came in its place would take it away from the app, whatever it may be written by."""
+    """Replacing the mount point by a new file would take the volume away from the app, whichever command wrote it."""
     for name in "host", "new":
         with open(host.path(name), "w") as f:
             f.write(name + "\n")
@@ -299,7 +299,7 @@ def a_root_that_is_read_only_is_not_written_to(host):
 
 @both
 def an_app_that_swaps_directories_for_links_gains_nothing(host, *options):
-    """The host's /etc/hostname and the like are neither read nor written; the app's own files are copied."""
+    """/etc/hostname and similar files of the host are neither read nor written; the app's own files are copied."""
     marker = "/var/tmp/acnspawn-cp-marker-%d" % os.getpid()
     os.makedirs(marker)
     try:
@@ -326,7 +326,7 @@ def an_app_that_swaps_directories_for_links_gains_nothing(host, *options):
 
 
 @case
-def what_is_broken_off_leaves_nothing_under_its_name(host):
+def interrupted_copies_leave_no_file_under_the_name(host):
     running(host)
     with open(host.path("big"), "wb") as f:
         for _ in range(64):

@@ -166,7 +166,7 @@ def post_stop_that_hangs_is_bounded(host):
 
 @case
 def handlers_that_hang_are_bounded_whatever_signal_stops_the_app(host):
-    """Signals that a process that does nothing about them survives, or not."""
+    """Signals that end a process by default, and signals that are ignored by default."""
     for word in ("SIGWINCH", "SIGINT"):
         name = "post-" + word.lower()
         image = with_handlers(host, "exit 0", post="trap '' WINCH INT; while :; do sleep 0.1; done")

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The harness of the integration tests: images built on the fly, acnspawn with a separate store, and the check that a
-test has left nothing behind.
+"""The harness of the integration tests: images built on the fly, acnspawn with a separate store, and a check for
+resources that a test has left behind.
 
 A test program is a file of functions marked @case, each of which gets a Host and checks the results; it ends with
 main(). Every case prints one line, "ok NAME", "not ok NAME: why" or "skip NAME: why", which tests/run counts.
 
 Images hold a static busybox and the helpers of helpers/, so nothing is downloaded. Every case has a store of its own in
-a fresh directory. After a case its pods are ended by force, and then the host has to look as it did before: no mount,
-cgroup, process, network namespace or runtime file that has to do with the case's store, pods or uid ranges.
-"""
+a fresh directory. After a case its pods are killed, and then no mount, cgroup, process, network namespace or runtime
+file of the case's store, pods or uid ranges may remain on the host. """
 
 import contextlib
 import ctypes
@@ -47,8 +46,8 @@ CAPABILITIES = (
 
 
 def default_signals():
-    """For children: the caller of the tests may ignore some of these, as nohup does, and acnspawn would inherit
-    that."""
+    """For child processes: the caller of the tests may ignore some of these signals, as nohup does, and acnspawn would
+    inherit that."""
     for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT:
         signal.signal(number, signal.SIG_DFL)
 
@@ -282,7 +281,7 @@ class Host:
     def __init__(self, name):
         self.name = name
         base = os.environ.get("ACNSPAWN_TEST_DIR", "/var/tmp")
-        # Ends in a letter: in the middle of a reference, as some tools read paths, a name may not end in "_".
+        # Ends with a letter: some tools parse paths as references, in which a name may not end with "_".
         self.tmp = tempfile.mkdtemp(prefix="acnspawn-test-", suffix="d", dir=base)
         self.dir = os.path.join(self.tmp, "store")
         self.uuids = set()
@@ -351,7 +350,7 @@ class Host:
         return Result(p.args, p.returncode, out, err, 0)
 
     def prepare(self, *args, **more):
-        """Prepares a pod and returns its UUID, which has to be alone on stdout."""
+        """Prepares a pod and returns its UUID, which must be the only output on stdout."""
         r = self.acnspawn("prepare", *args, **more).expect(0)
         if not UUID.fullmatch(r.out.strip()) or r.out.count("\n") != 1:
             fail("prepare printed %r, expected one UUID" % r.out)
@@ -367,7 +366,7 @@ class Host:
         return uuid
 
     def one_pod(self):
-        """The directory of the only pod there is, whatever its state."""
+        """The directory of the only pod, in any state."""
         for _ in range(100):
             # A pod that is renamed meanwhile is seen twice or not at all.
             pods = [p for p in self.pods() if "/embryo/" not in p]
@@ -398,7 +397,7 @@ class Host:
         fail("pod %s has no directory" % uuid)
 
     def upper(self, app, pod=None):
-        """Where the files are that APP has written to its root."""
+        """The directory with the files that APP has written to its root."""
         return os.path.join(pod or self.one_pod(), "apps", app, "upper")
 
     def written(self, app, path, pod=None):
@@ -444,7 +443,8 @@ class Host:
     # Cleaning up.
 
     def processes(self):
-        """Processes of our pods and acnspawns: they name the store or a pod of ours, or live in a pod's uid range."""
+        """Processes of this case's pods and of acnspawn: their command lines name the store or a pod of the case, or
+        their uid is in the range of such a pod."""
         return [pid for pid, _ in find_processes(self)]
 
     def kill_pods(self):
@@ -499,7 +499,7 @@ CHANGES = "mkdir,mkdirat,rename,renameat,renameat2,symlinkat,linkat,unlinkat,ope
 
 
 def settle(host):
-    """Waits until nothing of a killed pod is alive any more."""
+    """Waits until no process of a killed pod remains."""
     wait_for(lambda: not host.processes(), "end of all processes of the pod (left: %s)" % find_processes(host), timeout=20)
 
 
@@ -511,7 +511,7 @@ def count_calls(host, *args):
 
 
 def kill_at(host, number, *args):
-    """Runs acnspawn until its system call NUMBER of those that change something, where it is killed."""
+    """Runs acnspawn, and kills it at the NUMBERth of its system calls that change something."""
     return subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + CHANGES, "-e",
                            "inject=%s:signal=KILL:when=%d" % (CHANGES, number)] + host.argv(*args),
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60).returncode
@@ -527,7 +527,8 @@ def need_strace():
 
 
 def spread(total, points):
-    """About so many numbers from 1 to TOTAL: the first ones, the last ones, and evenly between."""
+    """About this many numbers from 1 to TOTAL: the first ones, the last ones, and others evenly spaced between
+    them."""
     numbers = {1, 2, 3, total - 1, total} | {1 + i * (total - 1) // points for i in range(points + 1)}
     return sorted(n for n in numbers if 1 <= n <= total)
 
@@ -555,7 +556,7 @@ def cgroups():
 
 
 def runtime_files():
-    """Names below the places where pods leave things at run time."""
+    """Names in the directories that are used by pods at run time."""
     found = set()
     for top in ("/run/acnspawn", "/run/systemd/nspawn", "/run/systemd/machines", "/run/netns", "/var/run/netns",
                 "/var/log/journal"):
@@ -563,12 +564,13 @@ def runtime_files():
             found.update(os.path.join(root, x) for x in dirs + files)
     for top in ("/tmp", "/dev/shm", "/run", "/dev/mqueue"):
         with contextlib.suppress(FileNotFoundError):
-            found.update(os.path.join(top, x) for x in os.listdir(top) if "nspawn" in x)
+            found.update(os.path.join(top, x) for x in os.listdir(top)
+                         if "nspawn" in x and not x.startswith("acnspawn-vm-"))  # of a guest that is tested at the same time
     return found
 
 
 def own_cgroups():
-    """Where we are in each hierarchy, wherever it may be mounted."""
+    """Directory of this process's cgroup in each hierarchy, wherever it is mounted."""
     found = set()
     for line in read_text("/proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
@@ -578,7 +580,7 @@ def own_cgroups():
 
 
 def names_of(host):
-    """The words by which a thing is known to be this case's."""
+    """The words that identify resources of this case."""
     names = {host.tmp}
     for uuid in host.uuids:
         names.update((uuid, uuid.replace("-", "")))
@@ -588,7 +590,7 @@ def names_of(host):
 def belongs_to(host, kind, thing):
     if any(name in thing for name in names_of(host)):
         return True
-    # Another test may run beside us: what names a pod, but none of ours, is not for us to judge.
+    # Another test may run at the same time: names with the UUIDs of its pods are ignored.
     if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-(test|bench)", thing):
         return False
     if kind == "cgroup":
@@ -635,7 +637,7 @@ def uid_ranges(host):
 
 
 def forget_ranges(directory):
-    """What pods of stores in DIRECTORY had of the host's ranges of users, as "acnspawn gc" would do."""
+    """Releases the host's uid ranges of the pods of stores in DIRECTORY, as "acnspawn gc" does."""
     with contextlib.suppress(FileNotFoundError):
         for base in os.listdir("/var/lib/acnspawn-uids"):
             path = os.path.join("/var/lib/acnspawn-uids", base)
@@ -645,7 +647,7 @@ def forget_ranges(directory):
 
 
 def remove_leftovers(host):
-    """Best effort, so that one fault does not become many."""
+    """Best effort, so that one failure does not cause others."""
     for mount in mounts() - host.before["mount"]:
         if belongs_to(host, "mount", mount):
             subprocess.run(["umount", "-l", mount.split()[0]], stderr=subprocess.DEVNULL)
@@ -666,7 +668,7 @@ def case(function):
 
 
 def both(function):
-    """Makes two cases of one: with a user namespace and without. They have the time that it has."""
+    """Makes two cases of one: with a user namespace and without, both with the timeout of the original."""
     @functools.wraps(function)
     def with_userns(host):
         function(host)

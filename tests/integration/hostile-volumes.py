@@ -36,7 +36,7 @@ def two(host):
 
 @case
 def targets_that_a_link_puts_into_each_other(host):
-    """In any order, at any depth, also through links in the middle; both are named, and the app does not run."""
+    """In any order, at any depth, also with links in the middle; both volumes are named, and the app does not run."""
     files = {"link": Link("a"), "far": Link("/a/b/../b"), "way": Link("/"), "a": Dir(), "a/b": Dir()}
     for outer, inner in (("/a", "/link"), ("/link", "/a"), ("/a", "/far"), ("/far/c", "/link"), ("/way/a", "/a/b"),
                          ("/way/way/link", "/way/a/new")):
@@ -70,8 +70,8 @@ def targets_with_dots_are_refused(host):
 
 
 @case
-def nothing_is_mounted_over_what_confines(host):
-    """/proc has to be the kernel's, whatever way leads there; also without a user namespace."""
+def no_volume_on_proc_sys_or_dev(host):
+    """No volume can be mounted on /proc, whatever the path; also without a user namespace."""
     for option in ((), ("--no-userns",)):
         for target, path in (("/proc", "/data"), ("/", "/data"), ("/dev", "/data"), ("/proc", "/data/sys"),
                              ("/proc/self", "/data/attr"), ("/", "/data/proc/1")):
@@ -82,7 +82,7 @@ def nothing_is_mounted_over_what_confines(host):
 
 
 @both
-def nothing_is_mounted_over_what_confines_where_it_really_is(host, *options):
+def no_volume_on_proc_sys_or_dev_through_links(host, *options):
     """/proc and /dev may be symlinks of the image: volumes cannot be mounted on their targets, nor on parents of
     these."""
     for name in ("proc", "dev"):
@@ -98,7 +98,7 @@ def nothing_is_mounted_over_what_confines_where_it_really_is(host, *options):
 
 @case
 def post_stop_handler_finds_no_other_targets(host):
-    """The app moves the directory that its volume is in away, and puts a link to /proc in its place."""
+    """The app renames the directory that contains its volume, and creates a link to /proc in its place."""
     a = image(host, "mv /d /e && ln -s /proc /d && echo moved", "/d/sys",
               eventHandlers=[{"name": "post-stop", "exec": ["/bin/sh", "-c", "echo handler; grep ' /proc/sys ' /proc/self/mountinfo"]}])
     r = host.acnspawn("run", "--volume=m0,kind=empty", a)
@@ -107,7 +107,8 @@ def post_stop_handler_finds_no_other_targets(host):
     contains(host.app_status(os.path.basename(host.one_pod()), "a").get("message") or "", "/proc/sys", "the app's message")
 
 
-# --- Rights that are not to be had ----------------------------------------------------------------------------------------
+# --- Flags that cannot be removed
+# -------------------------------------------------------------------------------------------
 
 @case
 def app_that_may_mount_cannot_make_a_volume_writable(host):
@@ -147,8 +148,8 @@ def app_that_may_mount_gets_files_and_directories(host):
 
 
 @case
-def what_the_host_mounts_later_stays_outside(host):
-    """A mount that came along by itself would be without the volume's restrictions."""
+def later_mounts_of_the_host_do_not_propagate(host):
+    """A mount that propagated from the host would lack the volume's restrictions."""
     path = source(host)
     with mounted(path, "--bind", path):
         subprocess.run(["mount", "--make-shared", path], check=True)
@@ -182,7 +183,7 @@ def a_volume_that_the_store_lies_in(host):
 
 
 @case
-def what_the_app_mounts_stays_inside(host):
+def mounts_of_the_app_do_not_propagate(host):
     path = source(host)
     with mounted(path, "--bind", path):
         subprocess.run(["mount", "--make-shared", path], check=True)

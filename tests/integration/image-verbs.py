@@ -13,7 +13,7 @@ LARGE = bytes(range(256)) * 3000
 
 
 def tree(host, name="tree"):
-    """A directory to be packed, with some of everything."""
+    """A directory to be packed, with files of all kinds."""
     top = host.path(name)
     root = os.path.join(top, "rootfs")
     os.makedirs(os.path.join(root, "usr/lib/deep"))
@@ -364,7 +364,7 @@ def allocated(path):
 
 
 @case
-def a_dry_run_names_what_the_collection_removes(host):
+def a_dry_run_lists_the_images_to_remove(host):
     """Also objects that are removed with their image: the trees rendered from it, and the layers of an OCI image."""
     plain = imported(host, host.image(name="example.com/plain", base=False, files={"/data": "x" * 300000}))
     tree = os.path.join(host.dir, "rendered", "d" * 64)
@@ -435,7 +435,7 @@ def orphans_are_collected(host):
 
 
 @case
-def e7_what_is_mounted_below_an_image_is_not_emptied(host):
+def e7_file_system_mounted_below_an_image_is_not_emptied(host):
     """The image is removed; a file system mounted in it is unchanged, and keeps only its mount point until it is
     unmounted."""
     precious = host.path("precious")

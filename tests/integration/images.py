@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Images: imported in one pass, named in every way, kept while they are needed; hostile archives leave nothing, inside the
-store or outside it."""
+"""Images: import in one pass, all forms of names, retention while in use; hostile archives leave nothing, inside the
+store or outside of it."""
 
 import bz2
 import gzip
@@ -138,7 +138,7 @@ def manifest_is_shown_byte_for_byte(host):
 
 
 @case
-def an_id_without_digits_is_none(host):
+def an_id_without_digits_is_invalid(host):
     image = host.acnspawn("fetch", host.shell("true")).expect(0).out.split()[0]
     for words in (["image", "rm", "sha512-"], ["image", "show", "sha512-"], ["prepare", "sha512-"]):
         contains(host.acnspawn(*words).expect(1).err, "not an image ID")
@@ -370,7 +370,7 @@ def e11_as_many_layers_as_there_may_be(host):
         manifest = image_manifest(name, app, dependencies=[{"imageName": d} for d in dependencies])
         return write_aci(host.path("top.aci"), manifest, {"n/top": b"x"})
 
-    # Itself, the base, and 99 * 4 + 2 images in chains. What all of them only imply keeps the mode that the base gave it.
+    # Itself, the base, and 99 * 4 + 2 images in chains. Directories that they only imply keep the mode of the base.
     r = host.acnspawn("run", stacked("example.com/most", "example.com/c99-1"), timeout=200).expect(0)
     equal(r.out.split(), ["399", "example.com/c99-1", "711"], "output")
     r = host.acnspawn("prepare", stacked("example.com/too-many", "example.com/c99-2"), timeout=200).expect(1)
@@ -459,7 +459,7 @@ def on_file_system(host, name, programs, mount, command):
 
 def refused_on(name, programs, mount, why):
     def check(host):
-        """Refused by name before anything is made, with the way out."""
+        """Refused by name before anything is created, with a hint."""
         image = write(host, b"no image")
         r = on_file_system(host, name, programs, mount,
                            "$T %s --dir=$D fetch %s; r=$?; ls -A $D; exit $r" % (ACNSPAWN, image))
@@ -478,7 +478,7 @@ for unfit in UNFIT:
 
 @case
 def e11_store_that_was_moved(host):
-    """What its file system can do is tried again on another one, and only then."""
+    """File system features are tested again if the store is on another file system, and only then."""
     host.acnspawn("fetch", host.image()).expect(0)
     marker = os.path.join(host.dir, "file-system")
     stat = os.stat(marker)
@@ -496,7 +496,7 @@ def e11_store_that_was_moved(host):
 
 
 @case
-def fetch_of_what_is_no_file(host):
+def fetch_of_special_files(host):
     os.mkdir(host.path("dir.aci"))
     for path in (host.path("dir.aci"), "/dev/zero", host.path("missing.aci")):
         r = host.acnspawn("fetch", path, timeout=20).expect(1)
@@ -505,7 +505,7 @@ def fetch_of_what_is_no_file(host):
 
 
 @case
-def unknown_references_name_what_is_near(host):
+def unknown_references_suggest_similar_names(host):
     host.acnspawn("fetch", host.shell("true", name="example.com/webserver")).expect(0)
     r = host.acnspawn("prepare", "--pull-policy=never", "example.com/websever").expect(1)
     contains(r.err, "example.com/websever", "message")

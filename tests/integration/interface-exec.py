@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Commands that run beside apps by the interface of the pod, Exec: their streams, terminals and ends, what is killed with
-them, and that nothing of them stays behind in the supervisor."""
+"""Commands run in apps by the method Exec of the pod's interface: their streams, terminals and ends, the processes
+that are killed with them, and that the supervisor keeps no resources of them."""
 
 import fcntl
 import select
@@ -17,7 +17,7 @@ APP = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
 
 class Connection(pod_interface.Connection):
     def answer(self):
-        """The parameters of the next reply; of an error its name without the interface, and the parameters."""
+        """The parameters of the next reply; for an error, its name without the interface, and the parameters."""
         message = self.receive()
         if "error" in message:
             return message["error"].replace("org.acnspawn.Pod.", ""), message.get("parameters", {})
@@ -100,12 +100,12 @@ def named(seconds):
 
 
 def has_pids_controller():
-    """Where limits of processes are in force: see isolators.py."""
+    """Conditions under which limits of processes are in force: see isolators.py."""
     controllers = "/sys/fs/cgroup/cgroup.controllers"
     return os.path.isdir("/sys/fs/cgroup/pids") or (os.path.exists(controllers) and "pids" in read_text(controllers).split())
 
 
-# What it starts is in the background, in a session of its own, and not a child of it any more.
+# The process that it starts runs in the background, in a separate session, and is not its child any more.
 HIDDEN = "(setsid sh -c 'trap \"\" TERM HUP; sleep %s; :' &) ; (setsid sh -c 'exec sleep %s' &)"
 
 
@@ -140,7 +140,7 @@ def streams_that_are_not_given_are_null(host, *options):
     out, end = c.run("cat; echo lost >&2 && echo kept; ls -l /proc/self/fd/2 >/dev/null; stat -L -c '%t %T' /proc/self/fd/0 /proc/self/fd/2")
     equal((out, end["exitStatus"]), ("kept\n1 3\n1 3\n", 0))
     equal(c.exec("sh", "-c", "echo lost; cat", more=False).answer()["exitStatus"], 0)
-    # The node is that of the app's /dev still, whatever the command does with its streams.
+    # The node is still that of the app's /dev, whatever the command does with its streams.
     before = os.stat("/dev/null")
     c.run("chmod 600 /proc/self/fd/2; chown 5 /proc/self/fd/2; true")
     after = os.stat("/dev/null")
@@ -184,7 +184,7 @@ def terminals(host, *options):
     c.answer()
     equal(c.answer()["exitStatus"], 0)
     os.close(r)
-    # Without a pipe it has no terminal to be resized.
+    # Without a terminal there is nothing to resize.
     other.exec("sleep", "1000")
     equal(c.call("ResizeTerminal", id=other.answer()["id"], rows=4, columns=4)[0], "NoSuchTerminal")
     other.close()
@@ -207,7 +207,7 @@ def a_time_out_kills_all_that_it_has_started(host, *options):
     equal([named(n) for n in (70001, 70002, 70003)], [[], [], []], "what is left when that is answered")
     equal(execs_of(directory), [], "cgroups")
     r = host.acnspawn("enter", "--timeout=300ms", "p", "sleep", "70004").expect(124)
-    contains(r.err, "did not end in time")
+    contains(r.err, "timed out")
     equal(c.run("true", timeoutUSec=20000000)[1]["exitStatus"], 0)
     host.acnspawn("stop", "p").expect(0)
 
@@ -235,7 +235,7 @@ def a_caller_that_disconnects_ends_its_command(host):
 
 
 @case
-def what_a_command_leaves_running_is_the_apps(host):
+def background_processes_of_a_command_belong_to_the_app(host):
     uuid, c = start(host)
     c.exec("sh", "-c", HIDDEN % (70021, 70022) + "; sleep 0.3")
     first = c.answer()
@@ -337,7 +337,7 @@ def not_more_than_so_many(host):
 
 @case
 def an_app_at_its_limit_of_processes(host):
-    """The command's own process is not refused; what it starts is."""
+    """The command's own process is allowed; its children are not."""
     if not has_pids_controller():
         raise Skip("this host has no pids controller")
     uuid, c = start(host, "--tasks-max=4", script="touch /out/up; sleep 70061 & sleep 70061 & sleep 70061 & exec sleep 70062")
@@ -353,7 +353,7 @@ def an_app_at_its_limit_of_processes(host):
 # --- What is refused ----------------------------------------------------------------------------------------------------
 
 @case
-def what_cannot_be_run(host):
+def commands_that_cannot_be_run(host):
     uuid, c = start(host)
     invalid = "org.varlink.service.InvalidParameter"
     equal(c.exec("true", app="nosuch").answer(), ("NoSuchApp", {"app": "nosuch"}))
@@ -384,7 +384,7 @@ def what_cannot_be_run(host):
 
 @case
 def only_pipes_are_streams(host):
-    """Anything else would be a way to something of the host, or would have its owner changed there."""
+    """Other descriptors would give access to objects of the host, or their owner would be changed."""
     uuid, c = start(host)
     os.mkfifo(host.path("fifo"))
     with open(host.path("file"), "w"):
@@ -400,7 +400,7 @@ def only_pipes_are_streams(host):
     r, w = os.pipe()
     equal(c.exec("true", fds=[w], stdout=0, stderr=0).answer(), ("org.varlink.service.InvalidParameter", {"parameter": "stderr"}))
     equal(c.exec("true", fds=[r], stdin=0, terminal=True).answer(), ("org.varlink.service.InvalidParameter", {"parameter": "stdin"}))
-    # Nothing else that came with the call is in the command.
+    # The command has no other descriptor of the call.
     out, _ = c.run("ls /proc/self/fd")
     equal(out.split()[:3], ["0", "1", "2"])
     equal(len(out.split()), 4)  # that of ls itself

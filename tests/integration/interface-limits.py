@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """UpdateApp of the pod's interface, and update-app: limits that are changed while the app runs. Those that need a controller of
-cgroup v2 are in tests/vm/limits.py; here they are refused where there is none."""
+cgroup v2 are in tests/vm/limits.py; here they are refused, as there is no such controller."""
 
 from pod_interface import *
 
@@ -20,7 +20,7 @@ def controllers(host, uuid):
 
 
 def limit_of_tasks(host, uuid):
-    """As the kernel has it, in either version of cgroups; None while nothing of the app runs."""
+    """The value in the kernel, in either version of cgroups; None while the app has no process."""
     pid = next(app_pids(uuid), None)
     for line in read_text("/proc/%d/cgroup" % pid).splitlines() if pid else ():
         _, names, path = line.split(":", 2)
@@ -61,7 +61,7 @@ def processes_are_limited_while_the_app_runs(host):
     true("30 processes" in reported(host, "resource/tasks")["detail"], "what is reported")
     host.acnspawn("update-app", "p", "a", "--tasks-max=25").expect(0)
     equal(limit_of_tasks(host, uuid), "25")
-    # Also after a restart, of which the pod's systemd reads the unit again, and in what the pod is made of.
+    # Also after a restart, at which the pod's systemd reads the unit again, and in the definition of the pod.
     equal(c.call("RestartApp", app="a"), {})
     wait_for(lambda: limit_of_tasks(host, uuid) == "25", "the limit of the app that was started again")
     contains(host.acnspawn("cat", "p", "app-a.slice").expect(0).out, "TasksMax=25\n")
@@ -69,11 +69,17 @@ def processes_are_limited_while_the_app_runs(host):
     equal([i["value"] for i in isolators if i["name"] == "resource/tasks"], [{"limit": "25"}])
     equal(c.call("UpdateApp", app="a", tasks=4194304), {})
     equal(limit_of_tasks(host, uuid), "max")
+    equal(c.call("UpdateApp", app="a", tasks=24), {})
+    equal(c.call("UpdateApp", app="a", unlimited=["tasks"]), {})
+    equal(limit_of_tasks(host, uuid), "max")
+    host.acnspawn("update-app", "p", "a", "--tasks-max=24").expect(0)
+    host.acnspawn("update-app", "p", "a", "--tasks-max=infinity").expect(0)
+    equal(limit_of_tasks(host, uuid), "max")
     host.acnspawn("stop", "p").expect(0)
 
 
 @case
-def what_has_no_controller_is_refused_and_nothing_changed(host):
+def limits_without_a_controller_are_refused_and_nothing_changes(host):
     uuid = host.detach("--name=p", host.shell(FOREVER, name="example.com/a"))
     host.wait_up("a")
     c = Connection(host, uuid)
@@ -87,6 +93,10 @@ def what_has_no_controller_is_refused_and_nothing_changed(host):
         contains(r.err, "no cgroup v2 controller '%s'" % controller)
         equal(host.acnspawn("cat-manifest", "p").out, before)
         equal(reported(host, "resource/tasks"), None)
+        if name != "cpuShares":
+            equal(c.call("UpdateApp", app="a", unlimited=[name]), ("NotSupported", {"controller": controller}))
+            contains(host.acnspawn("update-app", "p", "a", "--%s=infinity" % name).expect(1).err,
+                     "no cgroup v2 controller '%s'" % controller)
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -100,6 +110,8 @@ def calls_that_are_wrong(host):
     equal(c.call("UpdateApp", app="nosuch", tasks=20), ("NoSuchApp", {"app": "nosuch"}))
     for value in 0, -1, "20", 2.5:
         equal(c.call("UpdateApp", app="a", tasks=value), (invalid, {"parameter": "tasks"}))
+    equal(c.call("UpdateApp", app="a", tasks=20, unlimited=["tasks"]), (invalid, {"parameter": "tasks"}))
+    equal(c.call("UpdateApp", app="a", unlimited=["cpuShares"]), (invalid, {"parameter": "unlimited"}))
     equal(c.call("UpdateApp", app="a", disk=1), (invalid, {"parameter": "disk"}))
     equal(c.call("UpdateApp", app="a"), {}, "no limit at all")
     equal(c.call("Pause"), {})

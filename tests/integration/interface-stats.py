@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stats of the pod's interface: what the kernel has counted for the pod, its apps and its network."""
+"""Stats of the pod's interface: the kernel's counters for the pod, its apps and its network."""
 
 from pod_interface import *
 
@@ -33,8 +33,8 @@ def processor_time_and_processes_are_counted_per_app(host):
 
 
 @case
-def what_has_no_controller_is_left_out(host):
-    """Never zero: nothing of memory without the controller, and all of it with."""
+def counters_without_a_controller_are_left_out(host):
+    """Never zero: without the controller there are no fields for memory, with it there are all."""
     uuid = host.detach("--name=p", host.shell(BUSY, name="example.com/a"), "--memory=64Mi")
     host.wait_up("a")
     usage = Connection(host, uuid).call("Stats")["apps"][0]["usage"]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Varlink interface of a running pod, org.acnspawn.Pod: spoken by hand, every call in every state of an app."""
+"""The Varlink interface of a running pod, org.acnspawn.Pod: with a hand-written client: every call in every state of
+an app."""
 
 from pod_interface import *
 
@@ -41,7 +42,7 @@ def apps_are_started_and_stopped_one_by_one(host):
     c = Connection(host, uuid)
     settled(c)
     equal(c.call("StartApp", app="a"), ("WrongState", {"app": "a", "state": "running"}))
-    equal(c.call("StopApp", app="nosuch"), ("NoSuchApp", {"app": "nosuch"}))
+    equal(c.call("StartApp", app="nosuch"), ("NoSuchApp", {"app": "nosuch"}))
     equal(c.call("StopApp", app="b"), {}, "stopping what has exited")
     equal(c.call("StopApp", app="a"), {})
     equal(c.state("a"), "exited")

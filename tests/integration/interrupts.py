@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""SIGINT, SIGTERM and SIGHUP while images are imported and pods are made: nothing is left behind, there is no message, and
-the signal is what the process ends by. (What they do to a pod that runs is in lifecycle.py.)"""
+"""SIGINT, SIGTERM and SIGHUP while images are imported and pods are prepared: nothing is left behind, there is no
+message, and the process is ended by that signal. (Signals to running pods are tested in lifecycle.py.)"""
 
 from harness import *
 
@@ -80,7 +80,7 @@ def ignored_signals_stay_ignored(host):
 
 @case
 def while_a_pod_is_made(host):
-    """At whatever moment: a pod is prepared as a whole, or not there."""
+    """At any time: a pod is prepared completely, or does not exist."""
     images = [host.shell("sleep 60", name="example.com/a%d" % i) for i in range(5)]
     for words, number in (("prepare", signal.SIGINT), ("run", signal.SIGINT), ("run --detach", signal.SIGTERM)):
         for step in range(10):
@@ -93,7 +93,7 @@ def while_a_pod_is_made(host):
                 fail("%s said %r" % (words, r.err))
             if host.pods():
                 state = host.state("p")
-                if state == "running":  # the signal was for its caller, who had handed it over by then
+                if state == "running":  # the signal was for its client, which had handed the pod over by then
                     host.acnspawn("stop", "--force", "p").expect(0)
                 elif state == "prepared" and words == "run":
                     fail("a pod was left that nobody knows of")

@@ -15,7 +15,8 @@ def show_of(host, *options, **app):
 
 @both
 def no_descriptors_leak(host, *options):
-    """Neither ours, nor nspawn's, nor systemd's; also if our caller was careless."""
+    """Neither acnspawn's, nor nspawn's, nor systemd's; nor those that were inherited by acnspawn without
+    close-on-exec."""
     r, w = os.pipe()
     os.set_inheritable(r, True)
     os.set_inheritable(w, True)
@@ -53,7 +54,7 @@ def devices_work(host, *options):
 
 @both
 def standard_streams_can_be_opened_by_name(host, *options):
-    """As images do whose log file is a symlink to /dev/stdout."""
+    """For images whose log file is a symlink to /dev/stdout."""
     r = host.run(*options, host.shell("echo out >/dev/stdout; echo err >/dev/stderr; ln -s /dev/stdout /srv/log; echo log >>/srv/log",
                                       app={"user": "0"}))
     equal((r.out, r.err), ("out\nlog\n", "err\n"))
@@ -83,7 +84,7 @@ def pseudo_terminals_work(host, *options):
 
 @both
 def only_its_own_mounts_are_seen(host, *options):
-    """No way of the host, of the pod's root or of another app shows in the mount table."""
+    """No path of the host, of the pod's root or of another app is in the mount table."""
     sleeper = host.shell("trap 'exit 0' TERM; sleep 1000 & wait", name="example.com/sleeper")
     shower = host.image(["/bin/show"], name="example.com/a")
     host.run("--exit-policy=any", *options, shower, sleeper)
@@ -118,7 +119,7 @@ def kernel_secrets_are_masked(host, *options):
         lacks(line, "possible", "access")
 
 
-# What podman and docker mask, and what they make read-only, by default (2025).
+# Files that podman and docker mask, and files that they make read-only, by default (2025).
 MASKED = ("/proc/acpi /proc/asound /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats /proc/sched_debug /proc/scsi /proc/timer_list "
           "/proc/timer_stats /sys/dev/block /sys/devices/virtual/powercap /sys/firmware /sys/fs/selinux").split()
 MASKED_MORE = ("/proc/config.gz", "/proc/kallsyms", "/proc/sysrq-trigger", "/sys/kernel/vmcoreinfo")
@@ -135,7 +136,7 @@ def shown_by(host, *options):
 
 
 @both
-def what_container_engines_mask_is_masked(host, *options):
+def files_masked_by_container_engines_are_masked(host, *options):
     there = [p for p in MASKED + list(MASKED_MORE) if os.path.exists(p)]
     true(len(there) > 5, "the host itself has only %r" % there)
     equal(shown_by(host, *options), "", "what is not masked")
@@ -149,7 +150,7 @@ def masks_are_there_for_apps_that_may_mount(host):
 
 
 @both
-def what_only_root_of_the_host_may_read_is_masked(host, *options):
+def files_for_root_of_the_host_are_masked(host, *options):
     """Without a user namespace root of the app is root of the host for the modes of files in /proc and /sys."""
     r = host.run(*options, host.shell(
         "for f in slabinfo vmallocinfo pagetypeinfo; do poke read /proc/$f; done; "
@@ -168,7 +169,7 @@ def masks_cannot_be_taken_away(host, *options):
 
 @both
 def device_nodes_of_the_host_cannot_be_made_or_used(host, *options):
-    """CAP_MKNOD is in the default set; a node that is made must still be of no use."""
+    """CAP_MKNOD is in the default set; device nodes must still be unusable."""
     disk = os.stat(host.tmp).st_dev
     r = host.run(*options, host.shell("mknod /tmp/disk b %d %d; test -b /tmp/disk && poke read /tmp/disk; mknod /tmp/mem c 1 1 && poke read /tmp/mem; "
                                       "mknod /tmp/kmsg c 1 11 && poke read /tmp/kmsg; true"
@@ -178,8 +179,8 @@ def device_nodes_of_the_host_cannot_be_made_or_used(host, *options):
 
 @both
 def programs_of_the_host_cannot_be_written_through_proc(host, *options):
-    """The launcher and the pod's systemd are files of the host: neither /proc/PID/exe nor a command of "/proc/self/exe" is a
-    way to write to them."""
+    """The launcher and the pod's systemd are files of the host: they cannot be written by /proc/PID/exe or a command
+    "/proc/self/exe"."""
     launcher = os.path.join(os.path.dirname(ACNSPAWN), "../stage1/launch")
     before = [open(p, "rb").read() for p in (launcher, "/usr/lib/systemd/systemd") if os.path.exists(p)]
     true(before, "neither launcher nor systemd found")
@@ -197,7 +198,7 @@ def programs_of_the_host_cannot_be_written_through_proc(host, *options):
 
 @both
 def working_directory_is_no_way_out(host, *options):
-    """A descriptor of the launcher's that happens to be open must not be reached as a working directory."""
+    """Descriptors of the launcher must not be accessible as a working directory."""
     image = host.shell("ls -d ../var/lib/dpkg ../../../etc/hostname /proc/self/cwd/../../../acnspawn 2>/dev/null; true",
                        name="example.com/a")
     for n in range(3, 16):
@@ -208,7 +209,8 @@ def working_directory_is_no_way_out(host, *options):
 
 @both
 def system_files_that_are_links_in_the_image(host, *options):
-    """Where masks, devices and terminals are put, the image has links to its own files or to where the host's would be."""
+    """At the mount points of masks, devices and terminals, the image has links to its own files or to paths of the
+    host."""
     files = {"srv/target": File("of the image"), "dev/null": Link("/srv/target"), "dev/pts": Link("/etc"),
              "dev/console": Link("/srv/target"), "dev/shm": Link("/srv"), "proc/kcore": Link("/srv/target"),
              "etc/resolv.conf": Link("/srv/target"), "etc/hosts": Link("../../../../etc/hosts"), "etc/hostname": Link("/dev/null")}
@@ -218,7 +220,7 @@ def system_files_that_are_links_in_the_image(host, *options):
 
 @both
 def modern_system_calls_do_not_kill(host, *options):
-    """clone3 and the like answer, at worst with ENOSYS; a program built against a newer libc lives."""
+    """clone3 and similar calls return, at worst ENOSYS; a program built against a newer libc runs."""
     host.run(*options, host.image(["/bin/poke", "modern"]))
 
 
@@ -273,7 +275,7 @@ def services_on_the_hosts_loopback_are_out_of_reach(host):
 
 @both
 def other_apps_files_and_environment_are_out_of_reach(host, *options):
-    """Through /proc of the neighbour (whose process is seen in the pod's pid namespace, if it is) nothing is to be had."""
+    """/proc of the neighbour (if its process is visible in the pid namespace of the pod) gives no access."""
     secret = host.shell("echo secret >/srv/secret; trap 'exit 0' TERM; sleep 1000 & wait", name="example.com/secret",
                         app={"environment": [{"name": "TOKEN", "value": "hidden-word"}], "user": "1001", "group": "1001"},
                         files={"srv": Dir(0o777)})
@@ -324,7 +326,7 @@ def annotations_never_become_directives(host):
 
 @case
 def image_whose_system_directories_are_links(host):
-    """/dev, /proc, /sys and /etc of the image lead elsewhere: everything still lands inside."""
+    """/dev, /proc, /sys and /etc of the image are links: all files are still created inside of the root."""
     before = os.listdir("/var/tmp")
     for number, (name, target) in enumerate((("dev", "/var/tmp/x"), ("proc", "../../../../var/tmp"), ("sys", "/"),
                                              ("dev", "/srv"))):
@@ -343,7 +345,7 @@ def image_whose_system_directories_are_links(host):
 
 @both
 def masks_are_where_the_kernels_files_are(host, *options):
-    """/proc is a link of the image, which the app leads to and fro while its health checks are made ready."""
+    """/proc is a link in the image, which the app exchanges repeatedly while its health checks are set up."""
     script = ("cd /; touch /out/up; while :; do ln -s b n; mv -T n proc; ln -s a n; mv -T n proc; done")
     check = ("for d in /a /b; do test -e $d/uptime && for f in kallsyms timer_list keys; do "
              "head -c1 $d/$f 2>/dev/null | grep -q . && echo $d/$f >>/out/seen; done; done; echo >>/out/checks")
@@ -358,7 +360,7 @@ def masks_are_where_the_kernels_files_are(host, *options):
 
 @case
 def root_without_any_directories(host):
-    """An image that holds one static program: /proc, /sys and /dev are made."""
+    """An image with a single static program: /proc, /sys and /dev are created."""
     image = host.image(["/poke", "read", "/proc/self/stat"], base=False, files={
         "poke": File(open(os.path.join(HELPERS, "poke"), "rb").read(), 0o755)})
     equal(host.run(image).out, "read /proc/self/stat: possible\n")

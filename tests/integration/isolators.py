@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Isolators: every one is reported as enforced, modified or ignored, and those reported as enforced are in effect."""
+"""Isolators: each is reported as enforced, modified or ignored, and those reported as enforced are in effect."""
 
 import resource
 
@@ -94,7 +94,8 @@ def sysctl(**values):
 
 @case
 def kernel_parameters_are_the_pods_and_only_its(host):
-    """Set before the first app runs, in each kind of namespace, with and without private users; the host keeps its own."""
+    """Set before the first app runs, in each kind of namespace, with and without private users; those of the host are
+    unchanged."""
     own = {"net/ipv4/ip_forward": "1", "net/ipv4/tcp_keepalive_time": "321", "kernel/shmmax": "123456789", "kernel/msgmax": "4321",
            "kernel/sem": "250\t1000\t32\t100", "fs/mqueue/msg_max": "17", "kernel/domainname": "example.org",
            "kernel/hostname": "elsewhere"}
@@ -162,7 +163,8 @@ def labels_of_security_modules(host):
 
 @case
 def strict_refuses_what_is_not_enforced(host):
-    """By name, with the reason, all of them; at prepare, at run, and at the run of a pod that was prepared so."""
+    """By name, with the reason, all of them; by prepare, by run, and when a pod is run that was prepared with the
+    option."""
     bad = limited(host, "echo ran", {"name": "example.com/one", "value": 1}, {"name": "example.com/two", "value": 1})
     good = host.shell("echo ran", name="example.com/good", app={"isolators": [{"name": "os/linux/no-new-privileges", "value": True}]})
     for verb in "prepare", "run":
@@ -180,7 +182,7 @@ def strict_refuses_what_is_not_enforced(host):
 
 
 @case
-def what_confines_nothing_is_not_enforced(host):
+def isolators_without_effect_are_not_enforced(host):
     """No filter, no flag, no profile: the verdict says "off", and --strict refuses them."""
     image = host.image(["/bin/show"], name="example.com/a")
     for option, detail in (("--seccomp=mode=retain,@appc.io/all", "no filter and may make every system call"),
@@ -217,6 +219,27 @@ def dry_run_shows_and_makes_nothing(host):
 
 
 @case
+def libraries_are_loaded_for_pods_that_need_them(host):
+    """libcap-ng only for a set of capabilities, in a pod as in an app; libsystemd for no preparation."""
+    libraries = host.path("libraries")
+    os.mkdir(libraries)
+    for name in "libcap-ng.so.0", "libsystemd.so.0":
+        open(os.path.join(libraries, name), "w").close()
+    env = dict(os.environ, LD_LIBRARY_PATH=libraries)
+    plain = limited(host, "true", {"name": "resource/memory", "value": {"limit": "1G"}})
+    narrow = {"name": "os/linux/capabilities-remove-set", "value": {"set": ["CAP_KILL"]}}
+    host.prepare(plain, env=env)
+    contains(host.acnspawn("image", "show", "example.com/a", env=env).expect(0).out, "example.com/a")
+    before = host.pods()
+    for words, status in ([limited(host, "true", narrow)], 1), ([plain, "--caps-remove=CAP_KILL"], 2):
+        r = host.acnspawn("prepare", *words, env=env).expect(status)
+        contains(r.err, "Cannot load a library that is needed for ")
+        contains(r.err, "libcap-ng.so.0")
+        contains(r.err, "On Debian it is in the package libcap-ng0.")
+        equal(host.pods(), before, "pods")
+
+
+@case
 def options_are_measured_inside(host):
     """Capabilities and flags read back from /proc; a system call that was removed gives its error, or kills."""
     image = host.image(["/bin/show"], name="example.com/a")
@@ -243,7 +266,7 @@ def malformed_isolators_are_refused(host):
 
 @case
 def fork_bomb_does_not_take_the_neighbour_down(host):
-    """The other app answers and ends while one forks a lot (within bounds that the machine bears)."""
+    """The other app responds and ends while one forks continuously (within the limits of the machine)."""
     bomb = host.shell("i=0; while test $i -lt 300; do sleep 30 & i=$((i+1)); done; wait", name="example.com/bomb")
     calm = host.shell("for i in 1 2 3 4 5; do echo $i; sleep 0.1; done", name="example.com/calm")
     start = time.monotonic()
@@ -260,7 +283,7 @@ def tasks_default(host, app, pod="p"):
 
 
 def without_pids_controller(host, *args):
-    """Where no hierarchy of version 1 has it: what is mounted there is hidden."""
+    """If no hierarchy of version 1 has it: the file systems mounted there are hidden."""
     for mount in "/sys/fs/cgroup/pids",:
         if not os.path.isdir(mount):
             raise Skip("there is no hierarchy at %s to hide" % mount)
@@ -297,7 +320,8 @@ def fork_bomb_has_its_own_limit(host):
 
 @case
 def fork_bomb_without_a_controller(host):
-    """Users of the pod are limited: the bomb is bounded, and an app that does not fork answers; status says which it is."""
+    """Users of the pod are limited: the bomb is bounded, and an app that does not fork responds; status shows which
+    limit it is."""
     bomb = host.shell(BOMB, name="example.com/bomb")
     calm = host.shell("i=0; while test $i -lt 100000; do i=$((i+1)); done; echo calm", name="example.com/calm")
     r = without_pids_controller(host, "run", "--name=p", "--exit-policy=all", bomb, "--tasks-max=40", "---", calm)
@@ -316,7 +340,7 @@ def fork_bomb_without_a_controller(host):
 
 @case
 def processes_are_limited_by_default(host):
-    """Of an app, and of all apps of a pod; status says so, and an option takes the limit away."""
+    """For an app, and for all apps of a pod; status shows it, and an option removes the limit."""
     image = host.shell("exec poke forks 2300", name="example.com/a")
     r = host.run("--name=p", image)
     limit = tasks_default(host, "a")
@@ -355,7 +379,7 @@ def processes_of_all_apps_together(host):
 
 
 @case
-def numbers_of_processes_that_are_none(host):
+def invalid_numbers_of_processes(host):
     image = host.shell("true", name="example.com/a")
     for value in "0", "-1", "unlimited", "max":
         r = host.acnspawn("run", image, "--tasks-max=" + value).expect(2)
@@ -370,7 +394,7 @@ def numbers_of_processes_that_are_none(host):
 
 @case
 def limits_are_those_of_services(host):
-    """Whatever the shell has that acnspawn is started from; nothing that takes more than it had here can be given."""
+    """Regardless of the limits of the calling shell; a higher limit than that of acnspawn itself cannot be set."""
     def lowered():
         for which, soft in ((resource.RLIMIT_NOFILE, 333), (resource.RLIMIT_CORE, 4096), (resource.RLIMIT_MEMLOCK, 4096)):
             resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The socket for launchers, in case that a process of an app gains access to it: only launchers get replies, and only
-once."""
+"""The socket for launchers, if a process of an app gains access to it: only launchers get replies, and only once."""
 
 import array
 import socket
@@ -11,7 +10,8 @@ from harness import *
 
 PROTOCOL_VERSION = int(re.search(r"LAUNCH_PROTOCOL_VERSION (\d+)U", read_text(os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "../../stage1/launch-protocol.h"))).group(1))
-PRE_START, MAIN, POST_STOP, HEALTH, FLUSH = range(5)
+PRE_START, MAIN, POST_STOP, HEALTH, DELAY, AWAIT_EXEC, AWAIT_READY, ASK_READY, CHECK, FLUSH = range(10)
+STARTS, PRE_START_ENDED, FAILED, READY, CHECKED, MAIN_ENDED, POST_STOP_ENDED = range(7)
 CLONE_NEWNS = 0x20000
 
 
@@ -33,7 +33,20 @@ def unified_path(host):
     return mount + os.path.dirname(line[3:])  # without init.scope
 
 
-def ask(host, app, phase, cgroup=None, in_pod=True):
+def request(app, phase):
+    return struct.pack("II248s", PROTOCOL_VERSION, phase, app.encode()), 0 if phase > HEALTH else 2
+
+
+def event(app, kind, status=0, message=b"It says so"):
+    return struct.pack("IIiiIIIIIxxxxQ248s24s1024s2048s", PROTOCOL_VERSION, kind, status, 0, 1, 0, 0, 1, 0, 0, app.encode(), b"success",
+                       b"", message), 0
+
+
+def ask(host, app, phase, **options):
+    return tell(host, *request(app, phase), **options)
+
+
+def tell(host, packet, n_streams, cgroup=None, in_pod=True):
     """As a process in the cgroup of an app, as root of the pod. Returns the supervisor's reply: error, text, number of
     descriptors."""
     leader = host.status("p")["leader"]
@@ -58,9 +71,8 @@ def ask(host, app, phase, cgroup=None, in_pod=True):
             s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             s.settimeout(5)
             s.connect(path)
-            streams = [] if phase >= FLUSH else [os.open("/dev/null", os.O_RDWR) for _ in range(2)]
-            s.sendmsg([struct.pack("IIi248s", PROTOCOL_VERSION, phase, 0 if phase == FLUSH else -1, app.encode())],
-                      [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))] if streams else [])
+            streams = [os.open("/dev/null", os.O_RDWR) for _ in range(n_streams)]
+            s.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))] if streams else [])
             data, ancillary, _, _ = s.recvmsg(8192, socket.CMSG_LEN(4 * 250))
             error = struct.unpack_from("i", data)[0]
             n = sum(len(d) // 4 for _, t, d in ancillary if t == socket.SCM_RIGHTS)
@@ -85,19 +97,22 @@ def another_app_is_refused(host, *options):
     """A process of one app that has entered the mount namespace of the pod's systemd requests the other app's
     descriptors."""
     pod(host, *options)
-    for phase in PRE_START, MAIN, POST_STOP, HEALTH, FLUSH:
+    for phase in range(FLUSH):
         is_refused(ask(host, "b", phase, cgroup="a"), "is not one of app b")
+    for kind in range(POST_STOP_ENDED + 1):
+        is_refused(tell(host, *event("b", kind), cgroup="a"), "is not one of app b")
+    is_refused(ask(host, "", FLUSH, cgroup="a"), "Only the pod's PID 1 may send this request")
     is_refused(ask(host, "c", MAIN, cgroup="a"), "The pod has no app c")
     equal(host.app_status("p", "b")["state"], "running")
     host.acnspawn("stop", "p").expect(0)
 
 
 @both
-def what_was_given_out_is_not_given_out_again(host, *options):
-    """By the same way, to a process of the app itself."""
+def descriptors_are_passed_only_once(host, *options):
+    """In the same way, to a process of the app itself."""
     pod(host, *options)
     for phase in MAIN, PRE_START:
-        is_refused(ask(host, "a", phase, cgroup="a"), "What belongs to app a was given out in this execution already")
+        is_refused(ask(host, "a", phase, cgroup="a"), "The files of app a were passed on in this execution already")
     equal(read_text(host.upper("a") + "/out/up"), "")  # nor is its root created again
     host.acnspawn("restart-app", "p", "a").expect(0)
     wait_for(lambda: os.path.exists(host.upper("a") + "/out/up"), "the app runs again")
@@ -106,7 +121,7 @@ def what_was_given_out_is_not_given_out_again(host, *options):
 
 @case
 def a_process_in_another_mount_namespace_is_refused(host):
-    """As those of apps are: neither for its own app, nor from outside of all apps."""
+    """Like those of apps: neither for its own app, nor from outside of all apps."""
     pod(host)
     is_refused(ask(host, "a", HEALTH, cgroup="a", in_pod=False), "is not a launcher of app a")
     is_refused(ask(host, "a", HEALTH, in_pod=False), "is not one of app a")
@@ -115,10 +130,28 @@ def a_process_in_another_mount_namespace_is_refused(host):
 
 
 @case
+def nothing_is_reported_of_an_app_that_runs_on(host):
+    """By the same way: an app cannot be made to seem to have ended, nor to begin anew."""
+    pod(host)
+    before = host.app_status("p", "a")
+    is_refused(tell(host, *event("a", MAIN_ENDED), cgroup="a"), "It runs")
+    for kind in PRE_START_ENDED, POST_STOP_ENDED, CHECKED:
+        tell(host, *event("a", kind), cgroup="a")
+    tell(host, *request("a", DELAY), cgroup="a")
+    after = host.app_status("p", "a")
+    equal([after[k] for k in ("state", "cause", "starts", "started")], [before[k] for k in ("state", "cause", "starts", "started")])
+    host.acnspawn("stop", "p").expect(0)
+    equal(host.app_status("p", "a")["cause"], "signal")
+
+
+@case
 def packets_that_are_no_requests_are_refused(host):
     pod(host)
     is_refused(ask(host, "a", 77, cgroup="a"), "This is not a request of a launcher")
     is_refused(ask(host, "a" * 248, HEALTH, cgroup="a"), "This is not a request of a launcher")
+    is_refused(tell(host, *event("a", 77), cgroup="a"), "This is not a request of a launcher")
+    is_refused(tell(host, *event("a", READY, status=256), cgroup="a"), "This is not a request of a launcher")
+    is_refused(tell(host, *event("a", FAILED, message=b"x" * 2048), cgroup="a"), "This is not a request of a launcher")
     host.acnspawn("stop", "p").expect(0)
 
 

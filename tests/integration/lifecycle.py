@@ -16,7 +16,7 @@ FOREVER = "touch /out/up; while :; do sleep 0.1; done"
 
 @case
 def prepare_then_run(host):
-    """As it stands in the introduction: prepare … && run."""
+    """As in the introduction: prepare … && run."""
     host.prepare(host.shell("echo hello"))
     r = host.acnspawn("run").expect(0)
     equal(r.out, "hello\n")
@@ -371,7 +371,7 @@ def policy_all_lets_others_go_on(host):
 
 @case
 def a_pods_systemd_that_is_executed_anew_is_followed_on(host):
-    """SIGTERM has a system's systemd execute itself again: it drops the supervisor's connection."""
+    """On SIGTERM a system instance of systemd executes itself again, and drops the supervisor's connection."""
     out = host.path("out")
     os.mkdir(out)
     uuid = host.detach("--name=p", "-v", out + ":/host",
@@ -424,7 +424,7 @@ def stop_by_force_does_not_depend_on_the_pod(host):
 
 
 @case
-def stop_of_several_and_of_what_does_not_run(host):
+def stop_of_several_pods_and_of_pods_that_do_not_run(host):
     uuids = [host.detach(host.shell(FOREVER)) for _ in range(2)]
     prepared = host.prepare(host.shell("true"))
     r = host.acnspawn("stop", *uuids).expect(0)
@@ -460,7 +460,7 @@ def terminate_in_the_foreground_is_an_orderly_stop(host):
 
 
 @case
-def what_the_caller_ignores_does_not_stop_the_pod(host):
+def signals_ignored_by_the_caller_do_not_stop_the_pod(host):
     """nohup acnspawn run …: the terminal is closed, the pod keeps running."""
     p = host.start("run", "--name=p", host.shell("touch /out/up; sleep 1; exit 4", name="example.com/a"),
                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
@@ -485,7 +485,7 @@ def detached_pod_outlives_its_caller(host):
 
 @case
 def detached_pod_holds_no_descriptor_of_its_caller(host):
-    """A caller that reads our output to the end is not kept waiting by the pod."""
+    """A caller that reads the output of acnspawn to its end does not wait for the pod."""
     start = time.monotonic()
     host.acnspawn("run", "--detach", "--name=p", host.shell("exec sleep 30"), timeout=20).expect(0)
     true(time.monotonic() - start < 15, "took %.1f s" % (time.monotonic() - start))
@@ -532,7 +532,7 @@ def a_running_pod_is_refused(host):
 
 
 @case
-def stop_with_a_limit_kills_what_does_not_end(host):
+def stop_with_a_timeout_kills(host):
     uuid = host.detach("--stop-timeout=60s", host.shell("trap '' TERM; " + FOREVER, name="example.com/a"))
     host.wait_up("a")
     start = time.monotonic()
@@ -548,7 +548,7 @@ def stop_with_a_limit_kills_what_does_not_end(host):
 
 @case
 def messages_call_a_pod_as_its_user_does(host):
-    """By its name where that was given, and by its UUID where that was."""
+    """By its name if that was given, else by its UUID."""
     uuid = host.prepare("--name=p", host.shell("true", name="example.com/a"))
     for verb in (["stop"], ["kill"], ["enter"], ["attach"], ["logs"], ["top"], ["stats"], ["pause"], ["restart-app"], ["cat"]):
         for word, other in ("p", uuid), (uuid, "Pod p "):
@@ -564,8 +564,8 @@ def messages_call_a_pod_as_its_user_does(host):
 
 
 @case
-def quiet_does_not_hide_what_a_key_does(host):
-    """After Ctrl-C the user is told that the pod has time to stop, and what the next Ctrl-C does."""
+def quiet_does_not_hide_the_effect_of_ctrl_c(host):
+    """After Ctrl-C a message says that the pod has time to stop, and what the next Ctrl-C does."""
     t = Terminal(host, "--quiet", "run", "--name=p", "--stop-timeout=60s", host.shell("trap '' TERM; " + FOREVER, name="example.com/a"))
     host.wait_up("a")
     t.send(b"\x03")
@@ -608,7 +608,7 @@ def rm_by_force_stops_in_order_before(host):
 
 @case
 def replace_takes_the_name_of_another(host):
-    """... but not before it is clear that the new pod can be made."""
+    """... but not before it is certain that the new pod can be prepared."""
     image = host.shell("trap 'exit 0' TERM; " + FOREVER, name="example.com/a")
     first = host.prepare("--name=web", "--replace", image)
     second = host.prepare("--name=web", "--replace", image)
@@ -663,7 +663,7 @@ def gc_leaves_running_and_prepared_pods(host):
 
 
 @case
-def rm_of_a_pod_whose_app_dug_a_deep_tree(host):
+def rm_of_a_pod_with_a_deep_tree(host):
     """Files of an app in its root can be removed, however deep and whatever their names."""
     host.run("--name=p", host.shell("cd /srv; i=0; while test $i -lt 3000; do mkdir d && cd d || break; i=$((i+1)); done; "
                                     "mkdir /srv/.hidden /srv/'\n'; chmod 0 /srv/.hidden; true"), timeout=120)
@@ -672,7 +672,7 @@ def rm_of_a_pod_whose_app_dug_a_deep_tree(host):
 
 
 @case
-def removal_stops_before_what_is_mounted_in_a_pod(host):
+def removal_stops_at_mounts_in_a_pod(host):
     """A directory of the host, of the same file system even, mounted below the directory of a pod, is never emptied."""
     precious = host.path("precious")
     os.mkdir(precious)
@@ -730,7 +730,7 @@ def rm_option_removes_after_the_run(host):
 
 @case
 def two_pods_at_once(host):
-    """They share nothing, and the end of one leaves the other alone."""
+    """They share nothing, and the end of one does not affect the other."""
     one = host.detach("--name=one", host.shell(FOREVER, name="example.com/a"))
     two = host.detach("--name=two", host.shell(FOREVER, name="example.com/a"))
     host.wait_up("a", one)
@@ -795,7 +795,7 @@ def prepare_gc_and_rm_in_parallel(host):
 
 @case
 def missing_nspawn_is_named(host):
-    """... with the package that has it; and the pod can be run once it is there."""
+    """... with its package; and the pod can be run once that is installed."""
     uuid = host.prepare(host.shell("true"))
     nspawn = shutil.which("systemd-nspawn")
     empty = host.path("nothing")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Sockets for socket-activated apps: opened here, passed to acnspawn, and connected to; for images with the helper
-"serve"."""
+"""Sockets for socket-activated apps: opened here, passed to acnspawn, and connected to, in the network of a pod, too; for images
+with the helper "serve"."""
 
+import ctypes
 import socket
 
 from harness import *
@@ -16,7 +17,7 @@ def listener(family=socket.AF_INET, type=socket.SOCK_STREAM, address=None):
 
 
 def start_with(host, sockets, *args, names=None, pid=None, count=None):
-    """acnspawn in the background, with sockets. A child of ours sets the variables, as only it knows its pid."""
+    """acnspawn in the background, with sockets. A child process sets the variables, as LISTEN_PID is its own pid."""
     fds = [s.fileno() for s in sockets]
     reader, writer = os.pipe(), os.pipe()
     child = os.fork()
@@ -46,7 +47,7 @@ def start_with(host, sockets, *args, names=None, pid=None, count=None):
 
 
 class Started:
-    """What start_with() has started: as much of a Popen as the harness wants."""
+    """The process started by start_with(), with the part of Popen's interface that the harness uses."""
 
     def __init__(self, host, pid, args, out, err):
         self.pid, self.args, self.returncode, self.stdin = pid, args, None, None
@@ -95,3 +96,42 @@ def ask_datagram(address, text="hello", family=socket.AF_INET, timeout=30):
         s.settimeout(timeout)
         s.sendto(text.encode(), address)
         return dict(word.split("=", 1) for word in s.recv(4096).decode().split())
+
+
+HTTP = {"name": "http", "protocol": "tcp", "port": 8080, "socketActivated": True}
+
+
+def port(name, number, protocol="tcp", **more):
+    return dict({"name": name, "protocol": protocol, "port": number, "socketActivated": True}, **more)
+
+
+def server(host, *words, ports=None, name="example.com/web", **more):
+    return host.image(["/bin/serve", *words], name=name, app=dict({"ports": ports or [HTTP]}, **more.pop("app", {})), **more)
+
+
+def in_this_network(pid):
+    """Enters the network namespace of the process."""
+    with open("/proc/%d/ns/net" % pid) as f:
+        if ctypes.CDLL(None, use_errno=True).setns(f.fileno(), 0) < 0:
+            raise OSError("setns")
+
+
+def in_network_of(host, uuid, function):
+    """Calls FUNCTION in the network namespace of the pod, in a child; it returns something that JSON can hold."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            in_this_network(host.leader(uuid))
+            os.write(writer, json.dumps(function()).encode())
+        except BaseException as e:
+            os.write(writer, json.dumps({"failure": str(e)}).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as f:
+        answer = json.load(f)
+    os.waitpid(child, 0)
+    if isinstance(answer, dict) and "failure" in answer:
+        fail(answer["failure"])
+    return answer

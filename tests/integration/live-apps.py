@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Apps that are added to a running pod, started, stopped and removed again, while its other apps go on."""
+"""Apps that are added to a running pod, started, stopped and removed again, while its other apps continue."""
 
 import glob
 import os
@@ -15,7 +15,7 @@ SAY = "echo hello from $0; touch /out/up"
 
 
 def pod(host, *options):
-    """A pod p with the app web, that goes on when apps end."""
+    """A pod "p" with the app web, which continues when apps end."""
     return host.detach("--name=p", "--exit-policy=all", *options, host.shell(FOREVER, name="example.com/web"))
 
 
@@ -62,6 +62,17 @@ def an_app_is_added_started_stopped_and_removed(host, *options):
 
 
 @case
+def how_a_short_app_has_ended_is_known(host):
+    """However soon it ends: its unit is unloaded at once, and systemd reports changes while the app starts."""
+    pod(host)
+    for i in range(60):
+        host.acnspawn("add-app", "p", "--start", host.shell("exit %d" % i, name="example.com/job"), "--name=job").expect(0)
+        equal((host.acnspawn("wait", "p", "job").rc, host.app_status("p", "job")["exitStatus"]), (i, i))
+        host.acnspawn("rm-app", "p", "job").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def the_same_name_gets_the_new_app(host):
     pod(host)
     for i in range(3):
@@ -71,6 +82,30 @@ def the_same_name_gets_the_new_app(host):
         equal(host.app_status("p", "job")["exitStatus"], 0)
         contains(host.acnspawn("logs", "--app=job", "p").expect(0).out, "this is number %d" % i)
         host.acnspawn("rm-app", "p", "job").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def an_app_of_the_beginning_is_replaced_by_one_with_another_unit(host):
+    stays = host.shell(FOREVER, name="example.com/web")
+    host.detach("--name=p", "--exit-policy=never", stays, "--name=first", stays, "--name=second", "--after=first")
+    for name in "first", "second":
+        host.wait_up(name)
+    host.acnspawn("stop-app", "p", "first").expect(0)
+    begin = time.monotonic()
+    host.acnspawn("rm-app", "p", "first").expect(0)
+    true(time.monotonic() - begin < 1, "the unit of the app is not kept loaded: %.3f s" % (time.monotonic() - begin))
+    equal(state(host, "second"), "running")
+    # The old unit has no restarts.
+    add(host, host.shell("exit 3", name="example.com/fails"), "--name=first", "--restart=always", "--restart-delay=10ms",
+        name="first")
+    host.acnspawn("start-app", "p", "first").expect(0)
+    wait_for(lambda: host.app_status("p", "first")["starts"] >= 3, "restarts")
+    # What is ordered after it needs a target, which goes with the last that does.
+    units = os.path.join(host.one_pod(), "root/acnspawn/units")
+    equal(os.path.exists(units + "/started-first.target"), True)
+    host.acnspawn("rm-app", "--force", "p", "second").expect(0)
+    wait_for(lambda: not os.path.exists(units + "/started-first.target"), "the target to be removed")
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -140,16 +175,30 @@ def a_mount_point_without_a_volume_gets_one_that_goes_with_the_app(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+@case
+def an_app_of_the_pod_itself_is_removed_and_its_name_taken(host):
+    host.detach("--name=p", "--exit-policy=never", host.shell("echo one; " + FOREVER, name="example.com/web"),
+                host.shell(FOREVER, name="example.com/other"))
+    began = time.monotonic()
+    host.acnspawn("rm-app", "--force", "p", "web").expect(0)
+    true(time.monotonic() - began < 10, "the unit stays loaded: %.1f s" % (time.monotonic() - began))
+    image = host.shell("echo two; " + FOREVER, name="example.com/web2")
+    host.acnspawn("add-app", "p", "--start", image, "--name=web", "--user=7", "--group=7").expect(0)
+    wait_for(lambda: "two" in host.acnspawn("logs", "--app=web", "p").expect(0).out, "the new app's output")
+    equal((state(host, "web"), state(host, "other")), ("running", "running"))
+    host.acnspawn("stop", "p").expect(0)
+
+
 # --- What is refused ---------------------------------------------------------------------------------------------------
 
 @case
-def what_cannot_be_added_leaves_nothing(host):
+def failed_addition_leaves_nothing(host):
     uuid = pod(host)
     before = sorted(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units"))
     image = host.shell(FOREVER, name="example.com/db")
     contains(refused(host, "add-app", "p", image, "--name=web"), "Two apps of the pod have the name 'web'")
     contains(refused(host, "add-app", "p", image, "--caps-retain=CAP_SYS_ADMIN"),
-             "App db is to have CAP_SYS_ADMIN, which pod")
+             "App db requires CAP_SYS_ADMIN, which pod")
     contains(refused(host, "add-app", "p", image, "--mount=nothing:/data"), "nothing")
     contains(refused(host, "add-app", "p", image, "--after=nobody"), "nobody")
     contains(refused(host, "add-app", "nope", image), "nope")
@@ -234,16 +283,8 @@ def nothing_is_left_of_apps_that_came_and_went(host):
 # --- What is killed ----------------------------------------------------------------------------------------------------
 
 def children_of(pid):
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit():
-                fields = open("/proc/%s/stat" % name).read().rsplit(")", 1)
-                if int(fields[1].split()[1]) == pid and "supervise" in fields[0]:
-                    found.append(int(name))
-        except (OSError, IndexError):
-            pass
-    return found
+    """Of the supervisor: read in one go, as a preparation takes a few milliseconds."""
+    return [int(n) for n in read_text("/proc/%d/task/%d/children" % (pid, pid)).split()]
 
 
 @case

@@ -56,7 +56,7 @@ def symlink_for_the_directory_is_not_followed(host):
 
 
 @case
-def what_is_no_file_is_left_out(host):
+def special_files_are_left_out(host):
     """A link leads to the journal of another pod, a FIFO has no writer; the rest is shown."""
     _, secret = ended_pod(host, "echo secret", "other")
     uuid, path = ended_pod(host, "echo mine")
@@ -96,8 +96,7 @@ def patch(path, offset, data):
 
 @case
 def endless_files_end(host):
-    """Sizes and numbers of a header that are not true; a list of entries that comes back to itself; a file that is nearly
-    all hole."""
+    """Wrong sizes and counts in a header; a circular list of entries; a file that is almost entirely sparse."""
     uuid, path = ended_pod(host)
     with open(path, "rb") as f:
         original = f.read()
@@ -126,7 +125,7 @@ def endless_files_end(host):
 @case
 @with_timeout(600)
 def flipped_bytes_harm_nothing(host):
-    """Whatever is in the files, logs ends, with what could be read, or with a message about this pod."""
+    """Whatever the files contain, "logs" terminates, with the readable entries, or with a message about this pod."""
     uuid, path = ended_pod(host, "seq 1 30; head -c 3000 /dev/zero | tr '\\0' x; echo; printf 'no end'")
     with open(path, "rb") as f:
         original = bytearray(f.read())
@@ -147,7 +146,7 @@ def flipped_bytes_harm_nothing(host):
 
 @case
 def truncated_file_is_reported(host):
-    """The reader has it mapped, and is kept waiting in the middle of it; then its next access fails."""
+    """The reader has mapped it, and is blocked in the middle of it; its next access then fails."""
     uuid, path = ended_pod(host, "i=0; while [ $i -lt 50 ]; do head -c 40000 /dev/zero | tr '\\0' x | fold -w 20; i=$((i+1)); done")
     p = host.start("logs", "p")
     wait_for(lambda: readers(host, p.pid), "reader")
@@ -177,7 +176,7 @@ def too_many_files_are_refused(host):
 
 @case
 def reader_has_no_rights(host):
-    """The parser of the files runs as nobody, without capabilities, with few system calls, and only with these
+    """The parser of the files runs as user "nobody", without capabilities, with few system calls, and only with these
     descriptors."""
     host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
     p = host.start("logs", "--follow", "p")
@@ -235,7 +234,7 @@ def following_goes_on_in_new_files(host):
 
 
 @case
-def an_app_does_not_push_out_what_others_wrote(host):
+def an_app_does_not_displace_the_output_of_others(host):
     """An app with a small share: its output is shown, but not all of it stored; this is reported, and the other app's
     lines are complete."""
     noisy = host.shell("yes %s | head -n 20000; echo last" % ("x" * 50), name="example.com/noisy")
@@ -283,7 +282,7 @@ def an_app_that_is_alone_is_not_bounded(host):
 
 
 @case
-def bounds_that_are_none_are_refused(host):
+def invalid_bounds_are_refused(host):
     for option in "--log-size=1", "--log-size=much", "--log-rate=-1", "--log-rate=":
         r = host.acnspawn("prepare", host.shell("true"), option)
         true(r.rc in (1, 2) and option.split("=")[0] in r.err and "must be a number of bytes" in r.err, "message of %s: %r" % (option, r.err))
@@ -335,15 +334,15 @@ def log_file_has_both_streams_in_cri_format(host):
     equal((st.st_mode & 0o777 & ~0o640, st.st_uid), (0, 0), "rights of the file")
     contains(logs(host, "p").expect(0).out, "one\n")
     app = host.app_status("p", "a")
-    equal((app["logFile"], app["logFileDroppedLines"], app["journal"]), (log, 0, True))
+    equal((app["logFile"], app["logFileDroppedLines"], app["log"]), (log, 0, "auto"))
     contains(host.acnspawn("status", "p").expect(0).out, "log file " + log)
 
 
 @case
 def log_file_is_complete_when_the_app_has_ended(host):
-    """300 000 lines: they are there before status tells of the end, in order; and a restart appends."""
+    """300 000 lines: they are complete and in order before status shows the end; and a restart appends."""
     log = host.path("a.log")
-    host.detach("--name=p", "--exit-policy=all", host.shell("seq 1 300000", name="example.com/a"), "--log-file=" + log, "--journal=no", "---",
+    host.detach("--name=p", "--exit-policy=all", host.shell("seq 1 300000", name="example.com/a"), "--log-file=" + log, "--log=none", "---",
                 host.shell("exec sleep 1000", name="example.com/b"))
     wait_for(lambda: host.app_status("p", "a")["state"] == "ended", "end of the app", timeout=120)
     equal(numbers(text_of(records(log), "stdout")), list(range(1, 300001)))
@@ -369,7 +368,7 @@ def restarted_app_appends(host):
 def rotation_neither_loses_nor_doubles_lines(host):
     """While the app writes at full speed, the file is renamed and reopened, 20 times."""
     log = host.path("a.log")
-    host.detach("--name=p", host.shell("seq 1 3000000 & seq 1 3000000 >&2; wait", name="example.com/a"), "--log-file=" + log, "--journal=no")
+    host.detach("--name=p", host.shell("seq 1 3000000 & seq 1 3000000 >&2; wait", name="example.com/a"), "--log-file=" + log, "--log=none")
     wait_for(lambda: os.path.exists(log) and os.path.getsize(log) > 0, "the log file")
     files = []
     for i in range(20):
@@ -409,7 +408,7 @@ def reopening_that_fails_keeps_the_file(host):
 
 
 @case
-def what_is_no_regular_file_is_no_log(host):
+def only_regular_files_are_logs(host):
     image = host.shell("echo x", name="example.com/a")
     target = host.path("target")
     for name, make, what in (("link", lambda p: os.symlink(target, p), "it is a symbolic link"),
@@ -463,7 +462,7 @@ def full_file_system_does_not_stop_the_app(host):
 def without_the_journal_logs_reads_the_file(host):
     log = host.path("a.log")
     script = "echo one; echo two >&2; sleep 0.3; echo three"  # one pipe may be read before the other
-    host.run("--name=p", host.shell(script, name="example.com/a"), "--log-file=" + log, "--journal=no")
+    host.run("--name=p", host.shell(script, name="example.com/a"), "--log-file=" + log, "--log=none")
     r = logs(host, "p").expect(0)
     equal((r.out, sorted(r.err.splitlines())),
           ("one\nthree\n", sorted(["two", "The output of app a is not in the journal: this is its log file %s." % log])))
@@ -473,14 +472,14 @@ def without_the_journal_logs_reads_the_file(host):
     equal([(x["stream"], x["message"]) for x in entries if x["stream"] == "stderr"], [("stderr", "two")])
     equal(logs(host, "--until=@1000000000", "p").expect(0).out, "")
     # Another pod with the same file: each shows its own.
-    host.run("--name=q", host.shell("echo four", name="example.com/a"), "--log-file=" + log, "--journal=no")
+    host.run("--name=q", host.shell("echo four", name="example.com/a"), "--log-file=" + log, "--log=none")
     equal(logs(host, "q").expect(0).out, "four\n")
     os.remove(log)
     contains(logs(host, "p").expect(1).err, "Cannot read the log file %s of app a" % log)
     os.symlink("/etc/passwd", log)
     equal(logs(host, "p").expect(1).out, "")
     # The journal has nothing.
-    host.run("--name=r", host.shell("echo nowhere", name="example.com/a"), "--journal=no", "---", host.shell("echo b", name="example.com/b"))
+    host.run("--name=r", host.shell("echo nowhere", name="example.com/a"), "--log=none", "---", host.shell("echo b", name="example.com/b"))
     r = logs(host, "r").expect(0)
     equal(r.out, "b: b\n")
     contains(r.err, "The output of app a is not in the journal, and it has no log file.")
@@ -491,7 +490,7 @@ def without_the_journal_logs_reads_the_file(host):
 def log_file_is_followed_through_rotation(host):
     log = host.path("a.log")
     host.detach("--name=p", host.shell("for i in $(seq 1 40); do echo $i; sleep 0.1; done", name="example.com/a"), "--log-file=" + log,
-                "--journal=no")
+                "--log=none")
     p = host.start("--quiet", "logs", "--follow", "p")
     for i in range(4):
         time.sleep(0.7)

@@ -20,7 +20,7 @@ def ways():
 
 
 def entered(host, app, *options, **more):
-    """Whether anything of the pod's root was to be seen."""
+    """Whether any file of the pod's root was visible."""
     r = host.acnspawn("run", "--rm", *options, host.image(["/bin/sh", "-c", LOOK], app=app, **more))
     lacks(r.out, "acnspawn", "what is seen")
     lacks(r.out, "units", "what is seen")
@@ -46,7 +46,7 @@ def working_directory_of_handlers(host, *options):
 
 @case
 def working_directory_by_a_link_of_the_image(host):
-    """Links that lead to directories of the image are followed as ever, absolute ones too."""
+    """Links to directories of the image are still followed, also absolute ones."""
     r = host.run("--rm", host.image(["/bin/pwd", "-P"], app={"workingDirectory": "/a/b"}, files={"a": Link("/var"), "var/b": Link("/../../srv")}))
     equal(r.out, "/srv\n")
 

@@ -15,7 +15,7 @@ CAT = "for f in hostname hosts resolv.conf; do echo == $f; cat /etc/$f 2>/dev/nu
 
 
 def be_a_host():
-    """With name servers of its own; nothing of it is to be seen outside."""
+    """With name servers of its own; the change is not visible outside."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) < 0:
         print("SKIP: cannot make a mount namespace")
         sys.exit(77)
@@ -60,7 +60,7 @@ def they_are_the_apps_to_write(host):
 
 
 @case
-def what_the_image_brings_stays(host):
+def files_of_the_image_stay(host):
     own = {"etc/hosts": File("192.0.2.1 own\n"), "etc/hostname": File("own\n"), "etc/resolv.conf": File("nameserver 192.0.2.2\n")}
     got, r = show(host, "--net=host", files=own)
     equal(got, {"hosts": "192.0.2.1 own\n", "hostname": "own\n", "resolv.conf": "nameserver 192.0.2.2\n"})
@@ -100,7 +100,7 @@ def the_hosts_own(host):
 
 
 @case
-def a_host_whose_file_is_no_file_has_none(host):
+def special_files_of_the_host_are_ignored(host):
     image = host.shell(CAT, name="example.com/a")
     setup = "umount {0}; mount --bind /dev/null {0}; exec \"$@\"".format(os.path.realpath("/etc/resolv.conf"))
 
@@ -161,7 +161,7 @@ def volumes_are_left_alone(host):
     before = sorted(os.listdir(volume))
     got, r = show(host, "--volume=v,kind=host,source=" + volume, "--mount=v:/etc", "--hosts-entry=192.0.2.9=nine")
     equal(got["hosts"], "of the volume\n")
-    contains(r.err, "App a does not see what --hosts-entry= says: /etc/hosts is on or in a volume, mounted at /etc")
+    contains(r.err, "App a does not use the file for --hosts-entry=: /etc/hosts is on or in a volume, mounted at /etc")
     got, _ = show(host, "--net=host", "--volume=v,kind=host,source=" + volume, "--mount=v:/vol",
                   files={"etc/resolv.conf": Link("../vol/resolv.conf"), "etc/hosts": Link("/vol/hosts")})
     equal((got["resolv.conf"], got["hosts"]), ("of the volume\n", "of the volume\n"))
@@ -201,7 +201,7 @@ def they_are_no_part_of_an_export_unless_changed(host, *options):
 
 
 @case
-def what_was_copied_into_a_prepared_pod_stays(host):
+def files_copied_into_a_prepared_pod_stay(host):
     uuid = host.prepare(host.shell("cat /etc/hosts"))
     with open(host.path("hosts"), "w") as f:
         f.write("192.0.2.1 copied\n")
@@ -224,7 +224,7 @@ def they_are_kept_with_the_pod_and_shown(host):
 
 
 @case
-def what_cannot_be_is_refused(host):
+def impossible_values_are_refused(host):
     for options, message in (["--dns=example.com"], "is not a valid IP address"), (["--dns=none", "--dns=192.0.2.1"], "'none' cannot be combined with others"), \
             (["--dns=192.0.2.1\nsearch x"], "is not a valid IP address"), (["--dns-search=a b"], "is not a valid domain"), (["--dns-search=../x"], "is not a valid domain"), \
             (["--dns-option=a b"], "is not a valid option of resolv.conf"), (["--hosts-entry=x=y"], "is not a valid IP address"), (["--hosts-entry=192.0.2.1"], "neither"), \

@@ -87,7 +87,7 @@ def an_app_that_may_mount_cannot_look_into_other_apps(host):
 
 @case
 def an_app_that_may_mount_cannot_reach_abstract_sockets_of_others(host):
-    """The price of the domain that leaves mounting alone; other apps have them in common, as the pod's network."""
+    """Consequence of the domain that does not restrict mounting; other apps share them, like the pod's network."""
     need_landlock(6)
     server = host.shell("poke listen p-socket", name="example.com/server")
     for isolators, expected in ([], "possible"), ([capabilities("CAP_SYS_ADMIN")], "not permitted"):
@@ -99,7 +99,7 @@ def an_app_that_may_mount_cannot_reach_abstract_sockets_of_others(host):
 
 @both
 def own_processes_can_be_looked_into(host, *options):
-    """Debuggers and the like go on working inside an app."""
+    """Debuggers and similar programs still work inside an app."""
     r = host.run("--rm", *options, host.shell("X=mine sleep 100 & sleep 0.2; tr '\\0' '\\n' </proc/$!/environ | grep X=; readlink /proc/$!/exe; "
                                       "poke trace $!; kill $!"))
     equal([l for l in r.out.splitlines() if "trace" not in l], ["X=mine", "/bin/busybox"])
@@ -149,8 +149,8 @@ def processes_of(host, pod, app):
 
 
 @case
-def what_systemd_is_made_to_call_the_main_process_is_not_believed(host):
-    """As if a process of the app had got to the socket of the pod's systemd, which takes the word of root."""
+def forged_main_pid_of_systemd_is_not_used(host):
+    """As if a process of the app had access to the socket of the pod's systemd, which obeys root."""
     host.detach("--name=p", "--exit-policy=all", host.shell("poke notify READY=1; while :; do sleep 1; done", name="example.com/a"), "--notify=true", "---",
                 host.shell("exec sleep 1000", name="example.com/b"))
     leader = host.status("p")["leader"]
@@ -164,8 +164,8 @@ def what_systemd_is_made_to_call_the_main_process_is_not_believed(host):
     if r.rc == 0:
         raise Skip("this systemd does not take the word of root")
     contains(r.err, "Process %d, which the systemd of pod" % other[0])
-    contains(r.err, "calls that of app a, is not in the app's cgroup")
-    # The supervisor knows the process from its launcher, and does not ask systemd.
+    contains(r.err, "reports as that of app a, is not in the app's cgroup")
+    # The supervisor knows the process from its launcher, and does not query systemd.
     host.acnspawn("enter", "--app=a", "p", "touch", "/out/entered").expect(0)
     true(os.path.exists(host.upper("a") + "/out/entered"), "the command did not run beside the app")
     equal(host.app_status("p", "b")["state"], "running")

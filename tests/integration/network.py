@@ -22,7 +22,7 @@ SLOW = float(os.environ.get("ACNSPAWN_TEST_SLOW", "1"))
 
 
 def be_a_host():
-    """Before any case: nothing that pods do to the host's network is to be seen outside."""
+    """Before any case: changes that pods make to the network of the host are not visible outside."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) < 0:
         print("SKIP: cannot make a network namespace")
         sys.exit(77)
@@ -129,7 +129,7 @@ def address_of_bridge():
 
 
 def rules():
-    """Of the packet filter, those that are not shared by all pods."""
+    """Rules of the packet filter that are not shared by all pods."""
     out = "".join(subprocess.run([program, "-t", "nat", "-S"], capture_output=True, text=True).stdout
                   for program in ("iptables", "ip6tables"))
     return [l for l in out.splitlines() if "CNI" in l and "CNI-HOSTPORT" not in l.replace("CNI-HOSTPORT-DNAT -p", "")]
@@ -349,7 +349,8 @@ def a_host_without_ipv6(host):
 
 @case
 def names_in_a_network(host):
-    """The plugin's name servers; else the host's that can be reached. The pod's own name is its address."""
+    """The plugin's name servers; otherwise those of the host that can be reached. The pod's own name resolves to its
+    address."""
     need_plugins()
     script = "cat /etc/hosts /etc/resolv.conf; true"
     answer = {"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.66.0.2/24"}],
@@ -396,7 +397,7 @@ def networks_that_are_not_there(host):
 
 @case
 def a_build_that_is_not_installed_has_the_default_network(host):
-    """... and one that is, under whatever prefix: its directories are those of the build (unit/test-network)."""
+    """... and an installed one, with any prefix: its directories are those of the build (unit/test-network)."""
     os.environ.pop("ACNSPAWN_CONFIG_DIR", None)
     directory = os.path.join(os.path.dirname(ACNSPAWN), "network")
     if not os.path.exists(os.path.join(directory, "99-default.conflist")):
@@ -409,7 +410,7 @@ def a_build_that_is_not_installed_has_the_default_network(host):
 
 @case
 def a_running_pod_is_refused(host):
-    """... rather than that another process has its own port."""
+    """... and the message is not that another process uses the port, which is the pod's own."""
     need_plugins()
     configure(host)
     host.detach("--net=default", "--port=18080:80", "--name=p", web(host, "a"))
@@ -444,7 +445,7 @@ def several_networks_and_a_fixed_address(host):
 
 @case
 def other_plugins_of_the_package(host):
-    """ptp and macvlan, with addresses of host-local; what answers is the pod."""
+    """ptp and macvlan, with addresses of host-local; the pod replies."""
     need_plugins()
     subprocess.run("ip link add m0 type veth peer name m1 && ip link set m0 up && ip link set m1 up && ip addr add 10.77.0.1/24 dev m1",
                    shell=True, check=True)
@@ -498,7 +499,7 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
     add = "rm -f $0.$CNI_COMMAND; touch $0.$CNI_COMMAND; [ $CNI_COMMAND = ADD ] || exit 0; "
     for what, message in (("exec cat /dev/zero", "it printed more than 1048576 bytes and was killed"),
                           ("echo not json", "returned an invalid result"),
-                          ("echo '{\"ips\": 5}'", "\"ips\" in the result cannot be 5"),
+                          ("echo '{\"ips\": 5}'", "\"ips\" in the result is not valid: 5"),
                           ("exit 0", "returned an invalid result"),
                           ("exit 4", "it exited with status 4 and no message"),
                           ("kill -SEGV $$", "it was killed by SIGSEGV"),
@@ -538,7 +539,7 @@ def a_plugin_that_hangs_ends_with_the_run(host):
 
 @case
 def a_pod_that_waits_for_a_plugin_can_be_stopped(host):
-    """Also by another process, and with or without --force: there is nothing yet to be stopped in order."""
+    """Also by another process, and with or without --force: there are no apps yet to stop in order."""
     need_plugins()
     own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; sleep 1000 & sleep 1000; }")
     up = host.path("cni/slow-plugin.up")
@@ -596,7 +597,7 @@ def a_killed_pod_that_cannot_be_taken_out(host):
 
 @case
 def a_host_that_was_started_anew(host):
-    """The records are there; namespaces, interfaces, rules and taken addresses are not."""
+    """The records exist; namespaces, interfaces, rules and allocated addresses do not."""
     need_plugins()
     configure(host)
     uuid = host.detach("--net=default", "--port=http:18080", web(host, "a"))
@@ -653,7 +654,8 @@ s.send(bytes.fromhex(sys.argv[2].replace(':', '')) + bytes.fromhex(own.replace('
 
 @case
 def packets_made_by_hand_do_not_reach_the_hosts_loopback(host):
-    """As CVE-2020-8558: what portmap needs for the host's 127.0.0.1 lets such packets in. Sent as an app with CAP_NET_RAW could."""
+    """Like CVE-2020-8558: a setting that portmap needs for 127.0.0.1 of the host admits such packets. Sent in the way
+    open to an app with CAP_NET_RAW."""
     need_plugins()
     configure(host)
     uuid = host.detach("--net=default", "--no-userns", "--port=http:18080", web(host, "a"))
@@ -736,7 +738,8 @@ def the_bandwidth_is_limited(host):
 
 @case
 def ports_that_start_apps(host):
-    """Through the port of the host that leads there, and by a socket of the host, which then is not exposed again."""
+    """Through the port of the host that is forwarded there, and by a socket of the host, in which case the port is not
+    forwarded as well."""
     need_plugins()
     configure(host)
     image = host.image(["/bin/serve"], name="example.com/a", app={"ports": [dict(WEB, socketActivated=True)]})

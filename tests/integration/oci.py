@@ -142,7 +142,8 @@ def names_that_are_meant_for_registries(host):
 
 @case
 def labels_of_a_config_give_no_rights(host):
-    """Whatever names of ours they have: they become annotations with names of their own, and no setting of the app."""
+    """Even if they have names of acnspawn's annotations: they become annotations with separate names, and no setting
+    of the app."""
     b = Builder(host).base().config("--config.label", "acnspawn/grant=all", "--config.label", "acnspawn/restart=always",
                                     "--config.label", "appc.io/executor/supports-systemd-notify=true")
     b.runs("while read name value; do case $name in CapBnd:|Seccomp:) echo $name $value;; esac; done </proc/self/status")
@@ -164,6 +165,12 @@ def volumes_begin_as_the_directory_of_the_image(host):
     b = Builder(host).base().layer(change).config("--config.user", "app", "--config.volume", "/data")
     b.runs("stat -c '%a %u %g' /data; echo x > /data/x && cat /data/x")
     equal(host.run(b.reference()).out, "750 1000 1001\nx\n", "output")
+    # A new named volume as well, at a mount point or elsewhere, unless its mode or owner is given.
+    equal(host.run("--volume=named:/data", b.reference()).out, "750 1000 1001\nx\n", "output")
+    st = os.stat(os.path.join(host.dir, "volumes", "named", "data"))
+    equal((st.st_mode & 0o7777, st.st_uid, st.st_gid), (0o750, 1000, 1001), "the named volume")
+    r = host.run("--volume=d,kind=named,source=given,mode=0777", b.reference(), "--mount=d:/data")
+    equal(r.out, "777 0 0\nx\n", "output")
 
 
 @case
@@ -188,7 +195,7 @@ def layers_hide_what_they_remove(host):
 
 
 def raw_layer(files):
-    """A layer as umoci would not make it: opaque directories by their marker."""
+    """A layer that umoci would not write: opaque directories by their marker."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for name, data in files:
@@ -266,7 +273,7 @@ def an_archive_that_comes_through_a_fifo(host):
 
 @case
 def images_saved_by_podman(host):
-    """What "podman save" writes, one image or several, by every name that it gives them."""
+    """Archives of "podman save", with one image or several, by each of their names."""
     if not shutil.which("podman"):
         raise Skip("podman is not installed")
     archive = Builder(host).base().layer(lambda root: put(root, "d/two", "second layer")).runs("cat /d/two; echo")
@@ -318,6 +325,10 @@ def layers_are_shared_and_go_with_the_last_image(host):
     two = fetch(host, b.reference())
     true(set(base) < set(layers_in_store(host)), "the second image shares the layer of the first")
     pod = host.prepare(two)
+    # The first image can be removed without its layer.
+    df = {k["kind"]: k for k in json.loads(host.acnspawn("df", "--json=short").expect(0).out)}
+    equal([(df[k]["count"], df[k]["reclaimable"] > 0) for k in ("images", "layers")], [(2, True), (len(layers_in_store(host)), False)], "disk usage")
+    equal([i["id"] for i in json.loads(host.acnspawn("prune", "--dry-run", "--json=short").expect(0).out)], [one], "what pruning removes")
     r = host.acnspawn("image", "rm", two).expect(1)
     contains(r.err, "is needed by the pod", "message")
     host.acnspawn("image", "rm", one).expect(0)

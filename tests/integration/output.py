@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What apps write: shown in the foreground, kept in the pod's journal, complete to the last line."""
+"""The output of apps: shown in the foreground, stored in the pod's journal, complete to the last line."""
 
 import datetime
 
@@ -47,7 +47,7 @@ def output_errors_are_reported_once(host):
         p = subprocess.run(host.argv("run", "--name=p", image), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     host.note_pods()
     equal(p.returncode, 3, "status")
-    equal(p.stderr, "Warning: What the apps write is not shown any more: No space left on device; "
+    equal(p.stderr, "Warning: Output of the apps is not shown any more: No space left on device; "
                     "'acnspawn logs' has all of it\n", "message")
     equal(host.acnspawn("logs", "p").expect(0).out, "1\n2\n3\n4\n5\n")
     reader, writer = os.pipe()
@@ -109,7 +109,7 @@ def many_lines_arrive_in_order(host):
 
 @case
 def packets_arrive(host):
-    """An app may have made a pipe of packets of its standard output: each read brings only one."""
+    """An app may have set its standard output to packet mode: each read returns only one packet."""
     r = host.run(host.image(["/bin/poke", "packets", "1000"]))
     equal(r.out.split()[:1000], [str(i) for i in range(1000)])
     equal(len(host.acnspawn("logs", host.status(os.path.basename(host.one_pod()))["uuid"]).out.split()), len(r.out.split()))
@@ -117,7 +117,7 @@ def packets_arrive(host):
 
 @case
 def long_line_arrives(host):
-    """The journal cuts lines at 48 KiB; nothing of them may get lost."""
+    """The journal splits lines at 48 KiB; no part of them may be lost."""
     r = host.run(host.shell("head -c 200000 /dev/zero | tr '\\0' x; echo"))
     equal(r.out.count("x"), 200000, "characters")
 
@@ -267,7 +267,8 @@ def a_terminal_takes_no_orders_from_apps(host):
 
 @case
 def a_name_in_front_of_a_line_stays_there(host):
-    """... and what stands behind it begins there: a line cannot go back, up, or pretend to be another app's."""
+    """... and all output is after it: a line cannot move the cursor back or up, or imitate the prefix of another
+    app."""
     other = host.shell("sleep 0.1", name="example.com/b")
     image = host.shell(r"printf 'x\rb: forged\n\033[1Ab: forged\n\b\b\bb: forged\342\200\250b: forged\nwindows\r\n'",
                        name="example.com/a")
@@ -280,7 +281,7 @@ def a_name_in_front_of_a_line_stays_there(host):
 
 
 @case
-def colours_end_with_what_they_are_for(host):
+def colours_end_with_their_line(host):
     """They are kept, except for the one that hides text; a line of several apps, and the whole output, reset the
     colours."""
     image = host.shell(r"printf '\033[1;31mred\033[8mhidden\nmore'", name="example.com/a")
@@ -295,7 +296,7 @@ def colours_end_with_what_they_are_for(host):
 
 @case
 def output_comes_at_once(host):
-    """What is not the beginning of anything is not held back, nor is a prompt without an end of line."""
+    """Text that is not the beginning of a sequence is not delayed, nor is a prompt without a newline."""
     t = Terminal(host, "run", host.prepare(host.shell(r"printf 'name? \342'; sleep 1; printf '\202\254 10%%\r20%%'; sleep 0.5; echo")))
     t.expect(b"name? ")
     lacks(t.text, b"20%")
@@ -315,8 +316,8 @@ def json_of_output_is_json_and_no_order(host):
 
 @case
 def names_that_look_like_others(host):
-    """Characters that are not seen, or that turn a line round, are seen where images are listed and shown; JSON has them, as
-    escapes."""
+    """Invisible characters, and characters that reverse a line, are made visible where images are listed and shown;
+    JSON has them as escapes."""
     label, note = "1\u200b\u202e2\u2066", "by\u2028x\U000e0041\ufeff\x9b2J"
     image = host.shell("true", name="example.com/a", labels=[
         {"name": "version", "value": label}, {"name": "os", "value": "linux"}, {"name": "arch", "value": os_arch()}],

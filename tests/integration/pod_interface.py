@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A client of the Varlink interface of running pods, spoken by hand. Replies are compared with the interface's description."""
+"""A hand-written client of the Varlink interface of running pods. Replies are compared with the interface's
+description."""
 
 import re
 import socket
@@ -11,7 +12,7 @@ POD = "org.acnspawn.Pod."
 
 
 class Description:
-    """Compares values with an interface's text, which is parsed apart from how acnspawn does it."""
+    """Checks values against the text of an interface, which is parsed independently of acnspawn."""
 
     def __init__(self, text):
         self.tokens = re.findall(r"->|\[\]|[\w.]+|[():,?]", re.sub(r"#.*", "", text))
@@ -99,7 +100,7 @@ class Connection:
         self.socket.sendall(text[n:])
 
     def receive(self):
-        """A message; descriptors that came along are added to self.fds."""
+        """Receives a message; descriptors that accompany it are added to self.fds."""
         while b"\0" not in self.buffer:
             part, fds, _, _ = socket.recv_fds(self.socket, 65536, 16)
             self.fds += fds
@@ -121,7 +122,7 @@ class Connection:
             description.check(reply["parameters"], description.declared["error" if error else "method", name], error or self.method)
 
     def call(self, method, **parameters):
-        """The parameters of the reply; of an error its name without the interface, and the parameters."""
+        """The parameters of the reply; for an error, its name without the interface, and the parameters."""
         self.send(method, parameters)
         reply = self.receive()
         if "error" in reply:

@@ -23,7 +23,7 @@ def greedy(host, *isolators, name="example.com/a", exec=("/bin/show",)):
 def refusal(host, *args):
     r = host.acnspawn("prepare", *args).expect(1)
     equal((r.out, host.pods()), ("", []), "output and pods")
-    contains(r.err, "Error: Images ask for more than apps get by default:")
+    contains(r.err, "Error: Images request more privileges than apps get by default:")
     again = host.acnspawn("run", *args).expect(1)
     equal((again.out, again.err), ("", r.err), "what run says")
     equal(host.pods(), [], "pods")
@@ -45,7 +45,7 @@ DEFAULT = {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "KILL", "
 
 @case
 def all_of_it_is_refused_at_once(host):
-    """One message for all apps, with the options, which are enough."""
+    """One message for all apps, with the options, which are sufficient."""
     one = greedy(host, ADMIN, UNFILTERED, SAFE, SCORE, PROFILE, CONTEXT, name="example.com/one")
     two = greedy(host, FORWARDING, name="example.com/two")
     err = refusal(host, one, two)
@@ -69,8 +69,8 @@ def all_of_it_is_refused_at_once(host):
 
 @both
 def an_image_without_a_filter_cannot_take_the_neighbours_memory(host, *options):
-    """CAP_SYS_PTRACE, CAP_SYS_ADMIN and no filter: refused; within the defaults it sees nothing; granted it has all of
-    it."""
+    """CAP_SYS_PTRACE, CAP_SYS_ADMIN and no filter: refused; within the defaults it sees nothing; with a grant it has
+    access to all."""
     secret = host.image(["/bin/sleep", "30"], name="example.com/secret", app={"environment": [{"name": "TOKEN", "value": "secret-word"}]})
     script = ("until pidof sleep >/dev/null; do sleep 0.05; done; sleep 0.3; for p in $(pidof sleep); do cat /proc/$p/environ; done 2>/dev/null; "
               "mount -t tmpfs none /srv 2>/dev/null && echo mounted; echo done")
@@ -107,7 +107,7 @@ def capabilities_are_granted_by_each_way(host):
 
 @case
 def pod_manifests_grant_what_they_say(host):
-    """By isolators of their own, or by the annotation; an app object of the image's alone is not enough."""
+    """By isolators of their own, or by the annotation; an app object that is only in the image is not sufficient."""
     image = greedy(host, ADMIN, SAFE)
     image_id = host.acnspawn("fetch", "--insecure-options=signature", image).expect(0).out.strip()
 
@@ -141,7 +141,8 @@ def pod_manifests_grant_what_they_say(host):
 
 @case
 def images_do_not_touch_the_pods_interfaces(host):
-    """proxy_arp_pvlan, forwarding and neighbours took other pods' traffic on the bridge: no grant gives them, only the operator's own words."""
+    """proxy_arp_pvlan, forwarding and neighbour entries could redirect other pods' traffic on the bridge: no grant
+    allows them, only options of the operator."""
     for name in ("net.ipv4.conf.all.proxy_arp_pvlan", "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding", "net/ipv4/conf/eth0/proxy_arp",
                  "net.ipv4.neigh.default.proxy_delay", "net.ipv6.conf.all.forwarding", "net.ipv4.tcp_congestion_control", "kernel.hostname"):
         image = greedy(host, {"name": "os/unix/sysctl", "value": {name: "1"}})
@@ -186,7 +187,7 @@ def restrictions_need_no_grant(host):
 
 @case
 def a_set_of_an_image_is_bounded_by_the_default_filter(host):
-    """It may name calls that the default filter checks by their arguments; the checks stay. keyctl it may not name."""
+    """It may name calls whose arguments the default filter checks; the checks still apply. It may not name keyctl."""
     usual = ["@acnspawn/default", "clone", "unshare", "socket", "socketcall", "@systemd/aio"]
     calls = ["%s 2>/dev/null; echo $?" % c for c in ("poke call 425:0", "poke call 41:40", "poke call 272:268435456", "poke call 110:0")]
     if os.uname().machine != "x86_64":

@@ -140,8 +140,8 @@ def an_app_that_is_not_ready_in_time_has_failed(host):
 
 
 @case
-def an_app_whose_time_is_up_before_it_began_was_not_ready(host):
-    """Its launcher gets no reply from the supervisor, which is stopped."""
+def an_app_that_times_out_before_its_start_was_not_ready(host):
+    """Its launcher gets no reply from the supervisor, which is stopped with SIGSTOP."""
     pre = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/up; sleep 1"]}]
     image = host.shell("sleep 1000", name="example.com/a", annotations=NOTIFY, app={"eventHandlers": pre})
     p = host.start("run", "--name=p", image, "--start-timeout=2s")
@@ -211,7 +211,7 @@ def a_pod_can_be_stopped_while_it_starts(host):
 
 @case
 def a_message_counts_when_its_sender_has_ended(host):
-    """The pod's systemd, which is stopped meanwhile, could not find the sender of the message any more."""
+    """The pod's systemd, which is stopped meanwhile, could not identify the sender of the message any more."""
     uuid = host.prepare("--name=p", "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
                         host.shell("touch /out/up; while ! test -e /data/go; do sleep 0.05; done; poke notify READY=1; touch /data/sent; sleep 1000",
                                    name="example.com/a", annotations=NOTIFY))
@@ -246,7 +246,7 @@ def daemon(script, first="while ! test -e /out/named; do sleep 0.05; done"):
 
 @case
 def an_app_that_forks_names_its_main_process(host):
-    """kill signals that process, and its end is that of the app; the first process may end."""
+    """"kill" signals that process, and its end is the end of the app; the first process may exit."""
     script = "poke notify \"$(printf 'MAINPID=%s\\nREADY=1' $$)\"; touch /out/named; trap 'exit 7' USR1; while :; do sleep 0.05; done"
     r = host.acnspawn("run", "--detach", "--name=p", host.shell(daemon(script), name="example.com/a", annotations=NOTIFY)).expect(0)
     lacks(r.err, "refused")
@@ -260,7 +260,8 @@ def an_app_that_forks_names_its_main_process(host):
 
 @case
 def a_main_process_is_named_while_the_app_runs(host):
-    """Twice: that the one before has ended is no end of the app, and statuses are passed on in the name of the last."""
+    """Twice: the end of the previous process is not the end of the app, and statuses are forwarded for the last
+    one."""
     last = ("poke notify \"MAINPID=$$\"; touch /out/third; sleep 0.5; poke notify STATUS=third; touch /out/up; sleep 0.5; exit 9")
     second = ("poke notify \"MAINPID=$$\"; touch /out/named\ncat >/out/last <<'END'\n"
               "while test $(cut -d ' ' -f 4 /proc/$$/stat) != 1; do sleep 0.02; done\n%s\nEND\n"
@@ -272,7 +273,7 @@ def a_main_process_is_named_while_the_app_runs(host):
 
 @case
 def a_process_that_waits_for_a_barrier_may_end(host):
-    """The first process ends at once when the second's message was dealt with."""
+    """The first process ends as soon as the second's message has been processed."""
     second = "trap 'exit 7' TERM; poke notify-barrier \"MAINPID=$$\"; kill $(cat /out/first); sleep 0.3; exit 5"
     image = host.shell("echo $$ >/out/first; poke notify READY=1; sleep 0.2; " + daemon(second, "sleep 1000"), name="example.com/a", annotations=NOTIFY)
     for _ in range(5):
@@ -281,7 +282,8 @@ def a_process_that_waits_for_a_barrier_may_end(host):
 
 @case
 def an_app_cannot_name_another_process_as_its_main_one(host):
-    """Neither one of its neighbour's, nor the pod's first one, nor one that has ended or that systemd would not see the end of."""
+    """Neither a process of another app, nor the pod's PID 1, nor one that has ended or whose end systemd would not
+    receive."""
     evil = ("until pidof tail >/dev/null; do sleep 0.05; done; other=$(pidof tail); sh -c 'exit 0' & dead=$!; wait; sleep 1000 & child=$!; "
             "for pid in $other 1 $dead $child 99999999 -1 x; do poke notify MAINPID=$pid; sleep 0.3; done; "
             "poke notify \"$(printf 'READY=1\\nMAINPID=%s' $other)\"; poke notify MAINPID=$$; touch /out/up; while :; do :; done")
@@ -484,7 +486,7 @@ def an_unhealthy_app_is_restarted(host):
 
 @case
 def checks_go_on_however_many_there_are(host):
-    """systemd gives up a unit that starts five times in ten seconds, unless configured otherwise."""
+    """By default systemd does not restart a unit that has started five times in ten seconds."""
     uuid = host.detach(host.shell("sleep 1000"), "--health-cmd=echo x >>/tmp/checks; test $(wc -l </tmp/checks) -lt 12", "--health-interval=100ms",
                        "--health-retries=1")
     wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "unhealthy", "the twelfth check")

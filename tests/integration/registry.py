@@ -32,8 +32,8 @@ def command(*argv, **more):
 
 
 class Registry:
-    """A docker-registry, until the case ends. AUTH and TLS are parts of its configuration; CLIENTS is the authority of those
-    that may ask at all."""
+    """A docker-registry, until the case ends. AUTH and TLS are parts of its configuration; CLIENTS is the CA whose
+    client certificates are required."""
 
     def __init__(self, host, tls=None, auth=None, storage="storage", clients=None):
         need_tools()
@@ -80,7 +80,7 @@ class Registry:
 
 
 class Tls:
-    """An authority of our own, and a certificate of it for 127.0.0.1."""
+    """A CA, and a certificate signed by it for 127.0.0.1."""
 
     def __init__(self, host):
         self.ca, ca_key = host.path("ca.pem"), host.path("ca.key")
@@ -129,7 +129,7 @@ def config_id(host, registry, name, tag):
 
 
 def fetch(host, *args, rc=0, conf="", auth=None, **env):
-    """acnspawn fetch, with configuration of our own only."""
+    """acnspawn fetch, only with the configuration of the case."""
     with open(host.path("registries.conf"), "w") as f:
         f.write(conf)
     with open(host.path("auth.json"), "w") as f:
@@ -177,7 +177,7 @@ def by_tag_and_by_digest(host):
 
 
 @case
-def what_is_not_there(host):
+def missing_objects(host):
     registry = Registry(host)
     registry.push(make_layout(host), "team/app:1.0")
     r = fetch(host, "--insecure-options=http", "docker://%s/team/app:2.0" % registry.address, rc=1)
@@ -445,7 +445,7 @@ def private_with_passwords(host):
 
 
 def certs_d(host, registry, **files):
-    """certs.d below a HOME that is the case's own, with FILES in it ("ca_crt"); previous files are removed."""
+    """certs.d below a HOME of this case, with FILES in it ("ca_crt"); previous files are removed."""
     directory = host.path(".config/containers/certs.d/" + registry.address)
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
@@ -457,7 +457,7 @@ def certs_d(host, registry, **files):
 
 @case
 def authority_of_one_registry(host):
-    """certs.d has authorities for one registry, in addition to those of the host, and for its token service."""
+    """certs.d has CA certificates for one registry, in addition to those of the host, and for its token service."""
     tls = Tls(host)
     service = TokenService(host, tls)
     layout = make_layout(host)
@@ -535,7 +535,7 @@ def helpers_for_credentials(host):
     ask({"credsStore": "test"}, good)
     ask({"credsStore": "test", "auths": {"https://%s/v1/" % registry.address: {}}}, good)
     equal(read_text(host.path("asked")), "%s\n%s\nhttps://%s/v1/\n" % ((registry.address,) * 3), "what the helper was asked for")
-    # One that has nothing, and one that fails; the entry of the file is still there.
+    # A helper without credentials, and one that fails; the entry of the file still exists.
     ask({"credHelpers": {registry.address: "test"}, "auths": entry}, "echo credentials not found in native keychain; exit 1")
     r = ask({"credHelpers": {registry.address: "test"}, "auths": entry}, "echo the keychain is locked; exit 1")
     contains(r.err, "No credentials for '%s' come from the helper 'test'" % registry.address)
@@ -552,7 +552,7 @@ def base64url(data):
 
 
 class TokenService:
-    """Gives out tokens over TLS: for public/… to all clients, for private/… to one user."""
+    """Issues tokens over TLS: for public/… to all clients, for private/… to one user."""
 
     def __init__(self, host, tls):
         self.host, self.tls, self.asked, self.certificates = host, tls, [], []

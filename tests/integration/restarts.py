@@ -162,7 +162,7 @@ def exit_policies_and_restarts(host):
 
 @case
 def restarting_an_app_by_hand_is_no_end_of_it(host):
-    """Also where an end of it, and a success at that, would end the pod."""
+    """Also under policies where its end, even a successful one, would end the pod."""
     for options in [], ["--restart=on-failure"]:
         uuid = crashing(host, *options, then="trap 'exit 0' TERM; while :; do sleep 0.05; done", policy="any")
         host.acnspawn("run", "--detach", uuid).expect(0)
@@ -196,7 +196,7 @@ def waiting_for_oneself_is_refused(host):
 
 
 @case
-def a_value_that_is_none_is_refused_with_what_it_may_be(host):
+def an_invalid_value_is_refused_with_the_valid_ones(host):
     r = host.acnspawn("prepare", host.shell("true"), "--restart=maybe").expect(2)
     contains(r.err, "Invalid value 'maybe' for --restart: must be no, on-failure or always")
 
@@ -239,7 +239,7 @@ def an_app_whose_last_start_is_due_is_not_given_up(host):
                         "---", host.shell("sleep 1000"))
     host.acnspawn("run", "--detach", uuid).expect(0)
     wait_for(lambda: host.app_status(uuid, "image1")["starts"] == 2 and host.app_status(uuid, "image1")["state"] == "ended", "the second start")
-    time.sleep(1.4)  # systemd has waited for its part, and the launcher waits for the rest
+    time.sleep(1.4)  # systemd has waited for a part of the delay, and the launcher waits for the rest
     shown = host.acnspawn("status", uuid).expect(0).out
     contains(shown, "restarted 1 of at most 2 times in a row, again in ")
     wait_for(lambda: "restarted 2 of at most 2 times in a row, and given up" in host.acnspawn("status", uuid).out, "the end of that")

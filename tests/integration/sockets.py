@@ -1,45 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Socket-activated apps: sockets of the pod's systemd, and sockets passed to acnspawn."""
+"""Socket-activated apps: sockets of the pod, and sockets passed to acnspawn."""
 
 import socket
 
 from harness import *
 from listening import *
-
-HTTP = {"name": "http", "protocol": "tcp", "port": 8080, "socketActivated": True}
-
-
-def port(name, number, protocol="tcp", **more):
-    return dict({"name": name, "protocol": protocol, "port": number, "socketActivated": True}, **more)
-
-
-def server(host, *words, ports=None, name="example.com/web", **more):
-    return host.image(["/bin/serve", *words], name=name, app=dict({"ports": ports or [HTTP]}, **more.pop("app", {})), **more)
-
-
-def in_network_of(host, uuid, function):
-    """Calls FUNCTION in the network namespace of the pod, in a child; it returns something that JSON can hold."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            with open("/proc/%d/ns/net" % host.leader(uuid)) as f:
-                import ctypes
-                if ctypes.CDLL(None, use_errno=True).setns(f.fileno(), 0) < 0:
-                    raise OSError("setns")
-            os.write(writer, json.dumps(function()).encode())
-        except BaseException as e:
-            os.write(writer, json.dumps({"failure": str(e)}).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as f:
-        answer = json.load(f)
-    os.waitpid(child, 0)
-    if isinstance(answer, dict) and "failure" in answer:
-        fail(answer["failure"])
-    return answer
 
 
 def stop(host, uuid):
@@ -56,7 +22,8 @@ def a_connection_starts_the_app(host):
     said = in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))
     equal(said["listen_pid"], said["pid"], "LISTEN_PID")
     equal((said["fds"], said["names"], said["fd"], said["asked"]), ("1", "http", "3", "hello"))
-    equal(host.app_status(uuid, "web")["state"], "running")
+    # It may answer before the supervisor has seen that it is executed.
+    wait_for(lambda: host.app_status(uuid, "web")["state"] == "running", "the state of the app")
     said = in_network_of(host, uuid, lambda: ask(("::1", 8080), family=socket.AF_INET6))
     equal(said["name"], "http", "over IPv6")
     stop(host, uuid)
@@ -86,7 +53,8 @@ def several_apps_ports_and_ranges(host):
 
 @case
 def an_app_has_its_sockets_and_nothing_else(host):
-    """D1: 0 to 2, and its sockets; handlers get no socket, and images cannot set the variables."""
+    """D1: an app gets descriptors 0 to 2, and its sockets; handlers get no socket, and images cannot set the
+    variables."""
     fake = [{"name": "LISTEN_FDS", "value": "7"}, {"name": "LISTEN_PID", "value": "1"}, {"name": "LISTEN_FDNAMES", "value": "x"}]
     handlers = [{"name": n, "exec": ["/bin/sh", "-c", "ls -l /proc/self/fd >/out/%s; env >>/out/%s" % (n, n)]}
                 for n in ("pre-start", "post-stop")]
@@ -171,7 +139,7 @@ def an_app_that_shuts_its_socket_down_ends_the_pod_with_a_reason(host):
 
 
 @case
-def an_app_that_leaves_what_has_come_is_given_up(host):
+def an_app_that_leaves_connections_pending_is_given_up(host):
     uuid = host.detach(server(host, "leave"))
     in_network_of(host, uuid, lambda: socket.create_connection(("127.0.0.1", 8080), 10).close())
     host.acnspawn("status", "--wait=60s", uuid)
@@ -182,7 +150,8 @@ def an_app_that_leaves_what_has_come_is_given_up(host):
 
 @case
 def starts_by_connections_are_not_consecutive_restarts(host):
-    """An app that ends in order after each connection is not made to wait longer and longer; one that fails is given up."""
+    """An app that exits successfully after each connection is not delayed increasingly; one that fails is not
+    restarted any more."""
     uuid = host.detach(server(host, "max=1"), "--restart=on-failure", "--restart-delay=500ms", "--restart-delay-max=30s")
     for i in range(1, 6):
         began = time.monotonic()
@@ -244,20 +213,41 @@ def in_the_hosts_network(host):
     stop(host, uuid)
 
 
+@case
+def a_pod_that_an_earlier_version_has_prepared(host):
+    """Its units listen; now that is what the supervisor does."""
+    uuid = host.prepare(server(host))
+    units = host.pod_dir(uuid) + "/root/acnspawn/units/"
+    with open(units + "app-web:1.socket", "w") as f:
+        f.write("[Unit]\nDefaultDependencies=no\n[Socket]\nService=app-web.service\nListenStream=8080\n")
+    with open(units + "app-web.service", "a") as f:
+        f.write("Sockets=app-web:1.socket\n")
+    with open(units + "default.target", "a") as f:
+        f.write("Wants=app-web:1.socket\nAfter=app-web:1.socket\n")
+    os.mkdir(units + "-.slice.d")
+    with open(units + "-.slice.d/sockets.conf", "w") as f:
+        f.write("[Unit]\nBefore=app-web:1.socket\n")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    equal(in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))["names"], "http")
+    equal(os.path.exists(units + "app-web:1.socket"), False)
+    stop(host, uuid)
+
+
 # --- The host's ---------------------------------------------------------------------------------------------------------
 
 @case
 def a_socket_of_the_host_serves_a_pod_without_a_network(host):
-    """The same socket, by its inode; it does not remain open in the process that runs the pod."""
+    """The same socket, by its inode; besides the app only the supervisor has it, which watches it."""
     with listener() as s:
         number = s.getsockname()[1]
         p = start_with(host, [s], "run", "--net=none", "--port=http:%d" % number, server(host, "max=1"), names=["whatever.socket"])
         said = ask(("127.0.0.1", number))
         equal((said["listen_pid"], said["names"], said["fds"]), (said["pid"], "http", "1"))
         inode = os.fstat(s.fileno()).st_ino
-        for pid in p.pid, host.supervisor(os.path.basename(host.one_pod())):
+        uuid = os.path.basename(host.one_pod())
+        for pid, n in (p.pid, 0), (host.supervisor(uuid), 1), (host.leader(uuid), 0):
             kept = [os.readlink("/proc/%d/fd/%s" % (pid, f)) for f in os.listdir("/proc/%d/fd" % pid)]
-            true("socket:[%d]" % inode not in kept, "process %d keeps the socket" % pid)
+            equal(kept.count("socket:[%d]" % inode), n, "copies of the socket that process %d has" % pid)
         for i in range(3):
             ask(("127.0.0.1", number))
         host.note_pods()
@@ -359,7 +349,7 @@ def variables_that_lie(host):
 
 @case
 def sockets_and_the_end_of_a_pod(host):
-    """A connection that comes while the pod ends, or between two pods, is answered by the next one."""
+    """A connection that is made while the pod ends, or between two pods, is served by the next pod."""
     with listener() as s:
         number = s.getsockname()[1]
         image = server(host, "max=1")
@@ -383,6 +373,29 @@ def sockets_and_the_end_of_a_pod(host):
 
 
 @case
+def connections_remain_when_the_pod_ends_by_itself(host):
+    """The pod's systemd was told to by another process than the supervisor; it takes a while."""
+    slow = host.shell("trap 'sleep 4; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/slow")
+    with listener() as s:
+        number = s.getsockname()[1]
+        p = start_with(host, [s], "run", "--name=p", "--port=http:%d" % number, server(host, "max=1"), slow)
+        ask(("127.0.0.1", number))
+        host.wait_up("slow")
+        wait_for(lambda: host.app_status("p", "web")["state"] == "ended", "the end of the app")
+        os.kill(host.leader("p"), signal.SIGRTMIN + 3)
+        time.sleep(0.5)
+        with socket.create_connection(("127.0.0.1", number), 30) as late:
+            late.sendall(b"late\n")
+            p.finish(0)
+            app = host.app_status("p", "web")
+            equal((app["cause"], app["starts"], app["exitStatus"]), ("exited", 1, 0))
+            q = start_with(host, [s], "run", "--rm", "--port=http:%d" % number, server(host))
+            contains(late.makefile().readline(), "asked=late")
+            os.kill(q.pid, signal.SIGTERM)
+            q.finish()
+
+
+@case
 def an_idle_pod_ends(host):
     with listener() as s:
         number = s.getsockname()[1]
@@ -395,7 +408,7 @@ def an_idle_pod_ends(host):
         took = time.monotonic() - began
         true(2.9 <= took < 15, "it took %.1f s" % took)
         contains(r.err, "is idle: it ends")
-        # Without any connection, too; and not while an app of another kind runs.
+        # Also without any connection; and not while an app that is not socket-activated runs.
         start_with(host, [s], "run", "--exit-idle-time=500ms", "--port=http:%d" % number, image).finish(0)
         p = start_with(host, [s], "run", "--exit-idle-time=500ms", "--port=http:%d" % number, image, host.shell("sleep 3; exit 7", name="example.com/b"))
         began = time.monotonic()
@@ -404,7 +417,7 @@ def an_idle_pod_ends(host):
 
 
 @case
-def what_is_not_started_again_does_not_keep_an_idle_pod(host):
+def an_ended_app_does_not_keep_an_idle_pod(host):
     ended = host.shell("sleep 0.3; kill -TERM $$", name="example.com/ended")  # for systemd that is in order
     given_up = host.shell("exit 143", name="example.com/given-up")
     with listener() as s:

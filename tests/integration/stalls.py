@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""If the output of a pod is not read, or its journal is stopped, only the app that writes is blocked: the process that
-runs the pod still serves launchers and stop requests."""
+"""If the output of a pod is not read, or its journal is stopped, only the app that writes is blocked: the supervisor
+still serves launchers and stop requests."""
 
 import pty
 import termios
@@ -9,7 +9,7 @@ import termios
 from harness import *
 
 FLOOD = "trap 'exit 0' TERM; yes | head -c 3000000; sleep 1000 & wait"
-# Without a process of its own: systemd signals those as well that come while it goes through the cgroup.
+# Without child processes: systemd also signals processes that appear while it iterates over the cgroup.
 CLOCK = ("trap ': >/out/term; exit 0' TERM; touch /out/up; while true; do cut -d. -f1 /proc/uptime >/out/now; sleep 0.1; done")
 
 
@@ -178,8 +178,8 @@ def children(pid):
 
 
 @case
-def what_an_app_has_written_is_removed_while_the_others_go_on(host):
-    """Before it starts again. That may take long: forever, if the process that does it is stopped."""
+def files_of_a_removed_app_are_removed_while_others_run(host):
+    """Before it restarts. That may take long: forever, if the process that restarts it is stopped."""
     big = host.shell("test -e /v/again && { ls /tmp; touch /v/clean; exec sleep 1000; }; cd /tmp; "
                      "for i in $(seq 20); do mkdir d$i; (cd d$i; touch $(seq 1500)); done; touch /v/again; sleep 1; exit 1",
                      name="example.com/big")
@@ -215,8 +215,8 @@ def what_an_app_has_written_is_removed_while_the_others_go_on(host):
 
 @case
 def nothing_listens_where_apps_can_send(host):
-    """A socket in the abstract namespace is for all that share a network. A connection that lingers, passed to it, would
-    keep whoever closes it for as long as its sender likes."""
+    """All processes that share a network namespace can connect to an abstract socket. If a connection with SO_LINGER
+    were passed to it, close() would block for as long as the sender likes."""
     import array
     import socket
     uuid = host.detach("--name=p", "--net=host",
@@ -273,7 +273,7 @@ def callers(host, uuid, base, packet=None):
         p.stdout.close()
 
 
-def waits_for_nobody(host, packet):
+def does_not_wait_for_silent_peers(host, packet):
     uuid = host.detach("--name=p", host.shell("trap 'exit 0' TERM; while true; do echo y; sleep 0.1; done", name="example.com/a"), "--stdin",
                        host.shell(CLOCK, name="example.com/b"))
     host.wait_up("b")
@@ -297,18 +297,18 @@ def waits_for_nobody(host, packet):
 
 @case
 def callers_that_say_nothing(host):
-    waits_for_nobody(host, None)
+    does_not_wait_for_silent_peers(host, None)
 
 
 @case
 def callers_that_say_a_byte(host):
-    waits_for_nobody(host, "x")
+    does_not_wait_for_silent_peers(host, "x")
 
 
 @case
 def a_caller_that_is_slow_is_not_displaced(host):
-    """A launcher that has connected and not sent its packet yet, while another process connects without end: were it hung up on, its app
-    would fail, and the pod end."""
+    """A launcher that has connected and not sent its packet yet, while another process connects repeatedly: if its
+    connection were closed, its app would fail, and the pod would end."""
     import socket
     uuid = host.detach("--name=p", host.shell(CLOCK, name="example.com/b"))
     host.wait_up("b")

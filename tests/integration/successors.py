@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pods that are run again: another pod is made of what one that has ended was made of, and gets its name."""
+"""Pods that are run again: a new pod is prepared from the definition of one that has ended, and gets its name."""
 
 import socket
 import threading
@@ -55,7 +55,7 @@ def an_ended_pod_runs_again(host):
     contains(host.acnspawn("status", "web").out, "After: %s" % first, "status")
     contains(host.acnspawn("status", first).out, "Again as: %s, which has its name, web" % second, "status")
     contains(host.acnspawn("logs", "web").expect(0).out, "ran", "logs by name")
-    # The name is the successor's for every command, and free when that is removed.
+    # The name refers to the successor for every command, and is free when that is removed.
     host.acnspawn("rm", "web").expect(0)
     equal(list(pods_of(host)), [first])
     equal(host.status(first)["successor"], None)
@@ -184,7 +184,7 @@ def grants_are_the_operators_still(host):
     with open(os.path.join(source, "definition"), "w") as f:
         json.dump(d, f)
     r = host.acnspawn("run", "--images=resolve", "other").expect(1)
-    contains(r.err, "Pod other cannot be run again: Images ask for more than apps get by default", "message")
+    contains(r.err, "Pod other cannot be run again: Images request more privileges than apps get by default", "message")
     contains(r.err, "CAP_SYS_PTRACE", "message")
 
 
@@ -210,7 +210,7 @@ def ports_and_networks(host):
 
 @case
 def relative_paths_hold_in_another_directory(host):
-    """Images and credentials that were named from where the user stood then."""
+    """Images and credentials given by paths relative to the working directory of that time."""
     image = host.image(["/bin/sh", "-c", "cat $CREDENTIALS_DIRECTORY/key > /out/key; true"], name="example.com/a")
     where = os.path.dirname(image)
     with open(os.path.join(where, "secret"), "w") as f:
@@ -275,7 +275,7 @@ def the_option_is_for_ended_pods(host):
     contains(host.acnspawn("run", "--images=resolve", "p").expect(1).err, "it is running", "message")
     contains(host.acnspawn("run", "--images=resolve", image).expect(1).err, "There is no pod", "message")
     for words in ["--images=resolve", "--net=none", "p"], ["--images=pinned"], ["--images=pinned", "--pull-policy=new", "p"]:
-        contains(host.acnspawn("run", *words).expect(2).err, "--images= is only for a single pod that is run again", "message")
+        contains(host.acnspawn("run", *words).expect(2).err, "--images= and --apps= are only for a single pod that is run again", "message")
     contains(host.acnspawn("run", "--images=x", "p").expect(2).err, "must be pinned or resolve", "message")
     host.acnspawn("stop", "p").expect(0)
 
@@ -364,7 +364,7 @@ def replace_fails_before_anything_is_stopped(host):
 
 
 @case
-def what_cannot_be_started_gives_the_name_back(host):
+def a_successor_that_cannot_start_returns_the_name(host):
     """A successor that did not run is removed, and the pod that it was made from can be tried again."""
     stage1 = host.path("stage1")
     os.symlink("/", stage1)
@@ -439,7 +439,7 @@ def without_a_name_as_well(host):
 
 @case
 def a_name_that_a_third_pod_has(host):
-    """A pod that once had the name does not take it from another one."""
+    """A pod that previously had the name does not take it from another one."""
     host.run("--name=web", host.shell("exit 1", name="example.com/a"), rc=1)
     first = host.status("web")["uuid"]
     again(host, "web", rc=1)
@@ -466,7 +466,7 @@ def predecessors_go_as_other_pods_do(host):
 
 
 @case
-def shells_offer_what_has_ended(host):
+def completion_offers_ended_pods(host):
     host.run("--name=web", host.shell("true", name="example.com/a"))
     host.prepare("--name=other", "example.com/a")
     out = subprocess.run([ACNSPAWN, "--complete", "pod:prepared,exited", "", "--dir=" + host.dir, "run"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
@@ -477,7 +477,8 @@ def shells_offer_what_has_ended(host):
 
 @case
 def killed_at_each_step(host):
-    """Either the old pod has the name and is as it was, or the successor has it and can be run. gc takes the rest."""
+    """Either the old pod has the name and is unchanged, or the successor has it and can be run. gc removes the
+    rest."""
     need_strace()
     image = host.shell("true", name="example.com/a")
     host.run("--name=web", image)
@@ -486,7 +487,7 @@ def killed_at_each_step(host):
     while number < 2000:
         holder = host.status("web")["uuid"]
         count = len(host.pods())
-        # Everything after the successor was published is run itself, which crash.py tests.
+        # The steps after the successor was published are those of "run", which crash.py tests.
         rc = kill_at(host, number, "run", "web")
         host.kill_pods()
         settle(host)

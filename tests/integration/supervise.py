@@ -67,7 +67,7 @@ def a_signal_ends_the_pod_in_order_and_a_second_one_kills(host):
 
 @case
 def it_notifies_the_hosts_systemd_itself(host):
-    """A unit with NotifyAccess=main hears the main process, which it is."""
+    """A unit with NotifyAccess=main accepts notifications of the main process, which is the supervisor."""
     path = host.path("notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.bind(path)
@@ -88,7 +88,7 @@ def it_notifies_the_hosts_systemd_itself(host):
 
 @case
 def sockets_are_passed_to_it(host):
-    """As sd_listen_fds(3) has it. "show" sees them in the app."""
+    """By the protocol of sd_listen_fds(3). The helper "show" reports them in the app."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -149,7 +149,8 @@ def with_request(host, uuid, lock=None, **members):
 
 @case
 def requests_that_it_does_not_understand(host):
-    """The package was replaced between the start of the client and that of the supervisor. Nothing is left out in silence."""
+    """The package was replaced between the start of the client and that of the supervisor. Members are not ignored
+    silently."""
     uuid = host.prepare(host.shell("true"))
     contains(with_request(host, uuid, version=2), "knows requests up to version 1, and this one is of version 2")
     err = with_request(host, uuid, version=1, colour="blue")
@@ -157,7 +158,7 @@ def requests_that_it_does_not_understand(host):
     contains(err, "installed anew")
     contains(with_request(host, uuid, version=1, register="perhaps"), "'register'")
     contains(with_request(host, uuid, version=1, reportFD=99), "'reportFD' was not passed")
-    contains(with_request(host, uuid), "not a request to run a pod")
+    contains(with_request(host, uuid), "The request to the supervisor is not valid")
     equal(host.state(uuid), "prepared")
 
 
@@ -175,7 +176,7 @@ def a_lock_that_is_another_pods(host):
 
 
 @case
-def it_is_seen_for_what_it_is(host):
+def its_command_line_and_libraries(host):
     uuid = host.detach(host.shell(STAY, name="example.com/a"))
     host.wait_up("a")
     words = read_text("/proc/%d/cmdline" % host.supervisor(uuid)).split("\0")
@@ -251,7 +252,7 @@ def a_supervisor_that_is_missing(host):
 
 @case
 def it_outlives_an_upgrade_of_the_package(host):
-    """The file is another one now. Requests to the old process use its sockets, as before."""
+    """The file has been replaced. Requests to the old process use its sockets, as before."""
     built = os.path.dirname(os.path.dirname(os.path.realpath(ACNSPAWN)))
     helpers = host.path("helpers")
     os.mkdir(helpers)

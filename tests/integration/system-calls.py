@@ -47,8 +47,8 @@ def image(host, argv, *isolators, files=None, **app):
 
 
 def outcome(host, argv, *isolators, **app):
-    """The errno that the call ended with, or 0. The image is granted all that it requests; privileges.py tests those
-    that are not."""
+    """The errno of the call, or 0. The image is granted all that it requests; privileges.py tests images without
+    grants."""
     return host.acnspawn("run", image(host, argv, *isolators, **app), "--grant=all").rc
 
 
@@ -68,7 +68,7 @@ def default_filter(host):
 
 
 @case
-def default_filter_refuses_what_container_engines_refuse(host):
+def default_filter_refuses_the_same_as_container_engines(host):
     """Families of sockets, personalities, and calls that access or move other processes; in all variants."""
     tried = (("socket", AF_ALG, errno.EAFNOSUPPORT), ("socket", AF_CAN, errno.EAFNOSUPPORT), ("socketpair", AF_ALG, errno.EAFNOSUPPORT),
              ("personality", ADDR_NO_RANDOMIZE, errno.EPERM), ("personality", 0xffffffff, 0), ("personality", 8, 0),
@@ -207,7 +207,7 @@ def names_that_mean_nothing(host):
 
 @case
 def causes_are_known_behind_a_filter(host):
-    """When the exec itself fails the filter is in force already; under one that kills for everything, too."""
+    """If exec fails the filter is already in force; also a filter that kills at every call."""
     garbage = {"garbage": File(b"\x7fELF and no more", 0o755)}
     for n, isolator in enumerate((retain("read"), retain("read", errno="EPERM"), remove("reboot"))):
         name = "p%d" % n

@@ -64,7 +64,7 @@ def stored(host):
 
 
 def on_terminal(host, answer, *args):
-    """acnspawn trust on a terminal of its own; what it showed, and its exit status."""
+    """acnspawn trust on a separate terminal; returns the output, and its exit status."""
     pid, fd = pty.fork()
     if pid == 0:
         default_signals()
@@ -110,6 +110,30 @@ def keys_are_shown_and_confirmed(host):
         file = host.path("etc", "trustedkeys", stored(host)[0])
         equal(stat.S_IMODE(os.stat(file).st_mode), 0o644, "mode of the key's file")
         contains(read_text(file), "BEGIN PGP PUBLIC KEY BLOCK", "the file")
+
+
+@case
+def an_interrupted_question_changes_nothing(host):
+    with keys_of(host) as keys:
+        path = put(host, "ann.key", keys.make("Ann Example <ann@example.com>")[1])
+        shown, status = on_terminal(host, b"\x03", "--prefix=example.com/app", path)
+        equal(status, -signal.SIGINT, "exit status after %s" % shown)
+        lacks(shown, "Error", "what is shown")
+        equal(stored(host), [])
+        # Nor does one that reads a key from a pipe that nothing comes from.
+        reader, writer = os.pipe()
+        p = subprocess.Popen(host.argv("--config-dir=" + host.path("etc"), "trust", "--yes", "--root", "-"), stdin=reader,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_signals)
+        host.children.append(p)
+        os.close(reader)
+        os.write(writer, b"-----BEGIN")
+        caught = re.compile(r"SigCgt:\t([0-9a-f]+)")
+        wait_for(lambda: int(caught.search(read_text("/proc/%d/status" % p.pid)).group(1), 16) & 1 << signal.SIGINT - 1, "the program")
+        p.send_signal(signal.SIGINT)
+        r = host.finish(p, 10)
+        os.close(writer)
+        equal((r.rc, r.err), (-signal.SIGINT, ""))
+        equal(stored(host), [])
 
 
 @case
@@ -181,7 +205,7 @@ def refused(host):
         contains(trust(host, "--yes", "--prefix=../x", good).expect(2).err, "'../x' for --prefix")
         contains(trust(host, "--prefix=", good).expect(2).err, "for --prefix")
         equal(stored(host), [], "trusted keys")
-        # One that is bad does not keep the others from being trusted.
+        # An invalid key does not prevent the others from being trusted.
         trust(host, "--yes", "--root", host.path("junk"), good).expect(1)
         equal(stored(host), ["root.d/" + fingerprint.lower()], "trusted keys")
         for words in (["--root"], [good], ["--root", "--prefix=example.com", good], ["--list", good], ["--remove=x", good],
@@ -252,7 +276,7 @@ def keys_from_urls(host):
 
 @case
 def keys_that_pages_offer(host):
-    """Meta discovery, by way of a proxy, so that the names need not be found."""
+    """Meta discovery, through a proxy, so that the names need not be resolved."""
     with keys_of(host) as keys:
         fingerprint, key = keys.make("ann <ann@example.com>")
         page = (b'<html><head><meta name="ac-discovery-pubkeys" content="example.com/app http://example.com/ann.key">'
@@ -309,7 +333,7 @@ def signed_and_encrypted_images(host):
         r = fetch(host, sign(apple), app).expect(1)
         contains(r.err, fingerprint)
         contains(r.err, "is bad")
-        # The spec's own way: compressed, then encrypted, then signed.
+        # The order of the specification: compressed, then encrypted, then signed.
         keys.gpg("--passphrase", "secret", "--cipher-algo", "AES256", "--output", host.path("e.aci"), "--symmetric", app)
         option = sign(host.path("e.aci"))
         fetch(host, option, host.path("e.aci")).expect(1)
@@ -331,7 +355,7 @@ def signed_and_encrypted_images(host):
 
 @case
 def nothing_stays_running(host):
-    """No agent, no directory of gpg's; also when it is killed at any moment."""
+    """No agent, no directory of gpg remains; also if it is killed at any moment."""
     with keys_of(host) as keys:
         _, key = keys.make("ann <ann@example.com>")
         good = put(host, "good.key", key)

@@ -12,7 +12,7 @@ def identity(host, user, group, files=None, grant=(), **app):
 
 
 def refused(host, user, group, files=None, rc=125, timeout=30):
-    """The app must not run, and the message names what could not be found."""
+    """The app must not run, and the message names the user or group that could not be found."""
     start = time.monotonic()
     r = host.acnspawn("run", "--name=p", host.image(["/bin/touch", "/out/ran"], name="example.com/a", files=files,
                                                     app={"user": user, "group": group}), timeout=timeout)
@@ -90,7 +90,7 @@ def hostile_names_are_refused(host):
 
 @case
 def number_beyond_the_range_of_the_pod_is_refused(host):
-    """A user namespace holds 65536 ids; 70000 is in none of them. Without one it is fine."""
+    """A user namespace has 65536 ids, so 70000 is not valid; without a user namespace it is."""
     r = refused(host, "70000", "0")
     contains(r.err, "70000", "message")
     for p in list(host.pods()):
@@ -105,7 +105,7 @@ def fifo_instead_of_passwd_does_not_hang(host):
 
 @case
 def fifo_as_path_user_does_not_hang(host):
-    """Only its owner is needed, so it may even work; but not hang."""
+    """Only its owner is needed, so the app may run; but it must not hang."""
     r = host.acnspawn("run", host.image(["/bin/true"], files={"srv/fifo": Fifo()},
                                         app={"user": "/srv/fifo", "group": "/srv/fifo"}), timeout=30)
     true(r.rc in (0, 1, 125), str(r))
@@ -212,7 +212,7 @@ def remove_set_takes_away(host):
 
 @case
 def capabilities_really_are_in_force(host):
-    """Not only in the books: what needs SYS_ADMIN or NET_ADMIN fails."""
+    """Not only in /proc/PID/status: operations that need SYS_ADMIN or NET_ADMIN fail."""
     host.acnspawn("run", host.image(["/bin/poke", "mount", "/tmp"])).expect(1)
     r = host.acnspawn("run", host.shell("ip link add x type dummy"))
     true(r.rc != 0, "network could be changed")

@@ -255,7 +255,7 @@ def target_that_is_a_dangling_link_is_an_error_or_inside(host):
 
 @case
 def overlapping_targets_are_refused(host):
-    """One volume on another's target, or below it: the order would decide what is seen. Both are named."""
+    """One volume on another's target, or below it: the visible files would depend on the order. Both are named."""
     for inner, outer in (("/a/b", "/a"), ("/a", "/a/b"), ("/a//b/", "/a/")):
         image = with_mounts(host, "true", mount_point("inner", inner), mount_point("outer", outer))
         r = host.acnspawn("prepare", "--volume=inner,kind=empty", "--volume=outer,kind=empty", image).expect(1)
@@ -265,7 +265,7 @@ def overlapping_targets_are_refused(host):
 
 @case
 def two_mount_points_on_one_path_are_refused(host):
-    """Neither is quietly left out, whether there are volumes for them or not. Both are named."""
+    """Neither is ignored silently, whether there are volumes for them or not. Both are named."""
     image = with_mounts(host, "true", mount_point("one", "/a"), mount_point("two", "/a"))
     for options in ((), ("--volume=one,kind=empty", "--volume=two,kind=empty")):
         r = host.acnspawn("prepare", *options, image).expect(1)
@@ -284,7 +284,8 @@ def targets_that_only_look_alike_are_fine(host):
 
 @case
 def target_that_a_link_puts_onto_another(host):
-    """/link -> /a in the image, with a volume on each: both land inside, and one of them wins; neither leads out."""
+    """/link -> /a in the image, with a volume on each: both are mounted inside of the root, and one of them is
+    visible."""
     image = with_mounts(host, "touch /link/x; test -e /a/x && echo inside", mount_point("one", "/a"), mount_point("two", "/link"),
                         files={"link": Link("/a"), "a": Dir()})
     r = host.acnspawn("run", "--volume=one,kind=empty", "--volume=two,kind=empty", image)
@@ -316,7 +317,7 @@ def mount_of_a_volume_that_is_not_there_is_refused(host):
 
 @case
 def volume_has_no_setuid_and_no_devices_through_it(host):
-    """A device node lying on a host volume must not become a way to the host's devices for an app with its own range."""
+    """A device node on a host volume must not give an app with its own uid range access to the host's devices."""
     path = source(host)
     os.mknod(os.path.join(path, "zero"), 0o666 | 0o020000, os.makedev(1, 5))
     r = host.run("--volume=v,kind=host,source=" + path,

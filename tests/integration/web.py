@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A small world wide web on loopback for tests: any host, over http and https, with certificates by an authority of its
-own.
+"""A web server on loopback that stands for any host, over http and https, with certificates by a test CA.
 
 Clients connect through a proxy, set by the environment in Web.env: for any host the proxy connects to the server here,
 which serves all of them. acnspawn has no test-specific code for this.
@@ -96,7 +95,7 @@ class _Server(http.server.ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request, address):
-        pass  # clients that go away in the middle are what some tests are about
+        pass  # some tests interrupt clients in the middle of a response
 
 
 class _Proxy(socketserver.StreamRequestHandler):
@@ -129,14 +128,14 @@ class _Proxy(socketserver.StreamRequestHandler):
                 return
             with socket.create_connection(("127.0.0.1", web.https_port)) as s:
                 self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-                self.pump(s)
+                self.forwarder(s)
             return
         host, path = line[1].split("://", 1)[1].split("/", 1) if "/" in line[1].split("://", 1)[1] else (line[1], "")
         with socket.create_connection(("127.0.0.1", web.http_port)) as s:
             s.sendall(b"GET /%s HTTP/1.1\r\n" % path.encode("latin1") + b"".join(headers) + b"\r\n")
-            self.pump(s)
+            self.forwarder(s)
 
-    def pump(self, other):
+    def forwarder(self, other):
         mine = self.connection
         while True:
             ready, _, _ = select.select([mine, other], [], [], 60)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A second writer of D-Bus' messages, which writes what it is told, be it right or wrong. */
+/* A second writer of D-Bus messages, which can also write malformed ones. */
 
 #include "stage1/launch/bus.h"
 

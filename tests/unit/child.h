@@ -8,7 +8,7 @@
 #include "basic/basic.h"
 
 /* Runs ARGV, without a shell, and returns what it writes to its standard output (at most 1 MiB). -ENOENT:
- * there is no such program; -EPROTO: it failed. */
+ * the program does not exist; -EPROTO: it failed. */
 __attribute__((unused)) static int child_output(char *const argv[], char **ret)
 {
         _cleanup_free_ char *text = NULL;

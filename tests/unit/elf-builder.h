@@ -74,7 +74,7 @@ static inline void elf_put_notes(ElfImage *f, const ElfPlan *p, ElfPlaces *at)
 
         elf_align(f, 4);
         at->notes = f->size;
-        /* One that means something else, of a size that needs padding. */
+        /* A note of another type, of a size that needs padding. */
         elf_put(f, &other, sizeof(other));
         elf_put(f, "GNU\0abcde", 9);
         for (size_t i = 0; i < ELEMENTSOF(p->notes) && p->notes[i]; i++) {
@@ -104,7 +104,7 @@ static inline uint32_t elf_put_string(ElfImage *f, const ElfPlaces *at, const ch
         return (uint32_t) (elf_put(f, s, strlen(s) + 1) - at->strings);
 }
 
-/* One bucket, and one word for the filter. The first symbol is none. */
+/* One bucket, and one word for the filter. The first symbol is the null symbol. */
 static inline void elf_put_hash(ElfImage *f, const ElfPlan *p, size_t n)
 {
         uint32_t head[] = {1, p->hashed ? 1 : (uint32_t) n + 1, 1, 0}, bucket = p->hashed && n > 0;

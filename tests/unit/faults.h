@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Runs a piece of code in a process of its own, in which the n-th system call of some kinds fails, or is the
- * last thing the process does. A seccomp filter reports these calls to us, of all threads of the process,
- * and we say what becomes of each:
+/* Runs a function in a child process, in which the n-th system call of some kinds fails, or is the last one
+ * before it is killed. A seccomp filter reports these calls, of all threads of the child, to this process,
+ * which decides the result of each:
  *
  *     Fault f = {.kind = FAULT_ENOSPC, .step = 7};
  *     ASSERT_OK(fault_run(&f, function, userdata));
- *     f.reached: there was a seventh; f.result, f.message: what FUNCTION came to
+ *     f.reached: there was a seventh; f.result, f.message: results of FUNCTION
  *
- * No privilege is needed. -ENOSYS: there is no seccomp here that can do it. */
+ * No privilege is needed. -ENOSYS: the kernel's seccomp does not support this. */
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -35,14 +35,17 @@ typedef enum FaultKind {
         _FAULT_MAX
 } FaultKind;
 
-/* What changes a file system. Removing is among it for FAULT_KILL alone: what cannot be removed stays. */
+/* Calls that change a file system. Removing is included only for FAULT_KILL: files that cannot be removed
+ * stay. */
 static const int fault_writers[] = {
                 SYS_write,     SYS_pwrite64,  SYS_writev,    SYS_openat,          SYS_openat2,
                 SYS_mkdirat,   SYS_mknodat,   SYS_linkat,    SYS_symlinkat,       SYS_renameat,
                 SYS_renameat2, SYS_ftruncate, SYS_fallocate, SYS_copy_file_range, SYS_fsync,
                 SYS_fdatasync, SYS_syncfs,    SYS_fsetxattr, SYS_lsetxattr,       SYS_fchmod,
-                SYS_fchmodat,  SYS_fchown,    SYS_fchownat,  SYS_utimensat,       SYS_mkdir,
-                SYS_unlinkat,
+                SYS_fchmodat,  SYS_fchown,    SYS_fchownat,  SYS_utimensat,       SYS_unlinkat,
+#ifdef SYS_mkdir /* newer architectures have mkdirat() alone */
+                SYS_mkdir,
+#endif
 };
 /* What makes a descriptor. */
 static const int fault_openers[] = {SYS_openat, SYS_openat2,  SYS_dup,
@@ -80,7 +83,7 @@ typedef struct FaultShared {
         char message[4096];
 } FaultShared;
 
-/* Whether this one is to be counted: opening a file that is there changes nothing. */
+/* Whether this call is counted: opening an existing file changes nothing. */
 static inline bool fault_counts(const Fault *f, const struct seccomp_data *d)
 {
         if (f->kind == FAULT_EMFILE)

@@ -49,7 +49,7 @@ static int put(int dir_fd, const char *name, const char *content)
         return fd < 0 ? -errno : loop_write(fd, content, strlen(content));
 }
 
-/* What is in it, until the next call; "(none)": there is no such file. */
+/* Content of the file, valid until the next call; "(none)": the file does not exist. */
 _unused_ static const char *get(int dir_fd, const char *name)
 {
         static char buffer[4096];
@@ -152,8 +152,8 @@ _unused_ static int copy_out(Files *f, const char *from, const char *to)
         return copy(f, in_app(f, from), on_host(f, to));
 }
 
-/* What is copied into an app belongs to root, and nobody else can make files of root's: whoever is not root
- * is it in a user namespace of his own. Says why not. */
+/* Files that are copied into an app belong to root, and only root can create such files: without root
+ * privileges this enters a user namespace as its root. Returns the reason if that fails. */
 static const char *become_root(void)
 {
         char uids[32], gids[32];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the default filter decides, for tests in other languages. Without arguments the names of the machine's
- * system calls, with their numbers, go to standard output. With the argument "decide" each line of standard
- * input is a question, "ARCHITECTURE CAPABILITIES NAME ARGUMENT1 ARGUMENT3", with 0 for the machine's own
- * architecture, 1 for the other one whose programs it runs; the answer is a line "allow", "kill", the name of
- * an error, or "none" for a call that the architecture does not have.
- */
+/* Decisions of the default filter, for tests in other languages. Without arguments the names of the
+ * machine's system calls, with their numbers, go to standard output. With the argument "decide" each line of
+ * standard input is a question, "ARCHITECTURE CAPABILITIES NAME ARGUMENT1 ARGUMENT3", with 0 for the
+ * machine's own architecture, 1 for the other one whose programs it runs; the answer is a line "allow",
+ * "kill", the name of an error, or "none" for a call that the architecture does not have. */
 
 #include <inttypes.h>
 
@@ -44,7 +43,7 @@ static const char *describe(uint32_t action)
         return "kill";
 }
 
-/* P is the filter for CAPABILITIES, which the next question mostly has, too. */
+/* P is the filter for CAPABILITIES, which is reused for the next question with the same capabilities. */
 static int answer(const Question *q, SeccompProgram *p, uint64_t *capabilities)
 {
         static const IsolatorList none;

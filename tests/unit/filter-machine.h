@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* The kernel's machine for filter programs, as far as ours use it: what a program decides on a call, without
- * installing it. Anything the machine does not know, or that leads out of the program, is UINT32_MAX, which
- * is no action. */
+/* The kernel's virtual machine for filter programs, as far as acnspawn's filters use it: the decision of a
+ * program on a call, without installing it. Unknown instructions, and jumps out of the program, return
+ * UINT32_MAX, which is not an action. */
 
 #include "stage1/seccomp-program.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Keys and signatures for tests, made by the program gpg in a home of its own. Time is gpg's own to pretend
- * (--faked-system-time), so that keys can have expired. */
+/* Keys and signatures for tests, made by the program gpg in a home of its own. gpg runs with
+ * --faked-system-time, so that keys can have expired. */
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -58,7 +58,7 @@ static inline int gpg_fixture_new(GpgFixture *g)
         return mkdir(g->home, 0700) < 0 ? -errno : 0;
 }
 
-/* The agent that gpg has started for secret keys is ended. */
+/* Ends the agent that gpg has started for secret keys. */
 static inline void gpg_fixture_done(GpgFixture *g)
 {
         if (g->scratch.fd < 0)
@@ -111,7 +111,7 @@ static inline const char *gpg_make_key(const GpgFixture *g, const char *name, co
         if (GPG(g, "--armor", out, "--export", user) != 0)
                 return NULL;
         snprintf(out, sizeof(out), "%s/%s.fpr", g->scratch.path, name);
-        /* The fingerprint: what gpg calls the revocation certificate's file. */
+        /* The fingerprint: from the file name of the revocation certificate. */
         snprintf(log, sizeof(log),
                  "exec gpg --homedir '%s' --batch --with-colons --list-keys '%s' | "
                  "sed -n 's/^fpr:*\\([0-9A-F]*\\):.*/\\1/p;' | head -n 1 > '%s'",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* An HTTP(S) server for tests, on the loopback interface and a port that the kernel chooses. What it answers
- * is a function's business, which writes whatever bytes it likes, be they HTTP or not:
+/* An HTTP(S) server for tests, on the loopback interface and a port that the kernel chooses. Its responses
+ * are written by a function, as arbitrary bytes, not necessarily valid HTTP:
  *
  *     static void hello(Connection *c)
  *     {
@@ -133,7 +133,7 @@ static inline bool read_request(Connection *c)
                         return false;
                 size += (size_t) n;
                 c->request[size] = 0;
-                /* A client that speaks TLS to a server that does not is answered, too. */
+                /* A TLS client of a server without TLS gets a response, too. */
                 if (strstr(c->request, "\r\n\r\n") || c->request[0] == 0x16)
                         return true;
         }
@@ -161,7 +161,7 @@ static inline void *serve_connection(void *userdata)
         }
         if (c->ssl)
                 SSL_free(c->ssl);
-        /* Read on until the client closes, or what it has not read yet may be lost. */
+        /* Read until the client closes, or data that it has not read yet may be lost. */
         (void) shutdown(c->fd, SHUT_WR);
         free(c);
         return NULL;
@@ -240,7 +240,7 @@ static inline void server_done(Server *s)
 /* --- TLS ----------------------------------------------------------------------------------------------- */
 
 /* A certificate for NAMES ("IP:127.0.0.1", "DNS:example.com") that signs itself, valid from and to so many
- * seconds from now, written to FILE for whoever trusts it. */
+ * seconds from now, written to FILE for clients that trust it. */
 static inline SSL_CTX *make_tls(const char *names, long from, long to, const char *file)
 {
         EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");

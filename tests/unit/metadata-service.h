@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A metadata service to talk to, as its parent and as an app: starts the real program, and exchanges HTTP
- * with it over raw sockets while answering what it asks of its parent. */
+/* A metadata service for tests, which are its parent and its client: starts the real program, and exchanges
+ * HTTP with it over raw sockets while replying to its requests to the parent. */
 
 #include <arpa/inet.h>
 #include <grp.h>
@@ -86,8 +86,8 @@ _unused_ static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE],
         return 0;
 }
 
-/* Waits for FD (or nothing, if negative) and serves the channel meanwhile. 1: FD is ready; 0: time is up, or
- * the service has said something. */
+/* Waits for FD (or nothing, if negative) and serves the channel meanwhile. 1: FD is ready; 0: timeout, or
+ * the service has sent a message. */
 _unused_ static int service_wait(Service *s, int fd, uint64_t deadline)
 {
         struct pollfd p[] = {
@@ -117,7 +117,7 @@ _unused_ static int open_listener(struct sockaddr_in *ret)
         return TAKE_FD(fd);
 }
 
-/* As UID and GID if we are root; returns when it serves. */
+/* Starts it as UID and GID if this process is root; returns when it serves. */
 _unused_ static int service_start_as(Service *s, const MetadataConfig *c, uid_t uid, gid_t gid)
 {
         _cleanup_close_ int listener = open_listener(&s->address);
@@ -262,8 +262,8 @@ _unused_ static void expect(Service *s, int (*send)(Service *, const char *, cha
                 ASSERT_STREQ(body_of(answer), body);
 }
 
-/* Goes on as an ordinary user, whoever we were, so that the tests show what they show to everybody. Says why
- * not. */
+/* Changes to an unprivileged user, so that the results do not depend on root. Returns the reason if that
+ * fails. */
 _unused_ static const char *become_ordinary(void)
 {
         const gid_t nobody = 65534;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A registry that does what a test wants, in the test's own process: a thread answers each request by
- * calling the test's function, and notes what it was asked. Over plain http, on a port of 127.0.0.1 that
- * the kernel chooses. */
+/* A registry controlled by a test, in the test's own process: a thread replies to each request by calling
+ * the test's function, and records the requests. Over plain http, on a port of 127.0.0.1 that the kernel
+ * chooses. */
 
 #include <arpa/inet.h>
 #include <microhttpd.h>

@@ -41,7 +41,7 @@ __attribute__((unused)) static char *findings_text(const Findings *f)
         return text_take(&t, &text, NULL) < 0 ? NULL : text;
 }
 
-/* A document that is wrong in one place. Its own parse() takes single quotes. */
+/* A document with one error. Its own parse() takes single quotes. */
 #define ASSERT_ONE_FINDING(type, what, fault)                                                               \
         do {                                                                                                \
                 _cleanup_(type##_freep) TYPE_OF_##type *m_ = NULL;                                          \

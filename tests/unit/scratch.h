@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A directory of its own for a test that needs files, gone when the test function is left:
+/* A scratch directory for a test that needs files, removed when the test function returns:
  *
  *     _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
  *     ASSERT_OK(scratch_new(&s));

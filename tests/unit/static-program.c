@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What programs built against a new C library do first: make threads and look at files. Linked statically,
- * so that its C library is the one that it was built with. */
+/* Operations of every program that is built against a new C library: creating threads and examining files.
+ * Linked statically, so that its C library is the one that it was built with. */
 
 #include <fcntl.h>
 #include <pthread.h>

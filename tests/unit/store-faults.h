@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Something that is done to a store, with a fault at each of its steps. */
+/* An operation on a store, with a fault at each of its steps. */
 
 #include <ftw.h>
 
@@ -49,7 +49,7 @@ typedef struct Operation {
         FaultFunction run;
         int (*undo)(struct Operation *o); /* after a success: takes away what it made */
         const char *prefix;               /* what messages begin with */
-        bool leaves; /* a failure may leave what the next try finds, and the next collection takes away */
+        bool leaves; /* a failure may leave files that the next try finds, and the next collection removes */
 } Operation;
 
 static inline void check_message(const Fault *f, const Operation *o)
@@ -62,9 +62,9 @@ static inline void check_message(const Fault *f, const Operation *o)
                           f->step, f->call, f->message);
 }
 
-/* What was published is whole, and making it again finds it. What was not is rubbish, which only somebody
- * who was killed leaves to the next collection. A failure may come after publishing: when it is not known
- * whether that is on disk. */
+/* Published objects are complete, and repeating the operation finds them. Unpublished ones are leftovers,
+ * which remain for the next collection only if the process was killed. A failure may occur after publishing,
+ * if it is unknown whether the rename is on disk. */
 static inline void check_store(const Fault *f, Operation *o, const char *before)
 {
         bool killed = f->reached && f->kind == FAULT_KILL;

@@ -63,8 +63,8 @@ static inline bool store_is_empty(Store *s)
         return count_entries(s, "images") == 0 && count_entries(s, "tmp") == 0;
 }
 
-/* Checking without importing must come to the same verdict by the same words; what only a disk can say is
- * not asked. */
+/* Checking without importing must return the same result and the same message, except for errors of the
+ * disk. */
 static inline void fixture_check(const Text *t, int code, const char *message)
 {
         _cleanup_close_ int fd = aci_fd(t->data, t->size);
@@ -80,7 +80,7 @@ static inline void fixture_check(const Text *t, int code, const char *message)
                 TEST_FAIL("importing says '%s', checking '%s'", message ?: "", e.message ?: "");
 }
 
-/* The archive is refused with CODE and a message that has WHY in it; nothing is left. */
+/* The archive is refused with CODE and a message that contains WHY; nothing is left. */
 #define ASSERT_REFUSED(f, code, why)                                                                        \
         do {                                                                                                \
                 _cleanup_(image_freep) Image *image_ = NULL;                                                \

@@ -50,7 +50,7 @@ static int add_group(void *userdata, gid_t gid)
         return 0;
 }
 
-/* An empty line is not the end: a group that is left out would be one that denies something. */
+/* An empty line is not the end: membership in a group may also deny access, so none may be left out. */
 TEST(groups)
 {
         _cleanup_free_ char *

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Every allocation of ours fails once, in parsing, importing and rendering (E3): each time the call fails
- * with -ENOMEM and leaves nothing behind, or does without what it wanted to allocate and does its work. That
- * nothing leaks and nothing is used that is not there is for the sanitized build to say.
+/* Each allocation in acnspawn's code fails once, in parsing, importing and rendering (E3): the call then
+ * fails with -ENOMEM and leaves nothing behind, or succeeds without the allocation. Leaks and invalid
+ * accesses are detected by the sanitized build.
  *
- * The program is linked with --wrap for the functions that allocate, so those of libraries are not met.
- */
+ * The program is linked with --wrap for the allocating functions, so allocations in libraries are not
+ * affected. */
 
 #include "tests/unit/store-fixture.h"
 
@@ -149,7 +149,7 @@ TEST(e3_image_manifest)
         try_all(parse_image, (void *) image_text, 50);
 }
 
-/* Findings need memory as well; what is wrong stays wrong. */
+/* Findings need memory as well; an invalid document is rejected anyway. */
 static int parse_faulty(void *userdata, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
@@ -211,7 +211,7 @@ typedef struct Import {
         const Image *image;
 } Import;
 
-/* Each time into an empty store, which is empty again after a failure. */
+/* Each import is into an empty store, which is empty again after a failure. */
 static int import(void *userdata, Error *e)
 {
         Import *i = userdata;

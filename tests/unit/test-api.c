@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/api/: what a client makes of a supervisor's answers, of one that gives none, and of none at all. The supervisor is
- * a thread with a script: each line is the method of the next call, and what is answered. */
+/* stage0/api/: how a client handles replies of a supervisor, a supervisor that does not reply, and a missing
+ * one. The supervisor is a thread with a script: each line is the method of the next call, and the reply. */
 
 #include <pthread.h>
 #include <sys/file.h>
@@ -158,11 +158,11 @@ TEST(without_an_answer)
         SERVE(f, {P "Pause", NULL});
 
         ASSERT_ERR(acn_pause(f.client, &e), -ETIMEDOUT);
-        ASSERT_STREQ(e.message, "The supervisor of pod p does not answer");
+        ASSERT_STREQ(e.message, "The supervisor of pod p does not respond");
         ASSERT_STREQ(e.hint, "'acnspawn stop --force p' kills the pod.");
 }
 
-/* Calls that wait without limit are made only if anything is answered. */
+/* Calls without a timeout are made only if the supervisor has replied before. */
 TEST(without_an_answer_to_begin_with)
 {
         SERVE(f, {"GetInfo", NULL});
@@ -187,7 +187,7 @@ TEST(what_is_no_reply)
         SERVE(f, {P "Pause", "[]"});
 
         ASSERT_ERR(acn_pause(f.client, &e), -EBADMSG);
-        ASSERT_TRUE(strstr(e.message, "The supervisor of pod p sent something that is no reply"));
+        ASSERT_TRUE(strstr(e.message, "The supervisor of pod p sent an invalid reply"));
 }
 
 /* --- Descriptions -------------------------------------------------------------------------------------- */
@@ -214,7 +214,7 @@ TEST(descriptions)
         ASSERT_EQ(d.apps[2].exit_code, 200);
 }
 
-TEST(descriptions_that_are_none)
+TEST(invalid_descriptions)
 {
         _cleanup_(acn_description_done) AcnDescription d = {};
         SERVE(f, {P "Describe", REPLY("{\"state\":\"frobnicating\"," APPS "}")},
@@ -238,8 +238,9 @@ TEST(refusals)
               {P "StartApp", ERROR(P "WrongState", "{\"app\":\"web\",\"state\":\"running\"}")}, INFO,
               {P "StartApp", ERROR(P "WrongState", "{\"app\":\"web\",\"state\":\"stopping\"}")}, INFO,
               {P "RestartApp", ERROR(P "JobFailed", "{\"app\":\"db\",\"result\":\"failed\"}")}, DESCRIBE,
-              {P "SignalApp", ERROR(P "WrongState", "{\"app\":\"db\",\"state\":\"exited\"}")}, INFO,
-              {P "StopApp", ERROR(P "PodPaused", "{}")}, INFO, {P "StartApp", ERROR(P "PodEnds", "{}")},
+              {P "SignalApp", ERROR(P "WrongState", "{\"app\":\"db\",\"state\":\"exited\"}")}, DESCRIBE,
+              INFO, {P "StopApp", ERROR(P "PodPaused", "{}")}, INFO,
+              {P "StartApp", ERROR(P "PodEnds", "{}")},
               {P "ReopenLogs", ERROR("org.varlink.service.MethodNotFound", "{\"method\":\"x\"}")},
               {P "ReopenLogs", ERROR(P "LogsNotReopened", "{\"message\":\"It is a directory\"}")},
               {P "Pause", ERROR("io.systemd.System", "{\"errno\":62}")},
@@ -296,7 +297,7 @@ TEST(a_signal_to_all_apps)
         ASSERT_STREQ(f.wrong, "");
 }
 
-TEST(a_signal_to_none)
+TEST(a_signal_without_receivers)
 {
         _cleanup_error_ Error e = ERROR_NULL;
         SERVE(f, {P "Describe", REPLY("{\"state\":\"running\",\"apps\":[]}")});
@@ -371,6 +372,128 @@ TEST(no_event_in_time)
         ASSERT_ERR(acn_monitor_next(f.client, 20000, &v, NULL), -ETIMEDOUT);
 }
 
+/* --- Attaching ----------------------------------------------------------------------------------------- */
+
+TEST(attaching)
+{
+        AcnAttachOptions o = {
+                        .app = "web", .size = {.ws_row = 3, .ws_col = 4}, .fds = {-EBADF, -EBADF, -EBADF}};
+        AcnAttachState s = {};
+        int pair[2];
+        SERVE(f, {"\"parameters\":{\"app\":\"web\",\"rows\":3,\"columns\":4,\"stderr\":0}",
+                  "{\"parameters\":{\"id\":7,\"terminal\":true},\"continues\":true}\n"
+                  "{\"parameters\":{\"id\":7,\"skippedBytes\":90},\"continues\":true}\n"
+                  "{\"parameters\":{\"id\":7,\"exitCode\":130}}"});
+
+        ASSERT_OK(pipe2(pair, O_CLOEXEC));
+        o.fds[STDERR_FILENO] = pair[1];
+        ASSERT_OK(acn_attach(f.client, &o, NULL));
+        ASSERT_EQ(o.fds[STDERR_FILENO], -EBADF);
+        ASSERT_EQ(acn_attach_next(f.client, 5000000, &s, NULL), 1);
+        ASSERT_TRUE(s.id == 7 && s.terminal && s.skipped == 0 && s.exit_code == -1);
+        ASSERT_EQ(acn_attach_next(f.client, 5000000, &s, NULL), 1);
+        ASSERT_TRUE(s.id == 7 && !s.terminal && s.skipped == 90);
+        ASSERT_EQ(acn_attach_next(f.client, 5000000, &s, NULL), 0);
+        ASSERT_EQ(s.exit_code, 130);
+        ASSERT_STREQ(f.wrong, "");
+        safe_close(pair[0]);
+}
+
+static int attach_refused(const char *reply, Error *e)
+{
+        AcnAttachOptions o = {.app = "web", .fds = {-EBADF, -EBADF, -EBADF}};
+        const Line script[] = {{"Attach", reply}, DESCRIBE};
+        _cleanup_(fake_done) Fake f = {.scratch = SCRATCH_NULL, .lock_fd = -EBADF, .listen_fd = -EBADF};
+        AcnAttachState s = {};
+
+        int r = fake_serve(&f, script, ELEMENTSOF(script));
+        if (r >= 0)
+                r = acn_attach(f.client, &o, e);
+        return r < 0 ? r : acn_attach_next(f.client, 5000000, &s, e);
+}
+
+TEST(attaching_that_is_refused)
+{
+        static const struct {
+                const char *reply, *message;
+                int code;
+        } cases[] = {
+                        {ERROR(P "NoStdin", "{\"app\":\"web\"}"),
+                         "App web of pod p cannot be attached to: its standard input is /dev/null",
+                         -ENOTCONN},
+                        {ERROR(P "TooManyAttached", "{\"limit\":64}"),
+                         "Cannot attach to app web of pod p: Too many clients are attached to the pod: no "
+                         "more than "
+                         "64 can "
+                         "at a time",
+                         -EUSERS},
+                        {ERROR(P "WrongState", "{\"app\":\"web\",\"state\":\"exited\"}"),
+                         "App web of pod p is not running: it has ended", -ESRCH},
+                        {ERROR("org.varlink.service.MethodNotFound", "{\"method\":\"x\"}"),
+                         "Pod p is run by an earlier version of acnspawn, which cannot attach to it",
+                         -EOPNOTSUPP},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_ERR(attach_refused(cases[i].reply, &e), cases[i].code);
+                ASSERT_STREQ(e.message, cases[i].message);
+        }
+}
+
+TEST(what_is_done_to_attachments)
+{
+        const struct winsize size = {.ws_row = 5, .ws_col = 6};
+        _cleanup_error_ Error e = ERROR_NULL;
+        SERVE(f, {P "CloseStdin\"", REPLY("{}")}, {"\"rows\":5,\"columns\":6,\"id\":8", REPLY("{}")},
+              {"CloseStdin", ERROR(P "NotAttached", "{\"id\":7}")});
+
+        ASSERT_OK(acn_close_stdin(f.client, 7, NULL));
+        ASSERT_OK(acn_resize_terminal(f.client, 8, &size, NULL));
+        ASSERT_ERR(acn_close_stdin(f.client, 7, &e), -EREMOTEIO);
+        ASSERT_STREQ(f.wrong, "");
+}
+
+/* --- Logs ---------------------------------------------------------------------------------------------- */
+
+TEST(logs)
+{
+        AcnLogOptions o = {.app = "web",
+                           .follow = true,
+                           .json = true,
+                           .lines = 5,
+                           .until_usec = 9,
+                           .err_fd = -EBADF};
+        int pair[2];
+        SERVE(f,
+              {"\"parameters\":{\"app\":\"web\",\"follow\":true,\"format\":\"json\",\"lines\":5,"
+               "\"untilUSec\":9,\"stdout\":0}",
+               REPLY("{}")},
+              {"\"parameters\":{\"stdout\":0}", ERROR(P "LogsFailed", "{\"message\":\"no \\u001b disk\"}")},
+              {"Logs", ERROR(P "TooManyLogs", "{\"limit\":16}")}, {"Logs", NULL});
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(pipe2(pair, O_CLOEXEC));
+        o.out_fd = pair[1];
+        ASSERT_OK(acn_logs(f.client, &o, NULL));
+        ASSERT_EQ(o.out_fd, -EBADF);
+        ASSERT_OK(acn_logs_wait(f.client, 5000000, NULL));
+        o = (AcnLogOptions){
+                        .lines = UINT64_MAX, .out_fd = fcntl(pair[0], F_DUPFD_CLOEXEC, 3), .err_fd = -EBADF};
+        ASSERT_OK(acn_logs(f.client, &o, NULL));
+        ASSERT_ERR(acn_logs_wait(f.client, 5000000, &e), -EIO);
+        ASSERT_STREQ(e.message, "Cannot read the logs of pod p: no \\x1b disk");
+        ASSERT_OK(acn_logs(f.client, &o, NULL));
+        error_done(&e);
+        ASSERT_ERR(acn_logs_wait(f.client, 5000000, &e), -EUSERS);
+        ASSERT_STREQ(e.message, "Too many callers read the logs of pod p: no more than 16 can at a time");
+        ASSERT_OK(acn_logs(f.client, &o, NULL));
+        ASSERT_ERR(acn_logs_wait(f.client, 20000, NULL), -ETIMEDOUT);
+        ASSERT_STREQ(f.wrong, "");
+        safe_close(pair[0]);
+}
+
 /* --- Waiting ------------------------------------------------------------------------------------------- */
 
 TEST(waiting_for_apps)
@@ -406,15 +529,19 @@ int main(void)
         RUN(a_connection_that_ends);
         RUN(what_is_no_reply);
         RUN(descriptions);
-        RUN(descriptions_that_are_none);
+        RUN(invalid_descriptions);
         RUN(refusals);
         RUN(calls_that_came_too_early_are_repeated);
         RUN(a_signal_to_all_apps);
-        RUN(a_signal_to_none);
+        RUN(a_signal_without_receivers);
         RUN(stopping);
         RUN(events);
         RUN(events_that_are_lost);
         RUN(no_event_in_time);
+        RUN(attaching);
+        RUN(attaching_that_is_refused);
+        RUN(what_is_done_to_attachments);
+        RUN(logs);
         RUN(waiting_for_apps);
         return TEST_END();
 }

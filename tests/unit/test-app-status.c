@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/app-status.c: records of apps come out of the pod, so hostile ones are refused, and what they say
- * reaches users as they know it. */
+/* stage1/app-status.c: records of apps read back as they were written, malformed ones are refused, and their values
+ * are shown to users in the usual words. */
 
 #include <sys/stat.h>
 
@@ -37,7 +37,7 @@ static void check_equal(const AppStatus *a, const AppStatus *b)
 
 TEST(round_trip)
 {
-        /* The last has the word in it that the end of a record is known by. */
+        /* The last one contains the word that marks the end of a record. */
         static const char *const messages[] = {NULL, "=a \"b\" %c \xff", "SUM=1 is not CHECKSUM=2"};
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
 
@@ -69,9 +69,12 @@ TEST(round_trip)
 TEST(every_key_stands_once)
 {
         _cleanup_strv_free_ char **lines = NULL;
-        char record[APP_RECORD_SIZE + 1] = {};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_free_ char *record = NULL;
 
-        ASSERT_OK(app_status_format(&(AppStatus){.exit_status = -1}, record));
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(app_status_write(s.fd, "web", &(AppStatus){.exit_status = -1}));
+        ASSERT_OK(read_file_at(s.fd, "web", APP_RECORD_SIZE_MAX, &record, NULL));
         ASSERT_OK(strv_split(record, "\n", &lines));
         for (char **a = lines; *a; a++) {
                 ASSERT_TRUE(strchr(*a, '='));
@@ -104,7 +107,7 @@ TEST(health)
                 ASSERT_EQ(out.action_sent, in.action_sent);
                 ASSERT_STREQ(out.message, state ? "it says" : NULL);
         }
-        /* The record of an app is none of its health, and the other way round. */
+        /* The record of an app is not accepted as a record of its health, and vice versa. */
         ASSERT_OK(app_status_write(s.fd, "db", &(AppStatus){.exit_status = -1}));
         ASSERT_ERR(health_status_read(s.fd, "db", &none), -ENOENT);
         ASSERT_OK(app_status_write(s.fd, "db.health", &(AppStatus){.exit_status = -1}));
@@ -203,17 +206,15 @@ static const char *const refused[] = {
                 "POST_STOP_SIGNAL=x",
 };
 
-/* Lines that are sealed as a record is, so that what is wrong with them is all that is wrong. */
 static int put_record(const Scratch *s, const char *name, const char *line)
 {
-        char lines[256], record[APP_RECORD_SIZE + 1] = {};
+        char lines[256];
 
         snprintf(lines, sizeof(lines), "%s\n", line);
-        int r = app_status_seal(lines, record);
-        return r < 0 ? r : scratch_file(s, name, record);
+        return scratch_file(s, name, lines);
 }
 
-TEST(hostile_records)
+TEST(malformed_records)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
 
@@ -230,11 +231,11 @@ TEST(hostile_records)
 TEST(hostile_files)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        _cleanup_free_ char *big = malloc(APP_RECORD_SIZE + 2);
+        _cleanup_free_ char *big = malloc(APP_RECORD_SIZE_MAX + 2);
         AppStatus status = {};
 
         ASSERT_OK(scratch_new(&s));
-        /* What an app could put in the place of a record, or call itself. */
+        /* Files that could be in the place of a record, and names that an app could use. */
         ASSERT_OK(scratch_dir(&s, "directory"));
         ASSERT_ERR(app_status_read(s.fd, "directory", &status), -EBADMSG);
         ASSERT_OK(mkfifoat(s.fd, "fifo", 0600));
@@ -247,41 +248,36 @@ TEST(hostile_files)
         ASSERT_ERR(app_status_read(s.fd, "../record", &status), -EXDEV);
         ASSERT_ERR(app_status_read(s.fd, "/etc/passwd", &status), -EXDEV);
         ASSERT_NOT_NULL(big);
-        memset(big, '\n', APP_RECORD_SIZE + 1);
-        big[APP_RECORD_SIZE + 1] = 0;
+        memset(big, '\n', APP_RECORD_SIZE_MAX + 1);
+        big[APP_RECORD_SIZE_MAX + 1] = 0;
         ASSERT_OK(scratch_file(&s, "big", big));
         ASSERT_ERR(app_status_read(s.fd, "big", &status), -EFBIG);
         ASSERT_OK(write_file_new_at(s.fd, "nul", "STATE=ended\n\0CAUSE=none\n", 24, 0600));
         ASSERT_ERR(app_status_read(s.fd, "nul", &status), -EBADMSG);
 }
 
-/* A record is overwritten in place: half of one, or halves of two, are never taken for one. */
-TEST(halves_of_records)
+/* A record is replaced as a whole: a reader has the old one open, or gets the new one, and nothing else is left. */
+TEST(records_are_replaced)
 {
+        const AppStatus old = {.state = APP_RUNNING, .exit_status = -1, .started_usec = 1234567},
+                        new = {.state = APP_ENDED, .cause = CAUSE_EXITED, .exit_status = 1};
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        AppStatus old = {.state = APP_RUNNING, .exit_status = -1, .started_usec = 1234567};
-        AppStatus new = {.state = APP_ENDED,
-                         .cause = CAUSE_EXITED,
-                         .exit_status = 1,
-                         .message = (char *) "text"};
-        char a[APP_RECORD_SIZE + 1] = {}, b[APP_RECORD_SIZE + 1] = {}, mixed[APP_RECORD_SIZE + 1];
-        size_t text = 0;
+        _cleanup_free_ char *before = NULL, *after = NULL, *kept = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        size_t n = 0;
 
         ASSERT_OK(scratch_new(&s));
-        ASSERT_OK(app_status_format(&old, a));
-        ASSERT_OK(app_status_format(&new, b));
-        for (size_t i = 0; i < APP_RECORD_SIZE; i++)
-                text = b[i] != '\n' ? i : text;
-        for (size_t n = 8; n < text; n += 37) {
-                _cleanup_app_status_ AppStatus out = {};
-                memcpy(mixed, a, sizeof(mixed));
-                memcpy(mixed, b, n);
-                ASSERT_OK(scratch_file(&s, "web", mixed));
-                ASSERT_ERR(app_status_read(s.fd, "web", &out), -EBADMSG);
-                mixed[n] = 0;
-                ASSERT_OK(scratch_file(&s, "web", mixed));
-                ASSERT_ERR(app_status_read(s.fd, "web", &out), -EBADMSG);
-        }
+        ASSERT_OK(app_status_write(s.fd, "web", &old));
+        ASSERT_OK(read_file_at(s.fd, "web", APP_RECORD_SIZE_MAX, &before, NULL));
+        ASSERT_OK(fd = openat(s.fd, "web", O_RDONLY | O_CLOEXEC));
+        ASSERT_OK(scratch_file(&s, ".new", "of a process that was killed"));
+        ASSERT_OK(app_status_write(s.fd, "web", &new));
+        ASSERT_OK(read_fd_bounded(fd, APP_RECORD_SIZE_MAX, &kept, &n));
+        ASSERT_OK(read_file_at(s.fd, "web", APP_RECORD_SIZE_MAX, &after, NULL));
+        ASSERT_STREQ(kept, before);
+        ASSERT_TRUE(strstr(after, "STATE=ended\n"));
+        ASSERT_NULL(strstr(after, "killed"));
+        ASSERT_ERR(faccessat(s.fd, ".new", F_OK, 0) < 0 ? -errno : 0, -ENOENT);
 }
 
 TEST(long_messages_are_cut)
@@ -353,9 +349,9 @@ int main(void)
         RUN(delays);
         RUN(a_run_that_lasted_begins_the_row_anew);
         RUN(newlines_stay_in_their_line);
-        RUN(hostile_records);
+        RUN(malformed_records);
         RUN(hostile_files);
-        RUN(halves_of_records);
+        RUN(records_are_replaced);
         RUN(long_messages_are_cut);
         RUN(exit_codes);
         RUN(names);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Archives that are wrong or mean harm: each is refused with its reason, and nothing of it stays in the
- * store. The names are those of the attacks that the project keeps a list of: A1 is a name with "..", and so
- * on.
- */
+/* Malformed and malicious archives: each is refused with its reason, and nothing of it stays in the store.
+ * The names are those of the attacks that the project keeps a list of: A1 is a name with "..", and so on. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -175,7 +173,7 @@ TEST(a8_whiteouts)
         aci_end(&f.tar);
         ASSERT_REFUSED(f, -EBADMSG, "whiteout");
         text_done(&f.tar);
-        /* Names like those of another image format mean nothing here. */
+        /* Names with a meaning in another image format have none here. */
         aci_begin(&f.tar);
         aci_file(&f.tar, "rootfs/.wh.etc", "");
         aci_end(&f.tar);
@@ -210,7 +208,7 @@ TEST(a9_bomb)
         Unpack u = UNPACK_NULL;
         FIXTURE(f);
 
-        /* What the store has no room for is refused by its stated size, before it is written. */
+        /* Files that do not fit into the store are refused by their stated size, before they are written. */
         ASSERT_OK(unpack_init(&u, store_fd(f.store), true, &f.error));
         uint64_t budget = u.budget;
         ASSERT_OK(unpack_charge(&u, 1000, &f.error));
@@ -268,7 +266,7 @@ TEST(a9_long_and_deep)
         ASSERT_LT(strlen(f.error.message), 500);
 }
 
-/* The map of a sparse file in the old GNU form can go on for ever in header blocks. */
+/* The map of a sparse file in the old GNU format can continue without limit in header blocks. */
 TEST(a9_endless_headers)
 {
         unsigned char block[512] = {};

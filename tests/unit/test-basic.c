@@ -8,7 +8,7 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
-/* Asking for too much memory is to fail, under AddressSanitizer as elsewhere. */
+/* Allocations that are too large must fail, also under AddressSanitizer. */
 const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__asan_default_options(void)
 {
@@ -187,7 +187,7 @@ TEST(error_done_clears)
 
 /* --- Messages ------------------------------------------------------------------------------------------ */
 
-/* Runs F in a child whose stderr is a file and gives back what it wrote. */
+/* Runs F in a child whose stderr is a file, and returns its output. */
 static int capture(void (*f)(void), char *ret, size_t size)
 {
         int pipe_fds[2], status;

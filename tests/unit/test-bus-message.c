@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The bus of a pod: messages of every kind of wrong, and what it answers itself. */
+/* The bus of a pod: malformed messages of every kind, and the replies of the bus itself. */
 
 #include "tests/unit/bus-message.h"
 #include "tests/unit/test.h"
@@ -77,7 +77,7 @@ TEST(header_with_any_byte_changed)
                 }
 }
 
-TEST(beginning_that_is_none)
+TEST(invalid_beginning)
 {
         static const struct {
                 size_t at;
@@ -105,7 +105,7 @@ TEST(lengths_beyond_the_bounds)
                 m_u32_at(&m, 4, lengths[i]);
                 ASSERT_ERR(parse(&m), -EMSGSIZE);
         }
-        /* A header that never ends is known to be too long before it is there. */
+        /* A header that is too long is detected before it has been received. */
         Message m = {};
         m_call(&m, false, 1, MANAGER, "GetUnit", NULL, 0);
         m_u32_at(&m, 12, BUS_HEADER_MAX - 15);
@@ -125,7 +125,7 @@ TEST(fields_that_end_beyond_the_header)
                 int r = parse(&cut);
                 ASSERT_TRUE(r == -EBADMSG || r == 1);
         }
-        /* A string whose length leads out of the header, or around. */
+        /* A string whose length exceeds the header, or overflows. */
         static const uint32_t lengths[] = {UINT32_MAX, UINT32_MAX - 3, 13, 200, 1U << 31};
         for (size_t i = 0; i < ELEMENTSOF(lengths); i++) {
                 m_call(&m, false, 1, MANAGER, "GetUnit", NULL, 0);
@@ -371,7 +371,7 @@ TEST(references_are_taken)
         ASSERT_EQ(say(&c, &m)->header.type, BUS_METHOD_RETURN);
 }
 
-TEST(what_wants_no_answer_has_none)
+TEST(one_way_messages_have_no_reply)
 {
         static const unsigned types[] = {BUS_METHOD_RETURN, BUS_METHOD_ERROR, BUS_SIGNAL, 99};
         static const char *const destinations[] = {DRIVER, "org.example"};
@@ -395,7 +395,7 @@ int main(void)
         RUN(header_of_either_byte_order);
         RUN(header_that_is_cut_anywhere);
         RUN(header_with_any_byte_changed);
-        RUN(beginning_that_is_none);
+        RUN(invalid_beginning);
         RUN(lengths_beyond_the_bounds);
         RUN(fields_that_end_beyond_the_header);
         RUN(fields_of_many_kinds);
@@ -409,6 +409,6 @@ int main(void)
         RUN(long_names_are_still_refused);
         RUN(what_is_for_systemd);
         RUN(references_are_taken);
-        RUN(what_wants_no_answer_has_none);
+        RUN(one_way_messages_have_no_reply);
         return TEST_END();
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The bus of a pod: what it passes on between two sockets whose other ends are played here: a client, or
- * an enemy, and the pod's systemd.
- */
+/* The bus of a pod: data that it forwards between two sockets. The tests are the other ends: a client,
+ * well-behaved or malicious, and the pod's systemd. */
 
 #include <poll.h>
 #include <signal.h>
@@ -71,7 +70,7 @@ static bool wait_for(int fd, short events, int timeout_msec)
         return poll(&p, 1, timeout_msec) > 0;
 }
 
-/* Up to N bytes, or what comes until the other side closes. */
+/* Reads up to N bytes, or until the other side closes. */
 static size_t receive(int fd, void *data, size_t n)
 {
         size_t got = 0;
@@ -207,7 +206,7 @@ TEST(byte_by_byte)
         ASSERT_EQ(result(&s), 0);
 }
 
-/* A message that is longer than what is ever kept of one. */
+/* A message that is longer than the limit of buffered data. */
 static void pass_long(bool up)
 {
         enum { BODY = 3 << 20 };
@@ -391,7 +390,7 @@ TEST(enemies_among_clients)
 }
 
 /* Lines without end, and without number. */
-TEST(handshakes_that_are_none)
+TEST(invalid_handshakes)
 {
         static const char *const pieces[] = {"a", "AUTH\r\n"};
 
@@ -446,7 +445,7 @@ int main(void)
         RUN(replies_that_are_not_read);
         RUN(messages_before_a_disconnect_are_handled);
         RUN(enemies_among_clients);
-        RUN(handshakes_that_are_none);
+        RUN(invalid_handshakes);
         RUN(slow_clients_are_disconnected);
         return TEST_END();
 }

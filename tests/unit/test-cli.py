@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """The command line of the real program, as far as it goes without root: help, usage errors and their exit status,
-the stores of those who may not have one, streams that are closed.
+users without access to a store, closed streams.
 
 usage: test-cli.py ACNSPAWN SOURCE-DIRECTORY
 
@@ -79,11 +79,30 @@ USAGE_ERRORS = [
     (["ps"], "Unknown command 'ps'", "Did you mean 'list'? Try 'acnspawn --help'"),
     (["exec", "p", "ls"], "Unknown command 'exec'", "Did you mean 'enter'?"),
     (["events", "p"], "Unknown command 'events'", "Did you mean 'monitor'?"),
-    (["run", "-it", "i"], "Unknown option '-t'", "Did you mean '--interactive'?"),
-    (["run", "--env-file=x", "i"], "Unknown option '--env-file'", "Did you mean '--environment-file'?"),
-    (["run", "-e", "A=1", "i"], "Unknown option '-e'", "Did you mean '--environment'?"),
-    (["prepare", "--publish=80:80", "i"], "Unknown option '--publish'", "Did you mean '--port'?"),
-    (["run", "i", "--workdir=/"], "Unknown option '--workdir'", "Did you mean '--working-directory'?"),
+    (["run", "--setenv=A=1", "i"], "Unknown option '--setenv'", "Did you mean '--environment'?"),
+    (["enter", "-it", "p"], "Unknown option '-i'", "on a terminal the command gets a terminal: -i and -t are not needed."),
+    (["enter", "--tty", "p"], "Unknown option '--tty'", "-i and -t are not needed. Try 'acnspawn enter --help'"),
+    # names that podman and docker have in common: messages have the one that was given
+    (["run", "-e", "A B=1", "i"], "Invalid value 'A B=1' for -e: ", None),
+    (["run", "i", "--env=A B=1"], "Invalid value 'A B=1' for --env: ", None),
+    (["run", "-E", "A B=1", "i"], "Invalid value 'A B=1' for -E: ", None),
+    (["run", "--env-file=/no/such", "i"], "Invalid value '/no/such' for --env-file: No such file", None),
+    (["run", "i", "-u", ""], "Invalid value '' for -u: must be a name, a number, or an absolute path in the image", None),
+    (["run", "-u", "a:", "i"], "Invalid value 'a:' for -u: must be USER or USER:GROUP", None),
+    (["run", "-w", "srv", "i"], "Invalid value 'srv' for -w: must be an absolute path", "A valid one is -w /srv/www."),
+    (["run", "i", "--workdir=srv"], "Invalid value 'srv' for --workdir: must be an absolute path", "A valid one is --workdir=/srv/www."),
+    (["run", "--entrypoint=", "i"], "Invalid value '' for --entrypoint: must not be empty", None),
+    (["prepare", "-p", "80", "i"], "Invalid value '80' for -p: must be NAME:[IP:]PORT or [IP:]PORT[-LAST]:APPPORT", None),
+    (["prepare", "--publish=80:80/sctp", "i"], "Invalid value '80:80/sctp' for --publish: the protocol must be tcp or udp", None),
+    (["prepare", "--network=none,a", "i"], "Invalid value 'none,a' for --network: 'none' cannot be combined with others", None),
+    (["prepare", "i", "-m", "much"], "Invalid value 'much' for -m: ", None),
+    (["prepare", "i", "-p", "80:80"], "Option -p is for the whole pod: put it before the first image", None),
+    (["prepare", "-e"], "Option -e needs a value: NAME[=VALUE]", None),
+    (["enter", "-w", "srv", "p"], "Invalid value 'srv' for -w: must be an absolute path in the app's root", None),
+    (["enter", "-e", "A B=1", "p"], "Invalid value 'A B=1' for -e: ", None),
+    # options of an app before the first image
+    (["prepare", "-u", "1", "i", "j"], "With several apps, -u has to be given for one of them: put it after its image", None),
+    (["prepare", "--tty", "-i", "i", "j"], "With several apps, --tty has to be given for one of them", None),
     (["logs", "--tail=3", "p"], "Unknown option '--tail'", "Did you mean '--lines'?"),
     (["list", "--publish"], "Unknown option '--publish'", "Try 'acnspawn list --help'"),
     (["image", "lits"], "Unknown command 'image lits'", "Did you mean 'image list'? Try 'acnspawn image --help'"),
@@ -95,7 +114,7 @@ USAGE_ERRORS = [
     (["list", "--ful"], "Unknown option '--ful'", "Did you mean '--full'? Try 'acnspawn list --help'"),
     (["list", "--state=up"], "Invalid value 'up' for --state: 'up' is none of preparing|aborted-prepare|", None),
     (["list", "--state="], "Invalid value '' for --state: must be states of pods", None),
-    (["list", "x"], "Unexpected argument 'x'", None),
+    (["pod", "list", "x"], "Unexpected argument 'x'", None),
     (["list", "--full=yes"], "Option --full takes no value", None),
     (["stop"], "'acnspawn stop' needs a pod: its UUID, a prefix of it, or its name", None),
     (["rm"], "needs a pod", None),
@@ -105,13 +124,13 @@ USAGE_ERRORS = [
     (["logs", "a", "b"], "Unexpected argument 'b'", None),
     (["logs", "--since=5", "a"], "Invalid value '5' for --since: not a point in time such as", None),
     (["logs", "--until=2026-02-30", "a"], "Invalid value '2026-02-30' for --until: not a point in time", None),
-    (["logs", "-n", "some", "a"], "Invalid value 'some' for --lines: not a whole number", None),
+    (["logs", "-n", "some", "a"], "Invalid value 'some' for -n: not a whole number", None),
     (["cat", "a", "b", "c"], "Unexpected argument 'c'", None),
     (["fetch"], "needs an image", None),
     (["validate"], "needs a manifest or image file", None),
     (["enter", "p", "--app=a", "ls"], "'--app=a' is given after the pod, where the command begins", None),
     (["kill", "-9", "p"], "Unknown option '-9'", "Did you mean '--signal'?"),
-    (["kill", "-s", "nope", "p"], "Invalid value 'nope' for --signal: must be a signal, such as SIGTERM or 15", None),
+    (["kill", "-s", "nope", "p"], "Invalid value 'nope' for -s: must be a signal, such as SIGTERM or 15", None),
     (["gc", "--grace-period=-1"], "Invalid value '-1' for --grace-period: not a time span", None),
     (["help", "me"], "There is no command 'me'", "Try 'acnspawn --help'"),
     (["help", "image", "\033[2J"], "There is no command 'image \\x1b[2J'", None),
@@ -119,9 +138,10 @@ USAGE_ERRORS = [
     (["prepare"], "'acnspawn prepare' needs an image, or --pod-manifest=; or, for a pod without apps, --exit-policy=never", None),
     (["prepare", "--name=p", "--exit-policy=all"], "'acnspawn prepare' needs an image", None),
     (["run", "--exit-policy=all"], "for a pod without apps, --exit-policy=never", None),
-    (["run", "--exit-policy=never", "--interactive"], "the pod has none", None),
+    (["run", "--exit-policy=never", "--interactive"], "--interactive is for the only app, and the pod has none", None),
+    (["run", "--exit-policy=never", "-w", "/srv"], "-w is for the only app, and the pod has none", None),
     (["prepare", "--caps-retain=CAP_SYS_TIME", "i"], "For an app, --caps-retain= stands after its image", None),
-    (["prepare", "--exec=/bin/sh", "i"], "Option --exec is for an app: put it after its image", None),
+    (["prepare", "--restart=always", "i"], "Option --restart is for an app: put it after its image", None),
     (["prepare", "i", "--net=host"], "Option --net is for the whole pod: put it before the first image", None),
     (["prepare", "--", "x"], "'--' begins the arguments of an app and stands after its image", None),
     (["prepare", "---", "i"], "'---' stands between one app and the image of the next", None),
@@ -157,20 +177,37 @@ USAGE_ERRORS = [
     (["prepare", "--stop-timeout=x", "i"], "Invalid value 'x' for --stop-timeout: not a time span", None),
     (["prepare", "--stage1=/no/such", "i"], "Invalid value '/no/such' for --stage1: No such file or directory", None),
     (["prepare", "--volume=V,kind=empty", "i"], "Invalid value 'V,kind=empty' for --volume", None),
-    (["prepare", "--volume=v", "i"], "for --volume: needs kind=empty, kind=tmpfs or kind=host", None),
+    (["prepare", "--volume=v", "i"], "for --volume: needs kind=empty, kind=tmpfs, kind=named or kind=host", None),
     (["prepare", "--volume=v,empty", "i"], "'empty' is neither KEY=VALUE nor one of readOnly, recursive", None),
     (["prepare", "-v", "/a:/b:z", "i"], "'z' is neither KEY=VALUE nor one of ro, rw, readOnly, recursive, idmap, symlinks", None),
-    (["prepare", "-v", "./a:/b", "i"], "Invalid value './a:/b' for --volume: a path of the host must be absolute", None),
+    (["prepare", "-v", "./a:/b", "i"], "Invalid value './a:/b' for -v: a path of the host must be absolute", None),
     (["prepare", "i", "-v", "a/b:/b"], "a path of the host must be absolute", None),
     (["prepare", "i", "--mount=type=bind,source=/a,target=/b"], "type 'bind' is not for mounts: --volume=HOST:PATH", None),
     (["prepare", "i", "--mount=source=/a,target=/b"], "source '/a' is not the name of a volume; --volume=HOST:PATH", None),
     (["prepare", "--volume=v,knd=empty", "i"], "unknown key 'knd'", "Did you mean 'kind'?"),
-    (["prepare", "--volume=v,kind=disk", "i"], "kind 'disk' must be empty, tmpfs or host", None),
+    (["prepare", "--volume=v,kind=disk", "i"], "kind 'disk' must be empty, tmpfs, named or host", None),
+    (["prepare", "--volume=v,kind=named,source=/x", "i"], "the source of a named volume is its name, not a path", None),
+    (["prepare", "--volume=v,kind=named,source=X", "i"], "source 'X' must be an absolute path, or for kind=named the name of a volume", None),
+    (["prepare", "--volume=v,kind=named,size=1M", "i"], "size and nr_inodes are for volumes of kind=tmpfs", None),
+    (["prepare", "--volume=v,kind=named,idmap=no", "i"], "idmap and symlinks are for host volumes", None),
+    (["prepare", "--volume=%s,kind=named" % ("v" * 64), "i"], "is longer than 63 characters", None),
+    (["prepare", "--volume=v,kind=host,source=x", "i"], "the source of a host volume must be an absolute path", None),
+    (["prepare", "-v", "A:/b", "i"], "Invalid value 'A:/b' for -v", None),
+    (["volume"], "'acnspawn volume' needs one of: create, list, show, rm, prune, export, import", "Try 'acnspawn volume --help'"),
+    (["volume", "ls"], "Unknown command 'volume ls'", "Did you mean 'volume list'?"),
+    (["volume", "inspect", "x"], "Unknown command 'volume inspect'", "Did you mean 'volume show'?"),
+    (["volume", "create"], "needs the name of the volume", None),
+    (["volume", "create", "--mode=9", "x"], "must be an octal mode up to 7777", None),
+    (["volume", "create", "--mode=17777", "x"], "must be an octal mode up to 7777", None),
+    (["volume", "create", "--owner=root", "x"], "must be UID or UID:GID, numbers below 65536", None),
+    (["volume", "create", "--owner=1:", "x"], "must be UID or UID:GID", None),
+    (["volume", "create", "--owner=65536", "x"], "must be UID or UID:GID", None),
+    (["volume", "create", "--label=x", "x"], "Invalid value 'x' for --label", None),
+    (["volume", "rm"], "needs the name of a volume", None),
     (["prepare", "--volume=v,kind=tmpfs,size=big", "i"], "size 'big' must be a number of bytes", None),
     (["prepare", "--volume=v,kind=empty,size=1M", "i"], "size and nr_inodes are for volumes of kind=tmpfs", None),
     (["prepare", "i", "--volume=v,kind=empty"], "here it must be HOST:PATH", "before the first image"),
     (["prepare", "--volume=v,kind=host", "i"], "a host volume needs source=PATH", None),
-    (["prepare", "--volume=v,kind=host,source=x", "i"], "source 'x' must be an absolute path", None),
     (["prepare", "--volume=v,kind=host,source=/x,mode=0700", "i"], "mode, uid and gid are for empty volumes", None),
     (["prepare", "--volume=v,kind=empty,source=/x", "i"], "source and recursive are for host volumes", None),
     (["prepare", "--volume=v,kind=empty,mode=9", "i"], "mode '9' must be an octal mode", None),
@@ -228,7 +265,7 @@ USAGE_ERRORS = [
     (["export", "--name=No Name", "p"], "Invalid value 'No Name' for --name: 'No Name' is not an image name",
      "--name=example.com/web:1.2,arch=amd64"),
     (["export", "--name=example.com/a,x", "p"], "Invalid value 'example.com/a,x' for --name", "A valid one is"),
-    (["enter", "-E", "A B=1", "p"], "Invalid value 'A B=1' for --environment", None),
+    (["enter", "-E", "A B=1", "p"], "Invalid value 'A B=1' for -E", None),
     (["enter", "-E", "NO_SUCH_VARIABLE", "p"], "no value given, and the variable is not set in the environment", None),
     (["prepare", "i", "--user=a:"], "Invalid value 'a:' for --user: must be USER or USER:GROUP", None),
     (["prepare", "i", "--user=:a"], "Invalid value ':a' for --user: must be USER or USER:GROUP", None),
@@ -262,6 +299,10 @@ def synonyms_name_what_there_is():
     check("the tables", [t[0] for t in tables], ["verbs", "options"])
     verbs, options = (re.findall(r'\{"(.*?)", "(.*?)"\}', t[1]) for t in tables)
     names = {o[1] for o in dump()[1]} | {o[2] for o in dump()[1]}
+
+    def options_of(verb):
+        return {name for o in dump()[1] if o[0] in (verb, "-") for name in (o[1], o[2])}
+
     for word, here in verbs:
         check(f"whether '{here}' is a command", here.split(" --")[0] in VERBS, True)
         check(f"whether '{word}' is a command", word in VERBS, False)
@@ -272,7 +313,9 @@ def synonyms_name_what_there_is():
         check_contains(f"the hint for {word}", run(word).stderr, f"Did you mean '{here}'?")
     for word, here in options:
         check(f"whether --{here} is an option", f"--{here}" in names, True)
-        check(f"whether {word} is a long option", word.startswith("--") and word in names, False)
+        # It may be one of commands that lack the other.
+        check(f"commands that have both {word} and --{here}",
+              [v for v in VERBS if word.startswith("--") and {word, f"--{here}"} <= options_of(v)], [])
 
 
 def help_of_every_verb():
@@ -340,15 +383,21 @@ def what_is_loaded_later_is_noted_for_packages():
 
 
 def library_that_cannot_be_loaded():
-    with tempfile.TemporaryDirectory() as d:
-        open(os.path.join(d, "libz.so.1"), "w").close()
-        with open(os.path.join(d, "image.aci"), "wb") as f:
-            f.write(gzip.compress(b"x" * 4096))
-        r = run("validate", os.path.join(d, "image.aci"), env={"LD_LIBRARY_PATH": d})
-        check("the exit status", r.returncode, 1)
-        check_contains("the message", r.stdout + r.stderr, "Cannot load a library that is needed for ")
-        check_contains("the message", r.stdout + r.stderr, "libz.so.1")
-        check_contains("the hint", r.stdout + r.stderr, "On Debian it is in the package ")
+    """The operation fails with the message, and the command continues with its other arguments."""
+    for library in "libz.so.1", "libarchive.so.13", "libcrypto.so.3":
+        with tempfile.TemporaryDirectory() as d:
+            open(os.path.join(d, library), "w").close()
+            image, good = os.path.join(d, "image.aci"), os.path.join(d, "manifest")
+            with open(image, "wb") as f:
+                f.write(gzip.compress(b"x" * 4096))
+            with open(good, "w") as f:
+                json.dump({"acKind": "ImageManifest", "acVersion": "0.8.11", "name": "example.com/a"}, f)
+            r = run("validate", image, good, env={"LD_LIBRARY_PATH": d})
+            check("the exit status", r.returncode, 1)
+            check_contains("the message", r.stderr, "Error: Cannot load a library that is needed for ")
+            check_contains("the message", r.stderr, library)
+            check_contains("the hint", r.stderr, "On Debian it is in the package ")
+            check("the next argument", r.stdout, f"{good}: valid image manifest\n")
 
 
 def version():
@@ -376,7 +425,7 @@ def dump_is_well_formed():
             continue
         key = (o[0], o[2])
         # These are options of the pod and of an app.
-        check(f"{key} twice", key in seen and o[2] not in ("-E", "-v", "-i"), False)
+        check(f"{key} twice", key in seen and o[2] not in ("-E", "-e", "-m", "-t", "-u", "-v", "-w", "-i"), False)
         seen.add(key)
     for verb in VERBS:
         clash = {o[2] for o in options if o[0] == verb} & {o[2] for o in options if o[0] == "-"} - {"-"}
@@ -542,7 +591,7 @@ def needs_root():
         check("whether the command line is looked at first", as_user("list", "--nonsense").returncode, 2)
 
 
-# What --complete says of pods, apps and images in these tests; the rest comes from the program itself.
+# Output of --complete for pods, apps and images in these tests; the rest comes from the program itself.
 CANNED = """#!/bin/sh
 if [ "$1" = --complete ]; then
         case $2 in
@@ -579,8 +628,8 @@ class Shell:
         self.dir.cleanup()
 
 
-# What is typed after "acnspawn", and what all shells offer for the last word of it; fish and zsh in full, bash what
-# stands behind the last "=" or ":".
+# What is typed after "acnspawn", and the completions of its last word in all shells; fish and zsh offer the whole
+# word, bash the part after the last "=" or ":".
 OFFERED = [
     ("st", "start-app stats status stop stop-app"),
     ("list --fu", "--full"),
@@ -617,7 +666,7 @@ OFFERED = [
     ("run --net=lan,d", "lan,default"),
     ("prepare --isolator=resource/m", "resource/memory="),
     ("prepare x --caps-retain=CAP_NET_RAW,CAP_NET_BI", "CAP_NET_RAW,CAP_NET_BIND_SERVICE"),
-    ("prepare --volume=board,", "board,kind=empty board,kind=host board,kind=tmpfs"),
+    ("prepare --volume=board,", "board,kind=empty board,kind=host board,kind=named board,kind=tmpfs"),
     ("prepare --volume=board,kind=t", "board,kind=tmpfs"),
     ("prepare --volume=board,kind=tmpfs,s", "board,kind=tmpfs,size="),
 ]
@@ -680,7 +729,7 @@ def fish_completions():
 
 
 def offered_by_zsh(shell, line):
-    """By a zsh on a terminal, whose completion lists what there is: the candidates are caught on their way to it."""
+    """By zsh on a terminal, whose completion lists the candidates: they are intercepted before they are displayed."""
     catch = """
         autoload -Uz compinit; compinit -u -D 2>/dev/null
         compadd() { local -a o; builtin compadd -O o "$@" 2>/dev/null; print -rl -- $o >>$CAUGHT; builtin compadd "$@"; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Compressing: what comes out is read back by streams, and is the same however it was written. */
+/* Compressing: the output is readable by streams, and does not depend on the sizes of writes. */
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ static void content_done(Content *c)
         free(c->data);
 }
 
-/* Noise of few bits in a long row of zeros, which no library takes long for. */
+/* A few random bits in a long sequence of zeros, which every library compresses quickly. */
 static Content make_content(size_t size)
 {
         Content c = {.data = malloc(size), .size = size};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is left of the launcher's privileges in the app: a child takes the launcher's last steps and executes
- * this program again, which tells of itself what /proc knows. Nearly all of it takes root.
- */
+/* The privileges of the launcher that remain in the app: a child performs the launcher's last steps and
+ * executes this program again, which reports its own /proc/self. Most cases need root. */
 
 #include <linux/capability.h>
 #include <linux/landlock.h>
@@ -24,7 +23,7 @@
 #define CAPABILITIES (CAP(CAP_CHOWN) | CAP(CAP_KILL) | CAP(CAP_NET_RAW) | CAP(CAP_SETUID))
 #define SHOW "show"
 
-/* What a process is like; the launcher's is sent by the child itself through a pipe. */
+/* The state of a process; the launcher's is sent by the child itself through a pipe. */
 typedef struct Process {
         unsigned long long permitted, effective, inheritable, bounding, ambient;
         unsigned uid, gid, n_groups, no_new_privileges, seccomp;
@@ -120,7 +119,7 @@ static int make_config(uint64_t capabilities, bool no_new_privileges, bool filte
         return 0;
 }
 
-/* All there is to be had in a pod: what nspawn leaves its systemd has CAP_SYS_ADMIN in it, and so do we. */
+/* All capabilities available in a pod: the set that nspawn leaves to its systemd includes CAP_SYS_ADMIN. */
 static const struct {
         uint64_t capabilities;
         bool no_new_privileges, filter;
@@ -177,8 +176,8 @@ TEST(others)
         }
 }
 
-/* A copy of this program with file capabilities, which no_new_privs must make void even where the launcher
- * itself had them a moment before. */
+/* A copy of this program with file capabilities, which no_new_privs must disable even if the launcher itself
+ * had them before. */
 TEST(file_capabilities)
 {
         struct vfs_ns_cap_data data = {.magic_etc = VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE,
@@ -219,8 +218,7 @@ TEST(file_capabilities)
         self = before;
 }
 
-/* What installing the filter costs each process of each app: no test, as machines differ, but a number to
- * look at. */
+/* The cost of installing the filter: not checked, as machines differ, but printed. */
 TEST(cost)
 {
         _cleanup_launch_config_ LaunchConfig c = {};
@@ -242,7 +240,7 @@ TEST(cost)
         ASSERT_EQ(status, 0);
 }
 
-/* What is written, where. A directory stands for /proc/self/attr. */
+/* Which files are written, with what content. A directory stands for /proc/self/attr. */
 TEST(labels)
 {
         static const struct {
@@ -278,8 +276,8 @@ TEST(labels)
         }
 }
 
-/* A file that takes nothing but numbers stands for a policy without the context. What is said where a
- * program cannot be executed names what may be why. */
+/* A file that accepts only numbers stands for a policy without the context. The message about a program that
+ * cannot be executed names the possible cause. */
 TEST(labels_in_messages)
 {
         static const struct {
@@ -311,8 +309,7 @@ TEST(labels_in_messages)
         error_done(&f.error);
 }
 
-/* A kernel without stacked modules has the one file; one that has none is no kernel with an active
- * module. */
+/* A kernel without stacked modules has only one of the files; without any file no module is active. */
 TEST(labels_without_directories)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -332,7 +329,7 @@ TEST(labels_without_directories)
 
 /* --- Landlock ------------------------------------------------------------------------------------------ */
 
-/* How earlier kernels take rules that they do not know: by the size of the structure. */
+/* Earlier kernels detect unknown rules by the size of the structure. */
 static int know_rules_up_to(uint32_t size)
 {
         struct sock_filter filter[] = {
@@ -350,7 +347,7 @@ static int know_rules_up_to(uint32_t size)
 
 enum { CAN_LOOK = 1, CAN_MOUNT = 2 };
 
-/* What a process of app C can do on a kernel that knows rules up to SIZE. */
+/* The access of a process of app C on a kernel that supports structures up to SIZE. */
 static int what_is_left(const LaunchConfig *c, uint32_t size)
 {
         int status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/run/console.c: the message about a pod that did not start, from its console output. */
+/* stage0/supervisor/console.c: the message about a pod that did not start, from its console output. */
 
-#include "stage0/run/console.h"
+#include "stage0/supervisor/console.h"
 #include "tests/unit/test.h"
 
 static int explain(const char *text, char **reason, char **hint)
@@ -21,14 +21,14 @@ TEST(reasons)
         static const struct {
                 const char *text, *reason, *hint;
         } cases[] = {
-                        {"", "systemd-nspawn ended without a word", NULL},
-                        {"\r\n\n", "systemd-nspawn ended without a word", NULL},
+                        {"", "systemd-nspawn ended without a message", NULL},
+                        {"\r\n\n", "systemd-nspawn ended without a message", NULL},
                         {"Error: Cannot do it.\n", "Cannot do it", NULL},
                         {"Error: Cannot do it.\nInstall it.\nThen again.\n", "Cannot do it",
                          "Install it.\nThen again."},
                         {"Only this", "Only this", NULL},
                         {"first\r\nlast\r\n", "last",
-                         "All that systemd-nspawn and the pod's systemd printed:\n  first\n  last"},
+                         "Output of systemd-nspawn and the pod's systemd:\n  first\n  last"},
                         {"\033[31mred\033[0m\n", "\\x1b[31mred\\x1b[0m", NULL},
         };
         _cleanup_free_ char *reason = NULL, *hint = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Programs that keep credentials: good ones, and such as should never have been run. */
+/* Credential helpers: working ones, and malfunctioning ones. */
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -75,8 +75,8 @@ TEST(nothing_for_that_registry)
         ASSERT_EQ(ask(&c, "echo '{\"Username\":\"\",\"Secret\":\"\"}'", 0755, 10 * SECOND_USEC), 0);
 }
 
-/* What it says is shown only if it fails, and then not much of it. */
-TEST(answers_that_are_none)
+/* Its output is shown only if it fails, and then shortened. */
+TEST(invalid_answers)
 {
         static const struct {
                 const char *script;
@@ -124,7 +124,7 @@ TEST(it_takes_too_long)
         ASSERT_OK(parse_u32(pid, &number));
         for (unsigned i = 0; i < 100 && kill((pid_t) number, 0) == 0; i++)
                 usleep(10000);
-        /* It may not be reaped by init yet, but does not run any more. */
+        /* It may not have been reaped by init yet, but is not running. */
         char path[64];
         _cleanup_free_ char *state = NULL;
         snprintf(path, sizeof(path), "/proc/%u/stat", number);
@@ -144,7 +144,7 @@ TEST(it_leaves_a_process_behind)
         ASSERT_LE(now_usec(CLOCK_MONOTONIC) - begin, 20 * SECOND_USEC);
 }
 
-TEST(names_that_are_none)
+TEST(invalid_names)
 {
         static const char *const names[] = {
                         "",    "../x",
@@ -181,10 +181,10 @@ int main(void)
 {
         RUN(answers);
         RUN(nothing_for_that_registry);
-        RUN(answers_that_are_none);
+        RUN(invalid_answers);
         RUN(it_takes_too_long);
         RUN(it_leaves_a_process_behind);
-        RUN(names_that_are_none);
+        RUN(invalid_names);
         RUN(programs_that_are_not_run);
         return TEST_END();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Encrypted images: what comes out, and each way in which they are refused; signing and encrypting. */
+/* Encrypted images: decrypting, and each reason to refuse them; signing and encrypting. */
 
 #include <sys/stat.h>
 
@@ -40,7 +40,7 @@ static void decrypt_fd(Result *ret, int fd, const char *passphrase_file)
         _cleanup_close_ int plain = -EBADF;
 
         *ret = (Result){.plain = malloc(2 * PLAIN_SIZE)};
-        ret->r = decryption_new(fd, passphrase_file, observe, ret, &d, &plain, &ret->error);
+        ret->r = decryption_new(fd, passphrase_file, NULL, observe, ret, &d, &plain, &ret->error);
         if (ret->r < 0)
                 return;
         ssize_t n = loop_read(plain, ret->plain, 2 * PLAIN_SIZE);
@@ -238,7 +238,7 @@ TEST(passphrase_files)
         ASSERT_REFUSED("good.gpg", "home", -EINVAL, "not a regular file");
 }
 
-/* Given up in the middle, with the reader there and gone. */
+/* Cancelled in the middle, with and without a reader. */
 TEST(given_up)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -248,7 +248,7 @@ TEST(given_up)
                 _cleanup_close_ int fd = openat(g.scratch.fd, "good.gpg", O_RDONLY | O_CLOEXEC),
                                     plain = -EBADF;
                 char some[1000];
-                ASSERT_OK(decryption_new(fd, gpg_path(&g, "right"), NULL, NULL, &d, &plain, &e));
+                ASSERT_OK(decryption_new(fd, gpg_path(&g, "right"), NULL, NULL, NULL, &d, &plain, &e));
                 ASSERT_EQ(loop_read(plain, some, sizeof(some)), sizeof(some));
                 if (i == 0)
                         plain = safe_close(plain);
@@ -258,7 +258,7 @@ TEST(given_up)
         ASSERT_OK(pipe2(pipe_fds, O_CLOEXEC));
         Decryption *d = NULL;
         _cleanup_close_ int plain = -EBADF;
-        ASSERT_OK(decryption_new(pipe_fds[0], gpg_path(&g, "right"), NULL, NULL, &d, &plain, &e));
+        ASSERT_OK(decryption_new(pipe_fds[0], gpg_path(&g, "right"), NULL, NULL, NULL, &d, &plain, &e));
         d = decryption_free(d);
         close(pipe_fds[0]);
         close(pipe_fds[1]);
@@ -271,7 +271,7 @@ TEST(encrypts)
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_result_ Result r = {};
 
-        int k = encrypt_symmetric(in, out, gpg_path(&g, "right"), &e);
+        int k = encrypt_symmetric(in, out, gpg_path(&g, "right"), NULL, &e);
         if (k < 0)
                 TEST_FAIL("%s", e.message);
         ASSERT_OK(lseek(out, 0, SEEK_SET));
@@ -283,7 +283,7 @@ TEST(encrypts)
         ASSERT_EQ(GPG(&g, "--passphrase", PASSPHRASE, "--output", gpg_path(&g, "back"), "--decrypt",
                       gpg_path(&g, "ours")),
                   0);
-        ASSERT_ERR(encrypt_symmetric(in, out, gpg_path(&g, "missing"), &e), -ENOENT);
+        ASSERT_ERR(encrypt_symmetric(in, out, gpg_path(&g, "missing"), NULL, &e), -ENOENT);
 }
 
 TEST(signs)
@@ -296,7 +296,7 @@ TEST(signs)
         ASSERT_TRUE(gpg_make_key(&g, "signer", NULL, "0") != NULL);
         ASSERT_EQ(run_silently((const char *const[]){"gpgconf", "--homedir", g.home, "--kill", "all", NULL}),
                   0);
-        int r = sign_detached("signer@example.com", g.home, fd, &armored, &e);
+        int r = sign_detached("signer@example.com", g.home, fd, NULL, &armored, &e);
         if (r < 0)
                 TEST_FAIL("%s", e.message);
         ASSERT_CONTAINS(armored, "-----BEGIN PGP SIGNATURE-----");
@@ -307,12 +307,12 @@ TEST(signs)
                   0);
         ASSERT_OK(lseek(fd, 0, SEEK_SET));
         armored = (free(armored), NULL);
-        ASSERT_OK(sign_detached("signer@example.com", g.home, fd, &armored, &e));
+        ASSERT_OK(sign_detached("signer@example.com", g.home, fd, NULL, &armored, &e));
         snprintf(socket, sizeof(socket), "%s/S.gpg-agent", g.home);
         for (unsigned i = 0; i < 100 && access(socket, F_OK) >= 0; i++)
                 usleep(20000);
         ASSERT_TRUE(access(socket, F_OK) < 0);
-        ASSERT_ERR(sign_detached("nobody@example.com", g.home, fd, &armored, &e), -ENOKEY);
+        ASSERT_ERR(sign_detached("nobody@example.com", g.home, fd, NULL, &armored, &e), -ENOKEY);
         ASSERT_CONTAINS(e.message, "no such secret key");
         ASSERT_CONTAINS(e.hint, "gpg --list-secret-keys");
 }

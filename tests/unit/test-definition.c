@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* prepare/pods/definition.c: what a pod was made of, written and read. The requests come from command lines, so
- * that an option which nobody has thought of here fails the test. */
+/* prepare/pods/definition.c: the definition of a pod, written and read. The requests come from command
+ * lines, so that an option that is not handled here fails the test. */
 
-#include "stage0/pod-arguments.h"
+#include "stage0/arguments/pod-arguments.h"
 #include "tests/unit/pod.h"
 #include "tests/unit/store-fixture.h"
 
@@ -90,8 +90,11 @@ static const struct {
                 {"volume", "/etc:/mnt:ro,idmap=no"},
                 {"mount", "data:/data:ro"},
                 {"port", "8080:80"},
+                {"publish", "8081:81"},
                 {"environment", "A=b c"},
                 {"environment-file", "/etc/os-release"},
+                {"env", "B=c"},
+                {"env-file", "/etc/os-release"},
                 {"credential", "a:/etc/hostname"},
                 {"load-credential", "b:/etc/passwd"},
                 {"set-credential", "c:secret"},
@@ -107,10 +110,12 @@ static const struct {
                 {"block-iops", "100"},
                 {"sysctl", "net.ipv4.ip_forward=1"},
                 {"exec", "/bin/other"},
+                {"entrypoint", "/bin/another"},
                 {"user", "1000:1001"},
                 {"group", "1002"},
                 {"supplementary-gids", "5,6"},
                 {"working-directory", "/tmp"},
+                {"workdir", "/srv"},
                 {"oom-score-adj", "7"},
                 {"seccomp", "mode=retain,errno=EPERM,@systemd/default"},
                 {"apparmor-profile", "x"},
@@ -138,16 +143,18 @@ static const struct {
                 {"log-size", "1Mi"},
                 {"log-rate", "2Mi"},
                 {"log-file", "/var/log/web.log"},
-                {"journal", "no"},
+                {"log", "none"},
                 {"oom-group", "true"},
 };
 
-/* What is kept elsewhere (PodConfig, the manifest's names of apps), or is for this one preparation only. */
+/* Options that are stored elsewhere (PodConfig, the manifest's names of apps), or apply only to this
+ * preparation. */
 static const char *const pod_elsewhere[] = {
                 "name",
                 "replace",
                 "pod-manifest",
                 "net",
+                "network",
                 "hostname",
                 "dns",
                 "dns-search",
@@ -253,7 +260,7 @@ TEST(all_options_together)
 
 /* --- Values -------------------------------------------------------------------------------------------- */
 
-/* "--" without arguments is none, and other bytes than UTF-8 stay what they are. */
+/* "--" without arguments gives no arguments, and bytes that are not UTF-8 are unchanged. */
 TEST(bytes_and_empty_lists)
 {
         static const char *const line[] = {"web", "-E", "A=\xff\x01", "--", "\xc3\x28", "", "ok", NULL};
@@ -309,7 +316,7 @@ TEST(secrets_are_not_written)
         ASSERT_NULL(own->items[1].data);
 }
 
-/* What can be read only once is not taken for a file. */
+/* A source that can be read only once is not stored as a file name. */
 TEST(pipes_are_no_files)
 {
         _cleanup_free_ char *path = NULL;
@@ -381,7 +388,7 @@ TEST(template)
         ASSERT_STREQ(again, text);
 }
 
-/* Neither apps nor a manifest: only of a pod that can be without. */
+/* Neither apps nor a manifest: valid only for a pod that may be empty. */
 TEST(without_apps)
 {
         _cleanup_(pod_definition_done) PodDefinition d = {}, e = {};
@@ -475,7 +482,7 @@ TEST(damage)
         }
 }
 
-/* Cut off anywhere it is refused, and nothing is lost or freed twice on the way. */
+/* Truncated at any position it is refused, without leaks and double frees. */
 TEST(every_prefix_is_refused)
 {
         static const char *const line[] = {"--volume=/etc:/x:ro",
@@ -565,6 +572,29 @@ TEST(the_request_for_one_app)
         }
 }
 
+TEST(the_request_for_a_pod)
+{
+        static const char *const good[] = {"{}", "{\"apps\":[{\"image\":\"a\"},{\"image\":\"b\"}]}"};
+        static const char *const bad[] = {
+                        "[]", "{\"apps\":[{}]}", "{\"apps\":[],\"version\":1}",
+                        "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":\"b\",\"name\":\"c\"}]}",
+                        ("{\"apps\":[{\"image\":\"a\"}],\"podManifest\":{\"acVersion\":\"0.8.11\",\"acKind\":"
+                         "\"PodManifest\",\"apps\":[]}}")};
+
+        for (size_t i = 0; i < ELEMENTSOF(good) + ELEMENTSOF(bad); i++) {
+                bool is_good = i < ELEMENTSOF(good);
+                _cleanup_json_ json_object *o =
+                                json_tokener_parse(is_good ? good[i] : bad[i - ELEMENTSOF(good)]);
+                _cleanup_(pod_definition_done) PodDefinition d = {};
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                int r = pod_request_parse(o, &d, &e);
+                ASSERT_EQ(r, is_good ? 0 : -EINVAL);
+                if (!is_good)
+                        ASSERT_CONTAINS(e.message, "The description of the pod is not valid");
+        }
+}
+
 int main(void)
 {
         RUN(every_option_is_recorded);
@@ -580,5 +610,6 @@ int main(void)
         RUN(bounds);
         RUN(pods_without_one);
         RUN(the_request_for_one_app);
+        RUN(the_request_for_a_pod);
         return TEST_END();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/control/detach-keys.c: what leaves a terminal, and what does not. */
+/* stage0/control/detach-keys.c: which keys detach from a terminal, and which do not. */
 
 #include "stage0/control/control.h"
 #include "tests/unit/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* discovery: what pages say, and what templates come to. */
+/* Discovery: parsing pages, and expanding templates. */
 
 #include "prepare/discovery/discovery.h"
 #include "tests/unit/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/elf-file.c: what an ELF file needs is read, and one that is broken in any way is refused. */
+/* stage1/elf-file.c: the libraries that an ELF file needs are read, and malformed files are refused. */
 
 #include <sys/mman.h>
 
@@ -102,7 +102,7 @@ TEST(no_elf_file)
         ASSERT_ERR(read_bytes(image.bytes, image.size, &f), -ENOEXEC);
 }
 
-/* Whatever is cut off, something points behind the end. */
+/* A truncated file, at any length, has offsets beyond its end. */
 TEST(truncated_anywhere)
 {
         for (int narrow = 0; narrow < 2; narrow++) {
@@ -119,7 +119,7 @@ TEST(truncated_anywhere)
         }
 }
 
-/* Not every changed byte can be noticed, but none may do harm; the sanitizers look on. */
+/* Not every changed byte can be detected, but none may cause invalid accesses, which sanitizers detect. */
 TEST(damaged_anywhere)
 {
         static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};

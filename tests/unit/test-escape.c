@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What apps write, on its way to a terminal. Names as a whole are in test-text.c. */
+/* The output of apps, as it is shown on a terminal. Complete names are tested in test-text.c. */
 
 #include "basic/basic.h"
 #include "tests/unit/test.h"
@@ -72,7 +72,7 @@ TEST(reordering_becomes_visible)
         CHECK("\xef\xbb\xbf\xf3\xa0\x81\x81", "\\ufeff\\U000e0041");
 }
 
-TEST(what_is_no_utf8_becomes_visible)
+TEST(invalid_utf8_becomes_visible)
 {
         CHECK("cut \xe2\x82", "cut \\xe2\\x82");
         CHECK("\xe2\x82x\xe2", "\\xe2\\x82x\\xe2");
@@ -102,7 +102,7 @@ TEST(colours_stay_where_there_are_any)
         CHECK("\033[38;8mx", "\\x1b[38;8mx", .colors = true);
 }
 
-TEST(endless_sequences_are_none)
+TEST(endless_sequences_are_text)
 {
         char in[200] = "\033[", out[200] = "\\x1b[";
 
@@ -144,9 +144,9 @@ int main(void)
         RUN(text_stays);
         RUN(controls_become_visible);
         RUN(reordering_becomes_visible);
-        RUN(what_is_no_utf8_becomes_visible);
+        RUN(invalid_utf8_becomes_visible);
         RUN(colours_stay_where_there_are_any);
-        RUN(endless_sequences_are_none);
+        RUN(endless_sequences_are_text);
         RUN(carriage_returns_stay_by_option);
         RUN(json_is_the_same_json);
         return TEST_END();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a call says that runs a command beside an app, and what it makes of the app's launch file. */
+/* The parameters of a call of Exec, and the launch file that results from them and the app's. */
 
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "stage0/run/exec-internal.h"
+#include "stage0/supervisor/exec-internal.h"
 #include "tests/unit/test.h"
 
-/* The parameter that is not valid; NULL: all are, and *RET has them. */
+/* The parameter that is not valid; NULL: all are valid, and stored in *RET. */
 static const char *read_options(const char *text, VarlinkFds *fds, ExecOptions *ret)
 {
         _cleanup_json_ json_object *parameters = NULL;

@@ -2,26 +2,24 @@
 
 /* What the end of an app means for the pod, for every exit policy. */
 
-#include "stage0/run/app-table.h"
-#include "stage0/runtime/runtime.h"
+#include "stage0/supervisor/app-table.h"
+#include "stage0/host/host.h"
 
 #include "tests/unit/test.h"
 
 static AppInstance web = {.name = "web"}, db = {.name = "db"};
 
 /* Two apps, the second of which connections start. */
-static void make(PodUnit units[static 4])
+static void make(PodUnit units[static 3])
 {
         units[0] = (PodUnit){.name = (char *) "app-web.service", .app = &web, .kind = POD_UNIT_APP};
         units[1] = (PodUnit){.name = (char *) "app-db.service", .app = &db, .kind = POD_UNIT_APP_ON_DEMAND};
-        units[2] = (PodUnit){
-                        .name = (char *) "app-db:failed.service", .app = &db, .kind = POD_UNIT_GIVEN_UP};
-        units[3] = (PodUnit){.name = (char *) "app-db:1.socket", .app = &db, .kind = POD_UNIT_SOCKET};
+        units[2] = (PodUnit){.app = &db, .kind = POD_UNIT_SOCKETS, .life = UNIT_UP, .known = true};
 }
 
-static void set(PodUnit units[static 4], UnitLife a, UnitLife b, UnitLife c, UnitLife d)
+static void set(PodUnit units[static 3], UnitLife a, UnitLife b, UnitLife c)
 {
-        const UnitLife lives[] = {a, b, c, d};
+        const UnitLife lives[] = {a, b, c};
 
         for (size_t i = 0; i < ELEMENTSOF(lives); i++)
                 pod_unit_set(&units[i], lives[i]);
@@ -29,7 +27,7 @@ static void set(PodUnit units[static 4], UnitLife a, UnitLife b, UnitLife c, Uni
 
 static PodEnd judge_unit(ExitPolicy policy, PodUnit *units, const PodUnit **ret)
 {
-        PodUnit *const list[] = {&units[0], &units[1], &units[2], &units[3]};
+        PodUnit *const list[] = {&units[0], &units[1], &units[2]};
 
         return exit_policy_judge(policy, list, ELEMENTSOF(list), ret);
 }
@@ -65,18 +63,67 @@ TEST(lives_of_units)
                 ASSERT_EQ(unit_life(cases[i].active, cases[i].sub, cases[i].job), cases[i].life);
 }
 
+/* No process of the app is left, whatever comes next. */
+TEST(states_at_rest)
+{
+        static const char *const rest[] = {"dead",
+                                           "failed",
+                                           "auto-restart",
+                                           "auto-restart-queued",
+                                           "dead-before-auto-restart",
+                                           "failed-before-auto-restart"},
+                                 *const others[] = {"",
+                                                    "condition",
+                                                    "start-pre",
+                                                    "start",
+                                                    "start-post",
+                                                    "running",
+                                                    "exited",
+                                                    "reload",
+                                                    "stop",
+                                                    "stop-watchdog",
+                                                    "stop-sigterm",
+                                                    "stop-sigkill",
+                                                    "stop-post",
+                                                    "final-sigterm",
+                                                    "final-watchdog",
+                                                    "final-sigkill",
+                                                    "cleaning",
+                                                    "dead-resources-pinned"};
+
+        for (size_t i = 0; i < ELEMENTSOF(rest); i++)
+                ASSERT_TRUE(unit_is_at_rest(rest[i]));
+        for (size_t i = 0; i < ELEMENTSOF(others); i++)
+                ASSERT_FALSE(unit_is_at_rest(others[i]));
+}
+
+/* It may be down, and fail, on the way. */
+TEST(an_app_that_is_replaced_counts_as_up)
+{
+        PodUnit units[3];
+
+        for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
+                make(units);
+                set(units, UNIT_UP, UNIT_DOWN, UNIT_DOWN);
+                units[0].held = true;
+                pod_unit_set(&units[0], UNIT_FAILED);
+                ASSERT_EQ(judge(p, units), POD_GOES_ON);
+                pod_unit_set(&units[0], UNIT_DOWN);
+                ASSERT_EQ(judge(p, units), POD_GOES_ON);
+                units[0].held = false;
+                ASSERT_TRUE(p == EXIT_NEVER || judge(p, units) != POD_GOES_ON);
+        }
+}
+
 TEST(nothing_ends_before_all_units_are_known)
 {
-        PodUnit units[4];
+        PodUnit units[3];
 
         make(units);
         ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
         pod_unit_set(&units[0], UNIT_FAILED);
         ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
         pod_unit_set(&units[1], UNIT_DOWN);
-        pod_unit_set(&units[2], UNIT_DOWN);
-        ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
-        pod_unit_set(&units[3], UNIT_UP);
         ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_END_APP_FAILED);
 }
 
@@ -104,48 +151,48 @@ TEST(policies)
                          {POD_END_NOTHING_RUNS, POD_END_NOTHING_RUNS, POD_END_APP_ENDED}},
                         {UNIT_FAILED,
                          UNIT_FAILED,
-                         UNIT_FAILED,
+                         UNIT_DOWN,
                          {POD_END_APP_FAILED, POD_END_NOTHING_RUNS, POD_END_APP_FAILED}},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++)
                 for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
-                        PodUnit units[4];
+                        PodUnit units[3];
 
                         make(units);
-                        set(units, UNIT_UP, UNIT_UP, UNIT_DOWN, UNIT_UP);
-                        set(units, cases[i].app, cases[i].on_demand, UNIT_DOWN, cases[i].socket);
+                        set(units, UNIT_UP, UNIT_UP, UNIT_UP);
+                        set(units, cases[i].app, cases[i].on_demand, cases[i].socket);
                         ASSERT_EQ(judge(p, units), cases[i].ends[p]);
                 }
 }
 
-/* A service that is down from the first look on has ended; one that connections start has not begun. */
+/* A service that is inactive at the first query has ended; a socket-activated one has not started. */
 TEST(ends_before_the_first_look)
 {
-        PodUnit units[4];
+        PodUnit units[3];
 
         make(units);
-        set(units, UNIT_DOWN, UNIT_DOWN, UNIT_DOWN, UNIT_UP);
+        set(units, UNIT_DOWN, UNIT_DOWN, UNIT_UP);
         ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_GOES_ON);
         ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_END_APP_ENDED);
-        set(units, UNIT_UP, UNIT_DOWN, UNIT_DOWN, UNIT_UP);
+        set(units, UNIT_UP, UNIT_DOWN, UNIT_UP);
         ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
 }
 
-/* Whatever the policy, as long as apps decide: nothing can start the app any more. */
+/* Under every policy by which apps end the pod: nothing can start the app any more. */
 TEST(apps_that_are_given_up_end_the_pod)
 {
         for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
                 const PodUnit *unit = NULL;
 
-                PodUnit units[4];
+                PodUnit units[3];
 
                 if (p == EXIT_NEVER)
                         continue;
                 make(units);
-                set(units, UNIT_UP, UNIT_UP, UNIT_UP, UNIT_UP);
+                set(units, UNIT_UP, UNIT_UP, UNIT_UP);
                 ASSERT_EQ(judge(p, units), POD_GOES_ON);
-                pod_unit_set(&units[2], UNIT_DOWN);
+                units[2].life = UNIT_FAILED;
                 ASSERT_EQ(judge_unit(p, units, &unit), POD_END_APP_GIVEN_UP);
                 ASSERT_STREQ(unit->app->name, "db");
         }
@@ -154,10 +201,10 @@ TEST(apps_that_are_given_up_end_the_pod)
 /* An app that was stopped because it is unhealthy has failed; when it is started again that is forgotten. */
 TEST(unsound_apps)
 {
-        PodUnit units[4];
+        PodUnit units[3];
 
         make(units);
-        set(units, UNIT_UP, UNIT_DOWN, UNIT_DOWN, UNIT_UP);
+        set(units, UNIT_UP, UNIT_DOWN, UNIT_UP);
         units[0].unsound = true;
         ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_GOES_ON);
         pod_unit_set(&units[0], UNIT_DOWN);
@@ -168,7 +215,7 @@ TEST(unsound_apps)
         ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_GOES_ON);
 }
 
-/* All that can become of apps, one state of all four units after the other. */
+/* All states of apps: every combination of the states of the three units. */
 TEST(a_pod_that_never_ends_by_its_apps)
 {
         static const UnitLife lives[] = {UNIT_UP, UNIT_DOWN, UNIT_FAILED};
@@ -176,18 +223,18 @@ TEST(a_pod_that_never_ends_by_its_apps)
 
         ASSERT_EQ(exit_policy_judge(EXIT_NEVER, NULL, 0, &unit), POD_GOES_ON);
         ASSERT_NULL(unit);
-        for (unsigned i = 0; i < 3 * 3 * 3 * 3; i++) {
-                PodUnit units[4];
+        for (unsigned i = 0; i < 3 * 3 * 3; i++) {
+                PodUnit units[3];
 
                 make(units);
-                set(units, UNIT_UP, UNIT_UP, UNIT_UP, UNIT_UP);
+                set(units, UNIT_UP, UNIT_UP, UNIT_UP);
                 units[0].unsound = i % 2;
-                set(units, lives[i % 3], lives[i / 3 % 3], lives[i / 9 % 3], lives[i / 27]);
+                set(units, lives[i % 3], lives[i / 3 % 3], lives[i / 9]);
                 ASSERT_EQ(judge(EXIT_NEVER, units), POD_GOES_ON);
         }
 }
 
-/* Without apps there is nothing that another policy could wait for. */
+/* Without apps no other policy has anything to wait for. */
 TEST(no_apps)
 {
         const PodUnit *unit = NULL;
@@ -197,7 +244,8 @@ TEST(no_apps)
                           p == EXIT_NEVER ? POD_GOES_ON : POD_END_NOTHING_RUNS);
 }
 
-/* Policies by which apps end the pod have the status of one; else it matters how the pod itself has ended. */
+/* Under policies by which apps end the pod, its status is that of an app; otherwise it depends on how the
+ * pod itself has ended. */
 TEST(exit_statuses)
 {
         const AppStatus good = {.state = APP_ENDED, .cause = CAUSE_EXITED, .ended_usec = 1},
@@ -220,6 +268,8 @@ TEST(exit_statuses)
 int main(void)
 {
         RUN(lives_of_units);
+        RUN(states_at_rest);
+        RUN(an_app_that_is_replaced_counts_as_up);
         RUN(nothing_ends_before_all_units_are_known);
         RUN(policies);
         RUN(ends_before_the_first_look);

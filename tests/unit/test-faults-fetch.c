@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What fails at any step of importing an OCI image, and of noting what a place came to (E1, E2): see
+/* Failures at any step of importing an OCI image, and of recording the result of a fetch (E1, E2): see
  * test-faults.c. The layers are read by one thread here, so that the n-th step is the same one each time.
- * Layers that were complete before the failure stay for the next try, or go with the next collection.
- */
+ * Layers that were complete before the failure stay for the next try, or go with the next collection. */
 
 #include <sys/stat.h>
 
@@ -165,8 +164,7 @@ static int note(void *userdata, Error *e)
         return remote_write(n->store, PLACE, &n->remote);
 }
 
-/* Before it is there, and where it replaces another one: at all times there is the one or the other, in
- * whole. */
+/* Without and with a previous record: at all times the old or the new one exists completely. */
 static void note_under(FaultKind kind, bool replaces)
 {
         _cleanup_free_ char *first = NULL, *second = NULL;
@@ -216,7 +214,7 @@ TEST(e2_places)
 
 int main(void)
 {
-        /* Memory: hundreds of imports are made here, each of which waits for the disk. */
+        /* On a tmpfs: there are hundreds of imports here, each of which would wait for the disk. */
         if (access("/dev/shm", W_OK) >= 0)
                 (void) setenv("TMPDIR", "/dev/shm", false);
         RUN(e1_oci_killed);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What fails at any step of an import or of rendering: full disks, quotas, broken disks, no descriptors
- * left, kill -9 (E1, E2). After each the store is as it was, or the work is done in whole; the message says
- * what failed and why; and the same again succeeds.
- */
+/* Failures at any step of an import or of rendering: full disks, quotas, broken disks, no descriptors left,
+ * kill -9 (E1, E2). Afterwards the store is unchanged, or the operation is complete; the message says what
+ * failed and why; and a repetition succeeds. */
 
 #include <sys/stat.h>
 
@@ -211,7 +210,7 @@ TEST(render_with_too_many_links_to_holes)
 
 int main(void)
 {
-        /* Memory: hundreds of imports are made here, each of which waits for the disk. */
+        /* On a tmpfs: there are hundreds of imports here, each of which would wait for the disk. */
         if (access("/dev/shm", W_OK) >= 0)
                 (void) setenv("TMPDIR", "/dev/shm", false);
         RUN(e1_import_killed);

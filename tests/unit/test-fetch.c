@@ -214,8 +214,8 @@ TEST(places_collected)
         ASSERT_OK(open_store(&scratch, &s));
         ASSERT_OK(remotes_collect(s, false, &removed, NULL));
         ASSERT_OK(remote_write(s, PLACE, &written));
-        /* Its image is not there, but it is young: the process that writes it may be about to publish
-         * that. */
+        /* Its image does not exist, but it is recent: the process that writes it may be about to publish the
+         * image. */
         ASSERT_OK(remotes_collect(s, false, &removed, NULL));
         ASSERT_NULL(removed);
 }

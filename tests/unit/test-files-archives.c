@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of apps as archives and as images, as far as it needs no root: what goes in and comes out, and
- * archives of strangers that want to be elsewhere. */
+/* Files of apps as archives and as images, as far as possible without root: copying in and out, and
+ * malicious archives that try to write outside of the target. */
 
 #include "tests/unit/aci.h"
 #include "tests/unit/files-fixture.h"
@@ -105,7 +105,7 @@ TEST(archives_need_a_directory)
         ASSERT_STREQ(get(a.files.root_fd, "file"), "old");
 }
 
-/* --- Archives of strangers ----------------------------------------------------------------------------- */
+/* --- Malicious archives -------------------------------------------------------------------------------- */
 
 TEST(entries_that_would_be_elsewhere)
 {
@@ -119,7 +119,7 @@ TEST(entries_that_would_be_elsewhere)
                 aci_file(&t, "before", "x");
                 aci_file(&t, names[i], "x");
                 ASSERT_FAILS(a.files, unpack(&a, &t, "/"), -EBADMSG, "..");
-                /* What is wrong is seen before the first file is there. */
+                /* Errors are detected before the first file is created. */
                 ASSERT_STREQ(get(a.files.root_fd, "before"), "(none)");
                 ASSERT_OUTSIDE_UNTOUCHED(a.files);
                 ASSERT_TRUE(nothing_is_left(&a));

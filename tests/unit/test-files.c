@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Copying files of apps, as far as it needs no root: what paths lead to, what is kept, what is refused, and
- * that nobody who exchanges files meanwhile gets anything copied from, or to, outside of the app's root.
- * What owners become and what a running app can do is in tests/integration/files.py. */
+/* Copying files of apps, as far as possible without root: resolving paths, preserved attributes, refused
+ * operations, and that exchanging files meanwhile does not lead to copies from, or to, files outside of the
+ * app's root. Owners, and races with a running app, are tested in tests/integration/files.py. */
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -81,7 +81,7 @@ TEST(links_are_copied_unless_followed)
         ASSERT_FAILS(f, copy_out(&f, "/loop", "x"), -ELOOP, "'site:web:/loop' cannot be opened");
 }
 
-/* What a source is called in a directory, and whether it stands for what is in it. */
+/* The name of a source in a directory, and whether its contents are copied instead. */
 TEST(names_of_sources)
 {
         FILES(f);
@@ -156,7 +156,7 @@ TEST(names_of_targets)
         }
 }
 
-/* A link in the place of a copy is replaced, and one on the way there leads nowhere but inside. */
+/* A link in the place of a copy is replaced, and one in its path is resolved inside of the root. */
 TEST(targets_that_are_links)
 {
         FILES(f);
@@ -314,7 +314,7 @@ TEST(modes_and_times)
         umask(mask);
 }
 
-/* A directory gets its mode when all is in it, and one that was there keeps its own. */
+/* A directory gets its mode after its contents, and an existing one keeps its own. */
 TEST(modes_of_directories)
 {
         FILES(f);
@@ -401,7 +401,7 @@ TEST(attributes_of_users)
         ASSERT_STREQ(value, "value");
 }
 
-/* What was there is replaced as a whole: whoever has it open keeps it. */
+/* An existing file is replaced atomically: processes that have it open keep the old one. */
 TEST(files_are_replaced)
 {
         FILES(f);
@@ -490,7 +490,7 @@ TEST(volumes_of_apps_that_do_not_run)
 
 /* --- Races --------------------------------------------------------------------------------------------- */
 
-/* Somebody exchanges a directory, and a file, for links that lead out, as fast as he can. */
+/* A process exchanges a directory, and a file, for links that lead out of the root, as fast as it can. */
 typedef struct Exchanger {
         int dir_fd;
         const char *const (*pairs)[2];

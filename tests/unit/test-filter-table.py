@@ -20,14 +20,14 @@ CAPABILITIES = ("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SE
                 "NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE "
                 "SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM "
                 "BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE").split()
-# The first and the third argument that a word in parentheses stands for.
+# The first and the third argument for each word in parentheses.
 ARGUMENTS = {
     "CLONE_NEWUSER": (0x10000000, 0), "CLONE_NEWNS": (0x20000, 0), "CLONE_NEWNET": (0x40000000, 0),
     "ADDR_NO_RANDOMIZE": (0x40000, 0), "READ_IMPLIES_EXEC": (0x400000, 0),
     "AF_ALG": (38, 0), "AF_VSOCK": (40, 0), "AF_BLUETOOTH": (31, 0), "AF_CAN": (29, 0), "AF_TIPC": (30, 0), "AF_RDS": (21, 0),
     "AF_SMC": (43, 0), "AF_XDP": (44, 0), "NETLINK_AUDIT": (16, 9), "NETLINK_CRYPTO": (16, 21),
 }
-# Without words in parentheses, what calls are tried with that are decided by their arguments: a socket of AF_UNIX.
+# Arguments for calls without words in parentheses, if the decision depends on them: a socket of AF_UNIX.
 USUAL = {"socket": (1, 0), "socketpair": (1, 0)}
 failures = 0
 
@@ -61,7 +61,7 @@ def read_page():
 
 
 def podman_of():
-    """What podman's filter does for each call with the default capabilities, whatever the arguments."""
+    """The action of podman's filter for each call with the default capabilities, for all arguments."""
     with open(PODMAN) as f:
         profile = json.load(f)
 
@@ -96,7 +96,7 @@ for call, decision in zip(rows, decide([(DEFAULT, call) for call in rows])):
     case(call, None if decision == rows[call][1] else "the page says %s, the filter %s" % (rows[call][1], decision))
 case("reasons", ", ".join(call for call, row in rows.items() if row[4] not in notes))
 
-# What capabilities open, and that no others open anything.
+# Calls that capabilities allow, and that no other capabilities allow any.
 special = [c for c in rows if "(" in c]
 tried = every + special
 base = decide([(DEFAULT, c) for c in tried])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/host-files.c: the files of a pod's systemd, on trees made for it and on this machine, where the
- * loader has the last word. */
+/* stage1/host-files.c: the files of a pod's systemd, in trees made for the tests and on this machine, where
+ * the results are compared with the loader. */
 
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -116,7 +116,7 @@ TEST(programs_and_loader)
                            "/usr/lib64/ld-linux-x86-64.so.2");
 }
 
-TEST(what_is_missing_is_named)
+TEST(missing_files_are_named)
 {
         static const char *const programs[] = {"systemd", "systemd-journald"};
 
@@ -194,8 +194,8 @@ TEST(runpath_is_for_its_bringer)
         check_libraries(&s, "/usr/lib/own/liba.so /usr/lib/libb.so");
 }
 
-/* As libsystemd-core finds libsystemd-shared, which it has no path to: the program has loaded it already. */
-TEST(what_is_loaded_is_found)
+/* Like libsystemd-shared for libsystemd-core, which has no path to it: the program has loaded it already. */
+TEST(loaded_libraries_are_found)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
 
@@ -495,7 +495,7 @@ TEST(no_stub_that_lacks_something)
         check_replaced(&(ElfPlan){.needed = {CRYPTO},
                                   .imports = {KNOWN, {CRYPTO, "OPENSSL_3.2.0", "BN_free"}}},
                        "");
-        /* Without versions and without a hash table it cannot be told. */
+        /* Without versions and without a hash table this cannot be determined. */
         check_replaced(&(ElfPlan){.needed = {CRYPTO}}, "");
         check_replaced(&(ElfPlan){.needed = {CRYPTO}, .imports = {KNOWN}, .no_hash = true}, "");
         /* What is looked up at run time is in no table. */
@@ -553,7 +553,7 @@ static bool program_uses_stub(const Scratch *s, const char *program)
         return stage1_host_files(s->fd, program, &files, NULL) >= 0 && files.program_uses_stub;
 }
 
-/* Its libraries are looked at too, and are no files of the pod. */
+/* Its libraries are examined, too, and are not files of the pod. */
 TEST(stub_for_another_program)
 {
 #ifndef __x86_64__
@@ -578,8 +578,8 @@ static const char *const stub_names[] = {
 #define NAME(name) #name,
                 LIBCRYPTO_STUB_FUNCTIONS(NAME)};
 
-/* What the table says is in the file that was built, in order. */
-TEST(stub_defines_what_its_table_says)
+/* The entries of the table are in the file that was built, in order. */
+TEST(stub_matches_its_table)
 {
         const char *path = getenv("ACNSPAWN_TEST_STUB");
         void *stub = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -598,7 +598,7 @@ TEST(stub_defines_what_its_table_says)
         dlclose(stub);
 }
 
-/* Of this machine: what its libraries import is what the stub has, or the pod gets the host's. */
+/* On this machine: all imports of its libraries are in the stub, or the pod gets the library of the host. */
 TEST(stub_on_this_machine)
 {
         _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -723,15 +723,16 @@ TEST(same_as_the_loader)
 
 int main(void)
 {
-        /* meson lets tests that depend on the stub find it by this; what is run here is to find the real one. */
+        /* meson sets this variable so that tests find the stub; the programs run here must find the real
+         * library. */
         (void) unsetenv("LD_LIBRARY_PATH");
         RUN(programs_and_loader);
-        RUN(what_is_missing_is_named);
+        RUN(missing_files_are_named);
         RUN(missing_loader_and_library);
         RUN(broken_files_are_named);
         RUN(circles);
         RUN(runpath_is_for_its_bringer);
-        RUN(what_is_loaded_is_found);
+        RUN(loaded_libraries_are_found);
         RUN(rpath_is_inherited);
         RUN(origin);
         RUN(other_machines_are_passed_over);
@@ -751,7 +752,7 @@ int main(void)
         RUN(no_stub_of_another_machine);
         RUN(no_stub_for_two_libraries);
         RUN(stub_for_another_program);
-        RUN(stub_defines_what_its_table_says);
+        RUN(stub_matches_its_table);
         RUN(stub_on_this_machine);
         RUN(same_as_the_loader);
         return TEST_END();

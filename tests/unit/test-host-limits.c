@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/runtime/host-limits.c: which limit is behind a failure. /proc and the cgroups are directories of the
+/* stage0/host/host-limits.c: the limit that caused a failure. /proc and the cgroups are directories of the
  * test; limits of namespaces and descriptors are lowered for a child. */
 
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "stage0/runtime/runtime.h"
+#include "stage0/host/host.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
@@ -138,7 +138,7 @@ TEST(each_limit_is_named)
                 ASSERT_EQ(find(&s, true, cases[i].code, &l), 1);
                 ASSERT_CONTAINS(l.what, cases[i].what);
                 ASSERT_CONTAINS(l.remedy, cases[i].remedy);
-                /* What has failed for another reason is not put down to it. */
+                /* A failure with another cause is not attributed to a limit. */
                 ASSERT_EQ(find(&s, true, -EIO, &other), 0);
         }
 }
@@ -270,7 +270,7 @@ static bool hint_is(int code, const char *text)
         return e.hint && strstr(e.hint, text);
 }
 
-/* The user namespace is another one's child: what it limits, only we have. */
+/* The user namespace is a child namespace: only this process is subject to its limits. */
 static int with_few_namespaces(void)
 {
         if (unshare(CLONE_NEWUSER) < 0)

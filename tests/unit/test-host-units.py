@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The units of the host: systemd has nothing to say against them, and they start the program by what it understands. The
-files of sysctl.d raise limits that the kernel has.
+"""The units of the host: systemd-analyze accepts them, and they start the program with valid arguments. The files of
+sysctl.d raise limits that exist in the kernel.
 
-usage: test-host-units.py ACNSPAWN BINDIR UNIT|SYSCTL-FILE…
+usage: test-host-units.py ACNSPAWN BINDIR LIBEXECDIR UNIT|SYSCTL-FILE…
 """
 
 import os
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAM, BINDIR, *FILES = sys.argv[1:]
+PROGRAM, BINDIR, LIBEXECDIR, *FILES = sys.argv[1:]
 UNITS = [path for path in FILES if not path.endswith(".conf")]
 failures = 0
 
@@ -34,12 +34,12 @@ if not shutil.which("systemd-analyze"):
     print("SKIP: systemd-analyze is missing (Debian package systemd)")
     sys.exit(77)
 with tempfile.TemporaryDirectory() as directory:
-    # What is not installed yet cannot be found where it will be.
+    # Files that are not installed yet are missing at their final paths.
     for unit in UNITS:
         with open(unit) as f:
             text = f.read()
         with open(os.path.join(directory, os.path.basename(unit)), "w") as f:
-            f.write(text.replace(BINDIR + "/acnspawn", PROGRAM))
+            f.write(text.replace(BINDIR + "/acnspawn", PROGRAM).replace(LIBEXECDIR, os.path.dirname(PROGRAM)))
     probe = os.path.join(directory, "probe.service")
     with open(probe, "w") as f:
         f.write("[Service]\nExecStart=/bin/true\n")

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Archives that want to use up time, memory or disk, or to confuse the reader: each in a process of its own,
- * whose time and memory are measured. It is refused with one message, or imported as what it is; nothing
- * else appears, inside the store or outside. The names are those of the attacks that the project keeps a
- * list of; test-archive.c has those that need no measuring.
- */
+/* Archives that try to exhaust time, memory or disk, or to confuse the reader: each is imported in a child
+ * process, whose time and memory are measured. It is refused with one message, or imported correctly; no
+ * other file appears, inside of the store or outside. The names are those of the attacks that the project
+ * keeps a list of; test-archive.c has those that need no measuring. */
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -90,7 +89,7 @@ static const struct {
                 {ARCHIVE_FILTER_ZSTD, "zstd"},
 };
 
-/* START and then N zero bytes, compressed, to a memory file: a megabyte or less of it. */
+/* START followed by N zero bytes, compressed, in a memory file of at most a megabyte. */
 static int make_bomb(const Text *start, uint64_t n, int filter)
 {
         static const char zeros[1 << 20];
@@ -150,7 +149,7 @@ TEST(a9_bombs_of_manifests)
         bombs(&f.tar, &f, -EFBIG, "longer than 4194304 bytes");
 }
 
-/* Attributes of an entry, or of all: the tar reader would like to have them in memory. */
+/* Attributes of one entry, or of all: the tar reader keeps them in memory. */
 TEST(a9_bombs_of_headers)
 {
         static const char types[] = {'x', 'g', 'L', 'K', 'A', 'V', 'N'};
@@ -177,7 +176,8 @@ TEST(a9_many_links)
 {
         FIXTURE(f);
 
-        /* More than any file system has of one file; each is charged for, none is content. */
+        /* More than any file system allows for one file; each counts towards the limit, although none has
+         * content. */
         aci_begin(&f.tar);
         aci_file(&f.tar, "rootfs/x", "x");
         for (unsigned k = 0; k < 20000; k++) {
@@ -208,7 +208,7 @@ TEST(a9_ten_thousand_levels)
         ASSERT_CONTAINED(f, -ENAMETOOLONG, "longer than 4095 bytes");
 }
 
-/* As deep as may be, again and again: what is made on the way is charged for each time. */
+/* At the maximum depth, repeatedly: the implied directories count towards the limit each time. */
 TEST(a9_many_deep_paths)
 {
         _cleanup_text_ Text deep = {};
@@ -283,8 +283,8 @@ TEST(a10_cut_anywhere_when_compressed)
         }
 }
 
-/* A bit of each byte of a compressed image, one after the other: never a crash, never something left. Where
- * there is a checksum, what is accepted is the same image; the zstd data here have none. */
+/* Flips a bit of each byte of a compressed image, one after the other: no crash, and no leftovers. With a
+ * checksum, only the same image is accepted; the zstd data here have none. */
 TEST(a10_spoiled_anywhere_when_compressed)
 {
         FIXTURE(f);
@@ -349,8 +349,8 @@ TEST(a10_broken_pax)
         }
 }
 
-/* A NUL ends a name wherever it is read: neither a part of the name nor what comes after it may be taken for
- * something else. */
+/* A NUL ends a name in every parser: neither a part of the name nor the bytes after it may be interpreted
+ * otherwise. */
 TEST(a3_nul_in_names)
 {
         FIXTURE(f);
@@ -410,9 +410,8 @@ TEST(a4_hard_link_to_itself)
         ASSERT_CONTAINED(f, -EBADMSG, "is no earlier entry");
 }
 
-/* The mode, the owner and the ACL of a directory are set at the end; by then it must not be something
- * else. */
-TEST(a3_metadata_of_what_was_replaced)
+/* The mode, the owner and the ACL of a directory are set at the end; it must not have been replaced by then. */
+TEST(a3_metadata_of_replaced_files)
 {
         struct stat st;
         char target[PATH_MAX + 16];
@@ -434,7 +433,7 @@ TEST(a3_metadata_of_what_was_replaced)
 
 /* --- Maps of holes ------------------------------------------------------------------------------------- */
 
-/* In the form of GNU tar 1.26 ("0.1"): offset and length of each piece, in text. */
+/* In the format of GNU tar 1.26 ("0.1"): offset and length of each piece, as text. */
 TEST(a9_maps_of_holes)
 {
         static const struct {
@@ -465,7 +464,7 @@ TEST(a9_maps_of_holes)
                 _cleanup_close_ int fd = aci_fd(f.tar.data, f.tar.size);
                 ASSERT_OK(import_measured(f.store, fd, &o));
                 ASSERT_LT(o.memory, MEMORY_MAX);
-                /* Where the reader makes sense of it, the file has the size that is stated, and no more. */
+                /* If the reader accepts it, the file has exactly the stated size. */
                 if (o.result >= 0) {
                         ASSERT_EQ(count_entries(f.store, "images"), 1);
                         continue;
@@ -494,7 +493,7 @@ int main(void)
         RUN(a3_controls_in_names);
         RUN(times_before_the_epoch);
         RUN(a4_hard_link_to_itself);
-        RUN(a3_metadata_of_what_was_replaced);
+        RUN(a3_metadata_of_replaced_files);
         RUN(a9_maps_of_holes);
         return TEST_END();
 }

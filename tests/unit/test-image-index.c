@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Many images in a store, and looking up many of them: what it costs, and that descriptors are enough. */
+/* Many images in a store, and looking up many of them: the cost, and the number of descriptors. */
 
 #include <sys/resource.h>
 
@@ -38,8 +38,8 @@ static Image *add_many(Fixture *f)
         return add(f, manifest);
 }
 
-/* What opens an image costs a handful of these calls; to list the store for each dependency would cost a
- * handful for each pair of images. */
+/* Opening an image needs a few of these calls; listing the store for each dependency would need a few for
+ * each pair of images. */
 #define CALLS_MAX (20U * MANY)
 
 static void assert_few_calls(FaultFunction function, Fixture *f)
@@ -132,7 +132,7 @@ TEST(what_comes_and_goes)
         ASSERT_STREQ(found->id, one->id);
         ASSERT_TRUE(found->dir_fd >= 0);
 
-        /* Something fits, so nothing else is looked for, until that is asked for. */
+        /* An image matches, so no other is searched for, unless that is requested. */
         two = add(&f, ACI_MANIFEST("a", ACI_VERSION("2")));
         found = image_free(found);
         ASSERT_WORKS(f, image_index_find(x, "a", &none, &found, &f.error));
@@ -154,7 +154,7 @@ TEST(what_comes_and_goes)
         ASSERT_NULL(f.error.message);
 }
 
-TEST(what_was_read_is_shared)
+TEST(layers_that_were_read_are_shared)
 {
         _cleanup_(image_index_freep) ImageIndex *x = NULL;
         _cleanup_(image_freep) Image *a = NULL, *b = NULL, *same = NULL, *again = NULL, *none = NULL;
@@ -191,6 +191,6 @@ int main(void)
         RUN(dependencies_are_looked_up_in_one_list);
         RUN(more_images_than_descriptors);
         RUN(what_comes_and_goes);
-        RUN(what_was_read_is_shared);
+        RUN(layers_that_were_read_are_shared);
         return TEST_END();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What users write for an image, and which version is the newer one. */
+/* Names of images on command lines, and comparison of versions. */
 
 #include "prepare/pods/pods-internal.h"
 #include "tests/unit/test.h"

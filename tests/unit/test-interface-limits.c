@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the pod's systemd is told when limits of an app change: what is different in the text of the slice. */
+/* The properties that are sent to the pod's systemd when limits of an app change: the differences in the
+ * text of the slice. */
 
-#include "stage0/run/interface-internal.h"
+#include "stage0/supervisor/interface-internal.h"
 #include "tests/unit/test.h"
 
 static char *slice(const char *cpu, const char *memory, const char *tasks)
@@ -45,6 +46,13 @@ TEST(differences)
                         {{NULL, NULL, SMALL},
                          {NULL, NULL, "{\"limit\":\"4194304\"}"},
                          {{"TasksMax", UINT64_MAX}}},
+                        {{HALF}, {NULL}, {{"CPUQuotaPerSecUSec", UINT64_MAX}, {"CPUWeight", UINT64_MAX}}},
+                        {{NULL, SMALL},
+                         {NULL},
+                         {{"MemoryMax", UINT64_MAX}, {"MemorySwapMax", UINT64_MAX}, {"MemoryLow", 0}}},
+                        {{NULL, LARGE},
+                         {NULL, "{\"request\":\"1000\"}"},
+                         {{"MemoryMax", UINT64_MAX}, {"MemorySwapMax", UINT64_MAX}}},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/cli/interrupt.c: the first signal cancels the operation, the second ends the process, and so does raising the first
- * again. Every case is a child of its own, as handlers belong to a process. */
+/* stage0/cli/interrupt.c: the first signal cancels the operation, the second one ends the process, and so
+ * does raising the first one again. Every case is a child of its own, as handlers belong to a process. */
 
 #include <poll.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
 
 #include <linux/capability.h>
 
+#include "library/libcapng.h"
 #include "stage1/stage1.h"
 #include "tests/unit/test.h"
 
@@ -70,7 +71,7 @@ static const struct {
                  "MemoryMax=1000 MemorySwapMax=0 |",
                  {"resource/memory", "{'request':'2K','limit':'1K'}"}},
                 {"MemoryLow=1000 |", "|", {"resource/memory", "{'request':'1K'}"}},
-                /* Zero is no value that systemd takes: it would leave the memory unlimited. */
+                /* Zero is not accepted by systemd: the memory would be unlimited. */
                 {"MemoryMax=1 MemorySwapMax=0 MemoryLow=0 |",
                  "MemoryMax=1 MemorySwapMax=0 |",
                  {"resource/memory", "{'limit':'0'}"}},
@@ -88,7 +89,8 @@ static const struct {
                 {"CPUWeight=100 |", "|", {"os/linux/cpu-shares", "1024"}},
                 {"CPUWeight=1 |", "|", {"os/linux/cpu-shares", "2"}},
                 {"CPUWeight=10000 |", "|", {"os/linux/cpu-shares", "262144"}},
-                /* A request goes before shares, and shares before a request that follows from the limit. */
+                /* A request takes precedence over shares, and shares over a request that is derived from the
+                 * limit. */
                 {"CPUWeight=20 |",
                  "|",
                  {"os/linux/cpu-shares", "1024", "resource/cpu", "{'request':'200m'}"}},
@@ -233,7 +235,7 @@ TEST(verdicts)
         }
 }
 
-/* Where several of a list cannot all be in force, only the one that is counts as such. */
+/* If several isolators of a list conflict, only the one in force is reported as enforced. */
 TEST(verdicts_of_several)
 {
         static const struct {
@@ -277,7 +279,7 @@ TEST(verdicts_of_several)
         }
 }
 
-/* Limits hold in whatever unit the pod is; how it stands against others is that unit's. */
+/* Limits apply in every unit that the pod may be in; its weights relative to others are those of that unit. */
 TEST(verdicts_in_a_unit_of_the_host)
 {
         static const struct {
@@ -306,7 +308,7 @@ TEST(verdicts_in_a_unit_of_the_host)
         }
 }
 
-/* Without its controller nothing of a limit is in force, whatever else the host has. */
+/* Without its controller a limit is not in force, regardless of other features of the host. */
 TEST(missing_controllers)
 {
         HostFeatures no_memory = all_features, no_cpu = all_features;
@@ -323,7 +325,7 @@ TEST(missing_controllers)
         ASSERT_CONTAINS(d, "enforced: ");
 }
 
-/* What is not there on a host is said, and what would be is not claimed. */
+/* Features missing on a host are reported, and not claimed to be in force. */
 TEST(missing_features)
 {
         static const struct {
@@ -418,7 +420,7 @@ TEST(tasks_by_default)
         }
 }
 
-/* Which of the two profiles that come with acnspawn it is follows from whether the app may mount. */
+/* The default profile is one of two, depending on whether the app may mount. */
 TEST(profile_by_default)
 {
         static const struct {
@@ -445,7 +447,7 @@ TEST(profile_by_default)
         }
 }
 
-/* A manifest with two apps that want these; NULL: nothing. */
+/* A manifest with two apps that have these isolators; NULL: none. */
 static int sysctls(const char *pod, const char *a, const char *b, bool host_network, PairList *ret, Error *e)
 {
         const char *const values[] = {pod, a, b};
@@ -516,7 +518,7 @@ TEST(sysctls)
         }
 }
 
-/* What is wrong with the isolators and ports of a template, whether its apps have app objects or not. */
+/* Errors in the isolators and ports of a template, whether its apps have app objects or not. */
 TEST(manifests)
 {
         static const struct {
@@ -556,7 +558,8 @@ TEST(manifests)
 #define RETAIN(set) "{'name':'os/linux/capabilities-retain-set','value':{'set':[" set "]}}"
 #define REMOVE(set) "{'name':'os/linux/capabilities-remove-set','value':{'set':[" set "]}}"
 
-/* What is declared for the pod widens the default set, whatever apps it begins with; it takes away nothing. */
+/* Capabilities declared for the pod are added to the default set, whatever apps it starts with; none is
+ * removed. */
 TEST(capabilities_of_pods)
 {
         static const struct {
@@ -594,7 +597,7 @@ TEST(capabilities_of_pods)
         }
 }
 
-/* Every type has a row in the table: nothing may come without a reason. */
+/* Every type has an entry in the table: each ignored isolator has a reason. */
 TEST(every_type_has_a_verdict)
 {
         for (int t = 0; t <= _ISOLATOR_TYPE_MAX; t++)
@@ -649,6 +652,8 @@ TEST(confined_apps)
 
 int main(void)
 {
+        if (library_load(&capng_library, NULL) < 0)
+                return 1;
         RUN(directives);
         RUN(tasks_verdicts);
         RUN(tasks_by_default);

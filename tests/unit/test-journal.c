@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What goes between the process that reads a journal and the one that shows it, and what the former cannot
- * do. */
+/* The protocol between the process that reads a journal and the one that shows it, and the confinement of
+ * the former. */
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -56,8 +56,8 @@ TEST(parts_of_records_are_waited_for)
                 ASSERT_EQ(journal_record_parse(t.data, i, &r), 0);
 }
 
-/* Whatever byte of the header is changed: what comes out is within the bounds, and nothing is waited for that
- * is larger. */
+/* For every changed byte of the header: the results are within the bounds, and the reader does not wait for
+ * larger records. */
 TEST(forged_records_are_refused)
 {
         _cleanup_text_ Text t = {};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/isolators-label.c: what is known of profiles and contexts, and what is said about them. Files stand
- * for the kernel's. */
+/* stage1/isolators-label.c: profiles and contexts, and the verdicts about them. Files stand for those of the
+ * kernel. */
 
 #include <sys/stat.h>
 
@@ -79,7 +79,7 @@ TEST(profiles)
         }
 }
 
-/* The kernel will refuse what is not there; what a profile forbids is not known. */
+/* The kernel refuses profiles that are not loaded; the rules of a profile are unknown. */
 TEST(profiles_that_cannot_be_looked_for)
 {
         const HostFeatures unknown = {.apparmor = true},
@@ -117,8 +117,8 @@ TEST(selinux_states)
         }
 }
 
-/* A file that takes no words but numbers stands for a policy that does not have the context; a FIFO answers
- * with the question, which ends in 1, as the answer about a permissive domain does. */
+/* A file that accepts only numbers stands for a policy without the context; a FIFO returns the query itself,
+ * which ends with 1, like the reply about a permissive domain. */
 TEST(contexts)
 {
         static const struct {

@@ -69,7 +69,7 @@ TEST(search)
         ASSERT_OK(put_text(&s, "a/plain", "true\n", 0644));
         ASSERT_OK(put_text(&s, "b/plain", "true\n", 0755));
 
-        /* What cannot be executed is passed over where another directory has the same name. */
+        /* Files that cannot be executed are skipped if another directory has the same name. */
         ASSERT_OK(find(&s, "tool", "PATH=/nowhere:%s/a:%s/b", &c, &f));
         ASSERT_CONTAINS(c.path, "/b/tool");
         ASSERT_OK(find(&s, "plain", "PATH=%s/a:%s/b", &d, &f));
@@ -218,7 +218,7 @@ TEST(programs)
         ASSERT_OK(find_here(&s, "good", &fine, &f));
         ASSERT_EQ(fine.format, COMMAND_ELF);
         ASSERT_STREQ(fine.interpreter, "/bin/sh");
-        /* What the kernel will not take it may say itself. */
+        /* Errors that only the kernel detects are reported by it. */
         ASSERT_OK(find_here(&s, "strange", &odd, &f));
         ASSERT_NULL(odd.interpreter);
         ASSERT_OK(find_here(&s, "cut", &beyond, &f));
@@ -231,7 +231,7 @@ TEST(programs)
                        "its interpreter /lib/ld32-missing.so is not");
 }
 
-/* The exec itself: what it returns with, and what becomes of a file without "#!". */
+/* The exec itself: its errors, and a file without "#!". */
 TEST(execute)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;

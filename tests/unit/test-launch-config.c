@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/launch-config.c: what a stranger wrote reaches the launcher byte for byte, and only a whole launch
- * file is one. */
+/* stage1/launch-config.c: untrusted strings reach the launcher byte for byte, and only complete launch files
+ * are accepted. */
 
 #include "stage1/launch-config.h"
 #include "tests/unit/test.h"
 
-/* Everything that means something to a unit file, to a shell or to a terminal; every byte that a string can
- * hold. */
+/* Characters that are special in unit files, shells or terminals; every byte that a string can contain. */
 static const char *const hostile[] = {
                 "",
                 " ",
@@ -143,7 +142,7 @@ TEST(smallest)
         check_equal(&in, &out);
 }
 
-/* No part of a file is one: it could lack what restricts the app. */
+/* Parts of a file are not accepted: restrictions of the app could be missing. */
 TEST(truncated_anywhere)
 {
         _cleanup_launch_config_ LaunchConfig in = {};
@@ -153,7 +152,7 @@ TEST(truncated_anywhere)
         ASSERT_OK(fill(&in));
         ASSERT_OK(launch_config_format(&in, &text, &size));
         for (size_t n = 0; n < size; n++) {
-                /* Of the exact size, so that a sanitizer sees a byte too many. */
+                /* Of the exact size, so that sanitizers detect reads beyond it. */
                 _cleanup_free_ char *part = malloc(n ? n : 1);
                 LaunchConfig out = {};
                 memcpy(part, text, n);
@@ -166,7 +165,7 @@ TEST(truncated_anywhere)
 #define FILTER "filter\0"
 #define END "end\0"
 
-/* What becomes of a good file without its filter and its end, with N bytes behind it. */
+/* The result for a valid file without its filter and its end, followed by N bytes. */
 static int parse_behind_head(const void *more, size_t n)
 {
         _cleanup_free_ char *text = malloc(sizeof(HEAD) + n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The order of an image's layers, what is wrong with dependencies, and trees rendered by pathWhitelist. */
+/* The order of an image's layers, errors in dependencies, and trees rendered by pathWhitelist. */
 
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -300,7 +300,7 @@ TEST(whitelist_of_a_whitelist)
         ASSERT_CONTAINS(text, "rendered/");
 }
 
-/* What covers what, when layers have different kinds of things at a path. */
+/* The visible files, if layers have different types of files at a path. */
 TEST(whitelist_kinds)
 {
         _cleanup_image_ Image *low = NULL, *middle = NULL, *app = NULL;

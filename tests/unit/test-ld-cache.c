@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/ld-cache.c: the loader's cache is searched as the loader does, and a broken one does no harm. */
+/* stage1/ld-cache.c: the loader's cache is searched as the loader does, and a malformed one is harmless. */
 
 #include "stage1/ld-cache.h"
 #include "tests/unit/child.h"

@@ -4,7 +4,7 @@
  * pieces in which the bytes arrive. */
 
 #include "stage0/report/report-internal.h"
-#include "stage0/run/pump-internal.h"
+#include "stage0/supervisor/forwarder-internal.h"
 #include "tests/unit/test.h"
 
 #define HEADER "2016-10-06T00:17:09.669794202Z stdout F "
@@ -18,8 +18,8 @@ static void add(LogFormatter *f, const char *data, size_t size, Text *out)
         log_format_add(f, &moment, data, size, out);
 }
 
-/* What a reader of the CRI format has after all records: the text of P as it is, that of F and a newline.
- * Fails for what is no record. */
+/* The text that a reader of the CRI format gets from all records: that of P unchanged, that of F with a
+ * newline. Fails for invalid records. */
 static int read_records(const Text *records, Text *out, size_t *ret_n)
 {
         const char *p = records->data, *end = p + records->size;
@@ -137,7 +137,7 @@ TEST(long_lines_are_cut_at_16_kib)
         }
 }
 
-TEST(what_is_flushed_within_a_line_goes_on)
+TEST(flush_within_a_line_continues_it)
 {
         _cleanup_text_ Text out = {}, text = {};
         LogFormatter f = {};
@@ -218,7 +218,7 @@ int main(void)
         RUN(times_have_nine_digits);
         RUN(pieces_of_any_size_make_the_same_records);
         RUN(long_lines_are_cut_at_16_kib);
-        RUN(what_is_flushed_within_a_line_goes_on);
+        RUN(flush_within_a_line_continues_it);
         RUN(records_are_read_as_they_were_written);
         RUN(plain_is_whole_lines);
         return TEST_END();

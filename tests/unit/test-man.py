@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""The manual pages against the program: every command and option is in its page and nothing else is, the table of
-annotations has what the code reads, references lead somewhere, and all pages are formatted without a warning.
+"""The manual pages against the program: every command and option is in its page and no other is, the table of
+annotations has those that the code reads, references are valid, and all pages are formatted without a warning.
 
 usage: test-man.py ACNSPAWN SOURCE-DIRECTORY
 
@@ -117,7 +117,7 @@ def each_command_has_a_page_that_its_help_names():
 
 
 def commands_lead_to_the_pages_that_have_them():
-    """By a page of their own, or by one that refers to another."""
+    """In a page of their own, or in one that refers to another."""
     build = read("man", "meson.build")
     aliases = dict(re.findall(r"^ +'([a-z-]+)' : '([a-z-]+)',$", build, re.M))
     for verb, page in VERBS.items():

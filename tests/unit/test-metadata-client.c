@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The metadata service as its parent sees it: start, configuration, end; and, run as root, what it gives
- * up. */
+/* The metadata service from its parent's side: start, configuration, end; and, if run as root, the
+ * privileges that it drops. */
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include "metadata/drop.h"
 #include "tests/unit/metadata-service.h"
 
-/* A new configuration replaces all of the old; one that is wrong replaces nothing, and the parent hears
- * why. */
+/* A new configuration replaces the old one completely; an invalid one replaces nothing, and the parent gets
+ * the reason. */
 TEST(reconfigure)
 {
         uint64_t deadline = now_usec(CLOCK_MONOTONIC) + EXCHANGE_TIMEOUT_USEC;
@@ -84,7 +84,7 @@ static bool has_ended(Service *s)
         return r == -ECONNRESET;
 }
 
-/* After having done a bit of everything, so that a build that looks for leaks has something to find. */
+/* After some of all operations, so that a build with leak detection covers them. */
 TEST(ends_on_sigterm)
 {
         _cleanup_free_ char *answer = NULL;
@@ -109,7 +109,7 @@ TEST(ends_on_sigterm)
         ASSERT_ERR(metadata_client_configure(s.client, &config, &s.error), -ECONNRESET);
 }
 
-/* The parent is killed; the service notices by itself, with a client in the middle of a question. */
+/* The parent is killed; the service detects it by itself, with a client in the middle of a request. */
 TEST(ends_with_parent)
 {
         int pipe_fds[2];
@@ -144,7 +144,7 @@ TEST(ends_with_parent)
                         break;
                 bool zombie = strstr(stat, ") Z ") || strstr(stat, ") X ");
                 free(stat);
-                if (zombie) /* nobody may be there to reap orphans */
+                if (zombie) /* there may be no init process to reap orphans */
                         return;
                 (void) usleep(10000);
         }
@@ -247,7 +247,7 @@ TEST(privileges)
                 ASSERT_TRUE(ours.st_ino != theirs.st_ino);
         }
 #if !SANITIZED
-        /* What belongs to a process that may not be traced belongs to root. */
+        /* The files in /proc of a process that may not be traced belong to root. */
         ASSERT_OK(fstatat(dir, "environ", &theirs, 0));
         ASSERT_EQ(theirs.st_uid, 0);
 #endif

@@ -2,15 +2,15 @@
 
 /* The parent's side of the metadata service, with a service that has been taken over by an app of the pod.
  *
- * The program plays both: started under the service's name, it is the service and says what one should not
- * say. */
+ * The program has both roles: started under the service's name, it is a service that sends invalid messages. */
 
 #include <sys/mman.h>
 
+#include "library/libcrypto.h"
 #include "metadata/protocol.h"
 #include "tests/unit/metadata-service.h"
 
-/* Asks about SIGNATURE and returns the verdict: 1, 0, or -1 if there is none. */
+/* Requests the verification of SIGNATURE and returns the verdict: 1, 0, or -1 if there is none. */
 static int ask(const char *uuid, const char *signature, int fd)
 {
         MetadataMessage m = {.type = METADATA_MESSAGE_VERIFY, .serial = 7};
@@ -31,7 +31,7 @@ static int ask(const char *uuid, const char *signature, int fd)
         }
 }
 
-/* A descriptor that is no sealed memfd, although it holds the right content. */
+/* A descriptor that is not a sealed memfd, although it has the right content. */
 static int unsealed_content(void)
 {
         int fd = memfd_create("content", MFD_CLOEXEC);
@@ -97,7 +97,7 @@ static int be_hostile(void)
         return 0;
 }
 
-/* The next message that is an error, or that changes nothing any more. */
+/* The next message that is an error, or that has no effect any more. */
 static int next_error(Service *s)
 {
         uint64_t deadline = now_usec(CLOCK_MONOTONIC) + EXCHANGE_TIMEOUT_USEC;
@@ -126,7 +126,7 @@ TEST(hostile_service)
         ASSERT_STREQ(s.error.message, "The metadata service of pod " UUID " cannot serve: "
                                       "\\x1b[2J\\x1b]0;owned\\x07\\xff");
         ASSERT_TRUE(metadata_client_configured(s.client));
-        ASSERT_EQ(s.n_asked, 3); /* never with a path, never for content that was not proper */
+        ASSERT_EQ(s.n_asked, 3); /* never with a path, never for malformed content */
         ASSERT_ERR(next_error(&s), -EREMOTEIO);
         ASSERT_LT(strlen(s.error.message), 2000);
         ASSERT_ERR(next_error(&s), -EBADMSG);
@@ -137,7 +137,7 @@ TEST(hostile_service)
         ASSERT_FALSE(metadata_client_serving(s.client));
 }
 
-/* A service that neither reads nor ends is killed in the end. */
+/* A service that neither reads nor ends is eventually killed. */
 TEST(service_that_ignores_requests_to_end)
 {
         _cleanup_service_ Service s = {};
@@ -159,6 +159,8 @@ TEST(service_that_ignores_requests_to_end)
 
 int main(int argc, char **argv)
 {
+        if (library_load(&crypto_library, NULL) < 0)
+                return 1;
         if (argc > 0 && streq(argv[0], METADATA_PROGRAM))
                 return be_hostile();
 

@@ -2,6 +2,7 @@
 
 /* The metadata service under clients that send too much, too slowly, or are too many. */
 
+#include "library/libcrypto.h"
 #include "tests/unit/metadata-service.h"
 
 /* A form of SIZE bytes, all of it content. */
@@ -35,7 +36,7 @@ TEST(large_forms)
         ASSERT_EQ(status_of(refused), 413);
 }
 
-/* The same, without saying the size in front; and so large that not even the rest is read any more. */
+/* The same, without Content-Length; and so large that the rest is not even read. */
 TEST(large_forms_chunked)
 {
         static const char header[] =
@@ -68,7 +69,7 @@ TEST(large_forms_chunked)
         expect(&s, get, BASE "pod/uuid", 200, PLAIN, UUID);
 }
 
-/* Says it will send a gigabyte, or waits to be told to go on: hears the refusal without sending anything. */
+/* Announces a gigabyte, or expects "100 Continue": gets the error without sending a body. */
 TEST(refused_early)
 {
         static const char *const requests[] = {
@@ -102,7 +103,7 @@ TEST(large_header)
         expect(&s, get, BASE "pod/uuid", 200, PLAIN, UUID);
 }
 
-/* Clients that send a byte now and then, or nothing, are let go; others do not notice them. */
+/* Clients that send a byte now and then, or nothing, are disconnected; others are not affected. */
 TEST(slow_clients)
 {
         static const char *const beginnings[] = {"", "GET ",
@@ -141,7 +142,7 @@ TEST(slow_clients)
         ASSERT_GE(now_usec(CLOCK_MONOTONIC) - begin, 250000);
 }
 
-/* Somebody holds more connections than there are: the next one is served all the same. */
+/* A client opens more connections than the limit: the next one is served nevertheless. */
 TEST(many_connections)
 {
         enum { MANY = 700 };
@@ -167,6 +168,8 @@ TEST(many_connections)
 
 int main(void)
 {
+        if (library_load(&crypto_library, NULL) < 0)
+                return 1;
         const char *why = become_ordinary();
         if (why)
                 return TEST_SKIP_ALL("%s", why);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The metadata service as the apps of a pod see it: the real program, asked over real sockets. */
+/* The metadata service from the apps' side: requests to the real program over real sockets. */
 
+#include "library/libcrypto.h"
 #include "tests/unit/metadata-service.h"
 
 #define WEB_ANNOTATIONS                                                                                     \
@@ -50,7 +51,7 @@ TEST(endpoints)
         expect_json(&s, BASE "apps/log/annotations", "[]");
 }
 
-/* What the specification's validator compares: a pod without annotations says so at both places. */
+/* The values that the specification's validator compares, for a pod without annotations. */
 TEST(no_annotations)
 {
         _cleanup_free_ char *answer = NULL, *squeezed = NULL;
@@ -68,7 +69,7 @@ TEST(no_annotations)
                      "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[],\"annotations\":[]}");
 }
 
-/* A wrong token, an unknown path and an unknown app cannot be told apart, whatever the method. */
+/* A wrong token, an unknown path and an unknown app cannot be distinguished, whatever the method. */
 TEST(not_found)
 {
         static const char *const paths[] = {
@@ -139,7 +140,7 @@ TEST(head)
         ASSERT_STREQ(body_of(answer), "");
 }
 
-/* A body that comes with a GET must not be taken for the next request. */
+/* The body of a GET must not be parsed as the next request. */
 TEST(keep_alive)
 {
         static const char request[] =
@@ -222,7 +223,7 @@ static int send_sign(Service *s, int fd)
         return fd < 0 ? fd : send_text(fd, request, sizeof(request) - 1);
 }
 
-/* Nothing is signed before the parent says so; everything else is served meanwhile. */
+/* Nothing is signed before the parent has replied; all other requests are served meanwhile. */
 TEST(signatures_wait_for_the_parent)
 {
         _cleanup_service_ Service s = {};
@@ -280,7 +281,7 @@ TEST(signatures_that_the_parent_refuses)
         }
 }
 
-/* The service ends although somebody waits for a signature. */
+/* The service ends although a client waits for a signature. */
 TEST(end_while_a_signature_waits)
 {
         _cleanup_service_ Service s = {};
@@ -311,7 +312,7 @@ TEST(verify_own)
         ASSERT_EQ(s.n_asked, 0);
 }
 
-/* The largest form there can be goes to the parent as well. */
+/* The largest valid form is also passed to the parent. */
 TEST(verify_other_large)
 {
         char signature[METADATA_SIGNATURE_SIZE];
@@ -343,14 +344,15 @@ TEST(verify_other)
         expect_verdict(&s, "x", OTHER_UUID, signature, 403);
         expect_verdict(&s, "x", "11111111-2222-4333-8444-555555555555", foreign, 403);
         ASSERT_EQ(s.n_asked, 5);
-        /* What cannot be a pod or a signature never gets to the parent. */
+        /* Values that cannot be a pod or a signature are not passed to the parent. */
         expect_verdict(&s, "x", "../../../etc/shadow", foreign, 403);
         expect_verdict(&s, "x", OTHER_UUID "%00", foreign, 403);
         expect_verdict(&s, "x", OTHER_UUID, "short", 403);
         ASSERT_EQ(s.n_asked, 5);
 }
 
-/* While one client waits for the parent, which never answers, others are served; in the end it gets a no. */
+/* While one client waits for the parent, which never replies, others are served; eventually it gets a
+ * refusal. */
 TEST(verify_timeout)
 {
         _cleanup_free_ char *form = NULL, *request = NULL, *answer = NULL;
@@ -377,13 +379,13 @@ TEST(verify_timeout)
         ASSERT_OK(read_answer(&s, fd, false, &answer));
         ASSERT_EQ(status_of(answer), 403);
         ASSERT_GE(now_usec(CLOCK_MONOTONIC) - begin, 300000);
-        /* The late answer is of no use to anybody, and does no harm. */
+        /* The late reply is ignored. */
         s.deaf = false;
         expect_verdict(&s, "x", OTHER_UUID, foreign, 200);
         ASSERT_EQ(s.n_asked, 2);
 }
 
-/* More questions than may wait: the others hear that they should try again. */
+/* More requests than may wait: the others are told to retry. */
 TEST(verify_flood)
 {
         _cleanup_free_ char *form = NULL, *request = NULL;
@@ -455,6 +457,8 @@ TEST(bad_forms)
 
 int main(void)
 {
+        if (library_load(&crypto_library, NULL) < 0)
+                return 1;
         const char *why = become_ordinary();
         if (why)
                 return TEST_SKIP_ALL("%s", why);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The parts of the metadata service that need no process: paths, forms, signatures, the configuration's
- * format, and what a configuration is rendered to. */
+ * format, and the responses that are rendered from a configuration. */
 
 #include <sys/mman.h>
 
+#include "library/libcrypto.h"
 #include "metadata/protocol.h"
 #include "metadata/tables.h"
 #include "tests/unit/test.h"
@@ -124,7 +125,7 @@ TEST(routes_unknown)
         }
 }
 
-/* Parses TEXT and shows the fields as "content|uuid|signature", "-" for those that are not there. */
+/* Parses TEXT and formats the fields as "content|uuid|signature", with "-" for missing ones. */
 static int form(const char *text, size_t size, char *ret, size_t ret_size)
 {
         _cleanup_free_ char *copy =
@@ -326,7 +327,7 @@ TEST(config_refused)
         ASSERT_EQ(fd, -EBADF);
 }
 
-/* Every cut, and every byte of the structure turned over, is refused or harmless, never a crash. */
+/* Each truncation, and each inverted byte of the structure, is refused or harmless, without a crash. */
 TEST(config_damaged)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -400,6 +401,8 @@ TEST(tables_refused)
 
 int main(void)
 {
+        if (library_load(&crypto_library, NULL) < 0)
+                return 1;
         RUN(routes);
         RUN(routes_unknown);
         RUN(forms);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/run/names.c and prepare/pods/pod-resolver.c: resolver files, and what users write of names. */
+/* stage0/mounts/names.c and prepare/pods/pod-resolver.c: resolver files, and options for names. */
 
 #include "prepare/pods/pods-internal.h"
-#include "stage0/run/run-internal.h"
+#include "stage0/mounts/mounts-internal.h"
 #include "tests/unit/test.h"
 
 TEST(resolver_files)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Networks: what users write, what configurations and plugins say, and plugins that behave badly. The
- * plugins are shell scripts made here; no network is touched. */
+/* Networks: options, configurations, results of plugins, and misbehaving plugins. The plugins are shell
+ * scripts written by the test; no network is changed. */
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -187,7 +187,7 @@ static const char protocol[] = "#!/bin/sh\n"
                                "cat >\"$0.$CNI_COMMAND.stdin\"; env | sort >\"$0.$CNI_COMMAND.env\"\n"
                                "echo \"$CNI_COMMAND ${0##*/}\" >>\"${0%/*}/order\"\n";
 
-/* A script that notes what it is given and then does what BODY says. */
+/* A script that records its input and then executes BODY. */
 static int make_plugin(const Scratch *s, const char *name, const char *body)
 {
         _cleanup_free_ char *text = NULL;
@@ -256,7 +256,7 @@ static char *slurp(const Scratch *s, const char *name)
         return read_file_at(s->fd, name, 65536, &text, NULL) < 0 ? NULL : text;
 }
 
-/* Who waits for it is told so, once. */
+/* A message is written once while the plugin runs. */
 TEST(a_plugin_that_takes_long)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -334,7 +334,7 @@ TEST(a_list_of_plugins)
         ASSERT_NOT_CONTAINS(environment, "HOME=");
 }
 
-TEST(answers_that_are_none)
+TEST(invalid_answers)
 {
         static const char *const bodies[] = {"", "echo '{'", "echo '{\"ips\":[{}]}'", "echo '{} {}'"};
 
@@ -496,7 +496,7 @@ int main(void)
         RUN(a_plugin_that_takes_long);
         RUN(a_plugin_that_is_missing);
         RUN(a_list_of_plugins);
-        RUN(answers_that_are_none);
+        RUN(invalid_answers);
         RUN(records);
         RUN(ports_overlap);
         RUN(ports_are_taken);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What comes from processes of a pod: messages of sd_notify(3), and requests of launchers. */
+/* Messages from processes of a pod: of sd_notify(3), and requests and events of launchers. */
 
-#include "stage0/run/notice.h"
-#include "stage0/run/serve.h"
+#include "stage0/supervisor/notice.h"
+#include "stage0/supervisor/serve.h"
 #include "tests/unit/test.h"
 
 TEST(messages)
@@ -42,7 +42,7 @@ TEST(messages)
         }
 }
 
-TEST(messages_that_are_none)
+TEST(invalid_messages)
 {
         char text[NOTICE_SIZE_MAX + 2];
         Notice n = {.extend_usec = 77};
@@ -56,8 +56,7 @@ TEST(messages_that_are_none)
         ASSERT_EQ(n.extend_usec, 77);
 }
 
-static const LaunchRequest good = {
-                .version = LAUNCH_PROTOCOL_VERSION, .phase = LAUNCH_MAIN, .exit_status = -1, .app = "web"};
+static const LaunchRequest good = {.version = LAUNCH_PROTOCOL_VERSION, .phase = LAUNCH_MAIN, .app = "web"};
 
 TEST(requests)
 {
@@ -66,9 +65,11 @@ TEST(requests)
         ASSERT_OK(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX));
         ASSERT_ERR(launch_request_check(&r, sizeof(r), 0), -EBADMSG);
         ASSERT_ERR(launch_request_check(&r, sizeof(r) - 1, _LAUNCH_STREAM_MAX), -EBADMSG);
-        r.phase = LAUNCH_FLUSH;
-        ASSERT_OK(launch_request_check(&r, sizeof(r), 0));
-        ASSERT_ERR(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX), -EBADMSG);
+        for (uint32_t phase = LAUNCH_DELAY; phase < _LAUNCH_PHASE_MAX; phase++) {
+                r.phase = phase;
+                ASSERT_OK(launch_request_check(&r, sizeof(r), 0));
+                ASSERT_ERR(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX), -EBADMSG);
+        }
         r.phase = _LAUNCH_PHASE_MAX;
         ASSERT_ERR(launch_request_check(&r, sizeof(r), 0), -EBADMSG);
         r = good;
@@ -77,18 +78,54 @@ TEST(requests)
         r = good;
         memset(r.app, 'x', sizeof(r.app));
         ASSERT_ERR(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX), -EBADMSG);
-        for (int32_t status = -300; status <= 300; status++) {
-                r = good;
-                r.exit_status = status;
-                ASSERT_EQ(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX),
-                          status >= -1 && status <= 255 ? 0 : -EBADMSG);
+}
+
+static const LaunchEvent good_event = {.version = LAUNCH_PROTOCOL_VERSION,
+                                       .kind = LAUNCH_MAIN_ENDED,
+                                       .exit_status = -1,
+                                       .app = "web"};
+
+TEST(events)
+{
+        static const struct {
+                size_t offset, size;
+        } texts[] = {{offsetof(LaunchEvent, app), sizeof(good_event.app)},
+                     {offsetof(LaunchEvent, result), sizeof(good_event.result)},
+                     {offsetof(LaunchEvent, identity), sizeof(good_event.identity)},
+                     {offsetof(LaunchEvent, message), sizeof(good_event.message)}};
+        LaunchEvent e = good_event;
+
+        ASSERT_OK(launch_event_check(&e, sizeof(e), 0));
+        ASSERT_ERR(launch_event_check(&e, sizeof(e), 1), -EBADMSG);
+        ASSERT_ERR(launch_event_check(&e, sizeof(e) - 1, 0), -EBADMSG);
+        e.kind = _LAUNCH_EVENT_MAX;
+        ASSERT_ERR(launch_event_check(&e, sizeof(e), 0), -EBADMSG);
+        e = good_event;
+        e.version--;
+        ASSERT_ERR(launch_event_check(&e, sizeof(e), 0), -EBADMSG);
+        e = good_event;
+        e.cause = _APP_CAUSE_MAX;
+        ASSERT_ERR(launch_event_check(&e, sizeof(e), 0), -EBADMSG);
+        for (int32_t n = -300; n <= 300; n++) {
+                e = good_event;
+                e.exit_status = n;
+                ASSERT_EQ(launch_event_check(&e, sizeof(e), 0), n >= -1 && n <= 255 ? 0 : -EBADMSG);
+                e = good_event;
+                e.signal = n;
+                ASSERT_EQ(launch_event_check(&e, sizeof(e), 0), n >= 0 && n <= 255 ? 0 : -EBADMSG);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(texts); i++) {
+                e = good_event;
+                memset((char *) &e + texts[i].offset, 'x', texts[i].size);
+                ASSERT_ERR(launch_event_check(&e, sizeof(e), 0), -EBADMSG);
         }
 }
 
 int main(void)
 {
         RUN(messages);
-        RUN(messages_that_are_none);
+        RUN(invalid_messages);
         RUN(requests);
+        RUN(events);
         return TEST_END();
 }

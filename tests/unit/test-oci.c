@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* OCI images from layouts made here: what layers become, what is refused, and that nothing is left then. */
+/* OCI images from layouts written by the test: conversion of layers, refused images, and that nothing is
+ * left of them. */
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -147,7 +148,7 @@ static int import(OciLayout *l, Image **ret)
                 ASSERT_EQ(count_entries((l).f.store, "tmp"), 0);                                            \
         } while (0)
 
-/* 'f', 'd', 'l', 'w' (a whiteout), 'o' (an opaque directory), '-': what PATH is in the N-th own layer. */
+/* 'f', 'd', 'l', 'w' (a whiteout), 'o' (an opaque directory), '-': the type of PATH in the N-th own layer. */
 static char what_is(OciLayout *l, const Image *i, size_t n, const char *path)
 {
         _cleanup_strv_free_ char **own = NULL;
@@ -417,7 +418,7 @@ static int remove_blob(OciLayout *l, const char *digest)
         return unlinkat(l->fd, name, 0) < 0 ? -errno : 0;
 }
 
-/* The config says what is in a layer of another image, which the manifest does not name. */
+/* The config has the diff ID of a layer of another image, which the manifest does not name. */
 TEST(a_layer_of_others_that_is_only_claimed)
 {
         _cleanup_(image_freep) Image *i = NULL, *other = NULL;
@@ -439,7 +440,7 @@ TEST(a_layer_of_others_that_is_only_claimed)
                 add_layer_as(&l, &mine, &mine, diff_id);
                 if (k == 1) /* it need not even be there */
                         ASSERT_OK(remove_blob(&l, l.last_digest));
-                if (k == 2) { /* as of a store in which it is not known what layers were made of */
+                if (k == 2) { /* as in a store without records of the sources of layers */
                         char name[PATH_MAX];
                         snprintf(name, sizeof(name), "layers/%s/blobs", i->layer_ids[0]);
                         ASSERT_OK(unlinkat(l.f.store->fd, name, 0));
@@ -594,7 +595,7 @@ TEST(hard_links_to_lower_layers)
         ASSERT_TRUE(faccessat(l.f.store->fd, name, F_OK, 0) < 0);
 }
 
-/* The layer with the link is never that of others with the same digest. */
+/* The layer with the link is never shared with other images that have the same digest. */
 TEST(hard_links_to_different_lower_layers)
 {
         _cleanup_(image_freep) Image *one = NULL, *two = NULL, *again = NULL;
@@ -632,7 +633,7 @@ TEST(hard_links_to_different_lower_layers)
         ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
 }
 
-/* In the order of the archive, as if it were unpacked over the layers below. */
+/* In the order of the archive, as if it were unpacked on top of the lower layers. */
 TEST(hard_links_to_lower_layers_and_what_follows)
 {
         _cleanup_(image_freep) Image *i = NULL;
@@ -707,7 +708,7 @@ TEST(hard_links_to_lower_layers_that_are_refused)
                 ASSERT_OCI_REFUSED(l, -EBADMSG, cases[k].why);
                 ASSERT_CONTAINS(l.f.error.message, "Layer 3");
         }
-        /* There is nothing below the lowest, and what is above it does not count. */
+        /* The lowest layer has none below it, and those above it do not matter. */
         LAYOUT(l);
         aci_hard_link(&l.f.tar, "x", "d/file");
         add_layer(&l);
@@ -715,7 +716,7 @@ TEST(hard_links_to_lower_layers_that_are_refused)
         ASSERT_OCI_REFUSED(l, -EBADMSG, "to no file of the layers below");
 }
 
-/* As some tools write them: nothing behind the last byte of the last file. */
+/* As some tools write them: without padding after the last byte of the last file. */
 TEST(a_layer_without_padding_and_end_mark)
 {
         LAYOUT(l);
@@ -821,7 +822,7 @@ TEST(rendered_trees_without_what_layers_remove)
         ASSERT_OK(xasprintf(&stays, "%s/d/stays", layers[0]));
         ASSERT_TRUE(access(gone, F_OK) < 0);
         ASSERT_OK(access(stays, F_OK));
-        /* Removing is meant for its own layers, not for those of other images. */
+        /* Removing applies only to its own layers, not to those of other images. */
         ASSERT_WORKS(l.f,
                      aci_import_files(l.f.store,
                                       ACI_MANIFEST("example.com/above",
@@ -833,7 +834,7 @@ TEST(rendered_trees_without_what_layers_remove)
         ASSERT_FAILS(l.f, image_remove(l.f.store, i->id, NULL, &l.f.error), -EBUSY, "is needed by");
 }
 
-/* A sparse map takes far more memory than it has bytes, and compresses to next to none. */
+/* A sparse map takes far more memory than it has bytes, and compresses very well. */
 TEST(an_archive_with_an_endless_map_of_holes)
 {
         _cleanup_(oci_source_freep) OciSource *s = NULL;
@@ -858,7 +859,7 @@ static void count_finding(const char *document, const char *path, const char *me
         *(unsigned *) userdata += strstr(message, "its content does not match") != NULL;
 }
 
-/* A list of images is short, and what it leads to may be long: layers that come again are read once. */
+/* A short list of images may refer to many layers: repeated layers are read once. */
 TEST(layers_of_several_images_are_checked_once)
 {
         _cleanup_free_ char *path = NULL, *config = NULL;

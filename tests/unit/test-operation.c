@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* basic/operation.c: cancelling, from a signal handler and from another thread; deadlines; messages and progress
- * of several threads. What operations mean for fetching and unpacking is tested in test-operations.c. */
+ * of several threads. Operations in fetching and unpacking are tested in test-operations.c. */
 
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Several operations in one process, on one store: one that is cancelled in the middle of a fetch or of unpacking,
- * or whose deadline passes, leaves nothing half made, and does not disturb the others. */
+/* Several operations in one process, on one store: one that is cancelled in the middle of a fetch or of
+ * unpacking, or whose deadline passes, leaves nothing incomplete, and does not affect the others. */
 
 #include <sys/file.h>
 

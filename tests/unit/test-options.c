@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The parser of command lines: what is an option, a value and a word, and what is said where it is none of
- * them. */
+/* The parser of command lines: options, values and words, and the messages about errors. */
 
 #include "stage0/cli/options.h"
 #include "tests/unit/test.h"
@@ -50,7 +49,7 @@ static const Option elsewhere[] = {
 
 static int parse(Data *d, const char ***words, size_t *n, Error *e, const char *const *line)
 {
-        char **argv = (char **) line; /* which nobody writes to */
+        char **argv = (char **) line; /* never written to */
         OptionSet sets[] = {{elsewhere, NULL, "belongs elsewhere"}, {options, d}};
         OptionParser p = {.sets = sets,
                           .n_sets = ELEMENTSOF(sets),
@@ -180,10 +179,10 @@ TEST(messages)
                         {"--flag=x", "Option --flag takes no value", NULL},
                         {"--flag=", "Option --flag takes no value", NULL},
                         {"--text", "Option --text needs a value: TEXT", NULL},
-                        {"-n", "Option --number needs a value: N", NULL},
+                        {"-n", "Option -n needs a value: N", NULL},
                         {"--number=", "Invalid value '' for --number: not a whole number", NULL},
-                        {"-n-1", "Invalid value '-1' for --number: not a whole number", NULL},
-                        {"-n1x", "Invalid value '1x' for --number: not a whole number", NULL},
+                        {"-n-1", "Invalid value '-1' for -n: not a whole number", NULL},
+                        {"-n1x", "Invalid value '1x' for -n: not a whole number", NULL},
                         {"--number=18446744073709551616", "not a whole number", NULL},
                         {"--image=x", "Option --image belongs elsewhere", NULL},
                         {"--image", "Option --image belongs elsewhere", NULL},

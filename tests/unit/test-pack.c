@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Trees packed to images: the same bytes from the same files, everything a file has, and what no image can
- * have. What is packed is read by libarchive, and imported. */
+/* Trees packed to images: the same bytes from the same files, all attributes of files, and files that an
+ * image cannot contain. The packed images are read by libarchive, and imported. */
 
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
@@ -27,7 +27,7 @@ static int pack(int tree_fd, const TreeOptions *o, int *ret_fd, char **ret_id, E
         return 0;
 }
 
-/* The archive as text, one entry a line, with what has to be the same everywhere. */
+/* The archive as text, one entry per line, with the attributes that must be reproducible. */
 static int list_archive(int fd, Text *t)
 {
         struct archive *a = archive_read_new();
@@ -166,7 +166,7 @@ TEST(same_tree_same_id)
         ASSERT_CONTAINS(t.data, "rootfs/old 100600 -5 [1]\n");
 }
 
-/* Names around the sizes at which they stop fitting here and there, and bytes that are no characters. */
+/* Names around the maximum sizes of fields, and bytes that are not valid characters. */
 TEST(long_names)
 {
         static const size_t sizes[] = {80, 92, 93, 94, 99, 100, 101, 154, 155, 156, 200, 254, 255};
@@ -305,14 +305,14 @@ TEST(refused)
                      "Cannot pack 'rootfs/socket': it is a socket");
         ASSERT_CONTAINS(f.error.hint, "Remove it");
         ASSERT_OK(unlinkat(tree, "socket", 0));
-        ASSERT_OK(mkfifoat(tree, "fifo", 0600)); /* nobody is at the other end */
+        ASSERT_OK(mkfifoat(tree, "fifo", 0600)); /* has no reader */
         ASSERT_WORKS(f, pack(tree, &o, &out, &id, &f.error));
         free(TAKE_PTR(id));
         if (geteuid() == 0 && mknodat(tree, "whiteout", S_IFCHR | 0600, 0) >= 0)
                 ASSERT_FAILS(f, pack(tree, &o, &out, &id, &f.error), -ENOTSUP, "is a whiteout");
 }
 
-/* A file that is longer by the time it is read: files of /proc, which say that they are empty. */
+/* A file that is longer than its stated size: files of /proc, whose size is 0. */
 TEST(changed_while_read)
 {
         _cleanup_free_ char *id = NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* basic/path.c: paths that a stranger had a hand in must not lead out, and removing must survive hostile
- * trees. */
+/* basic/path.c: untrusted paths must not lead out of the root, and removing must handle hostile trees. */
 
 #include <dirent.h>
 #include <sched.h>
@@ -13,8 +12,7 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
-/* A scratch directory with secret (outside) and root/ (what a stranger filled): links that try to get
- * out. */
+/* A scratch directory with secret (outside) and root/ (untrusted content): links that try to lead out. */
 static int make_root(Scratch *s, int *ret_root)
 {
         int r = scratch_new(s);
@@ -131,7 +129,7 @@ TEST(reopen_by_descriptor)
         ASSERT_ERR(fd_reopen(path_fd, O_RDONLY | O_DIRECTORY), -ENOTDIR);
 }
 
-TEST(mkdir_in_root_creates_what_is_missing)
+TEST(mkdir_in_root_creates_missing_parents)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
         _cleanup_close_ int root = -EBADF, fd = -EBADF;
@@ -259,8 +257,8 @@ TEST(rm_never_follows_symlinks)
         ASSERT_TRUE(scratch_has(&s, "precious/f"));
 }
 
-/* In a child with a mount namespace of its own: 0, or a number that tells what is wrong; 77: there is no
- * such namespace. */
+/* In a child with a separate mount namespace: 0, or a number that identifies the error; 77: the namespace
+ * cannot be created. */
 static int remove_around_mounts(const char *path)
 {
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -276,7 +274,7 @@ static int remove_around_mounts(const char *path)
         return rm_rf_at(AT_FDCWD, "t") < 0 || rm_rf_at(AT_FDCWD, "u") < 0 || access("t", F_OK) >= 0 ? 3 : 0;
 }
 
-TEST(rm_never_empties_what_is_mounted)
+TEST(rm_never_empties_mounts)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
         int status;
@@ -320,7 +318,7 @@ static int make_deep(const Scratch *s, const char *name, unsigned depth)
         return r;
 }
 
-/* Deeper than any path, than the stack and than the table of descriptors would bear. */
+/* Deeper than the limits of paths, of the stack and of the table of descriptors. */
 TEST(rm_of_20000_levels)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -331,8 +329,8 @@ TEST(rm_of_20000_levels)
         ASSERT_FALSE(scratch_has(&s, "deep"));
 }
 
-/* The stranger may have guessed the names that directories get when they are moved up. Many chains, because
- * those that are read after the taken names are gone meet no obstacle. */
+/* An attacker may have guessed the names that directories get when they are moved up. Many chains, because
+ * those that are read after the existing names have been removed do not conflict. */
 TEST(rm_of_deep_trees_with_names_taken)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -361,7 +359,7 @@ static unsigned count_descriptors(void)
         return n;
 }
 
-TEST(rm_closes_what_it_opened_also_when_it_fails)
+TEST(rm_closes_its_descriptors_also_on_failure)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
 
@@ -421,7 +419,7 @@ TEST(path_predicates)
         ASSERT_FALSE(path_has_prefix("/", "/a"));
 }
 
-/* How many there are may be for a stranger to say: twice as many take twice as long, and not four times. */
+/* The number may be chosen by an attacker: twice as many take twice as long, not four times. */
 TEST(names_of_a_large_directory)
 {
         enum { N = 100000 };
@@ -459,17 +457,17 @@ int main(void)
         RUN(open_no_symlinks_anywhere);
         RUN(open_beneath_no_way_out);
         RUN(reopen_by_descriptor);
-        RUN(mkdir_in_root_creates_what_is_missing);
+        RUN(mkdir_in_root_creates_missing_parents);
         RUN(mkdir_in_root_through_links_lands_inside);
         RUN(mkdir_in_root_refuses);
         RUN(mkdir_p_plain);
         RUN(rm_of_simple_things);
         RUN(rm_of_a_tree_leaves_the_neighbours);
         RUN(rm_never_follows_symlinks);
-        RUN(rm_never_empties_what_is_mounted);
+        RUN(rm_never_empties_mounts);
         RUN(rm_of_20000_levels);
         RUN(rm_of_deep_trees_with_names_taken);
-        RUN(rm_closes_what_it_opened_also_when_it_fails);
+        RUN(rm_closes_its_descriptors_also_on_failure);
         RUN(normalize_paths);
         RUN(normalize_refuses);
         RUN(path_predicates);

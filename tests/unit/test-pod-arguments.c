@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The grammar of prepare and run: which words become which part of the request. What is wrong is tested with
- * the real program, in test-cli.py.
- */
+/* The grammar of prepare and run: which words become which part of the request. Errors are tested with the
+ * real program, in test-cli.py. */
 
-#include "stage0/pod-arguments.h"
+#include "stage0/arguments/pod-arguments.h"
 #include "tests/unit/test.h"
 
 static int parse(Context *c, PodArguments *a, const char *const *line)
 {
-        char **argv = (char **) line; /* which nobody writes to */
+        char **argv = (char **) line; /* never written to */
 
         pod_arguments_init(a);
         return pod_arguments_parse(c, NULL, NULL, (int) strv_length(argv), argv, a);
@@ -97,7 +96,7 @@ TEST(position_decides)
         ASSERT_EQ(app(&a, 1)->environment.n, 0);
 }
 
-/* Whatever stands behind "--" goes to the app as it is, but for "---". */
+/* All words after "--" are passed to the app unchanged, except for "---". */
 TEST(arguments)
 {
         SETUP;
@@ -125,6 +124,87 @@ TEST(next_app_without_arguments)
         ASSERT_EQ(a.request.n_apps, 2);
         ASSERT_STREQ(app(&a, 0)->user, "1");
         ASSERT_STREQ(app(&a, 1)->user, "2");
+}
+
+/* The names that podman and docker have in common mean the same as those here. */
+TEST(names_of_other_tools)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("-eA=pod", "--env=B=pod", "--network=host", "--publish", "127.0.0.1:8080:80/udp", "-m",
+                        "64Mi", "one", "-eA=app", "--workdir=/srv", "--entrypoint=/bin/sh", "-u7:8", "-m32Mi",
+                        "-t", "two", "-w", "/tmp"),
+                  1);
+        ASSERT_STREQ(pair_list_get(&a.request.environment, "A"), "pod");
+        ASSERT_STREQ(pair_list_get(&a.request.environment, "B"), "pod");
+        ASSERT_EQ(a.options.net, NET_HOST);
+        ASSERT_EQ(a.request.n_ports, 1);
+        ASSERT_STREQ(a.request.ports[0].host_ip, "127.0.0.1");
+        ASSERT_EQ(a.request.ports[0].host_port, 8080);
+        ASSERT_STREQ(a.request.ports[0].pod_port->protocol, "udp");
+        ASSERT_EQ(a.request.isolators.n, 1);
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->environment, "A"), "app");
+        ASSERT_STREQ(app(&a, 0)->working_directory, "/srv");
+        ASSERT_STREQ(app(&a, 0)->exec[0], "/bin/sh");
+        ASSERT_STREQ(app(&a, 0)->user, "7");
+        ASSERT_STREQ(app(&a, 0)->group, "8");
+        ASSERT_EQ(app(&a, 0)->isolators.n, 1);
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->annotations, "acnspawn/input"), "terminal");
+        ASSERT_STREQ(app(&a, 1)->working_directory, "/tmp");
+}
+
+/* Options of an app before the first image are for the only app, whose own ones take precedence. */
+TEST(only_app)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("-it", "-u", "7:8", "-w/srv", "--entrypoint", "/bin/sh", "one", "--user=9"), 1);
+        ASSERT_STREQ(app(&a, 0)->user, "9");
+        ASSERT_STREQ(app(&a, 0)->group, "8");
+        ASSERT_STREQ(app(&a, 0)->working_directory, "/srv");
+        ASSERT_EQ(strv_length(app(&a, 0)->exec), 1);
+        ASSERT_STREQ(app(&a, 0)->exec[0], "/bin/sh");
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->annotations, "acnspawn/input"), "terminal");
+        ASSERT_TRUE(a.describes_pod);
+}
+
+/* All options for the only app are options of apps. */
+TEST(only_app_has_options_of_apps)
+{
+        size_t n = 0;
+
+        for (const Option *o = pod_options; !option_is_end(o); o++) {
+                const Option *x = app_options;
+
+                if (o->handler != option_only_app)
+                        continue;
+                while (!option_is_end(x) && !streq_ptr(x->name, o->name))
+                        x++;
+                ASSERT_TRUE(!option_is_end(x));
+                ASSERT_EQ(x->letter, o->letter);
+                ASSERT_TRUE(streq_ptr(x->value, o->value));
+                n++;
+        }
+        ASSERT_TRUE(n >= 8);
+}
+
+/* ... of a pod manifest, only how it is connected. */
+TEST(only_app_of_a_manifest)
+{
+        PodManifest two = {.n_apps = 2}, one = {.n_apps = 1};
+
+        for (size_t i = 0; i < 2; i++) {
+                SETUP;
+
+                ASSERT_EQ(PARSE("--pod-manifest=x", i == 0 ? "-u7" : "-t"), 1);
+                a.request.template = i == 0 ? &one : &two;
+                ASSERT_ERR(only_app_complete_template(&c, &a), -EINVAL);
+                ASSERT_CONTAINS(c.error.message,
+                                i == 0 ? "Program, user and working directory of the apps are those of the pod"
+                                       : "The pod manifest has 2 apps: the one that reads standard input");
+                a.request.template = NULL;
+                error_done(&c.error);
+        }
 }
 
 static int parse_environment(const char *text, PodArguments *a, Error *ret)
@@ -261,7 +341,7 @@ TEST(volumes)
         ASSERT_TRUE(v[1].has_read_only && v[1].read_only && v[1].has_recursive && !v[1].recursive);
 }
 
-/* What the reference has tables of for its own form of a volume, which is the same as ours. */
+/* The tables of the reference implementation for its own syntax of volumes, which is the same. */
 TEST(volumes_of_the_reference)
 {
         static const struct {
@@ -301,7 +381,7 @@ TEST(volumes_of_the_reference)
         }
 }
 
-/* Of mount points we have no such form, as a pod mounts volumes; what is wrong there is wrong here, too. */
+/* There is no such syntax for mount points, as a pod mounts volumes; its errors are errors here, too. */
 TEST(volumes_the_reference_refuses)
 {
         static const char *const bad[] = {
@@ -351,6 +431,7 @@ TEST(mounts)
         ASSERT_STREQ(app(&a, 0)->mounts[0].volume, "data");
         ASSERT_STREQ(app(&a, 0)->mounts[0].path, "/a");
         ASSERT_TRUE(app(&a, 0)->mounts[0].read_only);
+        ASSERT_TRUE(!app(&a, 0)->mounts[0].app_volume);
         ASSERT_TRUE(!app(&a, 0)->mounts[1].read_only);
         ASSERT_STREQ(app(&a, 0)->mounts[1].path, "/c,d");
         ASSERT_STREQ(app(&a, 0)->mounts[2].volume, "x");
@@ -376,8 +457,13 @@ TEST(short_volumes)
         ASSERT_STREQ(app(&a, 0)->mounts[0].path, "/var/www");
         ASSERT_TRUE(v->read_only && v->has_recursive && !v->recursive);
         ASSERT_STREQ(v->settings, "idmap=0:5:1+9:9:1");
+        /* A named volume, unless the pod has one of that name. */
         ASSERT_STREQ(app(&a, 0)->mounts[1].volume, "cache");
-        ASSERT_TRUE(!app(&a, 0)->mounts[1].app_volume);
+        v = app(&a, 0)->mounts[1].app_volume;
+        ASSERT_NOT_NULL(v);
+        ASSERT_STREQ(v->name, "cache");
+        ASSERT_TRUE(v->kind == VOLUME_EMPTY && v->mode == 0755 && !v->source);
+        ASSERT_STREQ(v->settings, "kind=named,source=cache,owner=image");
 }
 
 TEST(settings_of_volumes)
@@ -385,12 +471,17 @@ TEST(settings_of_volumes)
         SETUP;
 
         ASSERT_EQ(PARSE("--volume=a,kind=tmpfs,size=64Mi,nr_inodes=100,mode=0700",
-                        "--volume=b,kind=host,source=/x,idmap,symlinks=true", "i"),
+                        "--volume=b,kind=host,source=/x,idmap,symlinks=true", "--volume=c,kind=named",
+                        "--volume=d,source=web,mode=0700,kind=named,uid=5", "i"),
                   1);
         ASSERT_EQ(a.request.volumes[0].kind, VOLUME_EMPTY);
         ASSERT_EQ(a.request.volumes[0].mode, 0700);
         ASSERT_STREQ(a.request.volumes[0].settings, "kind=tmpfs,size=64Mi,nr_inodes=100");
         ASSERT_STREQ(a.request.volumes[1].settings, "idmap=true,symlinks=true");
+        ASSERT_STREQ(a.request.volumes[2].settings, "kind=named,source=c,owner=image");
+        ASSERT_STREQ(a.request.volumes[3].settings, "kind=named,source=web");
+        ASSERT_TRUE(a.request.volumes[3].mode == 0700 && a.request.volumes[3].uid == 5);
+        ASSERT_TRUE(a.request.volumes[3].kind == VOLUME_EMPTY && !a.request.volumes[3].source);
 }
 
 TEST(isolators)
@@ -513,7 +604,7 @@ TEST(the_rest)
         ASSERT_STREQ(pair_list_get(&app(&a, 0)->user_labels, "a b"), "c");
 }
 
-/* A failure half way leaves nothing behind (the sanitizers look). */
+/* A failure half way leaves nothing behind (detected by the sanitizers). */
 TEST(failures_are_clean)
 {
         static const char *const lines[][6] = {
@@ -554,6 +645,10 @@ int main(void)
         RUN(position_decides);
         RUN(arguments);
         RUN(next_app_without_arguments);
+        RUN(names_of_other_tools);
+        RUN(only_app);
+        RUN(only_app_has_options_of_apps);
+        RUN(only_app_of_a_manifest);
         RUN(ports_in_a_row);
         RUN(read_write);
         RUN(environment_files);

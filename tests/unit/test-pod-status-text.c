@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What "status" says of a pod, as text and as JSON, for reports made by hand. */
+/* The output of "status" for a pod, as text and as JSON, from reports built by the test. */
 
 #include <signal.h>
 
 #include "schema/settings.h"
+#include "stage0/pod-status-json.h"
 #include "stage0/pod-status-text.h"
 #include "tests/unit/test.h"
 
@@ -297,7 +298,7 @@ TEST(health_and_restarts)
                         "\"timedOut\":false,\"exitStatus\":0,\"output\":\"gone\\u001b[2J\"},\"startsInRow\":"
                         "4,"
                         "\"restartLimit\":10,\"nextStart\":null,\"droppedLines\":0,\"droppedSize\":0,"
-                        "\"journal\":false,\"logFile\":\"\\/l\\u001b\",\"logFileDroppedLines\":3,"
+                        "\"log\":\"auto\",\"logFile\":\"\\/l\\u001b\",\"logFileDroppedLines\":3,"
                         "\"logFileDroppedSize\":2048");
         json_object_put(o);
         app.status.state = APP_ENDED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* prepare/pod*.c and uids.c: the life of pods, and what is left when their processes are killed. */
+/* prepare/pod*.c and uids.c: the life of pods, and leftovers when their processes are killed. */
 
 #include <signal.h>
 #include <sys/file.h>
@@ -26,7 +26,7 @@
         ASSERT_OK(scratch_new(&scratch));                                                                   \
         ASSERT_OK(store_open_with_flags(scratch.path, STORE_UNPRIVILEGED, NULL, &s, &e))
 
-/* How many entries a directory of the store has, hidden ones not counted. */
+/* The number of entries in a directory of the store, without hidden ones. */
 static size_t count(Store *s, const char *directory)
 {
         _cleanup_strv_free_ char **names = NULL;
@@ -79,7 +79,7 @@ static int wait_for(pid_t pid)
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The UUID comes out of the other process by a pipe; that process then sleeps until it is killed. */
+/* The other process writes the UUID to a pipe, and then sleeps until it is killed. */
 static pid_t spawn_holder(int (*f)(Store *s, Pod **ret), Store *s, char uuid[static 37])
 {
         int fds[2];
@@ -292,7 +292,8 @@ TEST(published_modes)
         ASSERT_EQ(fcntl(p->dir_fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 }
 
-/* The lock goes with the descriptor, so that a supervisor can be another process than the one that began. */
+/* The lock is passed with the descriptor, so that the supervisor can be another process than the one that
+ * took the lock. */
 TEST(lock_is_inherited)
 {
         STORE(s, dir);
@@ -320,7 +321,7 @@ TEST(lock_is_inherited)
         ASSERT_EQ(q->state, POD_EXITED);
 }
 
-/* A process that looks at the pod, as list does, holds a shared lock; on a slow host for longer than a moment. */
+/* A process that reads the pod, like "list", holds a shared lock; on a slow host for some time. */
 TEST(removal_waits_for_those_that_look)
 {
         STORE(s, dir);
@@ -466,8 +467,8 @@ static int live_traced(Store *s, void *data)
         return live(s, data);
 }
 
-/* Kills the life at its N-th step into or out of the kernel. 1: killed; 0: it came to its end before;
- * negative: neither. */
+/* Kills the process at its N-th entry to or exit from the kernel. 1: killed; 0: it ended before; negative:
+ * neither. */
 static int kill_at(Store *s, unsigned n)
 {
         int status;
@@ -552,7 +553,7 @@ static int live_forever(Store *s, void *data)
         return 1;
 }
 
-/* Looking never fails while pods move, and each pod that is seen is in some state. */
+/* Listing never fails while pods change state, and each pod that is listed has a valid state. */
 TEST(listed_all_the_time)
 {
         STORE(s, dir);
@@ -721,7 +722,7 @@ TEST(taken_range_is_skipped)
         ASSERT_OK(pod_allocate_uids(p, &e));
         uint32_t first = p->config.uid_base;
         snprintf(key, sizeof(key), "%u", first);
-        registry_drop(s, REGISTRY_UIDS, key, q->uuid); /* not his */
+        registry_drop(s, REGISTRY_UIDS, key, q->uuid); /* of another pod */
         ASSERT_EQ(count(s, "uids"), 1);
         registry_drop(s, REGISTRY_UIDS, key, p->uuid);
         ASSERT_EQ(count(s, "uids"), 0);
@@ -884,7 +885,7 @@ TEST(ranges_of_killed_processes_are_collected)
         ASSERT_TRUE(is_clean(s));
 }
 
-/* As it is with pods of earlier versions, and with stores that were not mounted for a while. */
+/* Like pods of earlier versions, and stores that were not mounted for a while. */
 TEST(range_is_claimed_when_a_pod_starts)
 {
         TWO_STORES(s, t);
@@ -1064,7 +1065,7 @@ static bool is_of(Store *s, const char *name, const char *uuid)
         return pod_open_by_name(s, name, &p, NULL) >= 0 ? streq_ptr(p->uuid, uuid) : !uuid;
 }
 
-/* What the link of the name "web" is; two of them while it changes hands. */
+/* The target of the link of the name "web"; two UUIDs while the name is being transferred. */
 static size_t link_length(Store *s)
 {
         char text[128];
@@ -1518,7 +1519,8 @@ TEST(gc_prepared)
         ASSERT_TRUE(is_clean(s));
 }
 
-/* What could not be taken away outside keeps its pod; the others go nevertheless. */
+/* If resources outside of the store cannot be removed, their pod is kept; the others are removed
+ * nevertheless. */
 TEST(gc_failure)
 {
         STORE(s, dir);
@@ -1587,7 +1589,7 @@ TEST(gc_rubbish)
         ASSERT_TRUE(is_clean(s));
 }
 
-/* What cannot be removed now is removed later, and until then says what it was. */
+/* A pod that cannot be removed now is removed later, and keeps its identity until then. */
 TEST(removal_is_repeated)
 {
         STORE(s, dir);

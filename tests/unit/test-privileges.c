@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/privileges.c: what the isolators of an image ask for beyond the defaults, what grants it, and what is
- * left of them without it. */
+/* stage1/privileges.c: privileges beyond the defaults that the isolators of an image request, the grants for
+ * them, and the effect of the isolators without a grant. */
 
 #include <linux/capability.h>
 
+#include "library/libcapng.h"
 #include "schema/settings.h"
 #include "stage1/seccomp-filter.h"
 #include "stage1/stage1.h"
@@ -33,7 +34,7 @@ static int list_of(const char *const *texts, IsolatorList *l)
         return 0;
 }
 
-/* "NAME (TEXT) OPTION!; …" with "!" for what an image cannot be granted. */
+/* "NAME (TEXT) OPTION!; …" with "!" for privileges that cannot be granted to an image. */
 static char *ask(const char *const *texts)
 {
         _cleanup_(privilege_list_done) PrivilegeList p = {};
@@ -137,7 +138,7 @@ TEST(privileges_requested)
         }
 }
 
-/* What @systemd/mount and @known have beyond the default is more than can be shown. */
+/* @systemd/mount and @known exceed the default by more calls than are shown. */
 TEST(long_lists_are_cut)
 {
         const char *mount[] = {RETAIN, "{'set':['@systemd/mount']}", NULL};
@@ -148,7 +149,7 @@ TEST(long_lists_are_cut)
         ASSERT_LT(strlen(text), 200);
 }
 
-/* Interfaces, forwarding, neighbours and what loads modules are not for images. */
+/* Interfaces, forwarding, neighbours and settings that load modules cannot be granted to images. */
 TEST(kernel_parameters)
 {
         static const struct {
@@ -229,7 +230,7 @@ TEST(grants)
         }
 }
 
-/* Only what the app could not do by itself, and only what the operator does not expose. */
+/* Only ports that the app could not open by itself, and only those that the operator does not expose. */
 TEST(ports_of_the_host)
 {
         Port ports[] = {{.name = (char *) "web",
@@ -308,7 +309,7 @@ TEST(bounded_system_calls)
         }
 }
 
-/* Names of the isolators that are left, or only those of the types that are asked about. */
+/* Names of the remaining isolators, or only those of the given types. */
 static char *withhold(const char *const *texts, uint32_t types, uint64_t *ret_capabilities)
 {
         IsolatorList l = {};
@@ -376,7 +377,7 @@ TEST(withheld)
         }
 }
 
-/* A set that has all of the defaults, and more, leaves nothing to say. */
+/* A set that includes all of the defaults, and more, needs no message. */
 TEST(withheld_from_a_set_with_all_defaults)
 {
         const char *texts[] = {
@@ -395,6 +396,8 @@ TEST(withheld_from_a_set_with_all_defaults)
 
 int main(void)
 {
+        if (library_load(&capng_library, NULL) < 0)
+                return 1;
         RUN(privileges_requested);
         RUN(long_lists_are_cut);
         RUN(kernel_parameters);

@@ -72,7 +72,7 @@ TEST(every_width)
                 }
 }
 
-/* What is read once more is not taken back; another phase has a count of its own. */
+/* Bytes that are read again do not reduce the count; another phase has a separate count. */
 TEST(counts_only_grow)
 {
         _cleanup_(progress_freep) Progress *p = NULL;

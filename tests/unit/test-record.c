@@ -74,7 +74,7 @@ TEST(text)
         ASSERT_CONTAINS(text, "files 1\nmanifest f 644 ");
         ASSERT_CONTAINS(text, line);
         ASSERT_CONTAINS(text, "\nrootfs/a%20b%25%0a f 644 ");
-        /* Of two names the first one in order has the hash, as sha256sum shows it. */
+        /* The first of two names in the order has the hash, as printed by sha256sum. */
         ASSERT_CONTAINS(text, "9 - d69ea8cda2433733c1ce02de65da8f48e6a3dbba6bb18876a2062908e54ef7cb");
 }
 
@@ -328,7 +328,7 @@ TEST(hash_of_holes)
 
 /* --- Sorting ------------------------------------------------------------------------------------------- */
 
-/* More than is kept in memory: 300000 lines of 120 bytes, in runs. */
+/* More lines than are kept in memory: 300000 of 120 bytes, in runs. */
 TEST(more_lines_than_memory)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Our validation against that of the specification's reference, actool: documents that differ from a good one in one place,
-with values from the tables of the reference's own tests and with others that are near a border. What both accept we accept,
-what both refuse we refuse; where they differ, the difference is listed here with its reason."""
+"""Compares acnspawn's validation with that of the specification's reference, actool: documents that differ from a
+valid one in one place, with values from the tables of the reference's own tests and with other boundary values. Both
+must accept or refuse the same documents, except for the differences listed here with their reasons."""
 
 import concurrent.futures
 import copy
@@ -188,7 +188,7 @@ def documents():
 
 
 REFUSED, ACCEPTED = "refused by us alone", "accepted by us alone"
-# Where we differ on purpose: which of us refuses, the names of the documents, and why.
+# Intended differences: which of the two refuses, the names of the documents, and why.
 DIFFERENCES = [
     (REFUSED, r"pod without |exposed port \{\"name\": \"p\"\}|labels \[\{\"(name|value)\": \"a\"\}\]|image app.ports.0.protocol = null"
               r"|image app.mountPoints.0.path = null|image app.environment.0(.name)? = (\{\"name\": \"A\"\}|\"(A|A_B|_A|a.b|a-b)\")",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* registries.conf: what it says of short names and of places to ask, and what is refused or named. */
+/* registries.conf: short names and endpoints, refused files, and warnings. */
 
 #include "prepare/registry/registry-internal.h"
 #include "tests/unit/scratch.h"
@@ -20,7 +20,7 @@ static int add(RegistriesConf *c, const char *file, const char *text, Error *e)
         return registries_conf_add(c, text, strlen(text), file, NULL, e);
 }
 
-/* What a reference comes to: its places, one after the other, "+" for mirrors and "!" for insecure ones. */
+/* The endpoints of a reference, in order, "+" for mirrors and "!" for insecure ones. */
 static int places(const RegistriesConf *c, const char *reference, char **ret, Error *e)
 {
         _cleanup_(registry_reference_done) RegistryReference r = {};
@@ -233,7 +233,7 @@ TEST(unknown_keys_are_named)
         ASSERT_NOT_CONTAINS(t.data, "short-name-mode");
 }
 
-/* The file, what is beside it, and our own: in this order. */
+/* The file, its drop-ins, and acnspawn's own file: in this order. */
 TEST(files)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* References to images of registries: what is one, what its parts are, and what messages say of those that
- * are none. */
+/* References to images of registries: valid ones and their parts, and the messages about invalid ones. */
 
 #include "prepare/registry/registry-internal.h"
 #include "tests/unit/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What registries answer, as far as it is text: challenges, tokens, errors; and files of credentials. */
+/* Text in the responses of registries: challenges, tokens, errors; and files of credentials. */
 
 #include "prepare/registry/registry-internal.h"
 #include "tests/unit/scratch.h"
@@ -52,7 +52,7 @@ TEST(challenges)
         }
 }
 
-TEST(challenges_that_are_none)
+TEST(invalid_challenges)
 {
         static const char *const texts[] = {
                         "",
@@ -110,7 +110,7 @@ TEST(tokens)
         }
 }
 
-TEST(tokens_that_are_none)
+TEST(invalid_tokens)
 {
         static const char *const texts[] = {
                         "",
@@ -257,7 +257,7 @@ TEST(credentials)
 }
 
 /* Messages have nothing of the secrets. */
-TEST(credentials_that_are_none)
+TEST(invalid_credentials)
 {
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
         _cleanup_(credential_helper_done) CredentialHelper helper = {};
@@ -338,14 +338,14 @@ TEST(files)
 int main(void)
 {
         RUN(challenges);
-        RUN(challenges_that_are_none);
+        RUN(invalid_challenges);
         RUN(tokens);
-        RUN(tokens_that_are_none);
+        RUN(invalid_tokens);
         RUN(errors);
         RUN(long_errors_are_cut);
         RUN(hints);
         RUN(credentials);
-        RUN(credentials_that_are_none);
+        RUN(invalid_credentials);
         RUN(files);
         return TEST_END();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The registry protocol, against a registry in this process that does what each case wants: one as it should
- * be, and hostile ones. */
+/* The registry protocol, against a registry in this process that is controlled by each case: a correct one,
+ * and hostile ones. */
 
 #include <openssl/evp.h>
 #include <sys/stat.h>
@@ -53,7 +53,7 @@ static const char *notes(Case *c)
         return c->notes.data ?: "";
 }
 
-/* Files of configuration below the scratch directory, and nothing of this host's. */
+/* Configuration files only from the scratch directory, none of this host. */
 static int case_new(Case *c, void (*answer)(const ServerRequest *q, ServerAnswer *a))
 {
         char path[PATH_MAX + 64];
@@ -523,8 +523,8 @@ TEST(realms_that_are_refused)
         }
 }
 
-/* The registry names a service on another host. It gets what is there for the registry, not what is there
- * for that host: whoever runs the registry must not get tokens by others' credentials. */
+/* The registry names a token service on another host. It gets the credentials for the registry, not those
+ * for that host: the operator of the registry must not get tokens with credentials for other hosts. */
 TEST(realm_on_another_host)
 {
         CASE(c, serve_with_token);
@@ -628,13 +628,13 @@ TEST(basic_with_wrong_password)
         ASSERT_CONTAINS(c.f.error.hint, "auth.json");
         ASSERT_NOT_CONTAINS(c.f.error.message, "wrong");
         ASSERT_EQ(c.server.n_requests, 2);
-        /* The next request is refused as well, but sends no more than it has to. */
+        /* The next request is refused as well, without unnecessary requests. */
         ASSERT_GET_FAILS(c, NULL, -EACCES, "it does not take the credentials from ");
         ASSERT_CONTAINS(c.f.error.message, "/auth.json, which were sent (401)");
         ASSERT_EQ(c.server.n_requests, 3);
 }
 
-/* What podman and docker have written is read only if it is secret, as auth.d is. */
+/* Files written by podman and docker are read only if they are not accessible to others, like auth.d. */
 TEST(credentials_that_others_can_read)
 {
         CASE(c, serve_basic);
@@ -689,7 +689,7 @@ TEST(odd_challenges)
 
 /* --- Other hosts --------------------------------------------------------------------------------------- */
 
-/* Blobs lie elsewhere, as with registries that keep them in an object store. */
+/* Blobs are on another host, as for registries that keep them in an object store. */
 static void serve_redirects(const ServerRequest *q, ServerAnswer *a)
 {
         if (streq(q->path, "/store"))
@@ -717,7 +717,8 @@ TEST(redirected_blobs)
         ASSERT_STREQ(c.second.log, "GET /store?signature=x \n");
 }
 
-/* The first mirror does not answer, the second has nothing or something else, the third is the registry. */
+/* The first mirror does not respond, the second has no or different content, the third endpoint is the
+ * registry. */
 static void serve_mirrors(const ServerRequest *q, ServerAnswer *a)
 {
         if (startswith(q->path, "/v2/mirror/") && strstr(q->path, "manifests/sha256:"))
@@ -793,7 +794,7 @@ static void *read_blob(void *userdata)
         return NULL;
 }
 
-/* All of them are refused at first; one token does for all. */
+/* All of them are refused at first; one token is sufficient for all. */
 TEST(one_token_for_all_threads)
 {
         CASE(c, serve_with_token);

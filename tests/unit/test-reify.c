@@ -51,7 +51,7 @@ static int fixture_new(Fixture *f)
         _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;                                                   \
         ASSERT_OK(fixture_new(&f))
 
-/* An image of that name whose manifest has MORE in it. Returns its ID, which stays valid until the next
+/* An image of that name with MORE in its manifest. Returns its ID, which stays valid until the next
  * call. */
 static const char *import(Fixture *f, const char *name, const char *more)
 {
@@ -615,7 +615,7 @@ TEST(implicit_volumes)
                                POINTS(POINT("data", "/var/data", "") "," POINT("x", "/x", ""))));
         (void) add_app(&f, "example.com/web");
         add_app(&f, "example.com/web")->name = strdup("two");
-        (void) add_volume(&f, "web-data", NULL); /* which is somebody else's */
+        (void) add_volume(&f, "web-data", NULL); /* used by other mounts, too */
         add_mount(&f, "web-data", "/elsewhere");
         ASSERT_OK(reify(&f));
         const PodManifest *m = f.pod->manifest;
@@ -687,7 +687,7 @@ TEST(targets_refused)
         }
 }
 
-/* Between the two in the alphabet: what must not come between them in the check. */
+/* A path that is alphabetically between the two must not hide the conflict. */
 TEST(overlap_behind_others)
 {
         FIXTURE(f);
@@ -704,7 +704,7 @@ TEST(overlap_behind_others)
         ASSERT_CONTAINS(f.e.message, "on /data/sub is inside volume 'v' on /data");
 }
 
-/* An image cannot make us put things where they do not belong, or be busy for long. */
+/* An image cannot cause mounts at forbidden paths, or long processing times. */
 TEST(hostile_mount_points)
 {
         FIXTURE(f);
@@ -789,7 +789,7 @@ TEST(template)
         ASSERT_OK(pod_publish(f.pod, &f.e));
 }
 
-/* What is wrong with a template whatever its images are is found without them. */
+/* Errors of a template that do not depend on its images are detected without them. */
 TEST(template_alone)
 {
 #define ALONE(app, more) TEMPLATE("{\"name\":\"a\",\"image\":{\"name\":\"example.com/a\"}" app "}", more)
@@ -1037,7 +1037,7 @@ TEST(an_app_for_a_running_pod)
 
         ASSERT_OK(reify_running(&f));
         const PodApp *web = f.pod->manifest->apps[0];
-        ASSERT_OK(pod_reify_app(f.pod, &f.request, &f.warnings, &f.e));
+        ASSERT_OK(pod_reify_app(f.pod, &f.request, NULL, &f.warnings, &f.e));
         ASSERT_EQ(f.pod->manifest->n_apps, 2);
         ASSERT_TRUE(f.pod->manifest->apps[0] == web);
         ASSERT_TRUE(exists(&f, "apps/db/lowers") && exists(&f, "apps/db/upper") && exists(&f, "volumes/db-data"));
@@ -1069,6 +1069,36 @@ TEST(an_app_for_a_running_pod)
         ASSERT_TRUE(exists(&f, "apps/web"));
 }
 
+/* Its files are made beside those of the old app, and which are the app's follows from the image that the manifest has. */
+TEST(an_app_that_replaces_another)
+{
+        FIXTURE(f);
+        _cleanup_free_ char *old_path = NULL, *new_path = NULL, *gone = NULL;
+
+        ASSERT_OK(reify_running(&f));
+        ASSERT_OK(pod_reify_app(f.pod, &f.request, NULL, &f.warnings, &f.e));
+        ASSERT_EQ(f.pod->manifest->n_volumes, 1);
+        _cleanup_(pod_app_freep) PodApp *old = pod_manifest_take_app(f.pod->manifest, "db");
+        free(old->image_id);
+        old->image_id = strdup("sha512-0000000000000000000000000000000000000000000000000000000000000000");
+        ASSERT_OK(pod_app_path(f.pod, old, NULL, &old_path));
+        ASSERT_STREQ(old_path, "apps/db");
+
+        ASSERT_OK(pod_reify_app(f.pod, &f.request, old, &f.warnings, &f.e));
+        const PodApp *new = f.pod->manifest->apps[1];
+        ASSERT_OK(pod_app_path(f.pod, new, "upper", &new_path));
+        ASSERT_TRUE(startswith(new_path, "apps/db@sha512-") && endswith(new_path, "/upper"));
+        ASSERT_TRUE(exists(&f, new_path) && exists(&f, "apps/db/upper"));
+        /* The volume of its mount point is that of the old one. */
+        ASSERT_EQ(f.pod->manifest->n_volumes, 1);
+        ASSERT_STREQ(find_mount(new, "/var/data")->volume, "db-data");
+
+        ASSERT_OK(pod_sweep(f.pod));
+        ASSERT_TRUE(exists(&f, new_path) && !exists(&f, "apps/db"));
+        ASSERT_OK(pod_app_path(f.pod, old, NULL, &gone));
+        ASSERT_STREQ(gone, "apps/db");
+}
+
 TEST(settings_of_volumes_come_and_go_with_them)
 {
         FIXTURE(f);
@@ -1081,7 +1111,7 @@ TEST(settings_of_volumes_come_and_go_with_them)
         Volume *v = add_volume(&f, "db-cache", NULL);
         v->settings = strdup("kind=tmpfs");
         add_mount(&f, "db-cache", "/cache");
-        ASSERT_OK(pod_reify_app(f.pod, &f.request, &f.warnings, &f.e));
+        ASSERT_OK(pod_reify_app(f.pod, &f.request, NULL, &f.warnings, &f.e));
         ASSERT_OK(pod_format_added(f.pod, 1, 0, &text, &f.e));
         ASSERT_CONTAINS(text, "acnspawn/volume/db-cache");
         pod_app_free(pod_manifest_take_app(f.pod->manifest, "db"));
@@ -1099,17 +1129,17 @@ TEST(what_cannot_be_added_to_a_running_pod)
 
         ASSERT_OK(reify_running(&f));
         f.pod->state = POD_EXITED;
-        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -ESRCH);
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, NULL, &f.e), -ESRCH);
         f.pod->state = POD_RUNNING;
         add_isolator(&f.request.isolators, "resource/memory", "{\"limit\":\"1G\"}");
-        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -EINVAL);
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, NULL, &f.e), -EINVAL);
         ASSERT_CONTAINS(f.e.message, "which runs");
         isolator_list_done(&f.request.isolators);
         (void) add_app(&f, "example.com/web");
-        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -EINVAL);
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, NULL, &f.e), -EINVAL);
         free(f.request.apps[--f.request.n_apps].reference);
         f.request.apps[0].name = strdup("web");
-        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, &f.e), -EEXIST);
+        ASSERT_ERR(pod_reify_app(f.pod, &f.request, NULL, NULL, &f.e), -EEXIST);
         ASSERT_CONTAINS(f.e.message, "'web'");
         ASSERT_OK(pod_sweep(f.pod));
         ASSERT_TRUE(exists(&f, "apps/web"));
@@ -1148,6 +1178,7 @@ int main(void)
         RUN(images_stay);
         RUN(abandoned);
         RUN(an_app_for_a_running_pod);
+        RUN(an_app_that_replaces_another);
         RUN(settings_of_volumes_come_and_go_with_them);
         RUN(what_cannot_be_added_to_a_running_pod);
         return TEST_END();

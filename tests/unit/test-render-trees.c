@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What an image with dependencies comes to, as trees: the cases of the specification's reference renderer,
- * and those of things of one kind that are replaced by things of another, both ways. The layers are laid
- * over each other here by the rules of overlayfs; where an image has a list, what was rendered is one of
- * them.
+/* The trees of images with dependencies: the cases of the specification's reference renderer, and files that
+ * are replaced by files of another type, in both directions. The layers are stacked here by the rules of
+ * overlayfs; if an image has a pathWhitelist, the rendered tree is one of them.
  *
- * Where reference and specification differ, the specification holds: what comes later replaces what was
- * extracted before it with all that was in it. The reference goes from the uppermost image down and lets the
- * content of a directory through that a layer between had replaced by a file. Overlayfs does as the
- * specification says.
- */
+ * Where reference and specification differ, the specification applies: later files replace earlier ones,
+ * including all contents of directories. The reference iterates from the uppermost image down, and includes
+ * the contents of a directory that a layer in between has replaced by a file. Overlayfs behaves like the
+ * specification. */
 
 #include <ftw.h>
 #include <sys/stat.h>
@@ -66,8 +64,8 @@ static const TreeCase cases[] = {
                                    "\"/a/file01.txt\",\"/a/file02.txt\",\"/b/link01.txt\",\"/b/file01.txt\","
                                    "\"/c/file02.txt\",\"/d/\""),
                    {"a/file01.txt=10", "c/file02.txt=5"}}},
-                 /* The reference, which extracts only what is in the list, makes "c" anew; it has been
-                  * extracted. */
+                 /* The reference, which extracts only the files of the list, creates "c" anew; here it has
+                  * been extracted. */
                  "a/file01.txt=10 a/file02.txt=5 b/link01.txt> c/ c/file02.txt=5 d/"},
                 {"two_dependencies_list_of_the_first",
                  {{"t1",
@@ -118,7 +116,7 @@ static const TreeCase cases[] = {
                  "b/link01.txt> c/file01.txt=5"},
                 {"empty_root", {{"t1", "", {}}}, ""},
 
-                /* Directories that are only implied keep what they have below; those nobody has an entry for
+                /* Directories that are only implied keep the mode of lower layers; those without any entry
                  * have mode 0755. */
                 {"implied_over_two",
                  {{"t1", "", {"a/", "a/b/"}},
@@ -312,7 +310,7 @@ TEST(tree)
         ASSERT_WORKS(f, image_layers(f.store, image, &layers, &f.error));
         tree = merge(layers);
         ASSERT_STREQ(tree, current->expected);
-        /* What is rendered is found again, and is the same. */
+        /* A rendered tree is found again, and is the same. */
         ASSERT_WORKS(f, image_layers(f.store, image, &again, &f.error));
         ASSERT_EQ(strv_length(again), strv_length(layers));
         for (size_t i = 0; layers[i]; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The request that a client hands to the supervisor that it starts. */
+/* The request that a client passes to the supervisor that it starts. */
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "stage0/run/front.h"
+#include "stage0/supervisor/foreground.h"
 #include "tests/unit/test.h"
 
 /* As it is passed: it does not close on exec. */
@@ -83,7 +83,7 @@ TEST(round_trip)
         ASSERT_EQ(fcntl(again.sockets.items[0].fd, F_GETFD), FD_CLOEXEC);
 }
 
-/* Each member on its own: none of them takes another's place, or is lost. */
+/* Each member separately: none replaces another, or is lost. */
 TEST(each_option_alone)
 {
         static const size_t flags[] = {
@@ -108,7 +108,7 @@ TEST(each_option_alone)
         }
 }
 
-/* What an older client does not say has its usual value. */
+/* Members that an older client does not send have their default values. */
 TEST(members_that_are_missing)
 {
         _cleanup_(run_request_done) RunRequest q = RUN_REQUEST_NULL;
@@ -142,11 +142,11 @@ TEST(refused_by_name)
         check_refused("{\"version\":1,\"client\":4294967297}", -EINVAL, "'client'");
         check_refused("{\"version\":1,\"sockets\":{}}", -EINVAL, "'sockets'");
         check_refused("{\"version\":1,\"sockets\":[1]}", -EINVAL, "'sockets'");
-        check_refused("{\"version\":0}", -EINVAL, "not a request");
-        check_refused("{\"version\":\"1\"}", -EINVAL, "not a request");
-        check_refused("{}", -EINVAL, "not a request");
-        check_refused("[]", -EINVAL, "not a request");
-        check_refused("", -EBADMSG, "not a request");
+        check_refused("{\"version\":0}", -EINVAL, "request to the supervisor is not valid");
+        check_refused("{\"version\":\"1\"}", -EINVAL, "request to the supervisor is not valid");
+        check_refused("{}", -EINVAL, "request to the supervisor is not valid");
+        check_refused("[]", -EINVAL, "request to the supervisor is not valid");
+        check_refused("", -EBADMSG, "request to the supervisor is not valid");
 }
 
 TEST(descriptors_that_were_not_passed)

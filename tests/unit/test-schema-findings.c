@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is found in image manifests that are not valid: where, and what is said. Those of pods are tested
- * with the rest of pod manifests, those of isolators with isolators.
- */
+/* Findings in invalid image manifests: their paths and messages. Findings in pod manifests are tested with
+ * pod manifests, those in isolators with isolators. */
 
 #include "tests/unit/schema.h"
 
@@ -142,7 +141,7 @@ TEST(all_findings_at_once)
         _cleanup_free_ char *found = NULL;
         _cleanup_error_ Error e = {};
 
-        /* What the caller has found before stays, and is not told of in the error. */
+        /* Previous findings of the caller stay, and are not part of the error. */
         f.items = calloc(1, sizeof(Finding));
         f.items[0] = (Finding){strdup("before"), strdup("x")};
         f.n = f.allocated = 1;
@@ -191,8 +190,7 @@ TEST(no_json)
                                    "where ':' is expected");
 }
 
-/* A document with keys that nobody knows is valid; that they do nothing is told, but for a bounded number of
- * them. */
+/* A document with unknown keys is valid; a bounded number of them is reported as ignored. */
 TEST(unknown_keys_are_warnings)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL, *many = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Image manifests: parsed, formatted, copied. What is refused is in test-schema-findings.c. */
+/* Image manifests: parsed, formatted, copied. Invalid ones are in test-schema-findings.c. */
 
 #include "tests/unit/schema.h"
 
@@ -12,7 +12,7 @@ static int parse(const char *json, ImageManifest **ret, Findings *f, Error *e)
         return image_manifest_parse(text, strlen(text), ret, f, e);
 }
 
-/* What format() gave, with single quotes as well. */
+/* The result of format(), with single quotes as well. */
 static char *format(const ImageManifest *m)
 {
         char *text;
@@ -257,7 +257,7 @@ TEST(copied_app)
         ASSERT_STREQ(text, complete);
 }
 
-/* Bytes that are no UTF-8 come in over command lines only; a copy keeps them, the written form cannot. */
+/* Bytes that are not UTF-8 are possible only from command lines; a copy keeps them, the JSON text cannot. */
 TEST(bytes_of_a_command_line)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
@@ -290,7 +290,7 @@ TEST(smallest)
                            "'example.com/x'\n}\n");
 }
 
-/* What is not written by the specification's letter, but by what real documents have. */
+/* Forms that the specification does not allow, but real documents contain. */
 TEST(tolerated)
 {
         static const char *const texts[] = {
@@ -363,7 +363,7 @@ TEST(example_of_the_specification)
         ASSERT_STREQ(again, formatted);
 }
 
-/* Nothing is written that would not be read again. */
+/* Every document that is written can be parsed again. */
 TEST(too_much_to_write)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;

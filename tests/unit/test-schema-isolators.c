@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Isolators, one by one as a command line gives them, and together as manifests have them. */
+/* Isolators: single ones from a command line, and lists in manifests. */
 
 #include "tests/unit/schema.h"
 
@@ -293,7 +293,7 @@ TEST(cpu_of_old)
         ASSERT_EQ(cpu_limit("0.5.2", "0.5"), 500);
 }
 
-/* The value is kept in a form that means the same whichever version the next document has. */
+/* The value is stored in a form with the same meaning in every version of the document. */
 TEST(cpu_of_old_written_anew)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The strict reader of JSON: what it takes, what it refuses, and where it says the fault is. */
+/* The strict parser of JSON: accepted and refused documents, and the position of errors. */
 
 #include "schema/schema.h"
 #include "tests/unit/test.h"
@@ -161,7 +161,7 @@ TEST(size_is_what_counts)
 {
         _cleanup_json_ json_object *o = NULL;
 
-        /* Not the NUL behind it: the text may lie in the midst of something. */
+        /* Without reading the NUL after it: the text may be a part of a buffer. */
         ASSERT_OK(json_parse_strict("[12]garbage", 4, &o, NULL, NULL));
         ASSERT_EQ(json_object_array_length(o), 1);
         ASSERT_ERR(json_parse_strict("\"\\u0041", 5, &o, NULL, NULL), -EBADMSG);

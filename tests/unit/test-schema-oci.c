@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Documents of OCI and Docker images: what is taken, what is refused and why, and what they mean as image
- * manifests. */
+/* Documents of OCI and Docker images: accepted ones, refused ones with the reason, and their conversion to
+ * image manifests. */
 
 #include "schema/oci.h"
 #include "tests/unit/schema.h"
@@ -120,7 +120,7 @@ TEST(choosing_from_an_index)
         ASSERT_EQ(i, 3);
         ASSERT_OK(select_from(ENTRY("") "," ENTRY(FOR("linux", "arm64")), "amd64", &i, &e));
         ASSERT_EQ(i, 0);
-        /* A level of the processor that nothing says we have. */
+        /* A processor level that this machine is not known to support. */
         ASSERT_ERR(select_from(ENTRY(FOR_VARIANT("amd64", "v3")), "amd64", &i, &e), -ENOENT);
         ASSERT_CONTAINS(e.message, "linux/amd64/v3");
         ASSERT_ERR(select_from(ENTRY(FOR("linux", "arm64")) "," ENTRY(FOR("windows", "amd64")) "," ENTRY(
@@ -292,7 +292,8 @@ TEST(a_config_as_an_image_manifest)
         ASSERT_STREQ(got, expected);
 }
 
-/* Neither members that runtimes know, nor labels with names of ours, become isolators, grants or settings. */
+/* Neither members for other runtimes, nor labels with acnspawn's names, become isolators, grants or
+ * settings. */
 TEST(nothing_of_a_config_is_a_right)
 {
         static const char config[] =
@@ -489,7 +490,7 @@ TEST(forms_of_references)
                         TEST_FAIL("%s", unlikely[i]);
 }
 
-/* Labels of the image cannot pretend to be what the conversion has found out. */
+/* Labels of the image cannot replace those that the conversion sets. */
 TEST(sizes_of_entrypoints)
 {
         static const struct {

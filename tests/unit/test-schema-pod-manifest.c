@@ -12,7 +12,7 @@ static int parse(const char *json, PodManifest **ret, Findings *f, Error *e)
         return pod_manifest_parse(text, strlen(text), ret, f, e);
 }
 
-/* What format() gave, with single quotes as well. */
+/* The result of format(), with single quotes as well. */
 static char *format(const PodManifest *m)
 {
         char *text;

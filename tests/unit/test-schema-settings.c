@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* schema/settings.c: annotations of apps that say how they are run. */
+/* schema/settings.c: annotations of apps with settings for running them. */
 
 #include <signal.h>
 
@@ -43,7 +43,7 @@ TEST(defaults)
         ASSERT_TRUE(!s.oom_group);
         ASSERT_EQ(s.log_size, 0);
         ASSERT_TRUE(s.log_rate == LOG_RATE_DEFAULT);
-        ASSERT_TRUE(s.journal && !s.log_file.path);
+        ASSERT_TRUE(s.log == LOG_TARGET_AUTO && !s.log_file.path);
         ASSERT_EQ(s.restart_limit, 10);
         ASSERT_TRUE(s.start_timeout_usec == UINT64_MAX);
         ASSERT_TRUE(!app_settings_readiness(&s));
@@ -116,7 +116,7 @@ TEST(log_files)
         check_log_file("/l,max-size=infinity", "/l", LOG_FORMAT_CRI, UINT64_MAX);
         for (size_t i = 0; i < ELEMENTSOF(wrong); i++)
                 expect_error("acnspawn/log-file", wrong[i], expected);
-        expect_error("acnspawn/journal", "never", "must be true or false");
+        expect_error("acnspawn/log", "never", "must be auto, pod, journal, both or none");
 }
 
 TEST(two_apps_do_not_share_a_log_file)
@@ -137,7 +137,7 @@ TEST(two_apps_do_not_share_a_log_file)
                 pair_list_done(&apps[i].annotations);
 }
 
-TEST(what_is_no_value_is_named_with_what_would_be_one)
+TEST(invalid_values_are_named_with_valid_ones)
 {
         expect_error("acnspawn/restart", "sometimes",
                      "acnspawn/restart is 'sometimes', but must be no, on-failure or always");
@@ -308,6 +308,11 @@ TEST(volume_values)
         ASSERT_TRUE(s.tmpfs);
         ASSERT_EQ(s.size, 64U << 20);
         ASSERT_EQ(s.n_inodes, 1000);
+        ASSERT_OK(read_volume(VOLUME_EMPTY, "kind=named,source=db-data,owner=image", &s, NULL));
+        ASSERT_TRUE(!s.tmpfs && s.owner_image);
+        ASSERT_STREQ(s.named, "db-data");
+        ASSERT_OK(read_volume(VOLUME_EMPTY, "source=a,kind=named", &s, NULL));
+        ASSERT_TRUE(!s.owner_image);
         ASSERT_OK(read_volume(VOLUME_HOST, "idmap=1000:0:1+0:1:1000,symlinks=yes", &s, NULL));
         ASSERT_TRUE(s.symlinks && s.id_map == ID_MAP_RANGES);
         ASSERT_EQ(s.n_ranges, 2);
@@ -325,7 +330,20 @@ TEST(bad_volumes)
                 const char *text, *message;
         } bad[] = {
                         {VOLUME_EMPTY, "size=1M", "of kind=tmpfs"},
-                        {VOLUME_EMPTY, "kind=empty", "must be tmpfs"},
+                        {VOLUME_EMPTY, "kind=empty", "must be tmpfs or named"},
+                        {VOLUME_EMPTY, "kind=named", "needs source=NAME"},
+                        {VOLUME_EMPTY, "source=a", "of kind=named"},
+                        {VOLUME_EMPTY, "kind=tmpfs,source=a", "of kind=named"},
+                        {VOLUME_EMPTY, "kind=named,source=a,size=1M", "of kind=tmpfs"},
+                        {VOLUME_EMPTY, "kind=named,source=", "the name of a named volume"},
+                        {VOLUME_EMPTY, "kind=named,source=../a", "the name of a named volume"},
+                        {VOLUME_EMPTY, "kind=named,source=/a", "the name of a named volume"},
+                        {VOLUME_EMPTY,
+                         "kind=named,source="
+                         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+                         "the name of a named volume"},
+                        {VOLUME_EMPTY, "kind=named,source=a,owner=me", "must be image"},
+                        {VOLUME_HOST, "kind=named,source=a", "is for empty volumes"},
                         {VOLUME_EMPTY, "kind=tmpfs,size=0", "a number of bytes"},
                         {VOLUME_EMPTY, "kind=tmpfs,size=-1", "a number of bytes"},
                         {VOLUME_EMPTY, "kind=tmpfs,nr_inodes=0", "a number of files"},
@@ -372,7 +390,7 @@ int main(void)
         RUN(values);
         RUN(log_files);
         RUN(two_apps_do_not_share_a_log_file);
-        RUN(what_is_no_value_is_named_with_what_would_be_one);
+        RUN(invalid_values_are_named_with_valid_ones);
         RUN(signals);
         RUN(health_commands);
         RUN(health_checks_of_images);

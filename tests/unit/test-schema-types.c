@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The simple types of the specification, quantities, lists of pairs, and what names and labels mean. */
+/* The simple types of the specification, quantities, lists of pairs, and the meaning of names and labels. */
 
 #include "schema/schema.h"
 #include "tests/unit/test.h"
 
 typedef int (*CheckFunction)(const char *s, Error *e);
 
-/* The first string that is not judged as it should be, or NULL. */
+/* The first string with an unexpected result, or NULL. */
 static const char *misjudged(CheckFunction check, const char *const *strings, int expected)
 {
         for (; *strings; strings++) {
@@ -99,7 +99,7 @@ TEST(messages_name_the_value)
         ASSERT_CONTAINS(e.message, "begins with one of \"-._~/\"");
         ASSERT_ERR(image_id_check("sha512-abc", &e), -EINVAL);
         ASSERT_CONTAINS(e.message, "\"sha512-abc\" is not an image ID");
-        /* What a terminal would act on is escaped, what is long is cut. */
+        /* Control characters are escaped, long strings are shortened. */
         ASSERT_ERR(ac_name_check("\x1b[2J", &e), -EINVAL);
         ASSERT_NOT_CONTAINS(e.message, "\x1b");
         ASSERT_CONTAINS(e.message, "\\x1b[2J");

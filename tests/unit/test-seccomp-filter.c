@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The filters of apps: the default one, those of the isolators, and that the kernel takes them and does what
- * they say. */
+/* The filters of apps: the default one, those of the isolators, and that the kernel accepts and enforces
+ * them. */
 
 #include <linux/audit.h>
 #include <linux/netlink.h>
@@ -154,7 +154,7 @@ TEST(default_decisions)
         ASSERT_LT(p.n, 300); /* each one costs every process of every app */
 }
 
-/* Nothing but these three, with nobody knows which arguments: above all, nothing kills. */
+/* Only these three actions, for arbitrary arguments: in particular, no call kills. */
 TEST(default_never_kills)
 {
         _cleanup_seccomp_program_ SeccompProgram p = {};
@@ -193,14 +193,14 @@ TEST(default_arguments)
                   FAIL(EPROTONOSUPPORT));
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_NETLINK, NETLINK_CRYPTO),
                   FAIL(EPROTONOSUPPORT));
-        /* The kernel takes the lower half alone, so the filter must not be misled by the upper. */
+        /* The kernel uses only the lower half, so the filter must ignore the upper one. */
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_VSOCK | UINT64_C(1) << 32, 0),
                   FAIL(EAFNOSUPPORT));
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER | UINT64_C(1) << 40, 0),
                   FAIL(EPERM));
 }
 
-/* Of all families that there are, and that there may be, those that services are made of. */
+/* Of all address families, existing and future ones, only those that services need. */
 TEST(default_socket_families)
 {
         static const int calls[] = {SYS_socket, SYS_socketpair};
@@ -264,7 +264,7 @@ TEST(other_architectures)
         ASSERT_EQ(I386(3 /* read */, 0), ALLOW);
         ASSERT_EQ(I386(11 /* execve */, 0), ALLOW);
         ASSERT_EQ(I386(192 /* mmap2 */, 0), ALLOW);
-        /* What is behind the pointer of socketcall() may be any family. */
+        /* The pointer argument of socketcall() may refer to any family. */
         ASSERT_EQ(I386(102 /* socketcall */, 1 /* socket */), FAIL(ENOSYS));
         ASSERT_EQ(I386(102, 8 /* socketpair */), FAIL(ENOSYS));
         ASSERT_EQ(I386(102, 2 /* bind */), ALLOW);
@@ -284,7 +284,8 @@ TEST(other_architectures)
         ASSERT_EQ(decide(&p, 0x40000000 + 520), FAIL(ENOSYS));
 }
 
-/* A call that hides behind another one is found there, too, whatever else is in the same argument. */
+/* A call that is encoded in an argument of another one is also filtered, regardless of other bits of the
+ * argument. */
 TEST(multiplexed_calls)
 {
         _cleanup_seccomp_program_ SeccompProgram p = {};
@@ -305,7 +306,7 @@ TEST(multiplexed_calls)
         ASSERT_EQ(I386(102, 77), FAIL(ENOTTY));
         seccomp_program_done(&p);
 
-        /* 32-bit programs of older C libraries have no other way to a socket: by name they get it. */
+        /* 32-bit programs with older C libraries have no other call for sockets: if named, it is allowed. */
         for (size_t i = 0; i < 2; i++) {
                 ASSERT_OK(compile(RETAIN,
                                   i == 0 ? "{\"set\": [\"@acnspawn/default\", \"socketcall\"]}"
@@ -340,7 +341,7 @@ TEST(retain_set)
         ASSERT_EQ(decide_for(&p, 0xdeadbeef, SYS_read, 0, 0), KILL);
         seccomp_program_done(&p);
 
-        /* What is named is allowed whatever the arguments. */
+        /* Calls that are named are allowed with all arguments. */
         ASSERT_OK(compile(RETAIN, "{\"set\": [\"unshare\", \"socket\"], \"errno\": \"EACCES\"}", 0, &p,
                           NULL));
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER, 0), ALLOW);
@@ -478,7 +479,7 @@ TEST(names_that_mean_nothing)
         names = strv_free(names);
         ASSERT_OK(different(REMOVE, "{\"set\": [\"opennat\", \"@appc.io/empty\"]}", &names));
         ASSERT_EQ(strv_length(names), 0);
-        /* Calls of other architectures are known, and there is nothing to do for them. */
+        /* Calls of other architectures are known, and need no rules. */
         ASSERT_OK(different(REMOVE, "{\"set\": [\"riscv_flush_icache\", \"s390_runtime_instr\"]}", &names));
         ASSERT_EQ(strv_length(names), 0);
         snprintf(long_name, sizeof(long_name), "{\"set\": [\"read\", \"@systemd/%0100d\"]}", 1);
@@ -565,7 +566,7 @@ TEST(kernel_default)
         ASSERT_EQ(WEXITSTATUS(status), 0);
 }
 
-/* A program that is linked statically, begins to end. */
+/* A statically linked program, from start to exit. */
 TEST(kernel_static_program)
 {
         const char *program = getenv("ACNSPAWN_TEST_STATIC");

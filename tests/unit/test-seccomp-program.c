@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The assembler of filters: whatever the tables, programs decide as the tables say. The programs are run by
- * a machine of our own; that the kernel takes such programs, test-seccomp-filter shows. */
+/* The assembler of filters: for all tables, the decisions of programs are those of the tables. The programs
+ * are run by an interpreter; test-seccomp-filter shows that the kernel accepts such programs. */
 
 #include "tests/unit/filter-machine.h"
 #include "tests/unit/test.h"
@@ -49,7 +49,7 @@ static bool agree_on(const SeccompTable *t, const SeccompProgram *p, uint32_t nr
         return filter_run(p, &data) == table_says(t, &data);
 }
 
-/* At every edge of every entry, one off to both sides, and with arguments of all kinds. */
+/* At the bounds of every entry, one more and one less, and with all kinds of arguments. */
 static bool agree(const SeccompTable *t, const SeccompProgram *p)
 {
         static const uint64_t arguments[] = {0, 1, 2, 40, 0x10000000, UINT64_MAX, UINT64_C(1) << 32};
@@ -100,7 +100,7 @@ TEST(whole_range)
         ASSERT_TRUE(agree(&t, &p));
 }
 
-/* Every call another action: nothing is shared, and the ways are far. */
+/* A different action for every call: nothing is shared, and jumps are long. */
 TEST(long_jumps)
 {
         SeccompEntry entries[1000];
@@ -141,8 +141,7 @@ TEST(masks_and_nesting)
         ASSERT_TRUE(agree(&t, &p));
 }
 
-/* The upper half of an argument is never looked at: the kernel drops it, too, where these tables are
- * used. */
+/* The upper half of an argument is ignored: the kernel ignores it, too, for the calls in these tables. */
 TEST(lower_half)
 {
         struct seccomp_data data = {.args = {UINT64_C(0x0000000100000002)}};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Twenty processes at one store (E5): each imports, renders, looks up, removes and collects, in an order of
- * its own, for some seconds. Nobody may meet anything half there: what can go wrong is that an image is
- * gone, or in use. In the end every image is whole, and nothing is left of what was begun.
- */
+ * its own, for some seconds. No process may see incomplete objects: the only errors are that an image does
+ * not exist any more, or is in use. In the end every image is complete, and no temporary files are left. */
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -146,7 +145,7 @@ static void check_store(Fixture *f)
                 make_tar(&f->tar, k);
                 ASSERT_IMPORTS(*f, i);
         }
-        /* From the uppermost down, nothing is needed any more. */
+        /* From the uppermost down, so that no image is needed by another. */
         for (unsigned k = IMAGES; k-- > 0;) {
                 char name[16];
                 snprintf(name, sizeof(name), "i%u", k);

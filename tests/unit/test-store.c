@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The store: how it is opened, what it refuses to be, finding and removing images, and processes that work
- * on it at once. */
+/* The store: opening it, directories that are refused as a store, finding and removing images, and
+ * concurrent processes. */
 
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -38,7 +38,7 @@ TEST(layout)
         resolved = realpath(f.scratch.path, NULL);
         ASSERT_CONTAINS(store_path(f.store), resolved);
         ASSERT_OK(reopen(&f, "store"));
-        /* What a process that was killed did not make is made by the next. */
+        /* Directories that a killed process did not create are created by the next one. */
         ASSERT_OK(unlinkat(store_fd(f.store), "names", AT_REMOVEDIR));
         ASSERT_OK(reopen(&f, "store"));
         ASSERT_TRUE(scratch_has(&f.scratch, "store/names"));
@@ -241,8 +241,7 @@ TEST(find_by_name)
         ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "'Capitals' is not an image name");
 }
 
-/* Another image of the same content under an ID that begins as ID does: hashes do not collide by
- * themselves. */
+/* Another image with the same content, under an ID that begins like ID, as hashes do not collide by chance. */
 static int copy_image(Fixture *f, const char *id, const char *copy)
 {
         _cleanup_free_ char *command = NULL;
@@ -438,8 +437,7 @@ TEST(e5_imports_at_once)
         ASSERT_EQ(count_entries(f.store, "tmp"), 0);
 }
 
-/* Killed at some moment: no image, or a whole one; what is left below tmp/ can be locked, that is,
- * collected. */
+/* Killed at some time: no image, or a complete one; leftovers below tmp/ can be locked, that is, collected. */
 TEST(e1_killed_imports)
 {
         FIXTURE(f);

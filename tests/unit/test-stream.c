@@ -18,7 +18,7 @@ static const struct {
                 {"zstd", ARCHIVE_FILTER_ZSTD},
 };
 
-/* Some content that does not compress to nothing, longer than the blocks that streams are read in. */
+/* Incompressible content, longer than the blocks that streams are read in. */
 static void make_image(Text *t)
 {
         _cleanup_free_ char *content = malloc(300000);
@@ -129,7 +129,7 @@ TEST(bytes_after_end)
         }
 }
 
-/* What parallel compressors make: several pieces, one after the other. */
+/* Output of parallel compressors: several streams, one after the other. */
 TEST(pieces)
 {
         _cleanup_text_ Text plain = {};
@@ -166,7 +166,7 @@ TEST(compressed_twice)
                 }
 }
 
-/* A thousand to one; the padding behind an archive is as good as any other place for it. */
+/* A ratio of a thousand to one; also in the padding after the archive. */
 TEST(a9_bomb)
 {
         static char zeros[1 << 20];
@@ -217,7 +217,7 @@ static void add_zstd(Text *t, const void *p, size_t n, int window_log)
 
         ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
         ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, window_log);
-        /* Where the size is known the window is never larger than it. */
+        /* If the size is known the window is never larger. */
         ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, 0);
         ZSTD_inBuffer in = {.src = p, .size = n};
         ZSTD_outBuffer out = {.dst = buffer, .size = room};

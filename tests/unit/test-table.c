@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Tables as text and as JSON, and the words for widths, times and sizes that they are made of. */
+/* Tables as text and as JSON, and the formatting of widths, times and sizes. */
 
 #include "stage0/cli/options.h"
 #include "stage0/cli/table.h"
@@ -292,8 +292,156 @@ TEST(wrapping)
         ASSERT_EQ(empty.size, 0);
 }
 
+/* --- --format ------------------------------------------------------------------------------------------ */
+
+static const Option format_option = {NULL, "format", 0, "FORMAT", false, "", NULL, option_table_format, 0};
+
+static int parse_format(TableFormat *f, const char *value, Error *e)
+{
+        *f = (TableFormat){.fields = columns, .n_fields = ELEMENTSOF(columns)};
+        return option_table_format(&format_option, value, f, e);
+}
+
+static const char *const usual[] = {"id", "name", NULL};
+
+TEST(selected_columns)
+{
+        static const struct {
+                const char *format, *text;
+        } cases[] = {
+                        {NULL, "ID   NAME\n0123 first\n4567 -\n"},
+                        {"name", "NAME\nfirst\n-\n"},
+                        {"size,id", "SIZE ID\n1.5K 0123\n  -3 4567\n"},
+                        {"made,apps,size,name,id", "MADE        APPS       SIZE NAME  ID\n"
+                                                   "2min 5s ago web, proxy 1.5K first 0123\n"
+                                                   "-           -            -3 -     4567\n"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(table_freep) Table *t = example();
+                _cleanup_table_format_ TableFormat f = {.fields = columns, .n_fields = ELEMENTSOF(columns)};
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                if (cases[i].format)
+                        ASSERT_OK(parse_format(&f, cases[i].format, &e));
+                ASSERT_EQ(table_format_given(&f), cases[i].format != NULL);
+                ASSERT_OK(table_select_format(t, &f, usual));
+                ASSERT_EQ(table_n_rows(t), 2);
+                ASSERT_TABLE(t, &plain, true, cases[i].text);
+        }
+}
+
+TEST(selected_members)
+{
+        _cleanup_(table_freep) Table *t = example();
+        _cleanup_table_format_ TableFormat f = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(parse_format(&f, "size,id", &e));
+        ASSERT_OK(table_select_format(t, &f, usual));
+        json_object *o = table_to_json(t);
+        ASSERT_STREQ(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
+                     "[{\"size\":1536,\"id\":\"0123456789\"},{\"size\":-3,\"id\":\"4567\"}]");
+        json_object_put(o);
+}
+
+TEST(texts_with_fields)
+{
+        static const struct {
+                const char *format, *text;
+        } cases[] = {
+                        {"{name}", "first\n\n"},
+                        {"{id}\\t{size}", "0123456789\t1536\n4567\t-3\n"},
+                        {"{apps}{apps}", "web,proxyweb,proxy\n\n"},
+                        {"{made}\\n", "999999875000000\n\n\n\n"},
+                        {"{{{id}}}\\\\", "{0123456789}\\\n{4567}\\\n"},
+                        {"\\t", "\t\n\t\n"},
+                        {"a b {{}}", "a b {}\na b {}\n"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(table_freep) Table *t = example();
+                _cleanup_table_format_ TableFormat f = {};
+                _cleanup_error_ Error e = ERROR_NULL;
+                _cleanup_free_ char *text = NULL;
+
+                ASSERT_OK(parse_format(&f, cases[i].format, &e));
+                ASSERT_OK(table_fill_text(t, &f, &text));
+                ASSERT_STREQ(text, cases[i].text);
+        }
+}
+
+TEST(fields_of_texts)
+{
+        _cleanup_table_format_ TableFormat f = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(parse_format(&f, "{{name}} {size}", &e));
+        ASSERT_TRUE(table_format_has(&f, "size") && !table_format_has(&f, "name"));
+        ASSERT_OK(parse_format(&f, "name,id", &e));
+        ASSERT_TRUE(table_format_has(&f, "name") && !table_format_has(&f, "size"));
+}
+
+/* Untrusted text cannot make rows, nor control the terminal; documents become pairs. */
+TEST(values_of_texts)
+{
+        static const TableColumn two[] = {{"A", "a", false, 0}, {"B", "b", false, 0}};
+        _cleanup_(table_freep) Table *t = table_new(two, 2);
+        TableFormat f = {.fields = two, .n_fields = 2, .text = "{a}|{b}"};
+        json_object *o = json_object_new_object();
+        _cleanup_free_ char *text = NULL;
+
+        json_object_object_add(o, "x", json_object_new_string("1"));
+        json_object_object_add(o, "y", json_object_new_int(2));
+        table_add_text(t, "one\ntwo\033[2J");
+        table_add_json(t, o, "x=1, y=2");
+        table_add_none(t);
+        table_add_json(t, json_object_new_boolean(true), "yes");
+        ASSERT_OK(table_fill_text(t, &f, &text));
+        ASSERT_STREQ(text, "one\\x0atwo\\x1b[2J|x=1,y=2\n|true\n");
+}
+
+TEST(wrong_formats)
+{
+        static const struct {
+                const char *format, *message;
+        } cases[] = {
+                        {"", "must be fields, as in 'id', or a text with fields, as in '{id}'"},
+                        {",", "must be fields"},
+                        {"nme", "there is no field 'nme'; the fields are id, name, apps, made, size"},
+                        {"{nme}", "there is no field 'nme'; the fields are id, name, apps, made, size"},
+                        {"{{.Name}}{.Name}", "there is no field '.Name'"},
+                        {"{}", "there is no field ''"},
+                        {"id,id", "'id' is given twice"},
+                        {"{id", "a brace is not closed, or not opened; a brace itself is doubled"},
+                        {"id}", "a brace is not closed, or not opened"},
+                        {"{id}\\x", "'\\' must be followed by t, n or another '\\'"},
+                        {"{id}\\", "'\\' must be followed by"},
+                        {"\033", "there is no field '\\x1b'"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_table_format_ TableFormat f = {};
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_ERR(parse_format(&f, cases[i].format, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "for --format: ");
+                ASSERT_CONTAINS(e.message, cases[i].message);
+        }
+        _cleanup_table_format_ TableFormat f = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        ASSERT_ERR(parse_format(&f, "json", &e), -EINVAL);
+        ASSERT_STREQ(e.hint, "--json shows JSON.");
+}
+
 int main(void)
 {
+        RUN(selected_columns);
+        RUN(selected_members);
+        RUN(texts_with_fields);
+        RUN(fields_of_texts);
+        RUN(values_of_texts);
+        RUN(wrong_formats);
         RUN(aligned);
         RUN(narrow);
         RUN(cut_in_the_middle);

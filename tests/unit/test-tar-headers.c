@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Headers of tar entries with numbers that are none: each is refused by name, instead of being read as
- * something else. And the ways to write numbers that are valid. */
+/* Headers of tar entries with invalid numbers: each is refused by name, instead of being parsed as another
+ * value. And valid formats of numbers. */
 
 #include <sys/stat.h>
 
@@ -46,7 +46,7 @@ static void begin_patched(Text *t, const Patch *p)
         patch(t, p->offset, p->bytes, field_size(p->offset));
 }
 
-TEST(numbers_that_are_none)
+TEST(invalid_numbers)
 {
         static const Patch patches[] = {
                         {SIZE, "none\0\0\0\0\0\0\0\0", "the size in its header is not a number ('none')"},
@@ -178,6 +178,9 @@ TEST(pax_records)
                         {"SCHILY.devmajor=x", "its PAX record SCHILY.devmajor is not a number ('x')"},
                         {"GNU.sparse.realsize=1k",
                          "its PAX record GNU.sparse.realsize is not a number ('1k')"},
+                        /* Names are as untrusted as values, and are shown as such. */
+                        {"GNU.sparse.\037\235p=\033[2J",
+                         "its PAX record GNU.sparse.\\x1f\\x9dp is not a number ('\\x1b[2J')"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
@@ -217,7 +220,7 @@ static void add_global(Text *t, const char *record)
         aci_checksum((unsigned char *) t->data + before);
 }
 
-/* They would hold for all that follows, and libarchive passes over them. */
+/* They would apply to all entries that follow, and libarchive ignores them. */
 TEST(global_pax_records)
 {
         static const char *const refused[] = {"size=1", "path=rootfs/other",     "linkpath=x",
@@ -300,7 +303,7 @@ TEST(maps_of_holes)
         ASSERT_EQ(st.st_size, 1024);
 }
 
-/* Headers that reach over the end of a block of the pipeline, of 256 KiB, at every place. */
+/* Headers that cross the end of a block of the pipeline, of 256 KiB, at every offset. */
 TEST(headers_across_blocks)
 {
         _cleanup_free_ char *name = malloc(3001), *filler = calloc(1, 256U << 10);
@@ -333,7 +336,7 @@ TEST(headers_across_blocks)
 
 int main(void)
 {
-        RUN(numbers_that_are_none);
+        RUN(invalid_numbers);
         RUN(negative_sizes);
         RUN(size_that_hides_what_follows);
         RUN(numbers_that_are_valid);

@@ -162,7 +162,7 @@ TEST(utf8_invalid)
 
         for (size_t i = 0; i < ELEMENTSOF(bad); i++)
                 ASSERT_FALSE(utf8_is_valid(bad[i], strlen(bad[i])));
-        /* The bound is what counts, not the NUL: the sequence is there but not within the first byte. */
+        /* The length applies, not the NUL: the sequence is not complete within the first byte. */
         ASSERT_FALSE(utf8_is_valid("\xc3\xa9", 1));
 }
 
@@ -183,7 +183,7 @@ TEST(escape_for_terminal)
                         {"\xff\xfe", "\\xff\\xfe"},
                         {"\xc2\xa0", "\xc2\xa0"},
                         {"cut \xe2\x82", "cut \\xe2\\x82"},
-                        /* Read in another order, not seen, or the beginning of a line. */
+                        /* Characters that change the order, are invisible, or begin a line. */
                         {"gpj.\xe2\x80\xae.exe", "gpj.\\u202e.exe"},
                         {"a\xe2\x81\xa6"
                          "b\xe2\x81\xa9",
@@ -215,6 +215,26 @@ TEST(random_names)
         ASSERT_EQ(strspn(a, "0123456789abcdef"), 16);
         ASSERT_EQ(strlen(a), 16);
         ASSERT_TRUE(!streq(a, b));
+}
+
+TEST(random_uuids)
+{
+        static const char form[] = "hhhhhhhh-hhhh-4hhh-vhhh-hhhhhhhhhhhh";
+        char a[UUID_TEXT_SIZE], b[UUID_TEXT_SIZE];
+
+        for (unsigned n = 0; n < 100; n++) {
+                ASSERT_OK(random_uuid(a));
+                ASSERT_OK(random_uuid(b));
+                ASSERT_TRUE(!streq(a, b));
+                ASSERT_EQ(strlen(a), strlen(form));
+                for (size_t i = 0; form[i]; i++)
+                        if (form[i] == 'h')
+                                ASSERT_TRUE(strchr("0123456789abcdef", a[i]));
+                        else if (form[i] == 'v')
+                                ASSERT_TRUE(strchr("89ab", a[i]));
+                        else
+                                ASSERT_EQ(a[i], form[i]);
+        }
 }
 
 TEST(hex_there_and_back)
@@ -322,6 +342,7 @@ int main(void)
         RUN(utf8_invalid);
         RUN(escape_for_terminal);
         RUN(random_names);
+        RUN(random_uuids);
         RUN(hex_there_and_back);
         RUN(hex_refused_leaves_the_result_alone);
         RUN(text_grows);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The reader of TOML: what it makes of text, as JSON, and what it says of what it does not take. */
+/* The parser of TOML: its results, as JSON, and its messages about invalid text. */
 
 #include "prepare/registry/registry-internal.h"
 #include "tests/unit/test.h"

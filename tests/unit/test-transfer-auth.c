@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Credentials: the files they come from, the hosts they go to, and that nobody else gets to see them. */
+/* Credentials: the files they are read from, the hosts they are sent to, and that they are not disclosed to
+ * others. */
 
 #include <sys/stat.h>
 
@@ -47,7 +48,7 @@ TEST(configured)
         ASSERT_OK(net_get(&n, &s, "/"));
         /* alice:s3cret-word =x */
         ASSERT_STREQ(sent(&s, value, sizeof(value)), "Basic YWxpY2U6czNjcmV0LXdvcmQgPXg=");
-        /* What is given goes before what is configured; "" is none. */
+        /* An argument takes precedence over the configuration; "" is an empty one. */
         n.request.authorization = "Bearer given";
         ASSERT_OK(net_get(&n, &s, "/"));
         ASSERT_STREQ(sent(&s, value, sizeof(value)), "Bearer given");
@@ -275,7 +276,7 @@ TEST(same_host_twice)
                         "b.conf:1: there are credentials for 'example.com' in this directory already");
 }
 
-/* --- Nobody else sees them ----------------------------------------------------------------------------- */
+/* --- Not disclosed to others --------------------------------------------------------------------------- */
 
 static void serve_to_other(Connection *c)
 {
@@ -301,7 +302,7 @@ TEST(not_after_a_redirect)
         ASSERT_OK(net_auth(&n, "a.conf", text, 0600));
         ASSERT_OK(net_get(&n, &s, "/"));
         ASSERT_STREQ(sent(&s, value, sizeof(value)), "Bearer one");
-        /* A server must not make us show to another what that one would accept. */
+        /* A server must not be able to redirect credentials for another host to that host. */
         ASSERT_NULL(sent(&other, value, sizeof(value)));
         /* Not even by the way of another back home. */
         other.userdata = &s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Downloads into the store: whole, broken off and resumed, of files that change, by processes that are
+/* Downloads into the store: complete, interrupted and resumed, of files that change, by processes that are
  * killed. */
 
 #include <dirent.h>
@@ -13,7 +13,7 @@
 
 #define SIZE 300000U
 
-/* The file: what it holds at each offset, in each of its states. */
+/* The file: its content at each offset, in each of its versions. */
 static char content_at(size_t offset, char state)
 {
         return (char) (offset * 7 + offset / 251 + (unsigned char) state);
@@ -54,7 +54,7 @@ static bool send_content(Connection *c, size_t from, size_t to, char state)
         return say_bytes(c, buffer + from, to - from);
 }
 
-/* Sends the part that is asked for, or all; only up to END. */
+/* Sends the requested range, or all; only up to END. */
 static void send_file(Connection *c, char state, size_t end)
 {
         char range[64] = "", condition[64] = "", etag[8];
@@ -104,14 +104,14 @@ static void serve_missing(Connection *c)
         answer(c, "404 Not Found", "", "");
 }
 
-/* Knows no ranges, and breaks off the first time. */
+/* Does not support ranges, and closes the connection early the first time. */
 static void serve_without_ranges(Connection *c)
 {
         say(c, "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: %u\r\n\r\n", SIZE);
         send_content(c, 0, c->n == 1 ? SIZE / 2 : SIZE, 'a');
 }
 
-/* A part of another file as if it were the one that was begun. */
+/* A range of another file as if it were the same. */
 static void serve_lies(Connection *c)
 {
         char range[64];
@@ -131,7 +131,7 @@ static void serve_lies(Connection *c)
         send_content(c, SIZE / 2, SIZE, 'b');
 }
 
-/* No ETag, no length: what breaks off cannot be gone on with, and the end is where it is. */
+/* No ETag, no length: an interrupted download cannot be resumed, and its end is not known in advance. */
 static void serve_plain(Connection *c)
 {
         say(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", SIZE);
@@ -356,7 +356,7 @@ static int find_part(const Net *n, char *ret, size_t size)
         return r;
 }
 
-/* What is there is complete, but nobody knows. */
+/* The partial file is complete, but this is not recorded. */
 TEST(complete_already)
 {
         SERVER(s, serve_half);
@@ -387,7 +387,7 @@ TEST(complete_already)
         ASSERT_TRUE(is_content(n.fd, 'a'));
 }
 
-/* Whatever NAME.json has become, the download is begun anew. */
+/* Whatever NAME.json contains, the download starts again. */
 TEST(damaged_notes)
 {
         static const char *const damage[] = {"",
@@ -413,7 +413,7 @@ TEST(damaged_notes)
         }
 }
 
-/* Somebody else is at the same file: there are two downloads, neither of which waits. */
+/* Another process downloads the same file: there are two downloads, neither of which waits. */
 TEST(locked)
 {
         SERVER(s, serve_half);
@@ -445,7 +445,7 @@ static void count_removed(const GcItem *item, void *userdata)
         *(unsigned *) userdata += streq(item->kind, "download") && streq(item->state, "unfinished");
 }
 
-/* Old ones go, with what describes them, unless somebody is at them. */
+/* Old ones are removed, with their metadata, unless they are in use. */
 TEST(collected)
 {
         SERVER(s, serve_half);
@@ -474,7 +474,7 @@ TEST(collected)
         ASSERT_OK(store_gc(n.store, &o, &n.error));
         ASSERT_EQ(removed, 2);
         ASSERT_EQ(count_downloads(&n), 0);
-        /* Halves of halves, of processes that were killed. */
+        /* Temporary files of processes that were killed. */
         ASSERT_OK(write_file_new_at(store_fd(n.store), "downloads/x.json", "{}", 2, 0600));
         ASSERT_OK(write_file_new_at(store_fd(n.store), "downloads/x.json.1-1.tmp", "{}", 2, 0600));
         ASSERT_OK(make_old(&n, "downloads/x.json"));
@@ -558,7 +558,7 @@ TEST(cancelled)
         ASSERT_EQ(count_downloads(&n), 0);
 }
 
-/* It is not tried again, and does not wait for what stalls. */
+/* There is no further attempt, and it does not wait for a stalled connection. */
 TEST(deadline)
 {
         _cleanup_(operation_freep) Operation *o = NULL;
@@ -583,7 +583,7 @@ typedef struct Faulty {
         const Server *server;
 } Faulty;
 
-/* Of another process, so with a connection of its own. */
+/* In another process, so with a separate connection. */
 static int download_anew(void *userdata, Error *e)
 {
         const Faulty *x = userdata;
@@ -596,8 +596,8 @@ static int download_anew(void *userdata, Error *e)
         return r >= 0 && !is_content(n->fd, 'a') ? -EBADMSG : r;
 }
 
-/* Whatever fails at whichever step, and wherever it is killed: what is said to be there is the file, and the
- * next one gets it, by resuming or anew, and leaves nothing that is not collected. */
+/* For a fault at each step, and if killed at each step: a reported success means that the file is complete,
+ * and the next download gets it, by resuming or anew, and leaves nothing that is not collected. */
 static void download_under(FaultKind kind)
 {
         SERVER(s, serve_whole);

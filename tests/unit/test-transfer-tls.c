@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* TLS: whose certificates are taken, and what is said about the others; that nothing leads from https to
- * http. */
+/* TLS: accepted certificates, and the messages about others; no redirect from https to http. */
 
 #include "tests/unit/transfer-fixture.h"
 
@@ -30,7 +29,7 @@ static void serve_to_https(Connection *c)
         answer(c, "302 Found", headers, "");
 }
 
-/* A server with a certificate, which VARIABLE names as one to trust; NULL: nobody trusts it. */
+/* A server with a certificate, which VARIABLE names as trusted; NULL: it is not trusted. */
 static int start(Server *s, Net *n, const char *names, long from, long to, const char *variable,
                  unsigned insecure)
 {
@@ -162,7 +161,7 @@ TEST(from_http_to_https)
         ASSERT_CONTAINS(n.reply.effective_url, "https://");
 }
 
-/* A server that speaks something else, and a client that expects it to speak TLS. */
+/* A server with another protocol, and a client that expects TLS. */
 TEST(no_tls)
 {
         SERVER(plain, serve_ok);

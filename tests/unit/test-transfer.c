@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Requests into memory: what servers answer, where they send us, and how often we ask. */
+/* Requests into memory: responses, redirects, and retries. */
 
 #include <curl/curl.h>
 
@@ -369,7 +369,7 @@ TEST(redirects)
         ASSERT_STREQ(asked(s.last, "X-Secret", value, sizeof(value)), "abc");
         net_url(&s, "/end", url, sizeof(url));
         ASSERT_STREQ(n.reply.effective_url, url);
-        /* To another host, credentials and headers stay at home, and those of the redirect are not used. */
+        /* To another host, credentials and headers are not sent, and those in the redirect are not used. */
         ASSERT_OK(net_get(&n, &s, "/other"));
         ASSERT_EQ(other.n_requests, 1);
         ASSERT_NULL(asked(other.last, "Authorization", value, sizeof(value)));
@@ -465,7 +465,7 @@ TEST(proxy)
         ASSERT_CONTAINS(s.last, "GET http://unknown.invalid/etag HTTP/1.1");
 }
 
-TEST(proxy_that_is_none)
+TEST(invalid_proxy)
 {
         NET(n, INSECURE_HTTP);
 
@@ -514,7 +514,7 @@ int main(void)
         RUN(http_needs_its_option);
         RUN(threads);
         RUN(proxy);
-        RUN(proxy_that_is_none);
+        RUN(invalid_proxy);
         RUN(sockets_are_closed_on_exec);
         return TEST_END();
 }

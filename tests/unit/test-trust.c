@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whose signatures count: trusted keys in files, and each way in which a signature does not count. */
+/* Which signatures are accepted: trusted keys in files, and each reason to reject a signature. */
 
 #include <sys/stat.h>
 
@@ -49,7 +49,7 @@ static void config_done(Config *c)
 static int reopen(Config *c)
 {
         c->trust = trust_free(c->trust);
-        return trust_open(c->dirs, &c->trust, &c->error);
+        return trust_open(c->dirs, NULL, &c->trust, &c->error);
 }
 
 /* Trusts the key NAME.key of the fixture for PREFIX (NULL: root). */
@@ -203,7 +203,7 @@ TEST(good_signature)
         ASSERT_STREQ(s.user_id, "good <good@example.com>");
         ASSERT_STREQ(s.prefix, "example.com");
         ASSERT_GT(s.signed_usec, 1700000000000000);
-        /* The longest prefix is named; a root key is good for all. */
+        /* The longest prefix is named; a root key is trusted for all. */
         ASSERT_EQ(add(&c, IMAGE, "good"), 1);
         signer_done(&s);
         ASSERT_WORKS(c, check_bytes(&c, signature, n, CONTENT, strlen(CONTENT), IMAGE, &s));
@@ -250,14 +250,14 @@ TEST(c1_bad_signature)
         ASSERT_FAILS(c, check_bytes(&c, signature, n, CONTENT "x", strlen(CONTENT) + 1, IMAGE, NULL),
                      -EBADMSG, "is bad");
         ASSERT_FAILS(c, check_bytes(&c, signature, n, "", 0, IMAGE, NULL), -EBADMSG, "is bad");
-        /* Nobody may leave the name out. */
+        /* The name must be given. */
         ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, NULL, NULL), -EINVAL,
                      "without a name");
         ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, "", NULL), -EINVAL,
                      "without a name");
 }
 
-/* Messages that bring content along, and signatures of texts. */
+/* Signed messages with embedded content, and signatures of texts. */
 TEST(c1_other_forms)
 {
         CONFIG(c);
@@ -407,7 +407,7 @@ TEST(several_signatures)
 static int check_again(Config *c, const char *name, const Signer *s, Signer *ret)
 {
         error_done(&c->error);
-        return signer_check_again(c->dirs, name, s, ret, &c->error);
+        return signer_check_again(c->dirs, name, s, NULL, ret, &c->error);
 }
 
 /* Checks the signature in the file, of CONTENT, and gives its signer. */
@@ -437,7 +437,7 @@ TEST(trust_that_ended)
         ASSERT_FAILS(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, "is not trusted any more");
         ASSERT_CONTAINS(c.error.hint, "acnspawn trust --prefix=" IMAGE " KEYFILE");
         ASSERT_NULL(now.fingerprint);
-        /* Again: the file is another one, gpg looks at it, and what to remember has changed. */
+        /* Again: the file has changed, so gpg checks it, and the record of the signer changes. */
         ASSERT_EQ(add(&c, "example.com", "good"), 1);
         ASSERT_EQ(check_again(&c, IMAGE, &s, &now), 1);
         ASSERT_STREQ(now.prefix, "example.com");
@@ -461,7 +461,7 @@ TEST(keys_that_went_bad)
         ASSERT_EQ(add(&c, "example.org", "revoked"), 1);
         ASSERT_FAILS(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, revoked);
         ASSERT_CONTAINS(c.error.message, "which has been revoked");
-        /* One that has expired since it was looked at, as if that had been before. */
+        /* A key that has expired since it was checked, as if the check had been earlier. */
         ASSERT_EQ(add(&c, IMAGE, "expired"), 1);
         const Signer then = {.fingerprint = expired, .key = expired, .prefix = (char *) IMAGE};
         ASSERT_FAILS(c, check_again(&c, IMAGE, &then, &now), -EKEYREJECTED, expired);
@@ -523,7 +523,7 @@ TEST(vendor_and_masks)
         ASSERT_TRUE(S_ISREG(st.st_mode));
 }
 
-/* A key counts by the name of its file; what else is in files does no harm. */
+/* A key is trusted by the name of its file; other contents of files have no effect. */
 TEST(files_with_other_content)
 {
         CONFIG(c);
@@ -590,7 +590,7 @@ TEST(list_and_remove)
         ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/prefix.d/example.com,app"));
 }
 
-/* C8: what others could have written is not read. Each entry breaks one thing. */
+/* C8: files that others could have written are not read. Each entry breaks one condition. */
 TEST(c8_permissions)
 {
         static const char *const places[] = {"etc", "etc/trustedkeys", "etc/trustedkeys/root.d",
@@ -653,31 +653,33 @@ TEST(inspect)
         _cleanup_free_ char *both = NULL;
 
         ASSERT_OK(xasprintf(&both, "Some words\n%s\n%s\n", a, b));
-        ASSERT_WORKS(c, trust_inspect_key(both, strlen(both), "it", &keys, &c.error));
+        ASSERT_WORKS(c, trust_inspect_key(both, strlen(both), "it", NULL, &keys, &c.error));
         ASSERT_EQ(keys.n, 2);
         ASSERT_EQ(trust_add(reopen(&c) < 0 ? NULL : c.trust, NULL, both, strlen(both), "it", &c.error), 2);
 
-        ASSERT_FAILS(c, trust_inspect_key("x", 1, "it", &keys, &c.error), -EBADMSG, "Cannot use it");
-        ASSERT_FAILS(c, trust_inspect_key("", 0, "it", &keys, &c.error), -EBADMSG, "no public key");
+        ASSERT_FAILS(c, trust_inspect_key("x", 1, "it", NULL, &keys, &c.error), -EBADMSG, "Cannot use it");
+        ASSERT_FAILS(c, trust_inspect_key("", 0, "it", NULL, &keys, &c.error), -EBADMSG, "no public key");
         ASSERT_EQ(GPG(&g, "--armor", "--output", gpg_path(&g, "secret"), "--export-secret-keys", good), 0);
         _cleanup_free_ char *secret = gpg_fixture_read(&g, "secret", &n);
-        ASSERT_FAILS(c, trust_inspect_key(secret, n, "it", &keys, &c.error), -EINVAL, "private key");
+        ASSERT_FAILS(c, trust_inspect_key(secret, n, "it", NULL, &keys, &c.error), -EINVAL, "private key");
         ASSERT_CONTAINS(c.error.hint, "gpg --armor --export");
         free(secret);
         ASSERT_EQ(GPG(&g, "--output", gpg_path(&g, "secret"), "--export-secret-keys", good), 0);
         secret = gpg_fixture_read(&g, "secret", &n);
-        ASSERT_FAILS(c, trust_inspect_key(secret, n, "it", &keys, &c.error), -EINVAL, "private key");
+        ASSERT_FAILS(c, trust_inspect_key(secret, n, "it", NULL, &keys, &c.error), -EINVAL, "private key");
         _cleanup_free_ char *signature = gpg_fixture_read(&g, "good.asc", &n);
-        ASSERT_FAILS(c, trust_inspect_key(signature, n, "it", &keys, &c.error), -EBADMSG, "something else");
-        ASSERT_FAILS(c, trust_inspect_key(a, strlen(a) / 2, "it", &keys, &c.error), -EBADMSG, "damaged");
+        ASSERT_FAILS(c, trust_inspect_key(signature, n, "it", NULL, &keys, &c.error), -EBADMSG,
+                     "something else");
+        ASSERT_FAILS(c, trust_inspect_key(a, strlen(a) / 2, "it", NULL, &keys, &c.error), -EBADMSG,
+                     "damaged");
         _cleanup_free_ char *huge = calloc(1, TRUST_KEY_FILE_MAX + 1);
-        ASSERT_FAILS(c, trust_inspect_key(huge, TRUST_KEY_FILE_MAX + 1, "it", &keys, &c.error), -EFBIG,
+        ASSERT_FAILS(c, trust_inspect_key(huge, TRUST_KEY_FILE_MAX + 1, "it", NULL, &keys, &c.error), -EFBIG,
                      "longer than");
         ASSERT_FAILS(c, trust_add(c.trust, "Example.com/../x", a, strlen(a), "it", &c.error), -EINVAL,
                      "prefix 'Example.com/../x'");
 }
 
-/* What a writer that was killed has left is neither read nor kept. */
+/* Temporary files of a killed writer are neither read nor kept. */
 TEST(leftovers_of_writers)
 {
         CONFIG(c);
@@ -692,7 +694,7 @@ TEST(leftovers_of_writers)
         ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/prefix.d/example.com,app/0123.7-1.tmp"));
 }
 
-/* A check that is given up, and one of something large: the thread keeps up, and ends. */
+/* A check that is cancelled, and one of large content: the thread keeps up, and ends. */
 TEST(streams)
 {
         CONFIG(c);

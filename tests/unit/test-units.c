@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/units.c and root-files.c: what the root of a pod holds, for the manifests in tests/golden.
+/* stage1/units.c and root-files.c: the files in the root of a pod, for the manifests in tests/golden.
  *
- * Each case there has a manifest, options (some), and the tree that must come out; ACNSPAWN_UPDATE_GOLDEN=1
- * writes the trees anew, and the difference is then for people to judge. Whatever comes out is read again by
- * a second reader and, where it is installed, by systemd. Last, hostile strings are put everywhere into a
- * manifest that can hold strings: either the manifest is refused, or the tree is the same to the byte.
- */
+ * Each case there has a manifest, options (some), and the expected tree; ACNSPAWN_UPDATE_GOLDEN=1
+ * writes the trees anew, and the difference must be reviewed. Every tree is parsed again by a second reader
+ * and, if it is installed, by systemd. Last, hostile strings are inserted at every place of a manifest that
+ * can hold strings: either the manifest is refused, or the tree is the same to the byte. */
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -72,14 +71,14 @@ static void check_tree(const Stage1Files *files)
 
 /* --- systemd's opinion --------------------------------------------------------------------------------- */
 
-/* Whether systemd speaks of a unit of ours, and not of the machine that it runs on. */
+/* Whether a message of systemd is about a unit of the pod, and not about this machine. */
 static bool is_about_unit(const char *line)
 {
         return strstr(line, UNITS) || strstr(line, ".service: ") || strstr(line, ".target: ") ||
                strstr(line, ".slice: ") || strstr(line, ".socket: ");
 }
 
-/* That the launcher and journald are not there is right: they are mounted when the pod starts. */
+/* The launcher and journald are expected to be missing: they are mounted when the pod starts. */
 static void check_complaints(char *text)
 {
         for (char *line = text, *next; line && *line; line = next) {
@@ -148,7 +147,7 @@ static int read_options(int dir_fd, Stage1Options *o)
         return r;
 }
 
-/* What a pod gets that is a machine: if the case has a file of that name. */
+/* Options of a pod that is registered as a machine: if the case has a file of that name. */
 static int add_bus(int dir_fd, Stage1Files *files)
 {
         _cleanup_stage1_files_ Stage1Files bus = {};
@@ -231,7 +230,7 @@ static void compare_golden(int dir_fd, const char *name, const char *tree)
                           line, a, b);
 }
 
-/* What is the same in every pod is in the golden tree of the first case only. */
+/* Files that are the same in every pod are only in the golden tree of the first case. */
 #define FULL_CASE "one-app"
 
 static void run_case(int golden_fd, const char *name)
@@ -409,8 +408,8 @@ static void try_place(json_object *document, const Place *p, const char *harmles
         for (size_t i = 0; i < ELEMENTSOF(hostile); i++) {
                 put_string(p, hostile[i]);
                 _cleanup_free_ char *tree = tree_of(document);
-                /* Names of images stand in units, and those of isolators decide on lines; both have only
-                 * harmless letters. */
+                /* Names of images appear in units, and those of isolators select lines; both have only
+                 * harmless characters. */
                 if (tree && !streq(tree, harmless_tree) && ac_identifier_check(hostile[i], NULL) < 0)
                         TEST_FAIL("\"%s\" as %s changes the tree", hostile[i], p->key ? p->key : original);
                 *n_taken += tree != NULL;
@@ -431,13 +430,13 @@ TEST(hostile_strings_change_nothing)
         ASSERT_GT(places.n, 50);
         for (size_t i = 0; i < places.n; i++)
                 try_place(document, &places.items[i], harmless_tree, &n_taken);
-        /* Most of what hostile strings can be put into takes them: arguments, environment, annotations. */
+        /* Most places accept hostile strings: arguments, environment, annotations. */
         ASSERT_GT(n_taken, 200);
         _cleanup_free_ char *tree = tree_of(document);
         ASSERT_STREQ(tree, harmless_tree); /* all is as it was */
 }
 
-/* The names of annotations and labels of users, and of members that nobody knows. */
+/* The names of annotations and labels of users, and of unknown members. */
 TEST(hostile_keys_change_nothing)
 {
         for (size_t i = 0; i < ELEMENTSOF(hostile); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What an archive says of its files arrives on disk: kinds, owners, modes, times, attributes, ACLs, links,
- * holes, names. */
+/* Attributes of files in an archive are restored on disk: kinds, owners, modes, times, attributes, ACLs,
+ * links, holes, names. */
 
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
@@ -72,7 +72,7 @@ TEST(modes_and_times)
         ASSERT_TIME(status(i, "rootfs/dir/link"), 3, 999999999);
         ASSERT_TIME(status(i, "rootfs/dir/fifo"), 4, 0);
         ASSERT_TIME(status(i, "rootfs/dir/none"), 5, 0);
-        /* What set-user-ID programs there are is out of the reach of others. */
+        /* Set-user-ID programs in the store are not accessible to other users. */
         struct stat st;
         ASSERT_OK(fstat(store_fd(f.store), &st));
         ASSERT_EQ(st.st_mode & 07777, 0700);
@@ -98,8 +98,7 @@ TEST(implied_directories)
         ASSERT_TIME(status(i, "rootfs/a/b"), 9, 0);
 }
 
-/* A directory that has the mode of implied ones by its own entry is still a duplicate when it comes
- * again. */
+/* A directory whose own entry has the mode of implied ones is still a duplicate if it occurs again. */
 TEST(implied_then_twice)
 {
         FIXTURE(f);
@@ -186,7 +185,7 @@ TEST(sparse_files)
         ASSERT_MEMEQ(two, "ab", 2);
 }
 
-/* Some headers state a size and no map, and some maps have nothing but holes. */
+/* Some headers state a size without a map, and some maps have only holes. */
 TEST(holes_without_a_map)
 {
         static const char *const maps[] = {"", "0\n", "1\n67108864\n0\n"};
@@ -214,7 +213,7 @@ TEST(holes_without_a_map)
                 ASSERT_IMPORTS(f, i);
                 ASSERT_EQ(status(i, "rootfs/x").st_size, 67108864);
                 ASSERT_OK(read_file_at(i->dir_fd, "files", 4096, &record, NULL));
-                /* The hash of files with holes: that of all zeros would take as long as somebody likes. */
+                /* The hash of files with holes: hashing all zeros could take arbitrarily long. */
                 ASSERT_OK(xasprintf(&expected, "rootfs/x f 644 %u %u 67108864 - ~", geteuid(), getegid()));
                 ASSERT_CONTAINS(record, expected);
                 ASSERT_WORKS(f, record_verify(i->dir_fd, i->dir_fd, &c, &f.error));
@@ -340,7 +339,7 @@ TEST(acl_without_number)
         ASSERT_REFUSED(f, -EBADMSG, "its ACL names 'joe' without a number");
 }
 
-/* Byte for byte, whatever the locale: no UTF-8, UTF-8 in a form that is not canonical, controls. */
+/* Byte for byte, in any locale: invalid UTF-8, UTF-8 that is not in normal form, control characters. */
 TEST(names)
 {
         static const char *const names[] = {"rootfs/\xff\xfe", "rootfs/e\xcc\x81", "rootfs/\xc3\xa9",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Counters of network interfaces, as the kernel has them. */
+/* Counters of network interfaces, as reported by the kernel. */
 
 #include "stage0/report/report.h"
 #include "tests/unit/test.h"
@@ -34,7 +34,7 @@ TEST(interfaces)
         ASSERT_EQ(l[1].sent_dropped, 12);
 }
 
-TEST(lines_that_are_none)
+TEST(invalid_lines)
 {
         static const char *const table[] = {
                         "",       "\n\n",      "lo",
@@ -52,6 +52,6 @@ TEST(lines_that_are_none)
 int main(void)
 {
         RUN(interfaces);
-        RUN(lines_that_are_none);
+        RUN(invalid_lines);
         return TEST_END();
 }

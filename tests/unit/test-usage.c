@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a pod uses: its memory limit, as the kernel's files of its cgroups have it, and the disk space of a tree. */
+/* Usage of a pod: its memory limit, from the files of its cgroups, and the disk space of a tree. */
 
 #include "prepare/store/store.h"
 #include "stage0/report/report-internal.h"
@@ -62,7 +62,7 @@ TEST(disk_space)
         ASSERT_EQ(disk_usage_at(s.fd, "tree", NULL), sum + blocks(&s, "outside") / 2);
 }
 
-/* Deeper than there are descriptors: measured as far as it goes, and no further. */
+/* Deeper than the number of descriptors: measured as far as possible. */
 TEST(disk_space_of_a_deep_tree)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Varlink: what services answer, byte for byte; peers that break the rules; and clients. */
+/* Varlink: replies of services, byte for byte; peers that violate the protocol; and clients. */
 
 #include <poll.h>
 #include <sys/un.h>
 
+#include "library/libsystemd.h"
 #include "tests/unit/test.h"
 #include "varlink/varlink-internal.h"
 
@@ -76,7 +77,7 @@ static int keep(VarlinkCall *c, json_object *parameters, void *userdata)
         return 0;
 }
 
-/* Reads what is in each, and replies with pipes that have their index in them. */
+/* Reads from each descriptor, and replies with pipes that contain their index. */
 static int descriptors(VarlinkCall *c, json_object *parameters, void *userdata)
 {
         _cleanup_json_ json_object *reply = json_object_new_object();
@@ -184,7 +185,7 @@ static void service_done(Service *s)
         _cleanup_(service_done) Service s;                                                                  \
         ASSERT_OK(service_new(&s, message_usec))
 
-/* Until there is nothing to do any more; or for at most so long. */
+/* Runs until there is nothing left to do; or for at most this time. */
 static void run_for(Service *s, uint64_t usec)
 {
         for (uint64_t end = now_usec(CLOCK_MONOTONIC) + usec;;) {
@@ -220,7 +221,7 @@ static void send_text(int fd, const char *text)
         (void) send(fd, text, strlen(text) + 1, MSG_NOSIGNAL);
 }
 
-/* All that is there to be read: messages, each ended by a line break; "end" if that was the end. */
+/* All available messages, each with a newline at the end; "end" if the connection was closed. */
 static char *received(Service *s, int fd)
 {
         static char buffer[1 << 16];
@@ -325,7 +326,7 @@ TEST(calls_are_answered_in_order)
         ASSERT_ERR(varlink_reply(s.kept, n), -EALREADY);
 }
 
-/* A peer that has no more to say, but listens, gets its answers. */
+/* A peer that has shut down writing, but still reads, gets its replies. */
 TEST(half_closed)
 {
         SERVICE(s, 0);
@@ -452,7 +453,7 @@ TEST(parameters)
         }
 }
 
-/* What a peer calls its parameters comes back, cut where that is long. */
+/* Names of parameters are repeated in errors, shortened if they are long. */
 TEST(long_names)
 {
         SERVICE(s, 0);
@@ -706,7 +707,7 @@ TEST(subscriber_that_does_not_read)
         ASSERT_STREQ(answer(&s, good, ECHO("unharmed")), ECHOED("unharmed"));
 }
 
-/* A peer that only sends calls is served as far as it reads replies; then its time is over. */
+/* A peer that only sends calls is served as far as it reads replies; then it times out. */
 TEST(caller_that_does_not_read)
 {
         SERVICE(s, 100000);
@@ -787,6 +788,24 @@ TEST(service_that_goes_while_calls_are_pending)
         ASSERT_STREQ(received(&s, fd), "end\n");
 }
 
+TEST(a_service_that_ends_for_new_calls)
+{
+        SERVICE(s, 0);
+        _cleanup_close_ int pending = join(&s), idle = join(&s);
+        _cleanup_json_ json_object *n = number("n", 1);
+
+        (void) answer(&s, pending, TEST_METHOD("Later") "}");
+        _cleanup_(varlink_call_unrefp) VarlinkCall *c = varlink_call_ref(s.kept);
+        varlink_server_end(s.server);
+        ASSERT_EQ(s.server->n_connections, 1);
+        ASSERT_STREQ(received(&s, idle), "end\n");
+        ASSERT_EQ(s.n_gone, 0);
+        ASSERT_OK(varlink_reply(c, n));
+        ASSERT_STREQ(received(&s, pending), "{\"parameters\":{\"n\":1}}\n");
+        varlink_server_end(s.server);
+        ASSERT_STREQ(received(&s, pending), "end\n");
+}
+
 TEST(oneway)
 {
         SERVICE(s, 0);
@@ -800,7 +819,8 @@ TEST(oneway)
         ASSERT_EQ(send(fd, calls, sizeof(calls), 0), sizeof(calls));
         ASSERT_STREQ(received(&s, fd), ECHOED("reply"));
         ASSERT_EQ(s.n_calls, 2);
-        /* Whoever wants no reply may go before it is done, and what he said then is done after it. */
+        /* A peer that wants no reply may disconnect before the call is done, and its other calls are
+         * processed afterwards. */
         static const char more[] = TEST_METHOD("Later") ",\"oneway\":true}\0" TEST_METHOD(
                         "Echo") ",\"oneway\":true,\"parameters\":{\"word\":\"x\"}}";
         ASSERT_EQ(send(fd, more, sizeof(more), 0), sizeof(more));
@@ -951,7 +971,8 @@ TEST(descriptors_of_refused_messages)
         ASSERT_EQ(count_fds(), before);
 }
 
-/* A peer whose own end is held by the service is not seen to close it; the time of a message ends that. */
+/* If the service holds a descriptor of the peer's own end, closing is not detected; the timeout of a message
+ * applies. */
 TEST(a_peer_that_sends_its_own_end)
 {
         SERVICE(s, 50000);
@@ -1001,7 +1022,7 @@ TEST(descriptors_out)
         ASSERT_EQ(count_fds(), before - 2);
 }
 
-/* A message that is sent in parts, as the peer reads it, has its descriptors once. */
+/* A message that is sent in parts, as the peer reads it, carries its descriptors once. */
 TEST(descriptors_of_a_long_message)
 {
         _cleanup_free_ char *word = calloc(1, 900001), *data = malloc(65536);
@@ -1043,7 +1064,7 @@ static void *serve(void *userdata)
 static int client_new(Service *s, VarlinkClient **ret)
 {
         int fd = join(s);
-        int r = fd < 0 ? fd : varlink_client_new(fd, ret);
+        int r = fd < 0 ? fd : varlink_client_new(fd, NULL, ret);
 
         return r < 0 ? r : -pthread_create(&s->thread, NULL, serve, s);
 }
@@ -1110,8 +1131,8 @@ TEST(client_calls)
         client_done(&s, c);
 }
 
-/* What a service sends to a client, and what the first and the second wait for a reply return. */
-TEST(replies_that_are_none)
+/* Data that a service sends to a client, and the results of the first and the second wait for a reply. */
+TEST(invalid_replies)
 {
         static const struct {
                 const char *text;
@@ -1136,7 +1157,7 @@ TEST(replies_that_are_none)
                 _cleanup_(varlink_reply_done) VarlinkReply first = {}, second = {};
                 int fds[2];
                 ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
-                ASSERT_OK(varlink_client_new(fds[0], &c));
+                ASSERT_OK(varlink_client_new(fds[0], NULL, &c));
                 ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, table[i].more, NULL));
                 if (table[i].text)
                         send_text(fds[1], table[i].text);
@@ -1154,7 +1175,7 @@ TEST(client_waits)
         int fds[2];
 
         ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
-        ASSERT_OK(varlink_client_new(fds[0], &c));
+        ASSERT_OK(varlink_client_new(fds[0], NULL, &c));
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
         ASSERT_ERR(varlink_client_call(c, "a.b.C", NULL, 50000, &r, &e), -ETIMEDOUT);
         ASSERT_GE(now_usec(CLOCK_MONOTONIC) - begin, 50000);
@@ -1174,13 +1195,13 @@ TEST(client_waits)
         ASSERT_ERR(varlink_client_next(c, TIMEOUT, &r, &e), -ECONNRESET);
 }
 
-/* A subscriber goes away by freeing its client: the call on the other side is told. */
+/* A subscriber disconnects by freeing its client: the call on the other side is notified. */
 TEST(client_that_gives_up)
 {
         SERVICE(s, 0);
         VarlinkClient *c = NULL;
 
-        ASSERT_OK(varlink_client_new(join(&s), &c));
+        ASSERT_OK(varlink_client_new(join(&s), NULL, &c));
         ASSERT_OK(varlink_client_send(c, "org.example.test.Watch", NULL, true, NULL));
         run(&s);
         ASSERT_NOT_NULL(s.kept);
@@ -1206,7 +1227,7 @@ TEST(sockets)
         ASSERT_OK(listen(fd, 0));
         ASSERT_OK(varlink_server_listen(s.server, fd));
         ASSERT_OK(connect(client, (struct sockaddr *) &address, size));
-        ASSERT_OK(varlink_client_new(client, &c));
+        ASSERT_OK(varlink_client_new(client, NULL, &c));
         ASSERT_EQ(s.server->n_connections, 0);
         ASSERT_OK(pthread_create(&s.thread, NULL, serve, &s));
         ASSERT_OK(varlink_client_call(c, "org.example.test.Deaf", NULL, TIMEOUT, &r, &e));
@@ -1282,6 +1303,8 @@ TEST(interfaces_that_are_refused)
 
 int main(void)
 {
+        if (library_load(&systemd_library, NULL) < 0)
+                return 1;
         RUN(information);
         RUN(framing);
         RUN(calls_are_answered_in_order);
@@ -1301,6 +1324,7 @@ int main(void)
         RUN(replies_that_are_not_taken);
         RUN(peer_that_goes_while_its_call_is_pending);
         RUN(service_that_goes_while_calls_are_pending);
+        RUN(a_service_that_ends_for_new_calls);
         RUN(oneway);
         RUN(oneway_at_the_end_of_the_service);
         RUN(descriptors_in);
@@ -1310,7 +1334,7 @@ int main(void)
         RUN(descriptors_out);
         RUN(descriptors_of_a_long_message);
         RUN(client_calls);
-        RUN(replies_that_are_none);
+        RUN(invalid_replies);
         RUN(client_waits);
         RUN(client_that_gives_up);
         RUN(sockets);

@@ -18,8 +18,8 @@
  *
  * Every RUN() prints "ok NAME", "not ok NAME: why" or "skip NAME: why" on a line of its own, which is what
  * tests/run counts. An assertion that does not hold says where, what and both values, and leaves the test
- * function; the remaining tests still run. The program exits 1 if any test failed, 77 if all there were have
- * been skipped.
+ * function; the remaining tests still run. The program exits 1 if any test failed, 77 if all of them were
+ * skipped.
  *
  * The assertions return from the function they stand in, so they work in functions that return void. Cleanup
  * attributes are honoured on the way out.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A Transfer that asks the test's own server, with a store, a directory of configuration, and what was
- * noted:
+/* A Transfer for requests to the test's own server, with a store, a directory of configuration, and recorded
+ * messages:
  *
  *     SERVER(s, handler);
  *     NET(n, INSECURE_HTTP);
@@ -137,7 +137,7 @@ static inline int net_download(Net *n, const Server *s, const char *path)
         return r;
 }
 
-/* A file auth.d/NAME with what belongs into it for the server. */
+/* A file auth.d/NAME with credentials for the server. */
 static inline int net_auth(const Net *n, const char *name, const char *text, mode_t mode)
 {
         char path[256];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A second reader of the unit files that acnspawn writes, which knows what may stand in them and nothing
- * else. */
+/* A second parser of the unit files that acnspawn writes, which accepts only the known directives. */
 
 #include "basic/basic.h"
 
-/* What may stand in which section. Whoever makes the generator write something new adds it here. */
+/* Directives that may appear in each section. New directives of the generator must be added here. */
 static const struct {
         const char *section, *keys;
 } unit_file_keys[] = {
@@ -14,7 +13,7 @@ static const struct {
                  " Description DefaultDependencies Requires Wants After Before Conflicts "
                  "StopWhenUnneeded SuccessAction OnFailure"
                  " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart StartLimitIntervalSec"
-                 " StartLimitBurst StartLimitAction BindsTo CollectMode "},
+                 " StartLimitBurst StartLimitAction BindsTo CollectMode PropagatesReloadTo "},
                 {"Service", " Type NotifyAccess Slice ExecStart ExecStartPre ExecStartPost ExecStopPost "
                             "StandardInput StandardOutput StandardError"
                             " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
@@ -34,7 +33,7 @@ static const char app_service_keys[] =
                 "FailureAction SuccessAction Type NotifyAccess Slice ExecStartPre ExecStart ExecStartPost"
                 " StartLimitBurst StartLimitAction ExecStopPost StandardInput StandardOutput StandardError "
                 "TimeoutStartSec TimeoutStopSec OOMScoreAdjust StartLimitIntervalSec"
-                " Restart RestartSec KillSignal OOMPolicy Sockets ";
+                " Restart RestartSec KillSignal OOMPolicy ";
 
 __attribute__((unused)) static bool is_word_of(const char *words, const char *word)
 {
@@ -70,8 +69,8 @@ __attribute__((unused)) static bool unit_value_is_plain(const char *key, const c
 
 typedef int (*UnitLine)(const char *section, const char *key, const char *value, void *userdata);
 
-/* Calls LINE for every assignment. -EBADMSG, with the line in RET_BAD, for whatever has no business in a
- * unit of ours. */
+/* Calls LINE for every assignment. -EBADMSG, with the line in RET_BAD, for everything that must not be in a
+ * unit of a pod. */
 __attribute__((unused)) static int unit_file_read(const char *text, UnitLine line, void *userdata,
                                                   char **ret_bad)
 {

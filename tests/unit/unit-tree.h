@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What must hold of the tree that stage1 generates for a pod, whatever its manifest says: the units are read
- * again by the second reader (unit-file.h), no unit names one that is not there, and an app's service runs
- * nothing but the launcher. */
+/* Invariants of the tree that stage1 generates for a pod, for all manifests: the units are parsed again by
+ * the second parser (unit-file.h), no unit refers to a missing one, and an app's service runs only the
+ * launcher. */
 
 #include "stage1/stage1.h"
 #include "tests/unit/unit-file.h"
@@ -33,12 +33,14 @@ __attribute__((unused)) static bool is_app_service(const char *unit)
 
 __attribute__((unused)) static bool names_unit(const char *key)
 {
-        return is_word_of(" Requires Wants After Before Conflicts Slice Sockets Service OnFailure ", key);
+        return is_word_of(" Requires Wants After Before Conflicts Slice Sockets Service OnFailure "
+                          "PropagatesReloadTo ",
+                          key);
 }
 
-/* Every unit that another one names is one of ours: nothing is left to whatever systemd may have under that
- * name. */
-__attribute__((unused)) static int check_references(const UnitReader *r, const char *value)
+/* Every unit that another one refers to is generated, too: units of systemd with the same name are never
+ * used. The target of an app's start is generated only if another app is ordered after it. */
+__attribute__((unused)) static int check_references(const UnitReader *r, const char *key, const char *value)
 {
         _cleanup_strv_free_ char **names = NULL;
         int k = strv_split(value, " ", &names);
@@ -46,7 +48,8 @@ __attribute__((unused)) static int check_references(const UnitReader *r, const c
         for (char **name = names; k >= 0 && name && *name; name++) {
                 _cleanup_free_ char *path = NULL;
                 k = xasprintf(&path, UNITS "%s", *name);
-                if (k >= 0 && !find_file(r->files, path) && !streq(*name, "system.slice"))
+                if (k >= 0 && !find_file(r->files, path) && !streq(*name, "system.slice") &&
+                    !(streq(key, "Before") && startswith(*name, "started-")))
                         k = -EBADMSG;
         }
         return k;
@@ -59,21 +62,21 @@ __attribute__((unused)) static int check_line(const char *section, const char *k
 
         (void) section;
         if (is_app_service(r->unit)) {
-                /* Before an app there may be two things to do, a delay and a handler. */
+                /* An app may have two ExecStartPre= lines, a delay and a handler. */
                 bool list = streq(key, "ExecStartPre");
                 if (!is_word_of(app_service_keys, key) ||
                     (!list && r->seen.data && is_word_of(r->seen.data, key)))
                         return -EBADMSG;
                 text_addf(&r->seen, " %s ", key);
-                /* Nothing but the launcher is ever run, and all that it is told is the app. */
+                /* Only the launcher is executed, and its only argument is the app. */
                 if (startswith(key, "Exec") &&
                     (!startswith(value, "/acnspawn/launch ") || strpbrk(value, "{}()<>|&*?~#!")))
                         return -EBADMSG;
         }
-        return names_unit(key) ? check_references(r, value) : 0;
+        return names_unit(key) ? check_references(r, key, value) : 0;
 }
 
-/* NULL: as it has to be; else what is wrong, which the caller frees. */
+/* NULL: valid; else a description of the error, which the caller frees. */
 __attribute__((unused)) static char *unit_complaint(const Stage1Files *files, const Stage1File *f)
 {
         _cleanup_free_ char *bad = NULL;

@@ -9,7 +9,7 @@ ACTIVE = "apparmor" in read_text("/sys/kernel/security/lsm").split(",")
 NAME = "acnspawn-test"
 LABEL = NAME + " (enforce)\n"
 LOOK = "cat /proc/self/attr/current; cat /srv/secret 2>&1; true"
-# Of the files of an app all but those in /srv. A rule for signals is what lets the pod's systemd stop the app.
+# All files of an app except those in /srv. The rule for signals allows the pod's systemd to stop the app.
 RULES = "capability, network, ptrace, / r, /*/ r, /{bin,dev,etc,out,proc,root,tmp}/** rwmlkix,"
 
 
@@ -54,7 +54,7 @@ DENIED = "cat: can't open '/srv/secret': Permission denied\n"
 
 @when_both
 def an_app_runs_in_exactly_its_profile(host, *options):
-    """By manifest and by option; without either it has none, and the file that is denied otherwise is there."""
+    """By manifest and by option; without either there is no profile, and the otherwise denied file is accessible."""
     with profile():
         equal(host.run("--name=p", "--strict", *options, looker(host, app=isolated()), "--grant=all").out, LABEL + DENIED)
         equal(verdict(host, "p"), ("enforced", "the app is executed in the profile " + NAME))
@@ -86,7 +86,7 @@ def default_verdict(host, pod):
 
 @when_both
 def apps_have_a_profile_by_default(host, *options):
-    """Where it is loaded; where not, status says so. A profile that is named goes before it, and so does none."""
+    """If it is loaded; if not, status shows that. An explicit profile takes precedence, and so does "none"."""
     image = looker(host)
     equal(host.run("--name=p", *options, image).out, "unconfined\nthe secret\n")
     equal(default_verdict(host, "p"), [("ignored", "the profile acnspawn-app is not loaded on this host")])
@@ -125,8 +125,8 @@ def in_the_default_profile_everything_goes_on(host, *options):
 
 
 @when(True)
-def what_the_default_profile_refuses(host):
-    """To root of the host with all its capabilities, which no other wall is around."""
+def operations_refused_by_the_default_profile(host):
+    """For root of the host with all capabilities, without other confinement."""
     def as_app(name, code):
         def enter():
             with open("/proc/self/attr/apparmor/exec", "w") as f:
@@ -166,8 +166,9 @@ def what_the_default_profile_refuses(host):
 
 @when_both
 def with_every_other_confinement(host, *options):
-    """no_new_privs, which forbids a change of profile to whoever has one, and a filter of system calls are in force before the exec,
-    and so is the Landlock domain, which keeps root of a neighbour out although the profile would let it in."""
+    """Before the exec, no_new_privs, which forbids a confined process to change its profile, and a filter of system
+    calls are in force, and so is the Landlock domain, which denies access by root of another app although the profile
+    would allow it."""
     spied = host.shell("touch /out/up; sleep 1000 & wait", name="example.com/b", app={"environment": [{"name": "TOKEN", "value": "hidden-word"}]})
     look = "grep -e NoNewPrivs -e Seccomp: /proc/self/status; for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep hidden; done; " + LOOK
     more = ("--apparmor-profile=" + NAME, "--no-new-privileges", "--seccomp=mode=remove,mkdir,mkdirat")
@@ -199,7 +200,7 @@ def handlers_checks_and_commands_have_the_same_label(host, *options):
 
 @when(True)
 def a_command_ends_with_its_caller(host):
-    """Although the kernel forgets, with the label, that it was to."""
+    """Although the kernel clears the parent-death signal on a change of the label."""
     with profile():
         uuid = host.detach("--name=p", looker(host, "touch /out/up; sleep 1000 & wait", app=isolated()), "--grant=all")
         host.wait_up("a")
@@ -230,7 +231,8 @@ def a_profile_that_is_not_loaded_is_refused_by_name(host):
 
 @when(True)
 def a_profile_that_vanishes(host):
-    """After prepare the pod is not run; while it runs nothing more is started, and status does not claim any more that it holds."""
+    """After prepare the pod is not run; while it runs no further process is started, and status does not report it as
+    enforced any more."""
     waits = "touch /out/up; while ! test -e /out/go; do sleep 0.1; done"
     with profile():
         uuid = host.prepare("--name=p", looker(host, waits, app=isolated()), "--grant=all", "--restart=always")
@@ -283,7 +285,8 @@ def an_app_that_may_not_get_signals_ends_with_the_pod(host):
 
 @when(True)
 def a_profile_of_the_host_for_a_path(host):
-    """The kernel does not ask in whose root a path is: what an app without a profile executes may have one of the host's."""
+    """The kernel matches paths regardless of the root: a program of an app without a profile may match a profile of
+    the host."""
     image = host.image(["/opt/cat", "/proc/self/attr/current"], name="example.com/a", files={"opt": Dir(), "opt/cat": File(open(BUSYBOX, "rb").read(), 0o755)})
     with profile(head="/opt/cat", rules=RULES + " signal, /opt/cat mr,"):
         equal(host.run("--rm", image).out, LABEL)
@@ -294,7 +297,8 @@ def a_profile_of_the_host_for_a_path(host):
 
 @when(True)
 def a_launcher_that_has_a_profile_itself(host):
-    """Where acnspawn runs in a profile, that one decides; with no_new_privs the kernel allows no other, and the message says what it was."""
+    """If acnspawn itself is confined, its profile decides; with no_new_privs the kernel allows no other, and the
+    message names the cause."""
     outer = "capability, network, signal, ptrace, mount, remount, umount, pivot_root, change_profile, / r, /** rwmlkix,"
 
     def enter_profile():

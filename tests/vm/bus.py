@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The systemd of a pod, spoken to from outside as that of any other machine: systemctl -M, busctl -M, machinectl, systemd-cgls -M."""
+"""The systemd of a pod, accessed from the host like that of any other machine: systemctl -M, busctl -M, machinectl,
+systemd-cgls -M."""
 
 import re
 import socket
@@ -133,7 +134,7 @@ def busctl_speaks_to_systemd(host):
 
 
 @case
-def what_cannot_work_says_so(host):
+def invalid_combinations_are_reported(host):
     uuid = started(host)
     for command in (("machinectl", "shell", "p1"), ("machinectl", "shell", "p1", "/bin/ls"), ("machinectl", "login", "p1"),
                     ("systemd-run", "-M", "p1", "/bin/sh"), ("systemd-run", "-M", "p1", "--wait", "--pipe", "/bin/sh"),

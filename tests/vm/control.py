@@ -10,7 +10,7 @@ def isolator(name, **value):
 
 
 @case
-def what_is_measured_is_what_is_used(host):
+def usage_is_reported(host):
     hog = host.shell("poke memory 30; touch /out/up; head -c 40000000 /dev/zero >/tmp/z; cat /tmp/z >/dev/null; sleep 1000 & wait",
                      name="example.com/hog", app={"isolators": [isolator("resource/memory", limit="200Mi")]})
     host.detach("--name=p", hog)
@@ -27,7 +27,7 @@ def what_is_measured_is_what_is_used(host):
 
 
 @case
-def what_enters_is_charged_to_the_app(host):
+def commands_are_charged_to_the_app(host):
     """CVE-2019-10147: a command beside the app is in its cgroup, and under its limits."""
     host.detach("--name=p", host.shell("touch /out/up; sleep 1000 & wait", name="example.com/a",
                                        app={"isolators": [isolator("resource/memory", limit="40Mi")]}))

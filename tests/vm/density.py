@@ -65,7 +65,7 @@ def sixty_pods_with_the_limits_of_the_kernel(host):
         print("# %d pods were started in %.0f s" % (PODS, time.monotonic() - started))
         states = {row["uuid"]: row["state"] for row in json.loads(host.acnspawn("list", "--json=short").expect(0).out)}
         equal([states.get(uuid) for uuid in uuids], ["running"] * PODS, "states of the pods")
-    # Waiting for so many to end in order is for machines that are not emulated.
+    # Waiting for so many to stop takes too long on an emulated machine.
     r = host.acnspawn("stop", "--force", *uuids, timeout=300).expect(0)
     print("# and stopped in %.0f s" % r.seconds)
 

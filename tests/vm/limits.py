@@ -30,7 +30,8 @@ def a_hog_is_killed_at_its_limit_and_only_it(host):
 
 @case
 def a_fork_bomb_leaves_the_others_answering(host):
-    """By the controller of cgroup v2, in the pod's own slices: the default for the one, and a limit of its own for the bomb."""
+    """By the controller of cgroup v2, in the pod's own slices: the default limit for one app, and a separate limit for
+    the bomb."""
     bomb = host.shell("exec poke bomb 8", name="example.com/bomb")
     calm = host.shell("i=0; while test $i -lt 15; do /bin/true || exit 3; i=$((i+1)); sleep 0.3; done; echo calm", name="example.com/calm")
     r = host.acnspawn("run", "--name=p", "--exit-policy=all", bomb, "--tasks-max=60", "---", calm, timeout=120)
@@ -85,12 +86,19 @@ def limits_are_changed_while_the_app_runs(host):
     contains(details["resource/memory"], "at most %d bytes" % (32 << 20))
     contains(details["resource/cpu"], "25% of one CPU")
     contains(details["resource/tasks"], "50 processes")
+    host.acnspawn("update-app", "p", "a", "--memory=infinity", "--cpu=infinity").expect(0)
+    # systemd takes the controller of the processors away from a cgroup that needs it no more.
+    found = [read_text(slice + f).strip() if os.path.exists(slice + f) else None for f in files]
+    true(found[0] == "max" and found[1] in ("max 100000", None) and found[2] in ("100", None) and found[3] == "50",
+         "limits that were removed: %s" % found)
+    host.acnspawn("update-app", "p", "a", "--memory=32Mi", "--cpu=250m").expect(0)
+    equal([read_text(slice + f).strip() for f in files], expected)
     host.acnspawn("update-app", "p", "a", "--cpu-shares=2048").expect(0)
     equal(read_text(slice + "cpu.weight").strip(), "200")
     host.acnspawn("restart-app", "p", "a").expect(0)
     wait_for(lambda: os.path.exists(slice + "cgroup.procs"), "the app again", timeout=60)
     equal([read_text(slice + f).strip() for f in files], expected[:2] + ["200", "50"])
-    # A limit below what the app uses is the app's end, if nothing can be reclaimed.
+    # A limit below the usage of the app kills the app, if nothing can be reclaimed.
     script = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); touch /out/up; while :; do sleep 0.1; done"
     hog = host.detach("--name=q", host.shell(script, name="example.com/hog"))
     host.wait_up("hog", hog)
@@ -102,7 +110,7 @@ def limits_are_changed_while_the_app_runs(host):
 
 @case
 def an_app_that_is_added_has_its_limits_and_leaves_none(host):
-    """In a pod that has no apps before; twice by the same name, with other limits."""
+    """In a pod without apps; twice with the same name, with different limits."""
     uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=box", "--memory=512Mi").expect(0).out.strip()
     cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
     slices = "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0] + "/app.slice/"

@@ -33,14 +33,23 @@ BOOT_TIMEOUT = 180  # seconds from the start of QEMU to the first line
 PACKAGES = (
     "systemd systemd-sysv systemd-container dbus dbus-daemon kmod iproute2 iptables nftables containernetworking-plugins "
     "linux-image-cloud-amd64 busybox-static python3-minimal libpython3-stdlib gnupg procps apparmor checkpolicy").split()
-# What of the kernel's modules is kept: the directories that hold disks, overlays, namespaces' networks and packet filters.
+# What the package of acnspawn depends on and recommends beyond that, by the names of each release.
+LIBRARIES = {
+    "12": "libarchive13 libbz2-1.0 libcap-ng0 libcurl4 libgpgme11 libjson-c5 libmicrohttpd12 libmount1 libssl3 libsystemd0 libxml2 libzstd1",
+    "13": "libarchive13t64 libbz2-1.0 libcap-ng0 libcurl4t64 libgpgme11t64 libjson-c5 libmicrohttpd12t64 libmount1 libssl3t64 libsystemd0 libxml2 "
+          "libzstd1",
+    "sid": "libarchive13t64 libbz2-1.0 libcap-ng0 libcurl4t64 libgpgme45 libjson-c5 libmicrohttpd12t64 libmount1 libssl3t64 libsystemd0 libxml2-16 "
+           "libzstd1",
+}
+# Kernel modules that are kept: the directories with drivers for disks, overlays, networks of namespaces and packet
+# filters.
 MODULES = (
     "drivers/block/virtio_blk drivers/char/virtio_console drivers/net/dummy drivers/net/ifb drivers/net/ipvlan drivers/net/macvlan "
     "drivers/net/tun drivers/net/veth drivers/virtio fs/ext4 fs/jbd2 fs/mbcache fs/overlayfs fs/autofs lib crypto net/802 "
     "net/bridge net/ipv4 net/ipv6 net/llc net/netfilter net/sched").split()
-# Security modules of the guest. The last one makes the flavour: of those that give labels there can be only one.
+# Security modules of the guest. The last one is the flavour: only one of the modules with labels can be active.
 MODULES_ACTIVE = {"apparmor": "capability,landlock,apparmor", "selinux": "capability,landlock,selinux", "none": "capability,landlock"}
-# Profiles of the host are a case's own affair: apparmor.service would take seconds of each boot.
+# Cases load profiles of the host themselves: apparmor.service would take seconds of each boot.
 MASKED = (
     "apparmor.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer "
     "getty@tty1.service ldconfig.service systemd-binfmt.service systemd-firstboot.service systemd-hwdb-update.service "
@@ -109,11 +118,11 @@ def mirror():
 
 
 def bootstrap(release, directory):
-    options = ["--variant=minbase", "--include=" + ",".join(PACKAGES), "--aptopt=Acquire::Retries 3",
+    options = ["--variant=minbase", "--include=" + ",".join(PACKAGES + LIBRARIES[release].split()), "--aptopt=Acquire::Retries 3",
                "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
                "--dpkgopt=path-exclude=/usr/share/locale/*",
                "--dpkgopt=force-confold",
-               # The initrd is ours; making Debian's takes longer than all the rest.
+               # The initrd is built here; building Debian's takes longer than all the rest.
                "--essential-hook=mkdir -p \"$1/etc/initramfs-tools\" && echo update_initramfs=no "
                ">\"$1/etc/initramfs-tools/update-initramfs.conf\""]
     if release == "sid":
@@ -265,7 +274,7 @@ def image(release, cache):
 # --- The machine ----------------------------------------------------------------------------------------------------
 
 def tsc_khz():
-    """How fast the time stamp counter of this processor counts; the guest has no other clock to find out."""
+    """Frequency of this processor's time stamp counter; the guest has no other clock to calibrate it."""
     code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     code.write(b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\xc3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))

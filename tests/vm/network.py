@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The cases of tests/integration/network.py, on a host whose network is its own and whose kernel is Debian's."""
+"""The cases of tests/integration/network.py, on a host with its own network and Debian's kernel."""
 
 import importlib.util
 import os

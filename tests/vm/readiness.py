@@ -57,7 +57,8 @@ def a_unit_of_the_host_fails_with_an_app_that_does_not_get_ready(host):
 
 @case
 def messages_of_an_app_are_passed_on_to_the_pods_systemd(host):
-    """Its status, in the name of its main process, though the process that sent it has ended; and nothing that changes the unit."""
+    """Its status, in the name of its main process, although the sender has ended; and nothing that changes the
+    unit."""
     script = "poke notify \"$(printf 'STATUS=nearly there\\nMAINPID=1\\nREADY=1')\"; while :; do sleep 1; done"
     uuid = host.detach("--name=p", host.shell(script, name="example.com/a", annotations=NOTIFY))
 

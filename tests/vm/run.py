@@ -3,15 +3,16 @@
 """Runs the cases of this folder in a virtual machine whose host is Debian with systemd as PID 1 and cgroup v2.
 
     tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N]
-                    [--only=PROGRAM[,PROGRAM…]] BUILDDIR
+                    [--package=FILE] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
 
-What BUILDDIR would install is installed in the machine, and so are the libraries it was linked with that the machine
-lacks. Several machines share the programs, as each has one processor. The programs are files of cases on tests/integration/harness.py, like those of tests/integration; their lines come
-out here as they are printed.
+FILE, or that in the environment variable ACNSPAWN_TEST_PACKAGE, is a package of Debian, acnspawn_VERSION_ARCHITECTURE.deb, that is
+installed in the machine; its dependencies are there. Without one, as is quicker during development, the files that
+BUILDDIR would install are installed, and the linked libraries that are missing there; packages.py is skipped then.
+Several machines share the programs, as each has one processor. The programs are files of cases on
+tests/integration/harness.py, like those of tests/integration; their lines come out here as they are printed.
 
-With --lsm the machine has another security module than AppArmor, or none of that kind; unless programs are named only those run
-that are about such modules.
-"""
+With --lsm the machine has another security module than AppArmor, or none of that kind; unless programs are named, only
+those about such modules are run. """
 
 import argparse
 import concurrent.futures
@@ -28,25 +29,42 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 1200  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
-SECONDS = {"network": 390, "apparmor": 150, "units": 110, "machined": 80, "varlink": 30, "control": 15, "density": 250, "bus": 130,
-           "limits": 90, "sockets": 50, "readiness": 50}  # about
+SECONDS = {"network": 390, "apparmor": 150, "units": 110, "machined": 80, "varlink": 120, "control": 15, "density": 250, "bus": 130,
+           "limits": 90, "sockets": 50, "readiness": 50, "host-service": 40, "packages": 190}  # about
 
-MAIN = """#!/bin/sh
+FROM_BUILD = """
 for f in lib/*; do
         ldconfig -p | grep -qF "$(basename "$f")" || cp "$f" /usr/local/lib/
 done
 ldconfig
 cp -a stage/. /
 systemctl daemon-reload
+"""
+
+# Cases about profiles load them themselves, and nothing is collected in the midst of others.
+FROM_PACKAGE = """
+dpkg --install package/acnspawn.deb >package.log 2>&1 || {
+        cat package.log
+        echo "not ok package: it cannot be installed"
+        exit 1
+}
+for profile in acnspawn-app acnspawn-app-mounts; do
+        printf %s "$profile" >/sys/kernel/security/apparmor/.remove 2>/dev/null
+done
+systemctl stop acnspawn-gc.timer
+"""
+
+MAIN = """#!/bin/sh
+INSTALL
 modprobe -a overlay veth bridge br_netfilter nf_tables 2>/dev/null
 export ACNSPAWN=/usr/bin/acnspawn ACNSPAWN_TEST_HELPERS=/opt/tests/helpers ACNSPAWN_TEST_DIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
 export ACNSPAWN_TEST_SLOW=10 PYTHONPATH=/opt/tests/integration
 failed=0
-for program in %s; do
+for program in PROGRAMS; do
         echo "# $program"
-        begin=$(date +%%s)
+        begin=$(date +%s)
         python3 cases/$program || failed=1
-        echo "# $program: $(($(date +%%s) - begin)) s"
+        echo "# $program: $(($(date +%s) - begin)) s"
 done
 exit $failed
 """
@@ -89,15 +107,40 @@ def share(names, n):
     return shares
 
 
-def files_for(build, work):
-    """Everything except for the programs: installed files, and files needed by the cases."""
-    stage = work + "/stage"
-    subprocess.run(["meson", "install", "-C", build, "--destdir", stage, "--no-rebuild", "--quiet"], check=True,
-                   stdout=sys.stderr)
-    files = {"stage": stage, "integration": os.path.join(HERE, "..", "integration")}
+def next_version(package, work):
+    """The package once more as a higher version: the same program, but for the version that it shows."""
+    tree, path = work + "/next", work + "/acnspawn-next.deb"
+    subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True)
+    with open(tree + "/DEBIAN/control") as f:
+        control = f.read()
+    version = re.search(r"(?m)^Version: ([0-9.]+)", control).group(1)
+    higher = "9" + version[1:]  # as long as the other, to take its place in the program
+    with open(tree + "/DEBIAN/control", "w") as f:
+        f.write(re.sub(r"(?m)^Version: .*", "Version: " + higher, control))
+    for name in [tree + "/usr/bin/acnspawn"] + [tree + "/usr/lib/acnspawn/" + n for n in ("supervise", "serve-host")]:
+        with open(name, "rb") as f:
+            data = f.read()
+        with open(name, "wb") as f:
+            f.write(data.replace(b"acnspawn/%s\0" % version.encode(), b"acnspawn/%s\0" % higher.encode()))
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "--build", tree, path], check=True, stdout=sys.stderr)
+    return path
+
+
+def files_for(build, package, work):
+    """Everything except for the programs: what is installed, and files needed by the cases."""
+    files = {"integration": os.path.join(HERE, "..", "integration")}
     for helper in ("show", "poke", "serve"):
         files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
     files["helpers/varlink-serve"] = os.path.join(build, "tests", "vm", "varlink-serve")
+    if package:
+        source = os.path.join(HERE, "..", "..")
+        files.update({"package/acnspawn.deb": package, "package/acnspawn-next.deb": next_version(package, work),
+                      "source/debian/tests": source + "/debian/tests",
+                      "source/tools/make-example-images": source + "/tools/make-example-images"})
+        return files
+    stage = files["stage"] = work + "/stage"
+    subprocess.run(["meson", "install", "-C", build, "--destdir", stage, "--no-rebuild", "--quiet"], check=True,
+                   stdout=sys.stderr)
     linked = [stage + "/usr/bin/acnspawn", files["helpers/varlink-serve"]]
     linked += [p for p in (os.path.join(stage, "usr/lib/acnspawn", n) for n in os.listdir(stage + "/usr/lib/acnspawn"))
                if os.access(p, os.X_OK) and subprocess.run(["ldd", p], capture_output=True).returncode == 0]
@@ -107,7 +150,8 @@ def files_for(build, work):
 
 def run_machine(directory, files, names, path, lsm):
     """Exit status of the programs NAMES; lines of several machines do not mix."""
-    machine.pack({**files, "main": (MAIN % " ".join(names)).encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
+    text = MAIN.replace("INSTALL", FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD).replace("PROGRAMS", " ".join(names))
+    machine.pack({**files, "main": text.encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
     status = machine.run(directory, path, TIMEOUT, lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush(), lsm)
     if status is None:
         print("not ok virtual-machine: it ended without the exit status of %s" % " ".join(names))
@@ -123,6 +167,7 @@ def main():
     parser.add_argument("--cache", default=os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test"))
     parser.add_argument("--machines", type=int, default=2)
     parser.add_argument("--only", type=lambda s: s.split(","), default=[])
+    parser.add_argument("--package", default=os.environ.get("ACNSPAWN_TEST_PACKAGE"))
     parser.add_argument("build")
     a = parser.parse_args()
     for program in ("qemu-system-x86_64", "mmdebstrap", "mke2fs"):
@@ -132,7 +177,7 @@ def main():
     work = tempfile.mkdtemp(prefix="acnspawn-vm-")
     try:
         directory = machine.image(a.release, a.cache)
-        files = files_for(a.build, work)
+        files = files_for(a.build, a.package, work)
         shares = share(programs(a.only, a.lsm), a.machines)
         with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
             results = [pool.submit(run_machine, directory, files, names, "%s/payload%d" % (work, i), a.lsm)

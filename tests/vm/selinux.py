@@ -56,7 +56,7 @@ def strict_refuses(host, why):
 
 @case
 def without_a_policy(host):
-    """The kernel would take any context then, and none would mean anything."""
+    """The kernel would then accept any context, without effect."""
     if not os.path.exists(FS + "/enforce"):
         subprocess.run(["mount", "-t", "selinuxfs", "none", FS], check=True)
     equal(read_text(FS + "/initial_contexts/kernel").rstrip("\0"), "kernel", "context without a policy")
@@ -99,7 +99,7 @@ def enforcing(host):
 
 @case
 def contexts_that_may_not_be_entered(host):
-    """The policy has no such context; no process may become it; none with no_new_privs."""
+    """The policy has no such context; no process may enter it; none may with no_new_privs."""
     for verb in "prepare", "run":
         r = host.acnspawn(verb, looker(host), context("none")).expect(1)
         contains(r.err, "App a is to run in the SELinux context u:r:none_t:s0, which the policy of this host does not have")

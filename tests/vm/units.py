@@ -190,7 +190,7 @@ def units_that_are_not_given_are_not_kept(host):
 
 @case
 def units_that_put_their_processes_into_a_child(host):
-    """DelegateSubgroup=, where systemd has it: there we are in a child of the delegated cgroup already."""
+    """DelegateSubgroup=, if systemd has it: the process is in a child of the delegated cgroup already."""
     uuid = host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
     version = int(systemctl("--version").split()[1])
     subgroup = ["--property=DelegateSubgroup=main"] if version >= 254 else []
@@ -214,6 +214,63 @@ def a_unit_that_starts_the_supervisor(host):
     equal(host.status(uuid)["unit"], unit)
     systemctl("stop", unit)
     equal((host.state(uuid), host.app_status(uuid, "a")["exitStatus"]), ("exited", 0))
+
+
+def records(*matches):
+    """Of the unit, in the journal of the host."""
+    subprocess.run(["journalctl", "--sync"], check=True)
+    r = subprocess.run(["journalctl", "-u", UNIT, "-o", "json", "--no-pager", *matches], stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in r.stdout.splitlines()]
+
+
+@case
+def output_in_the_journal_of_the_host(host):
+    """Each line once, with fields that an app cannot forge; messages about the pod; and apps that are not there."""
+    uuid = host.prepare("--name=web-1", "--exit-policy=all",
+                        host.shell("echo '<3>bad luck'; echo ACNSPAWN_APP=b; echo to stderr >&2; exit 3", name="example.com/a"), "---",
+                        host.shell("echo of b; sleep 1", name="example.com/b"), "---",
+                        host.shell("echo of c; sleep 1", name="example.com/c"), "--log=pod", "---",
+                        host.shell("echo of d; sleep 1", name="example.com/d"), "--log=none")
+    with drop_ins(host):
+        systemctl("start", UNIT)
+        wait_for(lambda: show("ActiveState")[0] in ("inactive", "failed"), "the unit has ended", timeout=90)
+        lines = sorted((r["SYSLOG_IDENTIFIER"], r["MESSAGE"], r["PRIORITY"], r["ACNSPAWN_STREAM"]) for r in records("ACNSPAWN_UUID=" + uuid)
+                       if "ACNSPAWN_STREAM" in r)
+        equal(lines, [("a", "ACNSPAWN_APP=b", "6", "stdout"), ("a", "bad luck", "3", "stdout"), ("a", "to stderr", "6", "stderr"),
+                      ("b", "of b", "6", "stdout")])
+        for r in records("ACNSPAWN_APP=a"):
+            equal((r["ACNSPAWN_POD"], r["ACNSPAWN_NAME"], r["ACNSPAWN_IMAGE"], r["_SYSTEMD_UNIT"]), ("web-1", "web-1", "example.com/a", UNIT))
+        everything = [r["MESSAGE"] for r in records() if isinstance(r["MESSAGE"], str)]
+        for text in "bad luck", "of b", "to stderr":
+            equal(len([m for m in everything if text in m]), 1, "lines with %r in %r" % (text, everything))
+        for text in "of c", "of d":
+            equal([m for m in everything if text in m], [])
+        messages = [(r["MESSAGE"], r.get("EXIT_STATUS")) for r in records("ACNSPAWN_UUID=" + uuid) if "MESSAGE_ID" in r]
+        for message in [("App a has started.", None), ("App a has exited with status 3.", "3"), ("Pod web-1 is up.", None),
+                        ("Pod web-1 has ended with status 3.", "3")]:
+            true(message in messages, "%r in %r" % (message, messages))
+        contains(host.acnspawn("logs", uuid).expect(0).out, "of c")
+        subprocess.run(["journalctl", "--update-catalog"], check=True)
+        explained = subprocess.run(["journalctl", "-u", UNIT, "-x", "--no-pager"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        contains(explained, "App a of pod web-1 has ended")
+        contains(explained, "has ended with status 3.")
+
+
+@case
+def output_in_the_journal_on_request(host):
+    """Of a detached pod, which is in no unit but a scope."""
+    uuid = host.detach("--name=p", host.shell("echo in both; " + STAY, name="example.com/a"), "--log=both")
+    found = []
+
+    def there():
+        subprocess.run(["journalctl", "--sync"], check=True)
+        found[:] = subprocess.run(["journalctl", "ACNSPAWN_UUID=" + uuid, "ACNSPAWN_STREAM=stdout", "-o", "cat"], stdout=subprocess.PIPE, text=True,
+                                  check=True).stdout.splitlines()
+        return found
+    wait_for(there, "the line", timeout=30)
+    equal(found, ["in both"])
+    contains(host.acnspawn("logs", uuid).expect(0).out, "in both")
+    host.acnspawn("stop", uuid).expect(0)
 
 
 @case

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A Varlink service for clients that are not ours: varlink-serve SOCKET. */
+/* A Varlink service for other clients: varlink-serve SOCKET. */
 
 #include <sys/un.h>
 
@@ -83,7 +83,7 @@ static int serve(const char *path, Error *e)
                 return error_set_errno(e, -errno, "Cannot listen at '%s'", path);
         int r = sd_event_new(&event);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make an event loop");
+                return error_set_errno(e, r, "Cannot create an event loop");
         r = varlink_server_new(event, "Tests", "1", &s, e);
         if (r < 0)
                 return r;

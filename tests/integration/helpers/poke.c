@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Tries one thing that an app should or should not be able to do, and exits 0 if it could; else the reason
- * is its exit status (the errno) and its line. For what busybox has no applet for. Links statically.
- */
+/* Tries one operation that an app should or should not be able to do, and exits 0 on success; else the exit
+ * status is the errno, and the output the reason. For operations without a busybox applet. Links statically. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,7 +151,8 @@ static int poke_chroot(const char *path)
 }
 
 /* Uses N megabytes and says when it has them. */
-/* Takes all inotify instances that it may have, makes the file NAME then, and keeps them until killed. */
+/* Creates as many inotify instances as it can, then creates the file NAME, and keeps the instances until
+ * killed. */
 static int poke_inotify(const char *name)
 {
         while (inotify_init1(IN_CLOEXEC) >= 0)
@@ -177,7 +177,7 @@ static int poke_memory(const char *megabytes)
         return 0;
 }
 
-/* A new thread and newer system calls: what a frozen filter would kill. */
+/* A new thread and newer system calls, which an outdated filter would kill. */
 static int poke_modern(const char *unused)
 {
         struct {
@@ -205,7 +205,7 @@ static int poke_call(const char *number)
         return check(syscall(atoi(number), argument ? strtoul(argument + 1, NULL, 0) : 0, 0, 0, 0, 0, 0));
 }
 
-/* The same by the way that programs of 32-bit x86 take. */
+/* The same by the system call entry of 32-bit x86 programs. */
 static int poke_call32(const char *number)
 {
 #ifdef __x86_64__
@@ -233,7 +233,7 @@ static int poke_segv(const char *unused)
         return raise(SIGSEGV);
 }
 
-/* Leaves a process in a session of its own behind, which also ignores SIGTERM, and exits. */
+/* Leaves behind a process in a separate session that ignores SIGTERM, and exits. */
 static int poke_daemon(const char *file)
 {
         pid_t pid = fork();
@@ -250,7 +250,7 @@ static int poke_daemon(const char *file)
                 pause();
 }
 
-/* Answers what comes to this UDP port, of IPv4 and IPv6, with the same and "!", for good. */
+/* Replies to each datagram at this UDP port, of IPv4 and IPv6, with its content and "!", until killed. */
 static int poke_udp_echo(const char *port)
 {
         struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t) atoi(port))}, from;
@@ -303,8 +303,8 @@ static int poke_notify(const char *text)
         return check(sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *) &sa, sizeof(sa)));
 }
 
-/* The same, and waits as sd_notify_barrier() does until the message was dealt with: the descriptor that goes along is
- * closed then. */
+/* The same, and waits like sd_notify_barrier() until the message has been processed: the descriptor that
+ * accompanies it is closed then. */
 static int poke_notify_barrier(const char *text)
 {
         struct sockaddr_un sa;
@@ -351,7 +351,7 @@ static void *go_on(void *unused)
         return NULL;
 }
 
-/* The process goes on without the thread that it began with. */
+/* The process continues without its main thread. */
 static int poke_leader(const char *unused)
 {
         pthread_t thread;
@@ -362,7 +362,7 @@ static int poke_leader(const char *unused)
         return 0;
 }
 
-/* How many processes there can be beside us, up to this many; all of them are there at once. */
+/* The number of processes that can be created, at most this many; all of them exist at the same time. */
 static int poke_forks(const char *max)
 {
         int wanted = atoi(max), made = 0;
@@ -382,8 +382,8 @@ static int poke_forks(const char *max)
         return 0;
 }
 
-/* A fork bomb: for so many seconds each process forks as often as it can. Prints how many there were at
- * most. */
+/* A fork bomb: for this many seconds each process forks as often as it can. Prints the maximum number of
+ * processes. */
 static int poke_bomb(const char *seconds)
 {
         struct counters {

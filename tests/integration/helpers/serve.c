@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A server that gets its sockets from whoever started it, as sd_listen_fds(3) has it, without any library.
+/* A server that gets its sockets by the protocol of sd_listen_fds(3), without any library.
  *
  *     serve [max=N] [idle=SECONDS]   answers every connection and every datagram with one line, and ends
- *                                    with status 0 after N of them, or when none has come for so long
- *     serve close                    closes its sockets and goes on living
+ *                                    with status 0 after N of them, or after this time without any
+ *     serve close                    closes its sockets and continues to run
  *     serve shutdown                 shuts them down, and ends
- *     serve leave                    ends, and leaves what has come
+ *     serve leave                    ends, without accepting pending connections
  *     serve fail                     ends with status 3 after one answer
  *
- * On SIGTERM it ends between two answers, with status 0. The line says what the server knows of itself and
- * of the socket: its pid, what LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES say, the number and the name of the
- * socket that the question came on, and what was asked. */
+ * On SIGTERM it ends between two answers, with status 0. The line describes the server and the socket: the
+ * pid, the values of LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, the number and the name of the socket of the
+ * request, and the request. */
 
 #include <errno.h>
 #include <poll.h>
@@ -95,7 +95,7 @@ static bool is_datagram(int fd)
         return type == SOCK_DGRAM;
 }
 
-/* While the signal is blocked it is only heard between two answers. */
+/* While the signal is blocked it is only delivered between two replies. */
 static int serve(long max, int idle)
 {
         const struct timespec time = {.tv_sec = idle};

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Writes what a process sees of the world it was started in to a file, for the integration tests to compare.
+/* Writes a report of the process's environment to a file, for the integration tests to compare.
  *
- * The report is JSON; everything that is made of bytes rather than of numbers is written as hex, so that no
- * encoding can hide a difference. It goes to /out/NAME.N.json, where NAME is AC_APP_NAME and N the first
- * number that is free; so the runs of handlers and app are told apart by their order. Links statically, as
- * the test images hold no libraries.
- */
+ * The report is JSON; byte strings are written as hex, so that no encoding can hide a difference. It goes to
+ * /out/NAME.N.json, where NAME is AC_APP_NAME and N the first free number; so the runs of handlers and app
+ * are distinguished by their order. Links statically, as the test images hold no libraries. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -85,8 +83,7 @@ static void put_link(const char *key, const char *path)
                 put_hex(target, (size_t) n);
 }
 
-/* Descriptors that were open when we came to life: all but the one of the directory and that of the
- * report. */
+/* Descriptors that were open when the process started: all except those of the directory and of the report. */
 static void put_fds(int directory_fd)
 {
         DIR *d = fdopendir(directory_fd);

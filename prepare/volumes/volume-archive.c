@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Named volumes as tar archives.
+ *
+ * On disk the owners are those that apps see, so nothing is mapped. An archive to import is untrusted: it is
+ * unpacked below tmp/ by the code and within the limits of images, and becomes a volume when it is complete;
+ * an archive without its end is refused.
+ */
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "library/libarchive.h"
+#include "prepare/pack/pack.h"
+#include "prepare/volumes/volumes-internal.h"
+
+/* --- Exporting ----------------------------------------------------------------------------------------- */
+
+static bool leave_out(int fd, const struct stat *st, const char *path, void *userdata)
+{
+        const char *why = S_ISSOCK(st->st_mode)                          ? "a socket"
+                          : S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? "a device"
+                                                                         : NULL;
+
+        if (why)
+                operation_message(userdata, LOG_LEVEL_WARNING, "'%s' is left out: it is %s", path, why);
+        return why;
+}
+
+static int write_archive(Store *s, int data_fd, int fd, Error *e)
+{
+        _cleanup_(compressor_freep) Compressor *c = NULL;
+        _cleanup_(tar_writer_freep) TarWriter *w = NULL;
+        const TreeOptions o = {.one_file_system = true, .leave_out = leave_out, .userdata = s->operation};
+
+        int r = compressor_new(COMPRESSION_NONE, fd, "the archive", s->operation, &c, e);
+        if (r >= 0)
+                r = tar_writer_new(c, &w, e);
+        if (r >= 0)
+                r = tar_writer_add_tree(w, data_fd, ".", &o, e);
+        return r < 0 ? r : tar_writer_finish(w, NULL, NULL, e);
+}
+
+int named_volume_export(Store *s, const char *name, int fd, Error *e)
+{
+        _cleanup_named_volume_ NamedVolume v = {};
+        _cleanup_close_ int lock = -EBADF, data_fd = -EBADF;
+        _cleanup_free_ char *path = NULL;
+
+        int r = named_volume_read(s, name, &v, e);
+        if (r >= 0)
+                r = volume_path(name, &path, e);
+        if (r < 0)
+                return r;
+        /* The volume is not removed meanwhile. */
+        lock = open_no_symlinks(s->fd, path, O_RDONLY | O_DIRECTORY);
+        r = lock < 0 ? lock : flock(lock, LOCK_SH) < 0 ? -errno : 0;
+        if (r >= 0)
+                r = data_fd = named_volume_open_data(s, name, O_RDONLY);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot open the volume %s", name);
+        r = write_archive(s, data_fd, fd, e);
+        if (r == -EAGAIN)
+                return error_hint(e, r,
+                                  "An app is writing to it: 'acnspawn pause' its pod before, and 'acnspawn "
+                                  "resume' it after.");
+        return r;
+}
+
+/* --- Importing ----------------------------------------------------------------------------------------- */
+
+typedef struct Import {
+        Unpack unpack;
+        Operation *operation;
+} Import;
+
+/* Volumes are mounted without devices. */
+static bool is_device(struct archive_entry *entry)
+{
+        return !archive_entry_hardlink(entry) &&
+               (archive_entry_filetype(entry) == AE_IFCHR || archive_entry_filetype(entry) == AE_IFBLK);
+}
+
+static int take_entry(struct archive *a, struct archive_entry *entry, void *userdata, Error *e)
+{
+        const char *name = archive_entry_pathname(entry);
+        _cleanup_free_ char *inside = NULL, *path = NULL;
+        Import *i = userdata;
+
+        if (isempty(name))
+                return error_set(e, -EBADMSG, "The archive has an entry without a name");
+        if (name[0] == '/')
+                return error_set(e, -EBADMSG, "The archive has an entry with an absolute name");
+        if (xasprintf(&inside, "rootfs/%s", name) < 0)
+                return error_oom(e);
+        int r = unpack_normalize_path(inside, &path, e);
+        if (r < 0)
+                return r;
+        if (is_device(entry)) {
+                operation_message(i->operation, LOG_LEVEL_WARNING, "'%s' is left out: it is a device", name);
+                return 0;
+        }
+        return unpack_entry(&i->unpack, path, a, entry, e);
+}
+
+static int unpack(Import *i, int fd, Error *e)
+{
+        _cleanup_(archive_reader_freep) ArchiveReader *reader = NULL;
+        PipelineOptions o = {.size_max = i->unpack.budget + STREAM_SLACK, .hooks.operation = i->operation};
+        PipelineResult result = {};
+
+        int r = archive_reader_new(fd, &o, &reader, e);
+        if (r >= 0)
+                r = archive_reader_run(reader, take_entry, i, &result, e);
+        if (r >= 0)
+                r = unpack_finish(&i->unpack, e);
+        free(result.id);
+        return r;
+}
+
+static int settle_data(const Store *s, int dir_fd, const VolumeImport *i)
+{
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+
+        if (renameat(dir_fd, "rootfs", dir_fd, "data") < 0)
+                return -errno;
+        fd = openat(dir_fd, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        int r = i->has_owner ? volume_set_owner(s, fd, i->volume->uid, i->volume->gid) : 0;
+        if (r < 0)
+                return r;
+        mode_t mode = i->has_mode ? i->volume->mode : st.st_mode & 07777;
+        return fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+static int fill(Store *s, int dir_fd, const VolumeImport *i, Error *e)
+{
+        Import x = {.unpack = UNPACK_NULL, .operation = s->operation};
+
+        int r = unpack_layer_init(&x.unpack, dir_fd, s->flags & STORE_UNPRIVILEGED, e);
+        if (r >= 0)
+                r = unpack(&x, i->fd, e);
+        unpack_done(&x.unpack);
+        if (r < 0)
+                return r;
+        r = settle_data(s, dir_fd, i);
+        if (r >= 0)
+                r = volume_write_meta(dir_fd, i->volume);
+        return r < 0 ? error_set_errno(e, r, "Cannot create the volume %s in the store %s", i->volume->name,
+                                       s->path)
+                     : 0;
+}
+
+static int refuse_existing(const char *name, Error *e)
+{
+        int r = error_set(e, -EEXIST, "There is a volume '%s' already", name);
+
+        return error_hint(e, r, "Choose another name, or remove it first: acnspawn volume rm %s", name);
+}
+
+int named_volume_import(Store *s, const VolumeImport *i, Error *e)
+{
+        _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
+        _cleanup_free_ char *path = NULL;
+
+        int r = volume_path(i->volume->name, &path, e);
+        if (r >= 0 && faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0)
+                r = refuse_existing(i->volume->name, e);
+        if (r >= 0)
+                r = store_temporary_new(s, &t, e);
+        if (r < 0)
+                return r;
+        r = fill(s, t.dir_fd, i, e);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot import the volume %s", i->volume->name);
+        r = store_temporary_publish(&t, path, e);
+        return r != 0 ? r : refuse_existing(i->volume->name, e);
+}

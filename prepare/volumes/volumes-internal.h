@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Shared by the sources of named volumes. */
+
+#include "prepare/volumes/volumes.h"
+
+/* "volumes/NAME", in the store. */
+int volume_path(const char *name, char **ret, Error *e);
+/* Sets the owner and then the mode of the directory FD. */
+int volume_set_owner(const Store *s, int fd, uint32_t uid, uint32_t gid);
+/* Writes the file "meta" of a new volume to the directory. */
+int volume_write_meta(int dir_fd, const NamedVolume *v);

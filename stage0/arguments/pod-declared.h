@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Declared pods as arguments of prepare and run: each long option is a key of a .pod file (acnspawn.pod(5)). */
+
+#include "stage0/arguments/pod-arguments.h"
+#include "stage0/arguments/run-arguments.h"
+
+/* The key of a long option, as in "ReadyTimeout". */
+#define KEY_MAX 64
+void option_key(const Option *o, char ret[static KEY_MAX]);
+
+typedef enum KeySection { KEY_IN_POD, KEY_IN_APP, _KEY_SECTION_MAX } KeySection;
+
+/* The tables with the options that are keys of a section, NULL at the end. */
+extern const Option *const declared_options[_KEY_SECTION_MAX][4];
+/* Why an option of these is not a key; NULL: it is one. */
+const char *declared_excluded(KeySection section, const Option *o);
+
+/* Fills in A, which is new, and OWN. What is wrong becomes a finding of D, and the result is 0 all the same; only
+ * failures of the system are errors. */
+int declared_apply(Declared *d, PodArguments *a, RunArguments *own, Error *e);
+
+/* Shows the findings: to stderr as messages. -EINVAL with an error if one of them is a mistake. */
+int declared_report(Context *c, const Declared *d);
+
+/* Loads the pod NAME, and fills in A, which is new, with it and its name; prints what is wrong. */
+int context_load_declared(Context *c, const char *name, PodArguments *a, RunArguments *own);
+/* Prepares the pod that A, of context_load_declared(), describes: in place of one of its name that was never run, or as
+ * the successor of one that has ended. -EBUSY: it runs. */
+int context_prepare_declared(Context *c, PodArguments *a, Pod **ret);
+
+/* pod-declared-write.c: the file of a pod as text. */
+typedef struct PodWriter PodWriter;
+int pod_writer_new(const char *name, PodWriter **ret);
+PodWriter *pod_writer_free(PodWriter *w);
+DEFINE_TRIVIAL_CLEANUP_FUNC(PodWriter *, pod_writer_free);
+/* Starts the section of the next app; until then settings are the pod's. */
+int pod_writer_app(PodWriter *w, const char *name, const char *image);
+/* A value as it is given to the option of that name; VALUE NULL: it has none. */
+int pod_writer_add(PodWriter *w, const char *option, const char *value, Error *e);
+int pod_writer_arguments(PodWriter *w, char *const *args);
+int pod_writer_take(PodWriter *w, char **ret);
+/* Everything that the pod P was made of. */
+int pod_writer_add_pod(PodWriter *w, const Pod *p, Error *e);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* The options of run beyond those of a pod. */
+
+#include "stage0/verb.h"
+
+typedef struct RunArguments {
+        bool detach, remove, strict, keep_unit, raw;
+        bool again;             /* --images= or --apps= was given, */
+        bool resolve;           /* the former with "resolve", */
+        bool as_prepared;       /* the latter with "prepared" */
+        const char *declared;   /* --declared= */
+        bool service;           /* --service */
+        bool has_ready_timeout; /* on the command line */
+        RegisterMode registration;
+        PassedSockets sockets;
+        DetachKeys keys;
+        uint64_t ready_timeout_usec, start_wait_usec;
+} RunArguments;
+
+void run_arguments_init(RunArguments *a);
+void run_arguments_done(RunArguments *a);
+#define _cleanup_run_arguments_ _cleanup_(run_arguments_done)
+
+extern const Option run_options[]; /* data: RunArguments */

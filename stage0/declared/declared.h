@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* stage0/declared/: pods that are declared in files, as an administrator writes them (acnspawn.pod(5)).
+ *
+ *     /etc/acnspawn/pods/NAME.pod         takes precedence over
+ *     /run/acnspawn/pods/NAME.pod         and that over
+ *     /usr/lib/acnspawn/pods/NAME.pod
+ *     …/NAME.pod.d/(any).conf             added in the order of their names, from all three directories
+ *
+ * The syntax is that of systemd's units. This room finds and reads the files, and knows sections, words and
+ * specifiers; what the keys of [Pod] and [App] mean is known by the options of prepare and run. It depends on
+ * libc alone, because a generator of systemd reads the files as well. */
+
+#include "basic/basic.h"
+
+#define DECLARED_SUFFIX ".pod"
+#define DECLARED_FILE_MAX (1024U * 1024U) /* bytes of a file */
+#define DECLARED_SETTINGS_MAX 16384U      /* of a pod, with its drop-ins */
+#define DECLARED_APPS_MAX 4096U
+#define DECLARED_DROP_INS_MAX 256U
+#define DECLARED_FINDINGS_MAX 256U
+#define DECLARED_PODS_MAX 16384U
+
+typedef enum DeclaredSection {
+        DECLARED_NONE, /* outside of known sections */
+        DECLARED_POD,
+        DECLARED_APP,
+        DECLARED_UNIT, /* this and the following: for the unit of the host */
+        DECLARED_SERVICE,
+        DECLARED_SOCKET,
+        DECLARED_INSTALL,
+        _DECLARED_SECTION_MAX,
+} DeclaredSection;
+
+typedef struct DeclaredPlace {
+        const char *file; /* one of the files */
+        unsigned line;    /* 0: the file as a whole */
+} DeclaredPlace;
+
+typedef struct DeclaredSetting {
+        DeclaredPlace place;
+        DeclaredSection section;
+        size_t app;  /* of DECLARED_APP: its index */
+        char *key;   /* not empty */
+        char *value; /* may be empty: what was set before by this key does not count */
+} DeclaredSetting;
+
+typedef struct DeclaredApp {
+        DeclaredPlace place; /* its first section */
+        char *name;
+} DeclaredApp;
+
+/* A mistake, or (not ERROR) what is ignored. */
+typedef struct DeclaredFinding {
+        DeclaredPlace place;
+        bool error;
+        char *text, *hint; /* HINT may be NULL */
+} DeclaredFinding;
+
+typedef struct Declared {
+        char *name;   /* of the pod */
+        char **files; /* the pod's, then its drop-ins, in the order in which they were read */
+        char **texts; /* their content */
+        DeclaredApp *apps;
+        size_t n_apps, apps_allocated;
+        DeclaredSetting *settings;
+        size_t n_settings, settings_allocated;
+        DeclaredFinding *findings;
+        size_t n_findings, findings_allocated, n_more_findings;
+        bool has_errors;
+} Declared;
+
+Declared *declared_free(Declared *d);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Declared *, declared_free);
+
+/* --- Finding and reading (find.c) ---------------------------------------------------------------------- */
+
+/* The directories with .pod files, the first takes precedence: those above, or the one in CONFIG_DIR (--config-dir).
+ * To be freed. */
+int declared_dirs(const char *config_dir, char ***ret);
+/* Whether a file of this name can declare a pod: letters in lower case, digits, '-' and '.', at most 63. */
+bool declared_name_is_valid(const char *name);
+/* The names of the pods that are declared, sorted; those that are masked are left out. Directories that do not
+ * exist are empty. */
+int declared_list(char *const *dirs, char ***ret, Error *e);
+/* Whether a file declares or masks the pod. */
+bool declared_exists(char *const *dirs, const char *name);
+/* Reads a pod with its drop-ins. Mistakes in the files are findings. -ENOENT: no file declares it; -ERFKILL: it is masked
+ * (an empty file, or a link to /dev/null); other errors are of the system. */
+int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e);
+/* The same of a file at any place, with the drop-ins beside it. */
+int declared_load_file(const char *path, Declared **ret, Error *e);
+
+/* --- Syntax (parse.c) ---------------------------------------------------------------------------------- */
+
+Declared *declared_new(const char *name); /* NULL: out of memory */
+/* Adds what a file says. -ENOMEM. */
+int declared_parse(Declared *d, const char *path, const char *text, size_t size);
+int declared_add_finding(Declared *d, const DeclaredPlace *place, bool error, const char *hint,
+                         const char *format, ...) _printf_(5, 6); /* -ENOMEM */
+
+/* By file and line, from the order in which they were made. */
+void declared_sort_findings(Declared *d);
+
+/* --- Words and specifiers (words.c) -------------------------------------------------------------------- */
+
+/* Splits at spaces; quotes and backslashes as in units. -EINVAL with the reason. */
+int declared_words(const char *value, char ***ret, const char **reason);
+/* A value as a whole: as it is, or, if all of it is in quotes, what these contain. */
+int declared_value(const char *value, char **ret, const char **reason);
+/* WORD, or with WHOLE a value, as it has to be written to be read again as it is; '%' is doubled. */
+int declared_quote(const char *word, bool whole, char **ret);
+/* Replaces specifiers of the pod NAME. -EINVAL: an unknown one, that is *RET_BAD, or 0 at the end of the
+ * text; other errors: its value cannot be found out. */
+int declared_expand(const char *s, const char *name, char **ret, char *ret_bad);

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which files declare a pod: as systemd finds units and their drop-ins. The first directory that has NAME.pod
+ * takes precedence; of drop-ins of the same name, too. An empty file, or a link to /dev/null, masks those of the
+ * directories below. Directories are opened once and files relative to them; only regular files are read. */
+
+#include <sys/stat.h>
+
+#include "config.h"
+#include "stage0/declared/declared.h"
+
+#define NAME_LENGTH_MAX 63U
+
+/* --- Directories and names ----------------------------------------------------------------------------- */
+
+int declared_dirs(const char *config_dir, char ***ret)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        if (!isempty(config_dir)) {
+                if (strv_extendf(&l, "%s/pods", config_dir) < 0)
+                        return -ENOMEM;
+        } else if (strv_extend(&l, ACNSPAWN_SYSCONFDIR "/pods") < 0 ||
+                   strv_extend(&l, "/run/acnspawn/pods") < 0 ||
+                   strv_extend(&l, ACNSPAWN_LIBEXECDIR "/pods") < 0)
+                return -ENOMEM;
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+bool declared_name_is_valid(const char *name)
+{
+        size_t n = strlen(name);
+
+        if (n == 0 || n > NAME_LENGTH_MAX)
+                return false;
+        for (size_t i = 0; i < n; i++) {
+                bool edge = i == 0 || i + 1 == n || name[i - 1] == '.' || name[i + 1] == '.';
+                bool plain = is_lower(name[i]) || is_digit(name[i]);
+
+                if (!plain && (edge || (name[i] != '-' && name[i] != '.')))
+                        return false;
+        }
+        return true;
+}
+
+static int file_error(Error *e, int r, const char *dir, const char *file)
+{
+        if (r == -EBADMSG)
+                return error_set(e, r, "'%s/%s' is not a regular file", dir, file);
+        if (r == -EFBIG)
+                return error_set(e, r, "'%s/%s' is larger than %u bytes", dir, file, DECLARED_FILE_MAX);
+        return error_set_errno(e, r, "Cannot read '%s/%s'", dir, file);
+}
+
+/* -ENOENT: there is none. */
+static int open_dir(int at, const char *path, const char *shown, int *ret, Error *e)
+{
+        int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0)
+                return errno == ENOENT ? -ENOENT : error_set_errno(e, -errno, "Cannot open '%s'", shown);
+        *ret = fd;
+        return 0;
+}
+
+/* -ERFKILL: it is masked. */
+static int read_file(int dir_fd, const char *dir, const char *file, char **ret, size_t *ret_size, Error *e)
+{
+        _cleanup_close_ int fd = openat(dir_fd, file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        struct stat st, null;
+
+        if (fd < 0)
+                return errno == ENOENT ? -ENOENT : file_error(e, -errno, dir, file);
+        if (fstat(fd, &st) < 0)
+                return file_error(e, -errno, dir, file);
+        if (S_ISREG(st.st_mode) ? st.st_size == 0
+                                : S_ISCHR(st.st_mode) && stat("/dev/null", &null) >= 0 &&
+                                                  st.st_rdev == null.st_rdev)
+                return -ERFKILL;
+        int r = read_fd_bounded(fd, DECLARED_FILE_MAX, ret, ret_size);
+        return r < 0 ? file_error(e, r, dir, file) : 0;
+}
+
+/* --- Lists --------------------------------------------------------------------------------------------- */
+
+/* Names in DIR with SUFFIX that are not in L yet. */
+static int add_names(char *const *names, const char *suffix, size_t max, char ***l)
+{
+        STRV_FOREACH (name, names) {
+                if (**name == '.' || !endswith(*name, suffix) || strv_contains(*l, *name))
+                        continue;
+                if (strv_length(*l) >= max)
+                        return -E2BIG;
+                if (strv_extend(l, *name) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+/* Files in any of the directories, sorted; PATH, if not NULL, is a directory in each. */
+static int list_files(char *const *dirs, const char *path, const char *suffix, size_t max, char ***ret,
+                      Error *e)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        STRV_FOREACH (dir, dirs) {
+                _cleanup_strv_free_ char **names = NULL;
+                _cleanup_close_ int fd = -EBADF;
+                _cleanup_free_ char *whole = NULL;
+
+                if (xasprintf(&whole, "%s%s%s", *dir, path ? "/" : "", path ?: "") < 0)
+                        return error_oom(e);
+                int r = open_dir(AT_FDCWD, whole, whole, &fd, e);
+                if (r == -ENOENT)
+                        continue;
+                if (r < 0)
+                        return r;
+                r = list_names(fd, &names);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot read '%s'", whole);
+                r = add_names(names, suffix, max, &l);
+                if (r == -E2BIG)
+                        return error_set(e, r, "There are more than %zu files in '%s'", max, whole);
+                if (r < 0)
+                        return error_oom(e);
+        }
+        strv_sort(l);
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+/* The first directory with FILE. -ENOENT, -ERFKILL. */
+static int read_first(char *const *dirs, const char *path, const char *file, Declared *d, Error *e)
+{
+        STRV_FOREACH (dir, dirs) {
+                _cleanup_free_ char *whole = NULL, *text = NULL, *shown = NULL;
+                _cleanup_close_ int fd = -EBADF;
+                size_t size = 0;
+
+                if (xasprintf(&whole, "%s%s%s", *dir, path ? "/" : "", path ?: "") < 0 ||
+                    xasprintf(&shown, "%s/%s", whole, file) < 0)
+                        return error_oom(e);
+                int r = open_dir(AT_FDCWD, whole, whole, &fd, e);
+                if (r >= 0)
+                        r = read_file(fd, whole, file, &text, &size, e);
+                if (r == -ENOENT)
+                        continue;
+                if (r < 0)
+                        return r;
+                r = d ? declared_parse(d, shown, text, size) : 0;
+                return r < 0 ? error_oom(e) : 0;
+        }
+        return -ENOENT;
+}
+
+int declared_list(char *const *dirs, char ***ret, Error *e)
+{
+        _cleanup_strv_free_ char **files = NULL, **l = NULL;
+
+        int r = list_files(dirs, NULL, DECLARED_SUFFIX, DECLARED_PODS_MAX, &files, e);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (file, files) {
+                _cleanup_free_ char *name = strndup(*file, strlen(*file) - strlen(DECLARED_SUFFIX));
+
+                if (!name)
+                        return error_oom(e);
+                if (!declared_name_is_valid(name) ||
+                    read_first(dirs, NULL, *file, NULL, NULL) == -ERFKILL) /* others are for who reads it */
+                        continue;
+                if (strv_extend(&l, name) < 0)
+                        return error_oom(e);
+        }
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+bool declared_exists(char *const *dirs, const char *name)
+{
+        _cleanup_free_ char *file = NULL;
+
+        return declared_name_is_valid(name) && xasprintf(&file, "%s" DECLARED_SUFFIX, name) >= 0 &&
+               read_first(dirs, NULL, file, NULL, NULL) != -ENOENT;
+}
+
+/* --- Reading ------------------------------------------------------------------------------------------- */
+
+static int read_drop_ins(char *const *dirs, const char *file, Declared *d, Error *e)
+{
+        _cleanup_strv_free_ char **files = NULL;
+        _cleanup_free_ char *path = NULL;
+
+        if (xasprintf(&path, "%s.d", file) < 0)
+                return error_oom(e);
+        int r = list_files(dirs, path, ".conf", DECLARED_DROP_INS_MAX, &files, e);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (drop_in, files) {
+                r = read_first(dirs, path, *drop_in, d, e);
+                if (r < 0 && r != -ERFKILL && r != -ENOENT)
+                        return r;
+        }
+        return 0;
+}
+
+static int load(char *const *dirs, const char *name, const char *file, Declared **ret, Error *e)
+{
+        _cleanup_(declared_freep) Declared *d = declared_new(name);
+
+        if (!d)
+                return error_oom(e);
+        int r = read_first(dirs, NULL, file, d, e);
+        if (r >= 0)
+                r = read_drop_ins(dirs, file, d, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(d);
+        return 0;
+}
+
+int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e)
+{
+        _cleanup_free_ char *file = NULL, *list = NULL;
+
+        if (!declared_name_is_valid(name))
+                return error_set(e, -EINVAL, "'%s' is not a valid name for a pod", name);
+        if (xasprintf(&file, "%s" DECLARED_SUFFIX, name) < 0)
+                return error_oom(e);
+        int r = load(dirs, name, file, ret, e);
+        if (r == -ERFKILL)
+                return error_set(e, r, "Pod '%s' is masked", name);
+        if (r != -ENOENT)
+                return r;
+        r = error_set(e, r, "No file declares a pod '%s'", name);
+        list = strv_join(dirs, ", ");
+        return error_hint(e, r, "It would be %s, in one of: %s", file, list ?: "?");
+}
+
+int declared_load_file(const char *path, Declared **ret, Error *e)
+{
+        const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+        const char *suffix = endswith(file, DECLARED_SUFFIX);
+        _cleanup_free_ char *name = strndup(file, suffix ? (size_t) (suffix - file) : 0), *dir = NULL;
+
+        if (!name ||
+            xasprintf(&dir, "%.*s", slash ? MAX((int) (slash - path), 1) : 1, slash ? path : ".") < 0)
+                return error_oom(e);
+        if (!suffix || !declared_name_is_valid(name)) {
+                int r = error_set(e, -EINVAL, "'%s' is not named as a file that declares a pod", path);
+                return error_hint(e, r,
+                                  "Its name is that of the pod, in lower case letters, digits, '-' and '.', "
+                                  "with the suffix '" DECLARED_SUFFIX "'.");
+        }
+        int r = load((char *[]){dir, NULL}, name, file, ret, e);
+        if (r == -ERFKILL)
+                return error_set(e, r, "'%s' is empty, or a link to /dev/null: it masks pod '%s'", path,
+                                 name);
+        return r == -ENOENT ? error_set_errno(e, r, "Cannot read '%s'", path) : r;
+}

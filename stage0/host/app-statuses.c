@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The recorded status of all apps of a pod, and the pod's exit status. */
+
+#include "stage0/host/host.h"
+
+void app_statuses_free(AppStatus *l, size_t n)
+{
+        for (size_t i = 0; l && i < n; i++)
+                app_status_done(&l[i]);
+        free(l);
+}
+
+bool app_status_finish(const PodApp *app, AppStatus *s)
+{
+        if (s->state == APP_ENDED)
+                return false;
+        if (s->state == APP_WAITING && s->cause == CAUSE_NONE && !s->message &&
+            stage1_app_is_socket_activated(app->app))
+                return false;
+        if (s->cause == CAUSE_NONE)
+                s->cause = s->state == APP_WAITING ? CAUSE_NOT_STARTED : CAUSE_POD_KILLED;
+        if (s->cause == CAUSE_POD_KILLED && !s->message)
+                s->message = strdup("The pod was killed while the app ran");
+        s->state = APP_ENDED;
+        if (s->ended_usec == 0 && s->started_usec != 0)
+                s->ended_usec = now_usec(CLOCK_REALTIME);
+        return true;
+}
+
+static AppStatus unreadable_status(int code)
+{
+        AppStatus s = {
+                        .cause = CAUSE_POD_KILLED,
+                        .exit_status = -1,
+                        .pre_start.exit_status = -1,
+                        .post_stop.exit_status = -1,
+        };
+
+        if (xasprintf(&s.message, "The record of the app cannot be read: %s", strerror(-code)) < 0)
+                s.message = NULL;
+        return s;
+}
+
+int pod_open_statuses(const Pod *p)
+{
+        return open_beneath(p->dir_fd, "status", O_RDONLY | O_DIRECTORY);
+}
+
+int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
+{
+        size_t n = p->manifest->n_apps;
+        AppStatus *l = calloc(n + 1, sizeof(AppStatus));
+        _cleanup_close_ int fd = -EBADF;
+
+        if (!l)
+                return -ENOMEM;
+        fd = pod_open_statuses(p);
+        for (size_t i = 0; i < n; i++) {
+                int r = fd < 0 ? fd : app_status_read(fd, p->manifest->apps[i]->name, &l[i]);
+                if (r == -ENOENT) /* no process has run the pod yet */
+                        l[i] = app_status_initial();
+                else if (r < 0)
+                        l[i] = unreadable_status(r);
+                if (ended)
+                        (void) app_status_finish(p->manifest->apps[i], &l[i]);
+        }
+        *ret = l;
+        return 0;
+}
+
+/* Whether this app determines the pod's exit status: the first that failed, or, if any end ends the pod, the
+ * first that ended (the others were stopped then). Apps whose end was not recorded come last. */
+static bool decides(const AppStatus *s, ExitPolicy policy)
+{
+        return policy == EXIT_ON_ANY ? s->cause != CAUSE_NONE : app_status_failed(s);
+}
+
+int pod_exit_status(ExitPolicy policy, bool in_order, const AppStatus *l, size_t n)
+{
+        const AppStatus *first = NULL;
+
+        if (policy == EXIT_NEVER)
+                return in_order ? 0 : POD_KILLED_STATUS;
+        for (size_t i = 0; i < n; i++) {
+                uint64_t t = l[i].ended_usec ?: UINT64_MAX;
+                if (decides(&l[i], policy) && (!first || t < (first->ended_usec ?: UINT64_MAX)))
+                        first = &l[i];
+        }
+        return first ? app_status_to_exit_code(first) : 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Features of this host for a pod: the controllers of its cgroup while it runs, else those that it would
+ * have; the security modules; and the disks of the pod's files.
+ *
+ * The I/O limits of cgroup v2 are per device, and only for whole disks, so a partition is mapped to its
+ * disk. File systems that are not on a single device (btrfs, overlayfs, tmpfs, network file systems) report
+ * a number that belongs to no device: I/O cannot be limited there, which is reported.
+ */
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "stage0/host/host-internal.h"
+#include "stage1/launch-protocol.h"
+
+static int add_disk(char ***l, const char *device)
+{
+        return strv_contains(*l, device) ? 0 : strv_extend(l, device);
+}
+
+/* "8:0" for 8:1. -ENODEV: it is not on a disk. */
+static int disk_of(dev_t device, char **ret)
+{
+        _cleanup_free_ char *text = NULL, *partition = NULL, *whole = NULL;
+
+        if (major(device) == 0)
+                return -ENODEV;
+        int r = xasprintf(&partition, "/sys/dev/block/%u:%u/partition", major(device), minor(device));
+        if (r >= 0)
+                r = xasprintf(&whole, "/sys/dev/block/%u:%u/%sdev", major(device), minor(device),
+                              access(partition, F_OK) >= 0 ? "../" : "");
+        if (r >= 0)
+                r = read_file_at(AT_FDCWD, whole, 8192, &text, NULL);
+        if (r < 0)
+                return r == -ENOENT ? -ENODEV : r;
+        text[strcspn(text, "\n")] = 0;
+        *ret = TAKE_PTR(text);
+        return 0;
+}
+
+static int add_disk_of_path(const char *path, char ***l)
+{
+        _cleanup_free_ char *device = NULL;
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return 0; /* mounting it will report the error */
+        int r = disk_of(st.st_dev, &device);
+        if (r < 0)
+                return r == -ENODEV ? 0 : r;
+        return add_disk(l, device);
+}
+
+int pod_disks(const Pod *p, char ***ret)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        _cleanup_free_ char *device = NULL;
+        struct stat st;
+
+        if (fstat(p->dir_fd, &st) < 0)
+                return -errno;
+        int r = disk_of(st.st_dev, &device);
+        if (r >= 0)
+                r = add_disk(&l, device);
+        for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_volumes; i++)
+                if (p->manifest->volumes[i].kind == VOLUME_HOST && p->manifest->volumes[i].source)
+                        r = add_disk_of_path(p->manifest->volumes[i].source, &l);
+        if (r >= 0)
+                *ret = TAKE_PTR(l);
+        return r;
+}
+
+uint32_t security_modules(const HostFeatures *h)
+{
+        return (h->apparmor ? LAUNCH_APPARMOR : 0U) | (h->selinux > SELINUX_NO_POLICY ? LAUNCH_SELINUX : 0U);
+}
+
+int pod_features(Pod *p, bool keep_unit, HostFeatures *ret)
+{
+        _cleanup_strv_free_ char **disks = NULL;
+        HostFeatures h = {};
+
+        int r = pod_cgroup_features(p, &h);
+        if (r == -ENOENT)
+                r = host_features_detect(keep_unit, &h);
+        if (r < 0)
+                return r;
+        host_features_detect_security(&h);
+        h.block_device = pod_disks(p, &disks) >= 0;
+        h.host_network = p->config.net == NET_HOST;
+        h.own_users = p->config.private_users;
+        *ret = h;
+        return 0;
+}
+
+int pod_isolators_check(Pod *p, Error *e)
+{
+        HostFeatures h;
+
+        int r = stage1_load_libraries(p->manifest, e);
+        if (r < 0)
+                return r;
+        r = pod_features(p, false, &h);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot determine the features of this host for pod %s",
+                                       pod_display_name(p));
+        return stage1_isolators_check(p->manifest, &h, e);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Information about a running or exited pod for other processes, as small JSON files in its directory:
+ * "runtime" while it runs, "result" when it has ended. */
+
+#include "stage0/host/host.h"
+
+#define FILE_SIZE_MAX 4096U
+
+typedef struct Field {
+        const char *key;
+        int64_t value;
+} Field;
+
+static int write_fields(Pod *p, const char *name, const Field *fields, size_t n)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        for (size_t i = 0; i < n; i++)
+                if (json_member_add(o, fields[i].key, json_object_new_int64(fields[i].value)) < 0)
+                        return -ENOMEM;
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        return text ? write_file_atomic_at(p->dir_fd, name, text, strlen(text), 0600, false) : -ENOMEM;
+}
+
+static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
+{
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_file_at(p->dir_fd, name, FILE_SIZE_MAX, &text, &size);
+        if (r >= 0)
+                r = json_parse_strict(text, size, &o, NULL, NULL);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < n; i++) {
+                json_object *v;
+                if (!json_object_object_get_ex(o, fields[i].key, &v) ||
+                    !json_object_is_type(v, json_type_int))
+                        return -EBADMSG;
+                fields[i].value = json_object_get_int64(v);
+        }
+        return 0;
+}
+
+int pod_runtime_write(Pod *p, const PodRuntime *r)
+{
+        const Field fields[] = {
+                        {"supervisor", r->supervisor},
+                        {"nspawn", r->nspawn},
+                        {"leader", r->leader},
+                        {"started", (int64_t) r->started_usec},
+        };
+
+        return write_fields(p, "runtime", fields, ELEMENTSOF(fields));
+}
+
+int pod_runtime_read(Pod *p, PodRuntime *ret)
+{
+        Field fields[] = {{"supervisor", 0}, {"nspawn", 0}, {"leader", 0}, {"started", 0}};
+        int r = read_fields(p, "runtime", fields, ELEMENTSOF(fields));
+
+        if (r < 0)
+                return r;
+        *ret = (PodRuntime){
+                        .supervisor = (pid_t) fields[0].value,
+                        .nspawn = (pid_t) fields[1].value,
+                        .leader = (pid_t) fields[2].value,
+                        .started_usec = (uint64_t) fields[3].value,
+        };
+        return 0;
+}
+
+int pod_result_write(Pod *p, const PodResult *r)
+{
+        const Field fields[] = {
+                        {"exitStatus", r->exit_status},
+                        {"started", (int64_t) r->started_usec},
+                        {"ended", (int64_t) r->ended_usec},
+        };
+
+        return write_fields(p, "result", fields, ELEMENTSOF(fields));
+}
+
+int pod_result_read(Pod *p, PodResult *ret)
+{
+        Field fields[] = {{"exitStatus", 0}, {"started", 0}, {"ended", 0}};
+        int r = read_fields(p, "result", fields, ELEMENTSOF(fields));
+
+        if (r < 0)
+                return r;
+        *ret = (PodResult){
+                        .exit_status = (int) fields[0].value,
+                        .started_usec = (uint64_t) fields[1].value,
+                        .ended_usec = (uint64_t) fields[2].value,
+        };
+        return 0;
+}
+
+int pod_metadata_url_write(Pod *p, const char *url)
+{
+        return write_file_atomic_at(p->dir_fd, "metadata-url", url, strlen(url), 0600, false);
+}
+
+int pod_metadata_url_read(Pod *p, char **ret)
+{
+        return read_file_at(p->dir_fd, "metadata-url", FILE_SIZE_MAX, ret, NULL);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* stage0/host/: resources of a running pod on this host besides its processes: a cgroup, a scope unit,
+ * records in its directory, the socket of the process that runs it. Shared by the code that runs pods and
+ * the code that inspects or controls them. */
+
+#include <sys/ioctl.h>
+#include <systemd/sd-bus.h>
+
+#include "prepare/prepare.h"
+#include "schema/settings.h"
+#include "stage0/network/network.h"
+#include "stage1/stage1.h"
+
+/* --- cgroup-places.c: cgroups of processes ------------------------------------------------------------- */
+
+/* Directories of cgroups, one per hierarchy. */
+typedef struct Cgroups {
+        char **paths;
+        char *unified; /* the one of cgroup v2 among them */
+} Cgroups;
+
+void cgroups_done(Cgroups *c);
+
+/* --- cgroup-unit.c: subdividing delegated units -------------------------------------------------------- */
+
+/* Prepares the unit of the host's systemd that this process was started in for a pod, for
+ * PodPlace.keep_unit: all processes in it, including this one, are moved to its cgroup CGROUP_SUPERVISOR.
+ * -ENOSYS: systemd is not the host's init; -EPERM: the unit is not delegated (Delegate=). */
+int unit_keep(Error *e);
+
+/* --- cgroup.c: a cgroup for the pod -------------------------------------------------------------------- */
+
+/* The place of the pod on a host with systemd. */
+typedef struct PodPlace {
+        bool keep_unit; /* in the current unit, after unit_keep(); else in a scope of its own */
+        /* The caller leaves its own cgroup, too, so that the end of the session or unit that it was started
+         * from does not end the pod. */
+        bool along;
+        /* The connection for the request of a scope, over which systemd also requests the end of the pod
+         * before it stops the scope; NULL: there is no such request. */
+        sd_bus *bus;
+} PodPlace;
+
+/* Creates cgroups for P, recorded in the pod directory, so that gc finds them, and moves process PID
+ * there. */
+int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e);
+/* Does the move of PodPlace.along later. */
+int pod_cgroup_move_self(const Cgroups *c, Error *e);
+/* Kills all processes in the recorded cgroups of P and removes them. Succeeds if none are recorded. */
+int pod_cgroup_remove(Pod *p, Error *e);
+int pod_cgroup_kill(Pod *p, Error *e);
+/* Waits until the host's systemd has released the scope of P, which has no processes any more: it does so by
+ * itself, with a delay. systemd removes the same cgroups as pod_cgroup_remove(); if this race makes it leave
+ * the scope's cgroup behind, it is requested to stop the scope, and the rest is removed. Does nothing if
+ * there is no scope. Must not be called by processes in it. */
+void pod_cgroup_wait_for_scope(Pod *p);
+/* The pod's own directory in the v2 hierarchy. -ENOENT: it has none. */
+int pod_cgroup_unified(Pod *p, char **ret);
+/* The same in the hierarchy of version 1 that has the pids controller. -ENOENT: there is none. */
+int pod_cgroup_pids_v1(Pod *p, char **ret);
+/* Creates the cgroup PATH, if it is missing, and moves PID there. */
+int cgroup_put(const char *path, pid_t pid);
+/* The unit of the host's systemd that a running pod is in. -ENOENT: it is in none. */
+int pod_cgroup_host_unit(Pod *p, char **ret);
+
+/* --- features.c: features of the host for isolators ---------------------------------------------------- */
+
+/* The features of the host for P: while it runs, the actual ones; else those that a pod would have, with
+ * KEEP_UNIT in the current unit, after unit_keep(). */
+int pod_features(Pod *p, bool keep_unit, HostFeatures *ret);
+/* The flags of H for launchers: LAUNCH_APPARMOR and so on. */
+uint32_t security_modules(const HostFeatures *h);
+/* Refuses isolators that are not available on this host and that P must not run without; see
+ * stage1_isolators_check(). */
+int pod_isolators_check(Pod *p, Error *e);
+/* The disks ("8:0") that the pod's own files and its host volumes are on, the former first. -ENODEV: its own
+ * files are on no known disk. */
+int pod_disks(const Pod *p, char ***ret);
+
+/* --- mount.c, userns.c: mounts as descriptors ---------------------------------------------------------- */
+
+/* A detached clone of the mount at PATH in DIR_FD, or of DIR_FD itself if PATH is empty. */
+int mount_clone(int dir_fd, const char *path, bool recursive);
+/* Attaches a detached mount at NAME in DIR_FD. */
+int mount_attach(int mount_fd, int dir_fd, const char *name);
+struct mount_attr;
+int mount_set_attributes(int mount_fd, const struct mount_attr *attr, bool recursive);
+/* Makes a detached mount id-mapped by the user namespace. */
+int mount_map_owners(int mount_fd, int userns_fd, bool recursive);
+/* A new file system of that TYPE, as a detached mount. OPTIONS are pairs of names and values. */
+int mount_new(const char *type, const char *const *options, unsigned attributes, int *ret_fd);
+
+/* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */
+int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
+/* The same for some users of the host, mapped to uids of a pod whose range begins at UID_BASE. */
+int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *ret_fd, Error *e);
+
+/* --- volumes.c: host volumes and named volumes --------------------------------------------------------- */
+
+/* A detached mount of the source of host volume V, with owners mapped according to its settings. USERNS_FD:
+ * for the pod's range, -EBADF: it has none; RANGES_FD: for the ranges of the settings, if there are any.
+ * *RET_MAPPED: whether owners inside and outside match. */
+int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
+                      bool *ret_mapped, Error *e);
+bool volume_is_recursive(const Volume *v);
+/* Tries that for all host volumes of a pod that is being prepared. WARNINGS gets a line for each whose
+ * owners cannot be mapped, unless that was requested. */
+int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
+/* A detached mount of the named volume that V, with these settings, is. USERNS_FD as above: if owners cannot be
+ * mapped, that is an error. */
+int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *settings, int userns_fd,
+                       Error *e);
+/* Tries that for all named volumes of a pod that is being prepared, which exist. */
+int pod_named_volumes_check(const Pod *p, Error *e);
+
+/* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
+
+/* The name of the scope unit of a pod. */
+int pod_scope_name(const Pod *p, char **ret);
+
+/* --- job.c: jobs of the host's systemd, or a pod's ----------------------------------------------------- */
+
+#define SYSTEMD_NAME "org.freedesktop.systemd1"
+#define SYSTEMD_PATH "/org/freedesktop/systemd1"
+#define SYSTEMD_MANAGER "org.freedesktop.systemd1.Manager"
+
+/* Sends CALL, a call of the manager that returns a job, and waits until the job has ended. *RET_RESULT, to
+ * be freed: the result reported by systemd, "done" on success. TIMEOUT_USEC UINT64_MAX: no timeout; else
+ * -ETIME. ERROR is filled in if the call itself fails. */
+int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, char **ret_result,
+                    sd_bus_error *error);
+
+/* --- machine-name.c ------------------------------------------------------------------------------------ */
+
+/* The machine name of the pod; also its default host name. */
+int pod_machine_name(const Pod *p, char **ret);
+int pod_hostname(const Pod *p, char **ret);
+
+/* --- runtime.c: records of a running pod in its directory ---------------------------------------------- */
+
+typedef struct PodRuntime {
+        pid_t supervisor, nspawn, leader; /* PIDs on the host; the pod's PID 1 is 0 until it is known */
+        uint64_t started_usec;            /* since the epoch, as all of these */
+} PodRuntime;
+
+int pod_runtime_write(Pod *p, const PodRuntime *r);
+int pod_runtime_read(Pod *p, PodRuntime *ret); /* -ENOENT */
+
+typedef struct PodResult {
+        int exit_status;
+        uint64_t started_usec, ended_usec;
+} PodResult;
+
+int pod_result_write(Pod *p, const PodResult *r);
+int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
+
+/* The address of the pod's metadata service, with the pod's secret in it. */
+int pod_metadata_url_write(Pod *p, const char *url);
+int pod_metadata_url_read(Pod *p, char **ret); /* -ENOENT */
+
+/* --- served-sockets.c: sockets passed to the pod ------------------------------------------------------- */
+
+/* All strings are owned. */
+typedef struct ServedSocket {
+        char *app, *port; /* the app and its port that it serves */
+        char *type;       /* "tcp", "udp", or of a unix socket "stream", "datagram", "seqpacket" */
+        char *address;    /* in the format of socket units */
+        char *name;       /* its name as passed; NULL: none */
+} ServedSocket;
+
+void served_sockets_free(ServedSocket *l, size_t n);
+int served_sockets_write(Pod *p, const ServedSocket *l, size_t n);
+int served_sockets_read(Pod *p, ServedSocket **ret, size_t *ret_n); /* -ENOENT: there were none */
+
+/* --- drops.c: output that is not in the journal or log files ------------------------------------------- */
+
+typedef struct LogDrops {
+        const char *app;                 /* not owned */
+        uint64_t lines, bytes;           /* not in the journal */
+        uint64_t file_lines, file_bytes; /* not in the app's log file */
+} LogDrops;
+
+int pod_drops_write(const Pod *p, const LogDrops *l, size_t n);
+/* Of APP; RET->app stays NULL. -ENOENT: nothing was dropped. */
+int pod_drops_read(const Pod *p, const char *app, LogDrops *ret);
+
+/* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
+
+/* The directory of the records, which the pod's supervisor makes and writes; -ENOENT: no process has run the pod. */
+int pod_open_statuses(const Pod *p);
+/* The record of every app of the pod, in the order of the manifest. With ENDED, what is not recorded is filled in:
+ * the pod has ended. *RET is an array of p->manifest->n_apps. */
+int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
+void app_statuses_free(AppStatus *l, size_t n);
+/* The pod has ended, and maybe the app with it, which completes its status. Returns whether that changes it.
+ * An app that is waiting for its first connection has not failed. */
+bool app_status_finish(const PodApp *app, AppStatus *s);
+/* The exit status of a pod that was killed, where no app determines it. */
+#define POD_KILLED_STATUS 125
+/* The pod's exit status: that of the app that determines it, 0 if all succeeded. With EXIT_NEVER no app does: it is 0 if
+ * the pod was stopped IN_ORDER, however its apps had ended, else POD_KILLED_STATUS. */
+int pod_exit_status(ExitPolicy policy, bool in_order, const AppStatus *l, size_t n);
+
+/* --- pod-sockets.c: sockets in the pod directory ------------------------------------------------------- */
+
+/* The notification socket for nspawn: a datagram socket in the pod directory, which apps cannot access. */
+#define NOTIFY_SOCKET_NAME "notify"
+int notify_listen(Pod *p, int *ret_fd, Error *e);
+
+/* A listening SOCK_SEQPACKET socket NAME in the directory DIR_FD, mode 0600, however long the directory's
+ * path is. */
+int socket_listen_at(int dir_fd, const char *name, int *ret_fd);
+/* The same of TYPE, which does not block and does not listen. */
+int socket_bind_at(int dir_fd, const char *name, int type);
+/* Connects to a socket of TYPE. -ETIMEDOUT: connections to it are not accepted. */
+int socket_connect_at(int dir_fd, const char *name, int type, int *ret_fd);
+
+/* --- programs.c ---------------------------------------------------------------------------------------- */
+
+/* The path of a helper program: in $ACNSPAWN_LIBEXECDIR if that is set; else in the build tree, or where it
+ * was installed. */
+#define READ_LOGS_PROGRAM "read-logs" /* stage0/read-logs.c */
+#define SUPERVISE_PROGRAM "supervise" /* in ACNSPAWN_LIBEXECDIR; stage0/supervise.c */
+int helper_program_path(const char *name, char **ret, Error *e);
+/* Executes the program argv[0] in a session of its own, with these blocked signals. FDS become its descriptors
+ * from number FIRST on; all of them have to be above those numbers. */
+int helper_program_spawn(char *const *argv, const sigset_t *mask, int first, const int *fds, size_t n_fds,
+                         pid_t *ret_pid, Error *e);
+
+/* --- child.c: work in other namespaces ----------------------------------------------------------------- */
+
+typedef struct ChildWork {
+        const char *what; /* "mount the root of app a", for messages */
+        /* Runs in the child. *RET_FD and *RET_TEXT (short) are passed to the parent. */
+        int (*function)(void *data, int *ret_fd, char **ret_text, Error *e);
+        void *data;
+        const Operation *operation; /* or NULL */
+} ChildWork;
+
+/* Does the work in a child process, which is killed if this process ends, and waits for it. The end
+ * of the operation ends it, too. RET_FD and RET_TEXT may be NULL. */
+int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
+
+/* --- cgroup-join.c: joining the cgroups of a process of the pod ---------------------------------------- */
+
+/* Opens the cgroup.procs of every hierarchy of version 1 in which process PID, of POD, has another cgroup than this
+ * process; at most MAX. -ESRCH: the process does not (or no longer) belong to the pod. */
+int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n);
+
+/* --- process.c: pidfds --------------------------------------------------------------------------------- */
+
+/* The PID of the process of PID_FD in this pid namespace. -ESRCH: it has ended, or is not visible here. */
+int process_number(int pid_fd, pid_t *ret);
+/* False for a process that has ended, reaped or not, and for a negative PID_FD. */
+bool process_is_alive(int pid_fd);
+/* How a process that has ended, and was reaped, has ended: *RET is a status as of waitpid(2). -EOPNOTSUPP:
+ * the kernel (before Linux 6.15) does not report it. */
+int process_wait_status(int pid_fd, int *ret);
+
+/* --- cgroup-process.c: finding the app of a process ---------------------------------------------------- */
+
+/* These use a PID, which may be reused at any time: the result is valid if a pidfd that was opened before
+ * shows afterwards that the process still exists (process_is_alive()).
+ *
+ * The path of process PID below the pod's cgroup: "payload/app.slice/…". -ENOENT: it does not belong to the
+ * pod; -ESRCH: it does not exist. To be freed. */
+int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret);
+/* A pidfd of the process with the PID NUMBER in the pid namespace of LEADER, the pod's PID 1, and *RET_PID,
+ * its PID here. -ESRCH: no process of the service of APP has that PID; -ECHILD: it is not a child of
+ * LEADER. */
+int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number, pid_t *ret_pid);
+/* The number here of the child of LEADER, the pod's PID 1, that has NUMBER in its pid namespace; for
+ * messages. -ESRCH, -ENOENT: there is none, or the kernel does not report it. */
+int pod_find_process(pid_t leader, uint32_t number, pid_t *ret);
+/* Whether process PID belongs to APP: to its service, or to one of its health checks. -ESRCH: it does not
+ * exist. */
+int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
+
+/* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */
+
+/* Whether the pod is paused. */
+bool pod_is_paused(Pod *p);
+/* Returns when all processes of the pod are frozen, or thawed. -ENOENT: the pod has no cgroup. */
+int pod_freeze(Pod *p, bool freeze, Error *e);
+/* For output: the state's name, or "paused". */
+const char *pod_shown_state(Pod *p);
+
+/* --- host-limits.c: the limit of the host that caused a failure ---------------------------------------- */
+
+typedef struct HostLimitPlaces {
+        const char *proc, *cgroup; /* "/proc", "/sys/fs/cgroup" */
+        const char *store;         /* a path on the file system of pods, or NULL */
+        uint32_t uid;              /* the pod's root, whose keyrings are counted */
+        int (*try_inotify)(void);  /* for tests: nonzero if no instance can be created; NULL: probe */
+} HostLimitPlaces;
+
+typedef struct HostLimit {
+        char *what;   /* "this host's limit of terminals (kernel.pty.max=4096) is reached" */
+        char *remedy; /* sentences with the command that raises it */
+} HostLimit;
+
+void host_limit_done(HostLimit *l);
+/* To be called after a failure with the negative errno CODE. 1: this limit is reached; 0: no known one. */
+int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret);
+/* The negative errno mentioned by the messages in TEXT; 0: none that a limit could cause. */
+int host_limits_code(const char *text);
+/* Adds the limit that is reached, if there is one, to an error without a hint. Returns CODE. */
+int host_limits_hint(const char *store, Error *e, int code);
+
+/* --- release.c ----------------------------------------------------------------------------------------- */
+
+/* To be called before a pod is removed. Releases resources that a pod that has ended left outside its
+ * directory; -EBUSY, naming the mount, if a file system is mounted below that directory. Also for
+ * store_gc(). */
+int pod_release(Pod *p, void *userdata, Error *e);
+
+/* --- wait.c -------------------------------------------------------------------------------------------- */
+
+/* Sets the error of an operation that requires a running pod: -ESRCH, with a hint for the pod's state. */
+int pod_not_running(const Pod *p, Error *e);
+/* -EBUSY: the pod is paused; the hint says how it is resumed. */
+int pod_paused(const Pod *p, Error *e);
+/* One of the two, unless the pod runs and is not paused. */
+int pod_check_running(Pod *p, Error *e);
+
+/* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: no timeout. -ETIME: it has not. */
+int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Processes referred to by a descriptor (pidfd), which is never reused for another process. */
+
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include "stage0/host/host.h"
+
+int process_number(int pid_fd, pid_t *ret)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pid_fd);
+        int r = read_file_at(AT_FDCWD, path, 4096, &text, NULL);
+        const char *p = r < 0 ? NULL : strstr(text, "\nPid:");
+        if (!p)
+                return r < 0 ? r : -EBADMSG;
+        pid_t pid = (pid_t) strtol(p + strlen("\nPid:"), NULL, 10);
+        if (pid <= 0)
+                return -ESRCH;
+        *ret = pid;
+        return 0;
+}
+
+bool process_is_alive(int pid_fd)
+{
+        struct pollfd p = {.fd = pid_fd, .events = POLLIN};
+
+        return pid_fd >= 0 && poll(&p, 1, 0) == 0;
+}
+
+/* linux/pidfd.h, as of the version that introduced this call. */
+typedef struct ProcessInfo {
+        uint64_t mask, cgroup;
+        uint32_t numbers[11];
+        int32_t exit_code;
+} ProcessInfo;
+
+#define PROCESS_INFO_EXIT (UINT64_C(1) << 3)
+#define PROCESS_INFO_GET _IOWR(0xff, 11, ProcessInfo)
+
+int process_wait_status(int pid_fd, int *ret)
+{
+        ProcessInfo info = {.mask = PROCESS_INFO_EXIT};
+
+        if (ioctl(pid_fd, PROCESS_INFO_GET, &info) < 0)
+                return errno == ENOTTY || errno == EINVAL ? -EOPNOTSUPP : -errno;
+        if (!(info.mask & PROCESS_INFO_EXIT))
+                return -EOPNOTSUPP;
+        *ret = info.exit_code;
+        return 0;
+}

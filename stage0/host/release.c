@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Releases resources of a pod outside of its directory before it is removed.
+ *
+ * If the process that ran it was killed, its cgroups and networks remain; its mounts, unbound namespaces and
+ * processes ended with that process. There may also be a file system that a user has mounted below the pod's
+ * directory. Removal never crosses a mount, so it would fail half-way. Therefore the mount table is checked
+ * first, and the pod remains unchanged until the file system is unmounted. */
+
+#include "library/libmnt.h"
+#include "library/libsystemd.h"
+#include "stage0/host/host-internal.h"
+
+static void table_unrefp(struct libmnt_table **t)
+{
+        mnt_unref_table(*t);
+}
+
+static void iter_freep(struct libmnt_iter **i)
+{
+        mnt_free_iter(*i);
+}
+
+/* The mount at or below PATH that has to be unmounted first, which is the latest one; NULL if there is
+ * none. */
+static const char *find_mount_below(struct libmnt_table *table, struct libmnt_iter *iter, const char *path)
+{
+        struct libmnt_fs *fs;
+
+        while (mnt_table_next_fs(table, iter, &fs) == 0) {
+                const char *target = mnt_fs_get_target(fs);
+
+                if (target && path_has_prefix(target, path))
+                        return target;
+        }
+        return NULL;
+}
+
+static int refuse_if_mounted_on(const Pod *p, Error *e)
+{
+        _cleanup_(table_unrefp) struct libmnt_table *table = NULL;
+        _cleanup_(iter_freep) struct libmnt_iter *iter = NULL;
+        _cleanup_free_ char *path = NULL, *shown = NULL;
+        const char *target;
+
+        int r = library_load(&mount_library, e);
+        if (r < 0)
+                return r;
+        r = pod_path(p, &path);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot determine the path of pod %s", pod_display_name(p));
+        errno = 0;
+        table = mnt_new_table_from_file("/proc/self/mountinfo");
+        if (!table)
+                return error_set_errno(e, errno ?: EIO, "Cannot read /proc/self/mountinfo");
+        iter = mnt_new_iter(MNT_ITER_BACKWARD);
+        if (!iter)
+                return error_oom(e);
+        target = find_mount_below(table, iter, path);
+        if (!target)
+                return 0;
+        shown = text_escape_for_terminal(target);
+        r = error_set(e, -EBUSY, "Cannot remove pod %s: a file system is mounted on %s", pod_display_name(p),
+                      shown ?: path);
+        return error_hint(e, r, "Unmount it first: umount %s", shown ?: path);
+}
+
+int pod_release(Pod *p, void *userdata, Error *e)
+{
+        if (p->state == POD_RUNNING)
+                return 0;
+        int r = refuse_if_mounted_on(p, e);
+        /* A pod that has ended does not start again, so its cgroups are not in use; a prepared pod has none,
+         * and another process may be about to create them. */
+        if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
+                return r;
+        bool systemd = host_runs_systemd();
+        r = systemd ? library_load(&systemd_library, e) : 0;
+        if (r >= 0)
+                r = pod_cgroup_remove(p, e);
+        if (r >= 0 && systemd)
+                r = pod_scope_stop(p, e);
+        return r < 0 ? r : network_down(p, e);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A scope unit for every pod, on hosts whose init is systemd.
+ *
+ * There, all cgroups are managed by systemd, and a subtree has to be delegated: a scope with Delegate= is
+ * requested, as nspawn would. A scope exists as long as it contains a process, so it ends with the pod in
+ * any case. Only if the process dies while systemd is moving it there, systemd does not notice that the
+ * scope is empty; so it is stopped before the pod is removed.
+ *
+ * The request is sent over systemd's private socket, which does not depend on a D-Bus daemon.
+ */
+
+#include "library/libsystemd.h"
+#include "stage0/host/host-internal.h"
+
+#define SYSTEMD_SOCKET "/run/systemd/private"
+#define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
+
+static void bus_unrefp(sd_bus **b)
+{
+        sd_bus_flush_close_unref(*b);
+}
+
+static void message_unrefp(sd_bus_message **m)
+{
+        sd_bus_message_unref(*m);
+}
+
+/* The stop timeout of the scope. In the worst case apps stop one after the other. */
+static uint64_t stop_timeout_usec(const Pod *p)
+{
+        uint64_t timeout, n = p->manifest && p->manifest->n_apps > 0 ? p->manifest->n_apps : 1;
+
+        if (__builtin_mul_overflow(p->config.stop_timeout_usec, 2 * n, &timeout) ||
+            __builtin_add_overflow(timeout, START_TIMEOUT_USEC, &timeout))
+                return UINT64_MAX;
+        return timeout;
+}
+
+/* Requests, relative to other pods, which are in the same slice. */
+static int append_requests(sd_bus_message *m, const Pod *p)
+{
+        PodRequests q = {};
+        int r = 0;
+
+        if (p->manifest)
+                stage1_pod_requests(&p->manifest->isolators, &q);
+        if (q.cpu_weight > 0)
+                r = sd_bus_message_append(m, "(sv)", "CPUWeight", "t", q.cpu_weight);
+        if (r >= 0 && q.memory_low > 0)
+                r = sd_bus_message_append(m, "(sv)", "MemoryLow", "t", q.memory_low);
+        return r;
+}
+
+/* The unit's name, without its suffix, is also that of cgroups created on hosts without systemd. */
+int pod_scope_name(const Pod *p, char **ret)
+{
+        return xasprintf(ret, "acnspawn-%s.scope", p->uuid);
+}
+
+static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const char *controller)
+{
+        _cleanup_free_ char *description = NULL;
+
+        int r = xasprintf(&description, "Pod %s", p->uuid);
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'a', "(sv)");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)(sv)(sv)", "Description", "s", description,
+                                          "Slice", "s", "machine.slice", "Delegate", "b", 1, "TasksMax", "t",
+                                          UINT64_MAX, "CollectMode", "s", "inactive-or-failed", "PIDs", "au",
+                                          1, (uint32_t) pid);
+        if (r >= 0 && controller)
+                r = sd_bus_message_append(m, "(sv)(sv)", "Controller", "s", controller, "TimeoutStopUSec",
+                                          "t", stop_timeout_usec(p));
+        if (r >= 0)
+                r = append_requests(m, p);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, sd_bus_message **ret)
+{
+        _cleanup_(message_unrefp) sd_bus_message *m = NULL;
+        _cleanup_free_ char *unit = NULL;
+
+        int r = pod_scope_name(p, &unit);
+        if (r >= 0)
+                r = sd_bus_message_new_method_call(bus, &m, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                                   "StartTransientUnit");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "ss", unit, "fail");
+        if (r >= 0)
+                r = append_properties(m, p, pid, controller);
+        if (r >= 0)
+                r = sd_bus_message_append(m, "a(sa(sv))", 0);
+        if (r >= 0)
+                *ret = TAKE_PTR(m);
+        return r;
+}
+
+static int connect_systemd(sd_bus **ret)
+{
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+
+        int r = sd_bus_new(&bus);
+        if (r >= 0)
+                r = sd_bus_set_address(bus, "unix:path=" SYSTEMD_SOCKET);
+        if (r >= 0)
+                r = sd_bus_start(bus);
+        if (r >= 0)
+                *ret = TAKE_PTR(bus);
+        return r;
+}
+
+static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, Error *e)
+{
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(message_unrefp) sd_bus_message *call = NULL;
+        _cleanup_free_ char *result = NULL;
+
+        int r = new_call(bus, p, pid, controller, &call);
+        if (r >= 0)
+                r = systemd_run_job(bus, call, START_TIMEOUT_USEC, &result, &error);
+        if (r >= 0 && !streq(result, "done"))
+                r = -EIO;
+        return r < 0 ? error_set(e, r, "systemd did not create a scope for pod %s: %s", pod_display_name(p),
+                                 result ?: error.message ?: strerror(-r))
+                     : 0;
+}
+
+/* A supervisor that was started detached is in the scope of its pod. Stopping the scope would end it with the
+ * pod half removed. */
+static bool is_in_scope(const char *unit)
+{
+        _cleanup_free_ char *own = NULL, *part = NULL;
+
+        return xasprintf(&part, "/%s/", unit) >= 0 &&
+               read_file_at(AT_FDCWD, "/proc/self/cgroup", 65536, &own, NULL) >= 0 && strstr(own, part);
+}
+
+int pod_scope_stop(const Pod *p, Error *e)
+{
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+        _cleanup_free_ char *unit = NULL;
+
+        int r = pod_scope_name(p, &unit);
+        if (r >= 0 && is_in_scope(unit))
+                return 0;
+        if (r >= 0)
+                r = connect_systemd(&bus);
+        if (r >= 0)
+                r = sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "StopUnit", &error,
+                                       NULL, "ss", unit, "replace");
+        if (r >= 0 || sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchUnit"))
+                return 0;
+        return error_set(e, r, "Cannot stop the scope of pod %s: %s", pod_display_name(p),
+                         error.message ?: strerror(-r));
+}
+
+/* On the system bus this process has a name, by which systemd can call back. */
+static int start_unit_by_name(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
+{
+        const char *name;
+        int r = sd_bus_get_unique_name(bus, &name);
+
+        if (r < 0)
+                return error_set_errno(e, r,
+                                       "Cannot request a scope for pod %s from systemd over the system bus",
+                                       pod_display_name(p));
+        return start_unit(bus, p, pid, name, e);
+}
+
+int pod_scope_start(const Pod *p, pid_t pid, sd_bus *system_bus, Error *e)
+{
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+
+        if (system_bus)
+                return start_unit_by_name(system_bus, p, pid, e);
+        int r = connect_systemd(&bus);
+        if (r < 0) {
+                r = error_set_errno(e, r,
+                                    "Cannot request a scope for pod %s from systemd over " SYSTEMD_SOCKET,
+                                    pod_display_name(p));
+                return error_hint(e, r,
+                                  "Run acnspawn as root, and not in a container that sees the host's /run.");
+        }
+        return start_unit(bus, p, pid, NULL, e);
+}

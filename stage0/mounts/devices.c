@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The /dev of apps: one small tmpfs for all apps of a pod, read-only once it is filled. The nodes are made
+ * here, by root of the host, as mknod() is not permitted in a user namespace. */
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "schema/settings.h"
+#include "stage0/mounts/mounts-internal.h"
+
+/* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; an app without a terminal gets the
+ * null device in its place. */
+static const struct {
+        const char *name;
+        unsigned major, minor;
+} device_nodes[] = {
+                {"null", 1, 3},    {"zero", 1, 5}, {"full", 1, 7},    {"random", 1, 8},
+                {"urandom", 1, 9}, {"tty", 5, 0},  {"console", 1, 3},
+};
+
+static const struct {
+        const char *name, *target;
+} device_links[] = {
+                {"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+                {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+};
+
+static const char *const device_directories[] = {"pts", "shm", "mqueue"};
+/* Where the launcher mounts an app's credentials (see LAUNCH_CREDENTIALS_PATH). */
+static const char credentials_directory[] = "credentials";
+
+/* The place of the socket for readiness messages, if an app of the pod sends them. */
+static bool wants_notify_socket(const PodMounts *m)
+{
+        for (size_t i = 0; i < m->pod->manifest->n_apps; i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                if (app_settings_read(m->pod->manifest->apps[i], &s, NULL) >= 0 && s.notify)
+                        return true;
+        }
+        return false;
+}
+
+static int make_notify_target(int dev_fd)
+{
+        _cleanup_close_ int fd =
+                        openat(dev_fd, LAUNCH_NOTIFY_NAME, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0);
+
+        return fd < 0 ? -errno : 0;
+}
+
+static int make_device_nodes(const PodMounts *m, int dev_fd, uid_t owner)
+{
+        for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++) {
+                const char *name = device_nodes[i].name;
+                if (mknodat(dev_fd, name, S_IFCHR | 0666,
+                            makedev(device_nodes[i].major, device_nodes[i].minor)) < 0 ||
+                    fchmodat(dev_fd, name, 0666, 0) < 0 ||
+                    fchownat(dev_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                        return -errno;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(device_links); i++)
+                if (symlinkat(device_links[i].target, dev_fd, device_links[i].name) < 0)
+                        return -errno;
+        if (wants_notify_socket(m) && make_notify_target(dev_fd) < 0)
+                return -errno;
+        for (size_t i = 0; i < ELEMENTSOF(device_directories); i++)
+                if (mkdirat(dev_fd, device_directories[i], 0755) < 0)
+                        return -errno;
+        return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
+}
+
+int pod_mounts_make_dev(PodMounts *m)
+{
+        uid_t owner = pod_root_uid(m->pod);
+        _cleanup_close_ int dev_fd = -EBADF;
+
+        if (mkdirat(m->holder_fd, "dev", 0755) < 0 || fchdir(m->holder_fd) < 0 ||
+            mount("acnspawn-dev", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
+                            0)
+                return -errno;
+        dev_fd = openat(m->holder_fd, "dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dev_fd < 0)
+                return -errno;
+        int r = make_device_nodes(m, dev_fd, owner);
+        if (r >= 0 && m->has_credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0)
+                r = -errno;
+        if (r < 0)
+                return r;
+        return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+}
+
+/* The file system itself is writable: only its mounts are read-only. */
+int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)
+{
+        _cleanup_close_ int mount_fd = -EBADF, dev_fd = -EBADF;
+        uid_t owner = pod_root_uid(m->pod);
+
+        if (!notify && !credentials)
+                return 0;
+        mount_fd = mount_clone(m->holder_fd, "dev", false);
+        if (mount_fd < 0)
+                return mount_fd;
+        int r = mount_set_attributes(mount_fd, &(struct mount_attr){.attr_clr = MOUNT_ATTR_RDONLY}, false);
+        if (r < 0)
+                return r;
+        dev_fd = openat(mount_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dev_fd < 0)
+                return -errno;
+        r = notify ? make_notify_target(dev_fd) : 0;
+        if (r < 0 && r != -EEXIST)
+                return r;
+        if (credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0 && errno != EEXIST)
+                return -errno;
+        return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
+}
+
+int pod_mounts_open_null(const PodMounts *m)
+{
+        int fd = openat(m->holder_fd, "dev/null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+
+        return fd < 0 ? -errno : fd;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Shared by the sources of stage0/mounts/. */
+
+#include <sys/mount.h>
+
+#include "stage0/host/host.h"
+#include "stage0/mounts/mounts.h"
+#include "stage0/network/network.h"
+
+/* --- names.c: /etc/hostname, /etc/hosts and /etc/resolv.conf of apps ----------------------------------- */
+
+typedef enum NameFile { NAME_HOSTNAME, NAME_HOSTS, NAME_RESOLV_CONF, _NAME_FILE_MAX } NameFile;
+
+const char *name_file_path(NameFile f); /* "/etc/hosts" */
+
+typedef struct NameFiles {
+        char *text[_NAME_FILE_MAX]; /* NULL: none is made */
+        bool asked[_NAME_FILE_MAX]; /* by the user: it takes the place of what an image brings */
+} NameFiles;
+
+void name_files_done(NameFiles *f);
+/* For a pod whose networks are up; in the host's mounts. */
+int name_files_make(Pod *p, NameFiles *ret, Error *e);
+/* Pure. The content of a resolver file; with REACHABLE only those servers that are not on the host's own
+ * loopback and can be reached from elsewhere. Lines that are not understood are skipped. */
+int resolv_conf_parse(const char *text, bool reachable, NetworkDns *ret);
+/* Pure. NULL: the file is to be empty. */
+int resolv_conf_format(const NetworkDns *d, char **ret);
+
+/* --- mounts.c ------------------------------------------------------------------------------------------- */
+
+typedef struct Layer {
+        char *path; /* in the store; NULL: the place is free */
+        unsigned index;
+} Layer;
+
+/* The root of an app. */
+typedef struct AppOverlay {
+        unsigned index;   /* in the name of the mount; no other has it, or had it before */
+        unsigned *layers; /* by their indices */
+        size_t n_layers;
+        bool mounted;
+        bool used;    /* a process of the app had it */
+        bool kept;    /* it is to be reused as it is */
+        bool retired; /* pod_mounts_retire_app() */
+} AppOverlay;
+
+typedef struct AppMount {
+        char *name;
+        unsigned index; /* no other app has it, or had it before */
+        AppOverlay root;
+        AppOverlay *parked; /* of the app before this one: pod_mounts_replace_app(); NULL: there is none */
+} AppMount;
+
+/* What is known of a volume that was mounted before. */
+typedef struct VolumeMount {
+        char *name;
+        VolumeSettings settings;
+        int ranges_fd; /* user namespace of settings.ranges, or -EBADF */
+        bool held;     /* of a volume in memory: it is in the holder, as v<index> */
+} VolumeMount;
+
+struct PodMounts {
+        Pod *pod;
+        int dir_fd; /* the pod directory, opened in our namespace: mounts are made and cloned from this one
+                       only */
+        int holder_fd; /* the root of the tmpfs */
+        int userns_fd;
+        NameFiles names;
+        Layer *layers;
+        size_t n_layers, layers_allocated;
+        bool has_credentials; /* some app has credentials */
+        bool has_notify;      /* the sockets of notify.c have their place */
+        AppMount *apps;
+        size_t n_apps, apps_allocated;
+        unsigned next_index; /* of apps */
+        VolumeMount *volumes;
+        size_t n_volumes, volumes_allocated;
+};
+
+/* mounts.c. Mounts the layers of an app's image below the holder, and appends their names, as an overlay
+ * wants them. *RET_TOP is where the uppermost one is in the store. */
+int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e);
+/* As pod_app_path(), of an app of the pod by its name. */
+int pod_mounts_app_path(const PodMounts *m, const char *app, const char *file, char **ret);
+/* The directory of APP in the pod's. */
+int pod_mounts_open_app(const PodMounts *m, const char *app);
+/* Makes the directory NAME in it anew. */
+int pod_mounts_renew(int app_fd, const char *name);
+/* Gives the root in the app's writable layer the owner and mode that the image has for it; RENEW: after
+ * emptying it. */
+int pod_mounts_make_upper(PodMounts *m, const char *app, const char *top, bool renew);
+/* What is known of APP, which becomes known with this. NULL: out of memory. Stays until another app becomes known. */
+AppMount *pod_mounts_know_app(PodMounts *m, const char *name);
+
+/* Puts a detached mount at NAME of the holder. */
+int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name);
+
+/* lock.c. Clones of these detached mounts, in their places, whose restrictions cannot be lifted in
+ * the pod. */
+int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e);
+
+/* name-files.c. Puts the files of names into the root of APP, an overlay nothing was written to yet. */
+int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e);
+
+/* volume.c. A detached mount of the volume for one process of an app. */
+int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e);
+void volume_mount_done(VolumeMount *v);
+
+/* credentials.c */
+int pod_mounts_take_credentials(PodMounts *m, Error *e);
+/* A detached mount of the credentials of APP. -ENOENT (without a message): it has none. */
+int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
+
+/* devices.c */
+int pod_mounts_make_dev(PodMounts *m);
+/* Makes the mount points in /dev for an app that was added later. */
+int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* stage0/mounts/: roots, volumes, devices and credentials of apps, as mounts.
+ *
+ * While a pod runs they are mounted in the mount namespace of its supervisor, and each process of an app gets clones
+ * of them as descriptors (mounts.c). The root of an app of another pod is mounted on request (app-root.c). */
+
+#include "prepare/prepare.h"
+#include "stage1/launch-protocol.h"
+
+/* --- mounts.c: in the namespace of the process that runs the pod ---------------------------------------- */
+
+typedef struct PodMounts PodMounts;
+
+/* The caller must have a mount namespace of its own by then. */
+int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
+/* Mounts /dev and the credentials. Credentials are moved: after this they are not in the pod directory any
+ * more. Only for the process that runs the pod. */
+int pod_mounts_mount_devices(PodMounts *m, Error *e);
+PodMounts *pod_mounts_free(PodMounts *m);
+DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);
+/* Sets the content of the files of names for overlays that are made from now on; without this call they are
+ * not written. The pod's networks must be up. */
+int pod_mounts_make_names(PodMounts *m, Error *e);
+/* Makes the overlay of APP, if it is not there yet; with FRESH one that nothing was written to. */
+int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);
+#define RETIRED_UPPER "upper.old"
+/* Moves the files that the last execution of APP has written to RETIRED_UPPER in the directory of which a
+ * descriptor is returned. -ENOENT: there are none, or this is done when the next execution gets its root.
+ * Until then the app has no root. */
+int pod_mounts_retire_app(PodMounts *m, const PodApp *app);
+/* Adds what only APP needs, which was added while the pod runs: its credentials, and (NOTIFY) a place for
+ * its readiness socket. */
+int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e);
+/* Unmounts everything that is mounted only for the app of that name, which has no process any more. */
+void pod_mounts_remove_app(PodMounts *m, const char *name);
+/* Another APP replaces the one of that name: it gets a new root, and that of the old app is kept
+ * unchanged. */
+int pod_mounts_replace_app(PodMounts *m, const PodApp *app, bool notify, Error *e);
+/* Restores the root of the old app, or (if the new app stays) drops it. */
+void pod_mounts_restore_app(PodMounts *m, const char *name);
+void pod_mounts_forget_replaced(PodMounts *m, const char *name);
+/* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. */
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
+                         Error *e);
+/* devices.c: the null device in the /dev of apps. */
+int pod_mounts_open_null(const PodMounts *m);
+/* notify.c: a new socket, bound where only APP can send to it. */
+int pod_mounts_open_notify(PodMounts *m, const PodApp *app);
+/* A detached mount of the file that it is bound to. */
+int pod_mounts_clone_notify(PodMounts *m, const PodApp *app);
+/* A mount namespace that receives mounts and unmounts of the host, but passes none back. */
+int mount_namespace_unshare(Error *e);
+
+/* --- name-files.c ---------------------------------------------------------------------------------------- */
+
+/* Whether the file FD (O_PATH will do) with the attributes ST is one of the files of names that were made
+ * for an app whose image had none, and is unchanged since: it is no part of the changes that the app has
+ * made to its image. */
+bool name_file_is_made(int fd, const struct stat *st);
+
+/* --- app-root.c: roots of apps that are not running ---------------------------------------------------- */
+
+/* The root of an app of a pod that does not run, and that is locked: the image's layers and the files that
+ * the app wrote, without volumes. It is mounted nowhere, and disappears when its last descriptor is closed.
+ * WRITABLE: changes go to the app's writable layer; otherwise the pod is unchanged. */
+int app_root_mount(Pod *p, const PodApp *app, bool writable, int *ret_fd, Error *e);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Volumes as mounts.
+ *
+ * Volumes of the host are opened anew for every process of an app, by descriptor and, unless their settings
+ * say otherwise, without following symlinks, so that a source that was checked when the pod was prepared
+ * cannot be exchanged. Empty volumes are directories of the pod, named ones of the store. Volumes in memory
+ * are made for the first app that mounts them, and are kept until the pod ends; their content is charged to
+ * the cgroup of the process that writes it. */
+
+#include <inttypes.h>
+#include <sys/mount.h>
+
+#include "stage0/mounts/mounts-internal.h"
+
+void volume_mount_done(VolumeMount *v)
+{
+        free(v->name);
+        safe_close(v->ranges_fd);
+}
+
+static int open_ranges(PodMounts *m, VolumeMount *known, Error *e)
+{
+        if (known->settings.id_map != ID_MAP_RANGES)
+                return 0;
+        return userns_open_ranges(known->settings.ranges, known->settings.n_ranges, pod_root_uid(m->pod),
+                                  &known->ranges_fd, e);
+}
+
+static int know_volume(PodMounts *m, const Volume *v, size_t *ret, Error *e)
+{
+        VolumeMount known = {.ranges_fd = -EBADF};
+
+        for (size_t i = 0; i < m->n_volumes; i++)
+                if (streq(m->volumes[i].name, v->name)) {
+                        *ret = i;
+                        return 0;
+                }
+        int r = volume_settings_read(m->pod->manifest, v, &known.settings, e);
+        if (r >= 0)
+                r = open_ranges(m, &known, e);
+        if (r >= 0 && (GREEDY_REALLOC(m->volumes, m->volumes_allocated, m->n_volumes + 1) < 0 ||
+                       !(known.name = strdup(v->name))))
+                r = error_oom(e);
+        if (r < 0) {
+                volume_mount_done(&known);
+                return r;
+        }
+        *ret = m->n_volumes;
+        m->volumes[m->n_volumes++] = known;
+        return 0;
+}
+
+/* --- In memory ----------------------------------------------------------------------------------------- */
+
+static void hold_name(char name[static 16], size_t i)
+{
+        snprintf(name, 16, "v%u", (unsigned) i);
+}
+
+static int make_tmpfs(PodMounts *m, const Volume *v, const VolumeSettings *s)
+{
+        uint32_t base = pod_root_uid(m->pod);
+        char mode[16], uid[16], gid[16], size[24], inodes[24];
+        const char *options[12] = {"mode", mode, "uid", uid, "gid", gid};
+        size_t n = 6;
+        int fd;
+
+        snprintf(mode, sizeof(mode), "%o", v->mode);
+        snprintf(uid, sizeof(uid), "%u", base + v->uid);
+        snprintf(gid, sizeof(gid), "%u", base + v->gid);
+        snprintf(size, sizeof(size), "%" PRIu64, s->size);
+        snprintf(inodes, sizeof(inodes), "%" PRIu64, s->n_inodes);
+        if (s->size > 0) {
+                options[n++] = "size";
+                options[n++] = size;
+        }
+        if (s->n_inodes > 0) {
+                options[n++] = "nr_inodes";
+                options[n++] = inodes;
+        }
+        int r = mount_new("tmpfs", options, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, &fd);
+        return r < 0 ? r : fd;
+}
+
+static int clone_tmpfs(PodMounts *m, const Volume *v, size_t index, Error *e)
+{
+        char name[16];
+
+        hold_name(name, index);
+        if (!m->volumes[index].held) {
+                _cleanup_close_ int fd = make_tmpfs(m, v, &m->volumes[index].settings);
+                int r = fd < 0 ? fd : pod_mounts_hold(m, fd, name);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot mount volume %s in memory", v->name);
+                m->volumes[index].held = true;
+        }
+        int fd = mount_clone(m->holder_fd, name, false);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot mount volume %s", v->name) : fd;
+}
+
+/* --- All of them --------------------------------------------------------------------------------------- */
+
+static int clone_empty(PodMounts *m, const Volume *v, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int dir_fd = -EBADF;
+
+        if (xasprintf(&path, "volumes/%s", v->name) < 0)
+                return error_oom(e);
+        dir_fd = open_beneath(m->dir_fd, path, O_PATH | O_DIRECTORY);
+        int fd = dir_fd < 0 ? dir_fd : mount_clone(dir_fd, "", false);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot mount empty volume %s", v->name) : fd;
+}
+
+static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
+{
+        const VolumeMount *known = &m->volumes[index];
+        bool mapped;
+
+        if (v->kind == VOLUME_HOST)
+                return volume_mount_host(v, &known->settings, m->userns_fd, known->ranges_fd, &mapped, e);
+        if (known->settings.named[0])
+                return volume_mount_named(m->pod->store, v, &known->settings, m->userns_fd, e);
+        return known->settings.tmpfs ? clone_tmpfs(m, v, index, e) : clone_empty(m, v, e);
+}
+
+int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
+{
+        /* Private: later mounts of the host below it would otherwise propagate, without any of these
+         * restrictions. */
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
+                                  .propagation = MS_PRIVATE};
+        _cleanup_close_ int tree = -EBADF;
+        size_t index = 0;
+
+        int r = know_volume(m, v, &index, e);
+        if (r < 0)
+                return r;
+        tree = clone_tree(m, v, index, e);
+        if (tree < 0)
+                return tree;
+        if (read_only || (v->has_read_only && v->read_only))
+                attr.attr_set |= MOUNT_ATTR_RDONLY;
+        r = mount_set_attributes(tree, &attr, volume_is_recursive(v));
+        return r < 0 ? error_set_errno(e, r, "Cannot restrict volume %s", v->name) : TAKE_FD(tree);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Shared by the files that change the set of apps of a running pod: supervisor-apps.c and
+ * supervisor-replace.c. */
+
+#include "stage0/supervisor/supervisor-internal.h"
+
+struct AppChange {
+        AppChange *next;
+        Supervisor *supervisor;
+        json_object *request; /* of an app to be added, as AddApp() has it, or replaced, as ReplaceApp(); NULL: one is removed */
+        char *name;         /* of an app to be removed, or replaced */
+        bool stops;         /* the former is stopped first, if it is up, */
+        uint64_t kill_usec; /* and killed after that time; UINT64_MAX: after its own */
+        AppChangeFunction function;
+        void *userdata;
+        /* while it is made */
+        pid_t pid;
+        int sock;
+        sd_event_source *io, *timer;
+        Text answer;
+        sd_bus_slot *slot;
+        char **units;   /* that systemd is to unload, one after the other */
+        unsigned tries; /* how often systemd was asked whether they are still loaded */
+        void (*unloaded)(AppChange *c, bool done);
+        struct Replacement *replacement;
+        bool waits, abandoned; /* for a job, or a start, whose end frees it once it is abandoned */
+        void (*job_done)(AppChange *c, int r, const char *result);
+};
+
+/* Has systemd run a job, as manager_link_run(). */
+int change_run(AppChange *c, const char *method, const char *unit,
+               void (*done)(AppChange *c, int r, const char *result));
+/* A job or a start that C waited for has ended. Returns whether C is still current; if not, it was freed. */
+bool change_resume(AppChange *c);
+
+/* The first of the queue is over. E is what has failed, or has no message. */
+void change_finish(AppChange *c, int r, const char *app, char **warnings, Error *e);
+/* The app to be removed or replaced; NULL: the pod has no such app any more. */
+AppInstance *change_instance(const AppChange *c);
+/* Starts a process that prepares the app. Its answer, or its end, comes to ANSWERED. */
+int change_prepare(AppChange *c);
+/* What the process has answered: a part of a manifest, as pod_format_added() has it, to be freed. */
+int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, Error *e);
+/* Has systemd unload the units of APP, which is down, so that it reads them again when it starts them. THEN is called once,
+ * with DONE if it has, unless the call fails. */
+int change_unload(AppChange *c, const AppInstance *app, void (*then)(AppChange *c, bool done));
+/* Takes over, or takes from the parts of the supervisor, what they keep of APP beside its mounts and the units, which
+ * the pod's systemd is told of when they are started. */
+int change_know_instance(Supervisor *s, AppInstance *app, Error *e);
+void change_forget_instance(Supervisor *s, AppInstance *app);
+/* Removes VOLUMES, of which the pod has no use any more, or a part of "apps", "volumes" or "credentials". */
+void change_remove_volumes(Supervisor *s, char *const *volumes);
+void change_remove_directory(Supervisor *s, const char *place, const char *name);
+
+/* --- supervisor-replace.c ------------------------------------------------------------------------------ */
+
+void replace_begin(AppChange *c);
+/* The process that prepares the app has answered, or ended. */
+void replace_prepared(AppChange *c);
+/* The pod ends, or the supervisor does. */
+void replace_abandon(AppChange *c);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* app-table.c: the apps of a running pod. */
+
+#include "schema/settings.h"
+#include "stage0/supervisor/app-sockets.h"
+#include "stage0/supervisor/exit-policy.h"
+#include "stage0/supervisor/run-internal.h"
+
+struct AppTable;
+
+/* One app of a running pod, shared by all parts of the supervisor. Its address does not change until it is
+ * removed. */
+typedef struct AppInstance {
+        struct AppTable *table;
+        PodApp *manifest; /* of the pod manifest */
+        const char *name;
+        const App *app;
+        AppSettings settings;
+        PodUnit *units; /* the first runs the app */
+        size_t n_units;
+        AppSockets *sockets;    /* by which connections start the app; or NULL */
+        bool waking;            /* a connection has, and systemd has not finished that yet */
+        unsigned n_jobs;        /* calls that wait for a job of it, or for its exec */
+        bool executed;          /* its main process is the app, and not the launcher any more */
+        bool removing, removed; /* nothing can be done to it any more */
+        bool replacing;         /* by an app of another image: nothing can be done to it now */
+        char **volumes;         /* of the pod, that came with the app and go with it; NULL: none */
+        AppStatus status;       /* this and the next ones: app-life.c */
+        HealthStatus health;    /* of an app with a health check, once it was started */
+        bool has_health;
+        bool begun;         /* launchers of an execution have asked for something, and it has not ended */
+        int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
+        uint64_t oom_kills; /* in the app's cgroup before this execution */
+        struct Execution *execution; /* admission.c */
+        struct AppNotices *notices;  /* notices.c */
+        struct AppWait *wait;        /* readiness.c */
+        struct Input *input;         /* inputs.c; NULL: the app reads nothing */
+        struct LogBound *bound;      /* forwarder-bound.c */
+        struct AppLog *log;          /* forwarder-file.c */
+} AppInstance;
+
+typedef struct AppTable {
+        Pod *pod;
+        int status_fd; /* status/ of the pod directory */
+        AppInstance **items;
+        size_t n, allocated;
+} AppTable;
+
+/* The apps of the pod manifest. */
+int app_table_new(Pod *p, AppTable **ret, Error *e);
+AppTable *app_table_free(AppTable *t); /* NULL is fine */
+DEFINE_TRIVIAL_CLEANUP_FUNC(AppTable *, app_table_free);
+AppInstance *app_table_find(const AppTable *t, const char *name); /* NULL: there is none */
+/* Adds MANIFEST, an app of the pod's manifest. Other parts of the supervisor add and free their own data of
+ * it. */
+int app_table_add(AppTable *t, PodApp *manifest, AppInstance **ret, Error *e);
+/* Makes A, which no other part of the supervisor has data of any more, an instance of MANIFEST. Unchanged on
+ * failure. */
+int app_table_change(AppInstance *a, PodApp *manifest, Error *e);
+/* Removes it from the table and frees it. The app stays in the manifest. */
+void app_table_remove(AppTable *t, AppInstance *a);
+
+/* A loop over all apps; the variable is an AppInstance *. */
+#define FOREACH_APP(a, t)                                                                                   \
+        for (AppInstance **a##_i = (t)->items, *a; a##_i < (t)->items + (t)->n && (a = *a##_i, true);       \
+             a##_i++)

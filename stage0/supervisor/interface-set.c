@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The methods that add, remove and replace apps. */
+
+#include "stage0/supervisor/interface-internal.h"
+
+static int reply_added(VarlinkCall *call, const char *app, char *const *warnings)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        json_object *list = json_object_new_array();
+
+        int r = json_member_add(o, "warnings", list);
+        if (r >= 0)
+                r = json_member_add_text(o, "app", app);
+        STRV_FOREACH (w, warnings)
+                if (r >= 0)
+                        r = json_list_append(list, json_object_new_string(*w));
+        return r < 0 ? r : varlink_reply(call, o);
+}
+
+static int reply_refused(VarlinkCall *call, int code, const Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        int r = json_member_add_text(o, "message", e->message ?: strerror(-code));
+
+        if (r >= 0 && e->hint)
+                r = json_member_add_text(o, "hint", e->hint);
+        if (r >= 0)
+                r = json_member_add(o, "errno", json_object_new_int(-code));
+        return r < 0 ? r : varlink_reply_error(call, "org.acnspawn.Pod.AppRefused", o);
+}
+
+typedef struct SetCall {
+        Interface *interface;
+        VarlinkCall *call;
+} SetCall;
+
+static int set_call_new(Interface *i, VarlinkCall *call, SetCall **ret)
+{
+        SetCall *c = malloc(sizeof(SetCall));
+
+        if (!c)
+                return -ENOMEM;
+        *c = (SetCall){.interface = i, .call = varlink_call_ref(call)};
+        *ret = c;
+        return 0;
+}
+
+static void set_call_free(SetCall *c)
+{
+        varlink_call_unref(c->call);
+        free(c);
+}
+
+/* An app that is down, but cannot be removed, is about to be started by another call: its state is
+ * "starting". */
+static int reply_up(const SetCall *c, const char *name)
+{
+        const AppInstance *app = app_table_find(c->interface->apps, name);
+        const char *state = !app || app->units[0].life != UNIT_UP ? "starting"
+                                                                  : interface_app_state(c->interface, app);
+
+        return interface_reply_error(c->call, "org.acnspawn.Pod.WrongState", "app", name, "state", state);
+}
+
+static void on_added(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
+{
+        SetCall *c = userdata;
+        VarlinkCall *call = c->call;
+
+        if (r >= 0)
+                r = reply_added(call, app, warnings);
+        else if (r == -ESHUTDOWN)
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else
+                r = reply_refused(call, r, e);
+        if (r < 0)
+                (void) varlink_reply_errno(call, r);
+        set_call_free(c);
+}
+
+static void on_removed(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
+{
+        SetCall *c = userdata;
+        VarlinkCall *call = c->call;
+
+        if (r >= 0)
+                r = varlink_reply(call, NULL);
+        else if (r == -EBUSY)
+                r = reply_up(c, app);
+        else if (r == -ESHUTDOWN)
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else
+                r = reply_refused(call, r, e);
+        if (r < 0)
+                (void) varlink_reply_errno(call, r);
+        set_call_free(c);
+}
+
+/* Whether the pod can be changed. 1: the call was answered with an error, or waits. */
+static int begin(Interface *i, VarlinkCall *call, json_object *parameters, VarlinkMethodFunction method)
+{
+        const char *name = json_object_get_string(json_object_object_get(parameters, "app"));
+        const AppInstance *app = name ? app_table_find(i->apps, name) : NULL;
+        int r;
+
+        if (i->ops.ends(i->userdata))
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else if (pod_is_paused(i->pod))
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
+        else if (!i->ops.manager(i->userdata) || (app && !app->units[0].known))
+                r = interface_defer(i, call, parameters, method);
+        else
+                return 0;
+        return r < 0 ? r : 1;
+}
+
+/* Calls CHANGE unless the call was answered, or waits: then METHOD is called again. */
+static int run_change(Interface *i, VarlinkCall *call, json_object *parameters, VarlinkMethodFunction method,
+                      int (*change)(Interface *i, json_object *parameters, SetCall *c))
+{
+        SetCall *c = NULL;
+
+        int r = begin(i, call, parameters, method);
+        if (r != 0)
+                return MIN(r, 0);
+        r = set_call_new(i, call, &c);
+        if (r < 0)
+                return r;
+        r = change(i, parameters, c);
+        if (r < 0)
+                set_call_free(c);
+        return r;
+}
+
+static int add(Interface *i, json_object *parameters, SetCall *c)
+{
+        return i->ops.add_app(i->userdata, parameters, on_added, c);
+}
+
+static int remove_app(Interface *i, json_object *parameters, SetCall *c)
+{
+        return i->ops.remove_app(i->userdata, parameters, on_removed, c);
+}
+
+int interface_add_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return run_change(userdata, call, parameters, interface_add_app, add);
+}
+
+int interface_remove_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        json_object *timeout = json_object_object_get(parameters, "timeoutUSec");
+
+        if (timeout && json_object_get_int64(timeout) < 0)
+                return varlink_reply_invalid_parameter(call, "timeoutUSec");
+        return run_change(userdata, call, parameters, interface_remove_app, remove_app);
+}
+
+static int reply_replaced(VarlinkCall *call, bool replaced, char *const *warnings)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        json_object *list = json_object_new_array();
+
+        int r = json_member_add(o, "warnings", list);
+        if (r >= 0)
+                r = json_member_add(o, "replaced", json_object_new_boolean(replaced));
+        STRV_FOREACH (w, warnings)
+                if (r >= 0)
+                        r = json_list_append(list, json_object_new_string(*w));
+        return r < 0 ? r : varlink_reply(call, o);
+}
+
+static int reply_rolled_back(VarlinkCall *call, const char *app, const Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        int r = json_member_add_text(o, "app", app);
+
+        if (r >= 0)
+                r = json_member_add_text(o, "message", e->message ?: "");
+        if (r >= 0)
+                r = json_member_add_text(o, "hint", e->hint);
+        return r < 0 ? r : varlink_reply_error(call, "org.acnspawn.Pod.RolledBack", o);
+}
+
+/* -ECONNABORTED: the old app is back. */
+static void on_replaced(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
+{
+        VarlinkCall *call = userdata;
+
+        if (r >= 0 || r == -EALREADY)
+                r = reply_replaced(call, r >= 0, warnings);
+        else if (r == -ESHUTDOWN)
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else if (r == -EBUSY)
+                r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app, "state", "busy");
+        else if (r == -ECONNABORTED)
+                r = reply_rolled_back(call, app, e);
+        else
+                r = reply_refused(call, r, e);
+        if (r < 0)
+                (void) varlink_reply_errno(call, r);
+        varlink_call_unref(call);
+}
+
+int interface_replace_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        json_object *timeout = json_object_object_get(parameters, "readyTimeoutUSec");
+        Interface *i = userdata;
+        AppInstance *app = NULL;
+
+        if (timeout && json_object_get_int64(timeout) <= 0)
+                return varlink_reply_invalid_parameter(call, "readyTimeoutUSec");
+        int r = interface_begin(i, call, parameters, true, interface_replace_app, &app);
+        if (r != 0)
+                return MIN(r, 0);
+        varlink_call_ref(call);
+        r = i->ops.replace_app(i->userdata, parameters, on_replaced, call);
+        if (r < 0)
+                varlink_call_unref(call);
+        return r;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The sockets by which apps of the pod are started.
+ *
+ * For ports that were passed no socket, sockets are opened here, in the pod's network: before the pod starts, so that
+ * a port that is in use is an error of the start, and connections during the start wait. A pod without networks has
+ * its network once its PID 1 is there. */
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "stage0/supervisor/run-internal.h"
+
+int pod_sockets_served(const PodSockets *s, ServedPort **ret, size_t *ret_n)
+{
+        ServedPort *l = calloc(s ? s->n + 1 : 1, sizeof(ServedPort));
+        size_t n = 0;
+
+        if (!l)
+                return -ENOMEM;
+        for (size_t i = 0; s && i < s->n; i++)
+                if (s->items[i].port > 0)
+                        l[n++] = (ServedPort){.udp = s->items[i].udp, .port = s->items[i].port};
+        *ret = l;
+        *ret_n = n;
+        return 0;
+}
+
+/* --- Sockets that were not passed ---------------------------------------------------------------------- */
+
+static int bind_one(int fd, int family, const char *ip, uint32_t port)
+{
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t) port)};
+        struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t) port)};
+        int off = 0;
+
+        if (family == AF_INET) {
+                if (ip && inet_pton(AF_INET, ip, &in.sin_addr) != 1)
+                        return -EINVAL;
+                return bind(fd, (struct sockaddr *) &in, sizeof(in)) < 0 ? -errno : 0;
+        }
+        if (ip && inet_pton(AF_INET6, ip, &in6.sin6_addr) != 1)
+                return -EINVAL;
+        if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0 ||
+            bind(fd, (struct sockaddr *) &in6, sizeof(in6)) < 0)
+                return -errno;
+        return 0;
+}
+
+/* Where sockets of ours are. */
+typedef struct Place {
+        const Pod *pod;
+        pid_t leader;
+} Place;
+
+static int listen_in_pod(const Place *place, int family, bool udp, const char *ip, uint32_t port)
+{
+        _cleanup_close_ int fd = network_socket(place->pod, place->leader, family,
+                                                (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC);
+        int one = 1;
+
+        if (fd < 0)
+                return -errno;
+        /* Connections in TIME_WAIT do not prevent a new socket. */
+        if (!udp && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0)
+                return -errno;
+        int r = bind_one(fd, family, ip, port);
+        if (r >= 0 && !udp && listen(fd, 4096) < 0)
+                r = -errno;
+        return r < 0 ? r : TAKE_FD(fd);
+}
+
+static int add(PodSockets *s, PassedSocket *x, size_t target, Error *e)
+{
+        int r = pod_sockets_add(s, x, target);
+
+        passed_socket_done(x);
+        return r < 0 ? error_oom(e) : 0;
+}
+
+static int open_one(const Place *place, PodSockets *s, size_t target, const char *ip, uint32_t port,
+                    Error *e)
+{
+        const SocketTarget *t = &s->targets[target];
+        bool udp = streq(t->port->protocol, "udp"), v4 = ip && !strchr(ip, ':');
+        PassedSocket x = {.number = -1};
+
+        x.fd = listen_in_pod(place, v4 ? AF_INET : AF_INET6, udp, ip, port);
+        if (!ip && (x.fd == -EAFNOSUPPORT || x.fd == -EADDRNOTAVAIL))
+                x.fd = listen_in_pod(place, AF_INET, udp, ip, port);
+        if (x.fd < 0)
+                return error_set_errno(e, x.fd, "Cannot listen on port %u/%s for port '%s' of app %s", port,
+                                       t->port->protocol, t->port->name, t->app->name);
+        int r = socket_describe(&x, e);
+        if (r < 0) {
+                passed_socket_done(&x);
+                return r;
+        }
+        return add(s, &x, target, e);
+}
+
+/* --- Those that are there already ---------------------------------------------------------------------- */
+
+static int share(PodSockets *s, const PassedSocket *from, size_t target, Error *e)
+{
+        PassedSocket x = *from;
+
+        x.fd = fcntl(from->fd, F_DUPFD_CLOEXEC, 3);
+        x.listen = strdup(from->listen);
+        x.name = from->name ? strdup(from->name) : NULL;
+        if (x.fd >= 0 && x.listen && (x.name || !from->name))
+                return add(s, &x, target, e);
+        int r = x.fd < 0 ? -errno : -ENOMEM;
+        passed_socket_done(&x);
+        return error_set_errno(e, r, "Cannot copy a socket of app %s", s->targets[target].app->name);
+}
+
+/* The socket of OLD that was opened for that number. */
+static const PassedSocket *find_number(const PodSockets *old, bool udp, uint32_t port)
+{
+        for (size_t i = 0; old && i < old->n; i++)
+                if (old->items[i].number < 0 && old->items[i].udp == udp && old->items[i].port == port)
+                        return &old->items[i];
+        return NULL;
+}
+
+/* Passed sockets cannot be opened again: they stay with the port that they were for. */
+static int share_passed(const PodSockets *old, PodSockets *s, size_t target, Error *e)
+{
+        const SocketTarget *t = &s->targets[target];
+        uint32_t count = stage1_port_count(t->port);
+
+        for (size_t i = 0; old && i < old->n; i++) {
+                const Port *port = old->targets[old->target_of[i]].port;
+                int r = old->items[i].number >= 0 && streq(port->name, t->port->name) &&
+                                                        streq(port->protocol, t->port->protocol)
+                                        ? share(s, &old->items[i], target, e)
+                                        : 0;
+                if (r < 0)
+                        return r;
+        }
+        if (t->n == 0 || count == 1 || t->n == count)
+                return 0;
+        return error_set(e, -EADDRNOTAVAIL,
+                         "%zu sockets were passed for port '%s' of app %s, which has %u numbers now", t->n,
+                         t->port->name, t->app->name, count);
+}
+
+static int open_target(const Place *place, const PodSockets *old, PodSockets *s, size_t target, Error *e)
+{
+        const SocketTarget *t = &s->targets[target];
+        /* In the host's network ports are not forwarded. */
+        const ExposedPort *x = place->pod->config.net == NET_HOST
+                                               ? socket_find_exposure(place->pod->manifest, t, NULL)
+                                               : NULL;
+        const char *ip = x && !isempty(x->host_ip) ? x->host_ip : NULL;
+        uint32_t first = x ? x->host_port : t->port->port;
+
+        for (uint32_t k = 0; k < stage1_port_count(t->port); k++) {
+                const PassedSocket *known = find_number(old, streq(t->port->protocol, "udp"), first + k);
+                int r = known ? share(s, known, target, e) : open_one(place, s, target, ip, first + k, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int pod_sockets_open(const Pod *p, pid_t leader, const PodSockets *old, PodSockets *s, Error *e)
+{
+        const Place place = {.pod = p, .leader = leader};
+
+        for (size_t i = 0; i < s->n_targets; i++) {
+                int r = s->targets[i].n == 0 ? share_passed(old, s, i, e) : 0;
+                if (r >= 0 && s->targets[i].n == 0)
+                        r = open_target(&place, old, s, i, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- Those of one app ---------------------------------------------------------------------------------- */
+
+static bool is_for(const PodSockets *s, size_t i, const SocketTarget *t)
+{
+        return s->targets[s->target_of[i]].port == t->port;
+}
+
+int pod_sockets_take_app(PodSockets *all, const PodApp *app, PodSockets **ret)
+{
+        _cleanup_(pod_sockets_freep) PodSockets *s = NULL;
+
+        int r = pod_sockets_new_app(app, &s);
+        if (r < 0)
+                return r;
+        for (size_t k = 0; k < s->n_targets; k++)
+                for (size_t i = 0; i < all->n; i++)
+                        if (is_for(all, i, &s->targets[k]) && pod_sockets_add(s, &all->items[i], k) < 0)
+                                return -ENOMEM;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+/* --- For "status" -------------------------------------------------------------------------------------- */
+
+static const char *type_of(const PassedSocket *x)
+{
+        if (x->port > 0)
+                return x->udp ? "udp" : "tcp";
+        return x->type == SOCK_DGRAM ? "datagram" : x->type == SOCK_SEQPACKET ? "seqpacket" : "stream";
+}
+
+static int describe(const PodSockets *s, size_t i, ServedSocket *ret)
+{
+        const SocketTarget *t = &s->targets[s->target_of[i]];
+        const PassedSocket *x = &s->items[i];
+
+        *ret = (ServedSocket){.app = strdup(t->app->name),
+                              .port = strdup(t->port->name),
+                              .type = strdup(type_of(x)),
+                              .address = strdup(x->listen)};
+        if (!isempty(x->name) && !(ret->name = strdup(x->name)))
+                return -ENOMEM;
+        return ret->app && ret->port && ret->type && ret->address ? 0 : -ENOMEM;
+}
+
+int pod_sockets_describe(const PodSockets *s, ServedSocket **list, size_t *n)
+{
+        for (size_t i = 0; i < s->n; i++) {
+                if (s->items[i].number < 0)
+                        continue;
+                ServedSocket *grown = reallocarray(*list, *n + 1, sizeof(ServedSocket));
+                if (!grown)
+                        return -ENOMEM;
+                *list = grown;
+                if (describe(s, i, &grown[(*n)++]) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}

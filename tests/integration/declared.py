@@ -1,0 +1,425 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Declared pods: .pod files, the commands for them, and pods that are made of them."""
+
+import socket
+
+from harness import *
+
+STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
+
+
+class Declared:
+    """A configuration directory with pods."""
+
+    def __init__(self, host):
+        self.host, self.config = host, host.path("config")
+        self.dir = os.path.join(self.config, "pods")
+        os.makedirs(self.dir, exist_ok=True)
+        self.env = dict(os.environ, ACNSPAWN_CONFIG_DIR=self.config)
+
+    def write(self, name, text):
+        path = os.path.join(self.dir, name + ".pod")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def acnspawn(self, *args, **more):
+        return self.host.acnspawn(*args, env=self.env, **more)
+
+    def read(self, name):
+        return read_text(os.path.join(self.dir, name + ".pod"))
+
+
+def definition(host, uuid):
+    d = json.loads(read_text(os.path.join(host.pod_dir(uuid), "definition")))
+    c = json.loads(read_text(os.path.join(host.pod_dir(uuid), "config")))
+    return d, {k: v for k, v in c.items() if k not in ("name", "uidBase", "createdUSec", "predecessor")}
+
+
+# --- Running them ---------------------------------------------------------------------------------------------------------------
+
+@case
+def a_declared_pod_runs_again_and_again(host):
+    """Each time it is made of the file, and the last one is its predecessor."""
+    d = Declared(host)
+    image = host.shell('echo "said $SAID $*"; exit ${STATUS:-0}', name="example.com/a")
+    d.write("web", "[Pod]\nHostname=www.%%i\nEnvironment=SAID=one\n[App a]\nImage=%s\n" % image)
+    r = d.acnspawn("run", "--declared=web").expect(0)
+    contains(r.out, "said one")
+    equal(r.err, "")
+    first = host.status("web")
+    equal((first["name"], first["state"], first["hostname"]), ("web", "exited", "www.web"))
+    d.write("web.pod.d/x", "")
+    with open(os.path.join(d.dir, "web.pod.d", "10-status.conf"), "w") as f:
+        f.write("[Pod]\nEnvironment=SAID=two\n[App a]\nEnvironment=STATUS=3\n")
+    contains(d.acnspawn("run", "--declared=web").expect(3).out, "said two")
+    second = host.status("web")
+    equal((second["predecessor"], second["exitStatus"]), (first["uuid"], 3))
+    equal(host.status(first["uuid"])["successor"], second["uuid"])
+    # Prepared, and never run: the file may have changed since then, so it is made anew.
+    uuid = d.acnspawn("prepare", "--declared=web").expect(0).out.strip()
+    equal((host.status("web")["uuid"], host.status("web")["state"]), (uuid, "prepared"))
+    os.unlink(os.path.join(d.dir, "web.pod.d", "10-status.conf"))
+    contains(d.acnspawn("run", "--declared=web").expect(0).out, "said one")
+    true(host.status("web")["uuid"] != uuid, "the prepared pod was run")
+    listed = lambda *args: [p["uuid"] for p in json.loads(host.acnspawn("list", "--json", *args).expect(0).out)]
+    third = host.status("web")["uuid"]
+    equal((listed("web"), listed("--all", "web"), listed("none")), ([third], [first["uuid"], second["uuid"], third], []))
+
+
+@case
+def one_that_runs_is_not_run_twice(host):
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.shell(STAY, name="example.com/a"))
+    uuid = d.acnspawn("run", "--detach", "--declared=web").expect(0).out.strip()
+    r = d.acnspawn("run", "--declared=web").expect(1)
+    contains(r.err, "Pod 'web' runs already (%s)" % uuid)
+    contains(r.err, "'acnspawn stop web' ends it")
+    contains(d.acnspawn("prepare", "--declared=web").expect(1).err, "runs already")
+    equal(host.state("web"), "running")
+    second = d.acnspawn("run", "--detach", "--replace", "--declared=web").expect(0).out.strip()
+    equal((host.status("web")["uuid"], host.state("web")), (second, "running"))
+    equal([os.path.basename(p) for p in host.pods()], [second])
+    host.acnspawn("stop", "web").expect(0)
+
+
+@case
+def as_the_unit_of_the_host_does(host):
+    """--service: what is declared is made of its file, and another pod of the name is run as it is."""
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.shell("echo declared", name="example.com/a"))
+    contains(d.acnspawn("run", "--service", "web").expect(0).out, "declared")
+    host.prepare("--name=other", host.shell("echo prepared", name="example.com/b"))
+    contains(d.acnspawn("run", "--service", "other").expect(0).out, "prepared")
+    first = host.status("other")["uuid"]
+    contains(d.acnspawn("run", "--service", "other").expect(0).out, "prepared")
+    equal(host.status("other")["predecessor"], first)
+    contains(d.acnspawn("run", "--service").expect(2).err, "--service is for a single pod")
+    contains(d.acnspawn("run", "--service", "web", "other").expect(2).err, "--service is for a single pod")
+
+
+@case
+def the_watchdog_of_the_unit(host):
+    """WatchdogSec= of a unit: the pod says that it works, as long as it runs."""
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.shell("sleep 2", name="example.com/a"))
+    path = host.path("notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(path)
+        s.settimeout(60)
+        p = subprocess.Popen(["/bin/sh", "-c", 'export WATCHDOG_PID=$$; exec "$@"', "sh"] + host.argv("run", "--service", "web"), stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, env=dict(d.env, NOTIFY_SOCKET=path, WATCHDOG_USEC="400000"))
+        host.children.append(p)
+        said = []
+        while "READY=1" not in said or said[said.index("READY=1"):].count("WATCHDOG=1") < 3:
+            said.append(s.recv(4096).decode())
+        equal(p.wait(60), 0)
+        host.note_pods()
+    # That of another process is not its own.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(path + "2")
+        s.settimeout(60)
+        env = dict(d.env, NOTIFY_SOCKET=path + "2", WATCHDOG_USEC="400000", WATCHDOG_PID="1")
+        host.acnspawn("run", "--service", "web", env=env).expect(0)
+        s.setblocking(False)
+        said = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                said.append(s.recv(4096).decode())
+        contains(said, "READY=1")
+        lacks(said, "WATCHDOG=1")
+
+
+@case
+def what_cannot_be_combined(host):
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.image(name="example.com/a"))
+    for words in ("x",), ("--net=host",), ("--images=resolve",), ("--pull-policy=never",):
+        contains(d.acnspawn("run", "--declared=web", *words).expect(2).err, "The file says what a declared pod is made of")
+    for words in ("x",), ("--net=host",), ("--pull-policy=never",):
+        contains(d.acnspawn("prepare", "--declared=web", *words).expect(2).err, "The file says what a declared pod is made of")
+    r = d.acnspawn("run", "--declared=db").expect(1)
+    contains(r.err, "No file declares a pod 'db'")
+    contains(r.err, "It would be db.pod, in one of: " + d.dir)
+    os.symlink("/dev/null", os.path.join(d.dir, "db.pod"))
+    contains(d.acnspawn("run", "--declared=db").expect(1).err, "Pod 'db' is masked")
+    equal(host.pods(), [])
+
+
+@case
+def mistakes_leave_nothing(host):
+    """All of them are shown, and what there was before is as it was."""
+    d = Declared(host)
+    image = host.image(name="example.com/a")
+    path = d.write("web", "[App a]\nImage=%s\n" % image)
+    d.acnspawn("run", "--declared=web").expect(0)
+    uuid = host.status("web")["uuid"]
+    d.write("web", "[Pod]\nMemory=x\nColour=red\n[App a]\nImage=%s\nUser=\n\nAfter=b\n" % image)
+    r = d.acnspawn("run", "--declared=web").expect(1)
+    contains(r.err, "%s:2: Invalid value 'x' for Memory=" % path)
+    contains(r.err, "%s:3: unknown key 'Colour', which is ignored" % path)
+    contains(r.err, "%s:8: After=: the pod has no app 'b'" % path)
+    contains(r.err, "Pod 'web' cannot be made: its declaration has 2 mistakes.")
+    d.write("web", "[App a]\nImage=example.invalid/none\n[Pod]\nPullPolicy=never\n")
+    d.acnspawn("run", "--declared=web").expect(1)
+    equal((host.status("web")["uuid"], len(host.pods())), (uuid, 1))
+    # One that is refused when it starts is removed, and the name returns.
+    d.write("web", "[App a]\nImage=%s\nExec=/none\n" % image)
+    d.acnspawn("run", "--declared=web")
+    d.write("web", "[App a]\nImage=%s\n" % image)
+    d.acnspawn("run", "--declared=web").expect(0)
+
+
+@case
+def defaults_of_the_host(host):
+    """acnspawn.conf, for what the file does not say."""
+    d = Declared(host)
+    image = host.image(name="example.com/a")
+    with open(os.path.join(d.config, "acnspawn.conf"), "w") as f:
+        f.write("[Pod]\nMemory=100Mi\nTasksMax=77\n")
+    d.write("web", "[Pod]\nMemory=200Mi\n[App a]\nImage=%s\n" % image)
+    uuid = d.acnspawn("prepare", "--declared=web").expect(0).out.strip()
+    isolators = {i["name"]: i["value"] for i in definition(host, uuid)[0]["isolators"]}
+    equal((isolators["resource/memory"]["limit"], isolators["resource/tasks"]["limit"]), ("200Mi", "77"))
+
+
+# --- The commands -----------------------------------------------------------------------------------------------------------------
+
+@case
+def verify(host):
+    d = Declared(host)
+    good = d.write("good", "[App a]\nImage=x\n")
+    bad = d.write("bad", "[Pod]\nMemory=x\nFoo=1\n[App a]\n")
+    r = d.acnspawn("pod", "verify", "good").expect(0)
+    equal((r.out, r.err), ("%s: valid\n" % good, ""))
+    r = d.acnspawn("pod", "verify", "bad", good).expect(1)
+    equal(r.out.splitlines(), [
+        bad + ":2: error: Invalid value 'x' for Memory=: \"x\" is not a quantity as in 123Mi, 1G, 250m or 0.3",
+        bad + ":3: warning: unknown key 'Foo', which is ignored",
+        bad + ":4: error: app 'a' has no image. Name one with Image=.", good + ": valid"])
+    rows = json.loads(d.acnspawn("pod", "verify", "--json", "bad").expect(1).out)
+    equal([(x["line"], x["severity"]) for x in rows], [(2, "error"), (3, "warning"), (4, "error")])
+    equal(rows[2]["hint"], "Name one with Image=.")
+    contains(d.acnspawn("pod", "verify", "none").expect(1).err, "No file declares a pod 'none'")
+    contains(d.acnspawn("pod", "verify", "/none/x.pod").expect(1).err, "Cannot read '/none/x.pod'")
+    contains(d.acnspawn("pod", "verify", "/etc/passwd").expect(1).err, "'/etc/passwd' is not named as a file that declares a pod")
+    contains(d.acnspawn("pod", "verify").expect(2).err, "needs a declared pod")
+
+
+@case
+def list_and_cat(host):
+    d = Declared(host)
+    equal(d.acnspawn("pod", "list").expect(0).err, "No pods are declared.\n")
+    web = d.write("web", "[App a]\nImage=%s" % host.image(name="example.com/a"))
+    d.write("db", "# empty\n")
+    os.makedirs(os.path.join(d.dir, "web.pod.d"))
+    drop_in = os.path.join(d.dir, "web.pod.d", "x.conf")
+    with open(drop_in, "w") as f:
+        f.write("[Pod]\nHostname=x\n")
+    d.acnspawn("run", "--declared=web").expect(0)
+    rows = json.loads(d.acnspawn("pod", "list", "--json").expect(0).out)
+    equal([(x["name"], x["state"], x["file"], x["dropIns"]) for x in rows],
+          [("db", None, os.path.join(d.dir, "db.pod"), []), ("web", "exited", web, [drop_in])])
+    equal(rows[1]["uuid"], host.status("web")["uuid"])
+    equal(d.acnspawn("pod", "cat", "web").expect(0).out, "# %s\n%s\n\n# %s\n[Pod]\nHostname=x\n" % (web, d.read("web"), drop_in))
+    contains(d.acnspawn("pod", "cat", "none").expect(1).err, "No file declares a pod 'none'")
+
+
+@case
+def create_writes_a_file(host):
+    d = Declared(host)
+    image = host.image(name="example.com/a")
+    r = d.acnspawn("pod", "create", "web", "--", "-d", "--net=host", image, "--memory=64Mi", "--", "a b", "%").expect(0)
+    path = os.path.join(d.dir, "web.pod")
+    equal(r.out, path + "\n")
+    contains(d.read("web"), "Net=host\n")
+    contains(d.read("web"), "Image=%s\nMemory=64Mi\nArguments=\"a b\" %%%%\n" % image)
+    equal(os.stat(path).st_mode & 0o777, 0o644)
+    d.acnspawn("pod", "verify", "web").expect(0)
+    before = d.read("web")
+    r = d.acnspawn("pod", "create", "web", "--", image).expect(1)
+    contains(r.err, "'%s': it already exists" % path)
+    equal(d.read("web"), before)
+    d.acnspawn("pod", "create", "--force", "web", "--", image, "--name=b", "--set-credential=key:geheim").expect(0)
+    contains(d.read("web"), "[App b]\nImage=%s\nSetCredential=key:geheim\n" % image)
+    equal(os.stat(path).st_mode & 0o777, 0o600, "mode of a file with a secret")
+    contains(d.acnspawn("pod", "create", "db", "--output=-", "--", image).expect(0).out, "Image=" + image)
+    equal(sorted(os.listdir(d.dir)), ["web.pod"])
+    for words, message in ((("db",), "is made either of an existing one"), (("db", "--from=x", "--", "y"), "is made either of an existing one"),
+                           (("A", "--", image), "'A' is not a valid name"), (("db", "x", "--", image), "Unexpected argument 'x'"),
+                           (("db", "--", "--memory=x", image), "Invalid value 'x' for --memory"), (("db", "--", "-d"), "at least one image"),
+                           (("db", "--", image, "---", image), "Two apps have the name"), (("db", "--", "-i", image), "has no terminal"),
+                           (("db", "--", "--environment-file=-", image), "cannot read standard input"),
+                           (("db", "--", "-"), "cannot read an image from standard input"), ((), "needs the name of the pod")):
+        r = d.acnspawn("pod", "create", *words, input=b"")
+        true(r.rc in (1, 2), "status of %r" % (words,))
+        contains(r.err, message)
+    equal(sorted(os.listdir(d.dir)), ["web.pod"])
+
+
+@case
+def what_depends_on_the_place_is_fixed(host):
+    """Relative paths and variables of the environment are written as they are now."""
+    d = Declared(host)
+    image = host.image(name="example.com/a")
+    with open(host.path("key"), "w") as f:
+        f.write("x")
+    env = dict(d.env, FROM_HERE="a b")
+    out = host.acnspawn("pod", "create", "web", "--output=-", "--", "--credential=key:key", "--environment=FROM_HERE", os.path.basename(image),
+                        env=env, cwd=host.tmp).expect(0).out
+    contains(out, "Credential=key:%s\n" % host.path("key"))
+    contains(out, 'Environment="FROM_HERE=a b"\n')
+    contains(out, "Image=%s\n" % image)
+
+
+# --- Round trips ------------------------------------------------------------------------------------------------------------------
+
+# A value for each option of a pod and of an app; None: it has none. A new option needs a row here.
+POD = {
+    "pull-policy": "new", "insecure-options": "signature", "min-speed": "100", "verify": None, "net": "host", "network": "host", "hostname": "www.example.com",
+    "dns": "192.0.2.1", "dns-search": "example.com", "dns-option": "ndots:2", "hosts-entry": "192.0.2.2=db", "environment": "POD=1 2%", "env": "POD2=3", "env-file": "{env}",
+    "environment-file": "{env}", "credential": "key:{secret}", "load-credential": "key2:{secret}", "set-credential": "key3:a b\"%",
+    "annotation": "example.com/x=y z", "user-annotation": "u=v w", "user-label": "l=m 'n'", "isolator": 'resource/memory={"limit":"200Mi"}',
+    "memory": "210Mi", "cpu": "2", "tasks-max": "500", "block-bandwidth": "100M", "block-iops": "1000", "sysctl": "kernel.msgmax=8000",
+    "exit-policy": "never", "caps-retain": "CAP_CHOWN,CAP_KILL", "stop-timeout": "7s", "no-userns": None, "uuid-file": "{uuid}",
+    "volume": "store,kind=empty,mode=0700,uid=5", "mount": "store:/pod-mount", "stdin": None, "strict": None, "ready-timeout": "1min",
+    "register": "no", "rm": None,
+}
+APP = {
+    "exec": "/bin/sh", "entrypoint": "/bin/cat", "workdir": "/usr", "env": "APP2=4", "env-file": "{env}", "tty": None, "user": "1000:50", "group": "51", "supplementary-gids": "7,8", "working-directory": "/tmp", "environment": "APP=x\ny",
+    "environment-file": "{env}", "credential": "own:{secret}", "load-credential": "own2:{secret}", "set-credential": "own3:z", "mount": "store:/m:ro",
+    "volume": "{data}:/data:ro", "read-only": None, "readonly-rootfs": None, "memory": "64Mi", "cpu": "500m", "cpu-shares": "512", "tasks-max": "99",
+    "block-bandwidth": "50M", "block-iops": "500", "oom-score-adj": "100", "sysctl": "kernel.msgmnb=9000",
+    "seccomp": "mode=remove,errno=EPERM,reboot", "no-new-privileges": None, "apparmor-profile": "unconfined", "selinux-context": "a:b:c:d",
+    "caps-retain": "CAP_CHOWN", "caps-remove": "CAP_KILL", "grant": "CAP_CHOWN", "stdin": None, "input": "pipe", "restart": "on-failure",
+    "restart-delay": "1s", "restart-delay-max": "2s", "restart-limit": "2", "after": "other", "notify": "false", "start-timeout": "1min",
+    "health-cmd": 'test "a" = b', "health-interval": "10s", "health-timeout": "5s", "health-retries": "2", "health-start-period": "3s",
+    "health-start-interval": "1s", "health-on-failure": "restart", "no-healthcheck": None, "stop-signal": "SIGINT", "stop-timeout": "9s",
+    "log-size": "1Mi", "log-rate": "1Ki", "log-file": "{log},max-size=1Mi", "log": "both", "oom-group": "true",
+    "isolator": "os/linux/no-new-privileges=true", "annotation": "example.com/a=b c", "user-annotation": "u=v", "user-label": "l=m",
+}
+# Those of the command line alone, and those whose effect is tested elsewhere or depends on more than they say.
+NOT_DECLARED = ["name", "replace", "interactive", "detach", "detach-keys", "images", "apps", "declared", "service", "raw", "keep-unit"]
+APART = {"pod-manifest", "stage1", "passphrase-file", "port", "publish", "exit-idle-time"}
+# These may not be enforced here, or contradict others: only what is written and read is compared, by a pod of their own.
+ALONE = {"strict", "verify", "apparmor-profile", "selinux-context", "caps-retain", "caps-remove", "net", "network", "stdin", "tty", "input", "no-healthcheck", "exit-policy"}
+
+
+def options_of_run():
+    rows = [line.split("\t") for line in subprocess.run([os.environ["ACNSPAWN"], "--dump-options"], capture_output=True, text=True).stdout.splitlines()]
+    return {r[2][2:] for r in rows if r[0] == "option" and r[1] == "run" and r[2] != "-"}
+
+
+@case
+def each_option_has_a_sample(host):
+    known = set(POD) | set(APP) | set(NOT_DECLARED) | APART
+    equal((sorted(options_of_run() - known), sorted(known - options_of_run())), ([], []))
+
+
+def same(got, expected, what):
+    for a, b in zip(got, expected):
+        for key in sorted(set(a) | set(b)):
+            equal(a.get(key), b.get(key), "%s, from %s," % (key, what))
+
+
+def compare(d, pod_words, app_words, samples):
+    """The same pod by prepare, by a file of the command line, and by a file of the pod."""
+    host = d.host
+    words = ["--name=web"] + pod_words + [host.one, "--name=app"] + app_words + ["--", "", "a b", "$x%i", "---", host.two, "--name=other"]
+    run_only = ("--ready-timeout=", "--register=", "--rm")
+    first = host.acnspawn("prepare", *(w for w in words if not w.startswith(run_only)), input=b"").expect(0).out.strip()
+    expected = definition(host, first)
+    d.acnspawn("pod", "create", "--force", "copy", "--", *words).expect(0)
+    r = d.acnspawn("pod", "verify", "copy").expect(0)
+    lacks(r.out, "warning")
+    second = d.acnspawn("prepare", "--declared=copy").expect(0).out.strip()
+    same(definition(host, second), expected, "the file of the command line with %s" % samples)
+    # Secrets are not recorded.
+    if not any(w.startswith("--set-credential") for w in words):
+        d.acnspawn("pod", "create", "--force", "again", "--from=web").expect(0)
+        third = d.acnspawn("prepare", "--declared=again").expect(0).out.strip()
+        same(definition(host, third), expected, "the file of the pod with %s" % samples)
+    else:
+        contains(d.acnspawn("pod", "create", "--force", "again", "--from=web").expect(1).err, "secrets are not recorded")
+    host.acnspawn("rm", *(["web", "copy"] + (["again"] if len(host.pods()) == 3 else []))).expect(0)
+
+
+@case
+def every_option_survives_the_file(host):
+    d = Declared(host)
+    host.one = host.image(name="example.com/one")
+    host.two = host.image(name="example.com/two")
+    paths = {name: host.path(name) for name in ("env", "secret", "data", "log", "uuid")}
+    os.mkdir(paths["data"])
+    for name, content in (("env", "FROM_FILE=1 2\n"), ("secret", "geheim")):
+        with open(paths[name], "w") as f:
+            f.write(content)
+
+    def word(option, value):
+        return "--" + option if value is None else "--%s=%s" % (option, value.format(**paths) if "{" in value and "limit" not in value else value)
+
+    volume = word("volume", POD["volume"])
+    together = [[word(o, v) for o, v in table.items() if o not in ALONE and o != "set-credential"] for table in (POD, APP)]
+    compare(d, together[0], [w for w in together[1] if not w.startswith("--readonly")], "all")
+    for table, is_pod in ((POD, True), (APP, False)):
+        for option in sorted(ALONE | {"set-credential"}):
+            if option not in table:
+                continue
+            pod, app = ([word(option, table[option])], []) if is_pod else ([], [word(option, table[option])])
+            if option == "caps-retain" and is_pod:
+                pod.append("--exit-policy=never")
+            if option == "stdin" and is_pod:
+                continue # for the only app, below
+            if option == "strict":
+                pod.append("--no-userns")
+            compare(d, [volume] + pod, app, option)
+    out = d.acnspawn("pod", "create", "--output=-", "x", "--", "--stdin", "--stage1=/usr", "--passphrase-file=" + paths["secret"],
+                     "--port=8080:80", "--publish=81:81", "-u", "5", host.one, "--exec=/bin/x").expect(0).out
+    contains(out, "\nStdin=yes\nUser=5\nExec=/bin/x\n")
+    for line in "Publish=81:81", "Stage1=/usr", "PassphraseFile=" + paths["secret"], "Port=8080:80":
+        contains(out.splitlines(), line)
+
+
+@case
+def volumes_mounts_and_ports_survive(host):
+    d = Declared(host)
+    host.one = host.image(name="example.com/one", app={"ports": [{"name": "http", "protocol": "tcp", "port": 80}]})
+    host.two = host.image(name="example.com/two")
+    data = host.path("da ta")
+    os.mkdir(data)
+    comma = host.path("a,b\\c")
+    os.mkdir(comma)
+    pod = ["--volume=e,kind=empty,mode=0750,uid=3,gid=4", "--volume=t,kind=tmpfs,size=1Mi,mode=0700", "--volume=n,kind=named,source=other",
+           "--volume=o,kind=named,mode=0711", "--volume=h,kind=host,source=%s,readOnly=true,recursive=false,symlinks=true" % data,
+           "--volume=c,kind=host,source=%s" % comma.replace("\\", "\\\\").replace(",", "\\,"), "--volume=%s:/all:ro,recursive=no" % data,
+           "--volume=named:/named", "--mount=e:/e", "--net=host"]
+    app = ["--volume=%s:/one" % data, "--volume=named2:/named2:ro", "--mount=volume=t,target=/t,readOnly=true", "--mount=volume=c,target=/x\\,y"]
+    compare(d, pod, app, "volumes")
+    pod = ["--port=http:8080", "--port=http:127.0.0.1:8081", "--port=[::1]:8082:81", "--port=9000-9002:90-92/udp", "--port=192.0.2.1:8083:83"]
+    out = d.acnspawn("pod", "create", "--output=-", "x", "--", *pod, host.one).expect(0).out
+    equal([line for line in out.splitlines() if line.startswith("Port=")], [w.replace("--port=", "Port=") for w in pod])
+
+
+@case
+def the_pod_as_it_is_by_now(host):
+    """--from= of a pod to which an app was added; and one of a pod manifest."""
+    d = Declared(host)
+    host.acnspawn("run", "--detach", "--name=web", "--exit-policy=never", host.shell(STAY, name="example.com/a"), "--name=a").expect(0)
+    host.acnspawn("add-app", "web", host.shell(STAY, name="example.com/b"), "--name=b", "--user=5").expect(0)
+    out = d.acnspawn("pod", "create", "copy", "--from=web", "--output=-").expect(0).out
+    contains(out, "ExitPolicy=never\n")
+    contains(out, "[App b]\n")
+    contains(out, "User=5\n")
+    host.acnspawn("stop", "web").expect(0)
+    with open(host.path("m"), "w") as f:
+        f.write(host.acnspawn("cat-manifest", "web").expect(0).out)
+    host.prepare("--name=m", "--pod-manifest=" + host.path("m"))
+    r = d.acnspawn("pod", "create", "copy", "--from=m").expect(1)
+    contains(r.err, "Pod m was made of a pod manifest")
+    contains(r.err, "PodManifest=FILE")
+
+
+if __name__ == "__main__":
+    main()

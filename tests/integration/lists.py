@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""--filter and --format of list, image list and volume list."""
+
+from harness import *
+
+
+def names(host, *args, verb=("list",)):
+    return host.acnspawn(*verb, "--format={name}", *args).expect(0).out.splitlines()
+
+
+@case
+def pods_by_filters(host):
+    web = host.shell("true", name="example.com/web")
+    db = host.shell("sleep 1000", name="example.org/db")
+    host.prepare("--name=web-1", "--user-label=tier=front", "--annotation=example.com/note=x", web, "--name=one")
+    host.run("--name=web-2", "--user-label=tier=front", "--user-label=zone=a", "--network=host", web, "--name=two")
+    running = host.detach("--name=db", "--user-label=tier=back", "--user-annotation=owner=me", db, "--name=three")
+    everything = ["web-1", "web-2", "db"]
+    for filters, expected in (
+            ([], everything),
+            (["state=running"], ["db"]),
+            (["state=running", "state=prepared"], ["web-1", "db"]),
+            (["name=web-*"], ["web-1", "web-2"]),
+            (["name=web-*", "state=exited"], ["web-2"]),
+            (["name=web"], []),
+            (["app=t*"], ["web-2", "db"]),
+            (["image=example.com/*"], ["web-1", "web-2"]),
+            (["image=example.org/db:1"], ["db"]),
+            (["image=example.org/db:2"], []),
+            (["image=sha512-*"], everything),
+            (["network=host"], ["web-2"]),
+            (["network=none"], ["web-1", "db"]),
+            (["label=tier"], everything),
+            (["label=tier=front"], ["web-1", "web-2"]),
+            (["label=tier=front", "label=zone=a"], ["web-2"]),
+            (["annotation=example.com/note=x"], ["web-1"]),
+            (["annotation=owner"], ["db"])):
+        equal(names(host, *["--filter=" + f for f in filters]), expected, str(filters))
+    equal(names(host, "-f", "name=db"), ["db"])
+    r = host.acnspawn("list", "--filter=name=nothing").expect(0)
+    equal(r.out, "")
+    contains(r.err, "No such pods in the store")
+    equal(json.loads(host.acnspawn("list", "--filter=name=nothing", "--json=short").expect(0).out), [])
+    equal([p["name"] for p in json.loads(host.acnspawn("list", "--filter=app=three", "--json=short").expect(0).out)], ["db"])
+    host.acnspawn("stop", running).expect(0)
+
+
+@case
+def pods_in_formats(host):
+    uuid = host.prepare("--name=p", "--network=host", "--user-label=tier=front", host.shell("true", name="example.com/a"), "--name=one", "---",
+                        host.shell("true", name="example.com/b"), "--name=two")
+    equal(host.acnspawn("list", "--format=state,name").expect(0).out, "STATE    NAME\nprepared p\n")
+    equal(host.acnspawn("list", "--format=name", "--no-legend").expect(0).out, "p\n")
+    equal(host.acnspawn("list", "--format={uuid}\\t{apps}\\t{exitStatus}|{images}|{networks}|{labels}").expect(0).out,
+          uuid + "\tone,two\t|example.com/a:1,example.com/b:1|host|tier=front\n")
+    created = host.acnspawn("list", "--format={created}").expect(0).out.strip()
+    true(abs(int(created) / 1e6 - time.time()) < 600, "the time of creation is %s" % created)
+    whole = json.loads(host.acnspawn("list", "--json=short").expect(0).out)
+    equal(set(whole[0]), {"uuid", "name", "state", "apps", "created", "exitStatus"})
+    equal(json.loads(host.acnspawn("list", "--json=short", "--format=name,networks").expect(0).out), [{"name": "p", "networks": ["host"]}])
+    contains(host.acnspawn("list", "--json=short", "--format={name}").expect(2).err, "cannot be combined with --json; a list of fields can")
+    contains(host.acnspawn("list", "--format={Names}").expect(2).err,
+             "there is no field 'Names'; the fields are uuid, name, state, apps, created, exitStatus, images, networks, labels, annotations")
+    contains(host.acnspawn("list", "--filter=status=running").expect(2).err, "'status' is none of state, name, app, image, network, label, annotation")
+    contains(host.acnspawn("list", "--filter=state=up").expect(2).err, "the state is none of preparing|")
+
+
+@case
+def images(host):
+    verb = "image", "list"
+    for name in "example.com/a", "example.com/b", "example.org/c":
+        host.acnspawn("fetch", "--insecure-options=signature", host.image(name=name)).expect(0)
+    equal(names(host, "--filter=name=example.com/*", verb=verb), ["example.com/a", "example.com/b"])
+    equal(names(host, "--filter=name=*/c:1", verb=verb), ["example.org/c"])
+    equal(names(host, "--filter=label=os=linux", "--filter=label=version=2", verb=verb), [])
+    listed = json.loads(host.acnspawn(*verb, "--json=short").expect(0).out)
+    equal(host.acnspawn(*verb, "--format={id} {size} {labels}").expect(0).out.splitlines(),
+          ["%s %d %s" % (i["id"], i["size"], ",".join("%s=%s" % l for l in i["labels"].items())) for i in listed])
+    equal(host.acnspawn(*verb, "--format=version,name", "--filter=name=*/c").expect(0).out, "VERSION NAME\n1       example.org/c\n")
+    contains(host.acnspawn(*verb, "--format=repository").expect(2).err, "the fields are id, name, version, labels, size, imported, lastUsed")
+    contains(host.acnspawn(*verb, "--filter=dangling=true").expect(2).err, "'dangling' is none of name, label, annotation")
+
+
+@case
+def volumes(host):
+    verb = "volume", "list"
+    host.acnspawn("volume", "create", "--label=kind=cache", "one").expect(0)
+    host.acnspawn("volume", "create", "two").expect(0)
+    host.prepare("--name=p", "--volume=two:/data", host.shell("true", name="example.com/a"))
+    for filters, expected in ((["used=yes"], ["two"]), (["used=no"], ["one"]), (["pod=p*"], ["two"]), (["label=kind"], ["one"]),
+                              (["name=*"], ["one", "two"]), (["name=*", "label=kind=x"], [])):
+        equal(names(host, *["--filter=" + f for f in filters], verb=verb), expected, str(filters))
+    rows = [line.split("|") for line in host.acnspawn(*verb, "--format={name}|{pods}|{labels}|{size}").expect(0).out.splitlines()]
+    equal([r[:3] for r in rows], [["one", "", "kind=cache"], ["two", "p", ""]])
+    true(all(int(r[3]) > 0 for r in rows), "sizes: %r" % rows)
+    equal(host.acnspawn(*verb, "--format=name,pods").expect(0).out, "NAME USED BY\none  -\ntwo  p\n")
+    equal([set(v) for v in json.loads(host.acnspawn(*verb, "--json=short").expect(0).out)], [{"name", "pods", "created"}] * 2)
+    equal([list(v) for v in json.loads(host.acnspawn(*verb, "--size", "--json=short").expect(0).out)], [["name", "size", "pods", "created"]] * 2)
+    contains(host.acnspawn(*verb, "--filter=used=maybe").expect(2).err, "must be used=yes or used=no")
+
+
+main()

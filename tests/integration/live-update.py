@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Apps of a running pod that are replaced by apps of another image, while the other apps go on; and what a successor of a
+pod whose apps have changed is made of."""
+
+import glob
+import os
+import signal
+import threading
+import time
+
+from pod_interface import *
+
+FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
+
+
+def image(host, version, script=FOREVER, **more):
+    """An image of the app web that says which version it is."""
+    return host.shell("echo version %s; %s" % (version, script), name="example.com/web-%s" % version, **more)
+
+
+def pod(host, *options, app=(), exit_policy="all", **more):
+    uuid = host.detach("--name=p", "--exit-policy=%s" % exit_policy, *options, image(host, 1, **more), "--name=web", *app, "---",
+                       host.shell(FOREVER, name="example.com/other"))
+    wait_for(lambda: state(host, "web") == "running" and state(host, "other") == "running", "the apps")
+    return uuid
+
+
+def app(host, name="web", pod="p"):
+    return host.app_status(pod, name)
+
+
+def state(host, name="web", pod="p"):
+    return app(host, name, pod)["state"]
+
+
+def logs(host, name="web", pod="p"):
+    return host.acnspawn("logs", "--app=%s" % name, pod).expect(0).out
+
+
+def main_process(host, uuid, name):
+    for pid in os.listdir("/proc"):
+        try:
+            if pid.isdigit() and uuid in read_text("/proc/%s/cgroup" % pid) and \
+                    "app-%s.service" % name in read_text("/proc/%s/cgroup" % pid):
+                return pid, read_text("/proc/%s/stat" % pid).rsplit(")", 1)[1].split()[19]
+        except (OSError, ValueError):
+            pass
+    return None
+
+
+def update(host, *args, rc=0, **more):
+    return host.acnspawn("update-app", "p", "web", *args, **more).expect(rc)
+
+
+def image_of(host, name="web", pod="p"):
+    return {a["name"]: a["image"]["name"] for a in json.loads(host.acnspawn("cat-manifest", pod).expect(0).out)["apps"]}[name]
+
+
+def files(host, uuid):
+    return sorted(n for n in os.listdir(host.pod_dir(uuid) + "/apps") if not n.startswith(".removed"))
+
+
+# --- Replacing ---------------------------------------------------------------------------------------------------------
+
+@both
+def an_app_is_replaced_and_the_others_never_notice(host, *options):
+    uuid = pod(host, *options, app=("--environment=GREETING=hello", "--user=7", "--group=7", "--user-label=a=b"))
+    others = main_process(host, uuid, "other")
+    units = set(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units"))
+    c = Connection(host, uuid)
+    before = c.call("Describe")["sequence"]
+    new = image(host, 2, "echo $GREETING $(id -u); " + FOREVER)
+    equal((update(host, "--image=" + new).err, image_of(host)), ("", "example.com/web-2"))
+    equal(state(host), "running")
+    wait_for(lambda: "hello 7" in logs(host), "what the new app says")
+    contains(logs(host), "version 2")
+    equal(main_process(host, uuid, "other"), others)
+    equal([a["name"] for a in host.status("p")["apps"]], ["web", "other"])
+    equal(set(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")), units)
+    events = events_since(host, uuid, before)
+    equal([e["change"] for e in events if "change" in e], ["replacing", "replaced"])
+    wait_for(lambda: len(files(host, uuid)) == 2, "the old app's files to be removed: %s" % files(host, uuid))
+    # Its files, its limits and its commands are those of the new app.
+    equal(host.acnspawn("enter", "--app=web", "p", "id", "-u").expect(0).out, "7\n")
+    host.acnspawn("restart-app", "p", "web").expect(0)
+    host.acnspawn("cp", "p:web:/out/up", host.path("up")).rc
+    # The same image again changes nothing, and the first one can come back.
+    pid = main_process(host, uuid, "web")
+    contains(update(host, "--image=" + new).err, "has the image")
+    equal(main_process(host, uuid, "web"), pid)
+    update(host, "--image=" + image(host, 1))
+    equal((image_of(host), state(host)), ("example.com/web-1", "running"))
+    host.acnspawn("stop", "p").expect(0)
+    equal(image_of(host), "example.com/web-1")
+
+
+def events_since(host, uuid, number):
+    out = host.start("monitor", "--json", "--since=%d" % number, "p")
+    time.sleep(0.3)
+    os.kill(out.pid, signal.SIGTERM)
+    return [json.loads(line) for line in host.finish(out).out.splitlines()]
+
+
+@case
+def an_app_that_does_not_run_is_replaced_without_starting(host):
+    uuid = pod(host, exit_policy="never")
+    host.acnspawn("stop-app", "p", "web").expect(0)
+    update(host, "--image=" + image(host, 2))
+    equal((image_of(host), state(host)), ("example.com/web-2", "waiting"))
+    host.acnspawn("start-app", "p", "web").expect(0)
+    contains(logs(host), "version 2")
+    host.acnspawn("add-app", "p", image(host, 3), "--name=job").expect(0)
+    host.acnspawn("update-app", "p", "job", "--image=" + image(host, 4, "echo done")).expect(0)
+    equal(state(host, "job"), "waiting")
+    host.acnspawn("start-app", "p", "job").expect(0)
+    host.acnspawn("wait", "p", "job").expect(0)
+    contains(logs(host, "job"), "version 4\ndone")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def the_only_app_is_replaced_whatever_the_exit_policy(host):
+    for policy in "any", "all", "on-failure":
+        host.detach("--name=p", "--exit-policy=" + policy, image(host, 1), "--name=web")
+        wait_for(lambda: state(host) == "running", "the app")
+        update(host, "--image=" + image(host, 2))
+        equal((state(host), host.state("p")), ("running", "running"))
+        contains(update(host, "--image=" + host.image(["/none"], name="example.com/bad"), rc=1).err, "/none")
+        equal((state(host), host.state("p"), image_of(host)), ("running", "running", "example.com/web-2"))
+        host.acnspawn("stop", "p").expect(0)
+        host.acnspawn("rm", "p").expect(0)
+
+
+@case
+def volumes_and_credentials_stay(host):
+    os.mkdir(host.path("data"))
+    os.chmod(host.path("data"), 0o777)
+    points = {"mountPoints": [{"name": "state", "path": "/var/state"}, {"name": "gone", "path": "/var/gone"}]}
+    moved = {"mountPoints": [{"name": "state", "path": "/srv/state"}, {"name": "new", "path": "/var/new"}]}
+    write = "echo %s >> /var/state/x; echo %s >> /data/x; echo %s >> /var/gone/x; "
+    read = "cat /srv/state/x /data/x; cat $CREDENTIALS_DIRECTORY/key; echo; ls /var/new; "
+    uuid = host.detach("--name=p", "--exit-policy=all", host.shell(write % ("one", "one", "one") + FOREVER, name="example.com/web-1", app=points),
+                       "--name=web", "--volume=%s:/data" % host.path("data"), "--set-credential=key:secret", "---",
+                       host.shell(FOREVER, name="example.com/other"))
+    wait_for(lambda: state(host) == "running" and os.path.exists(host.path("data/x")), "the app")
+    volumes = sorted(os.listdir(host.pod_dir(uuid) + "/volumes"))
+    r = update(host, "--image=" + host.shell(read + FOREVER, name="example.com/web-2", app=moved))
+    contains(r.err, "its mount point 'new' (/var/new) gets an empty volume")
+    wait_for(lambda: "secret" in logs(host), "the new app: %s" % logs(host))
+    contains(logs(host), "one\none\nsecret")
+    equal(sorted(os.listdir(host.pod_dir(uuid) + "/volumes")), sorted(volumes + ["web-new"]))
+    # The one that the second image had no mount point for has its content still.
+    update(host, "--image=" + host.shell("cat /var/gone/x /var/state/x; echo third; " + FOREVER, name="example.com/web-3", app=points))
+    wait_for(lambda: "third" in logs(host), "the third app")
+    contains(logs(host), "one\none\nthird")
+    host.acnspawn("stop", "p").expect(0)
+
+
+# --- Going back --------------------------------------------------------------------------------------------------------
+
+@case
+def an_app_that_cannot_be_executed_gives_way_to_the_old_one(host):
+    uuid = pod(host, app=("--set-credential=key:secret",), script="echo x >> /out/count; cat /out/count $CREDENTIALS_DIRECTORY/key; echo; " + FOREVER)
+    others = main_process(host, uuid, "other")
+    before = Connection(host, uuid).call("Describe")["sequence"]
+    manifest = host.acnspawn("cat-manifest", "p").expect(0).out
+    units = {n: read_text(host.pod_dir(uuid) + "/root/acnspawn/units/" + n) for n in os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")}
+    r = update(host, "--image=" + host.image(["/bin/nothing"], name="example.com/bad"), rc=1)
+    contains(r.err, "App web could not be started with the image example.com/bad: ")
+    contains(r.err, "/bin/nothing")
+    contains(r.err, "App web of the old image runs again")
+    equal((state(host), host.acnspawn("cat-manifest", "p").out), ("running", manifest))
+    # In the root that it had.
+    wait_for(lambda: "x\nx\nsecret" in logs(host), "the old app in its root: %s" % logs(host))
+    equal(main_process(host, uuid, "other"), others)
+    equal({n: read_text(host.pod_dir(uuid) + "/root/acnspawn/units/" + n) for n in os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")}, units)
+    wait_for(lambda: files(host, uuid) == ["other", "web"], "the new app's files to be removed")
+    equal([e["change"] for e in events_since(host, uuid, before) if "change" in e], ["replacing", "rolledBack"])
+    # The next start has a clean root again, and the next image is taken.
+    host.acnspawn("restart-app", "p", "web").expect(0)
+    wait_for(lambda: logs(host).count("version 1") == 3, "the app again")
+    equal(logs(host).count("x\nx\nx"), 0)
+    update(host, "--image=" + image(host, 2))
+    equal(image_of(host), "example.com/web-2")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def an_app_that_is_not_ready_in_time_gives_way_to_the_old_one(host):
+    uuid = pod(host, app=("--health-cmd=test -e /out/ready", "--health-interval=100ms", "--health-start-period=60s"),
+               script="touch /out/ready; " + FOREVER)
+    new = image(host, 2)
+    began = time.monotonic()
+    r = update(host, "--image=" + new, "--ready-timeout=1s", rc=1)
+    contains(r.err, "it was not ready in time")
+    true(time.monotonic() - began < 30, "it took %.1f s" % (time.monotonic() - began))
+    equal((state(host), image_of(host)), ("running", "example.com/web-1"))
+    wait_for(lambda: app(host)["readiness"] == "ready" if "readiness" in app(host) else True, "the old app to be ready")
+    update(host, "--image=" + image(host, 3, "sleep 1; touch /out/ready; " + FOREVER), "--ready-timeout=50s")
+    equal((state(host), image_of(host)), ("running", "example.com/web-3"))
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_is_refused_leaves_the_app_alone(host):
+    uuid = pod(host)
+    web, manifest = main_process(host, uuid, "web"), host.acnspawn("cat-manifest", "p").out
+    privileged = host.shell(FOREVER, name="example.com/privileged", app={"isolators": [
+        {"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_SYS_ADMIN"]}}]})
+    contains(update(host, "--image=" + privileged, rc=1).err, "CAP_SYS_ADMIN")
+    contains(host.acnspawn("update-app", "p", "wob", "--image=" + image(host, 2)).expect(1).err, "has no app 'wob'")
+    contains(update(host, "--image=/nonexistent.aci", rc=1).err, "/nonexistent.aci")
+    equal(update(host, "--ready-timeout=1s", rc=2).rc, 2)
+    equal((main_process(host, uuid, "web"), host.acnspawn("cat-manifest", "p").out, files(host, uuid)), (web, manifest, ["other", "web"]))
+    host.acnspawn("stop", "p").expect(0)
+    contains(update(host, "--image=" + image(host, 2), rc=1).err, "not running")
+
+
+@case
+def ports_that_are_exposed_stay(host):
+    port = {"ports": [{"name": "http", "protocol": "tcp", "port": 80}]}
+    other = {"ports": [{"name": "http", "protocol": "tcp", "port": 8080}]}
+    uuid = host.detach("--name=p", "--net=host", "--port=http:18080", host.shell(FOREVER, name="example.com/web-1", app=port), "--name=web")
+    wait_for(lambda: state(host) == "running", "the app")
+    contains(update(host, "--image=" + host.shell(FOREVER, name="example.com/web-2", app=other), rc=1).err,
+             "the pod exposes its port 'http', 80/tcp, which the image has with another number or protocol")
+    contains(update(host, "--image=" + image(host, 3), rc=1).err, "which the image does not have")
+    update(host, "--image=" + host.shell(FOREVER, name="example.com/web-4", app=port))
+    equal(state(host), "running")
+    host.acnspawn("stop", "p").expect(0)
+
+
+# --- What is killed ----------------------------------------------------------------------------------------------------
+
+def children_of(pid):
+    """Of the supervisor: read in one go, as a preparation takes a few milliseconds."""
+    return [int(n) for n in read_text("/proc/%d/task/%d/children" % (pid, pid)).split()]
+
+
+@case
+def a_preparation_that_is_killed_leaves_the_old_app(host):
+    uuid = pod(host)
+    supervisor = host.supervisor(uuid)
+    before, web = children_of(supervisor), main_process(host, uuid, "web")
+    new, killed = image(host, 2), 0
+    for i in range(40):
+        p = host.start("update-app", "p", "web", "--image=" + new)
+        while p.poll() is None:
+            for child in set(children_of(supervisor)) - set(before):
+                try:
+                    os.kill(child, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        r = host.finish(p)
+        if r.rc == 0:
+            update(host, "--image=" + image(host, 1))
+            web = main_process(host, uuid, "web")
+        else:
+            killed += 1
+            contains(r.err, "The process that prepares the app was killed, or took too long")
+            equal((image_of(host), main_process(host, uuid, "web")), ("example.com/web-1", web))
+        wait_for(lambda: len(files(host, uuid)) == 2, "nothing to be left: %s" % files(host, uuid))
+        if killed >= 4:
+            break
+    true(killed >= 1, "no preparation was killed in time")
+    update(host, "--image=" + new)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def a_client_that_is_killed_does_not_matter(host):
+    uuid = pod(host)
+    for i in range(6):
+        p = host.start("update-app", "p", "web", "--image=" + image(host, 2 + i % 2))
+        time.sleep(0.02 * i)
+        p.kill()
+        host.finish(p)
+        time.sleep(1)
+        true(image_of(host) in ("example.com/web-1", "example.com/web-2", "example.com/web-3"), image_of(host))
+        wait_for(lambda: state(host) == "running" and len(files(host, uuid)) == 2, "the app, and nothing else")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def a_supervisor_or_pod_that_is_killed_leaves_the_old_app_or_the_new_one(host):
+    seen = set()
+    for i in range(12):
+        uuid = pod(host, script="echo 1 > /out/version; " + FOREVER)
+        p = host.start("update-app", "p", "web", "--image=" + image(host, 2, "echo 2 > /out/version; " + FOREVER))
+        time.sleep(0.015 * i)
+        os.kill(host.supervisor(uuid) if i % 2 else int(host.leader(uuid)), signal.SIGKILL)
+        host.finish(p)
+        wait_for(lambda: host.state("p") == "exited", "the end of the pod")
+        number = image_of(host)[-1]
+        seen.add(number)
+        manifest = json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)
+        equal([a["name"] for a in manifest["apps"]], ["web", "other"])
+        # The files are those of the app that the manifest has: what it was run as, or nothing yet.
+        r = host.acnspawn("cp", "p:web:/out/version", "-")
+        if r.rc == 0:
+            true(number in r.out, "the files of another app than %s: %r" % (number, r.out))
+        host.acnspawn("rm", "p").expect(0)
+        equal(glob.glob("%s/pods/*/%s" % (host.dir, uuid)), [])
+    true("1" in seen, "the images that were left: %s" % seen)
+
+
+@case
+def many_updates_leave_nothing(host):
+    uuid = pod(host)
+    pid = host.supervisor(uuid)
+
+    def measure():
+        return {"fds": len(os.listdir("/proc/%d/fd" % pid)), "mounts": len(open("/proc/%d/mountinfo" % pid).readlines()),
+                "units": len(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")),
+                "files": len(os.listdir(host.pod_dir(uuid))), "apps": len(os.listdir(host.pod_dir(uuid) + "/apps"))}
+
+    def cycle():
+        update(host, "--image=" + image(host, 2))
+        update(host, "--image=" + host.image(["/none"], name="example.com/bad"), rc=1)
+        update(host, "--image=" + image(host, 1))
+
+    cycle()
+    wait_for(lambda: measure()["apps"] == 2, "the directories to be removed")
+    before = measure()
+    for _ in range(5):
+        cycle()
+    wait_for(lambda: measure() == before, "%s to be as before: %s" % (measure(), before))
+    host.acnspawn("stop", "p").expect(0)
+
+
+# --- Successors --------------------------------------------------------------------------------------------------------
+
+@case
+def a_successor_has_the_apps_of_the_end(host):
+    with open(host.path("key"), "w") as f:
+        f.write("from the file\n")
+    pod(host, "--exit-policy=never", exit_policy="never", app=("--environment=A=b", "--tasks-max=100"))
+    host.acnspawn("add-app", "p", "--start", host.shell("echo $C; cat $CREDENTIALS_DIRECTORY/key; " + FOREVER, name="example.com/added"),
+                  "--environment=C=d", "--credential=key:" + host.path("key")).expect(0)
+    host.acnspawn("rm-app", "--force", "p", "other").expect(0)
+    update(host, "--image=" + image(host, 2, "echo $A; " + FOREVER))
+    update(host, "--tasks-max=50")
+    host.acnspawn("stop", "p").expect(0)
+    contains(host.acnspawn("cat", "p").expect(0).out, "example.com/web-2")
+    first = host.status("p")["uuid"]
+    host.acnspawn("run", "--detach", "p").expect(0)
+    wait_for(lambda: "b" in logs(host) and "from the file" in logs(host, "added"), "the apps")
+    equal([a["name"] for a in host.status("p")["apps"]], ["web", "added"])
+    equal(image_of(host), "example.com/web-2")
+    contains(logs(host, "added"), "d\nfrom the file")
+    isolators = {i["name"]: i["detail"] for i in host.status("p")["isolators"] if i["app"] == "web"}
+    contains(isolators["resource/tasks"], "50 processes")
+    # A successor of the successor, and one as it was at first.
+    host.acnspawn("stop", "p").expect(0)
+    host.acnspawn("run", "--detach", "p").expect(0)
+    equal([a["name"] for a in host.status("p")["apps"]], ["web", "added"])
+    host.acnspawn("stop", "p").expect(0)
+    host.acnspawn("rm", "p").expect(0)
+    host.acnspawn("run", "--detach", "--apps=prepared", first).expect(0)
+    uuid = [q["uuid"] for q in json.loads(host.acnspawn("list", "--json").expect(0).out) if q["state"] == "running"][0]
+    equal([a["name"] for a in host.status(uuid)["apps"]], ["web", "other"])
+    equal(image_of(host, pod=uuid), "example.com/web-1")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_successor_of_a_pod_manifest_has_the_apps_of_the_end(host):
+    one = host.acnspawn("fetch", "--insecure-options=signature", image(host, 1)).expect(0).out.strip()
+    other = host.acnspawn("fetch", "--insecure-options=signature", host.shell(FOREVER, name="example.com/other")).expect(0).out.strip()
+    manifest = {"acVersion": "0.8.11", "acKind": "PodManifest", "apps": [{"name": "web", "image": {"id": one}},
+                                                                      {"name": "other", "image": {"id": other}}]}
+    with open(host.path("manifest"), "w") as f:
+        json.dump(manifest, f)
+    host.acnspawn("run", "--detach", "--name=p", "--exit-policy=never", "--pod-manifest=" + host.path("manifest")).expect(0)
+    wait_for(lambda: state(host) == "running", "the app")
+    update(host, "--image=" + image(host, 2))
+    host.acnspawn("add-app", "p", "--start", host.shell("echo $C; " + FOREVER, name="example.com/added"), "--environment=C=d").expect(0)
+    host.acnspawn("rm-app", "--force", "p", "other").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+    host.acnspawn("run", "--detach", "p").expect(0)
+    equal([a["name"] for a in host.status("p")["apps"]], ["web", "added"])
+    equal(image_of(host), "example.com/web-2")
+    wait_for(lambda: "d" in logs(host, "added"), "the added app")
+    host.acnspawn("stop", "p").expect(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""acnspawn df and prune: what the store uses, and that prune frees what df says it would, and nothing else."""
+
+from harness import *
+from terminals import Terminal
+
+
+def df(host, *args):
+    return {row["kind"]: row for row in json.loads(host.acnspawn("df", "--json=short", *args).expect(0).out)}
+
+
+def objects(host):
+    return json.loads(host.acnspawn("df", "--verbose", "--json=short").expect(0).out)
+
+
+def prune(host, *args):
+    return json.loads(host.acnspawn("prune", "--json=short", *args).expect(0).out)
+
+
+def kinds(rows):
+    return sorted({r["kind"] for r in rows})
+
+
+def download(host, age=0):
+    """What an interrupted download leaves."""
+    directory = os.path.join(host.dir, "downloads")
+    for name, content in (("%064x.part" % 1, b"x" * 100000), ("%064x.json" % 1, b"{}")):
+        with open(os.path.join(directory, name), "wb") as f:
+            f.write(content)
+        os.utime(os.path.join(directory, name), (time.time() - age,) * 2)
+
+
+def image_named(name):
+    return "example.com/%s:1,os=linux,arch=%s" % (name, os_arch())
+
+
+def fill(host):
+    """An ended pod, a running one, images of both and a third, volumes of the running pod and of none, a download."""
+    ended = host.prepare("--name=ended", host.shell("echo words; head -c 300000 /dev/zero >/big", name="example.com/ended"))
+    host.run("ended")
+    running = host.detach("--name=running", "--volume=used:/data", host.shell("sleep 1000", name="example.com/running"))
+    host.acnspawn("fetch", "--insecure-options=signature", host.image(name="example.com/idle")).expect(0)
+    host.acnspawn("volume", "create", "idle").expect(0)
+    download(host)
+    return ended, running
+
+
+@case
+def an_empty_store(host):
+    r = host.acnspawn("df").expect(0)
+    equal([line.split() for line in r.out.splitlines()],
+          [["KIND", "COUNT", "SIZE", "RECLAIMABLE"]] +
+          [[k, "0", "0B", "0B"] for k in ("images", "layers", "rendered", "pods", "logs", "volumes", "downloads")])
+    equal(r.err, "")
+    equal(host.acnspawn("df", "--verbose").expect(0).out, "")
+    contains(host.acnspawn("prune", "--force").expect(0).err, "Nothing to remove.")
+
+
+@case
+def what_is_used_and_by_what(host):
+    ended, running = fill(host)
+    d = df(host)
+    equal({k: d[k]["count"] for k in d},
+          {"images": 3, "layers": 0, "rendered": 0, "pods": 2, "logs": 2, "volumes": 2, "downloads": 2})
+    true(d["pods"]["size"] >= 300000, "the pod's files count: %r" % d["pods"])
+    true(d["downloads"]["size"] >= 100000, "downloads have a size: %r" % d["downloads"])
+    rows = objects(host)
+    equal({(r["kind"], r["name"]) for r in rows if r["reclaimable"] and r["kind"] in ("images", "pods", "logs")},
+          {("images", image_named("ended")), ("images", image_named("idle")), ("pods", "ended"), ("logs", "ended")})
+    equal({r["id"] for r in rows if r["kind"] == "volumes" and r["reclaimable"]}, {"idle"})
+    equal({r["id"] for r in rows if r["kind"] == "pods"}, {ended, running})
+    for kind in d:
+        mine = [r for r in rows if r["kind"] == kind]
+        equal((len(mine), sum(r["size"] for r in mine), sum(r["size"] for r in mine if r["reclaimable"])),
+              (d[kind]["count"], d[kind]["size"], d[kind]["reclaimable"]), kind)
+    r = host.acnspawn("df").expect(0)
+    contains(r.err, "can be freed ('acnspawn prune').")
+    host.acnspawn("stop", running).expect(0)
+
+
+@case
+def pruning_frees_what_df_says(host):
+    ended, running = fill(host)
+    before = df(host)
+    dry = prune(host, "--dry-run")
+    equal(df(host), before, "after a dry run")
+    rows = prune(host, "--force")
+    equal(rows, dry, "what was removed, and what would have been")
+    equal(kinds(rows), ["download", "image", "pod"])
+    equal(sum(r["size"] for r in rows if r["kind"] == "pod"), before["pods"]["reclaimable"] + before["logs"]["reclaimable"])
+    for kind, one in (("images", "image"), ("downloads", "download")):
+        true(before[kind]["reclaimable"] >= sum(r["size"] for r in rows if r["kind"] == one) > 0, "the sizes of %s" % kind)
+    after = df(host)
+    equal({k: (after[k]["count"], after[k]["reclaimable"]) for k in after if k != "volumes"},
+          {"images": (1, 0), "layers": (0, 0), "rendered": (0, 0), "pods": (1, 0), "logs": (1, 0), "downloads": (0, 0)})
+    equal(after["volumes"]["count"], 2, "volumes, which were not named")
+    equal(host.state(running), "running")
+    equal([r["id"] for r in prune(host, "--force", "volumes")], ["idle"])
+    equal(df(host)["volumes"]["count"], 1)
+    host.acnspawn("stop", running).expect(0)
+
+
+@case
+def parts_alone(host):
+    fill(host)
+    equal(kinds(prune(host, "--force", "pods")), ["pod"])
+    equal(kinds(prune(host, "--force", "downloads")), ["download"])
+    equal(kinds(prune(host, "--dry-run", "volumes", "all")), ["image", "volume"])
+    equal(kinds(prune(host, "--force", "images")), ["image"])
+    equal(prune(host, "--force"), [])
+    host.acnspawn("stop", "running").expect(0)
+
+
+@case
+def prepared_pods_stay(host):
+    """... and their images."""
+    host.prepare("--name=p", host.shell("true", name="example.com/a"))
+    equal(prune(host, "--force"), [])
+    host.acnspawn("run", "p").expect(0)
+
+
+@case
+def it_asks_on_a_terminal(host):
+    host.run("--name=p", host.shell("true", name="example.com/a"))
+    t = Terminal(host, "prune", "pods")
+    t.expect(b"Remove all of that? [y/N]")
+    true(b"pod" in t.text and b" p " in t.text, "the pod is shown: %r" % t.text)
+    t.send(b"n\n")
+    equal(t.end(), 1)
+    true(b"Nothing was removed." in t.text, "that is said: %r" % t.text)
+    equal(df(host)["pods"]["count"], 1)
+    t = Terminal(host, "prune", "pods")
+    t.expect(b"Remove all of that? [y/N]")
+    t.send(b"y\n")
+    equal(t.end(), 0)
+    true(b"This freed" in t.text, "that is said: %r" % t.text)
+    equal(df(host)["pods"]["count"], 0)
+    t = Terminal(host, "prune", "pods")
+    equal(t.end(), 0)
+    true(b"Nothing to remove." in t.text, "that is said: %r" % t.text)
+
+
+@case
+def elsewhere_it_needs_force(host):
+    host.run("--name=p", host.shell("true", name="example.com/a"))
+    for args in ("prune",), ("prune", "pods"), ("prune", "--json=short"):
+        contains(host.acnspawn(*args).expect(2).err, "can only ask on a terminal: give --force to remove, or --dry-run")
+    equal(df(host)["pods"]["count"], 1)
+
+
+main()

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The generator of the host's systemd: which files it makes of declared pods, and that systemd accepts them.
+
+usage: test-generator.py GENERATOR
+
+Every case prints "ok NAME", "not ok NAME: why" or "skip NAME: why" on a line of its own.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+GENERATOR = os.path.abspath(sys.argv[1])
+failures = 0
+
+
+def case(function):
+    global failures
+    try:
+        with tempfile.TemporaryDirectory() as d:
+            function(d)
+        print(f"ok {function.__name__}", flush=True)
+    except AssertionError as e:
+        failures += 1
+        print(f"not ok {function.__name__}: {e}".replace("\n", "~"), flush=True)
+
+
+def check(what, actual, expected):
+    if actual != expected:
+        raise AssertionError(f"{what} is {actual!r}, expected {expected!r}")
+
+
+def write(d, name, text):
+    path = os.path.join(d, "pods", name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def generate(d, **env):
+    """All that is made, by path: the text of a file, or "-> TARGET" for a link. And the messages."""
+    out = os.path.join(d, "out")
+    os.makedirs(out, exist_ok=True)
+    env = {"PATH": os.environ["PATH"], "ACNSPAWN_CONFIG_DIR": d, **env}
+    r = subprocess.run([GENERATOR, out, out, out], env=env, text=True, capture_output=True, timeout=60)
+    check("what is written to standard output", r.stdout, "")
+    made = {}
+    for directory, _, files in os.walk(out):
+        for name in files:
+            path = os.path.join(directory, name)
+            content = "-> " + os.readlink(path) if os.path.islink(path) else open(path).read()
+            made[os.path.relpath(path, out)] = content.replace(d, "CONFIG")
+    return made, r.stderr.replace(d, "CONFIG").splitlines(), r.returncode
+
+
+def units_of_a_pod(d):
+    write(d, "web.pod", "[Pod]\nNet=host\n[App web]\nImage=x\n[Unit]\nDescription=The web of %i\nAfter=a.service \\\n b.service\n"
+          "[Service]\nWatchdogSec=1min\nMemoryMax=\n[Install]\nWantedBy=multi-user.target other.target\nRequiredBy=a.service\n")
+    write(d, "web.pod.d/x.conf", "[Unit]\nAfter=\nAfter=c.service\n[Install]\nWantedBy=\nWantedBy=graphical.target\n")
+    write(d, "plain.pod", "[App web]\nImage=x\n")
+    check("what is made", generate(d), ({
+        "acnspawn@web.service.d/50-declared.conf":
+            "# Made by acnspawn-generator\n[Unit]\nSourcePath=CONFIG/pods/web.pod\n\n[Unit]\nDescription=The web of %i\nAfter=a.service  b.service\n"
+            "After=\nAfter=c.service\n\n[Service]\nWatchdogSec=1min\nMemoryMax=\n",
+        "graphical.target.wants/acnspawn@web.service": "-> ../acnspawn@web.service",
+        "a.service.requires/acnspawn@web.service": "-> ../acnspawn@web.service"}, [], 0))
+
+
+def sockets_of_a_pod(d):
+    write(d, "web.pod", "[App web]\nImage=x\n[Socket]\nListenStream=80\nListenStream=443\nAccept=yes\n[Install]\nWantedBy=sockets.target\n")
+    check("what is made", generate(d), ({
+        "acnspawn@web.socket": "# Made by acnspawn-generator\n[Unit]\nDescription=Sockets of Pod web\nDocumentation=man:acnspawn.pod(5)\n"
+                               "SourcePath=CONFIG/pods/web.pod\n\n[Socket]\nListenStream=80\nListenStream=443\n",
+        "sockets.target.wants/acnspawn@web.socket": "-> ../acnspawn@web.socket"},
+        ["acnspawn-generator: CONFIG/pods/web.pod:6: Accept=: the sockets are those of one pod, and cannot be given to another unit"], 1))
+
+
+def nothing_declared(d):
+    check("without a directory", generate(d), ({}, [], 0))
+    os.mkdir(os.path.join(d, "pods"))
+    check("with an empty one", generate(d), ({}, [], 0))
+
+
+def one_broken_pod_does_not_hinder_others(d):
+    write(d, "a.pod", "[Install]\nWantedBy=x.target\nnonsense\n")
+    write(d, "b.pod", "\0")
+    os.mkdir(os.path.join(d, "pods", "c.pod"))
+    os.mkfifo(os.path.join(d, "pods", "d.pod"))
+    write(d, "e.pod", "[Install]\nWantedBy=y.target\n")
+    made, messages, rc = generate(d)
+    check("what is made", sorted(made), ["x.target.wants/acnspawn@a.service", "y.target.wants/acnspawn@e.service"])
+    check("what is said", messages, [
+        "acnspawn-generator: CONFIG/pods/a.pod:3: the line is not KEY=VALUE",
+        "acnspawn-generator: CONFIG/pods/b.pod:0: the file is not text: it has NUL bytes",
+        "acnspawn-generator: c: 'CONFIG/pods/c.pod' is not a regular file",
+        "acnspawn-generator: d: 'CONFIG/pods/d.pod' is not a regular file"])
+    check("the exit status", rc, 1)
+
+
+def hostile_names_and_words(d):
+    for name in "../x.pod", "A.pod", "a b.pod", ".hidden.pod", "-x.pod", "x@y.pod", "a\n.pod", "a" * 64 + ".pod":
+        write(d, name, "[Install]\nWantedBy=x.target\n")
+    write(d, "web.pod", "[Unit]\nDescription=x\\\n[Install]\n[Install]\nWantedBy=../../etc/x.target a/b.target .target x 'a b.target' \"\nAlias=y.service\n"
+          "WantedBy=..target @.service ok.target\n[Service]\nExecStart=/bin/false\nUser=nobody\n")
+    made, messages, rc = generate(d)
+    check("what is made", sorted(made), ["acnspawn@web.service.d/50-declared.conf", "ok.target.wants/acnspawn@web.service"])
+    for part in "[Install]", "ExecStart", "User":
+        lines = made["acnspawn@web.service.d/50-declared.conf"].splitlines()
+        check(f"whether the drop-in has a line with {part}", any(line.startswith(part) for line in lines), False)
+    check("how many messages there are", len(messages), 6)
+    check("the exit status", rc, 1)
+
+
+def masked_pods(d):
+    write(d, "a.pod", "")
+    os.symlink("/dev/null", os.path.join(d, "pods", "b.pod"))
+    check("what is made", generate(d), ({}, [], 0))
+
+
+def it_is_quick(d):
+    for i in range(500):
+        write(d, f"p{i}.pod", "[App web]\nImage=x\n[Unit]\nAfter=x\n[Install]\nWantedBy=multi-user.target\n")
+    before = os.times()
+    made, messages, rc = generate(d)
+    used = os.times()
+    check("how much is made", (len(made), messages, rc), (1000, [], 0))
+    seconds = used.children_user + used.children_system - before.children_user - before.children_system
+    check(f"whether {seconds} s of processor time for 500 pods are fewer than 2", seconds < 2, True)
+
+
+def usage(d):
+    r = subprocess.run([GENERATOR], text=True, capture_output=True)
+    check("without arguments", (r.returncode, "acnspawn-generator(8)" in r.stderr), (1, True))
+    r = subprocess.run([GENERATOR, d + "/none"], text=True, capture_output=True)
+    check("without a directory", (r.returncode, r.stderr), (1, f"acnspawn-generator: Cannot open '{d}/none': No such file or directory\n"))
+
+
+for test in (units_of_a_pod, sockets_of_a_pod, nothing_declared, one_broken_pod_does_not_hinder_others, hostile_names_and_words, masked_pods,
+             it_is_quick, usage):
+    case(test)
+sys.exit(1 if failures else 0)

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A generator of the host's systemd (systemd.generator(7)): what declared pods say about their units.
+ *
+ *     /usr/lib/systemd/system-generators/acnspawn-generator NORMAL-DIR EARLY-DIR LATE-DIR
+ *
+ * For each NAME.pod: a drop-in of acnspawn@NAME.service with [Unit] and [Service]; acnspawn@NAME.socket of
+ * [Socket]; links of [Install], so that the unit is started with others. It runs while the machine boots, with
+ * hardly anything there: it reads the files, and does nothing else. What is wrong with one pod is said in the
+ * kernel's log, from which the journal takes it, and does not hinder the others. */
+
+#include <sys/stat.h>
+
+#include "stage0/declared/declared.h"
+
+#define HEADER "# Made by acnspawn-generator\n"
+#define UNIT_NAME_MAX 255U
+
+typedef struct Generator {
+        int dir_fd;
+        bool failed;
+        bool kernel_log; /* messages go to it */
+} Generator;
+
+/* --- Messages ------------------------------------------------------------------------------------------ */
+
+static void _printf_(3, 4) say(Generator *g, bool error, const char *format, ...)
+{
+        _cleanup_free_ char *text = NULL, *line = NULL;
+        _cleanup_close_ int fd = g->kernel_log ? open("/dev/kmsg", O_WRONLY | O_CLOEXEC | O_NOCTTY) : -EBADF;
+        va_list ap;
+
+        va_start(ap, format);
+        if (vasprintf(&text, format, ap) < 0)
+                text = NULL;
+        va_end(ap);
+        g->failed = g->failed || error;
+        if (fd >= 0 && text &&
+            xasprintf(&line, "<%d>acnspawn-generator: %.900s\n", error ? 3 : 4, text) >= 0)
+                (void) !write(fd, line, strlen(line));
+        else if (text)
+                (void) fprintf(stderr, "acnspawn-generator: %s\n", text);
+}
+
+static void say_error(Generator *g, const Error *e, int r, const char *what)
+{
+        say(g, true, "%s: %s", what, e->message ?: strerror(-r));
+}
+
+static void say_at(Generator *g, const DeclaredSetting *s, const char *why)
+{
+        say(g, true, "%s:%u: %s=: %s", s->place.file, s->place.line, s->key, why);
+}
+
+/* --- Files --------------------------------------------------------------------------------------------- */
+
+static int write_unit_file(Generator *g, const char *dir, const char *file, const Text *t)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (t->failed || xasprintf(&path, "%s%s%s", dir ?: "", dir ? "/" : "", file) < 0)
+                return -ENOMEM;
+        if (dir && mkdirat(g->dir_fd, dir, 0755) < 0 && errno != EEXIST)
+                return -errno;
+        return write_file_new_at(g->dir_fd, path, t->data, t->size, 0644);
+}
+
+static bool has_section(const Declared *d, DeclaredSection section)
+{
+        for (size_t i = 0; i < d->n_settings; i++)
+                if (d->settings[i].section == section)
+                        return true;
+        return false;
+}
+
+/* What makes acnspawn@.service what it is. */
+static const char *const own_service_keys[] = {
+                "BusName",       "Delegate",  "DelegateSubgroup",
+                "DynamicUser",   "Group",     "KillMode",
+                "NotifyAccess",  "PIDFile",   "RemainAfterExit",
+                "RootDirectory", "RootImage", "StandardInput",
+                "Type",          "User",
+};
+
+static const char *refused(const DeclaredSetting *s)
+{
+        if (s->section == DECLARED_SOCKET)
+                return streq(s->key, "Accept") || streq(s->key, "Service")
+                                       ? "the sockets are those of one pod, and cannot be given to another "
+                                         "unit"
+                                       : NULL;
+        if (s->section != DECLARED_SERVICE)
+                return NULL;
+        if (streq(s->key, "ExecStart") || streq(s->key, "ExecReload"))
+                return "is acnspawn's own; what runs in the pod belongs into [App NAME]";
+        for (size_t i = 0; i < ELEMENTSOF(own_service_keys); i++)
+                if (streq(s->key, own_service_keys[i]))
+                        return "the unit of a pod depends on what acnspawn@.service has here";
+        return NULL;
+}
+
+/* The lines of a section as they are: systemd has the same syntax, and expands the specifiers. */
+static void add_section(Generator *g, Text *t, const Declared *d, DeclaredSection section, const char *name)
+{
+        if (!has_section(d, section))
+                return;
+        text_addf(t, "\n[%s]\n", name);
+        for (size_t i = 0; i < d->n_settings; i++) {
+                const DeclaredSetting *s = &d->settings[i];
+                const char *why = s->section == section ? refused(s) : NULL;
+
+                if (why)
+                        say_at(g, s, why);
+                else if (s->section == section)
+                        text_addf(t, "%s=%s\n", s->key, s->value);
+        }
+}
+
+static int write_drop_in(Generator *g, const Declared *d)
+{
+        _cleanup_free_ char *dir = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (!has_section(d, DECLARED_UNIT) && !has_section(d, DECLARED_SERVICE))
+                return 0;
+        if (xasprintf(&dir, "acnspawn@%s.service.d", d->name) < 0)
+                return -ENOMEM;
+        text_addf(&t, HEADER "[Unit]\nSourcePath=%s\n", d->files[0]);
+        add_section(g, &t, d, DECLARED_UNIT, "Unit");
+        add_section(g, &t, d, DECLARED_SERVICE, "Service");
+        return write_unit_file(g, dir, "50-declared.conf", &t);
+}
+
+static int write_socket(Generator *g, const Declared *d)
+{
+        _cleanup_free_ char *file = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (!has_section(d, DECLARED_SOCKET))
+                return 0;
+        if (xasprintf(&file, "acnspawn@%s.socket", d->name) < 0)
+                return -ENOMEM;
+        text_addf(&t,
+                  HEADER "[Unit]\nDescription=Sockets of Pod "
+                         "%s\nDocumentation=man:acnspawn.pod(5)\nSourcePath=%s\n",
+                  d->name, d->files[0]);
+        add_section(g, &t, d, DECLARED_SOCKET, "Socket");
+        return write_unit_file(g, NULL, file, &t);
+}
+
+/* --- [Install] ----------------------------------------------------------------------------------------- */
+
+static bool is_unit_name(const char *s)
+{
+        static const char *const suffixes[] = {".service", ".target", ".socket", ".mount",
+                                               ".path",    ".timer",  ".device"};
+        size_t n = strlen(s);
+
+        if (n == 0 || n > UNIT_NAME_MAX || *s == '.' || *s == '@')
+                return false;
+        for (const char *p = s; *p; p++)
+                if (!is_alphanumeric(*p) && !strchr(":-_.\\@", *p))
+                        return false;
+        for (size_t i = 0; i < ELEMENTSOF(suffixes); i++)
+                if (endswith(s, suffixes[i]))
+                        return n > strlen(suffixes[i]);
+        return false;
+}
+
+static int link_unit(Generator *g, const Declared *d, const char *target, const char *suffix)
+{
+        bool is_socket = streq(target, "sockets.target") && has_section(d, DECLARED_SOCKET);
+        _cleanup_free_ char *dir = NULL, *link = NULL, *to = NULL;
+
+        if (xasprintf(&dir, "%s.%s", target, suffix) < 0 ||
+            xasprintf(&link, "%s/acnspawn@%s.%s", dir, d->name, is_socket ? "socket" : "service") < 0 ||
+            xasprintf(&to, "../acnspawn@%s.%s", d->name, is_socket ? "socket" : "service") < 0)
+                return -ENOMEM;
+        if (mkdirat(g->dir_fd, dir, 0755) < 0 && errno != EEXIST)
+                return -errno;
+        return symlinkat(to, g->dir_fd, link) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int install(Generator *g, const Declared *d, const DeclaredSetting *s)
+{
+        static const struct {
+                const char *key, *suffix;
+        } kinds[] = {{"WantedBy", "wants"}, {"RequiredBy", "requires"}, {"UpheldBy", "upholds"}};
+        _cleanup_strv_free_ char **words = NULL;
+        const char *suffix = NULL, *reason = NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
+                if (streq(s->key, kinds[i].key))
+                        suffix = kinds[i].suffix;
+        if (!suffix) {
+                say_at(g, s, "a declared pod has WantedBy=, RequiredBy= and UpheldBy= in [Install]");
+                return 0;
+        }
+        int r = declared_words(s->value, &words, &reason);
+        if (r == -EINVAL)
+                say_at(g, s, reason);
+        STRV_FOREACH (word, words) {
+                if (!is_unit_name(*word)) {
+                        say_at(g, s, "a word is not the name of a unit");
+                        continue;
+                }
+                r = link_unit(g, d, *word, suffix);
+                if (r < 0)
+                        return r;
+        }
+        return r == -ENOMEM ? r : 0;
+}
+
+static int install_all(Generator *g, const Declared *d)
+{
+        for (size_t i = 0; i < d->n_settings; i++) {
+                int r = d->settings[i].section == DECLARED_INSTALL && *d->settings[i].value
+                                        ? install(g, d, &d->settings[i])
+                                        : 0;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- The pods ------------------------------------------------------------------------------------------ */
+
+/* Only the syntax is checked here: what the keys of pods and apps mean is said when the pod is started. */
+static void say_findings(Generator *g, const Declared *d)
+{
+        for (size_t i = 0; i < d->n_findings; i++)
+                say(g, d->findings[i].error, "%s:%u: %s", d->findings[i].place.file,
+                    d->findings[i].place.line, d->findings[i].text);
+}
+
+static void generate(Generator *g, char *const *dirs, const char *name)
+{
+        _cleanup_(declared_freep) Declared *d = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = declared_load(dirs, name, &d, &e);
+        if (r < 0) {
+                say_error(g, &e, r, name);
+                return;
+        }
+        say_findings(g, d);
+        r = write_drop_in(g, d);
+        if (r >= 0)
+                r = write_socket(g, d);
+        if (r >= 0)
+                r = install_all(g, d);
+        if (r < 0)
+                say(g, true, "Cannot write the units of pod %s: %s", name, strerror(-r));
+}
+
+int main(int argc, char *argv[])
+{
+        const char *scope = getenv("SYSTEMD_SCOPE");
+        Generator g = {.dir_fd = -EBADF, .kernel_log = scope && streq(scope, "system")};
+        _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (argc != 2 && argc != 4) {
+                (void) fprintf(stderr, "This is a generator of systemd, see acnspawn-generator(8): it takes "
+                                       "one directory, "
+                                       "or three.\n");
+                return 1;
+        }
+        g.dir_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (g.dir_fd < 0) {
+                say(&g, true, "Cannot open '%s': %s", argv[1], strerror(errno));
+                return 1;
+        }
+        int r = declared_dirs(getenv("ACNSPAWN_CONFIG_DIR"), &dirs);
+        if (r >= 0)
+                r = declared_list(dirs, &names, &e);
+        if (r < 0)
+                say_error(&g, &e, r, "Cannot list the declared pods");
+        STRV_FOREACH (name, names)
+                generate(&g, dirs, *name);
+        safe_close(g.dir_fd);
+        return g.failed;
+}
