@@ -15,9 +15,9 @@ release=bookworm
 release_of_emulator=trixie
 packages=(
         gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev:arm64 meson ninja-build pkg-config binutils systemd python3
-        libseccomp-dev busybox-static ca-certificates gnupg openssl procps
+        libseccomp-dev busybox-static ca-certificates gnupg openssl procps protobuf-c-compiler
 )
-for name in libarchive libbz2 libcap-ng libcurl4-openssl libgpgme libjson-c liblzma libmicrohttpd libmount libseccomp libssl libsystemd \
+for name in libarchive libbz2 libcap-ng libcurl4-openssl libgpgme libjson-c liblzma libmicrohttpd libmount libnghttp2 libprotobuf-c libseccomp libssl libsystemd \
         libxml2 libzstd zlib1g; do
         packages+=("$name-dev:arm64")
 done
