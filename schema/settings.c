@@ -80,6 +80,22 @@ static int read_input(const char *value, void *target)
         return r;
 }
 
+static const char *const image_policies[_IMAGE_POLICY_MAX] = {"none", "registry", "local"};
+
+const char *image_policy_to_string(ImagePolicy p)
+{
+        return image_policies[p];
+}
+
+static int read_image_policy(const char *value, void *target)
+{
+        int r = word_index(image_policies, ELEMENTSOF(image_policies), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
+}
+
 static int read_bytes(const char *value, uint64_t min, void *target)
 {
         uint64_t v = UINT64_MAX;
@@ -353,6 +369,8 @@ static const Setting settings[] = {
                 {"grant", MEMBER(grants), read_grants,
                  "must be names of what the image requests, such as CAP_SYS_PTRACE, seccomp or "
                  "sysctl:NAME, separated by commas; or all, or none"},
+                {"image-policy", MEMBER(image_policy), read_image_policy,
+                 "must be registry, local or none"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
                 {"health-cmd", MEMBER(health.command), read_health_command,
                  "must be a command line, a JSON array of strings, or none"},

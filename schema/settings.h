@@ -72,6 +72,15 @@ static inline bool log_target_has_pod(int t)
         return t == LOG_TARGET_AUTO || t == LOG_TARGET_POD || t == LOG_TARGET_BOTH;
 }
 
+/* How 'acnspawn update' finds a newer image of an app. */
+typedef enum ImagePolicy {
+        IMAGE_POLICY_NONE,     /* not at all */
+        IMAGE_POLICY_REGISTRY, /* the registry or server that the image comes from is asked */
+        IMAGE_POLICY_LOCAL,    /* what the reference of the image means without the network */
+        _IMAGE_POLICY_MAX,
+} ImagePolicy;
+const char *image_policy_to_string(ImagePolicy p);
+
 #define RESTART_LIMIT_NONE UINT32_MAX
 #define LOG_RATE_DEFAULT (UINT64_MAX - 1) /* the rate that fills log_size within an hour */
 
@@ -94,6 +103,7 @@ typedef struct AppSettings {
         uint64_t log_rate; /* … and bytes per second after that */
         int log;           /* LogTarget */
         LogFileSettings log_file;
+        int image_policy; /* ImagePolicy */
 } AppSettings;
 
 void app_settings_done(AppSettings *s);

@@ -23,18 +23,22 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
          "new|update|never",                                                                                \
          option_pull_policy,                                                                                \
          (offset) + offsetof(FetchOptions, policy)},                                                        \
-                        {NULL,                                                                              \
-                         "insecure-options",                                                                \
-                         0,                                                                                 \
-                         "http|tls|signature|pubkey[,…]",                                                   \
-                         false,                                                                             \
-                         "Accept images over plain http, from servers whose certificate is not valid, "     \
-                         "without a "                                                                       \
-                         "signature, or signed by keys that discovery offers",                              \
-                         "http|tls|signature|pubkey|none|all",                                              \
-                         option_insecure,                                                                   \
-                         (offset) + offsetof(FetchOptions, insecure),                                       \
-                         OPTION_WORDS},                                                                     \
+                        OPTIONS_TRANSFER(NULL, offset)
+
+/* The same without the pull policy. */
+#define OPTIONS_TRANSFER(group, offset)                                                                     \
+        {group,                                                                                             \
+         "insecure-options",                                                                                \
+         0,                                                                                                 \
+         "http|tls|signature|pubkey[,…]",                                                                   \
+         false,                                                                                             \
+         "Accept images over plain http, from servers whose certificate is not valid, "                     \
+         "without a "                                                                                       \
+         "signature, or signed by keys that discovery offers",                                              \
+         "http|tls|signature|pubkey|none|all",                                                              \
+         option_insecure,                                                                                   \
+         (offset) + offsetof(FetchOptions, insecure),                                                       \
+         OPTION_WORDS},                                                                                     \
                         {NULL,                                                                              \
                          "min-speed",                                                                       \
                          0,                                                                                 \

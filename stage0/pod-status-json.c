@@ -133,6 +133,8 @@ static json_object *app_json(const AppReport *a)
         failed |= put_text(o, "imageID", a->app->image_id);
         failed |= put_text(o, "imageName", a->app->image_name);
         failed |= put_text(o, "imageVersion", pair_list_get(&a->app->image_labels, "version"));
+        failed |= put_text(o, "imagePolicy", image_policy_to_string((ImagePolicy) a->image_policy));
+        failed |= put_text(o, "failedImageID", a->failed_image);
         failed |= put_text(o, "state", app_state_to_string(s->state));
         failed |= put_text(o, "cause", s->state == APP_ENDED ? app_cause_to_string(s->cause) : NULL);
         failed |= put_number(o, "exitStatus", s->state == APP_ENDED ? s->exit_status : -1, 0);

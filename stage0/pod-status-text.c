@@ -236,6 +236,18 @@ static void add_message(Text *t, const char *message)
         text_add(t, "\n");
 }
 
+/* "image policy registry; sha512-0123456789ab failed" */
+static void add_image_policy(Text *t, const AppReport *a)
+{
+        if (a->image_policy == IMAGE_POLICY_NONE)
+                return;
+        text_addf(t, "%*simage policy %s", STATUS_LABEL_WIDTH + 4, "",
+                  image_policy_to_string((ImagePolicy) a->image_policy));
+        if (a->failed_image)
+                text_addf(t, "; %.19s failed", a->failed_image);
+        text_add(t, "\n");
+}
+
 static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_width)
 {
         _cleanup_free_ char *phrase = NULL;
@@ -263,6 +275,7 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
                 add_message(t, a->health.message);
         add_restarts(t, d, a);
         add_log(t, d, a);
+        add_image_policy(t, a);
 }
 
 static void add_apps(Text *t, const Display *d, const PodReport *report)

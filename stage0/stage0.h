@@ -17,6 +17,7 @@
  *     pods/       all pods of a store: rows of lists, events
  *     supervisor/ the supervisor, a program of its own (supervise.c), and running a pod as its client
  *     files/      files of apps: copying, exporting
+ *     update/     newer images for running apps
  *
  * host-service/, the Varlink service of the host, parses requests by the options of the verbs, so it is
  * above them; only its program uses it (serve-host.c). */
@@ -28,4 +29,5 @@
 #include "stage0/network/network.h"
 #include "stage0/report/report.h"
 #include "stage0/supervisor/supervisor.h"
+#include "stage0/update/update.h"
 #include "stage0/host/host.h"

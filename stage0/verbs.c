@@ -45,6 +45,7 @@ const Verb *const verbs[] = {
                 &verb_stop_app,
                 &verb_restart_app,
                 &verb_update_app,
+                &verb_update,
                 &verb_rm_app,
                 &verb_wait,
                 &verb_rm,

@@ -368,9 +368,7 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e)
         int r = reference_parse(reference, &x, e);
         if (r < 0)
                 return r;
-        shown = x.kind == REFERENCE_STANDARD_INPUT ? strdup("standard input")
-                : x.kind == REFERENCE_URL          ? url_for_display(reference)
-                                                   : text_escape_for_terminal(reference);
+        shown = reference_for_display(reference);
         if (!shown)
                 return error_oom(e);
         r = kinds[x.kind](f, &x, shown, &i, &found, e);

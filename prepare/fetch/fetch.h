@@ -36,6 +36,8 @@ int reference_parse(const char *s, Reference *ret, Error *e);
  * layout or an archive with such a reference as tag: the same image may be in the store by another name.
  * -EINVAL: S has no such reference. */
 int reference_app_name(const char *s, char **ret);
+/* S for messages and tables: without control characters, and a URL without its password. NULL: out of memory. */
+char *reference_for_display(const char *s);
 /* S as it means the same in any current directory: files, layouts and archives by their absolute paths. What is
  * no reference is copied as it is. */
 int reference_make_absolute(const char *s, char **ret);

@@ -181,6 +181,16 @@ int reference_parse(const char *s, Reference *ret, Error *e)
         return 0;
 }
 
+char *reference_for_display(const char *s)
+{
+        _cleanup_reference_ Reference r = {};
+
+        if (streq(s, "-"))
+                return strdup("standard input");
+        bool is_url = reference_parse(s, &r, NULL) >= 0 && r.kind == REFERENCE_URL;
+        return is_url ? url_for_display(s) : text_escape_for_terminal(s);
+}
+
 int reference_make_absolute(const char *s, char **ret)
 {
         _cleanup_reference_ Reference r = {};

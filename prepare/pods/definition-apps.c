@@ -205,7 +205,13 @@ int pod_definition_set_image(PodDefinition *d, const char *reference, const char
                 return copy_string(reference, &q->apps[0].reference);
         }
         PodApp *t = q->template->apps[0];
+        _cleanup_free_ char *name = NULL;
+        if (t->image_name && image_name_format(t->image_name, &t->image_labels, &name) < 0)
+                return -ENOMEM;
         free(t->image_id);
+        t->image_id = NULL;
+        if (streq_ptr(name, reference)) /* what the pod manifest calls it, which is another image now */
+                return copy_string(id, &t->image_id);
         free(t->image_name);
         t->image_name = NULL;
         pair_list_done(&t->image_labels);

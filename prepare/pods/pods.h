@@ -388,6 +388,12 @@ int pod_app_path(const Pod *p, const PodApp *app, const char *file, char **ret);
 /* The name of the directory below "apps" of an app that replaces another one of its name. */
 int pod_app_replacement(const PodApp *app, char **ret);
 
+/* --- Images that failed (pod-failed-image.c) ------------------------------------------------------------ */
+
+/* The image with which APP did not get ready when it was updated; *RET is NULL: none. */
+int pod_failed_image_read(const Pod *p, const PodApp *app, char **ret);
+int pod_failed_image_write(const Pod *p, const PodApp *app, const char *id, Error *e);
+
 /* --- Apps of a running pod (pod-apps.c) ---------------------------------------------------------------- */
 
 /* What was added to P->manifest after FIRST_APP apps and FIRST_VOLUME volumes, as a pod manifest. */

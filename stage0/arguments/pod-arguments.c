@@ -33,6 +33,7 @@ void pod_arguments_done(PodArguments *a)
         strv_free(a->options.dns_options);
         strv_free(a->options.hosts_entries);
         app_overrides_done(&a->only_app);
+        pair_list_done(&a->app_settings);
         strv_free(a->strings);
         *a = (PodArguments){};
 }
@@ -180,6 +181,8 @@ static int check_line(PodParser *p)
         int r = apply_conf(p);
         if (r >= 0)
                 r = only_app_complete(p->context, a);
+        if (r >= 0)
+                r = pod_arguments_give_settings(a, &p->context->error);
         return r < 0 ? r : 1;
 }
 
@@ -264,6 +267,8 @@ static int read_template(Context *c, PodArguments *a)
         int r = pod_manifest_parse(text, (size_t) n, &a->request.template, NULL, &c->error);
         if (r >= 0)
                 r = only_app_complete_template(c, a);
+        if (r >= 0)
+                r = pod_arguments_give_settings(a, &c->error);
         if (r >= 0 || c->usage)
                 return r;
         error_prefix(&c->error, r, "Cannot use '%s'", standard_input ? "standard input" : a->manifest_file);

@@ -17,6 +17,7 @@ typedef struct PodArguments {
         FetchOptions fetch;
         AppOverrides only_app;     /* what was given before the first image, for the only app */
         char only_app_option[OPTION_LABEL_MAX]; /* the first such option; empty: none */
+        PairList app_settings;     /* for the apps that have none of the same name, as annotations */
         char *stage1;              /* owns what options.stage1 points to */
         const char *manifest_file; /* --pod-manifest */
         const char *uuid_file;
@@ -56,6 +57,8 @@ int only_app_give(PodArguments *a, Error *e); /* there is one app */
 int only_app_complete(Context *c, PodArguments *a);
 int only_app_complete_template(Context *c, PodArguments *a);
 
+/* Gives app_settings to the apps, once all are known. */
+int pod_arguments_give_settings(PodArguments *a, Error *e);
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 /* The same for the successor of OLD (see make_successor()). RESOLVE: the images are fetched as A says. */

@@ -588,6 +588,8 @@ int context_load_declared(Context *c, const char *name, PodArguments *a, RunArgu
                 r = declared_report(c, d);
         if (r >= 0)
                 r = apply_conf(c, d, a, own);
+        if (r >= 0)
+                r = pod_arguments_give_settings(a, &c->error);
         if (r < 0)
                 return r;
         if (strv_extend(&a->strings, d->name) < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Options of an app before the first image: for the only app.
+/* Options of an app before the first image: for the only app; and settings that are for all apps there.
  *
  * In other tools all options stand before the image. With one app it is clear which one they mean, so the usual
  * ones are valid there, too. They are those of the table of apps with the same names, stored apart until the
@@ -30,6 +30,7 @@ static void move_text(char **to, char **from)
                 *to = TAKE_PTR(*from);
 }
 
+/* Those that are there stay. */
 static int add_annotations(PairList *to, const PairList *from, Error *e)
 {
         for (size_t i = 0; i < from->n; i++)
@@ -87,4 +88,16 @@ int only_app_complete_template(Context *c, PodArguments *a)
                                   given->annotations.items[i].value) < 0)
                         return error_oom(&c->error);
         return 0;
+}
+
+int pod_arguments_give_settings(PodArguments *a, Error *e)
+{
+        PodManifest *m = a->request.template;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < a->request.n_apps; i++)
+                r = add_annotations(&a->request.apps[i].annotations, &a->app_settings, e);
+        for (size_t i = 0; r >= 0 && m && i < m->n_apps; i++)
+                r = add_annotations(&m->apps[i]->annotations, &a->app_settings, e);
+        return r;
 }

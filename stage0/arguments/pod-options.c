@@ -144,6 +144,10 @@ const Option pod_options[] = {
                 {NULL, "exit-idle-time", 0, "TIME", false,
                  "Stop the pod when its apps, which are started by connections, have been inactive for TIME",
                  NULL, option_usec, POD(options.exit_idle_usec)},
+                {NULL, "image-policy", 0, "registry|local|none", false,
+                 "Let 'acnspawn update' replace apps by those of newer images of the registry or server, or of "
+                 "the store; for apps that do not say it themselves",
+                 "registry|local|none", option_setting, POD(app_settings)},
                 {NULL, "interactive", 'i', NULL, false,
                  "Give the only app a terminal if standard input is one, else an open standard input", NULL,
                  option_only_app, 0},
@@ -327,6 +331,10 @@ const Option app_options[] = {
                  "Store the app's output in the journal of the pod, that of the host, both, or none "
                  "(default: auto, the pod's, and the host's if acnspawn's own output goes there)",
                  "auto|pod|journal|both|none", option_setting, APP(annotations)},
+                {NULL, "image-policy", 0, "registry|local|none", false,
+                 "Let 'acnspawn update' replace the app by one of a newer image of the registry or server, or of "
+                 "the store",
+                 "registry|local|none", option_setting, APP(annotations)},
                 {NULL, "oom-group", 0, "BOOL", false,
                  "Kill all processes of the app, not one, if it runs out of memory", "true|false",
                  option_setting, APP(annotations)},

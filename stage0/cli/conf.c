@@ -18,7 +18,7 @@
 const ConfKey conf_keys[N_CONF_KEYS] = {
                 {"Store", "Directory", "dir", NULL, "", ACNSPAWN_STATEDIR},
                 {"Image", "PullPolicy", "pull-policy", "update", "prepare run add-app fetch", "new"},
-                {"Image", "MinSpeed", "min-speed", NULL, "prepare run add-app fetch", "512"},
+                {"Image", "MinSpeed", "min-speed", NULL, "prepare run add-app fetch update update-app", "512"},
                 {"Pod", "Network", "net", "network", "prepare run", "none"},
                 {"Pod", "StopTimeout", "stop-timeout", NULL, "prepare run", "10s"},
                 {"Pod", "Memory", "memory", NULL, "prepare run", "infinity"},

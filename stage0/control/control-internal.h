@@ -22,6 +22,11 @@ int manager_error(const sd_bus_error *error, int r, const char *what, Error *e);
 /* The error of an app that should run and does not. */
 int app_not_running(Pod *p, const PodApp *app, Error *e);
 
+/* --- image-policy.c ------------------------------------------------------------------------------------ */
+
+/* image_policy_check() for the apps of a request. */
+int image_policies_check(const PodRequest *q, Error *e);
+
 /* --- name-files.c -------------------------------------------------------------------------------------- */
 
 /* Warns if files of the apps' images are replaced, or volumes cover the requested files: the lines are added

@@ -4,6 +4,7 @@
 /* stage0/control/: operations on pods. */
 
 #include "library/libsystemd.h"
+#include "schema/settings.h"
 #include "stage0/host/host.h"
 
 /* --- manager.c: the pod's systemd ---------------------------------------------------------------------- */
@@ -91,6 +92,9 @@ typedef struct PrepareOptions {
 } PrepareOptions;
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
                 Error *e);
+
+/* image-policy.c: whether POLICY can be followed for the image REFERENCE. -EINVAL with the reason. */
+int image_policy_check(ImagePolicy policy, const char *reference, Error *e);
 
 /* prepare-pod.c: adds the single app of REQUEST to the running pod P, except to its manifest on disk: for a
  * separate process between the supervisor and the pod directory (see pod_reify_app()). *RET_ADDED is for

@@ -159,7 +159,9 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
 
         if (r < 0)
                 return error_oom(e);
-        r = pod_allocate_uids(p, e);
+        r = image_policies_check(request, e);
+        if (r >= 0)
+                r = pod_allocate_uids(p, e);
         if (r >= 0 && o->name && !o->replace)
                 r = take_name(p, o, e);
         if (r >= 0 && o->predecessor)
@@ -304,7 +306,9 @@ int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings,
         if (r < 0)
                 return r;
         uint64_t capabilities = stage1_pod_capabilities(p->manifest);
-        r = pod_reify_app(p, q, NULL, warnings, e);
+        r = image_policies_check(q, e);
+        if (r >= 0)
+                r = pod_reify_app(p, q, NULL, warnings, e);
         if (r >= 0)
                 r = complete_app(p, q, first, capabilities, warnings, e);
         if (r >= 0)

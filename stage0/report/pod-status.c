@@ -17,6 +17,7 @@ static void app_report_done(AppReport *a)
         app_status_done(&a->status);
         health_status_done(&a->health);
         free(a->log_file);
+        free(a->failed_image);
 }
 
 void pod_report_done(PodReport *r)
@@ -51,6 +52,8 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         if (k < 0)
                 return 0; /* of a version with other settings */
         (void) pod_drops_read(p, a->app->name, &a->drops);
+        (void) pod_failed_image_read(p, a->app, &a->failed_image);
+        a->image_policy = s.image_policy;
         a->restart = s.restart;
         a->restart_limit = s.restart_limit;
         a->log = (LogTarget) s.log;

@@ -11,6 +11,8 @@ typedef struct AppReport {
         AppStatus status;
         HealthStatus health;
         bool has_health;
+        int image_policy;         /* ImagePolicy */
+        char *failed_image;       /* the ID of one that it was not ready with when it was updated, or NULL */
         int restart;              /* RestartPolicy */
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
         uint64_t next_start_usec; /* realtime; 0: no restart is pending */

@@ -123,6 +123,7 @@ static const struct {
                 {"caps-retain", "CAP_CHOWN"},
                 {"caps-remove", "CAP_KILL"},
                 {"grant", "seccomp"},
+                {"image-policy", "registry"},
                 {"input", "pipe"},
                 {"restart", "always"},
                 {"restart-delay", "1s"},

@@ -109,14 +109,17 @@ def configuration_files():
 def debian_ships_all():
     """Everything that meson installs goes into one package; units that are enabled are those of the preset."""
     rules = read("debian/rules")
-    enabled = set(re.search(r"dh_installsystemd -pacnspawn (.*)", rules).group(1).split())
+    enabled = set(re.search(r"dh_installsystemd -pacnspawn ([^-].*)", rules).group(1).split())
     preset = set(re.findall(r"(?m)^enable (\S+)$", read("units/90-acnspawn.preset")))
+    disabled = set(re.findall(r"(?m)^disable (\S+)$", read("units/90-acnspawn.preset")))
     case("debian-one-package", "debian/rules does not install into debian/acnspawn"
          if "dh_auto_install --destdir=debian/acnspawn\n" not in rules else None)
     case("units-that-are-enabled", sorted(enabled ^ preset))
+    not_enabled = set(re.search(r"dh_installsystemd -pacnspawn --no-enable --no-start (.*)", rules).group(1).split())
+    case("units-that-are-disabled", sorted(not_enabled ^ disabled))
     for macro in "systemd_post", "systemd_preun", "systemd_postun_with_restart":
         words = re.search(r"%%\{\?%s:%%%s (.*)\}" % (macro, macro), SPEC).group(1).split()
-        case("rpm-" + macro, sorted(set(words) ^ preset))
+        case("rpm-" + macro, sorted(set(words) ^ (preset | disabled)))
     profiles = {os.path.basename(p) for p in INSTALLED if re.match(r"/etc/apparmor\.d/[^/]+$", p)}
     case("debian-apparmor", sorted(profiles ^ set(re.findall(r"--profile-name=(\S+)", rules))))
 

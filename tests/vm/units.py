@@ -29,7 +29,7 @@ def run_to(state, what):
 @contextlib.contextmanager
 def drop_ins(host, **texts):
     """The units as they are installed, but for the store."""
-    units = {"pod": "acnspawn@.service.d", "gc": "acnspawn-gc.service.d"}
+    units = {"pod": "acnspawn@.service.d", "gc": "acnspawn-gc.service.d", "update": "acnspawn-update.service.d"}
     for unit in units.values():
         os.makedirs("/run/systemd/system/" + unit)
     for key, unit in units.items():
@@ -285,6 +285,24 @@ def gc_by_its_service_and_timer(host):
         systemctl("start", "acnspawn-gc.service")
         equal(show("Result", "ExecMainStatus", unit="acnspawn-gc.service"), ("success", "0"))
         equal([os.path.basename(p) for p in host.pods()], [kept])
+
+
+@case
+def updates_by_their_service(host):
+    """The timer is not on by itself; its service replaces what runs, in the cgroup that it has."""
+    stay = "echo version %d; " + STAY
+    host.acnspawn("fetch", host.shell(stay % 1, name="example.com/a")).expect(0)
+    uuid = host.prepare("--name=web-1", "--image-policy=local", "example.com/a")
+    with drop_ins(host):
+        systemctl("start", UNIT)
+        new = host.acnspawn("fetch", host.shell(stay % 2, name="example.com/a")).expect(0).out.strip()
+        equal(show("UnitFileState", "Unit", unit="acnspawn-update.timer"), ("disabled", "acnspawn-update.service"))
+        before = show("ControlGroup")
+        systemctl("start", "acnspawn-update.service")
+        equal(show("Result", "ExecMainStatus", unit="acnspawn-update.service"), ("success", "0"))
+        equal((host.app_status(uuid, "a")["imageID"], host.app_status(uuid, "a")["state"]), (new, "running"))
+        equal((show("ActiveState"), show("ControlGroup")), (("active",), before))
+        systemctl("stop", UNIT)
 
 
 main()

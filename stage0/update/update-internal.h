@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "stage0/api/acn.h"
+#include "stage0/control/control.h"
+#include "stage0/update/update.h"
+
+/* --- candidates.c -------------------------------------------------------------------------------------- */
+
+/* An app that has an image policy. */
+typedef struct Candidate {
+        const PodApp *app; /* of the pod's manifest */
+        ImagePolicy policy;
+} Candidate;
+
+/* Those of P, in the order in which they start: after the apps that they have to wait for. *RET is to be freed. */
+int candidates_list(const Pod *p, Candidate **ret, size_t *ret_n, Error *e);
+/* What the user calls the image of APP. -ENODATA: nothing that could mean another image by now. */
+int candidate_reference(const Pod *p, const PodApp *app, char **ret, Error *e);
+
+/* --- resolve.c ----------------------------------------------------------------------------------------- */
+
+typedef struct Resolver Resolver;
+
+int resolver_new(Store *s, const FetchOptions *o, Resolver **ret, Error *e);
+Resolver *resolver_free(Resolver *x);
+
+/* The ID of the image that REFERENCE means now, which is in the store then; *RET is lent. The same question has the same
+ * answer, also if that is an error. */
+int resolver_resolve(Resolver *x, ImagePolicy policy, const char *reference, const char **ret, Error *e);

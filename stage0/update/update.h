@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* stage0/update/: apps of running pods are replaced by those of newer images, if they have an image policy. */
+
+#include "schema/settings.h"
+#include "prepare/pods/pods.h"
+
+typedef enum UpdateResult {
+        UPDATE_CURRENT,       /* the app has the newest image */
+        UPDATE_AVAILABLE,     /* there is a newer one (dry run) */
+        UPDATE_REPLACED,      /* the app has the newer one now */
+        UPDATE_ROLLED_BACK,   /* it was not ready with the newer one, and has the old one again */
+        UPDATE_FAILED_BEFORE, /* the same was so with this image before: it was not tried */
+        UPDATE_FAILED,        /* nothing was changed */
+        _UPDATE_RESULT_MAX,
+} UpdateResult;
+
+const char *update_result_to_string(UpdateResult r);
+
+/* One app of which the newest image was looked for. */
+typedef struct AppUpdate {
+        const PodApp *app;
+        ImagePolicy policy;
+        char *reference; /* as shown; NULL: unknown */
+        char *newer_id;  /* NULL: none, or unknown */
+        UpdateResult result;
+        char **warnings;
+        Error error; /* of UPDATE_ROLLED_BACK and UPDATE_FAILED; names pod, app and reference */
+} AppUpdate;
+
+typedef struct UpdateOptions {
+        FetchOptions fetch; /* its policy is not used: each app has its own */
+        bool dry_run;       /* newer images are fetched, and no app is replaced */
+        bool retry;         /* also what failed before */
+        uint64_t ready_timeout_usec; /* as of acn_replace_app() */
+        void (*done)(const Pod *p, const AppUpdate *u, void *userdata); /* for each app, as soon as its result is known */
+        void *userdata;
+} UpdateOptions;
+
+/* Each image is looked for once by an updater, whichever number of apps have it. O, and what it points to, must outlive it. */
+typedef struct Updater Updater;
+
+int updater_new(Store *s, const UpdateOptions *o, Updater **ret, Error *e);
+Updater *updater_free(Updater *u);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Updater *, updater_free);
+
+/* Updates the apps of P, which runs, in the order in which they start. What fails for one app is in its AppUpdate, and does
+ * not prevent the others; negative is what ends it all, such as a cancelled operation. *RET_N: the number of apps that have
+ * an image policy. */
+int updater_update(Updater *u, Pod *p, size_t *ret_n, Error *e);

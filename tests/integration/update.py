@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""acnspawn update: apps of running pods that are replaced by those of newer images, from a registry, a web server, files and the
+store; and what happens if the newer one is not any good."""
+
+from registry_server import *
+from web import Web
+
+STAY = "trap 'exit 0' TERM; touch /up; while :; do sleep 0.05; done"
+HTTP = "--insecure-options=http"
+
+
+def say(version, script=STAY):
+    return "echo version %s; %s" % (version, script)
+
+
+def publish(host, registry, version, name="app:1"):
+    script = "trap 'exit 0' TERM; while :; do busybox sleep 0.05; done"
+    registry.push(make_layout(host, say(version, script), name="layout-%s" % version), name)
+    return "docker://%s/%s" % (registry.address, name)
+
+
+def image(host, version, name="example.com/web", path=None, script=STAY, **more):
+    """A file with an image of that name, whose app says which version it is."""
+    made = host.shell(say(version, script), name=name, **more)
+    if path:
+        os.replace(made, path)
+    return path or made
+
+
+def fetch(host, *args):
+    return host.acnspawn("fetch", HTTP, *args).expect(0).out.strip()
+
+
+def update(host, *args, rc=0, **more):
+    return host.acnspawn("update", HTTP, *args, **more).expect(rc)
+
+
+def rows(host, *args, rc=0, **more):
+    return [(r["pod"], r["app"], r["result"]) for r in json.loads(update(host, "--json", *args, rc=rc, **more).out)]
+
+
+def run(host, name, *args, **more):
+    return host.acnspawn("run", "--detach", "--name=" + name, HTTP, *args, **more).expect(0).out.strip()
+
+
+def said(host, pod, app, version):
+    wait_for(lambda: ("version %s\n" % version) in host.acnspawn("logs", "--app=" + app, pod).expect(0).out,
+             "version %s of app %s" % (version, app))
+
+
+def image_of(host, pod, app):
+    return host.app_status(pod, app)["imageID"]
+
+
+# --- Registries --------------------------------------------------------------------------------------------------------
+
+@case
+@with_timeout(180)
+def the_registry_has_a_newer_image(host):
+    registry = Registry(host)
+    reference = publish(host, registry, 1)
+    run(host, "one", reference, "--name=web", "--image-policy=registry")
+    run(host, "two", "--image-policy=registry", reference, "--name=web")
+    run(host, "other", reference, "--name=web")
+    first = image_of(host, "one", "web")
+    equal(host.app_status("one", "web")["imagePolicy"], "registry")
+    equal(host.app_status("other", "web")["imagePolicy"], "none")
+    contains(host.acnspawn("status", "one").expect(0).out, "image policy registry")
+
+    # Nothing is newer: one request, for both pods.
+    before = len(registry.requests())
+    equal(rows(host), [("one", "web", "current"), ("two", "web", "current")])
+    equal(len(registry.requests()), before + 1, "requests")
+
+    publish(host, registry, 2)
+    table = json.loads(update(host, "--dry-run", "--json").out)
+    equal([(r["pod"], r["result"], r["currentID"], r["image"], r["policy"]) for r in table],
+          [(p, "available", first, reference, "registry") for p in ("one", "two")])
+    newer = table[0]["newerID"]
+    true(newer != first and newer == table[1]["newerID"], "the newer ID is %s" % newer)
+    equal(image_of(host, "one", "web"), first)
+    shown = update(host, "--dry-run").out
+    for word in ("POD", "RESULT", "available", "one", reference):
+        contains(shown, word)
+    lacks(update(host, "--dry-run", "--no-legend").out, "RESULT")
+    equal(update(host, "--dry-run", "--format={pod} {result}").out, "one available\ntwo available\n")
+
+    # One by name, then all.
+    equal(rows(host, "one"), [("one", "web", "replaced")])
+    said(host, "one", "web", 2)
+    equal((image_of(host, "one", "web"), image_of(host, "two", "web")), (newer, first))
+    equal(rows(host), [("one", "web", "current"), ("two", "web", "replaced")])
+    equal([image_of(host, p, "web") for p in ("one", "two", "other")], [newer, newer, first])
+
+    # What comes after it has the newer image, too, and its policy.
+    host.acnspawn("stop", "one").expect(0)
+    contains(update(host, "one", rc=1).err, "Pod one is not running, but exited")
+    host.acnspawn("run", "--detach", "one").expect(0)
+    equal((image_of(host, "one", "web"), host.app_status("one", "web")["imagePolicy"]), (newer, "registry"))
+    equal(rows(host, "one"), [("one", "web", "current")])
+    host.acnspawn("stop", "one", "two", "other").expect(0)
+
+
+@case
+@with_timeout(120)
+def a_registry_that_cannot_be_reached(host):
+    registry = Registry(host)
+    reference = publish(host, registry, 1)
+    run(host, "a", reference, "--name=web", "--image-policy=registry")
+    fetch(host, image(host, 1))
+    run(host, "b", "example.com/web", "--name=web", "--image-policy=local")
+    fetch(host, image(host, 2))
+    registry.process.kill()
+    registry.process.wait()
+    r = update(host, "--json", rc=1)
+    equal([(x["pod"], x["result"]) for x in json.loads(r.out)], [("a", "failed"), ("b", "replaced")])
+    for word in ("Pod a: app web (%s)" % reference, registry.address):
+        contains(r.err, word)
+    said(host, "b", "web", 2)
+    said(host, "a", "web", 1)
+    host.acnspawn("stop", "a", "b").expect(0)
+
+
+# --- Servers, files, the store -----------------------------------------------------------------------------------------
+
+@case
+@with_timeout(120)
+def an_image_of_a_url(host):
+    with Web(host.path("web"), ["example.com"]) as web:
+        read = lambda path: open(path, "rb").read()
+        web.put("https://example.com/web.aci", read(image(host, 1)), etag=True)
+        more = {"env": web.env()}
+        run(host, "p", "--insecure-options=signature", "https://example.com/web.aci", "--name=web", "--image-policy=registry", **more)
+        signed = "--insecure-options=signature"
+        equal(rows(host, signed, **more), [("p", "web", "current")])
+        equal(web.statuses[-1], 304, "status of the request")
+        web.put("https://example.com/web.aci", read(image(host, 2)), etag=True)
+        # Verified as always: without its signature it is not taken.
+        r = update(host, rc=1, **more)
+        contains(r.err, "Pod p: app web (https://example.com/web.aci)")
+        contains(r.err, "signature")
+        equal(rows(host, signed, **more), [("p", "web", "replaced")])
+        said(host, "p", "web", 2)
+        host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def images_of_the_store_and_of_files(host):
+    path = host.path("web.aci")
+    fetch(host, image(host, 1, name="example.com/named"))
+    run(host, "p", "example.com/named", "--name=named", "--image-policy=local", "---", image(host, 1, path=path), "--name=file",
+        "--image-policy=local", "---", image(host, 1, name="example.com/plain"), "--name=plain")
+    equal(rows(host), [("p", "named", "current"), ("p", "file", "current")])
+    fetch(host, image(host, 2, name="example.com/named"))
+    image(host, 2, path=path)
+    equal(rows(host), [("p", "named", "replaced"), ("p", "file", "replaced")])
+    said(host, "p", "named", 2)
+    said(host, "p", "file", 2)
+    said(host, "p", "plain", 1)
+    # An app that does not run is replaced without being started.
+    host.acnspawn("stop-app", "p", "named").expect(0)
+    fetch(host, image(host, 3, name="example.com/named"))
+    equal(rows(host, "p"), [("p", "named", "replaced"), ("p", "file", "current")])
+    equal(host.app_status("p", "named")["state"], "waiting")
+    os.unlink(path)
+    r = update(host, "--json", rc=1)
+    equal([x["result"] for x in json.loads(r.out)], ["current", "failed"])
+    contains(r.err, "Pod p: app file (%s)" % path)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def apps_are_replaced_in_the_order_in_which_they_start(host):
+    names = ("c", "b", "a")
+    for n in names:
+        fetch(host, image(host, 1, name="example.com/" + n))
+    run(host, "p", "--image-policy=local", "example.com/c", "--name=c", "--after=b", "---", "example.com/b", "--name=b", "--after=a", "---",
+        "example.com/a", "--name=a")
+    for n in names:
+        fetch(host, image(host, 2, name="example.com/" + n))
+    equal(rows(host), [("p", n, "replaced") for n in ("a", "b", "c")])
+    host.acnspawn("stop", "p").expect(0)
+
+
+# --- Images that fail --------------------------------------------------------------------------------------------------
+
+@case
+@with_timeout(120)
+def an_image_that_does_not_get_ready_is_not_tried_again(host):
+    bad = {"app": {"exec": ["/bin/missing"], "user": "0", "group": "0"}}
+    for pod in "a", "b":
+        fetch(host, image(host, 1, name="example.com/" + pod))
+        run(host, pod, "example.com/" + pod, "--name=web", "--image-policy=local")
+    good = image_of(host, "a", "web")
+    failed = fetch(host, image(host, 2, name="example.com/a", **bad))
+    fetch(host, image(host, 2, name="example.com/b"))
+    equal(json.loads(update(host, "--dry-run", "--json", "a").out)[0]["result"], "available")
+    r = update(host, "--json", rc=1)
+    equal([(x["pod"], x["result"]) for x in json.loads(r.out)], [("a", "rolled back"), ("b", "replaced")])
+    for text in ("Pod a: app web (example.com/a)", "could not be started with the image", "of the old image runs again", "--retry"):
+        contains(r.err, text)
+    equal((image_of(host, "a", "web"), host.app_status("a", "web")["failedImageID"]), (good, failed))
+    contains(host.acnspawn("status", "a").expect(0).out, "image policy local; %.19s failed" % failed)
+
+    # Neither is the app stopped again for it, nor is that a failure.
+    starts = host.app_status("a", "web")["starts"]
+    r = update(host, "--json")
+    equal([(x["pod"], x["result"], x["newerID"]) for x in json.loads(r.out)], [("a", "failed before", failed), ("b", "current", None)])
+    contains(r.err, "Pod a: app web: image %.19s (example.com/a) failed before; --retry tries it again" % failed)
+    equal(host.app_status("a", "web")["starts"], starts)
+    equal(rows(host, "--retry", "a", rc=1), [("a", "web", "rolled back")])
+
+    # Another one is tried, and then nothing is left of the failure.
+    fetch(host, image(host, 3, name="example.com/a"))
+    equal(rows(host, "a"), [("a", "web", "replaced")])
+    equal(host.app_status("a", "web")["failedImageID"], None)
+    said(host, "a", "web", 3)
+    host.acnspawn("stop", "a", "b").expect(0)
+
+
+@case
+def the_time_to_get_ready_is_limited(host):
+    fetch(host, image(host, 1))
+    run(host, "p", "example.com/web", "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms")
+    fetch(host, image(host, 2, script="while :; do sleep 0.05; done"))
+    equal(rows(host, "--ready-timeout=1s", rc=1), [("p", "web", "rolled back")])
+    wait_for(lambda: host.app_status("p", "web")["ready"], "the old app to be ready again")
+    contains(update(host, "--ready-timeout=0", rc=2).err, "must be longer than 0")
+    host.acnspawn("stop", "p").expect(0)
+
+
+# --- Policies ----------------------------------------------------------------------------------------------------------
+
+@case
+def policies_that_make_no_sense_are_refused(host):
+    path = image(host, 1)
+    r = host.acnspawn("prepare", path, "--image-policy=registry").expect(1)
+    contains(r.err, "'%s' is not on the network, and --image-policy=registry is for names, URLs and docker:// references" % path)
+    contains(r.err, "--image-policy=local")
+    r = host.acnspawn("prepare", "-", "--image-policy=local", input=open(path, "rb").read()).expect(1)
+    contains(r.err, "read from standard input")
+    contains(host.acnspawn("prepare", path, "--image-policy=never").expect(2).err, "must be registry, local or none")
+    contains(host.acnspawn("prepare", "--image-policy=x", path).expect(2).err, "must be registry, local or none")
+    equal(host.pods(), [])
+
+
+@case
+def apps_without_a_policy_are_left_alone(host):
+    run(host, "p", "--image-policy=local", image(host, 1, name="example.com/a"), "--name=a", "--image-policy=none")
+    contains(update(host).err, "No app of a running pod has an image policy")
+    contains(update(host, "p").err, "No app of pod p has an image policy")
+    equal(update(host, "--json").out.strip(), "[]")
+    contains(update(host, "q", rc=1).err, "q")
+    # Others come by add-app, and by pod manifests.
+    host.acnspawn("add-app", "p", "--start", image(host, 1, name="example.com/b"), "--name=b", "--image-policy=local").expect(0)
+    equal(rows(host), [("p", "b", "current")])
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def pods_of_pod_manifests(host):
+    one = fetch(host, image(host, 1))
+    manifest = {"acVersion": "0.8.11", "acKind": "PodManifest", "apps": [
+        {"name": "web", "image": {"name": "example.com/web"}, "annotations": [{"name": "acnspawn/image-policy", "value": "local"}]},
+        {"name": "pinned", "image": {"id": one}, "annotations": [{"name": "acnspawn/image-policy", "value": "local"}]}]}
+    with open(host.path("pod"), "w") as f:
+        json.dump(manifest, f)
+    host.acnspawn("run", "--detach", "--name=p", "--pod-manifest=" + host.path("pod")).expect(0)
+    for version in 2, 3:
+        fetch(host, image(host, version))
+        r = update(host, "--json", rc=1)
+        equal([(x["app"], x["result"]) for x in json.loads(r.out)], [("web", "replaced"), ("pinned", "failed")])
+        contains(r.err, "Pod p: app pinned")
+        contains(r.err, "names its image by the ID")
+        said(host, "p", "web", version)
+    newest = image_of(host, "p", "web")
+    host.acnspawn("stop", "p").expect(0)
+    host.acnspawn("run", "--detach", "p").expect(0)
+    equal(image_of(host, "p", "web"), newest)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def a_declared_pod_is_updated_while_it_runs(host):
+    os.makedirs(host.path("config/pods"))
+    fetch(host, image(host, 1))
+    with open(host.path("config/pods/shop.pod"), "w") as f:
+        f.write("[Pod]\nImagePolicy=local\n[App web]\nImage=example.com/web\n[App other]\nImage=%s\nImagePolicy=none\n" %
+                image(host, 1, name="example.com/other"))
+    env = dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
+    host.acnspawn("pod", "verify", "shop", env=env).expect(0)
+    host.acnspawn("run", "--detach", "--declared=shop", env=env).expect(0)
+    newer = fetch(host, image(host, 2))
+    equal(rows(host), [("shop", "web", "replaced")])
+    said(host, "shop", "web", 2)
+    host.acnspawn("stop", "shop").expect(0)
+    # Made of the file again, which says the same of a store that has another image.
+    host.acnspawn("run", "--detach", "--declared=shop", env=env).expect(0)
+    equal(image_of(host, "shop", "web"), newer)
+    equal(rows(host), [("shop", "web", "current")])
+    host.acnspawn("stop", "shop").expect(0)
+
+
+if __name__ == "__main__":
+    main()
