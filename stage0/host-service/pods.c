@@ -126,9 +126,6 @@ static int prepare(HostJob *j, Pod **ret, Error *e)
         int r = host_request_parse(j->parameters, &a, &field, e);
         if (r < 0)
                 return refuse_request(j, r, field, e);
-        r = pod_arguments_give_settings(&a, e);
-        if (r < 0)
-                return r;
         a.request.fetch = &a.fetch;
         a.fetch.config_dirs = a.options.config_dirs = j->options->config_dirs;
         r = prepare_pod(j->store, &a.request, &a.options, ret, &j->warnings, e);

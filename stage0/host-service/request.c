@@ -223,5 +223,5 @@ int host_request_parse(json_object *parameters, PodArguments *a, char **ret_fiel
         if (r >= 0)
                 r = parse_credentials(json_object_object_get(parameters, "credentials"), &a->request,
                                       ret_field, e);
-        return r;
+        return r < 0 ? r : pod_arguments_give_settings(a, e);
 }

@@ -92,6 +92,14 @@ TEST(defaults_are_those_of_the_command_line)
         ASSERT_EQ(p.arguments.options.stop_timeout_usec, 10000000);
 }
 
+TEST(a_policy_for_all_apps)
+{
+        _cleanup_(parsed_done) Parsed p = parse("{" WEB ",\"options\":{\"imagePolicy\":\"local\"}}");
+
+        ASSERT_OK(p.result);
+        ASSERT_STREQ(pair_list_get(&p.arguments.request.apps[0].annotations, "acnspawn/image-policy"), "local");
+}
+
 TEST(fields_that_are_refused)
 {
         static const struct {
@@ -117,6 +125,8 @@ TEST(fields_that_are_refused)
                         {"{" WEB ",\"options\":{\"name\":\"-\"}}", "options.name", "--name"},
                         {"{" WEB ",\"options\":{\"net\":[\"a\",\"b c\"]}}", "options.net", "--net"},
                         {"{" WEB ",\"options\":{\"exitPolicy\":\"x\"}}", "options.exitPolicy", "on-failure"},
+                        {"{" WEB ",\"options\":{\"imagePolicy\":\"x\"}}", "options.imagePolicy",
+                         "registry, local or none"},
                         {"{" WEB ",\"options\":{\"exitIdleTime\":\"-1\"}}", "options.exitIdleTime",
                          "--exit-idle-time"},
                         {"{" WEB ",\"options\":{\"replace\":true}}", "options.replace", "name"},
@@ -191,6 +201,7 @@ int main(void)
 {
         RUN(values_are_those_of_the_command_line);
         RUN(defaults_are_those_of_the_command_line);
+        RUN(a_policy_for_all_apps);
         RUN(fields_that_are_refused);
         RUN(a_pod_without_apps);
         RUN(options_of_the_description_are_options);
