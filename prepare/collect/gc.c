@@ -62,9 +62,13 @@ static bool is_due(const Collector *c, const Pod *p)
         case POD_GARBAGE:
                 return true;
         case POD_PREPARED:
+                if (p->config.owner)
+                        return pod_is_of_former_boot(p);
                 return c->options->expire_prepared_usec != UINT64_MAX &&
                        is_older(pod_created_usec(p), c->options->expire_prepared_usec);
         case POD_EXITED:
+                if (p->config.owner)
+                        return pod_is_of_former_boot(p);
                 return is_older(pod_ended_usec(p), c->options->grace_usec);
         default:
                 return false;

@@ -88,6 +88,9 @@ void pod_config_done(PodConfig *c)
         free(c->hostname);
         free(c->stage1);
         free(c->predecessor);
+        free(c->owner);
+        free(c->boot_id);
+        free(c->cgroup_parent);
         strv_free(c->networks);
         strv_free(c->dns);
         strv_free(c->dns_search);
@@ -130,6 +133,9 @@ static const struct Member {
                 {"createdUSec", MEMBER_NUMBER, offsetof(PodConfig, created_usec)},
                 {"stage1", MEMBER_TEXT, offsetof(PodConfig, stage1)},
                 {"predecessor", MEMBER_TEXT, offsetof(PodConfig, predecessor), true},
+                {"owner", MEMBER_TEXT, offsetof(PodConfig, owner), true},
+                {"bootID", MEMBER_TEXT, offsetof(PodConfig, boot_id), true},
+                {"cgroupParent", MEMBER_TEXT, offsetof(PodConfig, cgroup_parent), true},
 };
 
 static const void *member_of(const PodConfig *c, const struct Member *m)
@@ -279,6 +285,12 @@ static int check_values(const PodConfig *c, Error *e)
                 return error_set(e, -EINVAL, "%u is not the base of a range of uids for pods", c->uid_base);
         if (c->predecessor && uuid_check(c->predecessor, NULL) < 0)
                 return error_set(e, -EINVAL, "predecessor is not a UUID: '%s'", c->predecessor);
+        if (c->owner && ac_name_check(c->owner, NULL) < 0)
+                return error_set(e, -EINVAL, "owner is not an AC name: '%s'", c->owner);
+        if (!c->owner != !c->boot_id)
+                return error_set(e, -EINVAL, "owner and bootID are given together");
+        if (c->cgroup_parent && pod_cgroup_parent_check(c->cgroup_parent, e) < 0)
+                return -EINVAL;
         if (c->stage1 && !path_is_absolute(c->stage1))
                 return error_set(e, -EINVAL, "stage1 is not an absolute path: '%s'", c->stage1);
         if ((c->net == NET_NETWORKS) != (strv_length(c->networks) > 0))

@@ -7,7 +7,7 @@
  * that a pod which lies in "preparing" or "running" and is not locked has lost its process. All files of a
  * pod are synced before it becomes prepared, and the move to running before anything is done that cannot be
  * repeated, so that after a loss of power there are no incomplete pods and no pod runs twice. A pod that has
- * ended is run again as another pod, its successor (pod-successor.c).
+ * ended is run again as another pod, its successor (pod-successor.c). Pods that have an owner (pod-owner.c) are not synced.
  */
 
 #include <sys/file.h>
@@ -64,7 +64,7 @@ static int advance(Pod *p, PodState to, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot move pod %s from %s to %s", pod_display_name(p),
                                        pod_state_to_place(from), pod_state_to_place(to));
-        return sync_places(p, from, to, e);
+        return p->config.boot_id ? 0 : sync_places(p, from, to, e);
 }
 
 /* --- New pods ------------------------------------------------------------------------------------------ */
@@ -181,7 +181,7 @@ static int publish(Pod *p, Error *e)
                 r = write_part(p, "pod", manifest, strlen(manifest), e);
         if (r < 0)
                 return r;
-        r = sync_content(p, e);
+        r = p->config.boot_id ? 0 : sync_content(p, e);
         if (r >= 0)
                 r = advance(p, POD_PREPARED, e);
         if (r < 0)
@@ -281,7 +281,7 @@ int pod_begin_run(Pod *p, Error *e)
 
 int pod_sync_run(const Pod *p, Error *e)
 {
-        return sync_places(p, POD_PREPARED, POD_RUNNING, e);
+        return p->config.boot_id ? 0 : sync_places(p, POD_PREPARED, POD_RUNNING, e);
 }
 
 /* Writes the time when the pod ended to a file, as the times of the directory may change. */

@@ -24,6 +24,7 @@ void app_overrides_done(AppOverrides *o)
         pair_list_done(&o->annotations);
         pair_list_done(&o->user_annotations);
         pair_list_done(&o->user_labels);
+        free(o->owner_data.data);
         isolator_list_done(&o->isolators);
         credential_list_done(&o->credentials);
         mounts_done(o->mounts, o->n_mounts);

@@ -78,6 +78,9 @@ typedef struct PodConfig {
         uint64_t created_usec;      /* since the epoch */
         char *stage1;               /* directory of a systemd tree to boot instead of the host's, or NULL */
         char *predecessor;          /* UUID of the pod that this one was made from, or NULL */
+        char *owner;                /* the program that removes it, or NULL; see pod_set_owner() */
+        char *boot_id;              /* not NULL: the pod is of no use after that boot of the host */
+        char *cgroup_parent;        /* "/kubepods/podX": the cgroup, or on hosts with systemd the slice, that it is in; or NULL */
 } PodConfig;
 
 void pod_config_done(PodConfig *c);
@@ -190,6 +193,30 @@ int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error 
  * not appended. */
 int host_uids_collect(const Store *s, bool dry_run, char ***removed, Error *e);
 
+/* --- Pods of other programs (pod-owner.c) -------------------------------------------------------------- */
+
+#define OWNER_DATA_SIZE_MAX (256U * 1024U) /* of a pod, and of each app */
+
+/* What the owner of a pod keeps with it, or with an app. */
+typedef struct OwnerData {
+        void *data; /* NULL: nothing */
+        size_t size;
+} OwnerData;
+
+/* Makes OWNER, an AC name, the owner of P (state preparing): collectors do not remove the pod before the host was rebooted,
+ * and it is not synced to disk. */
+int pod_set_owner(Pod *p, const char *owner, Error *e);
+/* Whether P has an owner, and is a leftover of an earlier boot of the host. */
+bool pod_is_of_former_boot(const Pod *p);
+/* Writes the data of the pod (APP is NULL), or of an app whose directory exists; nothing without data. */
+int pod_owner_data_write(const Pod *p, const PodApp *app, const OwnerData *d, Error *e);
+/* -ENOENT: there are none. RET->data, to be freed, has a NUL behind it. */
+int pod_owner_data_read(const Pod *p, const PodApp *app, OwnerData *ret, Error *e);
+/* The host's. */
+int boot_id_read(char **ret);
+/* Checks a cgroup as in PodConfig.cgroup_parent: an absolute path without "." and "..". -EINVAL. */
+int pod_cgroup_parent_check(const char *s, Error *e);
+
 /* --- Origins of isolators, and privileges granted to images (pod-grants.c) ----------------------------- */
 
 typedef enum GrantSource {
@@ -298,6 +325,7 @@ typedef struct AppOverrides {
         bool read_only_rootfs;
         uint32_t *supplementary_gids; /* replace the image's */
         size_t n_supplementary_gids, supplementary_gids_allocated;
+        OwnerData owner_data;
         bool separate; /* what the request has for all apps is not for this one */
 } AppOverrides;
 

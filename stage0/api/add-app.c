@@ -23,6 +23,7 @@ static int add_definition(json_object *o, const PodRequest *q, Error *e)
 {
         AppOverrides app = q->apps[0];
         PodRequest request = *q;
+        _cleanup_free_ char *hex = NULL;
         json_object *definition = NULL;
 
         request.apps = &app;
@@ -30,6 +31,11 @@ static int add_definition(json_object *o, const PodRequest *q, Error *e)
         int r = app_request_format(&request, &definition, e);
         if (r < 0)
                 return r;
+        hex = app.owner_data.data ? hex_encode(app.owner_data.data, app.owner_data.size) : NULL;
+        if (app.owner_data.data && json_member_add_text(o, "ownerData", hex) < 0) {
+                json_object_put(definition);
+                return error_oom(e);
+        }
         return json_member_add(o, "definition", definition) < 0 ? error_oom(e) : 0;
 }
 

@@ -82,6 +82,9 @@ typedef struct PrepareOptions {
         uint64_t stop_timeout_usec;
         uint64_t exit_idle_usec; /* 0 or UINT64_MAX: the pod stays up */
         bool strict;             /* refuse the pod unless all isolators are enforced here */
+        const char *owner;         /* the program that it belongs to, see pod_set_owner(); or NULL */
+        OwnerData owner_data;      /* not owned */
+        const char *cgroup_parent; /* see PodConfig; or NULL */
         /* The new pod is the successor of this one, which has ended and is locked by the caller; or which
          * runs, and is stopped as soon as the new one has passed all checks. The new one gets its name, if
          * any. */

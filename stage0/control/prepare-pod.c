@@ -36,6 +36,8 @@ static int configure(Pod *p, const PrepareOptions *o)
                 return -ENOMEM;
         if (o->stage1 && !(c->stage1 = strdup(o->stage1)))
                 return -ENOMEM;
+        if (o->cgroup_parent && !(c->cgroup_parent = strdup(o->cgroup_parent)))
+                return -ENOMEM;
         return 0;
 }
 
@@ -160,6 +162,10 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r < 0)
                 return error_oom(e);
         r = image_policies_check(request, e);
+        if (r >= 0 && o->owner)
+                r = pod_set_owner(p, o->owner, e);
+        if (r >= 0 && o->cgroup_parent)
+                r = cgroup_parent_check(o->cgroup_parent, e);
         if (r >= 0)
                 r = pod_allocate_uids(p, e);
         if (r >= 0 && o->name && !o->replace)
@@ -196,6 +202,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = write_launch_file(p, p->manifest->apps[i], e);
         if (r >= 0)
                 r = pod_definition_write(p, request, e);
+        if (r >= 0)
+                r = pod_owner_data_write(p, NULL, &o->owner_data, e);
         if (r >= 0)
                 r = make_volumes(p, e);
         if (r >= 0)
@@ -295,6 +303,8 @@ static int complete_app(Pod *p, const PodRequest *q, size_t first, uint64_t capa
                 r = check_app(p, q, first, warnings, e);
         if (r >= 0)
                 r = write_launch_file(p, app, e);
+        if (r >= 0 && !q->template)
+                r = pod_owner_data_write(p, app, &q->apps[0].owner_data, e);
         return r < 0 ? r : pod_app_definition_write(p, app, q, e);
 }
 

@@ -5,6 +5,8 @@
  * version 1 are not used.
  */
 
+#include <sys/stat.h>
+
 #include "stage0/host/host-internal.h"
 
 #define CGROUP_FILE_MAX 65536U
@@ -90,6 +92,18 @@ static int find_paths(pid_t pid, Cgroups *c)
         return r;
 }
 
+/* Moves them to *RET, if the required one is among them. */
+static int take_places(Cgroups *c, Cgroups *ret, Error *e)
+{
+        if (!c->unified) {
+                int r = error_set(e, -ENOSYS, "Pods need the cgroup v2 hierarchy, and none is mounted");
+                return error_hint(e, r, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
+        }
+        *ret = *c;
+        *c = (Cgroups){};
+        return 0;
+}
+
 int cgroups_of_process(pid_t pid, Cgroups *ret, Error *e)
 {
         _cleanup_(cgroups_done) Cgroups c = {};
@@ -97,13 +111,40 @@ int cgroups_of_process(pid_t pid, Cgroups *ret, Error *e)
 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot find the cgroup of process %d", (int) pid);
-        if (!c.unified) {
-                r = error_set(e, -ENOSYS, "Pods need the cgroup v2 hierarchy, and none is mounted");
-                return error_hint(e, r, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
+        return take_places(&c, ret, e);
+}
+
+/* PATH is below a mount point of cgroups, and may have several parts that do not exist. */
+static int make_path(const char *path)
+{
+        _cleanup_free_ char *part = strdup(path);
+
+        if (!part)
+                return -ENOMEM;
+        for (char *p = part; (p = strchr(p + 1, '/'));) {
+                *p = 0;
+                if (mkdir(part, 0755) < 0 && errno != EEXIST)
+                        return -errno;
+                *p = '/';
         }
-        *ret = c;
-        c = (Cgroups){};
-        return 0;
+        return mkdir(part, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int cgroups_of_parent(const char *parent, Cgroups *ret, Error *e)
+{
+        _cleanup_(cgroups_done) Cgroups c = {};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(hierarchies); i++)
+                r = add_path(i, parent, &c);
+        if (r < 0)
+                return error_oom(e);
+        STRV_FOREACH (path, c.paths) {
+                r = make_path(*path);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot create cgroup %s", *path);
+        }
+        return take_places(&c, ret, e);
 }
 
 const char *cgroup_unified_mount(void)

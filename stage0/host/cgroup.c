@@ -76,14 +76,34 @@ static int set_requests(const Pod *p, const Cgroups *c, Error *e)
         return 0;
 }
 
+/* Where systemd is the host's init, the scope is in the slice. */
+static bool has_parent(const Pod *p)
+{
+        return p->config.cgroup_parent && !host_runs_systemd();
+}
+
+int cgroup_parent_check(const char *parent, Error *e)
+{
+        int r = pod_cgroup_parent_check(parent, e);
+
+        if (r < 0)
+                return error_prefix(e, r, "The pod cannot be prepared");
+        if (!host_runs_systemd() || endswith(parent, ".slice"))
+                return 0;
+        return error_set(e, -EINVAL,
+                         "The cgroup parent '%s' is not a slice, as it has to be where systemd is the host's "
+                         "init",
+                         parent);
+}
+
 /* The pod's cgroups are beside the "supervisor" that nspawn was started from, or below the scope's, or below
- * that of this process. */
+ * that of this process, or (without systemd on the host) below the configured parent. */
 static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base, Cgroups *c)
 {
         int r = 0;
 
         STRV_FOREACH (path, base->paths) {
-                size_t n = place->keep_unit ? (size_t) (strrchr(*path, '/') - *path) : strlen(*path);
+                size_t n = place->keep_unit && !has_parent(p) ? (size_t) (strrchr(*path, '/') - *path) : strlen(*path);
                 bool unified = streq(*path, base->unified);
 
                 if (r >= 0)
@@ -97,7 +117,8 @@ static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base
 static int make_cgroups(Pod *p, pid_t pid, const PodPlace *place, Cgroups *c, Error *e)
 {
         _cleanup_(cgroups_done) Cgroups base = {};
-        int r = cgroups_of_process(pid, &base, e);
+        int r = has_parent(p) ? cgroups_of_parent(p->config.cgroup_parent, &base, e)
+                              : cgroups_of_process(pid, &base, e);
 
         if (r < 0)
                 return r;

@@ -9,6 +9,8 @@
 
 /* The cgroups of process PID. -ENOSYS: cgroup v2 is not mounted. */
 int cgroups_of_process(pid_t pid, Cgroups *ret, Error *e);
+/* The cgroups PARENT, which are made if they are missing, in the same hierarchies. -ENOSYS as above. */
+int cgroups_of_parent(const char *parent, Cgroups *ret, Error *e);
 /* The mount point of the v2 hierarchy, or NULL. */
 const char *cgroup_unified_mount(void);
 

@@ -43,6 +43,8 @@ typedef struct PodPlace {
         sd_bus *bus;
 } PodPlace;
 
+/* Checks PodConfig.cgroup_parent for this host. -EINVAL. */
+int cgroup_parent_check(const char *parent, Error *e);
 /* Creates cgroups for P, recorded in the pod directory, so that gc finds them, and moves process PID
  * there. */
 int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e);

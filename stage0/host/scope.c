@@ -58,6 +58,12 @@ int pod_scope_name(const Pod *p, char **ret)
         return xasprintf(ret, "acnspawn-%s.scope", p->uuid);
 }
 
+/* The last part of the path is the name of the slice, which has those of its parents in it. */
+static const char *slice_of(const Pod *p)
+{
+        return p->config.cgroup_parent ? strrchr(p->config.cgroup_parent, '/') + 1 : "machine.slice";
+}
+
 static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const char *controller)
 {
         _cleanup_free_ char *description = NULL;
@@ -67,7 +73,7 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const c
                 r = sd_bus_message_open_container(m, 'a', "(sv)");
         if (r >= 0)
                 r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)(sv)(sv)", "Description", "s", description,
-                                          "Slice", "s", "machine.slice", "Delegate", "b", 1, "TasksMax", "t",
+                                          "Slice", "s", slice_of(p), "Delegate", "b", 1, "TasksMax", "t",
                                           UINT64_MAX, "CollectMode", "s", "inactive-or-failed", "PIDs", "au",
                                           1, (uint32_t) pid);
         if (r >= 0 && controller)

@@ -168,6 +168,22 @@ static int check_data(const CredentialList *l, Error *e)
         return 0;
 }
 
+static int take_owner_data(const AppChange *c, OwnerData *ret, Error *e)
+{
+        const char *hex = text_of(c->request, "ownerData");
+        size_t size = hex ? strlen(hex) / 2 : 0;
+        _cleanup_free_ char *data = hex ? calloc(size + 1, 1) : NULL;
+
+        if (!hex)
+                return 0;
+        if (!data)
+                return error_oom(e);
+        if (strlen(hex) % 2 != 0 || hex_decode(hex, size, data) < 0)
+                return error_set(e, -EINVAL, "The owner's data of the app are not hexadecimal");
+        *ret = (OwnerData){.data = TAKE_PTR(data), .size = size};
+        return 0;
+}
+
 static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char ***warnings, Error *e)
 {
         json_object *credentials = json_object_object_get(c->request, "credentials");
@@ -179,6 +195,8 @@ static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char 
                                    &d->request.apps[0].credentials, e);
         if (r >= 0)
                 r = check_data(&d->request.apps[0].credentials, e);
+        if (r >= 0)
+                r = take_owner_data(c, &d->request.apps[0].owner_data, e);
         if (r >= 0 && pod_request_separate(&d->request) < 0)
                 r = error_oom(e);
         if (r < 0)

@@ -1385,6 +1385,9 @@ TEST(config_refused)
                         {CONFIG("524288", ",\"extra\":1"), "unknown member 'extra'"},
                         {CONFIG("524288", ",\"dns\":[\"x\"]"), "'x' is not a valid IP address"},
                         {CONFIG("524288", ",\"hostsEntries\":[1]"), "'hostsEntries' cannot be"},
+                        {CONFIG("524288", ",\"owner\":\"cri\""), "owner and bootID are given together"},
+                        {CONFIG("524288", ",\"owner\":\"C I\",\"bootID\":\"x\""), "owner is not an AC name"},
+                        {CONFIG("524288", ",\"cgroupParent\":\"a\""), "is not an absolute path"},
                         {CONFIG("524288", ",\"name\":\"a\""), ""},
                         {CONFIG("524288", "") "x", ""},
         };
@@ -1395,6 +1398,119 @@ TEST(config_refused)
 
                 ASSERT_TRUE(parse_config(cases[i].text, &c, &e) < 0);
                 ASSERT_CONTAINS(e.message, cases[i].why);
+        }
+}
+
+/* A prepared pod of the owner "cri" that has data, made in boot BOOT of the host (NULL: this one). */
+static int prepare_owned_pod(Store *s, const char *boot, Pod **ret, Error *e)
+{
+        const OwnerData data = {.data = (char *) "a\0b", .size = 3};
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = pod_new(s, &p, e);
+        if (r >= 0)
+                r = pod_set_owner(p, "cri", e);
+        if (r >= 0 && boot) {
+                free(p->config.boot_id);
+                p->config.boot_id = strdup(boot);
+        }
+        if (r >= 0)
+                r = pod_allocate_uids(p, e);
+        if (r >= 0)
+                r = pod_owner_data_write(p, NULL, &data, e);
+        if (r < 0)
+                return r;
+        p->manifest = parse_test_manifest();
+        r = pod_publish(p, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(p);
+        return 0;
+}
+
+TEST(owner_removes_its_pods)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *again = NULL;
+        char uuid[UUID_TEXT_SIZE];
+
+        ASSERT_OK(prepare_owned_pod(s, NULL, &p, &e));
+        strcpy(uuid, p->uuid);
+        p = pod_free(p);
+        ASSERT_OK(store_gc(s, &gc_everything, &e)); /* it is prepared */
+        ASSERT_OK(pod_open(s, uuid, &p, &e));
+        ASSERT_STREQ(p->config.owner, "cri");
+        ASSERT_FALSE(pod_is_of_former_boot(p));
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_OK(pod_sync_run(p, &e));
+        ASSERT_OK(pod_end_run(p, &e));
+        p = pod_free(p);
+        ASSERT_OK(store_gc(s, &gc_everything, &e)); /* it has ended */
+        ASSERT_OK(store_prune(s, &(PruneOptions){.parts = PRUNE_PODS}, &e));
+        ASSERT_OK(pod_open(s, uuid, &again, &e));
+        ASSERT_EQ(again->state, POD_EXITED);
+        ASSERT_OK(pod_remove(again, &e));
+}
+
+TEST(owned_pods_of_a_former_boot_are_collected)
+{
+        for (unsigned i = 0; i < 2; i++) {
+                STORE(s, dir);
+                _cleanup_(pod_freep) Pod *p = NULL;
+
+                ASSERT_OK(prepare_owned_pod(s, "00000000-0000-4000-8000-000000000000", &p, &e));
+                ASSERT_TRUE(pod_is_of_former_boot(p));
+                if (i == 1) {
+                        ASSERT_OK(pod_begin_run(p, &e));
+                        ASSERT_OK(store_gc(s, &gc_careful, &e)); /* it is locked */
+                        ASSERT_OK(pod_end_run(p, &e));
+                }
+                p = pod_free(p);
+                ASSERT_OK(store_gc(s, &gc_careful, &e));
+                ASSERT_TRUE(is_clean(s));
+        }
+}
+
+TEST(data_of_the_owner)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+        OwnerData d = {}, none = {}, large = {.data = (char *) "", .size = OWNER_DATA_SIZE_MAX + 1};
+
+        ASSERT_OK(prepare_owned_pod(s, NULL, &p, &e));
+        ASSERT_OK(pod_owner_data_read(p, NULL, &d, &e));
+        ASSERT_EQ(d.size, 3);
+        ASSERT_EQ(memcmp(d.data, "a\0b", 4), 0);
+        free(d.data);
+        ASSERT_OK(pod_owner_data_write(p, NULL, &none, &e));
+        ASSERT_ERR(pod_owner_data_write(p, NULL, &large, &e), -E2BIG);
+        ASSERT_CONTAINS(e.message, "larger than 262144 bytes");
+        error_done(&e);
+        ASSERT_OK(unlinkat(p->dir_fd, "owner-data", 0));
+        ASSERT_ERR(pod_owner_data_read(p, NULL, &d, &e), -ENOENT);
+        ASSERT_CONTAINS(e.message, p->uuid);
+        error_done(&e);
+        ASSERT_OK(mkdirat(p->dir_fd, "apps", 0755));
+        ASSERT_OK(mkdirat(p->dir_fd, "apps/web", 0755));
+        const OwnerData own = {.data = (char *) "app", .size = 3};
+        ASSERT_OK(pod_owner_data_write(p, p->manifest->apps[0], &own, &e));
+        ASSERT_OK(pod_owner_data_read(p, p->manifest->apps[0], &d, &e));
+        ASSERT_EQ(memcmp(d.data, "app", 4), 0);
+        free(d.data);
+}
+
+TEST(cgroup_parents)
+{
+        static const char *const good[] = {"/kubepods/burstable/pod1", "/kubepods.slice/kubepods-pod1.slice",
+                                           "/a//b/"};
+        static const char *const bad[] = {"", "/", "a/b", "/a/../b", "/a/.", "/a b", "/a\n"};
+
+        for (size_t i = 0; i < ELEMENTSOF(good); i++)
+                ASSERT_OK(pod_cgroup_parent_check(good[i], NULL));
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                ASSERT_ERR(pod_cgroup_parent_check(bad[i], &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "the cgroup parent '");
         }
 }
 
@@ -1659,6 +1775,10 @@ int main(void)
         RUN(more_pods_than_descriptors);
         RUN(config);
         RUN(config_refused);
+        RUN(owner_removes_its_pods);
+        RUN(owned_pods_of_a_former_boot_are_collected);
+        RUN(data_of_the_owner);
+        RUN(cgroup_parents);
         RUN(damaged);
         RUN(gc_grace);
         RUN(gc_prepared);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Pods that belong to another program, such as an endpoint for an orchestrator.
+ *
+ * The owner decides how long such a pod is kept after it has ended, so collectors leave it alone. The owner can keep data with
+ * the pod, and with each of its apps: a file that acnspawn does not interpret, and that can be read whether or not the pod runs.
+ * Nothing of such a pod is synced to disk, as it is of no use after a reboot of the host: its owner makes another one then. The
+ * pod has the ID of the boot that it was made in, and after a reboot any collector removes it.
+ */
+
+#include "prepare/pods/pods-internal.h"
+
+#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+#define OWNER_DATA "owner-data"
+#define CGROUP_PARENT_MAX 2048U
+#define CGROUP_CHARACTERS \
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_.@\\-"
+
+int boot_id_read(char **ret)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = read_file_at(AT_FDCWD, BOOT_ID_PATH, 64, &text, NULL);
+
+        if (r < 0)
+                return r;
+        text[strcspn(text, "\n")] = 0;
+        *ret = TAKE_PTR(text);
+        return 0;
+}
+
+int pod_set_owner(Pod *p, const char *owner, Error *e)
+{
+        _cleanup_free_ char *name = strdup(owner), *boot = NULL;
+
+        if (!name)
+                return error_oom(e);
+        int r = boot_id_read(&boot);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read " BOOT_ID_PATH);
+        free(p->config.owner);
+        p->config.owner = TAKE_PTR(name);
+        free(p->config.boot_id);
+        p->config.boot_id = TAKE_PTR(boot);
+        return 0;
+}
+
+bool pod_is_of_former_boot(const Pod *p)
+{
+        _cleanup_free_ char *boot = NULL;
+
+        return p->config.boot_id && boot_id_read(&boot) >= 0 && !streq(boot, p->config.boot_id);
+}
+
+int pod_cgroup_parent_check(const char *s, Error *e)
+{
+        _cleanup_strv_free_ char **parts = NULL;
+
+        if (strv_split(s, "/", &parts) < 0)
+                return -ENOMEM;
+        if (s[0] != '/' || !parts || !parts[0] || strlen(s) > CGROUP_PARENT_MAX)
+                return error_set(e, -EINVAL, "the cgroup parent '%.*s' is not an absolute path",
+                                 (int) CGROUP_PARENT_MAX, s);
+        STRV_FOREACH (part, parts)
+                if (streq(*part, ".") || streq(*part, "..") || (*part)[strspn(*part, CGROUP_CHARACTERS)])
+                        return error_set(e, -EINVAL, "the cgroup parent '%s' has the part '%s', which is not a "
+                                         "name of a cgroup", s, *part);
+        return 0;
+}
+
+static int data_path(const Pod *p, const PodApp *app, char **ret)
+{
+        if (app)
+                return pod_app_path(p, app, OWNER_DATA, ret);
+        *ret = strdup(OWNER_DATA);
+        return *ret ? 0 : -ENOMEM;
+}
+
+int pod_owner_data_write(const Pod *p, const PodApp *app, const OwnerData *d, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (!d->data)
+                return 0;
+        if (d->size > OWNER_DATA_SIZE_MAX)
+                return error_set(e, -E2BIG, "The data of the owner of pod %s are larger than %u bytes",
+                                 pod_display_name(p), OWNER_DATA_SIZE_MAX);
+        int r = data_path(p, app, &path);
+        if (r >= 0)
+                r = write_file_new_at(p->dir_fd, path, d->data, d->size, 0600);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the data of the owner of %s %s", app ? "app" : "pod",
+                                       app ? app->name : pod_display_name(p))
+                     : 0;
+}
+
+int pod_owner_data_read(const Pod *p, const PodApp *app, OwnerData *ret, Error *e)
+{
+        _cleanup_free_ char *path = NULL, *data = NULL;
+        size_t size;
+        int r = data_path(p, app, &path);
+
+        if (r >= 0)
+                r = read_file_at(p->dir_fd, path, OWNER_DATA_SIZE_MAX, &data, &size);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the data of the owner of %s %s", app ? "app" : "pod",
+                                       app ? app->name : pod_display_name(p));
+        *ret = (OwnerData){.data = TAKE_PTR(data), .size = size};
+        return 0;
+}
