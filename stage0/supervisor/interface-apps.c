@@ -11,6 +11,7 @@
 
 #include "stage0/supervisor/app-life.h"
 #include "stage0/supervisor/interface-internal.h"
+#include "stage0/supervisor/readiness.h"
 
 const char *interface_app_state(const Interface *i, const AppInstance *a)
 {
@@ -144,6 +145,7 @@ typedef struct AppCall {
         AppInstance *app;
         sd_event_source *timer; /* of stopping by force, or of a start that takes too long */
         bool starts;
+        uint64_t earlier_starts; /* of the app, when the job was requested */
         bool told; /* FUNCTION was called: the job is still freed at its end */
 } AppCall;
 
@@ -288,6 +290,18 @@ void interface_drop_starts(Interface *i)
 
 /* --- Ends of jobs -------------------------------------------------------------------------------------- */
 
+/* systemd may learn of the end of a short app before it learns that its launcher was executed: the job has
+ * failed then if the exit status is not 0, though the app was started. */
+static bool has_run(const AppCall *a)
+{
+        const AppStatus *s = &a->app->status;
+
+        if (!a->starts || app_settings_readiness(&a->app->settings))
+                return false;
+        readiness_settle(a->app);
+        return s->started_usec > 0 && s->starts > a->earlier_starts;
+}
+
 static void on_job(void *userdata, int r, const char *result)
 {
         AppCall *a = userdata;
@@ -298,7 +312,7 @@ static void on_job(void *userdata, int r, const char *result)
         }
         if (r < 0)
                 reply_errno(a, r);
-        else if (streq(result, "done"))
+        else if (streq(result, "done") || (streq(result, "failed") && has_run(a)))
                 reply_done(a);
         else
                 reply_failed(a, result);
@@ -333,7 +347,8 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         *a = (AppCall){.interface = i,
                        .call = varlink_call_ref(call),
                        .app = app,
-                       .starts = !streq(method, "StopUnit")};
+                       .starts = !streq(method, "StopUnit"),
+                       .earlier_starts = app->status.starts};
         int r = kill_usec == UINT64_MAX ? 0
                                         : sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC,
                                                                      kill_usec, 0, on_stop_timeout, a);
@@ -369,7 +384,8 @@ int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, Inter
                        .function = function,
                        .userdata = userdata,
                        .app = app,
-                       .starts = true};
+                       .starts = true,
+                       .earlier_starts = app->status.starts};
         forget_failures(i, app);
         if (timeout_usec != UINT64_MAX)
                 r = sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC, timeout_usec, 0,

@@ -96,6 +96,35 @@ def wait_for(function, what, timeout=20, interval=0.02):
         time.sleep(interval)
 
 
+def steady(measure, seconds=1):
+    """What MEASURE returns once it has returned the same for a while: things that clients of before have used are gone."""
+    value, since = measure(), time.monotonic()
+    while time.monotonic() - since < seconds:
+        time.sleep(0.05)
+        now = measure()
+        if now != value:
+            value, since = now, time.monotonic()
+    return value
+
+
+def nothing_more(measure, before, what, timeout=20):
+    """Waits until no number of MEASURE, one or a dictionary of them, is above what it was BEFORE, and what is no number is
+    the same."""
+    def above(now):
+        return {k: "%s, and was %s" % (v, before[k]) for k, v in now.items()
+                if (v > before[k] if isinstance(v, int) else v != before[k])}
+
+    def one(value):
+        return value if isinstance(value, dict) else {what: value}
+
+    before = one(before)
+    end = time.monotonic() + timeout
+    while above(one(measure())):
+        if time.monotonic() > end:
+            fail("%s: there is more than before for %d s: %s" % (what, timeout, above(one(measure()))))
+        time.sleep(0.05)
+
+
 def read_text(path):
     with open(path, errors="surrogateescape") as f:
         return f.read()
@@ -603,6 +632,9 @@ def belongs_to(host, kind, thing):
     return "nspawn" in thing
 
 
+PF_EXITING = 0x4  # of the kernel
+
+
 def find_processes(host):
     names = [n.encode() for n in names_of(host)]
     ranges = uid_ranges(host)
@@ -617,9 +649,12 @@ def find_processes(host):
                 cgroup = f.read()
             with open("/proc/%s/status" % pid, "rb") as f:
                 status = f.read()
+            with open("/proc/%s/stat" % pid, "rb") as f:
+                flags = int(f.read().rpartition(b")")[2].split()[6])
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if b"State:\tZ" in status:
+        # A process that exits has closed its files, and so released its locks, some time before it is a zombie.
+        if b"State:\tZ" in status or flags & PF_EXITING:
             continue
         uid = int(re.search(rb"Uid:\t(\d+)", status).group(1))
         if any(n in cmdline or n in cgroup for n in names) or any(b <= uid < b + 65536 for b in ranges):

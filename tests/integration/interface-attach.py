@@ -213,7 +213,7 @@ def attachments_leave_nothing_behind(host):
     other = pod_interface.Connection(host, uuid)
     other.call("Describe")
     time.sleep(1)
-    before = descriptors(host, uuid)
+    before = steady(lambda: descriptors(host, uuid))
     for n in range(100):
         c = Attached(host, uuid)
         c.attach()
@@ -230,7 +230,7 @@ def attachments_leave_nothing_behind(host):
         c.socket.close()
         os.close(r)
         os.close(w)
-    wait_for(lambda: descriptors(host, uuid) == before, "descriptors as before")
+    nothing_more(lambda: descriptors(host, uuid), before, "descriptors")
     many = []
     for _ in range(64):
         many.append(Attached(host, uuid))
@@ -240,7 +240,7 @@ def attachments_leave_nothing_behind(host):
     for c in many:
         equal(c.until(b"\n"), b"got one for all\n")
         c.close()
-    wait_for(lambda: descriptors(host, uuid) == before, "descriptors as before")
+    nothing_more(lambda: descriptors(host, uuid), before, "descriptors")
     host.acnspawn("stop", "--force", "p").expect(0)
 
 

@@ -53,18 +53,6 @@ def descriptors(host, uuid):
     return len(os.listdir("/proc/%d/fd" % host.supervisor(uuid)))
 
 
-def settled_descriptors(host, uuid):
-    """Once the start of the pod is over: the same for half a second."""
-    found = [descriptors(host, uuid)]
-
-    def settle():
-        time.sleep(0.1)
-        found.append(descriptors(host, uuid))
-        return len(found) > 5 and len(set(found[-6:])) == 1
-    wait_for(settle, "a supervisor that has nothing to do")
-    return found[-1]
-
-
 def children(host, uuid):
     """Of the supervisor: (name, state)."""
     found = []
@@ -295,7 +283,7 @@ def it_ends_with_the_app_and_does_not_hold_it_up(host, *options):
 def a_hundred_at_once(host):
     uuid, c = start(host)
     equal(c.run("true")[1]["exitStatus"], 0)
-    before = settled_descriptors(host, uuid)
+    before = steady(lambda: descriptors(host, uuid))
     many = [Connection(host, uuid) for _ in range(100)]
     pipes = [os.pipe() for _ in many]
     for n, (x, (r, w)) in enumerate(zip(many, pipes)):
@@ -309,7 +297,7 @@ def a_hundred_at_once(host):
     for x, (r, _) in zip(many, pipes):
         x.close()
         os.close(r)
-    wait_for(lambda: descriptors(host, uuid) == before, "descriptors of the supervisor as before")
+    nothing_more(lambda: descriptors(host, uuid), before, "descriptors")
     equal(execs_of(directory), [], "cgroups")
     for n in range(50):
         equal(c.exec("true").answer()["id"], 102 + n)
@@ -317,7 +305,7 @@ def a_hundred_at_once(host):
     for fd in c.fds:
         os.close(fd)
     c.fds = []
-    wait_for(lambda: descriptors(host, uuid) == before, "descriptors of the supervisor as before")
+    nothing_more(lambda: descriptors(host, uuid), before, "descriptors")
     equal([x for x in children(host, uuid) if x[1] == "Z" or "launch" in x[0]], [], "processes that are left")
     host.acnspawn("stop", "p").expect(0)
 

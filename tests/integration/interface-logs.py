@@ -172,8 +172,8 @@ def who_leaves_or_does_not_read(host):
     script = "echo up; touch /out/up; read x; head -c 3000000 /dev/zero | tr '\\0' x; echo; touch /out/done; read x"
     uuid = host.detach("--name=p", host.shell(script, name="example.com/a"), "--stdin")
     host.wait_up("a")
-    time.sleep(0.5)
-    before = len(os.listdir("/proc/%d/fd" % host.supervisor(uuid)))
+    pid = host.supervisor(uuid)
+    before = steady(lambda: len(os.listdir("/proc/%d/fd" % pid)))
     gone = Reader(host, uuid).logs(follow=True)
     gone.until(b"up\n")
     gone.socket.close()
@@ -186,7 +186,7 @@ def who_leaves_or_does_not_read(host):
         gone.socket.close()
         os.close(gone.out)
     wait_for(lambda: readers(host, uuid) == [], "the end of who read for them")
-    wait_for(lambda: len(os.listdir("/proc/%d/fd" % host.supervisor(uuid))) == before, "descriptors as before")
+    nothing_more(lambda: len(os.listdir("/proc/%d/fd" % pid)), before, "descriptors")
     # Who closes the pipe has all that it wants.
     closed = Reader(host, uuid).logs(follow=True, lines=0)
     wait_for(lambda: len(readers(host, uuid)) == 2, "who reads")

@@ -272,11 +272,11 @@ def nothing_is_left_of_apps_that_came_and_went(host):
 
     cycle()
     wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directory to be removed")
-    before = measure()
+    before = steady(measure)
     for _ in range(8):
         cycle()
     wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directories to be removed")
-    wait_for(lambda: measure() == before, "%s to be as before: %s" % (measure(), before))
+    nothing_more(measure, before, "the supervisor")
     host.acnspawn("stop", "p").expect(0)
 
 

@@ -164,7 +164,7 @@ def nothing_is_left_of_apps_that_came_and_went(host):
         host.acnspawn("rm-app", "--force", "p", "web").expect(0)
 
     def measure():
-        return {"fds": [len(os.listdir("/proc/%d/fd" % pid)) for pid in pids], "listening": listening(host, uuid),
+        return {**{"fds of %d" % pid: len(os.listdir("/proc/%d/fd" % pid)) for pid in pids}, "listening": listening(host, uuid),
                 "units": sorted(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")), "apps": os.listdir(host.pod_dir(uuid) + "/apps"),
                 "udp": [read_text("/proc/%d/net/%s" % (pids[1], f)).count("\n") for f in ("udp", "udp6")],
                 "files": sorted(os.listdir(host.pod_dir(uuid))), "mounts": read_text("/proc/%d/mountinfo" % pids[0]).count("\n")}
@@ -172,10 +172,10 @@ def nothing_is_left_of_apps_that_came_and_went(host):
     for i in range(2):
         cycle(i)
     settled(host, uuid)
-    before = measure()
+    before = steady(measure)
     for i in range(20):
         cycle(i)
-    wait_for(lambda: measure() == before, "%s to be as before: %s" % (measure(), before))
+    nothing_more(measure, before, "the supervisor")
     equal(before["listening"], [])
     host.acnspawn("stop", "p").expect(0)
 

@@ -322,10 +322,10 @@ def many_updates_leave_nothing(host):
 
     cycle()
     wait_for(lambda: measure()["apps"] == 2, "the directories to be removed")
-    before = measure()
+    before = steady(measure)
     for _ in range(5):
         cycle()
-    wait_for(lambda: measure() == before, "%s to be as before: %s" % (measure(), before))
+    nothing_more(measure, before, "the supervisor")
     host.acnspawn("stop", "p").expect(0)
 
 
