@@ -286,12 +286,15 @@ def a_hundred_at_once(host):
     before = steady(lambda: descriptors(host, uuid))
     many = [Connection(host, uuid) for _ in range(100)]
     pipes = [os.pipe() for _ in many]
+    wait, go = os.pipe()
     for n, (x, (r, w)) in enumerate(zip(many, pipes)):
-        x.exec("sh", "-c", "sleep 0.5; echo %d; exit %d" % (n, n), fds=[w], stdout=0)
+        x.exec("sh", "-c", "cat; echo %d; exit %d" % (n, n), fds=[wait, w], stdin=0, stdout=1)
         os.close(w)
+    os.close(wait)
     firsts = [x.answer() for x in many]
     equal(len({f["id"] for f in firsts}), 100)
     directory = app_cgroup(host, firsts[0]["pid"])
+    os.close(go)
     equal([x.answer()["exitStatus"] for x in many], list(range(100)))
     equal([os.read(r, 100).decode() for r, _ in pipes], ["%d\n" % n for n in range(100)])
     for x, (r, _) in zip(many, pipes):
