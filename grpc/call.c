@@ -90,6 +90,11 @@ void grpc_call_on_gone(GrpcCall *c, void (*gone)(GrpcCall *c, void *userdata), v
         c->userdata = userdata;
 }
 
+const GrpcMethod *grpc_call_method(const GrpcCall *c)
+{
+        return c->method;
+}
+
 uint64_t grpc_call_deadline(const GrpcCall *c)
 {
         return c->deadline_usec;

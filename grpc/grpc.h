@@ -74,6 +74,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(GrpcCall *, grpc_call_unref);
 /* GONE is called, once and from the event loop, if the call ends before it is finished: it was cancelled by the client, its
  * deadline is over, or the connection has ended. The call is over then, and all that is still sent is dropped. */
 void grpc_call_on_gone(GrpcCall *c, void (*gone)(GrpcCall *c, void *userdata), void *userdata);
+/* The method that was called, in the table of the server. */
+const GrpcMethod *grpc_call_method(const GrpcCall *c);
 /* Microseconds of CLOCK_MONOTONIC by which the client wants a reply; UINT64_MAX: it named no time. */
 uint64_t grpc_call_deadline(const GrpcCall *c);
 

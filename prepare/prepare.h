@@ -28,6 +28,7 @@
  *     file-system                  the type and ID of the one on which it was tried that it can carry pods
  *     lock                         flock: shared while images are looked up for a pod, exclusive while they
  *                                  are removed
+ *     cri.lock                     flock of the acnspawn-cri that serves the store; its process ID
  *     tmp/                         images being unpacked; anything there that is not locked is rubbish
  *     images/sha512-<128 hex>/     one image: complete or absent (renamed into place)
  *         manifest  rootfs/  info  info: JSON with the time of import, size, where it came from

@@ -7,6 +7,7 @@ PACKAGES_BUILD=(
         gcc libc6-dev meson ninja-build pkg-config
         libsystemd-dev libarchive-dev libmount-dev libjson-c-dev libcap-ng-dev libssl-dev libmicrohttpd-dev libseccomp-dev
         zlib1g-dev libcurl4-openssl-dev libxml2-dev libzstd-dev libbz2-dev liblzma-dev libgpgme-dev libnghttp2-dev
+        libprotobuf-c-dev protobuf-c-compiler
 )
 PACKAGES_RUN=(systemd systemd-container python3 busybox-static gnupg containernetworking-plugins iptables iproute2)
 # To run all tests: the second compiler, Go and the specification's validator and examples, and strace, which kills at a
@@ -18,6 +19,8 @@ PACKAGES_CHECK+=(libclang-rt-14-dev)
 PACKAGES_CHECK+=(docker-registry skopeo umoci buildah openssl libarchive-tools)
 # Shells whose completions are looked at.
 PACKAGES_CHECK+=(fish zsh)
+# A client of gRPC for the messages of the CRI.
+PACKAGES_CHECK+=(protobuf-compiler python3-grpcio python3-protobuf)
 # File systems that cannot carry a store.
 PACKAGES_CHECK+=(dosfstools xfsprogs)
 # For the virtual machine: the emulator, what fills its disk, and what unpacks kernels.

@@ -386,3 +386,56 @@ int network_names(const char *const *config_dirs, char ***ret)
         *ret = TAKE_PTR(s.names);
         return 0;
 }
+
+/* --- The first one ------------------------------------------------------------------------------------- */
+
+static int first_in_directory(const char *directory, CniNetwork **ret, Error *problem)
+{
+        _cleanup_close_ int dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_strv_free_ char **names = NULL;
+        size_t n_files = 0;
+
+        int r = dir_fd < 0 ? -errno : list_names(dir_fd, &names);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        strv_sort(names);
+        STRV_FOREACH (name, names) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                if ((*name)[0] == '.' || (!endswith(*name, ".conf") && !endswith(*name, ".conflist")))
+                        continue;
+                if (++n_files > CNI_FILES_MAX)
+                        return -E2BIG;
+                r = read_network(dir_fd, directory, *name, ret, &e);
+                if (r >= 0)
+                        return 1;
+                if (!problem->message)
+                        (void) error_move(problem, &e);
+        }
+        return 0;
+}
+
+int network_first(char *const *directories, char *const *plugin_directories, char **ret_name, Error *e)
+{
+        _cleanup_free_ char *places = strv_join(directories, ", "), *path = strv_join(plugin_directories, ":");
+        _cleanup_(cni_network_freep) CniNetwork *n = NULL;
+        _cleanup_error_ Error problem = ERROR_NULL;
+        int r = 0;
+
+        if (!places || !path)
+                return error_oom(e);
+        STRV_FOREACH (d, directories) {
+                r = first_in_directory(*d, &n, &problem);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot read the network configurations in '%s'", *d);
+                if (r > 0)
+                        break;
+        }
+        if (r == 0)
+                return problem.message ? error_move(e, &problem)
+                                       : error_set(e, -ENOENT, "There is no network configuration in %s", places);
+        r = cni_check_programs(n->plugins, n->name, path, e);
+        if (r < 0)
+                return r;
+        *ret_name = TAKE_PTR(n->name);
+        return 0;
+}

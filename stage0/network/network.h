@@ -127,6 +127,10 @@ int network_enter(const Pod *p, Error *e);
 /* A socket in the pod's network namespace: the one that network_up() has created; or, of a pod without networks, that of its
  * PID 1, LEADER; else in the current one. -1, with errno, as socket(). */
 int network_socket(const Pod *p, pid_t leader, int family, int type);
+/* The first valid network, in the order of the names of files, in DIRECTORIES, which are lists of paths of configurations
+ * themselves, not of parents of net.d. -ENOENT, with the reason: there is none, or one of its plugins is not in
+ * PLUGIN_DIRECTORIES. */
+int network_first(char *const *directories, char *const *plugin_directories, char **ret_name, Error *e);
 /* The names of all networks that are configured. */
 int network_names(const char *const *config_dirs, char ***ret);
 /* The path that the pod's network namespace is bound to. */

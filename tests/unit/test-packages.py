@@ -29,6 +29,7 @@ LIBRARIES = {
     "liblzma": ("liblzma-dev", "xz-libs", "xz"),
     "libmicrohttpd": ("libmicrohttpd-dev", None, "libmicrohttpd"),
     "libnghttp2": ("libnghttp2-dev", None, "libnghttp2"),
+    "libprotobuf-c": ("libprotobuf-c-dev", None, "protobuf-c"),
     "libseccomp": ("libseccomp-dev:native", None, None),
     "libsystemd": ("libsystemd-dev", "systemd-libs", "systemd-libs"),
     "libxml-2.0": ("libxml2-dev", "libxml2", "libxml2"),

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The runtime of a Kubernetes node: the Container Runtime Interface on a Unix socket.
+ *
+ *     acnspawn-cri [OPTION…]
+ */
+
+#include "config.h"
+#include "cri/cri.h"
+#include "library/libsystemd.h"
+#include "stage0/cli/conf.h"
+
+#define EXIT_STATUS_FAILURE 1
+#define EXIT_STATUS_USAGE 2
+#define SOCKET "/run/acnspawn/cri.sock"
+
+typedef struct Arguments {
+        CriOptions service;
+        const char *config_dirs[2];
+        char **cni_conf_dirs, **cni_bin_dirs;
+        bool help, version;
+} Arguments;
+
+static int option_directories(const Option *o, const char *value, void *target, Error *e)
+{
+        if (value[0] != '/')
+                return option_invalid(o, value, e, "it is not an absolute path");
+        return strv_extend(target, value) < 0 ? error_oom(e) : 0;
+}
+
+static int option_path(const Option *o, const char *value, void *target, Error *e)
+{
+        if (value[0] != '/')
+                return option_invalid(o, value, e, "it is not an absolute path");
+        return option_word(o, value, target, e);
+}
+
+static const Option options[] = {
+                {NULL, "socket", 0, "PATH", false, "Listen on PATH (default: " SOCKET ")", NULL, option_path,
+                 offsetof(Arguments, service.socket)},
+                {NULL, "dir", 0, "PATH", false, "Use the store at PATH instead of " ACNSPAWN_STATEDIR, NULL,
+                 option_word, offsetof(Arguments, service.dir)},
+                {NULL, "config-dir", 0, "PATH", false, "Read configuration from PATH", NULL, option_word,
+                 offsetof(Arguments, config_dirs)},
+                {NULL, "cni-conf-dir", 0, "PATH", false,
+                 "Read the network of pods from PATH (default: /etc/cni/net.d); can be repeated", NULL,
+                 option_directories, offsetof(Arguments, cni_conf_dirs), OPTION_WORDS},
+                {NULL, "cni-bin-dir", 0, "PATH", false,
+                 "Look for network plugins in PATH (default: the usual directories); can be repeated", NULL,
+                 option_directories, offsetof(Arguments, cni_bin_dirs), OPTION_WORDS},
+                {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop,
+                 offsetof(Arguments, help)},
+                {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop,
+                 offsetof(Arguments, version)},
+                OPTION_END,
+};
+
+static const char introduction[] =
+                "acnspawn-cri [OPTION...]\n\nServes the Container Runtime Interface of Kubernetes.\n\n";
+
+/* Variables of the service manager are not for the pods that this process starts; the event loop has read that of the
+ * watchdog. NOTIFY_SOCKET stays for the watchdog. */
+static void on_ready(void)
+{
+        static const char *const variables[] = {"INVOCATION_ID", "JOURNAL_STREAM", "MAINPID", "SYSTEMD_EXEC_PID",
+                                                "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"};
+
+        (void) sd_pid_notify(0, 0, "READY=1");
+        for (size_t i = 0; i < ELEMENTSOF(variables); i++)
+                (void) unsetenv(variables[i]);
+}
+
+static void arguments_done(Arguments *a)
+{
+        strv_free(a->cni_conf_dirs);
+        strv_free(a->cni_bin_dirs);
+}
+
+static int complete(Arguments *a, Error *e)
+{
+        int r = a->cni_conf_dirs ? 0 : strv_extend(&a->cni_conf_dirs, "/etc/cni/net.d");
+
+        if (r >= 0 && !a->cni_bin_dirs)
+                r = strv_split(ACNSPAWN_PLUGIN_PATH, ":", &a->cni_bin_dirs);
+        if (r < 0)
+                return error_oom(e);
+        a->service.cni_conf_dirs = a->cni_conf_dirs;
+        a->service.cni_bin_dirs = a->cni_bin_dirs;
+        a->service.config_dirs = a->config_dirs[0] ? a->config_dirs : NULL;
+        return 0;
+}
+
+static int serve(Arguments *a, Error *e)
+{
+        _cleanup_(conf_done) Conf conf = {};
+        int r = conf_find_store(a->config_dirs[0], &conf, &a->service.dir, e);
+
+        if (r >= 0)
+                r = complete(a, e);
+        return r < 0 ? r : cri_run(&a->service, on_ready, e);
+}
+
+int main(int argc, char *argv[])
+{
+        const char *dir = getenv("ACNSPAWN_DIR"), *config_dir = getenv("ACNSPAWN_CONFIG_DIR");
+        _cleanup_(arguments_done) Arguments a = {
+                        .service = {.dir = isempty(dir) ? NULL : dir, .socket = SOCKET},
+                        .config_dirs = {isempty(config_dir) ? NULL : config_dir},
+        };
+        _cleanup_free_ const char **words = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        OptionSet set = {options, &a};
+        OptionParser p = {.sets = &set, .n_sets = 1, .argc = argc - 1, .argv = argv + 1};
+        size_t n = 0;
+
+        if (program_start() < 0)
+                return EXIT_STATUS_FAILURE;
+        int r = options_words(&p, &words, &n, &e);
+        if (r >= 0 && a.version)
+                return printf("acnspawn %s\n", ACNSPAWN_VERSION) < 0 || fflush(stdout) != 0;
+        if (r >= 0 && a.help)
+                return program_show_help(introduction, options) < 0;
+        if (r >= 0 && n > 0)
+                r = error_set(&e, -EINVAL, "Unexpected argument '%s'", words[0]);
+        if (r < 0) {
+                error_print(&e, r);
+                return EXIT_STATUS_USAGE;
+        }
+        r = serve(&a, &e);
+        if (r < 0)
+                error_print(&e, r);
+        return r < 0 ? EXIT_STATUS_FAILURE : 0;
+}

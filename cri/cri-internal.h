@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of cri/ share. */
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "cri/cri.h"
+#include "cri/runtime.pb-c.h" /* generated from runtime.proto */
+#include "grpc/grpc.h"
+#include "prepare/prepare.h"
+
+#define CRI_VERSION "v1"
+#define CRI_WORKERS_MAX 128U
+/* Bytes that a request takes when it is unpacked, with the temporary data of the parser: lists of empty messages take
+ * much more than on the wire. */
+#define CRI_REQUEST_MEMORY_MAX (64U * 1024U * 1024U)
+
+/* --- memory.c: what belongs to a call ------------------------------------------------------------------ */
+
+/* Memory that is freed at once, with the call. */
+typedef struct CriMemory {
+        struct CriChunk *chunks;
+        size_t used, max; /* bytes; MAX 0: not limited */
+        bool exceeded;    /* an allocation would have been beyond MAX */
+} CriMemory;
+
+void cri_memory_done(CriMemory *m);
+#define _cleanup_cri_memory_ _cleanup_(cri_memory_done)
+/* Zeroed. NULL: out of memory, or beyond the maximum. */
+void *cri_alloc(CriMemory *m, size_t size);
+/* A copy of S; NULL becomes "", as empty fields are. */
+char *cri_strdup(CriMemory *m, const char *s);
+char *cri_printf(CriMemory *m, const char *format, ...) _printf_(2, 3);
+/* An initialized message. */
+void *cri_message(CriMemory *m, const ProtobufCMessageDescriptor *d);
+/* A request of N bytes. -EBADMSG: it is not valid, or has text that is not UTF-8; -ENOMEM: it is beyond the maximum. */
+int cri_unpack(CriMemory *m, const ProtobufCMessageDescriptor *d, const uint8_t *data, size_t n,
+               ProtobufCMessage **ret);
+
+/* --- calls.c, dispatch.c: the calls -------------------------------------------------------------------- */
+
+typedef struct CriServer CriServer;
+typedef struct CriJob CriJob;
+
+/* A call: gets the unpacked REQUEST, and fills in REPLY, which is initialized; both are of the types in the table, and
+ * what is allocated for them belongs to J->memory. A failure is a negative errno with the reason in E; its status is that
+ * of cri_status(), or else follows from the errno, which never gives NOT_FOUND or ALREADY_EXISTS, as clients draw
+ * conclusions from these.
+ *
+ * A call with CRI_STREAM sends its replies by cri_send(), and REPLY is not sent. */
+typedef int (*CriFunction)(CriJob *j, const void *request, void *reply, Error *e);
+
+typedef enum CriFlags {
+        CRI_WORKER = 1 << 0, /* runs in a process of its own (worker.c): it may wait, and is cancelled with its call */
+        CRI_STREAM = 1 << 1, /* has any number of replies */
+} CriFlags;
+
+typedef struct CriCall {
+        const char *path; /* "/runtime.v1.RuntimeService/Version" */
+        const ProtobufCMessageDescriptor *request, *reply;
+        CriFunction function;
+        CriFlags flags;
+} CriCall;
+
+/* Calls that are not in the table are answered by UNIMPLEMENTED. */
+extern const CriCall cri_calls[];
+extern const size_t n_cri_calls;
+
+/* A call that is served. */
+struct CriJob {
+        CriServer *server; /* in a worker: a copy, as it was when the worker was started */
+        const CriCall *call;
+        GrpcCall *grpc; /* NULL in a worker */
+        CriMemory memory;
+        Store *store;      /* for the operation of the call */
+        GrpcStatus status; /* of a failure; GRPC_OK: by its errno */
+        int fd;            /* of a worker: a pipe to the server */
+};
+
+/* Sets the status of a failure. Returns R. */
+int cri_status(CriJob *j, GrpcStatus status, int r);
+/* Sends a reply of a stream. */
+int cri_send(CriJob *j, const ProtobufCMessage *reply, Error *e);
+/* Runs the call in this process, all but the end of it. *RET_STATUS and *RET_MESSAGE (to be freed, or NULL) are how it
+ * ends. */
+void cri_job_run(CriJob *j, const uint8_t *request, size_t size, GrpcStatus *ret_status, char **ret_message);
+/* GrpcHandler of all calls. */
+int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdata);
+
+/* --- worker.c: calls that run in a separate process ---------------------------------------------------- */
+
+/* Starts the process for a call. */
+int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size);
+/* Cancels the calls of all processes. */
+void cri_workers_cancel(CriServer *s);
+/* In a worker: sends a reply. */
+int cri_worker_send(CriJob *j, const void *reply, size_t size);
+
+/* --- server.c ------------------------------------------------------------------------------------------ */
+
+struct CriServer {
+        const CriOptions *options;
+        sd_event *event;
+        GrpcServer *grpc;
+        GrpcMethod *methods; /* of cri_calls, in their order */
+        Store *store;        /* without an operation */
+        int lock_fd;
+        struct CriWorker *workers;
+        size_t n_workers;
+        sd_event_source *timer;
+        bool ending, drained;
+};
+
+/* A worker has ended: so does the server, if it was the last thing to wait for. */
+void cri_server_check_end(CriServer *s);
+/* Takes the lock of the store for the one process that serves it. -EBUSY, with its process ID. */
+int cri_lock(Store *s, int *ret_fd, Error *e);
+
+/* --- socket.c ------------------------------------------------------------------------------------------ */
+
+/* A listening socket: the one that was passed (*RET_PASSED), or a new one at PATH. The store has to be locked. */
+int cri_socket_open(const char *path, bool *ret_passed, Error *e);
+
+/* --- The calls ----------------------------------------------------------------------------------------- */
+
+/* runtime.c */
+int cri_version(CriJob *j, const void *request, void *reply, Error *e);
+int cri_runtime_status(CriJob *j, const void *request, void *reply, Error *e);
+int cri_runtime_config(CriJob *j, const void *request, void *reply, Error *e);
+int cri_update_runtime_config(CriJob *j, const void *request, void *reply, Error *e);
+
+/* --- map.c: maps --------------------------------------------------------------------------------------- */
+
+/* Appends an entry to a map<string, string>: N and LIST are the members of the message, D the descriptor of the entries. */
+int cri_map_add(CriMemory *m, size_t *n, void *list, const ProtobufCMessageDescriptor *d, const char *key,
+                const char *value);

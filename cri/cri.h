@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* cri/: the Container Runtime Interface (CRI) v1 of Kubernetes, on a Unix socket: acnspawn-cri. */
+
+#include "basic/basic.h"
+
+typedef struct CriOptions {
+        const char *socket; /* an absolute path; a socket that systemd passes is used instead */
+        const char *dir;    /* the store's directory */
+        const char *const *config_dirs; /* as in PrepareOptions */
+        char *const *cni_conf_dirs; /* of network configurations, by precedence */
+        char *const *cni_bin_dirs;  /* of network plugins, by precedence */
+} CriOptions;
+
+/* Serves until SIGTERM or SIGINT. Calls that were accepted are completed, within a time, after which they are cancelled, and
+ * their effects undone. READY is called when it serves; it may be NULL. -EBUSY: another process serves the store;
+ * -EADDRINUSE: another process listens on the socket. */
+int cri_run(const CriOptions *o, void (*ready)(void), Error *e);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Calls that wait, or read many files, run in a fork of the server: so the server never blocks, calls cannot affect each
+ * other, and a call is cancelled by a signal, after which its process undoes its effects. That happens when the client
+ * cancels the call or disconnects, when the deadline is over, and when the server ends, in whatever way.
+ *
+ * The process sends messages through a pipe: a header, and the bytes of a reply, or the text of the status that ends the
+ * call. While the client does not read its replies, the pipe is not read. */
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "cri/cri-internal.h"
+#include "library/libsystemd.h"
+#include "stage0/cli/interrupt.h"
+#include "stage0/cli/options.h"
+
+#define UNSENT_MAX (256U * 1024U) /* bytes of replies */
+#define PAUSE_USEC 5000U
+
+typedef struct Header {
+        uint32_t size;
+        int32_t status; /* -1: a reply */
+} Header;
+
+typedef struct CriWorker {
+        struct CriWorker *next;
+        CriServer *server;
+        GrpcCall *call; /* NULL: it is over */
+        pid_t pid;
+        int fd;
+        bool cancelled;
+        sd_event_source *io, *pause;
+        Text text; /* an incomplete message */
+} CriWorker;
+
+/* --- In the process ------------------------------------------------------------------------------------ */
+
+static int send_message(int fd, int status, const void *data, size_t size)
+{
+        const Header h = {.size = (uint32_t) size, .status = status};
+        int r = loop_write(fd, &h, sizeof(h));
+
+        return r < 0 ? r : loop_write(fd, data, size);
+}
+
+int cri_worker_send(CriJob *j, const void *reply, size_t size)
+{
+        return send_message(j->fd, -1, reply, size);
+}
+
+/* All descriptors are the server's, but for the pipe and the store. */
+static int close_others(int a, int b)
+{
+        unsigned low = (unsigned) MIN(a, b), high = (unsigned) MAX(a, b);
+
+        if ((low > 3 && syscall(SYS_close_range, 3, low - 1, 0) < 0) ||
+            (high > low + 1 && syscall(SYS_close_range, low + 1, high - 1, 0) < 0) ||
+            syscall(SYS_close_range, high + 1, ~0U, 0) < 0)
+                return -errno;
+        return 0;
+}
+
+/* Only the server answers the watchdog. */
+static void leave_service(void)
+{
+        static const char *const variables[] = {"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"};
+
+        for (size_t i = 0; i < ELEMENTSOF(variables); i++)
+                (void) unsetenv(variables[i]);
+}
+
+/* Signals are blocked until there is an operation that they cancel. */
+static int prepare_process(CriJob *j, Operation **ret)
+{
+        const OperationOptions o = {.message = program_message};
+        sigset_t none;
+
+        int r = operation_new(&o, ret);
+        if (r >= 0)
+                r = store_open_again(j->server->store, *ret, &j->store, NULL);
+        if (r < 0)
+                return r;
+        (void) interrupt_catch(*ret);
+        (void) sigemptyset(&none);
+        return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+static _noreturn_ void process(CriJob *j, const uint8_t *request, size_t size, pid_t parent)
+{
+        GrpcStatus status = GRPC_RESOURCE_EXHAUSTED;
+        Operation *operation = NULL;
+        char *message = NULL;
+
+        (void) prctl(PR_SET_NAME, "cri-call");
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) < 0 || getppid() != parent ||
+            close_others(j->fd, store_fd(j->server->store)) < 0)
+                _exit(1);
+        leave_service();
+        if (prepare_process(j, &operation) >= 0)
+                cri_job_run(j, request, size, &status, &message);
+        (void) send_message(j->fd, (int) status, message, message ? strlen(message) : 0);
+        (void) fflush(NULL);
+        _exit(0);
+}
+
+/* --- In the server ------------------------------------------------------------------------------------- */
+
+static void worker_free(CriWorker *w)
+{
+        CriWorker **i = &w->server->workers;
+
+        while (*i != w)
+                i = &(*i)->next;
+        *i = w->next;
+        w->server->n_workers--;
+        sd_event_source_disable_unref(w->io);
+        sd_event_source_disable_unref(w->pause);
+        safe_close(w->fd);
+        while (w->pid > 0 && waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        if (w->call)
+                grpc_call_on_gone(w->call, NULL, NULL);
+        grpc_call_unref(w->call);
+        text_done(&w->text);
+        free(w);
+}
+
+/* A second signal would kill the process. */
+static void cancel(CriWorker *w)
+{
+        if (!w->cancelled)
+                (void) kill(w->pid, SIGTERM);
+        w->cancelled = true;
+}
+
+static void on_gone(GrpcCall *c, void *userdata)
+{
+        CriWorker *w = userdata;
+
+        w->call = grpc_call_unref(w->call);
+        cancel(w);
+}
+
+void cri_workers_cancel(CriServer *s)
+{
+        for (CriWorker *w = s->workers; w; w = w->next)
+                cancel(w);
+}
+
+static void pass_on(CriWorker *w, const Header *h, const char *data)
+{
+        _cleanup_free_ char *message = NULL;
+
+        if (!w->call)
+                return;
+        if (h->status < 0) {
+                (void) grpc_call_send(w->call, data, h->size);
+                return;
+        }
+        message = h->size > 0 ? strndup(data, h->size) : NULL;
+        (void) grpc_call_finish(w->call, (GrpcStatus) h->status, message);
+        w->call = grpc_call_unref(w->call);
+}
+
+/* Keeps an incomplete message. */
+static void pass_all_on(CriWorker *w)
+{
+        size_t at = 0;
+        Header h;
+
+        while (w->text.size - at >= sizeof(h)) {
+                memcpy(&h, w->text.data + at, sizeof(h));
+                if (w->text.size - at - sizeof(h) < h.size)
+                        break;
+                pass_on(w, &h, w->text.data + at + sizeof(h));
+                at += sizeof(h) + h.size;
+        }
+        w->text.size -= at;
+        memmove(w->text.data, w->text.data + at, w->text.size);
+}
+
+/* It has sent a status, unless it was killed. */
+static void on_end(CriWorker *w)
+{
+        CriServer *s = w->server;
+
+        if (w->call)
+                (void) grpc_call_finish(w->call, GRPC_INTERNAL, "The process of this call was killed");
+        worker_free(w);
+        cri_server_check_end(s);
+}
+
+static int on_replies(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        CriWorker *w = userdata;
+        char chunk[65536];
+
+        if (w->call && grpc_call_unsent(w->call) > UNSENT_MAX) {
+                (void) sd_event_source_set_enabled(w->io, SD_EVENT_OFF);
+                (void) sd_event_source_set_time_relative(w->pause, PAUSE_USEC);
+                return sd_event_source_set_enabled(w->pause, SD_EVENT_ONESHOT);
+        }
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        if (n <= 0) {
+                on_end(w);
+                return 0;
+        }
+        text_add_bytes(&w->text, chunk, (size_t) n);
+        if (!w->text.failed) {
+                pass_all_on(w);
+                return 0;
+        }
+        if (w->call)
+                (void) grpc_call_finish(w->call, GRPC_RESOURCE_EXHAUSTED, "Out of memory");
+        on_gone(w->call, w);
+        text_done(&w->text);
+        return 0;
+}
+
+static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        CriWorker *w = userdata;
+
+        return sd_event_source_set_enabled(w->io, SD_EVENT_ON);
+}
+
+static int watch(CriWorker *w)
+{
+        int r = fcntl(w->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+
+        if (r >= 0)
+                r = sd_event_add_io(w->server->event, &w->io, w->fd, EPOLLIN, on_replies, w);
+        if (r >= 0)
+                r = sd_event_add_time_relative(w->server->event, &w->pause, CLOCK_MONOTONIC, 0, 1000, on_pause, w);
+        return r < 0 ? r : sd_event_source_set_enabled(w->pause, SD_EVENT_OFF);
+}
+
+/* The signals that end the server are blocked (server.c), and so they are in the process at first. */
+static pid_t start_process(CriJob *j, const uint8_t *request, size_t size)
+{
+        pid_t parent = getpid(), pid;
+
+        (void) fflush(NULL);
+        pid = fork();
+        if (pid == 0)
+                process(j, request, size, parent);
+        return pid < 0 ? -errno : pid;
+}
+
+int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size)
+{
+        CriJob j = {.server = s, .call = call};
+        int fds[2];
+
+        if (s->n_workers >= CRI_WORKERS_MAX)
+                return grpc_call_finish(c, GRPC_UNAVAILABLE, "Too many calls are served at this time");
+        CriWorker *w = calloc(1, sizeof(CriWorker));
+        if (!w)
+                return -ENOMEM;
+        if (pipe2(fds, O_CLOEXEC) < 0) {
+                int r = -errno;
+                free(w);
+                return r;
+        }
+        j.fd = fds[1];
+        *w = (CriWorker){.next = s->workers, .server = s, .fd = fds[0]};
+        s->workers = w;
+        s->n_workers++;
+        int r = start_process(&j, request, size);
+        safe_close(fds[1]);
+        if (r >= 0) {
+                w->pid = r;
+                r = watch(w);
+        }
+        if (r < 0) {
+                if (w->pid > 0)
+                        (void) kill(w->pid, SIGKILL);
+                worker_free(w);
+                return r;
+        }
+        w->call = grpc_call_ref(c);
+        grpc_call_on_gone(c, on_gone, w);
+        return 0;
+}

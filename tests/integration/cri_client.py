@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A client of the CRI: gRPC for Python and the messages of cri/runtime.proto, which are compiled into the build directory;
+and acnspawn-cri, as a process of a case."""
+
+import importlib
+import os
+import sys
+
+DEBIAN_PYTHON = "/usr/bin/python3"
+
+try:
+    import grpc
+    import google.protobuf
+except ImportError:
+    # Debian's packages are those of Debian's Python, which need not be the first in the path.
+    if os.path.exists(DEBIAN_PYTHON) and os.path.realpath(sys.executable) != os.path.realpath(DEBIAN_PYTHON):
+        os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON] + sys.argv)
+    grpc = None
+
+from harness import *
+
+SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cri/runtime.proto")
+CACHE = os.path.abspath(os.environ.get("ACNSPAWN_TEST_CACHE", "."))
+PROGRAM = os.environ.get("ACNSPAWN_CRI") or os.path.join(os.path.dirname(os.path.dirname(ACNSPAWN)), "cri/acnspawn-cri")
+
+
+def missing():
+    """Why nothing here can be run, or None."""
+    if grpc is None:
+        return "Python has no gRPC (Debian packages python3-grpcio, python3-protobuf)"
+    if not shutil.which("protoc"):
+        return "protoc is missing (Debian package protobuf-compiler)"
+    return None if os.path.exists(PROGRAM) else "acnspawn-cri is not built (libprotobuf-c-dev, protobuf-c-compiler)"
+
+
+@functools.lru_cache()
+def messages():
+    """The module of the messages."""
+    module = os.path.join(CACHE, "runtime_pb2.py")
+    if not os.path.exists(module) or os.stat(module).st_mtime < os.stat(SCHEMA).st_mtime:
+        with tempfile.TemporaryDirectory(dir=CACHE) as d:
+            subprocess.run(["protoc", "--proto_path=" + os.path.dirname(SCHEMA), "--python_out=" + d, SCHEMA], check=True)
+            os.rename(os.path.join(d, "runtime_pb2.py"), module)
+    sys.path.insert(0, CACHE)
+    return importlib.import_module("runtime_pb2")
+
+
+class Client:
+    """call("Version", version="v1"): the methods of both services, by their names."""
+
+    def __init__(self, path):
+        self.channel = grpc.insecure_channel("unix:" + path, options=[("grpc.max_receive_message_length", 16 << 20)])
+        self.methods = {}
+        for service in messages().DESCRIPTOR.services_by_name.values():
+            for m in service.methods:
+                self.methods[m.name] = ("/%s/%s" % (service.full_name, m.name), m)
+
+    def types(self, name):
+        _, m = self.methods[name]
+        return getattr(messages(), m.input_type.name), getattr(messages(), m.output_type.name)
+
+    def method(self, name, stream=False):
+        request, reply = self.types(name)
+        make = self.channel.unary_stream if stream else self.channel.unary_unary
+        return make(self.methods[name][0], request_serializer=request.SerializeToString, response_deserializer=reply.FromString)
+
+    def call(self, name, *request, timeout=60, **fields):
+        return self.method(name)(*request or [self.types(name)[0](**fields)], timeout=timeout)
+
+    def begin(self, name, timeout=60, **fields):
+        """A call that goes on: a future."""
+        return self.method(name).future(self.types(name)[0](**fields), timeout=timeout)
+
+    def stream(self, name, timeout=60, **fields):
+        return list(self.method(name, stream=True)(self.types(name)[0](**fields), timeout=timeout))
+
+    def refused(self, name, **fields):
+        """(status, message) of a call that fails."""
+        try:
+            reply = self.call(name, **fields)
+        except grpc.RpcError as e:
+            return e.code().name, e.details()
+        fail("%s did not fail: %s" % (name, reply))
+
+    def close(self):
+        self.channel.close()
+
+
+class Service:
+    """acnspawn-cri with the store of the case."""
+
+    def __init__(self, host, *options, env=None):
+        self.host, self.path = host, host.path("cri.sock")
+        self.conf, self.config = host.path("cni.d"), host.path("cri-config")
+        os.makedirs(self.conf, exist_ok=True)
+        os.makedirs(self.config, exist_ok=True)
+        self.options = ["--socket=" + self.path, "--dir=" + host.dir, "--config-dir=" + self.config,
+                        "--cni-conf-dir=" + self.conf, *options]
+        self.env = env or {}
+        self.clients = []
+        self.start()
+
+    def start(self):
+        self.errors = open(self.host.path("cri-errors"), "ab")
+        self.process = subprocess.Popen([PROGRAM, *self.options], env=dict(os.environ, **self.env), stdin=subprocess.DEVNULL,
+                                        stdout=self.errors, stderr=self.errors, preexec_fn=default_signals)
+        wait_for(lambda: self.listens() or self.process.poll() is not None, "start of acnspawn-cri")
+        if self.process.poll() is not None:
+            fail("acnspawn-cri has ended: " + self.said())
+
+    def listens(self):
+        import socket
+        with socket.socket(socket.AF_UNIX) as s:
+            return s.connect_ex(self.path) == 0
+
+    def said(self):
+        return read_text(self.host.path("cri-errors"))
+
+    def client(self):
+        c = Client(self.path)
+        self.clients.append(c)
+        return c
+
+    def children(self):
+        return read_text("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)).split()
+
+    def stop(self):
+        for c in self.clients:
+            c.close()
+        self.clients = []
+        if self.process.poll() is None:
+            self.process.terminate()
+        rc = self.process.wait(60)
+        self.errors.close()
+        return rc
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        rc = self.stop()
+        if exception[0] is None:
+            equal((rc, self.said()), (0, ""), "exit status of acnspawn-cri, and what it wrote")
