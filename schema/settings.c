@@ -96,6 +96,22 @@ static int read_image_policy(const char *value, void *target)
         return r;
 }
 
+static int read_pid(const char *value, void *target)
+{
+        static const char *const words[] = {"pod", "private", "shared"};
+        const char *app = startswith(value, "app:");
+        PidSetting p = {.mode = app ? PID_APP : word_index(words, ELEMENTSOF(words), value)};
+        PidSetting *result = target;
+
+        if (p.mode < 0 || (app && ac_name_check(app, NULL) < 0))
+                return -EINVAL;
+        if (app && !(p.app = strdup(app)))
+                return -ENOMEM;
+        free(result->app);
+        *result = p;
+        return 0;
+}
+
 static int read_bytes(const char *value, uint64_t min, void *target)
 {
         uint64_t v = UINT64_MAX;
@@ -397,6 +413,8 @@ static const Setting settings[] = {
                  "must be a number of bytes of at least 64Ki, as 100Mi, or infinity"},
                 {"notify", MEMBER(notify), read_boolean, "must be true or false"},
                 {"oom-group", MEMBER(oom_group), read_boolean, "must be true or false"},
+                {"pid", MEMBER(pid), read_pid,
+                 "must be pod, private, shared, or app: and the name of another app of the pod"},
                 {"restart", MEMBER(restart), read_restart, "must be no, on-failure or always"},
                 {"restart-delay", MEMBER(restart_usec), read_delay,
                  "must be a time of at least a millisecond, as 100ms or 5s"},
@@ -425,7 +443,8 @@ void app_settings_done(AppSettings *s)
         s->grants = strv_free(s->grants);
         s->health.command = strv_free(s->health.command);
         free(s->log_file.path);
-        s->log_file.path = NULL;
+        free(s->pid.app);
+        s->log_file.path = s->pid.app = NULL;
 }
 
 static int read_setting(const char *name, const char *value, AppSettings *s, Error *e)
@@ -470,6 +489,9 @@ int app_settings_read(const PodApp *app, AppSettings *ret, Error *e)
                 if (name)
                         r = read_setting(name, app->annotations.items[i].value, &s, e);
         }
+        /* There has to be a process before its namespace can be joined. */
+        if (r >= 0 && s.pid.app && !strv_contains(s.after, s.pid.app) && strv_extend(&s.after, s.pid.app) < 0)
+                r = error_oom(e);
         if (r < 0) {
                 app_settings_done(&s);
                 return error_prefix(e, r, "App %s", app->name);
@@ -543,6 +565,36 @@ static int check_log_files(const PodManifest *m, const AppSettings *all, Error *
         return 0;
 }
 
+static int check_pid_of(const PodManifest *m, const AppSettings *all, size_t i, Error *e)
+{
+        const char *name = all[i].pid.app, *app = m->apps[i]->name;
+        ssize_t target = name ? app_index(m, name) : 0;
+
+        if (!name)
+                return 0;
+        if (target < 0)
+                return error_set(e, -ENOENT,
+                                 "App %s is to share the processes of app %s, but the pod has no such app", app,
+                                 name);
+        if ((size_t) target == i)
+                return error_set(e, -ELOOP, "App %s is to share its own processes", app);
+        if (all[target].pid.mode == PID_PRIVATE)
+                return 0;
+        int r = error_set(e, -EINVAL,
+                          "App %s is to share the processes of app %s, which has no pid namespace of its own",
+                          app, name);
+        return error_hint(e, r, "Give app %s the option --pid=private, or both --pid=shared.", name);
+}
+
+static int check_pids(const PodManifest *m, const AppSettings *all, Error *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = check_pid_of(m, all, i, e);
+        return r;
+}
+
 int pod_settings_check(const PodManifest *m, Error *e)
 {
         AppSettings *all = calloc(m->n_apps + 1, sizeof(*all));
@@ -551,6 +603,8 @@ int pod_settings_check(const PodManifest *m, Error *e)
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = app_settings_read(m->apps[i], &all[i], e);
+        if (r >= 0)
+                r = check_pids(m, all, e);
         if (r >= 0)
                 r = check_names(m, all, e);
         if (r >= 0)

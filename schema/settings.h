@@ -24,6 +24,20 @@ typedef enum AppInput {
         _APP_INPUT_MAX,
 } AppInput;
 
+/* The pid namespace of an app. */
+typedef enum PidMode {
+        PID_POD, /* that of the pod's systemd */
+        PID_PRIVATE,
+        PID_SHARED, /* one of all apps that have this mode */
+        PID_APP,    /* that of another app */
+        _PID_MODE_MAX,
+} PidMode;
+
+typedef struct PidSetting {
+        int mode;  /* PidMode */
+        char *app; /* PID_APP: its name */
+} PidSetting;
+
 /* The action for an app that has become unhealthy. */
 typedef enum HealthAction {
         HEALTH_NONE,    /* it is only reported */
@@ -104,6 +118,7 @@ typedef struct AppSettings {
         int log;           /* LogTarget */
         LogFileSettings log_file;
         int image_policy; /* ImagePolicy */
+        PidSetting pid;
 } AppSettings;
 
 void app_settings_done(AppSettings *s);
@@ -112,6 +127,11 @@ void app_settings_done(AppSettings *s);
 static inline bool app_settings_readiness(const AppSettings *s)
 {
         return s->notify || s->health.command;
+}
+/* Whether processes of other apps are in its pid namespace because the user says so. */
+static inline bool app_settings_share_processes(const AppSettings *s)
+{
+        return s->pid.mode == PID_SHARED || s->pid.mode == PID_APP;
 }
 /* Reads the annotations of APP. -EINVAL with the annotation's name, its value, and the valid values. */
 int app_settings_read(const PodApp *app, AppSettings *ret, Error *e);

@@ -63,9 +63,10 @@ static int add_timer(Stage1Files *files, const char *app, const HealthCheck *h)
         return stage1_add_unit_text(files, name, &t);
 }
 
-static int add_check(Stage1Files *files, const char *app, const HealthCheck *h, const char *slice,
+static int add_check(Stage1Files *files, const char *app, const AppSettings *s, const char *slice,
                      const Text *service)
 {
+        const HealthCheck *h = &s->health;
         _cleanup_free_ char *name = NULL;
         _cleanup_text_ Text t = {};
 
@@ -74,6 +75,7 @@ static int add_check(Stage1Files *files, const char *app, const HealthCheck *h, 
         add_head(&t, app);
         text_addf(&t, "\n[Service]\nType=oneshot\nSlice=%s\nExecStart=/acnspawn/launch check %s", slice,
                   app);
+        stage1_pid_argument(&s->pid, &t);
         stage1_health_arguments(h, false, &t);
         text_addf(&t,
                   "\n"
@@ -85,11 +87,11 @@ static int add_check(Stage1Files *files, const char *app, const HealthCheck *h, 
         return stage1_add_unit_text(files, name, &t);
 }
 
-int stage1_add_health_units(Stage1Files *files, const PodApp *app, const HealthCheck *h, const char *slice,
+int stage1_add_health_units(Stage1Files *files, const PodApp *app, const AppSettings *s, const char *slice,
                             const Text *service)
 {
-        if (!h->command)
+        if (!s->health.command)
                 return 0;
-        int r = add_timer(files, app->name, h);
-        return r < 0 ? r : add_check(files, app->name, h, slice, service);
+        int r = add_timer(files, app->name, &s->health);
+        return r < 0 ? r : add_check(files, app->name, s, slice, service);
 }

@@ -124,6 +124,7 @@ static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
         if (s.health.command && strv_copy(s.health.command, &c->health) < 0)
                 return error_oom(e);
         c->notify = s.notify;
+        c->shares_processes = app_settings_share_processes(&s);
         return 0;
 }
 
@@ -148,9 +149,16 @@ static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
 
 /* Version 1 of Landlock has no rule that lets apps move files between directories, and before version 6
  * every domain forbids mounting. */
-bool stage1_app_is_confined(const App *app, const HostFeatures *h)
+bool stage1_app_is_confined(const PodApp *pa, const HostFeatures *h)
 {
+        const App *app = pa->app;
         uint64_t capabilities = stage1_app_capabilities(app);
+        _cleanup_app_settings_ AppSettings s = {};
+
+        /* It does not see others, or only those that it is to share. With CAP_SYS_PTRACE it could take the place of a
+         * launcher that starts one of these. */
+        if (app_settings_read(pa, &s, NULL) >= 0 && s.pid.mode != PID_POD)
+                return !app_settings_share_processes(&s) || !(capabilities & UINT64_C(1) << CAP_SYS_PTRACE);
 
         if (h->landlock >= 6)
                 return true;

@@ -36,6 +36,12 @@
 /* Where an app that notifies readiness finds the socket for that. */
 #define LAUNCH_NOTIFY_NAME "notify"
 #define LAUNCH_NOTIFY_PATH "/dev/" LAUNCH_NOTIFY_NAME
+/* The pid namespace of an app that is not in the pod's, as the launcher's units have it: one of its own, the one that apps
+ * share, whose process 1 is that of LAUNCH_PROCESSES_UNIT, or with a name behind it that of another app. */
+#define LAUNCH_PID_PRIVATE "private"
+#define LAUNCH_PID_SHARED "shared"
+#define LAUNCH_PID_APP "app:"
+#define LAUNCH_PROCESSES_UNIT "pod-init.service"
 #define LAUNCH_MOUNTS_MAX 200U
 #define LAUNCH_FILE_SIZE_MAX (16U * 1024U * 1024U)
 

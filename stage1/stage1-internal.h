@@ -14,10 +14,12 @@ int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *targe
 /* health-units.c: arguments of the launcher for checking an app; and the units that run the checks
  * periodically. Without a health check nothing is added. */
 void stage1_health_arguments(const HealthCheck *h, bool starting, Text *t);
-int stage1_add_health_units(Stage1Files *files, const PodApp *app, const HealthCheck *h, const char *slice,
+int stage1_add_health_units(Stage1Files *files, const PodApp *app, const AppSettings *s, const char *slice,
                             const Text *service);
 
 /* units.c */
+/* The argument of the launcher for the app's pid namespace. */
+void stage1_pid_argument(const PidSetting *pid, Text *t);
 int stage1_add_unit(Stage1Files *files, const char *name, const char *text);
 /* Whether the unit is not one app's alone: it stays when an app is removed, until no app needs it. */
 bool stage1_is_shared_unit(const char *name);

@@ -193,7 +193,7 @@ uint64_t stage1_block_limit(const Isolator *i);
 
 /* Whether the launcher can keep processes of APP, on such a host, from inspecting those of other apps; see
  * apply_landlock(). */
-bool stage1_app_is_confined(const App *app, const HostFeatures *h);
+bool stage1_app_is_confined(const PodApp *app, const HostFeatures *h);
 
 /* Refuses a manifest whose mandatory isolators such a host cannot enforce: kernel parameters that are not a
  * pod's own (-EPERM) or that have conflicting values (-EINVAL), a set of system calls that cannot be applied

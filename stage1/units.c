@@ -15,6 +15,7 @@
  */
 
 #include "stage1/backoff.h"
+#include "stage1/launch-protocol.h"
 #include "stage1/stage1-internal.h"
 
 #define UNITS "acnspawn/units/"
@@ -214,6 +215,10 @@ static void add_wants(Text *t, const char *app, const AppSettings *s)
                 text_addf(t, "%shealth-%s.timer", separator, app);
                 separator = " ";
         }
+        if (s->pid.mode == PID_SHARED) {
+                text_addf(t, "%s" LAUNCH_PROCESSES_UNIT, separator);
+                separator = " ";
+        }
         STRV_FOREACH (name, s->after) {
                 text_addf(t, "%sstarted-%s.target", separator, *name);
                 separator = " ";
@@ -230,16 +235,18 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
                     "Requires=systemd-journald.socket\n"
                     "Conflicts=shutdown.target\n");
         text_addf(t, "Before=shutdown.target started-%s.target\n", app->name);
-        text_add(t, "After=systemd-journald.socket");
+        text_addf(t, "After=systemd-journald.socket%s",
+                  s->pid.mode == PID_SHARED ? " " LAUNCH_PROCESSES_UNIT : "");
         STRV_FOREACH (name, s->after)
                 text_addf(t, " started-%s.target", *name);
         text_add(t, "\n");
         add_wants(t, app->name, s);
         add_start_limit(t, app, s);
-        text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
+        /* In another pid namespace than the pod's the launcher says which process becomes the app. */
+        text_addf(t, "\n[Service]\nType=%s\nSlice=%s\n", s->pid.mode == PID_POD ? "exec" : "notify", slice);
         /* The launcher asks for time to wait before a restart, and status texts of the app are forwarded on
          * behalf of its main process. systemd's notify socket itself is in no app's root. */
-        if (s->notify || needs_start_extension(s))
+        if (s->notify || s->pid.mode != PID_POD || needs_start_extension(s))
                 text_add(t, "NotifyAccess=exec\n");
 }
 
@@ -263,22 +270,45 @@ static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *
                 text_add(t, "OOMPolicy=kill\n");
 }
 
+void stage1_pid_argument(const PidSetting *pid, Text *t)
+{
+        static const char *const words[_PID_MODE_MAX] = {
+                        [PID_PRIVATE] = LAUNCH_PID_PRIVATE,
+                        [PID_SHARED] = LAUNCH_PID_SHARED,
+                        [PID_APP] = LAUNCH_PID_APP,
+        };
+
+        if (words[pid->mode])
+                text_addf(t, " pid=%s%s", words[pid->mode], pid->app ?: "");
+}
+
+static void add_launch(Text *t, const char *key, const char *phase, const PodApp *app, const AppSettings *s)
+{
+        text_addf(t, "%s=/acnspawn/launch %s %s", key, phase, app->name);
+        stage1_pid_argument(&s->pid, t);
+}
+
 static void add_service_commands(Text *t, const PodApp *app, const AppSettings *s)
 {
         if (s->restart != RESTART_NO)
                 text_addf(t, "ExecStartPre=/acnspawn/launch delay %s%s\n", app->name,
                           needs_start_extension(s) ? " extend" : "");
-        if (app->app->pre_start)
-                text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
-        text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);
+        if (app->app->pre_start) {
+                add_launch(t, "ExecStartPre", "pre-start", app, s);
+                text_add(t, "\n");
+        }
+        add_launch(t, "ExecStart", "main", app, s);
+        text_add(t, "\n");
         if (app_settings_readiness(s)) {
-                text_addf(t, "ExecStartPost=/acnspawn/launch ready %s%s", app->name,
-                          s->notify ? " notify" : "");
+                add_launch(t, "ExecStartPost", "ready", app, s);
+                text_add(t, s->notify ? " notify" : "");
                 stage1_health_arguments(&s->health, true, t);
                 text_add(t, "\n");
         }
-        if (app->app->post_stop)
-                text_addf(t, "ExecStopPost=/acnspawn/launch post-stop %s\n", app->name);
+        if (app->app->post_stop) {
+                add_launch(t, "ExecStopPost", "post-stop", app, s);
+                text_add(t, "\n");
+        }
         /* The launcher connects the streams itself, one for output and one for errors. */
         text_add(t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
         add_time(t, "TimeoutStartSec", s->start_timeout_usec);
@@ -286,7 +316,7 @@ static void add_service_commands(Text *t, const PodApp *app, const AppSettings *
 
 bool stage1_is_shared_unit(const char *name)
 {
-        return startswith(name, "started-");
+        return startswith(name, "started-") || streq(name, LAUNCH_PROCESSES_UNIT);
 }
 
 /* Apps are ordered by a target, not by naming each other: a unit that another one names stays loaded, and when its
@@ -308,6 +338,32 @@ static int add_started_target(Stage1Files *files, const char *app)
                   "Before=shutdown.target\n",
                   app);
         return stage1_add_unit_text(files, name, &t);
+}
+
+/* Process 1 of the pid namespace that apps share. It ends after them, and takes them along if it is killed. */
+static int add_processes_unit(Stage1Files *files)
+{
+        if (stage1_has_unit(files, LAUNCH_PROCESSES_UNIT))
+                return 0;
+        return stage1_add_unit(files, LAUNCH_PROCESSES_UNIT,
+                               "[Unit]\n"
+                               "Description=Processes that Apps Share\n"
+                               "DefaultDependencies=no\n"
+                               "IgnoreOnIsolate=yes\n"
+                               "Conflicts=shutdown.target\n"
+                               "Before=shutdown.target\n"
+                               "StartLimitIntervalSec=0\n"
+                               "\n"
+                               "[Service]\n"
+                               "Type=notify\n"
+                               "NotifyAccess=exec\n"
+                               "Slice=system.slice\n"
+                               "ExecStart=/acnspawn/launch processes\n"
+                               "StandardInput=null\nStandardOutput=null\nStandardError=null\n"
+                               "Restart=always\n"
+                               "RestartSec=0\n"
+                               "KillSignal=9\n"
+                               "OOMScoreAdjust=-250\n");
 }
 
 int stage1_generate_app(const PodApp *app, const Stage1Options *o, Stage1Files *files, Error *e)
@@ -333,7 +389,9 @@ int stage1_generate_app(const PodApp *app, const Stage1Options *o, Stage1Files *
         STRV_FOREACH (name, settings.after)
                 if (r >= 0)
                         r = add_started_target(files, *name);
-        return r < 0 ? r : stage1_add_health_units(files, app, &settings.health, slice, &service);
+        if (r >= 0 && settings.pid.mode == PID_SHARED)
+                r = add_processes_unit(files);
+        return r < 0 ? r : stage1_add_health_units(files, app, &settings, slice, &service);
 }
 
 static int add_default_target(Stage1Files *files, const PodManifest *m, const Stage1Options *o)

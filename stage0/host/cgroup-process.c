@@ -81,6 +81,19 @@ static int read_numbers(pid_t pid, Numbers *ret)
         return 0;
 }
 
+int process_innermost_number(pid_t pid, uint32_t *ret)
+{
+        Numbers n;
+        int r = read_numbers(pid, &n);
+
+        if (r < 0)
+                return r;
+        if (n.n == 0)
+                return -EBADMSG;
+        *ret = n.of_level[n.n - 1];
+        return 0;
+}
+
 static bool is_number(const Numbers *n, size_t level, uint32_t number)
 {
         return level < n->n && n->of_level[level] == number;

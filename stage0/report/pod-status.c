@@ -134,7 +134,7 @@ static int report_exposure(const Pod *p, const HostFeatures *h, PodReport *r)
         const PodManifest *m = p->manifest;
 
         for (size_t i = 0; m->n_apps > 1 && i < m->n_apps; i++)
-                if (!stage1_app_is_confined(m->apps[i]->app, h) &&
+                if (!stage1_app_is_confined(m->apps[i], h) &&
                     strv_extend(&r->exposed_to, m->apps[i]->name) < 0)
                         return -ENOMEM;
         r->exposed_to_all = r->exposed_to && h->landlock < 2;

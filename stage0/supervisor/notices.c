@@ -229,11 +229,25 @@ static int tell_main_process(AppNotices *a, uint32_t number)
         return r < 0 ? r : tell_systemd(a->all, &sender, text);
 }
 
+/* In another pid namespace than the pod's no process but the main one is a child of the pod's systemd. */
+static int check_main_process(const AppNotices *a, uint32_t number)
+{
+        uint32_t own;
+        pid_t pid;
+
+        int r = admission_main_process(a->app, &pid);
+        if (r >= 0)
+                r = process_innermost_number(pid, &own);
+        return r < 0 ? r : own == number ? 0 : -EXDEV;
+}
+
 static int set_main_process(AppNotices *a, uint32_t number)
 {
         Notices *n = a->all;
         pid_t pid, current;
 
+        if (a->app->settings.pid.mode != PID_POD)
+                return check_main_process(a, number);
         if (number <= 1)
                 return -EPERM;
         _cleanup_close_ int fd = pod_app_open_process(n->pod, a->app->name, n->leader, number, &pid);
@@ -253,6 +267,7 @@ static const char *refusal(int code)
                                  "twice)"
                : code == -ESRCH ? "it is no process of the app, or the app has ended"
                : code == -EPERM ? "it belongs to the pod"
+               : code == -EXDEV ? "the app is in another pid namespace than the pod, where the first process stays it"
                : code == -EBUSY ? "too many were named within a second"
                                 : strerror(-code);
 }

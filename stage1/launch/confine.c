@@ -163,9 +163,12 @@ static bool is_missing(int r)
 
 /* An app that may mount can still do so. Before Linux 6.12 it has no domain if it has CAP_SYS_ADMIN, which
  * 'acnspawn status' reports (see stage1_app_is_confined()); if only its filter allows mount(), it cannot
- * mount in a user namespace of its own any more. */
+ * mount in a user namespace of its own any more. An app that shares a pid namespace with others on purpose
+ * has none: it sees no other processes than theirs. */
 int apply_landlock(const LaunchConfig *c, Failure *f)
 {
+        if (c->shares_processes)
+                return 0;
         int r = c->may_mount ? enter_domain_of_sockets() : -EOPNOTSUPP;
 
         if (is_missing(r) && !(c->capabilities & UINT64_C(1) << CAP_SYS_ADMIN))

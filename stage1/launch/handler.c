@@ -145,13 +145,16 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
         signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
         if (signal_fd < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot wait for signals");
+        int r = launch_enter_processes(l, f);
+        if (r < 0)
+                return r;
         pid_t pid = fork();
         if (pid == 0)
                 child(l, report);
         if (pid < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot fork");
 
-        int r = wait_for(l, pid, signal_fd, &status, &h);
+        r = wait_for(l, pid, signal_fd, &status, &h);
         if (r >= 0 && l->check) {
                 (void) kill(-pid, SIGKILL); /* processes that it left behind */
                 drain(l->check);

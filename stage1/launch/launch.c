@@ -8,6 +8,7 @@
  *     launch delay APP …      waits before the app is started again (ExecStartPre=)
  *     launch ready APP …      waits until the app is ready, and reports it (ExecStartPost=)
  *     launch check APP …      checks whether the app is healthy (ExecStart= of a unit of its own)
+ *     launch processes        is process 1 of the pid namespace that apps share; see processes.c
  *     launch bus              serves a client of the pod's bus; see bus.c
  *     launch enter            runs a command beside an app; this one is started by stage0, on the host
  *
@@ -54,7 +55,8 @@ static _noreturn_ void run_main(Launch *l)
 {
         Failure f = {};
 
-        (void) launch_become(l, report_running, &f);
+        if (!l->pid || launch_fork_into_processes(l, &f) >= 0)
+                (void) launch_become(l, report_running, &f);
         report_failed(l, &f);
 
         AppStatus s = {.cause = f.cause, .exit_status = -1};
@@ -120,6 +122,8 @@ int main(int argc, char *argv[])
                 return enter_main();
         if (argc == 2 && streq(argv[1], "bus"))
                 return bus_main();
+        if (argc == 2 && streq(argv[1], "processes"))
+                return processes_main();
         if (argc < 3 || launch_numbers_parse(argv + 3, &numbers) < 0) {
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;
@@ -128,5 +132,6 @@ int main(int argc, char *argv[])
          * app. The exec resets this flag. */
         (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         l.app = argv[2];
+        l.pid = numbers.pid;
         return run_phase(argv[1], &l, &numbers);
 }

@@ -23,12 +23,14 @@ typedef struct LaunchNumbers {
         uint64_t timeout; /* of a health check; 0: there is none */
         uint64_t interval, start_period, start_interval;
         bool extend, notify;
+        const char *pid; /* see Launch */
 } LaunchNumbers;
 
 /* The reply of stage0, and the state of the launcher. */
 typedef struct Launch {
         LaunchPhase phase;
         const char *app;
+        const char *pid; /* the pid namespace, a LAUNCH_PID_… word; NULL: that of the pod */
         LaunchConfig config;
         char *metadata_url, *terminal_type;
         unsigned modules;            /* LAUNCH_APPARMOR and so on */
@@ -98,6 +100,16 @@ int sockets_check(const Launch *l, Failure *f);
 int sockets_arrange(Launch *l, char ***environment, Failure *f);
 /* streams.c: opens connections to the journal for standard output and standard error. */
 int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *f);
+/* processes.c: children of this process will be in the app's pid namespace. */
+int launch_enter_processes(Launch *l, Failure *f);
+/* Returns in a process of that namespace, which systemd regards as the main one of the service; this one ends. */
+int launch_fork_into_processes(Launch *l, Failure *f);
+/* "launch processes" */
+int processes_main(void);
+/* proc.c: a detached mount of /proc for the pid namespace of this process, protected as that of the pod. */
+int proc_mount(int *ret_fd);
+/* Mounts on it what the pod has on its own. */
+int proc_protect(int proc_fd);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
 int launch_enter_root(Launch *l, Failure *f);
 
@@ -109,6 +121,8 @@ int target_attach(int mount_fd, int target_fd);
 int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f);
 
 int root_set_read_only(int mount_fd, bool recursive);
+/* Hides the file or directory TARGET_FD by an empty one that cannot be opened. */
+int root_mask(int target_fd);
 
 /* identity.c: user and group of the manifest, looked up in the current root directory. */
 typedef struct Identity {

@@ -47,6 +47,12 @@ static const struct {
 
 static int parse_word(const char *word, LaunchNumbers *n)
 {
+        const char *pid = startswith(word, "pid=");
+
+        if (pid) {
+                n->pid = pid;
+                return 0;
+        }
         for (size_t i = 0; i < ELEMENTSOF(numbers); i++) {
                 const char *value = startswith(word, numbers[i].name);
                 if (value)

@@ -4,7 +4,7 @@
  *
  * stage0 sends the root and the volumes as detached mounts. They are attached below acnspawn/mnt after the
  * namespace was unshared, so that no other process ever sees them: the cost of one app does not grow with
- * the number of apps. /proc and /sys are the pod's own, with files that expose the host masked; /sys, the
+ * the number of apps. /sys, and /proc unless the app is in another pid namespace, are the pod's own, with files that expose the host masked; /sys, the
  * cgroup tree in it included, is read-only.
  *
  * Paths inside the root are untrusted: they are resolved as in a chroot, never outside. /proc itself may be
@@ -74,10 +74,11 @@ static int clone_tree(const char *path)
 }
 
 /* *RET_FD is the mount. */
-static int mount_from_pod(int root_fd, size_t i, int *ret_fd, Failure *f)
+static int mount_from_pod(const Launch *l, int root_fd, size_t i, int *ret_fd, Failure *f)
 {
-        _cleanup_close_ int fd = clone_tree(pod_mounts[i].source);
-        int r = fd;
+        bool own = i == PROC && l->pid;
+        _cleanup_close_ int fd = -EBADF;
+        int r = own ? proc_mount(&fd) : (fd = clone_tree(pod_mounts[i].source));
 
         if (r == -ENOENT && pod_mounts[i].optional)
                 return 0;
@@ -85,6 +86,8 @@ static int mount_from_pod(int root_fd, size_t i, int *ret_fd, Failure *f)
                 r = root_set_read_only(fd, true);
         if (r >= 0)
                 r = target_mount(root_fd, fd, pod_mounts[i].target);
+        if (r >= 0 && own)
+                r = proc_protect(fd);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
                                          pod_mounts[i].target);
@@ -122,23 +125,26 @@ static int open_in_mounts(const int mounts[static _MASKED_MAX], const char *path
         return -EINVAL;
 }
 
+int root_mask(int target_fd)
+{
+        _cleanup_close_ int mask = -EBADF;
+        struct stat st;
+
+        if (fstat(target_fd, &st) < 0)
+                return -errno;
+        mask = clone_tree(S_ISDIR(st.st_mode) ? "/run/host/inaccessible/dir" : "/run/host/inaccessible/reg");
+        return mask < 0 ? mask : target_attach(mask, target_fd);
+}
+
 static int mask_path(const int mounts[static _MASKED_MAX], const char *path, bool always)
 {
-        _cleanup_close_ int target = open_in_mounts(mounts, path), mask = -EBADF;
-        struct stat st;
+        _cleanup_close_ int target = open_in_mounts(mounts, path);
 
         if (target == -ENOENT)
                 return 0;
         if (target < 0)
                 return target;
-        if (!always && !is_accessible(target))
-                return 0;
-        if (fstat(target, &st) < 0)
-                return -errno;
-        mask = clone_tree(S_ISDIR(st.st_mode) ? "/run/host/inaccessible/dir" : "/run/host/inaccessible/reg");
-        if (mask < 0)
-                return mask;
-        return target_attach(mask, target);
+        return always || is_accessible(target) ? root_mask(target) : 0;
 }
 
 static int mask_paths(const int mounts[static _MASKED_MAX], const char *const *paths, size_t n, bool always,
@@ -217,7 +223,7 @@ static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mo
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev/pts in the app's root");
         for (size_t i = 0; i < ELEMENTSOF(pod_mounts); i++) {
-                r = mount_from_pod(root_fd, i, &mounts[i], f);
+                r = mount_from_pod(l, root_fd, i, &mounts[i], f);
                 if (r < 0)
                         return r;
         }

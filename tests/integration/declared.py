@@ -285,7 +285,7 @@ POD = {
     "memory": "210Mi", "cpu": "2", "tasks-max": "500", "block-bandwidth": "100M", "block-iops": "1000", "sysctl": "kernel.msgmax=8000",
     "exit-policy": "never", "caps-retain": "CAP_CHOWN,CAP_KILL", "stop-timeout": "7s", "no-userns": None, "uuid-file": "{uuid}",
     "volume": "store,kind=empty,mode=0700,uid=5", "mount": "store:/pod-mount", "stdin": None, "strict": None, "ready-timeout": "1min",
-    "register": "no", "rm": None, "image-policy": "local",
+    "register": "no", "rm": None, "image-policy": "local", "pid": "shared",
 }
 APP = {
     "exec": "/bin/sh", "entrypoint": "/bin/cat", "workdir": "/usr", "env": "APP2=4", "env-file": "{env}", "tty": None, "user": "1000:50", "group": "51", "supplementary-gids": "7,8", "working-directory": "/tmp", "environment": "APP=x\ny",
@@ -297,7 +297,7 @@ APP = {
     "restart-delay": "1s", "restart-delay-max": "2s", "restart-limit": "2", "after": "other", "notify": "false", "start-timeout": "1min",
     "health-cmd": 'test "a" = b', "health-interval": "10s", "health-timeout": "5s", "health-retries": "2", "health-start-period": "3s",
     "health-start-interval": "1s", "health-on-failure": "restart", "no-healthcheck": None, "stop-signal": "SIGINT", "stop-timeout": "9s",
-    "log-size": "1Mi", "log-rate": "1Ki", "log-file": "{log},max-size=1Mi", "log": "both", "oom-group": "true", "image-policy": "local",
+    "log-size": "1Mi", "log-rate": "1Ki", "log-file": "{log},max-size=1Mi", "log": "both", "oom-group": "true", "image-policy": "local", "pid": "shared",
     "isolator": "os/linux/no-new-privileges=true", "annotation": "example.com/a=b c", "user-annotation": "u=v", "user-label": "l=m",
 }
 # Those of the command line alone, and those whose effect is tested elsewhere or depends on more than they say.

@@ -125,6 +125,7 @@ static const struct {
                 {"grant", "seccomp"},
                 {"image-policy", "registry"},
                 {"input", "pipe"},
+                {"pid", "app:db"},
                 {"restart", "always"},
                 {"restart-delay", "1s"},
                 {"restart-delay-max", "2s"},

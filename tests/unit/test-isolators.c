@@ -634,18 +634,29 @@ TEST(confined_apps)
                                                  NULL};
         static const char *const narrow[] = {"os/linux/capabilities-retain-set", "{'set':['CAP_SYS_ADMIN']}",
                                              "os/linux/seccomp-remove-set", "{'set':['mount']}", NULL};
+        static const char *const tracing[] = {"os/linux/capabilities-retain-set", "{'set':['CAP_SYS_PTRACE']}",
+                                              NULL};
         static const struct {
                 const char *const *isolators;
                 int since; /* the version of Landlock */
-        } l[] = {{plain, 2}, {unfiltered, 2}, {narrow, 2}, {admin, 6}};
+                bool traces;
+        } l[] = {{plain, 2, false}, {unfiltered, 2, false}, {narrow, 2, false}, {admin, 6, false}, {tracing, 2, true}};
 
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {
                 App app = {};
+                const PodApp in_pod = {.name = (char *) "a", .app = &app};
+                PodApp apart = in_pod, shared = in_pod;
                 ASSERT_OK(list_of(l[i].isolators, &app.isolators));
+                ASSERT_OK(pair_list_set(&apart.annotations, "acnspawn/pid", "private"));
+                ASSERT_OK(pair_list_set(&shared.annotations, "acnspawn/pid", "shared"));
                 for (int version = 0; version < 8; version++) {
                         const HostFeatures h = {.landlock = version};
-                        ASSERT_EQ(stage1_app_is_confined(&app, &h), version >= l[i].since);
+                        ASSERT_EQ(stage1_app_is_confined(&in_pod, &h), version >= l[i].since);
+                        ASSERT_TRUE(stage1_app_is_confined(&apart, &h)); /* it sees no others */
+                        ASSERT_EQ(stage1_app_is_confined(&shared, &h), !l[i].traces);
                 }
+                pair_list_done(&apart.annotations);
+                pair_list_done(&shared.annotations);
                 isolator_list_done(&app.isolators);
         }
 }

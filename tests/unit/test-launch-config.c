@@ -104,6 +104,7 @@ static void check_equal(const LaunchConfig *a, const LaunchConfig *b)
                 ASSERT_NULL(b->selinux_context);
         ASSERT_EQ(a->may_mount, b->may_mount);
         ASSERT_EQ(a->read_only_root, b->read_only_root);
+        ASSERT_EQ(a->shares_processes, b->shares_processes);
 }
 
 TEST(round_trip)
@@ -132,6 +133,7 @@ TEST(smallest)
                         .exec = exec,
                         .may_mount = true,
                         .read_only_root = true,
+                        .shares_processes = true,
         };
         _cleanup_launch_config_ LaunchConfig out = {};
         _cleanup_free_ char *text = NULL;

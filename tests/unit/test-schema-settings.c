@@ -78,6 +78,31 @@ TEST(values)
         pair_list_done(&app.annotations);
 }
 
+TEST(pid_namespaces)
+{
+        static const struct {
+                const char *value;
+                PidMode mode;
+                const char *app;
+        } l[] = {{"pod", PID_POD, NULL},
+                 {"private", PID_PRIVATE, NULL},
+                 {"shared", PID_SHARED, NULL},
+                 {"app:web-1", PID_APP, "web-1"}};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                PodApp app = app_with("acnspawn/pid", l[i].value);
+
+                ASSERT_OK(app_settings_read(&app, &s, NULL));
+                ASSERT_EQ(s.pid.mode, l[i].mode);
+                ASSERT_TRUE(streq_ptr(s.pid.app, l[i].app));
+                ASSERT_EQ(app_settings_share_processes(&s), l[i].mode == PID_SHARED || l[i].mode == PID_APP);
+                /* An app starts after the one whose namespace it joins. */
+                ASSERT_EQ(strv_length(s.after), l[i].app ? 1U : 0U);
+                pair_list_done(&app.annotations);
+        }
+}
+
 static void check_log_file(const char *value, const char *path, LogFormat format, uint64_t max_size)
 {
         _cleanup_app_settings_ AppSettings s = {};
@@ -163,6 +188,10 @@ TEST(invalid_values_are_named_with_valid_ones)
                      "must be a number of bytes of at least 64Ki, as 100Mi, or infinity");
         expect_error("acnspawn/log-rate", "-1", "must be a number of bytes a second, as 100Ki, or infinity");
         expect_error("acnspawn/log-rate", "2E", "must be a number of bytes a second, as 100Ki, or infinity");
+        expect_error("acnspawn/pid", "host",
+                     "must be pod, private, shared, or app: and the name of another app of the pod");
+        expect_error("acnspawn/pid", "app:", "must be pod, private, shared, or app:");
+        expect_error("acnspawn/pid", "app:A b", "must be pod, private, shared, or app:");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
         expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");
 }
@@ -388,6 +417,7 @@ int main(void)
 {
         RUN(defaults);
         RUN(values);
+        RUN(pid_namespaces);
         RUN(log_files);
         RUN(two_apps_do_not_share_a_log_file);
         RUN(invalid_values_are_named_with_valid_ones);
