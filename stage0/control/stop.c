@@ -1,13 +1,39 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Ends a running pod: by a shutdown, or by force, through its supervisor; and by its cgroup if the
- * supervisor does not respond. */
+ * supervisor does not respond.
+ *
+ * The supervisor releases the lock of the pod a moment before it ends itself: that is waited for as well, so that
+ * nothing of the pod is left. */
+
+#include <poll.h>
+#include <sys/syscall.h>
 
 #include "stage0/api/acn.h"
 #include "stage0/control/control-internal.h"
 
 /* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
+#define EXIT_MSEC 10000 /* of a supervisor that has released the lock */
+
+/* -EBADF: its number is not known, or may be that of another process by now. */
+static int open_supervisor(Pod *p)
+{
+        PodRuntime runtime = {};
+
+        if (pod_runtime_read(p, &runtime) < 0 || runtime.supervisor <= 0)
+                return -EBADF;
+        _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, runtime.supervisor, 0);
+        return fd >= 0 && pod_wait(p, 0, NULL) == -ETIME ? TAKE_FD(fd) : -EBADF;
+}
+
+static void wait_for_exit(int pid_fd)
+{
+        struct pollfd poll_fd = {.fd = pid_fd, .events = POLLIN};
+
+        if (pid_fd >= 0)
+                (void) poll(&poll_fd, 1, EXIT_MSEC);
+}
 
 /* Also releases the pod's objects of the host's systemd. */
 static int wait_for_end(Pod *p, bool silent, Error *e)
@@ -42,6 +68,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
 {
         if (p->state != POD_RUNNING)
                 return pod_not_running(p, e);
+        _cleanup_close_ int supervisor_fd = open_supervisor(p);
         int killed = ask_supervisor(p, timeout_usec, e);
         if (killed == -ESRCH || killed == -ECONNRESET) { /* it was about to end by itself */
                 error_done(e);
@@ -59,7 +86,10 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                 killed = 1;
         }
         int r = wait_for_end(p, silent, e);
-        return r < 0 ? r : killed;
+        if (r < 0)
+                return r;
+        wait_for_exit(supervisor_fd);
+        return killed;
 }
 
 static int remove_ended(Pod *p, Error *e)

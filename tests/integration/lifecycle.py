@@ -409,6 +409,21 @@ def stop_is_orderly(host):
 
 
 @case
+def stop_returns_after_the_end_of_the_supervisor(host):
+    need_strace()
+    uuid = host.detach(host.shell(FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    supervisor = host.supervisor(uuid)
+    tracer = subprocess.Popen(["strace", "-qq", "-o", host.path("trace"), "-e", "trace=exit_group", "-e",
+                               "inject=exit_group:delay_enter=1000000", "-p", str(supervisor)], stderr=subprocess.DEVNULL)
+    host.children.append(tracer)
+    wait_for(lambda: "TracerPid:\t%d\n" % tracer.pid in read_text("/proc/%d/status" % supervisor), "the tracer")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+    true("exit_group" in read_text(host.path("trace")), "the supervisor was not delayed")
+    equal(host.processes(), [], "processes")
+
+
+@case
 def stop_by_force_does_not_depend_on_the_pod(host):
     uuid = host.detach("--stop-timeout=60s", host.shell("trap 'echo term >/out/log' TERM; " + FOREVER, name="example.com/a"))
     host.wait_up("a")
