@@ -85,14 +85,14 @@ def lacks(haystack, needle, what="text"):
 
 
 def wait_for(function, what, timeout=20, interval=0.02):
-    """Calls FUNCTION until it returns something true, and returns that."""
+    """Calls FUNCTION until it returns something true, and returns that. WHAT may be a function that returns the text."""
     end = time.monotonic() + timeout
     while True:
         value = function()
         if value:
             return value
         if time.monotonic() > end:
-            fail("%s did not come about within %d s" % (what, timeout))
+            fail("%s did not come about within %d s" % (what() if callable(what) else what, timeout))
         time.sleep(interval)
 
 
@@ -519,6 +519,40 @@ class Host:
                 if belongs_to(self, kind, thing):
                     left.append("%s %s" % (kind, thing))
         return left
+
+
+# --- What a supervisor holds --------------------------------------------------------------------------------------------
+
+def children_of(pid):
+    """Read in one go, as a process may be there for a few milliseconds."""
+    return [int(n) for n in read_text("/proc/%d/task/%d/children" % (pid, pid)).split()]
+
+
+def descriptors_of(pid):
+    found = {}
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        with contextlib.suppress(FileNotFoundError):
+            found[fd] = os.readlink("/proc/%d/fd/%s" % (pid, fd))
+    return found
+
+
+def clients_of(pid):
+    """The sockets of a supervisor that are connected to clients and launchers: they have the names of those it listens on."""
+    own = set(descriptors_of(pid).values())
+    rows = [line.split() for line in read_text("/proc/%d/net/unix" % pid).splitlines()]
+    return [row for row in rows if len(row) == 8 and row[5] == "03" and "socket:[%s]" % row[6] in own]
+
+
+def held_by_supervisor(host, uuid):
+    """What the supervisor of a pod holds, once earlier clients and all its children but systemd-nspawn are gone. Mounts of
+    others, which propagate into its mount namespace, are not counted."""
+    pid = host.supervisor(uuid)
+    wait_for(lambda: len(children_of(pid)) == 1 and not clients_of(pid) and
+             not any(n.startswith(".") for n in os.listdir(host.pod_dir(uuid) + "/apps")),
+             lambda: "a supervisor that is done (children %s, clients %s)" % (children_of(pid), clients_of(pid)))
+    return {"fds": len(descriptors_of(pid)), "mounts": read_text("/proc/%d/mountinfo" % pid).count(host.tmp + "/"),
+            "units": sorted(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")),
+            "files": sorted(os.listdir(host.pod_dir(uuid))), "apps": len(os.listdir(host.pod_dir(uuid) + "/apps"))}
 
 
 # --- Killing at system calls --------------------------------------------------------------------------------------------

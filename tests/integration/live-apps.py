@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Apps that are added to a running pod, started, stopped and removed again, while its other apps continue."""
 
+import contextlib
 import glob
 import os
 import signal
@@ -32,6 +33,12 @@ def refused(host, *args):
 def add(host, image, *args, name=None):
     r = host.acnspawn("add-app", "p", image, *args).expect(0)
     equal(r.out, "%s\n" % (name or image.split("/")[-1]))
+
+
+def ended(pid):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return "State:\tZ" in read_text("/proc/%d/status" % pid)
+    return True
 
 
 # --- The life of an app ------------------------------------------------------------------------------------------------
@@ -69,6 +76,26 @@ def how_a_short_app_has_ended_is_known(host):
         host.acnspawn("add-app", "p", "--start", host.shell("exit %d" % i, name="example.com/job"), "--name=job").expect(0)
         equal((host.acnspawn("wait", "p", "job").rc, host.app_status("p", "job")["exitStatus"]), (i, i))
         host.acnspawn("rm-app", "p", "job").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def an_app_that_ends_before_systemd_notices_its_start_was_started(host):
+    """systemd is stopped from when it has made the process of the app until that has ended."""
+    host.detach("--name=p", "--exit-policy=all", host.shell(FOREVER, name="example.com/web"))
+    leader = host.leader("p")
+    add(host, host.shell("exit 7", name="example.com/job"), name="job")
+    for verb in ["start-app", "restart-app"] * 5:
+        before = set(children_of(leader))
+        p = host.start(verb, "p", "job")
+        wait_for(lambda: set(children_of(leader)) - before or p.poll() is not None, "the process of the app", interval=0)
+        os.kill(leader, signal.SIGSTOP)
+        try:
+            wait_for(lambda: all(ended(n) for n in set(children_of(leader)) - before), "its end")
+        finally:
+            os.kill(leader, signal.SIGCONT)
+        host.finish(p).expect(0)
+        equal(host.acnspawn("wait", "p", "job").rc, 7)
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -257,35 +284,21 @@ def many_clients_change_one_pod(host):
 def nothing_is_left_of_apps_that_came_and_went(host):
     uuid = pod(host)
     image = host.shell("exit 0", name="example.com/job")
-    pid = host.supervisor(uuid)
 
     def cycle():
         host.acnspawn("add-app", "p", "--start", image).expect(0)
         wait_for(lambda: state(host, "job") == "ended", "the app")
         host.acnspawn("rm-app", "p", "job").expect(0)
 
-    def measure():
-        return {"fds": len(os.listdir("/proc/%d/fd" % pid)),
-                "mounts": len(open("/proc/%d/mountinfo" % pid).readlines()),
-                "units": len(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")),
-                "files": len(os.listdir(host.pod_dir(uuid)))}
-
     cycle()
-    wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directory to be removed")
-    before = steady(measure)
+    before = held_by_supervisor(host, uuid)
     for _ in range(8):
         cycle()
-    wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["web"], "the directories to be removed")
-    nothing_more(measure, before, "the supervisor")
+    wait_for(lambda: held_by_supervisor(host, uuid) == before, lambda: "%s to be as before: %s" % (held_by_supervisor(host, uuid), before))
     host.acnspawn("stop", "p").expect(0)
 
 
 # --- What is killed ----------------------------------------------------------------------------------------------------
-
-def children_of(pid):
-    """Of the supervisor: read in one go, as a preparation takes a few milliseconds."""
-    return [int(n) for n in read_text("/proc/%d/task/%d/children" % (pid, pid)).split()]
-
 
 @case
 def a_preparation_that_is_killed_leaves_nothing(host):

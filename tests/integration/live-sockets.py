@@ -155,7 +155,7 @@ def an_app_that_is_asked_all_the_time_can_be_removed(host):
 def nothing_is_left_of_apps_that_came_and_went(host):
     uuid = pod(host)
     image = server(host, ports=[HTTP, port("more", 7000, count=5), port("ask", 53, "udp")])
-    pids = host.supervisor(uuid), host.leader(uuid)
+    leader = host.leader(uuid)
 
     def cycle(i):
         add(host, image)
@@ -164,18 +164,17 @@ def nothing_is_left_of_apps_that_came_and_went(host):
         host.acnspawn("rm-app", "--force", "p", "web").expect(0)
 
     def measure():
-        return {**{"fds of %d" % pid: len(os.listdir("/proc/%d/fd" % pid)) for pid in pids}, "listening": listening(host, uuid),
-                "units": sorted(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")), "apps": os.listdir(host.pod_dir(uuid) + "/apps"),
-                "udp": [read_text("/proc/%d/net/%s" % (pids[1], f)).count("\n") for f in ("udp", "udp6")],
-                "files": sorted(os.listdir(host.pod_dir(uuid))), "mounts": read_text("/proc/%d/mountinfo" % pids[0]).count("\n")}
+        return {"supervisor": held_by_supervisor(host, uuid), "fds": len(os.listdir("/proc/%d/fd" % leader)),
+                "listening": listening(host, uuid),
+                "udp": [read_text("/proc/%d/net/%s" % (leader, f)).count("\n") for f in ("udp", "udp6")]}
 
     for i in range(2):
         cycle(i)
     settled(host, uuid)
-    before = steady(measure)
+    before = measure()
     for i in range(20):
         cycle(i)
-    nothing_more(measure, before, "the supervisor")
+    wait_for(lambda: measure() == before, lambda: "%s to be as before: %s" % (measure(), before))
     equal(before["listening"], [])
     host.acnspawn("stop", "p").expect(0)
 

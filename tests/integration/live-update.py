@@ -233,11 +233,6 @@ def ports_that_are_exposed_stay(host):
 
 # --- What is killed ----------------------------------------------------------------------------------------------------
 
-def children_of(pid):
-    """Of the supervisor: read in one go, as a preparation takes a few milliseconds."""
-    return [int(n) for n in read_text("/proc/%d/task/%d/children" % (pid, pid)).split()]
-
-
 @case
 def a_preparation_that_is_killed_leaves_the_old_app(host):
     uuid = pod(host)
@@ -308,12 +303,6 @@ def a_supervisor_or_pod_that_is_killed_leaves_the_old_app_or_the_new_one(host):
 @case
 def many_updates_leave_nothing(host):
     uuid = pod(host)
-    pid = host.supervisor(uuid)
-
-    def measure():
-        return {"fds": len(os.listdir("/proc/%d/fd" % pid)), "mounts": len(open("/proc/%d/mountinfo" % pid).readlines()),
-                "units": len(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")),
-                "files": len(os.listdir(host.pod_dir(uuid))), "apps": len(os.listdir(host.pod_dir(uuid) + "/apps"))}
 
     def cycle():
         update(host, "--image=" + image(host, 2))
@@ -321,11 +310,11 @@ def many_updates_leave_nothing(host):
         update(host, "--image=" + image(host, 1))
 
     cycle()
-    wait_for(lambda: measure()["apps"] == 2, "the directories to be removed")
-    before = steady(measure)
+    wait_for(lambda: len(os.listdir(host.pod_dir(uuid) + "/apps")) == 2, "the directories to be removed")
+    before = held_by_supervisor(host, uuid)
     for _ in range(5):
         cycle()
-    nothing_more(measure, before, "the supervisor")
+    wait_for(lambda: held_by_supervisor(host, uuid) == before, lambda: "%s to be as before: %s" % (held_by_supervisor(host, uuid), before))
     host.acnspawn("stop", "p").expect(0)
 
 
