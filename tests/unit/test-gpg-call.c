@@ -16,8 +16,20 @@ static char key[41];
 
 #define CONTENT "the bytes of an image\n"
 #define MSEC 1000U
-#define ENDS_AFTER_USEC (200U * MSEC)
-#define SOON_USEC (1000U * MSEC)
+#define HANGS_WITHIN_USEC (60000U * MSEC)
+
+/* The longest time so far from the beginning of an operation until gpg has hung: on a loaded machine all takes longer. */
+static uint64_t slowest_usec;
+
+static uint64_t ends_after_usec(void)
+{
+        return MAX(200U * MSEC, 5 * slowest_usec);
+}
+
+static uint64_t soon_usec(void)
+{
+        return 1000U * MSEC + 20 * slowest_usec;
+}
 
 /* %1$s: the directory; %2$s: PATH without it. */
 static const char gpg_script[] =
@@ -107,7 +119,23 @@ static bool has_hung_and_ended(void)
         return false;
 }
 
-/* An operation that ends soon. */
+static bool is_hanging(void)
+{
+        _cleanup_close_ int fd = openat(g.scratch.fd, "lock", O_RDONLY | O_CLOEXEC);
+
+        return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
+}
+
+static void wait_until_it_hangs(void)
+{
+        uint64_t begin = now_usec(CLOCK_MONOTONIC), now = begin;
+
+        for (; !is_hanging() && now < begin + HANGS_WITHIN_USEC; now = now_usec(CLOCK_MONOTONIC))
+                usleep(MSEC);
+        slowest_usec = MAX(slowest_usec, now - begin);
+}
+
+/* An operation that ends soon: at a deadline, or by being cancelled once gpg hangs. */
 typedef struct Ending {
         Operation *operation;
         uint64_t end_usec;
@@ -118,14 +146,17 @@ typedef struct Ending {
 
 static void *cancel_later(void *userdata)
 {
-        usleep(ENDS_AFTER_USEC);
-        operation_cancel(((Ending *) userdata)->operation);
+        Ending *x = userdata;
+
+        wait_until_it_hangs();
+        x->end_usec = now_usec(CLOCK_MONOTONIC);
+        operation_cancel(x->operation);
         return NULL;
 }
 
 static void begin(Ending *x, bool cancels)
 {
-        *x = (Ending){.end_usec = now_usec(CLOCK_MONOTONIC) + ENDS_AFTER_USEC,
+        *x = (Ending){.end_usec = now_usec(CLOCK_MONOTONIC) + ends_after_usec(),
                       .cancels = cancels,
                       .error = ERROR_NULL};
         const OperationOptions o = {.deadline_usec = cancels ? 0 : x->end_usec};
@@ -149,7 +180,7 @@ static void ending_done(Ending *x)
                 if ((r) != (code))                                                                          \
                         TEST_FAIL("%d: %s", (r), (x)->error.message ?: "");                                 \
                 ASSERT_TRUE(now_ >= (x)->end_usec);                                                         \
-                ASSERT_TRUE(now_ < (x)->end_usec + SOON_USEC);                                              \
+                ASSERT_TRUE(now_ < (x)->end_usec + soon_usec());                                              \
                 ASSERT_TRUE(has_hung_and_ended());                                                          \
         } while (0)
 
@@ -231,11 +262,9 @@ TEST(signature)
                 _cleanup_ending_ Ending x = {};
                 const char *home;
 
-                begin(&x, false);
                 /* The home with the trusted keys takes most of the time, and is not what is tested. */
                 ASSERT_OK(trust_with_key("etc", NULL, &t, &x.error));
                 ASSERT_OK(trust_home(t, &home, &x.error));
-                ending_done(&x);
                 begin(&x, i == 0);
                 t->operation = x.operation;
                 hang("hang--verify");
@@ -267,18 +296,18 @@ TEST(freed)
         hang("skip--verify");
         ASSERT_OK(signature_check_new(t, text, n, "the signature", &check, &e));
         signature_check_update(check, CONTENT, strlen(CONTENT));
-        usleep(ENDS_AFTER_USEC);
+        wait_until_it_hangs();
         uint64_t begin_usec = now_usec(CLOCK_MONOTONIC);
         check = signature_check_free(check);
-        ASSERT_TRUE(now_usec(CLOCK_MONOTONIC) < begin_usec + SOON_USEC);
+        ASSERT_TRUE(now_usec(CLOCK_MONOTONIC) < begin_usec + soon_usec());
         ASSERT_TRUE(has_hung_and_ended());
 
         hang("hang--decrypt");
         ASSERT_OK(decryption_new(fd, gpg_path(&g, "passphrase"), NULL, NULL, NULL, &d, &plain, &e));
-        usleep(ENDS_AFTER_USEC);
+        wait_until_it_hangs();
         begin_usec = now_usec(CLOCK_MONOTONIC);
         d = decryption_free(d);
-        ASSERT_TRUE(now_usec(CLOCK_MONOTONIC) < begin_usec + SOON_USEC);
+        ASSERT_TRUE(now_usec(CLOCK_MONOTONIC) < begin_usec + soon_usec());
         ASSERT_TRUE(has_hung_and_ended());
 }
 
@@ -339,11 +368,12 @@ TEST(no_response)
         ASSERT_OK(gpg_context_new(NULL, g.home, &c, &x.error));
         ASSERT_EQ(gpgme_data_new_from_mem(&d, text, n, 0), 0);
         hang("hang--import");
-        ASSERT_OK(gpg_call_start(&call, NULL, ENDS_AFTER_USEC, &x.error));
+        uint64_t limit_usec = ends_after_usec();
+        ASSERT_OK(gpg_call_start(&call, NULL, limit_usec, &x.error));
         gpg_call_waits(&call, true);
-        usleep(2 * ENDS_AFTER_USEC);
+        usleep((useconds_t) (2 * limit_usec));
         gpg_call_waits(&call, false);
-        x.end_usec = now_usec(CLOCK_MONOTONIC) + ENDS_AFTER_USEC;
+        x.end_usec = now_usec(CLOCK_MONOTONIC) + limit_usec;
         gpg_call_enter(&call);
         (void) gpgme_op_import(c, d);
         gpg_call_leave();
