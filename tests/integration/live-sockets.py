@@ -171,7 +171,7 @@ def nothing_is_left_of_apps_that_came_and_went(host):
     for i in range(2):
         cycle(i)
     settled(host, uuid)
-    before = measure()
+    before = steady(measure)
     for i in range(20):
         cycle(i)
     wait_for(lambda: measure() == before, lambda: "%s to be as before: %s" % (measure(), before))
