@@ -23,6 +23,7 @@
 #define KILL_INTERVAL_MSEC                                                                                  \
         100 /* SIGTERM first, so that gpg removes its locks; SIGKILL from the second time on */
 #define EXIT_TIME_MSEC 1000 /* in which gpg has to exit after the call */
+#define FORK_TIME_MSEC 5000 /* in which a forked process has to execute gpg */
 
 /* Valid during a call of this thread. In this model no function of the dynamic linker finds it, which a handler of fork()
  * may not call. */
@@ -93,7 +94,8 @@ static void add_process(GpgCall *c, int pidfd)
         c->processes[c->n_processes++] = pidfd;
 }
 
-static void receive_processes(GpgCall *c)
+/* Returns whether no process can send any more. */
+static bool receive_processes(GpgCall *c)
 {
         for (;;) {
                 PidfdMessage m = {};
@@ -105,8 +107,9 @@ static void receive_processes(GpgCall *c)
                                    .msg_controllen = sizeof(m.buffer)};
                 int fd;
 
-                if (recvmsg(c->receive_fd, &h, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
-                        return;
+                ssize_t size = recvmsg(c->receive_fd, &h, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+                if (size <= 0)
+                        return size == 0;
                 if (!CMSG_FIRSTHDR(&h))
                         continue;
                 memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&h)), sizeof(fd));
@@ -123,10 +126,21 @@ static void kill_processes(GpgCall *c)
         c->n_kills++;
 }
 
+/* The call can return before a process that it has forked has sent its pidfd: when the intermediate process was killed.
+ * Until it executes gpg, which is later, such a process has the sending end of the socket. */
+static void receive_last_processes(GpgCall *c)
+{
+        struct pollfd p = {.fd = c->receive_fd, .events = POLLIN};
+
+        c->send_fd = safe_close(c->send_fd);
+        while (!receive_processes(c) && poll(&p, 1, FORK_TIME_MSEC) > 0)
+                ;
+}
+
 /* The call can return before gpg does: after an error of its data, and shortly before gpg exits. */
 static void end_processes(GpgCall *c)
 {
-        receive_processes(c);
+        receive_last_processes(c);
         for (size_t i = 0; i < c->n_processes; i++) {
                 if (!ends_within(c->processes[i], c->result < 0 || c->stopped ? 0 : EXIT_TIME_MSEC)) {
                         (void) syscall(SYS_pidfd_send_signal, c->processes[i], SIGKILL, NULL, 0);
@@ -197,7 +211,7 @@ static void *watch(void *userdata)
                     __atomic_load_n(&c->command, __ATOMIC_ACQUIRE) == COMMAND_END)
                         return NULL;
                 if (p[1].revents)
-                        receive_processes(c);
+                        (void) receive_processes(c);
                 if (c->result >= 0)
                         c->result = check(c, p[2].revents != 0);
                 if (c->result < 0)

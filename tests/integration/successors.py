@@ -476,6 +476,7 @@ def completion_offers_ended_pods(host):
 # --- Killed at any moment -----------------------------------------------------------------------------------------------------
 
 @case
+@with_timeout(600)
 def killed_at_each_step(host):
     """Either the old pod has the name and is unchanged, or the successor has it and can be run. gc removes the
     rest."""

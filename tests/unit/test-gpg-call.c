@@ -6,6 +6,7 @@
 
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "prepare/prepare.h"
 #include "prepare/trust/trust-internal.h"
@@ -382,8 +383,41 @@ TEST(no_response)
         ASSERT_CONTAINS(x.error.message, "gpg has not responded");
 }
 
+static volatile bool forks_slowly;
+
+static void before_the_report(void)
+{
+        if (forks_slowly)
+                usleep(300 * MSEC);
+}
+
+/* The call ends before the process that it has forked has reported itself. */
+TEST(late_process)
+{
+        _cleanup_(gpg_call_done) GpgCall call = GPG_CALL_NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        int status = 0;
+
+        ASSERT_OK(gpg_call_start(&call, NULL, 0, &e));
+        gpg_call_enter(&call);
+        forks_slowly = true;
+        pid_t pid = fork();
+        if (pid == 0) {
+                (void) execlp("sleep", "sleep", "10", NULL);
+                _exit(1);
+        }
+        forks_slowly = false;
+        gpg_call_leave();
+        gpg_call_stop(&call);
+        ASSERT_EQ(gpg_call_finish(&call, &e), -ECANCELED);
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+        ASSERT_TRUE(WIFSIGNALED(status));
+}
+
 int main(void)
 {
+        /* Called in the order of registration. */
+        (void) pthread_atfork(NULL, NULL, before_the_report);
         if (run_silently((const char *const[]){"gpg", "--version", NULL}) != 0) {
                 printf("SKIP: the program gpg is missing\n");
                 return 77;
@@ -402,6 +436,7 @@ int main(void)
         RUN(encryption);
         RUN(signing);
         RUN(no_response);
+        RUN(late_process);
         gpg_fixture_done(&g);
         return TEST_END();
 }
