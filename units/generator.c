@@ -192,6 +192,11 @@ static int install(Generator *g, const Declared *d, const DeclaredSetting *s)
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
                 if (streq(s->key, kinds[i].key))
                         suffix = kinds[i].suffix;
+        if (streq(s->key, "Alias")) { /* unit_validate_alias_symlink_or_warn() of systemd */
+                say_at(g, s, "systemd refuses other names of an instance such as acnspawn@NAME.service, unless they "
+                             "are instances themselves");
+                return 0;
+        }
         if (!suffix) {
                 say_at(g, s, "a declared pod has WantedBy=, RequiredBy= and UpheldBy= in [Install]");
                 return 0;

@@ -139,16 +139,55 @@ const char *pod_arguments_conflict(const PodArguments *a)
         return NULL;
 }
 
-/* Limits in acnspawn.conf are for pods of images; a pod manifest has its own. */
+static const struct {
+        const char *option;
+        IsolatorType type;
+} limits[] = {
+                {"memory", ISOLATOR_RESOURCE_MEMORY},
+                {"cpu", ISOLATOR_RESOURCE_CPU},
+                {"cpu-shares", ISOLATOR_CPU_SHARES},
+                {"tasks-max", ISOLATOR_RESOURCE_TASKS},
+};
+
+static bool has_isolator(const IsolatorList *l, IsolatorType type)
+{
+        for (size_t i = 0; i < l->n; i++)
+                if (l->items[i].type == type)
+                        return true;
+        return false;
+}
+
+static void mark_limits(const IsolatorList *l, bool all, OptionSet *set)
+{
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++)
+                if (all || has_isolator(l, limits[i].type))
+                        option_mark_given(set, limits[i].option);
+}
+
+void app_arguments_mark_conf(const AppOverrides *app, OptionSet *set)
+{
+        mark_limits(&app->isolators, false, set);
+}
+
+void pod_arguments_mark_conf(const PodArguments *a, OptionSet *pod)
+{
+        mark_limits(&a->request.isolators, a->manifest_file, pod);
+        if (a->options.dns && streq(a->options.dns[0], "none")) {
+                option_mark_given(pod, "dns-search");
+                option_mark_given(pod, "dns-option");
+        }
+}
+
 static int apply_conf(PodParser *p)
 {
-        static const char *const limits[] = {"memory", "cpu", "tasks-max"};
         OptionSet pod = p->sets[SET_POD];
         Context *c = p->context;
 
-        for (size_t i = 0; p->arguments->manifest_file && i < ELEMENTSOF(limits); i++)
-                option_mark_given(&pod, limits[i]);
+        pod_arguments_mark_conf(p->arguments, &pod);
         int r = context_apply_conf(c, "Pod", &pod);
+        const char *conflict = r < 0 ? NULL : pod_arguments_conflict(p->arguments);
+        if (conflict)
+                r = error_set(&c->error, -EINVAL, "With DNS=none in acnspawn.conf: %s", conflict);
         if (r >= 0)
                 r = context_apply_conf(c, "Image", &p->sets[SET_IMAGES]);
         return r < 0 ? r : context_apply_conf(c, "Run", &p->sets[SET_VERB]);

@@ -46,6 +46,11 @@ extern const Option app_options[];   /* data: AppOverrides */
 int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data, int argc, char **argv,
                         PodArguments *a);
 
+/* Marks what acnspawn.conf has no values for: in the set of the pod's options, limits that A has in another way, or in its
+ * pod manifest, and those of a resolv.conf that is not made; in that of an app, limits that it has in another way. */
+void pod_arguments_mark_conf(const PodArguments *a, OptionSet *pod);
+void app_arguments_mark_conf(const AppOverrides *app, OptionSet *set);
+
 /* Why options of the pod cannot be combined; NULL: they can. */
 const char *pod_arguments_conflict(const PodArguments *a);
 

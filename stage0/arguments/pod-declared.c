@@ -550,6 +550,7 @@ static int apply_conf_to_apps(Context *c, const Declared *d, PodArguments *a)
                 OptionSet set = {app_options, &a->request.apps[i]};
 
                 mark_settings(d, DECLARED_APP, i, &set);
+                app_arguments_mark_conf(&a->request.apps[i], &set);
                 int r = context_apply_conf(c, "App", &set);
                 if (r < 0)
                         return r;
@@ -559,18 +560,19 @@ static int apply_conf_to_apps(Context *c, const Declared *d, PodArguments *a)
 
 static int apply_conf(Context *c, const Declared *d, PodArguments *a, RunArguments *own)
 {
-        static const char *const sections[] = {"Pod", "Image", "Run"}, *const limits[] = {"memory", "cpu",
-                                                                                          "tasks-max"};
+        static const char *const sections[] = {"Pod", "Image", "Run"};
         OptionSet sets[] = {{pod_options, a}, {image_options, a}, {run_options, own}};
 
-        for (size_t i = 0; a->manifest_file && i < ELEMENTSOF(limits); i++)
-                option_mark_given(&sets[0], limits[i]);
+        pod_arguments_mark_conf(a, &sets[0]);
         for (size_t i = 0; i < ELEMENTSOF(sets); i++) {
                 mark_settings(d, DECLARED_POD, 0, &sets[i]);
                 int r = context_apply_conf(c, sections[i], &sets[i]);
                 if (r < 0)
                         return r;
         }
+        const char *conflict = pod_arguments_conflict(a);
+        if (conflict)
+                return error_set(&c->error, -EINVAL, "With DNS=none in acnspawn.conf: %s", conflict);
         return apply_conf_to_apps(c, d, a);
 }
 

@@ -24,6 +24,16 @@ const ConfKey conf_keys[N_CONF_KEYS] = {
                 {"Pod", "Memory", "memory", NULL, "prepare run", "infinity"},
                 {"Pod", "CPU", "cpu", NULL, "prepare run", "infinity"},
                 {"Pod", "TasksMax", "tasks-max", NULL, "prepare run", "8192"},
+                {"Pod", "DNS", "dns", NULL, "prepare run", "of the network"},
+                {"Pod", "DNSSearch", "dns-search", NULL, "prepare run", "of the network"},
+                {"Pod", "DNSOption", "dns-option", NULL, "prepare run", "of the network"},
+                {"Pod", "HostsEntry", "hosts-entry", NULL, "prepare run", "none"},
+                {"Pod", "ImagePolicy", "image-policy", NULL, "prepare run", "none"},
+                {"App", "Memory", "memory", NULL, "prepare run add-app", "infinity"},
+                {"App", "CPU", "cpu", NULL, "prepare run add-app", "infinity"},
+                {"App", "CPUShares", "cpu-shares", NULL, "prepare run add-app", "1024"},
+                {"App", "TasksMax", "tasks-max", NULL, "prepare run add-app", "2048"},
+                {"App", "Log", "log", NULL, "prepare run add-app", "auto"},
                 {"App", "LogSize", "log-size", NULL, "prepare run add-app", "a share of the journal"},
                 {"App", "LogRate", "log-rate", NULL, "prepare run add-app", "LogSize in an hour"},
                 {"Run", "DetachKeys", "detach-keys", NULL, "run attach", "ctrl-],ctrl-],ctrl-]"},
@@ -241,13 +251,28 @@ static const Option *find_option(const OptionSet *set, const char *name)
         return NULL;
 }
 
+/* An option that can be given several times is given once for each word. */
+static int give_value(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_strv_free_ char **words = NULL;
+        int r = 0;
+
+        if (o->repeat != OPTION_WORDS)
+                return o->handler(o, value, target, e);
+        if (strv_split(value, " \t", &words) < 0)
+                return error_oom(e);
+        for (char **w = words; r >= 0 && w && *w; w++)
+                r = o->handler(o, *w, target, e);
+        return r;
+}
+
 static int apply_one(const ConfKey *k, const ConfValue *v, const OptionSet *set, Error *e)
 {
         const Option *o = find_option(set, k->option);
 
         if (!o || option_was_given(set, k->option) || (k->other && option_was_given(set, k->other)))
                 return 0;
-        int r = o->handler(o, v->value, (char *) set->data + o->offset, e);
+        int r = give_value(o, v->value, (char *) set->data + o->offset, e);
         return r < 0 ? error_prefix(e, r, "%s:%u: %s=", v->file, v->line, k->key) : 0;
 }
 

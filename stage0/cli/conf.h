@@ -19,7 +19,7 @@ typedef struct ConfKey {
 } ConfKey;
 
 #define CONF_FILE_MAX (1024U * 1024U) /* bytes */
-#define N_CONF_KEYS 12U
+#define N_CONF_KEYS 22U
 extern const ConfKey conf_keys[N_CONF_KEYS];
 
 typedef struct ConfValue {

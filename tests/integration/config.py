@@ -96,6 +96,70 @@ def pods_get_what_is_set(host):
     equal([a["value"] for app in manifest["apps"] for a in app["annotations"] if a["name"] == "acnspawn/log-size"], ["2Mi", "1Mi"])
 
 
+def app_isolators(manifest, app=0):
+    return {i["name"]: i["value"] for i in manifest["apps"][app]["app"].get("isolators", [])}
+
+
+def annotations(manifest, app=0):
+    return {a["name"]: a["value"] for a in manifest["apps"][app].get("annotations", [])}
+
+
+@case
+def each_app_has_its_limits(host):
+    write(host, "[App]\nMemory=64Mi\nCPU=500m\nCPUShares=77\nTasksMax=55\nLog=none\n")
+    image = host.shell("true", name="example.com/a")
+    uuid, manifest, isolators = pod(host, image, "--name=plain", "---", image, "--name=own", "--memory=32Mi", "--log=pod", "---", image,
+                                    "--name=other", '--isolator=resource/memory={"limit":"16Mi"}')
+    equal(isolators.get("resource/memory"), None)
+    equal([app_isolators(manifest, n)["resource/memory"]["limit"] for n in range(3)], ["64Mi", "32Mi", "16Mi"])
+    equal([app_isolators(manifest, n)["resource/cpu"]["limit"] for n in range(3)], ["500m"] * 3)
+    equal((app_isolators(manifest)["os/linux/cpu-shares"], app_isolators(manifest)["resource/tasks"]["limit"]), (77, "55"))
+    equal([annotations(manifest, n)["acnspawn/log"] for n in range(3)], ["none", "pod", "none"])
+    # A declared pod: its file takes precedence in the same way.
+    write(host, "[App one]\nImage=%s\n[App two]\nImage=%s\nIsolator=resource/memory={\"limit\":\"16Mi\"}\nLog=both\n" % (image, image),
+          "pods/web.pod")
+    uuid, manifest, isolators = pod(host, "--declared=web")
+    equal([app_isolators(manifest, n)["resource/memory"]["limit"] for n in range(2)], ["64Mi", "16Mi"])
+    equal([annotations(manifest, n)["acnspawn/log"] for n in range(2)], ["none", "both"])
+
+
+@case
+def limits_of_a_pod_by_another_option_stay(host):
+    write(host, "[Pod]\nMemory=64Mi\n")
+    uuid, manifest, isolators = pod(host, '--isolator=resource/memory={"limit":"16Mi"}', host.shell("true", name="example.com/a"))
+    equal(isolators["resource/memory"]["limit"], "16Mi")
+
+
+def resolver(host, uuid):
+    c = json.loads(read_text(os.path.join(host.pod_dir(uuid), "config")))
+    return [c[k] for k in ("dns", "dnsSearch", "dnsOptions", "hostsEntries")]
+
+
+@case
+def name_resolution(host):
+    path = write(host, "[Pod]\nDNS=192.0.2.1  192.0.2.2\nDNSSearch=a.example b.example\nDNSOption=ndots:2\nHostsEntry=192.0.2.3=db,x 192.0.2.4=y\n")
+    image = host.shell("true", name="example.com/a")
+    equal(config(host)[0]["Pod.DNS"], ("192.0.2.1  192.0.2.2", path + ":2"))
+    equal(resolver(host, pod(host, image)[0]), [["192.0.2.1", "192.0.2.2"], ["a.example", "b.example"], ["ndots:2"], ["192.0.2.3=db,x", "192.0.2.4=y"]])
+    # The command line replaces, and does not add.
+    equal(resolver(host, pod(host, "--dns=192.0.2.9", "--dns-search=.", image)[0])[:3], [["192.0.2.9"], ["."], ["ndots:2"]])
+    # Without a resolv.conf nothing of it is left.
+    equal(resolver(host, pod(host, "--dns=none", image)[0])[:3], [["none"], None, None])
+    write(host, "[Pod]\nDNS=none\n")
+    contains(acnspawn(host, "prepare", "--dns-search=x.example", image).expect(1).err, "With DNS=none in acnspawn.conf: ")
+    path = write(host, "[Pod]\nDNS=192.0.2.1 host\n")
+    contains(acnspawn(host, "prepare", image).expect(1).err, path + ":2: DNS=: ")
+    contains(config(host, rc=1)[1], path + ":2: DNS=: ")
+
+
+@case
+def the_policy_for_images(host):
+    write(host, "[Pod]\nImagePolicy=local\n")
+    image = host.shell("true", name="example.com/a")
+    policy = lambda *args: annotations(pod(host, *args)[1]).get("acnspawn/image-policy")
+    equal((policy(image), policy(image, "--image-policy=none"), policy("--image-policy=none", image)), ("local", "none", "none"))
+
+
 @case
 def a_pod_manifest_has_its_own_limits(host):
     image = host.shell("true", name="example.com/a")
