@@ -2,7 +2,7 @@
 
 /* acnspawn df: the disk space of the store, by what it is used for, and what "prune" would free of it. */
 
-#include "stage0/verb.h"
+#include "stage0/arguments/pod-declared.h"
 
 #define SHORT_ID_LENGTH 12U
 
@@ -107,9 +107,12 @@ static int show(Context *c, const Arguments *a)
         _cleanup_(table_freep) Table *t = a->verbose ? table_new(verbose_columns, ELEMENTSOF(verbose_columns))
                                                      : table_new(columns, ELEMENTSOF(columns));
         _cleanup_store_usage_ StoreUsage u = {};
+        _cleanup_strv_free_ char **kept = NULL;
 
         (void) interrupt_catch(c->operation);
-        int r = c->store ? store_usage_read(c->store, &u, &c->error) : 0;
+        int r = context_declared_images(c, &kept);
+        if (r >= 0 && c->store)
+                r = store_usage_read(c->store, kept, &u, &c->error);
         if (r < 0)
                 return r;
         if (!t || (a->verbose && add_objects(t, &u) < 0))

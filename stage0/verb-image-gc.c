@@ -2,6 +2,7 @@
 
 /* acnspawn image gc: removes images that were not used for a while. */
 
+#include "stage0/arguments/pod-declared.h"
 #include "stage0/collected.h"
 
 #define DEFAULT_GRACE_USEC (24 * 3600 * 1000000ULL)
@@ -17,12 +18,17 @@ static const Option options[] = {
 
 static int collect(Context *c, ImageGcOptions *o, Collected *t)
 {
+        _cleanup_strv_free_ char **kept = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
+        int r = context_declared_images(c, &kept);
+        if (r < 0)
+                return r;
+        o->kept = kept;
         o->removed = collected_add;
         o->userdata = t;
         (void) interrupt_catch(c->operation);
-        int r = c->store ? image_gc(c->store, o, &e) : 0;
+        r = c->store ? image_gc(c->store, o, &e) : 0;
         return collected_show(c, t, o->dry_run, r, &e);
 }
 
@@ -48,7 +54,7 @@ const Verb verb_image_gc = {
                 .synopsis = "[OPTIONS…]",
                 .summary = "Remove unused images",
                 .text = "Removes images that were last used before the grace period and that neither a "
-                        "pod nor another image needs, layers that no image has, and trees that were "
+                        "pod, prepared, running or declared, nor another image needs, layers that no image has, and trees that were "
                         "rendered from removed images. Prints what it removed, and how much disk space "
                         "that freed.",
                 .options = (const Option *const[]){options, NULL},

@@ -3,11 +3,13 @@
 /* acnspawn prune: removes what is not used, without a grace period. On a terminal it shows what would be removed
  * and asks; elsewhere it has to be told not to ask. */
 
+#include "stage0/arguments/pod-declared.h"
 #include "stage0/collected.h"
 
 typedef struct Arguments {
         bool dry_run, force;
         unsigned parts;
+        char **kept; /* IDs of images of declared pods */
 } Arguments;
 
 #define ALL_PARTS (PRUNE_IMAGES | PRUNE_PODS | PRUNE_DOWNLOADS)
@@ -53,6 +55,7 @@ static int prune(Context *c, const Arguments *a, bool dry_run, size_t *ret_n)
         if (collected_init(&t, true) < 0)
                 return error_oom(&c->error);
         const PruneOptions o = {.parts = a->parts,
+                                .kept = a->kept,
                                 .dry_run = dry_run,
                                 .release = pod_release,
                                 .removed = collected_add,
@@ -108,7 +111,11 @@ static int run(Context *c, int argc, char **argv)
         if (r < 0)
                 return r;
         (void) interrupt_catch(c->operation);
-        return asks ? show_and_ask(c, &a) : prune(c, &a, a.dry_run, NULL);
+        r = context_declared_images(c, &a.kept);
+        if (r >= 0)
+                r = asks ? show_and_ask(c, &a) : prune(c, &a, a.dry_run, NULL);
+        strv_free(a.kept);
+        return r;
 }
 
 const Verb verb_prune = {
@@ -117,7 +124,7 @@ const Verb verb_prune = {
                 .synopsis = "[OPTIONS…] [images|pods|volumes|downloads|all…]",
                 .brief = "[KIND…]",
                 .summary = "Remove unused images, pods, downloads and volumes",
-                .text = "Removes images that no pod and no other image needs, pods that have ended, and "
+                .text = "Removes images that no pod, declared ones included, and no other image needs, pods that have ended, and "
                         "interrupted downloads, whatever their age; of named kinds only those. Named volumes that "
                         "no pod uses are only removed if 'volumes' is given. Prints what it removed, and how much "
                         "disk space that freed. On a terminal it asks first.",

@@ -48,6 +48,7 @@ int store_gc(Store *s, const GcOptions *o, Error *e);
 
 typedef struct ImageGcOptions {
         uint64_t grace_usec; /* images used more recently stay */
+        char *const *kept;   /* IDs of images that stay, with what they depend on; or NULL */
         bool dry_run;
         bool unmeasured; /* the items have no sizes */
         /* Called for each "image", "layer" or "rendered" tree that was (or would be) removed; may be NULL. */
@@ -78,6 +79,7 @@ typedef enum PruneParts {
 
 typedef struct PruneOptions {
         unsigned parts; /* PruneParts */
+        char *const *kept; /* as in ImageGcOptions */
         bool dry_run, unmeasured;
         /* As in GcOptions. */
         int (*release)(Pod *p, void *userdata, Error *e);
@@ -116,6 +118,7 @@ typedef struct StoreUsage {
         size_t n, allocated;
 } StoreUsage;
 
-int store_usage_read(Store *s, StoreUsage *ret, Error *e);
+/* KEPT: as in PruneOptions. */
+int store_usage_read(Store *s, char *const *kept, StoreUsage *ret, Error *e);
 void store_usage_done(StoreUsage *u);
 #define _cleanup_store_usage_ _cleanup_(store_usage_done)

@@ -104,7 +104,7 @@ static bool is_due(const Collection *c, const Image *i)
         uint64_t now = now_usec(CLOCK_REALTIME);
 
         return now >= i->last_used && now - i->last_used >= c->options->grace_usec &&
-               !strv_contains(c->gone, i->id);
+               !strv_contains(c->gone, i->id) && !strv_contains(c->options->kept, i->id);
 }
 
 /* Read again from the disk: another process may just have used it. */

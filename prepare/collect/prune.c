@@ -44,7 +44,8 @@ static int prune_pods_and_downloads(Store *s, const PruneOptions *o, Error *e)
 static int prune_images(Store *s, const PruneOptions *o, Error *e)
 {
         return image_gc(s,
-                        &(ImageGcOptions){.dry_run = o->dry_run,
+                        &(ImageGcOptions){.kept = o->kept,
+                                          .dry_run = o->dry_run,
                                           .unmeasured = o->unmeasured,
                                           .removed = o->removed,
                                           .userdata = o->userdata},

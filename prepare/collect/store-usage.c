@@ -174,9 +174,10 @@ static void mark_item(const GcItem *item, void *userdata)
 }
 
 /* Volumes of a pod whose manifest cannot be read are not known: none is marked then. */
-static int mark_reclaimable(StoreUsage *u, Store *s, Error *e)
+static int mark_reclaimable(StoreUsage *u, Store *s, char *const *kept, Error *e)
 {
         const PruneOptions o = {.parts = PRUNE_IMAGES | PRUNE_PODS | PRUNE_DOWNLOADS,
+                                .kept = kept,
                                 .dry_run = true,
                                 .unmeasured = true,
                                 .removed = mark_item,
@@ -190,7 +191,7 @@ static int mark_reclaimable(StoreUsage *u, Store *s, Error *e)
         return r;
 }
 
-int store_usage_read(Store *s, StoreUsage *ret, Error *e)
+int store_usage_read(Store *s, char *const *kept, StoreUsage *ret, Error *e)
 {
         static const struct {
                 StoreKind kind;
@@ -211,7 +212,7 @@ int store_usage_read(Store *s, StoreUsage *ret, Error *e)
         if (r >= 0)
                 r = add_volumes(&u, s, e);
         if (r >= 0)
-                r = mark_reclaimable(&u, s, e);
+                r = mark_reclaimable(&u, s, kept, e);
         if (r >= 0)
                 r = operation_check(s->operation, e);
         if (r < 0)

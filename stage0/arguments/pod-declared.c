@@ -558,7 +558,7 @@ static int apply_conf_to_apps(Context *c, const Declared *d, PodArguments *a)
         return 0;
 }
 
-static int apply_conf(Context *c, const Declared *d, PodArguments *a, RunArguments *own)
+int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, RunArguments *own)
 {
         static const char *const sections[] = {"Pod", "Image", "Run"};
         OptionSet sets[] = {{pod_options, a}, {image_options, a}, {run_options, own}};
@@ -573,7 +573,8 @@ static int apply_conf(Context *c, const Declared *d, PodArguments *a, RunArgumen
         const char *conflict = pod_arguments_conflict(a);
         if (conflict)
                 return error_set(&c->error, -EINVAL, "With DNS=none in acnspawn.conf: %s", conflict);
-        return apply_conf_to_apps(c, d, a);
+        int r = apply_conf_to_apps(c, d, a);
+        return r < 0 ? r : pod_arguments_give_settings(a, &c->error);
 }
 
 int context_load_declared(Context *c, const char *name, PodArguments *a, RunArguments *own)
@@ -589,9 +590,7 @@ int context_load_declared(Context *c, const char *name, PodArguments *a, RunArgu
         if (r >= 0)
                 r = declared_report(c, d);
         if (r >= 0)
-                r = apply_conf(c, d, a, own);
-        if (r >= 0)
-                r = pod_arguments_give_settings(a, &c->error);
+                r = context_apply_declared_conf(c, d, a, own);
         if (r < 0)
                 return r;
         if (strv_extend(&a->strings, d->name) < 0)

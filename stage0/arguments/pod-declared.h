@@ -43,3 +43,15 @@ int pod_writer_arguments(PodWriter *w, char *const *args);
 int pod_writer_take(PodWriter *w, char **ret);
 /* Everything that the pod P was made of. */
 int pod_writer_add_pod(PodWriter *w, const Pod *p, Error *e);
+
+/* Gives options of the pod and its apps that D does not set the values of acnspawn.conf. */
+int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, RunArguments *own);
+
+/* --- Images (pod-declared-images.c) -------------------------------------------------------------------- */
+
+/* For both the store is open, or there is none. */
+/* The IDs of the images that declared pods would be made of now; to be freed. */
+int context_declared_images(Context *c, char ***ret);
+/* Adds findings about the images of D, of which declared_apply() has filled in A and RUN, which are of no use afterwards: those
+ * that cannot be read, that are not in the store (a warning), and that the pod cannot be made of. For root. */
+int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run);

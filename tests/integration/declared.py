@@ -193,12 +193,13 @@ def verify(host):
     good = d.write("good", "[App a]\nImage=x\n")
     bad = d.write("bad", "[Pod]\nMemory=x\nFoo=1\n[App a]\n")
     r = d.acnspawn("pod", "verify", "good").expect(0)
-    equal((r.out, r.err), ("%s: valid\n" % good, ""))
+    missing = good + ":2: warning: Image=: 'x' is not in the store. It is fetched when the pod is started."
+    equal((r.out, r.err), ("%s\n%s: valid\n" % (missing, good), ""))
     r = d.acnspawn("pod", "verify", "bad", good).expect(1)
     equal(r.out.splitlines(), [
         bad + ":2: error: Invalid value 'x' for Memory=: \"x\" is not a quantity as in 123Mi, 1G, 250m or 0.3",
         bad + ":3: warning: unknown key 'Foo', which is ignored",
-        bad + ":4: error: app 'a' has no image. Name one with Image=.", good + ": valid"])
+        bad + ":4: error: app 'a' has no image. Name one with Image=.", missing, good + ": valid"])
     rows = json.loads(d.acnspawn("pod", "verify", "--json", "bad").expect(1).out)
     equal([(x["line"], x["severity"]) for x in rows], [(2, "error"), (3, "warning"), (4, "error")])
     equal(rows[2]["hint"], "Name one with Image=.")
@@ -272,6 +273,37 @@ def what_depends_on_the_place_is_fixed(host):
     contains(out, "Credential=key:%s\n" % host.path("key"))
     contains(out, 'Environment="FROM_HERE=a b"\n')
     contains(out, "Image=%s\n" % image)
+
+
+# --- Verifying images ----------------------------------------------------------------------------------------------------------
+
+@case
+def images_are_verified_as_far_as_they_are_there(host):
+    d = Declared(host)
+    path = d.write("web", "[App a]\nImage=example.com/a\n")
+    verify = lambda rc=0: d.acnspawn("pod", "verify", "web").expect(rc).out
+    equal(verify(), "%s:2: warning: Image=: 'example.com/a' is not in the store. It is fetched when the pod is started.\n%s: valid\n" % (path, path))
+    host.acnspawn("fetch", host.shell(STAY, name="example.com/a")).expect(0)
+    equal(verify(), path + ": valid\n")
+    # What only shows when a pod is made of it.
+    for text, message in (("[Pod]\nNet=missing\n", "missing"), ("[Pod]\nPort=http:80\n", "http")):
+        d.write("web", "[App a]\nImage=example.com/a\n" + text)
+        r = verify(1)
+        contains(r, path + ": error: ")
+        contains(r, message)
+    equal(os.listdir(os.path.join(host.dir, "pods", "preparing")) if os.path.isdir(os.path.join(host.dir, "pods", "preparing")) else [], [])
+    d.write("web", "[App a]\nImage=example.com/a\n[App f]\nImage=/nowhere/x.aci\n")
+    contains(verify(1), "%s:4: error: Image=: cannot read '/nowhere/x.aci': No such file or directory\n" % path)
+    # While it runs, too; a file is not imported.
+    image = host.shell(STAY, name="example.com/f")
+    d.write("web", "[Pod]\nNet=host\n[App a]\nImage=example.com/a\n")
+    d.acnspawn("run", "--detach", "--declared=web").expect(0)
+    equal(verify(), path + ": valid\n")
+    n = len(os.listdir(os.path.join(host.dir, "images")))
+    d.write("web", "[App a]\nImage=example.com/a\n[App f]\nImage=%s\n" % image)
+    equal((verify(), len(os.listdir(os.path.join(host.dir, "images")))), (path + ": valid\n", n))
+    equal(json.loads(d.acnspawn("pod", "verify", "--json", "web").expect(0).out), [])
+    host.acnspawn("stop", "web").expect(0)
 
 
 # --- Round trips ------------------------------------------------------------------------------------------------------------------

@@ -149,4 +149,37 @@ def elsewhere_it_needs_force(host):
     equal(df(host)["pods"]["count"], 1)
 
 
+@case
+def images_of_declared_pods_stay(host):
+    """Also while no pod is made of them: by name, by a pod manifest, and with what they depend on."""
+    declared, config = host.path("config/pods"), {"env": dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))}
+    os.makedirs(declared)
+    base = host.acnspawn("fetch", host.image(name="example.com/base")).expect(0).out.strip()
+    ids = {n: host.acnspawn("fetch", host.shell("true", name="example.com/" + n, **more)).expect(0).out.strip()
+           for n, more in (("named", {"dependencies": [{"imageName": "example.com/base"}]}), ("listed", {}), ("idle", {}), ("masked", {}))}
+    path = host.shell("true", name="example.com/file")
+    with open(host.path("manifest"), "w") as f:
+        json.dump({"acVersion": "0.8.11", "acKind": "PodManifest", "apps": [{"name": "a", "image": {"name": "example.com/listed"}}]}, f)
+    for name, text in (("a", "[App a]\nImage=example.com/idle\nImage=example.com/named\n[App f]\nImage=%s\n[App x]\nImage=example.com/not-there\n" % path),
+                       ("b", "[Pod]\nPodManifest=%s\n" % host.path("manifest")), ("masked", "")):
+        with open(os.path.join(declared, name + ".pod"), "w") as f:
+            f.write(text)
+    run = lambda *args: json.loads(host.acnspawn(*args, **config).expect(0).out)
+    images = lambda rows: sorted(r["id"] for r in rows if r["kind"] in ("image", "images"))
+    host.acnspawn("run", "--rm", "--declared=a", **config)  # has no image for x: nothing is left of it, but of the file
+    unneeded = images(run("prune", "--json", "--dry-run"))
+    true(ids["idle"] in unneeded and ids["masked"] in unneeded, "prune would remove %s" % unneeded)
+    true(not {base, ids["named"], ids["listed"]} & set(unneeded), "prune would remove %s" % unneeded)
+    equal(images(r for r in run("df", "--verbose", "--json") if r["reclaimable"]), unneeded)
+    equal(images(run("image", "gc", "--grace-period=0", "--json", "--dry-run")), unneeded)
+    equal(images(run("prune", "--json", "--force", "images")), unneeded)
+    equal(sorted(os.listdir(os.path.join(host.dir, "images"))), sorted([base, ids["named"], ids["listed"]]))
+    # Not without the files, and never by accident.
+    os.rename(os.path.join(declared, "a.pod"), os.path.join(declared, "a.pod.x"))
+    os.mkdir(os.path.join(declared, "a.pod"))
+    contains(host.acnspawn("prune", "--force", "images", **config).expect(1).err, "Cannot find out which images declared pods need")
+    os.rmdir(os.path.join(declared, "a.pod"))
+    equal(images(run("prune", "--json", "--force", "images")), sorted([base, ids["named"]]))
+
+
 main()

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The images of declared pods: which images of the store they mean, so that those are not removed while the pods do not run;
+ * and whether a pod could be made of them.
+ *
+ * What an image is called in a file is looked up as a start of the pod would do it, but nothing is fetched or imported. Files,
+ * layouts and archives are read when the pod is started: their images in the store are copies that are not needed for it. */
+
+#include "stage0/arguments/pod-declared.h"
+
+#define MANIFEST_MAX (1024U * 1024U)
+
+static bool is_in_store_only(ReferenceKind k)
+{
+        return k == REFERENCE_IMAGE || k == REFERENCE_URL || k == REFERENCE_DOCKER;
+}
+
+/* The last assignment of a key that has one value; NULL: none, or it was taken back. */
+static const DeclaredSetting *last_setting(const Declared *d, DeclaredSection section, size_t app, const char *key)
+{
+        const DeclaredSetting *found = NULL;
+
+        for (size_t i = 0; i < d->n_settings; i++) {
+                const DeclaredSetting *s = &d->settings[i];
+                if (s->section == section && (section != DECLARED_APP || s->app == app) && streq(s->key, key))
+                        found = *s->value ? s : NULL;
+        }
+        return found;
+}
+
+/* What is not valid is as if it was not there: no pod is made of it. *RET stays NULL then. */
+static int read_value(const Declared *d, const DeclaredSetting *s, char **ret)
+{
+        _cleanup_free_ char *value = NULL;
+        const char *reason;
+        char bad;
+
+        if (!s)
+                return 0;
+        int r = declared_value(s->value, &value, &reason);
+        if (r >= 0)
+                r = declared_expand(value, d->name, ret, &bad);
+        return r == -ENOMEM ? r : 0;
+}
+
+/* --- Images that are needed ---------------------------------------------------------------------------- */
+
+typedef struct Needed {
+        Context *context;
+        char **ids;
+} Needed;
+
+static int add_reference(Needed *n, const char *reference)
+{
+        Context *c = n->context;
+        _cleanup_reference_ Reference x = {};
+        _cleanup_free_ char *id = NULL;
+
+        if (reference_parse(reference, &x, NULL) < 0 || !is_in_store_only(x.kind))
+                return 0;
+        int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL);
+        if (r == -ENOMEM || (r >= 0 && strv_extend(&n->ids, id) < 0))
+                return -ENOMEM;
+        return 0;
+}
+
+static int add_manifest_app(Needed *n, const PodApp *a)
+{
+        _cleanup_free_ char *name = NULL;
+
+        if (a->image_id)
+                return add_reference(n, a->image_id);
+        if (!a->image_name)
+                return 0;
+        int r = image_name_format(a->image_name, &a->image_labels, &name);
+        return r < 0 ? r : add_reference(n, name);
+}
+
+static int add_manifest(Needed *n, const char *path)
+{
+        _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size = 0;
+
+        int r = read_file_at(AT_FDCWD, path, MANIFEST_MAX, &text, &size);
+        if (r >= 0)
+                r = pod_manifest_parse(text, size, &m, NULL, NULL);
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = add_manifest_app(n, m->apps[i]);
+        return r == -ENOMEM ? r : 0;
+}
+
+static int add_pod(Needed *n, const Declared *d)
+{
+        _cleanup_free_ char *manifest = NULL;
+
+        for (size_t i = 0; i < d->n_apps; i++) {
+                _cleanup_free_ char *reference = NULL;
+                int r = read_value(d, last_setting(d, DECLARED_APP, i, "Image"), &reference);
+                if (r >= 0 && reference)
+                        r = add_reference(n, reference);
+                if (r < 0)
+                        return r;
+        }
+        int r = read_value(d, last_setting(d, DECLARED_POD, 0, "PodManifest"), &manifest);
+        return r < 0 || !manifest ? r : add_manifest(n, manifest);
+}
+
+int context_declared_images(Context *c, char ***ret)
+{
+        _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
+        Needed n = {.context = c};
+
+        if (declared_dirs(c->config_dirs[0], &dirs) < 0)
+                return error_oom(&c->error);
+        int r = c->store ? declared_list(dirs, &names, &c->error) : 0;
+        for (char **name = names; r >= 0 && name && *name; name++) {
+                _cleanup_(declared_freep) Declared *d = NULL;
+                r = declared_load(dirs, *name, &d, &c->error);
+                if (r == -ENOENT || r == -ERFKILL) { /* it has just been removed, or masked */
+                        error_done(&c->error);
+                        r = 0;
+                        continue;
+                }
+                if (r >= 0 && add_pod(&n, d) < 0)
+                        r = error_oom(&c->error);
+        }
+        if (r < 0) {
+                strv_free(n.ids);
+                return error_prefix(&c->error, r, "Cannot find out which images declared pods need");
+        }
+        *ret = n.ids;
+        return 0;
+}
+
+/* --- Checking the images of one pod -------------------------------------------------------------------- */
+
+/* 1: it can be used without the network and without an import; 0: it cannot, which may be a finding. */
+static int check_image(Context *c, Declared *d, size_t app, const char *reference)
+{
+        const DeclaredSetting *s = last_setting(d, DECLARED_APP, app, "Image");
+        const DeclaredPlace place = s ? s->place : d->apps[app].place;
+        _cleanup_reference_ Reference x = {};
+        _cleanup_free_ char *id = NULL;
+        int r = 0;
+
+        if (reference_parse(reference, &x, NULL) < 0)
+                return 0;
+        if (!is_in_store_only(x.kind)) {
+                if (access(x.body, R_OK) < 0)
+                        r = declared_add_finding(d, &place, true, NULL, "Image=: cannot read '%s': %s", x.body,
+                                                 strerror(errno));
+                return r;
+        }
+        if (c->store && fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL) >= 0)
+                return 1;
+        _cleanup_free_ char *shown = reference_for_display(reference);
+        return declared_add_finding(d, &place, false, "It is fetched when the pod is started.",
+                                    "Image=: '%s' is not in the store", shown ?: "?");
+}
+
+/* The same that 'acnspawn prepare --dry-run' does, without the network. */
+static int try_to_prepare(Context *c, Declared *d, PodArguments *a, RunArguments *run)
+{
+        const DeclaredPlace whole = {.file = d->files[0]};
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = context_apply_declared_conf(c, d, a, run);
+        a->fetch.policy = PULL_NEVER;
+        a->options.dry_run = true;
+        a->options.name = NULL; /* another pod may have it, which is not changed */
+        if (r >= 0)
+                r = pod_arguments_prepare(c, a, &p);
+        if (r >= 0) {
+                pod_abandon(p);
+                return 0;
+        }
+        if (operation_ended(r) || r == -ENOMEM)
+                return r;
+        int k = declared_add_finding(d, &whole, true, c->error.hint, "%s", c->error.message ?: strerror(-r));
+        error_done(&c->error);
+        return k < 0 ? error_oom(&c->error) : 0;
+}
+
+int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run)
+{
+        bool all = a->request.n_apps == d->n_apps && !a->manifest_file;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < a->request.n_apps && i < d->n_apps; i++) {
+                r = a->request.apps[i].reference ? check_image(c, d, i, a->request.apps[i].reference) : 0;
+                if (r == -ENOMEM)
+                        return error_oom(&c->error);
+                all = all && r > 0;
+        }
+        if (r >= 0 && all && c->store && !d->has_errors)
+                r = try_to_prepare(c, d, a, run);
+        declared_sort_findings(d);
+        return r < 0 ? r : 0;
+}
