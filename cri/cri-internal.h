@@ -130,6 +130,18 @@ int cri_runtime_status(CriJob *j, const void *request, void *reply, Error *e);
 int cri_runtime_config(CriJob *j, const void *request, void *reply, Error *e);
 int cri_update_runtime_config(CriJob *j, const void *request, void *reply, Error *e);
 
+/* images.c */
+/* "sha256:…", as clients know it; of an image without a config, the ID in the store. */
+const char *cri_image_id(const Image *i);
+int cri_list_images(CriJob *j, const void *request, void *reply, Error *e);
+int cri_stream_images(CriJob *j, const void *request, void *reply, Error *e);
+int cri_image_status(CriJob *j, const void *request, void *reply, Error *e);
+int cri_remove_image(CriJob *j, const void *request, void *reply, Error *e);
+/* pull.c */
+/* -EINVAL: SPEC names no image. */
+int cri_check_image(const Runtime__V1__ImageSpec *spec, Error *e);
+int cri_pull_image(CriJob *j, const void *request, void *reply, Error *e);
+
 /* --- map.c: maps --------------------------------------------------------------------------------------- */
 
 /* Appends an entry to a map<string, string>: N and LIST are the members of the message, D the descriptor of the entries. */

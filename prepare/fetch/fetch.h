@@ -61,6 +61,7 @@ typedef struct FetchOptions {
         const char *passphrase_file;    /* for encrypted images */
         const char *const *config_dirs; /* NULL: the defaults */
         bool no_dependencies;           /* of fetched images */
+        const struct RegistryLogin *login; /* credentials for a registry (registry.h), or NULL */
 } FetchOptions;
 
 /* Fetches images into one store with the same options, for the store's operation: that gets messages, such as that
@@ -104,6 +105,17 @@ int image_check_signer(const Image *i, const char *const *config_dirs, const Ope
 bool is_web_page(const char *data, size_t size);
 
 /* --- Results of names and URLs (remote.c) -------------------------------------------------------------- */
+
+/* A reference of a registry, and what it was when it was fetched last. An image may have any number of them. */
+typedef struct FetchedReference {
+        char *reference; /* normalised, without "docker://": "example.com/team/app:1.0" */
+        char *image;     /* the ID; the image is in the store */
+        char *digest;    /* "sha256:…" of its manifest or index, or NULL */
+} FetchedReference;
+
+/* All of them, sorted by reference. */
+int fetched_references(Store *s, FetchedReference **ret, size_t *ret_n, Error *e);
+void fetched_references_free(FetchedReference *l, size_t n);
 
 /* Removes the entries of places whose image is no longer in the store. Appends these places to REMOVED (may
  * be NULL). */

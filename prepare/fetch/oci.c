@@ -179,6 +179,7 @@ static int fetch_registry(Pull *p, const char *reference, Image **ret, bool *ret
         const RegistryOptions o = {
                         .insecure = p->fetcher->options.insecure,
                         .config_dirs = p->fetcher->options.config_dirs,
+                        .login = p->fetcher->options.login,
                         .note = give_note,
                         .progress = blob_progress,
                         .userdata = p,

@@ -213,3 +213,74 @@ int remotes_collect(Store *s, bool dry_run, char ***removed, Error *e)
         }
         return 0;
 }
+
+/* --- References of registries -------------------------------------------------------------------------- */
+
+void fetched_references_free(FetchedReference *l, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                free(l[i].reference);
+                free(l[i].image);
+                free(l[i].digest);
+        }
+        free(l);
+}
+
+/* 1: the entry NAME is one, and its image is there. */
+static int read_reference(Store *s, const char *name, FetchedReference *ret)
+{
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_free_ char *path = NULL, *url = NULL, *image = NULL, *digest = NULL;
+
+        int r = xasprintf(&path, DIRECTORY "/%s", name);
+        if (r >= 0)
+                r = read_object(s, path, &o);
+        if (r >= 0)
+                r = get_string(o, "url", &url);
+        if (r >= 0)
+                r = get_string(o, "image", &image);
+        if (r >= 0)
+                r = get_string(o, "etag", &digest);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
+        const char *reference = url ? startswith(url, "docker://") : NULL;
+        if (!reference || !image || image_id_check(image, NULL) < 0 || !image_is_there(s, image))
+                return 0;
+        ret->reference = strdup(reference);
+        ret->image = TAKE_PTR(image);
+        ret->digest = TAKE_PTR(digest);
+        return ret->reference ? 1 : -ENOMEM;
+}
+
+static int compare_references(const void *a, const void *b)
+{
+        return strcmp(((const FetchedReference *) a)->reference, ((const FetchedReference *) b)->reference);
+}
+
+int fetched_references(Store *s, FetchedReference **ret, size_t *ret_n, Error *e)
+{
+        _cleanup_close_ int fd =
+                        openat(store_fd(s), DIRECTORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_strv_free_ char **names = NULL;
+        FetchedReference *list = NULL;
+        size_t n = 0;
+
+        int r = fd >= 0 ? list_names(fd, &names) : errno == ENOENT ? 0 : -errno;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot list %s/" DIRECTORY, store_path(s));
+        list = calloc(strv_length(names) + 1, sizeof(FetchedReference));
+        r = list ? 0 : -ENOMEM;
+        STRV_FOREACH (name, names) {
+                if (r >= 0)
+                        r = read_reference(s, *name, &list[n]);
+                n += r != 0;
+        }
+        if (r < 0) {
+                fetched_references_free(list, n);
+                return error_oom(e);
+        }
+        qsort(list, n, sizeof(FetchedReference), compare_references);
+        *ret = list;
+        *ret_n = n;
+        return 0;
+}

@@ -125,6 +125,22 @@ static int split_auth(const char *auth, RegistryCredentials *c)
         return c->user && c->password ? 0 : -ENOMEM;
 }
 
+int registry_auth_decode(const char *auth, char **ret_user, char **ret_password, Error *e)
+{
+        _cleanup_(registry_credentials_done) RegistryCredentials c = {};
+        int r = library_load(&crypto_library, e);
+
+        if (r < 0)
+                return r;
+        r = split_auth(auth, &c);
+        if (r < 0)
+                return r == -ENOMEM ? error_oom(e)
+                                    : error_set(e, r, "\"auth\" is not a user and a password in Base64");
+        *ret_user = TAKE_PTR(c.user);
+        *ret_password = TAKE_PTR(c.password);
+        return 0;
+}
+
 static int read_entry(json_object *entry, RegistryCredentials *c)
 {
         const char *auth = get_string(entry, "auth"), *token = get_string(entry, "identitytoken"),

@@ -107,12 +107,36 @@ static int read_files(Endpoint *p, Error *e)
         return r < 0 ? error_oom(e) : 1;
 }
 
-/* acnspawn's own configuration takes precedence. */
+/* 1: the caller has credentials for this endpoint. */
+static int use_login(Endpoint *p, Error *e)
+{
+        const RegistryLogin *l = p->options->login;
+
+        if (!l || (l->registry ? !streq(l->registry, p->place.host) : p->place.mirror))
+                return 0;
+        int r = 0;
+        if (l->bearer_token)
+                r = xasprintf(&p->bearer, "Bearer %s", l->bearer_token);
+        else if (l->identity_token)
+                r = (p->identity_token = strdup(l->identity_token)) ? 0 : -ENOMEM;
+        else
+                r = authorization_basic(l->user ?: "", l->password ?: "", &p->basic);
+        if (r == -EINVAL)
+                return error_set(e, r, "The user or password for '%s' has characters that it cannot have",
+                                 p->place.host);
+        free(p->origin);
+        p->origin = strdup("the caller");
+        return r < 0 || !p->origin ? error_oom(e) : 1;
+}
+
+/* acnspawn's own configuration takes precedence over the files of others. */
 static int find_credentials(Endpoint *p, Error *e)
 {
         if (p->credentials_known)
                 return 0;
-        int r = read_auth_d(p, e);
+        int r = use_login(p, e);
+        if (r == 0)
+                r = read_auth_d(p, e);
         if (r == 0)
                 r = read_files(p, e);
         if (r < 0)

@@ -28,7 +28,16 @@ int registry_reference_format(const RegistryReference *r, char **ret);
 
 /* --- Sources (registry.c) ------------------------------------------------------------------------------ */
 
+/* Credentials for one registry, which take precedence over those of this host. NULL: none of that kind. */
+typedef struct RegistryLogin {
+        const char *registry; /* host[:port] that they are for; NULL: that of the reference, and not its mirrors */
+        const char *user, *password;
+        const char *identity_token; /* an OAuth2 refresh token */
+        const char *bearer_token;   /* sent as it is */
+} RegistryLogin;
+
 typedef struct RegistryOptions {
+        const RegistryLogin *login; /* or NULL */
         unsigned insecure; /* InsecureOptions: the same as the Transfer's */
         /* Directories that contain registries.d, by descending precedence; NULL: usual_config_dirs. */
         const char *const *config_dirs;
@@ -43,6 +52,10 @@ typedef struct RegistryOptions {
 /* Resolves the reference S with the configuration of this host: short names are completed, the tag defaults
  * to "latest". The result is the image's normalised reference, "docker://…". Does not use the network. */
 int registry_reference_resolve(const char *s, const RegistryOptions *o, char **ret, Error *e);
+
+/* The user and the password in AUTH, Base64 as in files of other tools; both are to be wiped by authorization_free().
+ * -EINVAL: it is not valid. (auth-file.c) */
+int registry_auth_decode(const char *auth, char **ret_user, char **ret_password, Error *e);
 
 /* A source that fetches the image of the reference with T; interrupted downloads are kept in S to be
  * resumed. T, S and the pointers of O must outlive the source. Does not use the network yet. The source is

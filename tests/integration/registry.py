@@ -327,12 +327,6 @@ def own_authority(host):
     contains(fetch(host, "--insecure-options=tls", "--pull-policy=update", reference).err, "ertificate", "warning")
 
 
-def bcrypt(password):
-    crypt = ctypes.CDLL("libcrypt.so.1").crypt
-    crypt.restype = ctypes.c_char_p
-    return crypt(password.encode(), b"$2b$05$" + b"abcdefghijklmnopqrstuu").decode()
-
-
 def registry_with_passwords(host):
     """Serves team/app:1 to the user "someone" with the password sesame-open."""
     tls = Tls(host)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Debian's docker-registry on the loopback interface, and images for it, made by umoci and pushed by skopeo."""
 
+import ctypes
 import subprocess
 import urllib.request
 
@@ -91,3 +92,9 @@ def make_layout(host, script="echo from a registry", name="layout", arch=None):
     command("umoci", "config", "--image", image, "--config.entrypoint", "/bin/sh", "--config.entrypoint", "-c", "--config.cmd",
             script, "--architecture", arch or {"aarch64": "arm64"}.get(os_arch(), os_arch()))
     return image
+
+
+def bcrypt(password):
+    crypt = ctypes.CDLL("libcrypt.so.1").crypt
+    crypt.restype = ctypes.c_char_p
+    return crypt(password.encode(), b"$2b$05$" + b"abcdefghijklmnopqrstuu").decode()

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Images by the Container Runtime Interface: pulled from a registry on the loopback interface, listed, found and removed."""
+
+import base64
+import socket
+
+from cri_client import *
+from registry_server import *
+
+class ImageService(Service):
+    """With a configuration that allows the registries to be used by HTTP, about which the service warns."""
+
+    def __init__(self, host, *addresses, auth=None):
+        with open(host.path("registries.conf"), "w") as f:
+            for a in addresses:
+                f.write('[[registry]]\nlocation = "%s"\ninsecure = true\n' % a)
+        with open(host.path("auth.json"), "w") as f:
+            json.dump({"auths": {}}, f)
+        os.chmod(host.path("auth.json"), 0o600)
+        super().__init__(host, env={"CONTAINERS_REGISTRIES_CONF": host.path("registries.conf"), "HOME": host.tmp,
+                                    "REGISTRY_AUTH_FILE": host.path("auth.json")})
+
+    def said(self):
+        lines = super().said().splitlines(keepends=True)
+        return "".join(l for l in lines if "insecure" not in l)
+
+
+def images(client, image=None):
+    r = client.call("ListImages", filter={"image": {"image": image}} if image else None)
+    return {i.id: i for i in r.images}
+
+
+def config_digest(registry, name, tag):
+    return json.loads(registry.get("/v2/%s/manifests/%s" % (name, tag), "application/vnd.oci.image.manifest.v1+json")[0])["config"]["digest"]
+
+
+@case
+def pulls_lists_and_removes(host):
+    registry = Registry(host)
+    layout = make_layout(host)
+    registry.push(layout, "team/app:1")
+    registry.push(layout, "team/app:stable")
+    name = registry.address + "/team/app"
+    with ImageService(host, registry.address) as s:
+        c = s.client()
+        equal(images(c), {})
+        equal(c.call("ImageStatus", image={"image": name + ":1"}).HasField("image"), False)
+        id = c.call("PullImage", image={"image": name + ":1"}).image_ref
+        equal(id, config_digest(registry, "team/app", "1"))
+        equal(c.call("PullImage", image={"image": name + ":stable"}).image_ref, id)
+        image = images(c)[id]
+        equal(sorted(image.repo_tags), [name + ":1", name + ":stable"])
+        equal(len(image.repo_digests), 1)
+        true(image.size > 0 and not image.pinned, "size, and no pin")
+        # By all of its names.
+        digest = image.repo_digests[0]
+        for n in name + ":1", name + ":stable", digest, id, id.split(":")[1], id.split(":")[1][:13]:
+            equal(list(images(c, n)), [id], n)
+            equal(c.call("ImageStatus", image={"image": n}).image.id, id, n)
+        equal(images(c, name + ":2"), {})
+        equal(images(c, id.split(":")[1][:8]), {})
+        equal([[i.id for i in r.images] for r in c.stream("StreamImages")], [[id]])
+        info = json.loads(c.call("ImageStatus", image={"image": id}, verbose=True).info["info"])
+        contains(host.acnspawn("image", "list").out, info["id"][:len("sha512-") + 8])
+        # All of its names go with it; again is no failure.
+        c.call("RemoveImage", image={"image": name + ":1"})
+        equal(images(c), {})
+        c.call("RemoveImage", image={"image": name + ":1"})
+        c.call("RemoveImage", image={"image": id})
+
+
+@case
+def a_tag_moves(host):
+    registry = Registry(host)
+    layout = make_layout(host)
+    registry.push(layout, "app:1")
+    name = registry.address + "/app:1"
+    with ImageService(host, registry.address) as s:
+        c = s.client()
+        old = c.call("PullImage", image={"image": name}).image_ref
+        command("umoci", "config", "--image", layout, "--config.env", "A=b", "--config.user", "1000:1000")
+        registry.push(layout, "app:1")
+        new = c.call("PullImage", image={"image": name}).image_ref
+        true(old != new, "another image")
+        found = images(c)
+        equal(sorted(found), sorted([old, new]))
+        equal(list(found[new].repo_tags), [name])
+        true(name not in found[old].repo_tags, "the tag to have moved")
+        equal(found[new].uid.value, 1000)
+        equal(c.call("ImageStatus", image={"image": name}).image.id, new)
+
+
+@case
+def images_of_the_store_by_name(host):
+    image = host.shell("exit 0", name="example.com/worker")
+    host.acnspawn("fetch", "--insecure-options=signature", image).expect()
+    with ImageService(host) as s:
+        c = s.client()
+        (found,) = images(c).values()
+        equal(list(found.repo_tags), ["example.com/worker:1"])
+        equal(c.call("ImageStatus", image={"image": "example.com/worker"}).image.id, found.id)
+        pod = host.acnspawn("prepare", "example.com/worker").expect().out.strip()
+        status, message = c.refused("RemoveImage", image={"image": "example.com/worker"})
+        equal(status, "FAILED_PRECONDITION")
+        contains(message, pod[:8])
+        host.acnspawn("rm", pod).expect()
+        c.call("RemoveImage", image={"image": "example.com/worker"})
+        equal(images(c), {})
+
+
+@case
+def credentials_of_the_request(host):
+    passwords = host.path("htpasswd")
+    with open(passwords, "w") as f:
+        f.write("someone:%s\n" % bcrypt("sesame-open"))
+    registry = Registry(host, auth={"htpasswd": {"realm": "x", "path": passwords}})
+    registry.push(make_layout(host), "app:1", "--dest-creds=someone:sesame-open")
+    name = registry.address + "/app:1"
+    good = {"username": "someone", "password": "sesame-open"}
+    encoded = {"auth": base64.b64encode(b"someone:sesame-open").decode()}
+    with ImageService(host, registry.address) as s:
+        c = s.client()
+        status, message = c.refused("PullImage", image={"image": name})
+        equal(status, "PERMISSION_DENIED")
+        contains(message, registry.address)
+        equal(c.refused("PullImage", image={"image": name}, auth=dict(good, password="wrong"))[0], "PERMISSION_DENIED")
+        # They are for another server, and not sent to this one.
+        equal(c.refused("PullImage", image={"image": name}, auth=dict(good, server_address="https://example.com/v1/"))[0],
+              "PERMISSION_DENIED")
+        status, message = c.refused("PullImage", image={"image": name}, auth={"auth": "x"})
+        equal(status, "INVALID_ARGUMENT")
+        contains(message, "Base64")
+        for auth in good, encoded, dict(good, server_address="http://%s/" % registry.address):
+            id = c.call("PullImage", image={"image": name}, auth=auth).image_ref
+            c.call("RemoveImage", image={"image": id})
+
+
+@case
+def failures_have_a_status(host):
+    registry = Registry(host)
+    with ImageService(host, registry.address) as s:
+        c = s.client()
+        status, message = c.refused("PullImage", image={"image": registry.address + "/no-such:1"})
+        equal(status, "NOT_FOUND")
+        contains(message, "no-such")
+        for call in "PullImage", "ImageStatus", "RemoveImage":
+            equal(c.refused(call), ("INVALID_ARGUMENT", "The request names no image"))
+        equal(c.refused("PullImage", image={"image": "not a name"})[0], "INVALID_ARGUMENT")
+
+
+@case
+def a_pull_is_cancelled(host):
+    """A registry that does not answer."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(16)
+        name = "127.0.0.1:%d/app:1" % silent.getsockname()[1]
+        with ImageService(host, name.split("/")[0]) as s:
+            c = s.client()
+            # By the client.
+            call = c.begin("PullImage", image={"image": name})
+            wait_for(s.children, "the worker to start")
+            call.cancel()
+            wait_for(lambda: not s.children(), "the worker to end")
+            # By its deadline.
+            try:
+                c.call("PullImage", image={"image": name}, timeout=0.5)
+                fail("the pull succeeded")
+            except grpc.RpcError as e:
+                equal(e.code().name, "DEADLINE_EXCEEDED")
+            wait_for(lambda: not s.children(), "the worker to end")
+            # By the end of the connection; of the service, killed; and of the service, in order.
+            call = c.begin("PullImage", image={"image": name})
+            wait_for(s.children, "the worker to start")
+            c.close()
+            wait_for(lambda: not s.children(), "the worker to end")
+            call = s.client().begin("PullImage", image={"image": name})
+            (worker,) = wait_for(s.children, "the worker to start")
+            s.process.kill()
+            s.process.wait(60)
+            wait_for(lambda: not os.path.exists("/proc/" + worker), "the worker to end")
+            s.start()
+            equal(os.listdir(os.path.join(host.dir, "tmp")), [])
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()
