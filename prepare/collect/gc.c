@@ -373,6 +373,8 @@ int store_gc(Store *s, const GcOptions *o, Error *e)
                 collect_registry(&c, REGISTRY_NAMES, "name");
                 collect_registry(&c, REGISTRY_UIDS, "uids");
                 collect_host_uids(&c);
+                if (!o->dry_run)
+                        pod_journal_links_collect(s);
         }
         return c.result;
 }

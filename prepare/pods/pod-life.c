@@ -274,6 +274,8 @@ int pod_begin_run(Pod *p, Error *e)
         r = host_uids_claim(p, e);
         if (r >= 0 && (r = pod_move(p, POD_RUNNING)) < 0)
                 (void) error_set_errno(e, r, "Cannot start pod %s", pod_display_name(p));
+        if (r >= 0)
+                pod_journal_link(p);
         if (r < 0 && !was_locked)
                 p->locked = flock(p->dir_fd, LOCK_UN) < 0;
         return r == -ENOENT ? refuse_start_now(p, e) : r;
@@ -300,7 +302,10 @@ int pod_end_run(Pod *p, Error *e)
                 return error_set(e, -EINVAL, "Pod %s is not run by this process", pod_display_name(p));
         (void) rm_rf_at(p->dir_fd, "credentials"); /* also if they were never used */
         write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
-        return advance(p, POD_EXITED, e);
+        int r = advance(p, POD_EXITED, e);
+        if (r >= 0)
+                pod_journal_link(p);
+        return r;
 }
 
 static uint64_t timespec_usec(struct timespec t)

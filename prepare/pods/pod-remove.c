@@ -64,6 +64,8 @@ static int remove_locked(Pod *p, Error *e)
         if (p->place != POD_GARBAGE && (r = pod_move(p, POD_GARBAGE)) < 0)
                 r = error_set_errno(e, r, "Cannot move pod %s to %s", pod_display_name(p),
                                     pod_state_to_place(POD_GARBAGE));
+        if (r >= 0)
+                pod_journal_unlink(p);
         if (r >= 0 && p->config.name)
                 registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
         if (r >= 0)

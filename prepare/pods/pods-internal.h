@@ -61,6 +61,14 @@ int host_uids_add_to_sync(const Store *s, SyncSet *set, Error *e);
 /* For unit tests, whose stores are otherwise not registered: another directory; NULL: the host's. Not copied. */
 void host_uids_set_directory(const char *path);
 
+/* --- The journals of pods, for the host (pod-journal-link.c) ------------------------------------------- */
+
+/* Makes P's link for its present place, if this host has such links. */
+void pod_journal_link(const Pod *p);
+void pod_journal_unlink(const Pod *p);
+/* For unit tests: another directory than /var/log/journal, on any host; NULL: that. Not copied. */
+void pod_journal_links_set_directory(const char *path);
+
 bool uid_base_is_valid(uint32_t base);
 /* The N-th base to try for a pod of that UUID. */
 uint32_t uid_base_nth(const char *uuid, uint32_t n);

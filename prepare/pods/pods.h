@@ -193,6 +193,9 @@ int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error 
  * not appended. */
 int host_uids_collect(const Store *s, bool dry_run, char ***removed, Error *e);
 
+/* Removes the links in /var/log/journal that lead to journals of pods of S that do not exist any more. */
+void pod_journal_links_collect(const Store *s);
+
 /* --- Pods of other programs (pod-owner.c) -------------------------------------------------------------- */
 
 #define OWNER_DATA_SIZE_MAX (256U * 1024U) /* of a pod, and of each app */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The process that reads the files of a pod's journal.
+/* The process that reads the files of a journal: that of a pod, or that of the host.
  *
  * It is confined before it reads any of them (journal-confine.c), and gets them as descriptors. The launcher
  * gives every app two streams, one for standard output and one for standard error, which are distinguished
@@ -150,16 +150,42 @@ static void find_damaged(Child *c)
         }
 }
 
-static int add_matches(Child *c)
+static int add_match(Child *c, const char *field, const char *value)
 {
         _cleanup_free_ char *match = NULL;
 
+        int r = xasprintf(&match, "%s=%s", field, value);
+        return r < 0 ? r : sd_journal_add_match(c->journal, match, 0);
+}
+
+/* Every process of the host may send a record with fields of acnspawn; _UID is journald's, and the supervisor's is 0. */
+static int add_host_matches(Child *c)
+{
+        const JournalQuery *q = c->query;
+
+        int r = add_match(c, "ACNSPAWN_UUID", q->uuid);
+        if (r >= 0)
+                r = add_match(c, "_UID", "0");
+        if (r >= 0)
+                r = add_match(c, "_TRANSPORT", "journal");
+        if (r >= 0)
+                r = add_match(c, "ACNSPAWN_STREAM", "stdout"); /* either of them: matches of a field are alternatives */
+        if (r >= 0)
+                r = add_match(c, "ACNSPAWN_STREAM", "stderr");
+        for (size_t i = 0; r >= 0 && i < q->n_host_apps; i++)
+                r = add_match(c, "ACNSPAWN_APP", q->host_apps[i]);
+        return r;
+}
+
+static int add_matches(Child *c)
+{
         (void) sd_journal_set_data_threshold(c->journal, JOURNAL_MESSAGE_MAX + 64);
+        if (c->query->n_host_apps > 0)
+                return add_host_matches(c);
         int r = sd_journal_add_match(c->journal, "_TRANSPORT=stdout", 0);
         if (r < 0 || !c->query->app)
                 return r;
-        r = xasprintf(&match, "SYSLOG_IDENTIFIER=%s", c->query->app);
-        return r < 0 ? r : sd_journal_add_match(c->journal, match, 0);
+        return add_match(c, "SYSLOG_IDENTIFIER", c->query->app);
 }
 
 /* --- Seeking ------------------------------------------------------------------------------------------- */
@@ -257,6 +283,20 @@ static int next_entry(Child *c, uint64_t *ret_usec)
         return !c->finished;
 }
 
+/* Of a record of the supervisor in the journal of the host. */
+static uint32_t host_entry_flags(sd_journal *j)
+{
+        uint32_t flags = 0;
+        size_t size = 0;
+
+        const char *s = get_field(j, "ACNSPAWN_STREAM", &size);
+        if (is(s, size, "stderr"))
+                flags |= JOURNAL_ERROR;
+        if (get_field(j, "ACNSPAWN_LINE_BREAK", &size))
+                flags |= JOURNAL_PARTIAL;
+        return flags;
+}
+
 static uint32_t entry_flags(sd_journal *j)
 {
         uint32_t flags = 0;
@@ -275,11 +315,14 @@ static uint32_t entry_flags(sd_journal *j)
 
 static void read_entry(Child *c, uint64_t usec)
 {
-        JournalRecord r = {.kind = JOURNAL_LINE, .time_usec = usec, .flags = entry_flags(c->journal)};
+        bool host = c->query->n_host_apps > 0;
+        JournalRecord r = {.kind = JOURNAL_LINE,
+                           .time_usec = usec,
+                           .flags = host ? host_entry_flags(c->journal) : entry_flags(c->journal)};
         char app[JOURNAL_APP_MAX];
 
         /* The data returned by libsystemd is valid until the next field is requested. */
-        const char *s = get_field(c->journal, "SYSLOG_IDENTIFIER", &r.app_size);
+        const char *s = get_field(c->journal, host ? "ACNSPAWN_APP" : "SYSLOG_IDENTIFIER", &r.app_size);
         if (!s || r.app_size > sizeof(app))
                 return;
         memcpy(app, s, r.app_size);

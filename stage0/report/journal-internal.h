@@ -22,6 +22,45 @@
 #define JOURNAL_APP_MAX 255U           /* bytes of a name */
 #define JOURNAL_MESSAGE_MAX (1U << 20) /* bytes of a line; journald splits at 48 KiB */
 
+/* --- journal-files.c ----------------------------------------------------------------------------------- */
+
+#define JOURNAL_DIRECTORIES_MAX 2U
+
+typedef struct JournalFile {
+        dev_t device;
+        ino_t inode;
+        char *name;   /* escaped for terminals */
+        bool present; /* in its directory at the last scan */
+} JournalFile;
+
+/* The files of one journal. */
+typedef struct JournalFiles {
+        char *title; /* "journal of pod web" */
+        bool of_host;
+        int directories[JOURNAL_DIRECTORIES_MAX];
+        size_t n_directories;
+        int inotify_fd;
+        JournalFile files[JOURNAL_FILES_MAX];
+        size_t n_files;
+        int new_fds[JOURNAL_FILES_MAX]; /* opened, but not yet passed to the reading process */
+        size_t n_new;
+        bool warned;
+} JournalFiles;
+
+#define JOURNAL_FILES_NULL ((JournalFiles){.inotify_fd = -EBADF})
+
+/* Open the directories of a journal. -ENODATA: the host has no journal. */
+int journal_files_open_pod(JournalFiles *f, const Pod *p, Error *e);
+int journal_files_open_host(JournalFiles *f, Error *e);
+/* Makes INOTIFY_FD report changes. To be called before the first scan, so that none is missed. */
+int journal_files_watch(JournalFiles *f, Error *e);
+/* Opens new files. */
+int journal_files_scan(JournalFiles *f, Error *e);
+void journal_files_close_new(JournalFiles *f);
+void journal_files_done(JournalFiles *f);
+const char *journal_files_name(const JournalFiles *f, uint64_t inode); /* NULL: there is no such file */
+void journal_files_warn(const JournalFiles *f, const char *name, const char *why);
+
 /* --- journal-records.c --------------------------------------------------------------------------------- */
 
 typedef enum JournalRecordKind {

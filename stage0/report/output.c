@@ -98,12 +98,12 @@ int output_line(const JournalLine *l, const OutputOptions *o)
         return r < 0 || t.size == 0 ? r : loop_write(fd, t.data, t.size);
 }
 
-int output_all(JournalReader *r, const OutputOptions *o, Error *e)
+int output_all(LogSources *s, const OutputOptions *o, Error *e)
 {
         JournalLine l;
         int k;
 
-        while ((k = journal_reader_next(r, &l, e)) > 0) {
+        while ((k = log_sources_next(s, &l, e)) > 0) {
                 k = output_line(&l, o);
                 if (k < 0)
                         return error_set_errno(e, k, "Cannot show the output of the apps");

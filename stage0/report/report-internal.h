@@ -14,18 +14,44 @@ typedef struct JournalQuery {
         const char *app;                 /* only lines of this app; NULL: of all */
         uint64_t since_usec, until_usec; /* realtime, both included; UNTIL 0: to the end */
         uint64_t lines;                  /* number of last lines; UINT64_MAX: all */
-        bool follow;                     /* journal_reader_wait() will be called */
+        bool follow;                     /* journal_reader_refresh() will be called */
+        /* These apps, whose output is only in the journal of the host: that is read in place of the pod's. */
+        const char *const *host_apps;
+        size_t n_host_apps;
+        const char *uuid; /* of the pod */
 } JournalQuery;
 
-/* Q remains owned by the caller, and must outlive the reader. */
+/* With a copy of Q. */
 int journal_reader_new(Pod *p, const JournalQuery *q, JournalReader **ret, Error *e);
 JournalReader *journal_reader_free(JournalReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(JournalReader *, journal_reader_free);
 /* The next line, valid until the next call. 1: found, 0: none available now. */
 int journal_reader_next(JournalReader *r, JournalLine *ret, Error *e);
-/* Waits until the journal has changed, END_FD (0: none) is readable, or TIMEOUT_MSEC are over; with 0 only checks. Then
+/* Readable when the journal has changed. */
+int journal_reader_fd(const JournalReader *r);
+/* Looks for what has changed. Then there may be more lines. */
+int journal_reader_refresh(JournalReader *r, Error *e);
+/* Whether this host has a journal. */
+bool journal_of_host_exists(void);
+
+/* --- log-sources.c: the journals of pod and host as one sequence of lines ------------------------------ */
+
+typedef struct LogSources {
+        JournalReader *readers[2];
+        JournalLine heads[2]; /* read, but not returned yet */
+        bool has_head[2];
+        size_t n;
+        uint64_t skip; /* lines that are not among the last ones */
+} LogSources;
+
+/* Reads the journal of the pod if POD, and that of the host for the apps of Q. S is empty. */
+int log_sources_open(LogSources *s, Pod *p, const JournalQuery *q, bool pod, Error *e);
+void log_sources_done(LogSources *s);
+/* As for a single reader. */
+int log_sources_next(LogSources *s, JournalLine *ret, Error *e);
+/* Waits until a journal has changed, END_FD (0: none) is readable, or TIMEOUT_MSEC are over; with 0 only checks. Then
  * there may be more lines. */
-int journal_reader_wait(JournalReader *r, int end_fd, int timeout_msec, Error *e);
+int log_sources_wait(LogSources *s, int end_fd, int timeout_msec, Error *e);
 
 /* --- logs.c -------------------------------------------------------------------------------------------- */
 
@@ -40,7 +66,7 @@ uint64_t usage_memory_limit(const char *pod_path);
 /* --- output.c ------------------------------------------------------------------------------------------ */
 
 /* Prints all available lines. */
-int output_all(JournalReader *r, const OutputOptions *o, Error *e);
+int output_all(LogSources *s, const OutputOptions *o, Error *e);
 /* Prints one line. */
 int output_line(const JournalLine *l, const OutputOptions *o);
 

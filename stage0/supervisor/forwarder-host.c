@@ -11,6 +11,7 @@
 #include "stage0/supervisor/forwarder-internal.h"
 
 #define HOST_LINE_MAX 49152U /* bytes; a longer line is cut, as journald does it */
+#define HOST_SYNC_MSEC 1000U  /* how long the end of a pod waits for the journal */
 
 static bool has_host(const Forwarders *all, const AppLog *l, bool error)
 {
@@ -43,6 +44,11 @@ void forwarders_report(Forwarders *all, const AppInstance *app, HostRecord *r)
         (void) host_journal_send(all->host_journal, r);
 }
 
+void forwarders_sync_host(Forwarders *all)
+{
+        host_journal_sync(all->host_journal, HOST_SYNC_MSEC);
+}
+
 /* Takes the level off the line. */
 static int read_priority(const char **line, size_t *size)
 {
@@ -55,11 +61,12 @@ static int read_priority(const char **line, size_t *size)
         return s[1] - '0';
 }
 
-static int send_line(Forwarder *p, const char *line, size_t size)
+static int send_line(Forwarder *p, const char *line, size_t size, const char *line_break)
 {
         HostRecord r = {.app = p->app->name,
                         .image = image_of(p->app),
                         .stream = p->error ? "stderr" : "stdout",
+                        .line_break = line_break,
                         .exit_status = -1};
 
         r.priority = read_priority(&line, &size);
@@ -82,7 +89,8 @@ static void send_lines(Forwarder *p, bool end)
                 if (!newline && seen < HOST_LINE_MAX && !end)
                         break;
                 size_t n = newline ? (size_t) (newline - line) : seen;
-                if (send_line(p, line, n) == -EAGAIN) {
+                const char *line_break = newline ? NULL : seen < HOST_LINE_MAX ? "eof" : "line-max";
+                if (send_line(p, line, n, line_break) == -EAGAIN) {
                         p->host_full = true;
                         break;
                 }

@@ -50,6 +50,8 @@ int forwarders_reopen(Forwarders *all, const char *app, Error *e);
 /* Adds a message of the supervisor about APP, or about the pod (NULL), to the host's journal if the output of apps is there.
  * It is dropped if the journal takes nothing. */
 void forwarders_report(Forwarders *all, const AppInstance *app, HostRecord *r);
+/* Waits for a moment until the host's journal has the lines that were sent before a last message about the pod. */
+void forwarders_sync_host(Forwarders *all);
 /* After the end of the pod: reads the rest of the pipes, and closes them. */
 void forwarders_end(Forwarders *all);
 /* Waits until everything is shown, as long as the reader of our output takes. */

@@ -9,8 +9,10 @@
  */
 
 #include <endian.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -66,6 +68,7 @@ static void format(HostJournal *j, const HostRecord *r)
         add_field(t, "ACNSPAWN_APP", r->app);
         add_field(t, "ACNSPAWN_IMAGE", r->image);
         add_field(t, "ACNSPAWN_STREAM", r->stream);
+        add_field(t, "ACNSPAWN_LINE_BREAK", r->line_break);
         add_field(t, "MESSAGE_ID", r->message_id);
         if (r->exit_status >= 0)
                 text_addf(t, "EXIT_STATUS=%d\n", r->exit_status);
@@ -181,6 +184,16 @@ void host_journal_wait(HostJournal *j, int timeout_msec)
                 disconnect(j);
                 j->again_usec = now_usec(CLOCK_MONOTONIC) + PATIENCE_USEC;
         }
+}
+
+void host_journal_sync(const HostJournal *j, unsigned timeout_msec)
+{
+        int waiting = 0;
+
+        if (j->fd < 0)
+                return;
+        for (unsigned i = 0; i < timeout_msec && ioctl(j->fd, SIOCOUTQ, &waiting) >= 0 && waiting > 0; i++)
+                nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 /* --- Making -------------------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ typedef struct HostRecord {
         const char *app;   /* NULL: the record is about the pod */
         const char *image; /* NULL: not known */
         const char *stream; /* "stdout" or "stderr", for what an app has written; NULL: it is acnspawn's own */
+        const char *line_break; /* "line-max" or "eof": the line goes on in the next record, or was not ended; else NULL */
         const char *message_id; /* of the message catalog; NULL: none */
         int priority;           /* as syslog(3) */
         const char *message;
@@ -34,6 +35,9 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(HostJournal *, host_journal_free);
 int host_journal_send(HostJournal *j, const HostRecord *r);
 /* Waits until the journal takes a record again, at most TIMEOUT_MSEC. */
 void host_journal_wait(HostJournal *j, int timeout_msec);
+
+/* Waits until the journal has taken what was sent, at most TIMEOUT_MSEC: then all but the last record is stored. */
+void host_journal_sync(const HostJournal *j, unsigned timeout_msec);
 
 /* Whether FD is a stream of the host's journal, as systemd sets $JOURNAL_STREAM of a service to. */
 bool fd_is_journal_stream(int fd);

@@ -50,6 +50,7 @@ void supervisor_journal_end(Supervisor *s, int status)
         else
                 report(s, NULL, POD_ENDED_ID, status == 0 ? LOG_INFO : LOG_WARNING, status,
                        "Pod %s has ended with status %d.", name, status);
+        forwarders_sync_host(s->forwarders); /* "logs" finds all lines when the pod has ended */
 }
 
 void supervisor_journal_app_started(Supervisor *s, const AppInstance *app)

@@ -506,6 +506,7 @@ class Host:
             remove_leftovers(self)
         shutil.rmtree(self.tmp, ignore_errors=True)
         forget_ranges(self.tmp)
+        forget_journals(self.tmp)
         if os.path.exists(self.tmp):
             subprocess.run(["rm", "-rf", "--one-file-system", self.tmp], stderr=subprocess.DEVNULL)
         return left
@@ -712,6 +713,16 @@ def forget_ranges(directory):
             path = os.path.join("/var/lib/acnspawn-uids", base)
             with contextlib.suppress(OSError):
                 if ":" + directory + "/" in os.readlink(path):
+                    os.unlink(path)
+
+
+def forget_journals(directory):
+    """The same for links to journals of pods."""
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir("/var/log/journal"):
+            path = os.path.join("/var/log/journal", name)
+            with contextlib.suppress(OSError):
+                if os.readlink(path).startswith(directory + "/"):
                     os.unlink(path)
 
 

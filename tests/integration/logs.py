@@ -487,6 +487,24 @@ def without_the_journal_logs_reads_the_file(host):
 
 
 @case
+def output_in_a_journal_that_the_host_has_not_is_reported(host):
+    """With one, see tests/vm/units.py."""
+    with contextlib.suppress(FileNotFoundError):
+        if any(os.path.exists(os.path.join(d, read_text("/etc/machine-id").strip())) for d in ("/var/log/journal", "/run/log/journal")):
+            raise Skip("this host has a journal")
+    log = host.path("a.log")
+    host.run("--name=p", host.shell("echo one", name="example.com/a"), "--log=journal")
+    contains(logs(host, "p").expect(1).err, "The output of app a of pod p is in the journal of the host, and this host has none in "
+             "/var/log/journal or /run/log/journal")
+    host.run("--name=q", host.shell("echo one", name="example.com/a"), "--log=journal", "--log-file=" + log, "---",
+             host.shell("echo two", name="example.com/b"))
+    r = logs(host, "q").expect(0)
+    equal(r.out, "b: two\n")
+    contains(r.err, "The output of app a is in the journal of the host, and this host has none: 'acnspawn logs --app=a q' shows its log file " + log)
+    equal(logs(host, "--app=a", "q").expect(0).out, "one\n")
+
+
+@case
 def log_file_is_followed_through_rotation(host):
     log = host.path("a.log")
     host.detach("--name=p", host.shell("for i in $(seq 1 40); do echo $i; sleep 0.1; done", name="example.com/a"), "--log-file=" + log,

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "library/libsystemd.h"
 #include "stage0/supervisor/forwarder-internal.h"
@@ -150,7 +151,7 @@ TEST(a_record_for_each_line)
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=3|" APP_FIELDS("stdout") "MESSAGE=two|");
         ASSERT_NO_RECORD(&f);
         forwarder_end_storing(&f.forwarder);
-        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|" APP_FIELDS("stdout") "MESSAGE=three|");
+        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|" APP_FIELDS("stdout") "ACNSPAWN_LINE_BREAK=eof|MESSAGE=three|");
         ASSERT_NO_RECORD(&f);
 }
 
@@ -209,10 +210,35 @@ TEST(long_lines_are_cut)
         size_t sizes[4] = {};
         for (size_t i = 0; i < ELEMENTSOF(sizes); i++) {
                 _cleanup_free_ char *record = next_record(&f);
+                ASSERT_EQ(record && strstr(record, "|ACNSPAWN_LINE_BREAK=line-max|"), i < 2);
                 sizes[i] = record ? strlen(strstr(record, "MESSAGE=")) - strlen("MESSAGE=|") : 0;
         }
         ASSERT_TRUE(sizes[0] == 49152 && sizes[1] == 49152 && sizes[2] == 99999 - 2 * 49152 &&
                     sizes[3] == 0);
+}
+
+/* It waits for a journal that reads, and not for long for one that does not. */
+TEST(waiting_until_records_are_taken)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+
+        ASSERT_OK(set_up(&f, LOG_TARGET_JOURNAL));
+        host_journal_sync(f.all.host_journal, 1000); /* nothing was sent */
+        say(&f, "one\n");
+        uint64_t begin = now_usec(CLOCK_MONOTONIC);
+        host_journal_sync(f.all.host_journal, 50);
+        ASSERT_TRUE(now_usec(CLOCK_MONOTONIC) >= begin + 50000);
+        pid_t pid = fork();
+        if (pid == 0) {
+                char byte;
+                usleep(100000);
+                _exit(recv(f.journal_fd, &byte, 1, 0) == 1 ? 0 : 1);
+        }
+        ASSERT_TRUE(pid > 0);
+        host_journal_sync(f.all.host_journal, 60000);
+        int status = -1;
+        ASSERT_NO_RECORD(&f); /* the child had taken it by then */
+        ASSERT_TRUE(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
 TEST(a_journal_that_is_full)
@@ -306,6 +332,7 @@ int main(void)
         RUN(fields_cannot_be_forged);
         RUN(where_it_goes);
         RUN(long_lines_are_cut);
+        RUN(waiting_until_records_are_taken);
         RUN(a_journal_that_is_full);
         RUN(a_journal_that_is_started_anew);
         RUN(messages_about_the_pod);

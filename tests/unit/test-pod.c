@@ -736,6 +736,58 @@ TEST(taken_range_is_skipped)
         ASSERT_TRUE(is_clean(s));
 }
 
+/* --- Journals ------------------------------------------------------------------------------------------ */
+
+static void no_journal_links(int *unused)
+{
+        (void) unused;
+        pod_journal_links_set_directory(NULL);
+}
+
+static bool link_leads_to(const Scratch *journals, const char *id, const Pod *p)
+{
+        _cleanup_free_ char *path = NULL, *expected = NULL;
+        char target[PATH_MAX];
+
+        ssize_t n = readlinkat(journals->fd, id, target, sizeof(target) - 1);
+        if (n < 0 || pod_path(p, &path) < 0 || xasprintf(&expected, "%s/root/var/log/journal/%s", path, id) < 0)
+                return false;
+        target[n] = 0;
+        return streq(target, expected);
+}
+
+TEST(journal_is_linked_while_the_pod_exists)
+{
+        STORE(s, scratch);
+        _cleanup_(scratch_done) Scratch journals = SCRATCH_NULL;
+        __attribute__((unused, cleanup(no_journal_links))) int unused = 0;
+        _cleanup_(pod_freep) Pod *p = NULL;
+        char id[64] = "", gone[] = "00000000000000000000000000000001", other[] = "00000000000000000000000000000002";
+        _cleanup_free_ char *target = NULL;
+
+        ASSERT_OK(scratch_new(&journals));
+        pod_journal_links_set_directory(journals.path);
+        ASSERT_OK(prepare_test_pod(s, NULL, &p, &e));
+        for (const char *c = p->uuid; *c; c++)
+                if (*c != '-')
+                        id[strlen(id)] = *c;
+        ASSERT_TRUE(faccessat(journals.fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0);
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_TRUE(link_leads_to(&journals, id, p));
+        ASSERT_OK(pod_end_run(p, &e));
+        ASSERT_TRUE(link_leads_to(&journals, id, p));
+        /* Removed is what leads nowhere in this store, and nothing else. */
+        ASSERT_TRUE(xasprintf(&target, "%s/pods/exited/x", store_path(s)) >= 0);
+        ASSERT_OK(scratch_symlink(&journals, gone, target));
+        ASSERT_OK(scratch_symlink(&journals, other, "/nowhere/pods/x"));
+        pod_journal_links_collect(s);
+        ASSERT_TRUE(faccessat(journals.fd, gone, F_OK, AT_SYMLINK_NOFOLLOW) < 0);
+        ASSERT_OK(faccessat(journals.fd, other, F_OK, AT_SYMLINK_NOFOLLOW));
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_TRUE(faccessat(journals.fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0);
+        ASSERT_OK(faccessat(journals.fd, other, F_OK, AT_SYMLINK_NOFOLLOW));
+}
+
 /* --- Ranges of several stores -------------------------------------------------------------------------- */
 
 static void no_host_uids(int *unused)
@@ -1753,6 +1805,7 @@ int main(void)
         RUN(ranges_are_disjoint);
         RUN(uid_bases);
         RUN(taken_range_is_skipped);
+        RUN(journal_is_linked_while_the_pod_exists);
         RUN(ranges_of_two_stores_are_disjoint);
         RUN(range_of_another_store_is_skipped);
         RUN(stale_range_is_taken);

@@ -44,6 +44,45 @@ def a_pod_is_shown_as_a_machine(host):
 
 
 @case
+def journals_of_pods_are_merged(host):
+    """By "journalctl --merge", and by it alone; also when the pod has ended, and until it is removed."""
+    made = not os.path.exists("/var/log/journal")
+    os.makedirs("/var/log/journal", exist_ok=True)
+    try:
+        uuid, _ = started(host)
+        machine = uuid.replace("-", "")
+
+        def lines(*words):
+            return subprocess.run(["journalctl", "--quiet", "--no-pager", "-o", "cat", "SYSLOG_IDENTIFIER=a", "_MACHINE_ID=" + machine, *words],
+                                  capture_output=True, text=True, check=True, timeout=120).stdout.split()
+        wait_for(lambda: lines("--merge") == ["hello"], "the line in the merged journals", timeout=60)
+        equal(lines(), [], "lines without --merge")
+        host.acnspawn("stop", uuid).expect(0)
+        equal(lines("--merge")[0], "hello")
+        host.acnspawn("rm", uuid).expect(0)
+        true(not os.path.lexists("/var/log/journal/" + machine), "the link is gone")
+    finally:
+        if made:
+            with contextlib.suppress(OSError):
+                os.rmdir("/var/log/journal")
+
+
+@case
+def a_machine_has_its_log_and_its_addresses(host):
+    """In "machinectl status", of a pod whose apps write to the journal of the host, and in "machinectl list"."""
+    host.prepare("--name=p1", "--net=default", host.shell(SCRIPT, name="example.com/a"), "--log=both")
+    uuid = host.status("p1")["uuid"]
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    host.wait_up("a", uuid)
+    addresses = [a.split()[1].split("/")[0] for a in host.status(uuid)["addresses"] if not a.startswith("lo ") and "." in a]
+    true(addresses, "addresses of the pod")
+    wait_for(lambda: addresses[0] in machinectl("list").stdout, "the address %s of the machine" % addresses[0], timeout=30)
+    wait_for(lambda: "hello" in machinectl("status", "p1").stdout, "the line in the status", timeout=30)
+    contains(machinectl("status", "p1").stdout, addresses[0])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def detached_pods_with_rm_are_removed(host):
     """The process that removes such a pod is itself in the scope of the pod."""
     image = host.shell("exit 0", name="example.com/a")

@@ -240,6 +240,7 @@ def output_in_the_journal_of_the_host(host):
                       ("b", "of b", "6", "stdout")])
         for r in records("ACNSPAWN_APP=a"):
             equal((r["ACNSPAWN_POD"], r["ACNSPAWN_NAME"], r["ACNSPAWN_IMAGE"], r["_SYSTEMD_UNIT"]), ("web-1", "web-1", "example.com/a", UNIT))
+        equal([r["MESSAGE"] for r in records("ACNSPAWN_APP=b") if "ACNSPAWN_STREAM" in r], ["of b"])
         everything = [r["MESSAGE"] for r in records() if isinstance(r["MESSAGE"], str)]
         for text in "bad luck", "of b", "to stderr":
             equal(len([m for m in everything if text in m]), 1, "lines with %r in %r" % (text, everything))
@@ -271,6 +272,43 @@ def output_in_the_journal_on_request(host):
     equal(found, ["in both"])
     contains(host.acnspawn("logs", uuid).expect(0).out, "in both")
     host.acnspawn("stop", uuid).expect(0)
+
+
+def forge(uuid):
+    """A record as the supervisor writes it, of another user; it is in the journal when this returns."""
+    fields = "MESSAGE=forged\nACNSPAWN_UUID=%s\nACNSPAWN_APP=a\nACNSPAWN_STREAM=stdout\nSYSLOG_IDENTIFIER=a\n_UID=0\n" % uuid
+    subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "logger", "--journald"], input=fields, text=True, check=True)
+    wait_for(lambda: "forged" in subprocess.run(["journalctl", "ACNSPAWN_UUID=" + uuid, "-o", "cat"], stdout=subprocess.PIPE, text=True,
+                                                check=True).stdout, "the forged record", timeout=60)
+
+
+@case
+def logs_from_the_journal_of_the_host(host):
+    """Together with those of the pod's journal, in order; followed, and after the end; once each, and only those of the supervisor."""
+    turn = "while ! test -e /out/go; do sleep 0.1; done; "
+    uuid = host.detach("--name=p", host.shell("echo a1; touch /out/up; " + turn + "echo a2 >&2; printf a3", name="example.com/a"), "--log=journal", "---",
+                       host.shell("touch /out/up; " + turn + "echo b1", name="example.com/b"), "---",
+                       host.shell("echo c1", name="example.com/c"), "--log=both")
+    wait_for(lambda: "a: a1\n" in host.acnspawn("logs", "p").out, "the first line", timeout=60)
+    forge(uuid)
+    equal(host.acnspawn("logs", "--app=a", "p").expect(0).out, "a1\n")
+    c = Reader(host, uuid).logs(app="a") # of the pod's interface
+    equal((c.all(), c.answer()), ("a1\n", {}))
+    follower = host.start("logs", "--follow", "p")
+    host.acnspawn("enter", "--app=b", "p", "--", "touch", "/out/go").expect(0)
+    wait_for(lambda: "b: b1\n" in host.acnspawn("logs", "p").out, "the line of b", timeout=60)
+    host.acnspawn("enter", "--app=a", "p", "--", "touch", "/out/go").expect(0)
+    followed = host.finish(follower)
+    equal((sorted(followed.out.splitlines()), followed.err), (["a: a1", "a: a3", "b: b1", "c: c1"], "a: a2\n"))
+    r = host.acnspawn("logs", "p").expect(0)
+    equal(([l for l in r.out.splitlines() if l != "c: c1"], r.out.count("c: c1"), r.err), (["a: a1", "b: b1", "a: a3"], 1, "a: a2\n"))
+    r = host.acnspawn("logs", "--app=a", "p").expect(0)
+    equal((r.out, r.err), ("a1\na3", "a2\n"))
+    entries = [json.loads(l) for l in host.acnspawn("logs", "--json", "--lines=3", "p").expect(0).out.splitlines()]
+    equal([(x["app"], x["stream"], x["message"]) for x in entries], [("b", "stdout", "b1"), ("a", "stderr", "a2"), ("a", "stdout", "a3")])
+    equal(host.acnspawn("logs", "--app=a", "--until=@1000000000", "p").expect(0).out, "")
+    since = "--since=@%d.%06d" % divmod(entries[1]["timestamp"], 1000000)
+    equal(host.acnspawn("logs", since, "p").expect(0).out, "a: a3\n")
 
 
 @case

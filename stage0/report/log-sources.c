@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The lines of a pod from its own journal and from that of the host, in the order of their times.
+ *
+ * Each journal has a reader. Only what is in one journal alone is read from it, so that no line is shown twice. The last N
+ * lines of both together are found by reading twice: first to learn the time of the first of them.
+ */
+
+#include <poll.h>
+
+#include "stage0/report/report-internal.h"
+
+static int open_readers(LogSources *s, Pod *p, const JournalQuery *q, bool pod, Error *e)
+{
+        JournalQuery own = *q;
+        int r = 0;
+
+        own.n_host_apps = 0;
+        if (pod)
+                r = journal_reader_new(p, &own, &s->readers[s->n++], e);
+        if (r >= 0 && q->n_host_apps > 0)
+                r = journal_reader_new(p, q, &s->readers[s->n++], e);
+        return r;
+}
+
+void log_sources_done(LogSources *s)
+{
+        for (size_t i = 0; i < s->n; i++)
+                journal_reader_free(s->readers[i]);
+        *s = (LogSources){};
+}
+
+int log_sources_next(LogSources *s, JournalLine *ret, Error *e)
+{
+        for (;;) {
+                size_t first = s->n;
+
+                for (size_t i = 0; i < s->n; i++) {
+                        int r = s->has_head[i] ? 1 : journal_reader_next(s->readers[i], &s->heads[i], e);
+                        if (r < 0)
+                                return r;
+                        s->has_head[i] = r > 0;
+                        if (r > 0 && (first == s->n || s->heads[i].time_usec < s->heads[first].time_usec))
+                                first = i;
+                }
+                if (first == s->n)
+                        return 0;
+                s->has_head[first] = false;
+                if (s->skip == 0) {
+                        *ret = s->heads[first];
+                        return 1;
+                }
+                s->skip--;
+        }
+}
+
+int log_sources_wait(LogSources *s, int end_fd, int timeout_msec, Error *e)
+{
+        struct pollfd fds[] = {{.fd = -EBADF, .events = POLLIN},
+                               {.fd = -EBADF, .events = POLLIN},
+                               {.fd = end_fd > 0 ? end_fd : -EBADF, .events = POLLIN}};
+
+        for (size_t i = 0; i < s->n; i++)
+                fds[i].fd = journal_reader_fd(s->readers[i]);
+        int r = poll(fds, ELEMENTSOF(fds), timeout_msec);
+        if (r < 0 && errno != EINTR)
+                return error_set_errno(e, -errno, "Cannot wait for the output of the apps");
+        if (r <= 0 && timeout_msec > 0)
+                return 0;
+        r = 0;
+        for (size_t i = 0; r >= 0 && i < s->n; i++)
+                r = journal_reader_refresh(s->readers[i], e);
+        return r;
+}
+
+/* --- The last lines ------------------------------------------------------------------------------------ */
+
+static int add_time(uint64_t **times, size_t *n, uint64_t usec)
+{
+        if ((*n & (*n - 1)) == 0) { /* the capacity is a power of two */
+                uint64_t *grown = reallocarray(*times, *n == 0 ? 1 : *n * 2, sizeof(uint64_t));
+                if (!grown)
+                        return -ENOMEM;
+                *times = grown;
+        }
+        (*times)[(*n)++] = usec;
+        return 0;
+}
+
+/* Makes Q one for all lines since the first of the last ones. *RET_SKIP lines of that time come before it. */
+static int find_begin(Pod *p, JournalQuery *q, uint64_t *ret_skip, Error *e)
+{
+        _cleanup_free_ uint64_t *times = NULL;
+        JournalQuery once = *q;
+        LogSources s = {};
+        JournalLine l;
+        size_t n = 0;
+
+        once.follow = false;
+        int r = open_readers(&s, p, &once, true, e);
+        while (r >= 0 && (r = log_sources_next(&s, &l, e)) > 0)
+                if (add_time(&times, &n, l.time_usec) < 0)
+                        r = error_oom(e);
+        log_sources_done(&s);
+        if (r < 0)
+                return r;
+        *ret_skip = 0;
+        if (n > q->lines) {
+                size_t first = n - (size_t) q->lines;
+                q->since_usec = times[first];
+                while (*ret_skip < first && times[first - *ret_skip - 1] == times[first])
+                        (*ret_skip)++;
+        }
+        q->lines = UINT64_MAX;
+        return 0;
+}
+
+int log_sources_open(LogSources *s, Pod *p, const JournalQuery *q, bool pod, Error *e)
+{
+        JournalQuery query = *q;
+        int r = 0;
+
+        if (pod && q->n_host_apps > 0 && q->lines > 0 && q->lines != UINT64_MAX)
+                r = find_begin(p, &query, &s->skip, e);
+        return r < 0 ? r : open_readers(s, p, &query, pod, e);
+}
