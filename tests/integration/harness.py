@@ -626,6 +626,8 @@ def runtime_files():
                 "/var/log/journal"):
         for root, dirs, files in os.walk(top):
             found.update(os.path.join(root, x) for x in dirs + files)
+    # Links to journals of pods that exist stay with them.
+    found = {x for x in found if not (x.startswith("/var/log/journal/") and os.path.islink(x) and os.path.exists(x))}
     for top in ("/tmp", "/dev/shm", "/run", "/dev/mqueue"):
         with contextlib.suppress(FileNotFoundError):
             found.update(os.path.join(top, x) for x in os.listdir(top)
