@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The units that are installed for the host: a pod as acnspawn@NAME.service, and acnspawn-gc.service with its timer."""
 
+import pod_interface
 from harness import *
 
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
@@ -282,6 +283,16 @@ def forge(uuid):
                                                 check=True).stdout, "the forged record", timeout=60)
 
 
+def logs_by_interface(host, uuid, **parameters):
+    c, (ours, theirs) = pod_interface.Connection(host, uuid), os.pipe()
+    c.send("Logs", dict(parameters, stdout=0), [theirs])
+    os.close(theirs)
+    with os.fdopen(ours) as f:
+        text = f.read()
+    lacks(c.receive(), "error")
+    return text
+
+
 @case
 def logs_from_the_journal_of_the_host(host):
     """Together with those of the pod's journal, in order; followed, and after the end; once each, and only those of the supervisor."""
@@ -292,8 +303,7 @@ def logs_from_the_journal_of_the_host(host):
     wait_for(lambda: "a: a1\n" in host.acnspawn("logs", "p").out, "the first line", timeout=60)
     forge(uuid)
     equal(host.acnspawn("logs", "--app=a", "p").expect(0).out, "a1\n")
-    c = Reader(host, uuid).logs(app="a") # of the pod's interface
-    equal((c.all(), c.answer()), ("a1\n", {}))
+    equal(logs_by_interface(host, uuid, app="a"), "a1\n")
     follower = host.start("logs", "--follow", "p")
     host.acnspawn("enter", "--app=b", "p", "--", "touch", "/out/go").expect(0)
     wait_for(lambda: "b: b1\n" in host.acnspawn("logs", "p").out, "the line of b", timeout=60)
