@@ -29,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 1200  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
-SECONDS = {"network": 390, "apparmor": 150, "units": 110, "machined": 80, "varlink": 120, "control": 15, "density": 250, "bus": 130,
+SECONDS = {"network": 390, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
            "limits": 90, "sockets": 50, "readiness": 50, "host-service": 40, "packages": 190}  # about
 
 FROM_BUILD = """
