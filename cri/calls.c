@@ -2,7 +2,7 @@
 
 /* The calls of the CRI that are served: a line for each, in the order of the schema. */
 
-#include "cri/cri-internal.h"
+#include "cri/sandbox.h"
 
 #define RUNTIME "/runtime.v1.RuntimeService/"
 #define IMAGE "/runtime.v1.ImageService/"
@@ -10,6 +10,21 @@
 
 const CriCall cri_calls[] = {
                 {RUNTIME "Version", TYPES(version), cri_version, 0},
+                {RUNTIME "RunPodSandbox", TYPES(run_pod_sandbox), cri_run_pod_sandbox, CRI_WORKER},
+                {RUNTIME "StopPodSandbox", TYPES(stop_pod_sandbox), cri_stop_pod_sandbox, CRI_WORKER},
+                {RUNTIME "RemovePodSandbox", TYPES(remove_pod_sandbox), cri_remove_pod_sandbox, CRI_WORKER},
+                {RUNTIME "PodSandboxStatus", TYPES(pod_sandbox_status), cri_pod_sandbox_status, CRI_WORKER},
+                {RUNTIME "ListPodSandbox", TYPES(list_pod_sandbox), cri_list_pod_sandbox, CRI_WORKER},
+                {RUNTIME "CreateContainer", TYPES(create_container), cri_create_container, CRI_WORKER},
+                {RUNTIME "StartContainer", TYPES(start_container), cri_start_container, CRI_WORKER},
+                {RUNTIME "StopContainer", TYPES(stop_container), cri_stop_container, CRI_WORKER},
+                {RUNTIME "RemoveContainer", TYPES(remove_container), cri_remove_container, CRI_WORKER},
+                {RUNTIME "ListContainers", TYPES(list_containers), cri_list_containers, CRI_WORKER},
+                {RUNTIME "ContainerStatus", TYPES(container_status), cri_container_status, CRI_WORKER},
+                {RUNTIME "UpdateContainerResources", TYPES(update_container_resources), cri_update_container_resources,
+                 CRI_WORKER},
+                {RUNTIME "ReopenContainerLog", TYPES(reopen_container_log), cri_reopen_container_log, CRI_WORKER},
+                {RUNTIME "ExecSync", TYPES(exec_sync), cri_exec_sync, CRI_WORKER},
                 {RUNTIME "UpdateRuntimeConfig", TYPES(update_runtime_config), cri_update_runtime_config, 0},
                 {RUNTIME "Status", TYPES(status), cri_runtime_status, 0},
                 {RUNTIME "RuntimeConfig", TYPES(runtime_config), cri_runtime_config, 0},

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* ExecSync: a command beside a container, with its output in the reply. ExecOutput beyond what a reply can have is read, and
+ * dropped, so that the command does not wait for it. */
+
+#include <poll.h>
+
+#include "cri/sandbox.h"
+
+#define OUTPUT_MAX (8U * 1024U * 1024U - 4096U) /* of each stream: both fit into a message */
+#define USEC_PER_SEC UINT64_C(1000000)
+#define TIMEOUT_MAX_SEC (INT64_C(100) * 366 * 24 * 3600)
+
+typedef struct ExecOutput {
+        int fd; /* -EBADF: it has ended */
+        Text text;
+} ExecOutput;
+
+static void outputs_close(ExecOutput *o)
+{
+        for (size_t i = 0; i < 2; i++) {
+                o[i].fd = safe_close(o[i].fd);
+                text_done(&o[i].text);
+        }
+}
+
+static int read_output(ExecOutput *o)
+{
+        char chunk[65536];
+        ssize_t n = read(o->fd, chunk, sizeof(chunk));
+
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+                return 0;
+        if (n <= 0) {
+                o->fd = safe_close(o->fd);
+                return (int) n < 0 ? -errno : 0;
+        }
+        text_add_bytes(&o->text, chunk, MIN((size_t) n, OUTPUT_MAX - o->text.size));
+        return o->text.failed ? -ENOMEM : 0;
+}
+
+/* Until the command has ended, and its output as well. */
+static int forward(CriJob *j, AcnPod *a, ExecOutput *o, AcnExecState *ret, Error *e)
+{
+        bool ended = false;
+
+        while (!ended || o[0].fd >= 0 || o[1].fd >= 0) {
+                struct pollfd fds[] = {{.fd = o[0].fd, .events = POLLIN},
+                                       {.fd = o[1].fd, .events = POLLIN},
+                                       {.fd = ended ? -1 : acn_exec_fd(a), .events = POLLIN}};
+                int r = poll(fds, ELEMENTSOF(fds), 1000);
+                if (r < 0 && errno != EINTR)
+                        return error_set_errno(e, -errno, "Cannot wait for the command");
+                r = operation_check(store_operation(j->store), e);
+                for (size_t i = 0; r >= 0 && i < 2; i++)
+                        if (fds[i].fd >= 0 && fds[i].revents) {
+                                r = read_output(&o[i]);
+                                if (r < 0)
+                                        (void) error_set_errno(e, r, "Cannot read the output of the command");
+                        }
+                if (r < 0)
+                        return r;
+                if (!ended && fds[2].revents) {
+                        r = acn_exec_next(a, 0, ret, e);
+                        if (r == 1)
+                                safe_close(ret->process_fd);
+                        if (r < 0 && r != -ETIMEDOUT)
+                                return r;
+                        ended = r == 0;
+                }
+                error_done(e);
+        }
+        return 0;
+}
+
+/* The command's ends are those of OPTIONS. */
+static int make_pipes(ExecOutput *o, AcnExecOptions *options, Error *e)
+{
+        for (size_t i = 0; i < 2; i++) {
+                int fds[2];
+                if (pipe2(fds, O_CLOEXEC) < 0)
+                        return error_set_errno(e, -errno, "Cannot create a pipe");
+                o[i].fd = fds[0];
+                options->fds[1 + i] = fds[1];
+                (void) fcntl(fds[0], F_SETFL, O_NONBLOCK);
+        }
+        return 0;
+}
+
+static void set_output(ProtobufCBinaryData *ret, CriJob *j, const Text *t)
+{
+        *ret = (ProtobufCBinaryData){.data = cri_alloc(&j->memory, t->size), .len = t->size};
+        if (ret->data && t->size > 0)
+                memcpy(ret->data, t->data, t->size);
+}
+
+static int exec(CriJob *j, const Container *c, const Runtime__V1__ExecSyncRequest *q,
+                Runtime__V1__ExecSyncResponse *answer, Error *e)
+{
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        ExecOutput outputs[2] = {{.fd = -EBADF}, {.fd = -EBADF}};
+        AcnExecState state = {.process_fd = -EBADF, .terminal_fd = -EBADF};
+        char **argv = cri_alloc(&j->memory, (q->n_cmd + 1) * sizeof(char *));
+        AcnExecOptions o = {.app = c->app->name, .argv = argv, .fds = {-EBADF, -EBADF, -EBADF}};
+
+        if (!argv)
+                return error_oom(e);
+        memcpy(argv, q->cmd, q->n_cmd * sizeof(char *));
+        if (q->timeout > 0)
+                o.timeout_usec = (uint64_t) MIN(q->timeout, TIMEOUT_MAX_SEC) * USEC_PER_SEC;
+        int r = acn_connect(c->sandbox->pod, &a, e);
+        if (r >= 0)
+                r = make_pipes(outputs, &o, e);
+        if (r >= 0)
+                r = acn_exec(a, &o, e);
+        if (r >= 0)
+                r = forward(j, a, outputs, &state, e);
+        if (r >= 0 && state.timed_out)
+                r = error_set(e, -ETIME, "The command did not end within %" PRId64 " s, and was killed", q->timeout);
+        if (r >= 0) {
+                answer->exit_code = state.exit_code;
+                set_output(&answer->stdout, j, &outputs[0].text);
+                set_output(&answer->stderr, j, &outputs[1].text);
+                if (!answer->stdout.data || !answer->stderr.data)
+                        r = error_oom(e);
+        }
+        outputs_close(outputs);
+        return r;
+}
+
+int cri_exec_sync(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__ExecSyncRequest *q = request;
+        _cleanup_sandbox_ Sandbox s = {};
+        Container c;
+
+        if (q->n_cmd == 0)
+                return error_set(e, -EINVAL, "The request has no command");
+        int r = container_find(j, q->container_id, &s, &c, e);
+        if (r < 0)
+                return r;
+        if (!sandbox_is_ready(&s))
+                return cri_status(j, GRPC_FAILED_PRECONDITION, error_set(e, -ESRCH, "Sandbox %s is not ready", s.id));
+        r = exec(j, &c, q, reply, e);
+        return r == -ESRCH ? cri_status(j, GRPC_FAILED_PRECONDITION, r) : r;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* ContainerStatus and ListContainers: by what the supervisor of a pod says of its apps, or of a pod that has ended by its
+ * records. */
+
+#include "cri/sandbox.h"
+
+#define NSEC_PER_USEC 1000
+#define EXIT_UNKNOWN 255
+
+/* How an app is. */
+typedef struct State {
+        Runtime__V1__ContainerState state;
+        uint64_t started_usec, ended_usec;
+        int exit_code;
+        const char *cause;
+        char *message; /* belongs to the memory of the call */
+} State;
+
+/* --- States -------------------------------------------------------------------------------------------- */
+
+static const Runtime__V1__ContainerState states[_ACN_APP_STATE_MAX] = {
+                [ACN_APP_CREATED] = RUNTIME__V1__CONTAINER_STATE__CONTAINER_CREATED,
+                [ACN_APP_STARTING] = RUNTIME__V1__CONTAINER_STATE__CONTAINER_RUNNING,
+                [ACN_APP_RUNNING] = RUNTIME__V1__CONTAINER_STATE__CONTAINER_RUNNING,
+                [ACN_APP_STOPPING] = RUNTIME__V1__CONTAINER_STATE__CONTAINER_RUNNING,
+                [ACN_APP_EXITED] = RUNTIME__V1__CONTAINER_STATE__CONTAINER_EXITED,
+                [ACN_APP_REMOVING] = RUNTIME__V1__CONTAINER_STATE__CONTAINER_EXITED,
+                [ACN_APP_REMOVED] = RUNTIME__V1__CONTAINER_STATE__CONTAINER_UNKNOWN,
+};
+
+static State state_from_app(CriJob *j, const AcnApp *a)
+{
+        return (State){.state = states[a->state],
+                       .started_usec = a->started_usec,
+                       .ended_usec = a->ended_usec,
+                       .exit_code = a->exit_code,
+                       .cause = a->cause ? cri_strdup(&j->memory, a->cause) : NULL,
+                       .message = a->message ? cri_strdup(&j->memory, a->message) : NULL};
+}
+
+static State state_from_record(CriJob *j, const AppStatus *s)
+{
+        int code = app_status_to_exit_code(s);
+
+        return (State){.state = RUNTIME__V1__CONTAINER_STATE__CONTAINER_EXITED,
+                       .started_usec = s->started_usec,
+                       .ended_usec = s->ended_usec,
+                       .exit_code = code < 0 ? EXIT_UNKNOWN : code,
+                       .cause = app_cause_to_string(s->cause),
+                       .message = s->message ? cri_strdup(&j->memory, s->message) : NULL};
+}
+
+/* The states of the apps of S, in the order of its manifest. Of a pod that ends now they are asked for again. */
+static int read_states(CriJob *j, Sandbox *s, State *l, Error *e)
+{
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        const PodManifest *m = s->pod->manifest;
+        AcnDescription d = {};
+        AppStatus *records = NULL;
+
+        if (sandbox_is_ready(s) && acn_connect(s->pod, &a, NULL) >= 0 && acn_describe(a, &d, NULL) >= 0) {
+                for (size_t i = 0; i < m->n_apps; i++) {
+                        l[i].state = RUNTIME__V1__CONTAINER_STATE__CONTAINER_UNKNOWN;
+                        for (size_t k = 0; k < d.n_apps; k++)
+                                if (streq(d.apps[k].name, m->apps[i]->name))
+                                        l[i] = state_from_app(j, &d.apps[k]);
+                }
+                acn_description_done(&d);
+                return 0;
+        }
+        int r = pod_read_statuses(s->pod, true, &records);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the records of sandbox %s", s->id);
+        for (size_t i = 0; i < m->n_apps; i++)
+                l[i] = state_from_record(j, &records[i]);
+        app_statuses_free(records, m->n_apps);
+        return 0;
+}
+
+/* --- Images -------------------------------------------------------------------------------------------- */
+
+/* The ID that clients know the image by. */
+static char *image_id(CriJob *j, const PodApp *app)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        bool known = image_open(j->store, app->image_id, &i, NULL) >= 0 && i->info.config_digest;
+
+        return cri_strdup(&j->memory, known ? i->info.config_digest : app->image_id);
+}
+
+/* --- Status -------------------------------------------------------------------------------------------- */
+
+/* As other runtimes call it. */
+static const char *reason_of(const State *t)
+{
+        if (t->state != RUNTIME__V1__CONTAINER_STATE__CONTAINER_EXITED)
+                return "";
+        if (streq_ptr(t->cause, "oom-kill"))
+                return "OOMKilled";
+        return t->exit_code == 0 ? "Completed" : "Error";
+}
+
+static int add_log(CriJob *j, const Container *c, Runtime__V1__ContainerStatus *t)
+{
+        const char *directory = c->sandbox->config->log_directory;
+
+        if (isempty(directory) || isempty(c->config->log_path))
+                return 0;
+        t->log_path = cri_printf(&j->memory, "%s/%s", directory, c->config->log_path);
+        return t->log_path ? 0 : -ENOMEM;
+}
+
+static int add_resources(CriJob *j, const ContainerConfig *c, Runtime__V1__ContainerStatus *t)
+{
+        if (!c->linux || !c->linux->resources)
+                return 0;
+        t->resources = cri_message(&j->memory, &runtime__v1__container_resources__descriptor);
+        if (!t->resources)
+                return -ENOMEM;
+        t->resources->linux = c->linux->resources;
+        return 0;
+}
+
+static int add_user(CriJob *j, const Container *c, Runtime__V1__ContainerStatus *t)
+{
+        const App *app = c->app->app;
+        uint32_t uid, gid;
+
+        if (!app || parse_u32(app->user ?: "", &uid) < 0 || parse_u32(app->group ?: "", &gid) < 0)
+                return 0; /* by name, which only the launcher has looked up */
+        t->user = cri_message(&j->memory, &runtime__v1__container_user__descriptor);
+        if (!t->user || !(t->user->linux = cri_message(&j->memory, &runtime__v1__linux_container_user__descriptor)))
+                return -ENOMEM;
+        t->user->linux->uid = uid;
+        t->user->linux->gid = gid;
+        return 0;
+}
+
+static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V1__ContainerStatus *t)
+{
+        t->id = cri_strdup(&j->memory, c->id);
+        t->metadata = c->config->metadata;
+        t->state = s->state;
+        t->created_at = (int64_t) c->created_usec * NSEC_PER_USEC;
+        t->started_at = (int64_t) s->started_usec * NSEC_PER_USEC;
+        if (s->state == RUNTIME__V1__CONTAINER_STATE__CONTAINER_EXITED) {
+                t->finished_at = (int64_t) s->ended_usec * NSEC_PER_USEC;
+                t->exit_code = s->exit_code;
+        }
+        t->image = c->config->image;
+        t->image_ref = t->image_id = image_id(j, c->app);
+        t->reason = cri_strdup(&j->memory, reason_of(s));
+        t->message = cri_strdup(&j->memory, s->message);
+        t->n_labels = c->config->n_labels;
+        t->labels = (void *) c->config->labels;
+        t->n_annotations = c->config->n_annotations;
+        t->annotations = (void *) c->config->annotations;
+        t->n_mounts = c->config->n_mounts;
+        t->mounts = c->config->mounts;
+        return t->id && t->image_ref && t->reason && t->message && add_log(j, c, t) >= 0 && add_resources(j, c->config, t) >= 0 &&
+                                       add_user(j, c, t) >= 0
+                               ? 0
+                               : -ENOMEM;
+}
+
+static size_t index_of(const PodManifest *m, const PodApp *app)
+{
+        size_t i = 0;
+
+        while (m->apps[i] != app)
+                i++;
+        return i;
+}
+
+int cri_container_status(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__ContainerStatusRequest *q = request;
+        Runtime__V1__ContainerStatusResponse *answer = reply;
+        _cleanup_sandbox_ Sandbox s = {};
+        Container c;
+
+        int r = container_find(j, q->container_id, &s, &c, e);
+        if (r < 0)
+                return r;
+        answer->status = cri_message(&j->memory, &runtime__v1__container_status__descriptor);
+        State *l = cri_alloc(&j->memory, s.pod->manifest->n_apps * sizeof(State));
+        if (!l || !answer->status)
+                return error_oom(e);
+        r = read_states(j, &s, l, e);
+        if (r < 0)
+                return r;
+        return fill_status(j, &c, &l[index_of(s.pod->manifest, c.app)], answer->status) < 0 ? error_oom(e) : 0;
+}
+
+/* --- List ---------------------------------------------------------------------------------------------- */
+
+static bool matches(const Container *c, const State *s, const Runtime__V1__ContainerFilter *f)
+{
+        return !f || (startswith(c->id, f->id) && startswith(c->sandbox->id, f->pod_sandbox_id) &&
+                      (!f->state || f->state->state == s->state) &&
+                      cri_map_matches(c->config->n_labels, c->config->labels, f->n_label_selector, f->label_selector));
+}
+
+static Runtime__V1__Container *make_item(CriJob *j, const Container *c, const State *s)
+{
+        Runtime__V1__Container *t = cri_message(&j->memory, &runtime__v1__container__descriptor);
+
+        if (!t || !(t->id = cri_strdup(&j->memory, c->id)) ||
+            !(t->pod_sandbox_id = cri_strdup(&j->memory, c->sandbox->id)) || !(t->image_ref = image_id(j, c->app)))
+                return NULL;
+        t->image_id = t->image_ref;
+        t->metadata = c->config->metadata;
+        t->image = c->config->image;
+        t->state = s->state;
+        t->created_at = (int64_t) c->created_usec * NSEC_PER_USEC;
+        t->n_labels = c->config->n_labels;
+        t->labels = (void *) c->config->labels;
+        t->n_annotations = c->config->n_annotations;
+        t->annotations = (void *) c->config->annotations;
+        return t;
+}
+
+/* The containers of S. */
+static int list_in(CriJob *j, Sandbox *s, const Runtime__V1__ContainerFilter *f, Runtime__V1__ListContainersResponse *answer,
+                   Error *e)
+{
+        size_t n = s->pod->manifest->n_apps;
+        State *l = cri_alloc(&j->memory, n * sizeof(State));
+        Runtime__V1__Container **grown =
+                        cri_alloc(&j->memory, (answer->n_containers + n) * sizeof(Runtime__V1__Container *));
+
+        if (n == 0)
+                return 0;
+        if (!l || !grown)
+                return error_oom(e);
+        int r = read_states(j, s, l, e);
+        if (r < 0)
+                return r;
+        if (answer->n_containers > 0)
+                memcpy(grown, answer->containers, answer->n_containers * sizeof(Runtime__V1__Container *));
+        answer->containers = grown;
+        for (size_t i = 0; i < n; i++) {
+                Container c;
+                if (container_open(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !matches(&c, &l[i], f))
+                        continue;
+                grown[answer->n_containers] = make_item(j, &c, &l[i]);
+                if (!grown[answer->n_containers++])
+                        return error_oom(e);
+        }
+        return 0;
+}
+
+int cri_list_containers(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__ListContainersRequest *q = request;
+        Sandbox *l = NULL;
+        size_t n = 0;
+
+        int r = sandbox_list(j, &l, &n, e);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                if (!q->filter || startswith(l[i].id, q->filter->pod_sandbox_id))
+                        r = list_in(j, &l[i], q->filter, reply, e);
+        sandbox_list_free(l, n);
+        return r;
+}

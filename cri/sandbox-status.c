@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* PodSandboxStatus and ListPodSandbox. */
+
+#include "cri/sandbox.h"
+
+#define NSEC_PER_USEC 1000
+
+typedef Runtime__V1__PodSandboxStatus Status;
+
+static Runtime__V1__PodSandboxState state_of(const Sandbox *s)
+{
+        return sandbox_is_ready(s) ? RUNTIME__V1__POD_SANDBOX_STATE__SANDBOX_READY
+                                   : RUNTIME__V1__POD_SANDBOX_STATE__SANDBOX_NOTREADY;
+}
+
+/* --- Status -------------------------------------------------------------------------------------------- */
+
+static int add_ip(CriJob *j, Runtime__V1__PodSandboxNetworkStatus *n, const char *address)
+{
+        char *ip = cri_printf(&j->memory, "%.*s", (int) strcspn(address, "/"), address);
+
+        if (!ip)
+                return -ENOMEM;
+        if (isempty(n->ip)) {
+                n->ip = ip;
+                return 0;
+        }
+        Runtime__V1__PodIP **grown = cri_alloc(&j->memory, (n->n_additional_ips + 1) * sizeof(Runtime__V1__PodIP *)),
+                           *item = cri_message(&j->memory, &runtime__v1__pod_ip__descriptor);
+        if (!grown || !item)
+                return -ENOMEM;
+        if (n->n_additional_ips > 0)
+                memcpy(grown, n->additional_ips, n->n_additional_ips * sizeof(Runtime__V1__PodIP *));
+        item->ip = ip;
+        grown[n->n_additional_ips++] = item;
+        n->additional_ips = grown;
+        return 0;
+}
+
+/* Those of the first network; none in the host's. */
+static int add_network(CriJob *j, const Sandbox *s, Status *t, Error *e)
+{
+        NetworkReport *l = NULL;
+        size_t n = 0;
+
+        t->network = cri_message(&j->memory, &runtime__v1__pod_sandbox_network_status__descriptor);
+        if (!t->network)
+                return error_oom(e);
+        int r = sandbox_is_ready(s) ? network_report(s->pod, &l, &n, e) : 0;
+        for (size_t i = 0; r >= 0 && n > 0 && i < l[0].n_addresses; i++)
+                r = add_ip(j, t->network, l[0].addresses[i].address) < 0 ? error_oom(e) : 0;
+        network_report_free(l, n);
+        return r;
+}
+
+static int add_namespaces(CriJob *j, const SandboxConfig *c, Status *t, Error *e)
+{
+        t->linux = cri_message(&j->memory, &runtime__v1__linux_pod_sandbox_status__descriptor);
+        if (!t->linux || !(t->linux->namespaces = cri_message(&j->memory, &runtime__v1__namespace__descriptor)))
+                return error_oom(e);
+        t->linux->namespaces->options = c->linux && c->linux->security_context
+                                                         ? c->linux->security_context->namespace_options
+                                                         : NULL;
+        if (!t->linux->namespaces->options)
+                t->linux->namespaces->options = cri_message(&j->memory, &runtime__v1__namespace_option__descriptor);
+        return t->linux->namespaces->options ? 0 : error_oom(e);
+}
+
+/* For people, as JSON. */
+static int add_info(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatusResponse *answer, Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        PodRuntime runtime = {};
+
+        if (json_member_add_text(o, "pod", s->pod->uuid) < 0)
+                return error_oom(e);
+        if (sandbox_is_ready(s) && pod_runtime_read(s->pod, &runtime) >= 0 &&
+            json_member_add(o, "pid", json_object_new_int((int) runtime.leader)) < 0)
+                return error_oom(e);
+        return cri_map_add(&j->memory, &answer->n_info, &answer->info,
+                           &runtime__v1__pod_sandbox_status_response__info_entry__descriptor, "info",
+                           json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN) ?: "{}") < 0
+                               ? error_oom(e)
+                               : 0;
+}
+
+/* All maps of text have the same layout, whatever message they are in. */
+static int fill_status(CriJob *j, const Sandbox *s, Status *t, Error *e)
+{
+        const SandboxConfig *c = s->config;
+
+        t->id = cri_strdup(&j->memory, s->id);
+        t->metadata = c->metadata;
+        t->state = state_of(s);
+        t->created_at = (int64_t) s->pod->config.created_usec * NSEC_PER_USEC;
+        t->n_labels = c->n_labels;
+        t->labels = (void *) c->labels;
+        t->n_annotations = c->n_annotations;
+        t->annotations = (void *) c->annotations;
+        t->runtime_handler = (char *) s->handler;
+        if (!t->id)
+                return error_oom(e);
+        int r = add_network(j, s, t, e);
+        return r < 0 ? r : add_namespaces(j, c, t, e);
+}
+
+int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__PodSandboxStatusRequest *q = request;
+        Runtime__V1__PodSandboxStatusResponse *answer = reply;
+        _cleanup_sandbox_ Sandbox s = {};
+
+        int r = sandbox_find(j, q->pod_sandbox_id, &s, e);
+        if (r < 0)
+                return r;
+        answer->status = cri_message(&j->memory, &runtime__v1__pod_sandbox_status__descriptor);
+        if (!answer->status)
+                return error_oom(e);
+        answer->timestamp = (int64_t) now_usec(CLOCK_REALTIME) * NSEC_PER_USEC;
+        r = fill_status(j, &s, answer->status, e);
+        return r < 0 || !q->verbose ? r : add_info(j, &s, answer, e);
+}
+
+/* --- List ---------------------------------------------------------------------------------------------- */
+
+static bool matches(const Sandbox *s, const Runtime__V1__PodSandboxFilter *f)
+{
+        return !f || (startswith(s->id, f->id) && (!f->state || f->state->state == state_of(s)) &&
+                      cri_map_matches(s->config->n_labels, s->config->labels, f->n_label_selector, f->label_selector));
+}
+
+static Runtime__V1__PodSandbox *make_item(CriJob *j, const Sandbox *s)
+{
+        Runtime__V1__PodSandbox *t = cri_message(&j->memory, &runtime__v1__pod_sandbox__descriptor);
+
+        if (!t || !(t->id = cri_strdup(&j->memory, s->id)))
+                return NULL;
+        t->metadata = s->config->metadata;
+        t->state = state_of(s);
+        t->created_at = (int64_t) s->pod->config.created_usec * NSEC_PER_USEC;
+        t->n_labels = s->config->n_labels;
+        t->labels = (void *) s->config->labels;
+        t->n_annotations = s->config->n_annotations;
+        t->annotations = (void *) s->config->annotations;
+        t->runtime_handler = (char *) s->handler;
+        return t;
+}
+
+int cri_list_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__ListPodSandboxRequest *q = request;
+        Runtime__V1__ListPodSandboxResponse *answer = reply;
+        Sandbox *l = NULL;
+        size_t n = 0;
+
+        int r = sandbox_list(j, &l, &n, e);
+        if (r < 0)
+                return r;
+        answer->items = cri_alloc(&j->memory, MAX(n, (size_t) 1) * sizeof(Runtime__V1__PodSandbox *));
+        if (!answer->items)
+                r = error_oom(e);
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                if (!matches(&l[i], q->filter))
+                        continue;
+                answer->items[answer->n_items] = make_item(j, &l[i]);
+                if (!answer->items[answer->n_items++])
+                        r = error_oom(e);
+        }
+        sandbox_list_free(l, n);
+        return r;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Sandboxes, which are pods, and containers, which are their apps.
+ *
+ * There is no other state than that of the store and of the pods' supervisors. The requests that sandboxes and containers
+ * were made from are kept as data of the owner (see pod_set_owner()). */
+
+#include "cri/cri-internal.h"
+#include "stage0/arguments/pod-arguments.h"
+#include "stage0/cli/options.h"
+#include "stage0/stage0.h"
+
+#define CRI_OWNER "cri"
+#define CRI_ID_SIZE 65U /* 64 hexadecimal digits, and NUL */
+
+typedef Runtime__V1__PodSandboxConfig SandboxConfig;
+typedef Runtime__V1__ContainerConfig ContainerConfig;
+
+/* --- ids.c --------------------------------------------------------------------------------------------- */
+
+/* The ID of a sandbox begins with the UUID of its pod, that of a container with the name of its app, which is followed by the
+ * UUID of its pod. The rest of the former, and the name of the app, follow from the names that the client gave. */
+int cri_sandbox_id(const char *uuid, const Runtime__V1__PodSandboxMetadata *m, char ret[static CRI_ID_SIZE]);
+int cri_container_id(const char *uuid, const Runtime__V1__ContainerMetadata *m, char ret[static CRI_ID_SIZE]);
+/* The name of the pod of a sandbox, which no other sandbox of the same metadata can have. */
+int cri_pod_name(const Runtime__V1__PodSandboxMetadata *m, char **ret);
+/* The UUID of the pod from 32 digits of an ID. */
+void cri_uuid_from_digits(const char *digits, char ret[static UUID_TEXT_SIZE]);
+/* Whether it is a full ID, or the beginning of one. */
+bool cri_id_is_valid(const char *s);
+
+/* --- fields.c ------------------------------------------------------------------------------------------ */
+
+/* Refuses a request that sets a field that is not in HONOURED, whose names end with ".*" where all below is included.
+ * -EINVAL, and the field is named. */
+int cri_check_fields(const ProtobufCMessage *m, const char *const *honoured, Error *e);
+extern const char *const cri_sandbox_fields[], *const cri_container_fields[], *const cri_resources_fields[];
+
+/* --- sandbox-find.c ------------------------------------------------------------------------------------ */
+
+/* A sandbox with what it was made from. */
+typedef struct Sandbox {
+        Pod *pod;
+        SandboxConfig *config; /* belongs to the memory of the call */
+        const char *handler;   /* the same */
+        char id[CRI_ID_SIZE];
+} Sandbox;
+
+void sandbox_done(Sandbox *s);
+#define _cleanup_sandbox_ _cleanup_(sandbox_done)
+/* By ID, or a unique prefix of it. -ENOENT (NOT_FOUND): there is none. */
+int sandbox_find(CriJob *j, const char *id, Sandbox *ret, Error *e);
+/* All of them, by time of creation. Pods that are being made or removed are left out. */
+int sandbox_list(CriJob *j, Sandbox **ret, size_t *ret_n, Error *e);
+void sandbox_list_free(Sandbox *l, size_t n);
+bool sandbox_is_ready(const Sandbox *s);
+
+/* A container, which is an app of the pod of its sandbox. */
+typedef struct Container {
+        Sandbox *sandbox;
+        PodApp *app; /* lent by the manifest of the pod */
+        ContainerConfig *config;
+        uint64_t created_usec;
+        char id[CRI_ID_SIZE];
+} Container;
+
+/* *SANDBOX is that of the container, and is filled in. */
+int container_find(CriJob *j, const char *id, Sandbox *sandbox, Container *ret, Error *e);
+/* APP is of the pod of S. -ENOENT: it is not one that was made here. */
+int container_open(CriJob *j, Sandbox *s, PodApp *app, Container *ret, Error *e);
+
+/* network.c: where O finds networks and plugins; *RET_NAME is the network of sandboxes. */
+int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error *e);
+
+/* Sets NOT_FOUND if R is -ENOENT. Returns R. */
+int cri_not_found(CriJob *j, int r);
+/* A member of a map; NULL: it is not there. LIST are entries of any map of text. */
+const char *cri_map_get(size_t n, const void *list, const char *key);
+/* Whether the map has all of SELECTOR. */
+bool cri_map_matches(size_t n, const void *list, size_t n_selector, const void *selector);
+
+/* --- options.c ----------------------------------------------------------------------------------------- */
+
+/* Sets the option NAME of a command line (see pod_options, app_options), by which a value has the same meaning as there.
+ * FIELD is the field of the request, for messages. */
+int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value, Error *e);
+/* Whether there is such an option. */
+bool cri_has_option(const Option *options, const char *name);
+
+/* container-app.c: fills in A, the app of a container; IMAGE is the one that it is made from. */
+int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a, Error *e);
+/* Resources of C as options of an app. */
+int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e);
+
+/* --- The calls ----------------------------------------------------------------------------------------- */
+
+int cri_run_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e);
+int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e);
+int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e);
+int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e);
+int cri_list_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e);
+int cri_create_container(CriJob *j, const void *request, void *reply, Error *e);
+int cri_start_container(CriJob *j, const void *request, void *reply, Error *e);
+int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e);
+int cri_remove_container(CriJob *j, const void *request, void *reply, Error *e);
+int cri_list_containers(CriJob *j, const void *request, void *reply, Error *e);
+int cri_container_status(CriJob *j, const void *request, void *reply, Error *e);
+int cri_reopen_container_log(CriJob *j, const void *request, void *reply, Error *e);
+int cri_update_container_resources(CriJob *j, const void *request, void *reply, Error *e);
+int cri_exec_sync(CriJob *j, const void *request, void *reply, Error *e);

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Sandboxes and containers of the Container Runtime Interface."""
+
+import re
+
+from cri_client import *
+
+SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+
+
+def sandbox_config(name="web", uid="u1", attempt=0, **more):
+    config = {"metadata": {"name": name, "namespace": "default", "uid": uid, "attempt": attempt},
+              "labels": {"app": name}, "annotations": {"note": "x"},
+              "linux": {"security_context": {"namespace_options": {"network": 2}}}}
+    config.update(more)
+    return config
+
+
+def run_sandbox(client, **config):
+    return client.call("RunPodSandbox", config=sandbox_config(**config)).pod_sandbox_id
+
+
+def image(host):
+    """The ID of an image in the store, with a shell."""
+    return host.acnspawn("fetch", host.image(name="example.com/app")).expect(0).out.strip()
+
+
+def container_config(name, image, script, attempt=0, **more):
+    config = {"metadata": {"name": name, "attempt": attempt}, "image": {"image": image},
+              "command": ["/bin/sh", "-c", script], "labels": {"c": name}}
+    config.update(more)
+    return config
+
+
+def create(client, sandbox, *args, **more):
+    return client.call("CreateContainer", pod_sandbox_id=sandbox, config=container_config(*args, **more)).container_id
+
+
+def status(client, container):
+    return client.call("ContainerStatus", container_id=container).status
+
+
+def stop(client, container, seconds):
+    """The field has the name of the client's own time-out."""
+    client.call("StopContainer", messages().StopContainerRequest(container_id=container, timeout=seconds))
+
+
+def state(client, container):
+    return messages().ContainerState.Name(status(client, container).state)[len("CONTAINER_"):]
+
+
+def sandboxes(client, **f):
+    return [(s.id, messages().PodSandboxState.Name(s.state)[len("SANDBOX_"):])
+            for s in client.call("ListPodSandbox", filter=f).items]
+
+
+def answers(client):
+    try:
+        return client.call("Version")
+    except grpc.RpcError as e:
+        equal(e.code().name, "UNAVAILABLE")
+
+
+def remove(client, *ids):
+    for i in ids:
+        client.call("StopPodSandbox", pod_sandbox_id=i)
+        client.call("RemovePodSandbox", pod_sandbox_id=i)
+
+
+@case
+def life_of_a_sandbox(host):
+    with Service(host) as s:
+        c = s.client()
+        i = run_sandbox(c)
+        true(re.fullmatch("[0-9a-f]{64}", i), i)
+        equal(sandboxes(c), [(i, "READY")])
+        t = c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True)
+        equal((t.status.id, t.status.state, t.status.metadata.uid, dict(t.status.labels), t.status.network.ip),
+              (i, 0, "u1", {"app": "web"}, ""))
+        true(time.time_ns() - t.status.created_at < 120 * 10**9, "time of creation")
+        true(json.loads(t.info["info"])["pid"] > 1, t.info)
+        # By a prefix of the ID, and by filters.
+        equal(c.call("PodSandboxStatus", pod_sandbox_id=i[:13]).status.id, i)
+        for f, found in (({"id": i}, 1), ({"id": "0" * 64}, 0), ({"label_selector": {"app": "web"}}, 1),
+                         ({"label_selector": {"app": "x"}}, 0), ({"state": {"state": 0}}, 1), ({"state": {"state": 1}}, 0)):
+            equal(len(sandboxes(c, **f)), found, f)
+        # The same once more.
+        equal(c.refused("RunPodSandbox", config=sandbox_config())[0], "ALREADY_EXISTS")
+        # Collectors leave it alone.
+        for _ in range(2):
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+            equal(sandboxes(c), [(i, "NOTREADY")])
+            host.acnspawn("gc", "--grace-period=0").expect(0)
+        for _ in range(2):
+            c.call("RemovePodSandbox", pod_sandbox_id=i)
+            equal(sandboxes(c), [])
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal(c.refused("PodSandboxStatus", pod_sandbox_id=i), ("NOT_FOUND", "There is no sandbox '%s'" % i))
+
+
+@case
+def life_of_a_container(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        logs = host.path("logs")
+        os.mkdir(logs)
+        i = run_sandbox(c, log_directory=logs)
+        a = create(c, i, "main", image_id, "echo out; echo err >&2; " + SLEEP, log_path="main.log",
+                   envs=[{"key": "A", "value": b"b c"}])
+        equal(state(c, a), "CREATED")
+        equal(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("main", image_id, "true"))[0],
+              "ALREADY_EXISTS")
+        c.call("StartContainer", container_id=a)
+        equal(state(c, a), "RUNNING")
+        equal(c.refused("StartContainer", container_id=a)[0], "FAILED_PRECONDITION")
+        wait_for(lambda: read_text(logs + "/main.log").count("\n") == 2, "the log")
+        lines = sorted(l.split(" ", 1)[1] for l in read_text(logs + "/main.log").splitlines())
+        equal(lines, ["stderr F err", "stdout F out"])
+        os.rename(logs + "/main.log", logs + "/old.log")
+        c.call("ReopenContainerLog", container_id=a)
+        true(os.path.exists(logs + "/main.log"), "the new log")
+        # Commands beside it.
+        r = c.call("ExecSync", container_id=a, cmd=["/bin/sh", "-c", "echo $A; echo no >&2; exit 3"])
+        equal((r.stdout, r.stderr, r.exit_code), (b"b c\n", b"no\n", 3))
+        try:
+            c.call("ExecSync", messages().ExecSyncRequest(container_id=a, cmd=["sleep", "1000"], timeout=1))
+            fail("the command did not end")
+        except grpc.RpcError as e:
+            equal((e.code().name, e.details()), ("DEADLINE_EXCEEDED", "The command did not end within 1 s, and was killed"))
+        # The end.
+        for _ in range(2):
+            stop(c, a, 30)
+            t = status(c, a)
+            equal((t.state, t.exit_code, t.reason), (2, 0, "Completed"))
+        # Without a time-out it is killed.
+        k = create(c, i, "killed", image_id, "trap '' TERM; " + SLEEP[len("trap 'exit 0' TERM; "):])
+        c.call("StartContainer", container_id=k)
+        stop(c, k, 0)
+        equal((status(c, k).exit_code, status(c, k).reason), (137, "Error"))
+        c.call("RemoveContainer", container_id=k)
+        true(t.created_at <= t.started_at <= t.finished_at <= time.time_ns(), t)
+        equal([x.id for x in c.call("ListContainers", filter={"label_selector": {"c": "main"}}).containers], [a])
+        b = create(c, i, "main", image_id, "exit 7", attempt=1)
+        c.call("StartContainer", container_id=b)
+        wait_for(lambda: state(c, b) == "EXITED", "the end of the second")
+        equal((status(c, b).exit_code, status(c, b).reason), (7, "Error"))
+        for _ in range(2):
+            c.call("RemoveContainer", container_id=a)
+        equal([x.id for x in c.call("ListContainers").containers], [b])
+        # What is left when the sandbox has ended.
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal((status(c, b).state, status(c, b).exit_code), (2, 7))
+        equal(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("z", image_id, "true"))[0],
+              "FAILED_PRECONDITION")
+        c.call("RemoveContainer", container_id=b)
+        equal(len(c.call("ListContainers").containers), 0)
+        remove(c, i)
+
+
+@case
+def the_endpoint_can_be_killed_between_calls(host):
+    with Service(host) as s:
+        image_id = image(host)
+
+        def again():
+            s.process.kill()
+            s.process.wait(60)
+            s.start()
+            c = s.client()
+            wait_for(lambda: answers(c), "a reply after the restart")
+            return c
+        i = run_sandbox(s.client())
+        a = create(again(), i, "main", image_id, SLEEP)
+        equal(state(again(), a), "CREATED")
+        again().call("StartContainer", container_id=a)
+        equal(state(again(), a), "RUNNING")
+        stop(again(), a, 30)
+        equal(state(again(), a), "EXITED")
+        again().call("StopPodSandbox", pod_sandbox_id=i)
+        equal(sandboxes(again()), [(i, "NOTREADY")])
+        again().call("RemovePodSandbox", pod_sandbox_id=i)
+        equal(sandboxes(again()), [])
+
+
+@case
+def killed_supervisor(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = create(c, i, "main", image_id, SLEEP)
+        c.call("StartContainer", container_id=a)
+        uuid = "%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32])
+        os.kill(host.supervisor(uuid), 9)
+        wait_for(lambda: sandboxes(c) == [(i, "NOTREADY")], "the end of the sandbox")
+        equal(state(c, a), "EXITED")
+        remove(c, i)
+
+
+@case
+def unsupported_fields_are_named(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        for more, field in (({"linux": {"security_context": {"privileged": True}}}, "linux.security_context.privileged"),
+                            ({"linux": {"security_context": {"namespace_options": {"pid": 2}}}}, "namespace_options.pid"),
+                            ({"linux": {"security_context": {"selinux_options": {"user": "u"}}}}, "selinux_options.user")):
+            code, message = c.refused("RunPodSandbox", config=sandbox_config(**more))
+            equal(code, "INVALID_ARGUMENT")
+            contains(message, field)
+        equal(c.refused("RunPodSandbox", config={})[0], "INVALID_ARGUMENT")
+        equal(sandboxes(c), [])
+        i = run_sandbox(c)
+        for more, field in (({"devices": [{"host_path": "/dev/null"}]}, "devices"),
+                            ({"stdin_once": True}, "stdin_once"),
+                            ({"linux": {"security_context": {"masked_paths": ["/proc/kcore", "/x"]}}}, "'/x'"),
+                            ({"linux": {"security_context": {"capabilities": {"add_capabilities": ["ALL"]}}}}, "'ALL'"),
+                            ({"mounts": [{"host_path": "/a", "container_path": "/b", "propagation": 2}]}, "mounts.propagation")):
+            code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", **more))
+            equal(code, "INVALID_ARGUMENT")
+            contains(message, field)
+        equal(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", "example.com/none", "true"))[0], "NOT_FOUND")
+        remove(c, i)
+
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()
