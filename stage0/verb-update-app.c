@@ -74,9 +74,12 @@ static int replace(Context *c, AcnPod *pod, const char *app, Arguments *a)
         bool replaced = false;
 
         int r = fetch_image(c, a, &image);
-        if (r >= 0)
-                r = acn_replace_app(pod, app, a->image, image->id, a->ready_timeout_usec, &replaced,
-                                    &warnings, &c->error);
+        if (r < 0)
+                return r;
+        const AcnReplaceOptions o = {.reference = a->image,
+                                     .image_id = image->id,
+                                     .ready_timeout_usec = a->ready_timeout_usec};
+        r = acn_replace_app(pod, app, &o, &replaced, &warnings, &c->error);
         if (r < 0)
                 return r;
         STRV_FOREACH (w, warnings) {

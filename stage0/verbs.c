@@ -46,6 +46,7 @@ const Verb *const verbs[] = {
                 &verb_restart_app,
                 &verb_update_app,
                 &verb_update,
+                &verb_apply,
                 &verb_rm_app,
                 &verb_wait,
                 &verb_rm,

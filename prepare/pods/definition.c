@@ -742,3 +742,19 @@ int pod_request_parse(json_object *o, PodDefinition *ret, Error *e)
                 r = error_set(e, -EINVAL, "'podManifest' and 'apps' cannot be combined");
         return r < 0 ? error_prefix(e, r, "The description of the pod is not valid") : 0;
 }
+
+/* --- To be compared ------------------------------------------------------------------------------------ */
+
+int pod_request_members(const PodRequest *q, json_object **ret)
+{
+        PodDefinition d = {.request = *q};
+
+        d.request.apps = NULL;
+        d.request.n_apps = 0;
+        return object_format(&definition_shape, &d, ret);
+}
+
+int app_overrides_members(const AppOverrides *o, json_object **ret)
+{
+        return object_format(&app_shape, o, ret);
+}

@@ -392,6 +392,13 @@ int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *
 /* Makes what Q has for all apps a part of its apps, which are separate then. */
 int pod_request_separate(PodRequest *q);
 
+/* definition-compare.c: the members of a definition in which two requests differ, sorted; of members that are lists of named
+ * items each item, as "isolators/resource/memory". Those of apps are not among the former, which has volumes only if both
+ * requests have the volume. The image of an app is not compared: a reference can mean another one by now. Both requests are
+ * separate, and have no template. -ENOMEM. */
+int pod_request_compare(const PodRequest *a, const PodRequest *b, char ***ret);
+int app_overrides_compare(const AppOverrides *a, const AppOverrides *b, char ***ret);
+
 /* Checks a template, as far as possible without its images, the host and the pod's exit policy, which decides
  * whether it may be without apps; the error is that of pod_reify(). */
 int pod_template_check(const PodManifest *t, Error *e);

@@ -403,6 +403,19 @@ int template_app_check(const PodApp *t, Error *e)
         return r < 0 ? r : mount_points_check(t, e);
 }
 
+/* That of another pod, from which a pod manifest was taken, means nothing here. */
+static int set_revisions(Reify *r)
+{
+        for (size_t i = r->first_app; i < r->manifest->n_apps; i++) {
+                PodApp *a = r->manifest->apps[i];
+                if (!r->old)
+                        pair_list_remove(&a->annotations, APP_REVISION);
+                else if (pod_app_set_revision(a, r->old) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 int reify_apps(Reify *r, Error *e)
 {
         const PodRequest *q = r->request;
@@ -412,5 +425,7 @@ int reify_apps(Reify *r, Error *e)
                 k = reify_template_app(r, i, e);
         for (size_t i = 0; !q->template && i < q->n_apps && k >= 0; i++)
                 k = reify_requested_app(r, i, e);
+        if (k >= 0 && set_revisions(r) < 0)
+                k = error_oom(e);
         return k;
 }

@@ -32,8 +32,16 @@ typedef struct Reify {
 
 #define DEFINITION_FILE "definition"
 
+/* pod-app-path.c: the annotation with which the manifest distinguishes an app from the one of the same image that it replaced. */
+#define APP_REVISION "acnspawn-revision"
+/* Sets it for APP, which replaces OLD. -ENOMEM. */
+int pod_app_set_revision(PodApp *app, const PodApp *old);
+
 /* The definition in the file PATH of the pod directory; errors as pod_definition_read() (definition.c). */
 int definition_read(const Pod *p, const char *path, PodDefinition *ret, Error *e);
+/* What a definition has of a request as a whole, and of an app (definition.c). -ENOMEM. */
+int pod_request_members(const PodRequest *q, json_object **ret);
+int app_overrides_members(const AppOverrides *o, json_object **ret);
 
 int reify_warn(Reify *r, Error *e, const char *format, ...) _printf_(3, 4);
 

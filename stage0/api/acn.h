@@ -97,21 +97,31 @@ int acn_describe(AcnPod *a, AcnDescription *ret, Error *e);
  * freed. Other errors are those of preparing a pod; then nothing of the app is left. */
 int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret_name, char ***ret_warnings,
                 Error *e);
-/* Replaces the image of an app by IMAGE_ID, which has to be in the store; REFERENCE is the user's name of
- * the image, for later runs of the pod. The app's settings and volumes stay. The new app is prepared before
- * the old one is stopped; if the app runs, the new one is started. *RET_REPLACED: false if the app has this
- * image already. READY_TIMEOUT_USEC: the time within which the new app has to be executed, and ready if it
- * reports that; UINT64_MAX: its own time-out holds. -ECONNABORTED: it was not, and the old app was put back,
- * as the hint says; -EBUSY: the app is being started, stopped or replaced by another call; others as of
- * acn_add_app(), and nothing was changed. */
-int acn_replace_app(AcnPod *a, const char *app, const char *reference, const char *image_id,
-                    uint64_t ready_timeout_usec, bool *ret_replaced, char ***ret_warnings, Error *e);
+typedef struct AcnReplaceOptions {
+        const char *reference;   /* the user's name of the image, for later runs of the pod */
+        const char *image_id;    /* has to be in the store */
+        const PodRequest *definition; /* its one app is what the app is from now on, with the mounts and credentials that it has; or
+                                       * NULL: the app's settings and volumes stay */
+        uint64_t ready_timeout_usec; /* the time within which the new app has to be executed, and ready if it
+                                      * reports that; UINT64_MAX: its own time-out holds */
+} AcnReplaceOptions;
+
+/* Replaces an app by one of another image, or with another definition. The new app is prepared before the old
+ * one is stopped; if the app runs, the new one is started. *RET_REPLACED: false if the app has this image
+ * already, and no definition is given. -ECONNABORTED: it was not executed, or ready, in time, and the old app
+ * was put back, as the hint says; -EBUSY: the app is being started, stopped or replaced by another call;
+ * others as of acn_add_app(), and nothing was changed. */
+int acn_replace_app(AcnPod *a, const char *app, const AcnReplaceOptions *o, bool *ret_replaced,
+                    char ***ret_warnings, Error *e);
 /* Removes an app that was created or has exited. -EBUSY: it runs; with STOP it is stopped first, as acn_stop_app() does, and
  * connections do not start it meanwhile. */
 int acn_remove_app(AcnPod *a, const char *app, bool stop, uint64_t timeout_usec, Error *e);
 /* Starts an app that was created or has exited, and waits until it is executed, or ready if it reports that.
  * -EALREADY: it is not in one of these states. */
 int acn_start_app(AcnPod *a, const char *app, Error *e);
+/* The same of an app that the caller removes if it fails: meanwhile the failure has no effect on the pod, whatever its
+ * exit policy. */
+int acn_start_app_tentatively(AcnPod *a, const char *app, Error *e);
 /* Stops an app in order, kills it if it has not ended after TIMEOUT_USEC (UINT64_MAX: after its own time-out), and waits for
  * its end. 0 as well if it does not run. */
 int acn_stop_app(AcnPod *a, const char *app, uint64_t timeout_usec, Error *e);

@@ -106,37 +106,38 @@ int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret
         return 0;
 }
 
-static int replace_request(const char *reference, const char *image_id, uint64_t ready_timeout_usec,
-                           json_object **ret)
+static int replace_request(const AcnReplaceOptions *o, json_object **ret, Error *e)
 {
-        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_json_ json_object *p = json_object_new_object();
+        _cleanup_free_ char *absolute = NULL;
+        uint64_t timeout = o->ready_timeout_usec;
 
-        if (json_member_add_text(o, "imageID", image_id) < 0 ||
-            json_member_add_text(o, "image", reference) < 0)
-                return -ENOMEM;
-        if (ready_timeout_usec != UINT64_MAX &&
-            json_member_add(o, "readyTimeoutUSec",
-                            json_object_new_int64((int64_t) MIN(ready_timeout_usec, (uint64_t) INT64_MAX))) <
-                            0)
-                return -ENOMEM;
-        *ret = TAKE_PTR(o);
-        return 0;
+        if (reference_make_absolute(o->reference, &absolute) < 0 ||
+            json_member_add_text(p, "imageID", o->image_id) < 0 ||
+            json_member_add_text(p, "image", absolute) < 0)
+                return error_oom(e);
+        if (timeout != UINT64_MAX &&
+            json_member_add(p, "readyTimeoutUSec",
+                            json_object_new_int64((int64_t) MIN(timeout, (uint64_t) INT64_MAX))) < 0)
+                return error_oom(e);
+        int r = o->definition ? add_definition(p, o->definition, e) : 0;
+        if (r >= 0)
+                *ret = TAKE_PTR(p);
+        return r;
 }
 
-int acn_replace_app(AcnPod *a, const char *app, const char *reference, const char *image_id,
-                    uint64_t ready_timeout_usec, bool *ret_replaced, char ***ret_warnings, Error *e)
+int acn_replace_app(AcnPod *a, const char *app, const AcnReplaceOptions *o, bool *ret_replaced,
+                    char ***ret_warnings, Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
         _cleanup_json_ json_object *parameters = NULL;
-        _cleanup_free_ char *absolute = NULL;
         json_object *replaced = NULL;
 
         int r = pod_check_running(a->pod, e);
+        if (r >= 0)
+                r = replace_request(o, &parameters, e);
         if (r < 0)
                 return r;
-        if (reference_make_absolute(reference, &absolute) < 0 ||
-            replace_request(absolute, image_id, ready_timeout_usec, &parameters) < 0)
-                return error_oom(e);
         const AcnCall c = {.method = "ReplaceApp",
                            .what = "replace",
                            .app = app,

@@ -25,6 +25,21 @@ int acn_start_app(AcnPod *a, const char *app, Error *e)
                         e);
 }
 
+int acn_start_app_tentatively(AcnPod *a, const char *app, Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        if (json_member_add(o, "tentative", json_object_new_boolean(true)) < 0)
+                return error_oom(e);
+        return call_app(a,
+                        &(AcnCall){.method = "StartApp",
+                                   .what = "start",
+                                   .app = app,
+                                   .parameters = o,
+                                   .timeout_usec = UINT64_MAX},
+                        e);
+}
+
 int acn_stop_app(AcnPod *a, const char *app, uint64_t timeout_usec, Error *e)
 {
         AcnCall c = {.method = "StopApp", .what = "stop", .app = app, .timeout_usec = UINT64_MAX};

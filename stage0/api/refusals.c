@@ -220,6 +220,18 @@ static int too_old(AcnPod *a, const AcnCall *c, Error *e)
         return error_hint(e, r, "A pod that is stopped and run again is run by the installed version.");
 }
 
+/* Parameters that came with a later version than their methods, and are always valid. */
+static bool is_new_parameter(const AcnCall *c, const VarlinkReply *reply)
+{
+        static const char *const parameters[][2] = {{"ReplaceApp", "definition"}, {"StartApp", "tentative"}};
+        const char *parameter = acn_text(reply->parameters, "parameter");
+
+        for (size_t i = 0; streq(reply->error, SERVICE "InvalidParameter") && i < ELEMENTSOF(parameters); i++)
+                if (streq(c->method, parameters[i][0]) && streq_ptr(parameter, parameters[i][1]))
+                        return true;
+        return false;
+}
+
 int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e)
 {
         const char *pod = pod_display_name(a->pod), *name = startswith(reply->error, PREFIX);
@@ -228,7 +240,7 @@ int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e
         if (r < 0)
                 return r;
         if (streq(reply->error, SERVICE "MethodNotFound") ||
-            streq(reply->error, SERVICE "MethodNotImplemented"))
+            streq(reply->error, SERVICE "MethodNotImplemented") || is_new_parameter(c, reply))
                 return too_old(a, c, e);
         r = varlink_reply_to_error(reply, e);
         if (r == -EAGAIN)

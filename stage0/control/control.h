@@ -135,6 +135,9 @@ int lock_ended_pod(Pod *old, Error *e);
  * once, without a request; UINT64_MAX: never); waits until it has ended. 1: it was killed. */
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e);
 
+/* start-order.c: the indexes of the apps of M, each after the apps that it waits for (--after=); to be freed. */
+int start_order(const PodManifest *m, size_t **ret, Error *e);
+
 /* Removes a pod and all of its resources; a running one is shut down first. */
 int discard_pod(Pod *p, Error *e);
 

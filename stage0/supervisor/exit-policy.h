@@ -23,7 +23,7 @@ typedef struct PodUnit {
         UnitLife life;
         bool known;   /* LIFE was reported */
         bool was_up;  /* the unit has been up */
-        bool held;    /* its app is being replaced: for the exit policy it is up */
+        bool held;    /* its app is being replaced, or was started tentatively: for the exit policy it is up */
         bool unsound; /* its app counts as failed once it is down, however it ends */
 } PodUnit;
 

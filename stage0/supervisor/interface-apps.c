@@ -145,6 +145,7 @@ typedef struct AppCall {
         AppInstance *app;
         sd_event_source *timer; /* of stopping by force, or of a start that takes too long */
         bool starts;
+        bool tentative; /* the app does not count for the exit policy before this has succeeded */
         uint64_t earlier_starts; /* of the app, when the job was requested */
         bool told; /* FUNCTION was called: the job is still freed at its end */
 } AppCall;
@@ -173,10 +174,15 @@ static void reply_done(AppCall *a)
 {
         const Error e = ERROR_NULL;
 
-        if (a->call)
-                (void) varlink_reply(a->call, NULL);
-        else
+        if (!a->call) {
                 report(a, 0, &e);
+                return;
+        }
+        (void) varlink_reply(a->call, NULL);
+        if (a->tentative) {
+                a->app->units[0].held = false;
+                a->interface->ops.judge(a->interface->userdata);
+        }
 }
 
 static void reply_errno(AppCall *a, int r)
@@ -348,6 +354,7 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
                        .call = varlink_call_ref(call),
                        .app = app,
                        .starts = !streq(method, "StopUnit"),
+                       .tentative = app->units[0].held && !streq(method, "StopUnit"),
                        .earlier_starts = app->status.starts};
         int r = kill_usec == UINT64_MAX ? 0
                                         : sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC,
@@ -411,6 +418,7 @@ int interface_start_app(VarlinkCall *call, json_object *parameters, void *userda
                 return MIN(r, 0);
         if (app->units[0].life == UNIT_UP)
                 return interface_wrong_state(i, call, app);
+        app->units[0].held = json_object_get_boolean(json_object_object_get(parameters, "tentative"));
         forget_failures(i, app);
         return run_job(i, call, app, "StartUnit", UINT64_MAX);
 }
@@ -423,6 +431,7 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
         int r = interface_begin(i, call, parameters, true, interface_restart_app, &app);
         if (r != 0)
                 return MIN(r, 0);
+        app->units[0].held = false;
         forget_failures(i, app);
         return run_job(i, call, app, "RestartUnit", UINT64_MAX);
 }

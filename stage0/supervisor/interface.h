@@ -29,6 +29,8 @@ typedef struct InterfaceOps {
         int (*replace_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
         /* Opens the log file of APP, or all of them (NULL), anew, as forwarders_reopen(). */
         int (*reopen_logs)(void *userdata, const char *app, Error *e);
+        /* An app counts for the exit policy from now on. */
+        void (*judge)(void *userdata);
         /* A new descriptor of the null device in the /dev of apps. */
         int (*open_null)(void *userdata);
 } InterfaceOps;

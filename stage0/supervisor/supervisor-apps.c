@@ -205,14 +205,50 @@ static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char 
         return prepare_app(c->supervisor->pod, &d->request, ret, warnings, e);
 }
 
+/* What is mounted stays with the app, as do its credentials, whose content is known to nobody else any more. */
+static int check_place(const AppOverrides *old, const AppOverrides *new, Error *e)
+{
+        _cleanup_strv_free_ char **keys = NULL;
+
+        if (!streq_ptr(old->name, new->name))
+                return error_set(e, -EINVAL, "The definition is not that of app %s", old->name);
+        if (app_overrides_compare(old, new, &keys) < 0)
+                return error_oom(e);
+        if (!strv_contains(keys, "mounts") && !strv_contains(keys, "credentials"))
+                return 0;
+        return error_set(e, -EINVAL, "App %s cannot be replaced by one with other %s", old->name,
+                         strv_contains(keys, "mounts") ? "mounts" : "credentials");
+}
+
+static int take_definition(json_object *o, PodDefinition *d, Error *e)
+{
+        PodDefinition new = {}; /* freed when the process ends */
+
+        if (d->request.template)
+                return error_set(e, -EINVAL,
+                                 "The pod is made from a pod manifest: of its apps only the image can be "
+                                 "replaced");
+        int r = app_request_parse(o, &new, e);
+        if (r >= 0 && pod_request_separate(&new.request) < 0)
+                r = error_oom(e);
+        if (r >= 0)
+                r = check_place(&d->request.apps[0], &new.request.apps[0], e);
+        if (r >= 0)
+                *d = new;
+        return r;
+}
+
 static int prepare_replaced(const AppChange *c, PodDefinition *d, char **ret, char ***warnings, Error *e)
 {
         Pod *p = c->supervisor->pod;
         const PodApp *app = pod_manifest_find_app(p->manifest, c->name);
+        json_object *definition = json_object_object_get(c->request, "definition");
         const char *const ids[] = {text_of(c->request, "imageID")};
 
         int r = app ? pod_app_definition_read(p, app, d, e) : -ENOENT;
-        if (r >= 0 && pod_definition_set_image(d, text_of(c->request, "image") ?: ids[0], ids[0]) < 0)
+        if (r >= 0 && definition)
+                r = take_definition(definition, d, e);
+        else if (r >= 0 && pod_definition_set_image(d, text_of(c->request, "image") ?: ids[0], ids[0]) < 0)
                 r = error_oom(e);
         if (r < 0)
                 return r;

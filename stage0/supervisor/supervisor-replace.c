@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Apps of a running pod that are replaced by apps of another image.
+/* Apps of a running pod that are replaced by apps of another image, or with other settings.
  *
  * A process prepares the new app beside the old one, which continues to run. Then the old app is stopped,
  * its units are unloaded, and the new app takes over its name, units, volumes and credentials. The change is
@@ -395,7 +395,8 @@ void replace_begin(AppChange *c)
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = check_idle(c, app, &e);
-        if (r >= 0 && streq(app->manifest->image_id, parameter(c, "imageID") ?: ""))
+        if (r >= 0 && !parameter(c, "definition") &&
+            streq(app->manifest->image_id, parameter(c, "imageID") ?: ""))
                 r = -EALREADY;
         if (r < 0) {
                 change_finish(c, r, c->name, NULL, &e);

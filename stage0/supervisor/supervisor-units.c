@@ -170,6 +170,11 @@ void supervisor_judge(Supervisor *s)
         judge(s);
 }
 
+static void on_judge(void *userdata)
+{
+        judge(userdata);
+}
+
 static void on_unit(void *userdata, void *tag, UnitLife life)
 {
         Supervisor *s = userdata;
@@ -364,6 +369,7 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .remove_app = on_remove_call,
                                          .replace_app = on_replace_call,
                                          .reopen_logs = on_reopen_call,
+                                         .judge = on_judge,
                                          .open_null = open_null};
 
         return interface_new(s->pod, s->event, s->apps, &ops, s, &s->interface, e);

@@ -1,74 +1,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which apps of a pod can be updated, in which order, and by which reference.
+/* Which apps of a pod can be updated, and by which reference.
  *
  * The reference is that of the app's definition: what the user has named, or the name in a pod manifest. */
 
 #include "stage0/update/update-internal.h"
 
-/* --- The order ----------------------------------------------------------------------------------------- */
-
-static bool is_placed(const PodManifest *m, const size_t *order, size_t n, const char *name)
-{
-        for (size_t i = 0; i < n; i++)
-                if (streq(m->apps[order[i]]->name, name))
-                        return true;
-        return false;
-}
-
-static bool can_be_next(const PodManifest *m, const AppSettings *s, const size_t *order, size_t n)
-{
-        STRV_FOREACH (name, s->after)
-                if (pod_manifest_find_app(m, *name) && !is_placed(m, order, n, *name))
-                        return false;
-        return true;
-}
-
-/* ORDER gets the indexes of all apps. If they wait for each other, which a manifest cannot say, the rest is as it is there. */
-static void place_all(const PodManifest *m, const AppSettings *settings, size_t *order)
-{
-        size_t n = 0, before;
-
-        do {
-                before = n;
-                for (size_t i = 0; i < m->n_apps; i++)
-                        if (!is_placed(m, order, n, m->apps[i]->name) &&
-                            can_be_next(m, &settings[i], order, n))
-                                order[n++] = i;
-        } while (n > before);
-        for (size_t i = 0; i < m->n_apps; i++)
-                if (!is_placed(m, order, n, m->apps[i]->name))
-                        order[n++] = i;
-}
-
-static int read_all(const PodManifest *m, AppSettings *settings, Error *e)
-{
-        for (size_t i = 0; i < m->n_apps; i++) {
-                int r = app_settings_read(m->apps[i], &settings[i], e);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
 int candidates_list(const Pod *p, Candidate **ret, size_t *ret_n, Error *e)
 {
         const PodManifest *m = p->manifest;
-        AppSettings *settings = calloc(m->n_apps + 1, sizeof(AppSettings));
-        _cleanup_free_ size_t *order = calloc(m->n_apps + 1, sizeof(size_t));
         _cleanup_free_ Candidate *l = calloc(m->n_apps + 1, sizeof(Candidate));
+        _cleanup_free_ size_t *order = NULL;
         size_t n = 0;
 
-        int r = settings && order && l ? read_all(m, settings, e) : error_oom(e);
-        if (r >= 0)
-                place_all(m, settings, order);
-        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                if (settings[order[i]].image_policy != IMAGE_POLICY_NONE)
-                        l[n++] = (Candidate){m->apps[order[i]],
-                                             (ImagePolicy) settings[order[i]].image_policy};
-        for (size_t i = 0; settings && i < m->n_apps; i++)
-                app_settings_done(&settings[i]);
-        free(settings);
+        int r = l ? start_order(m, &order, e) : error_oom(e);
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++) {
+                const PodApp *app = m->apps[order[i]];
+                _cleanup_app_settings_ AppSettings settings = {};
+
+                r = app_settings_read(app, &settings, e);
+                if (r >= 0 && settings.image_policy != IMAGE_POLICY_NONE)
+                        l[n++] = (Candidate){app, (ImagePolicy) settings.image_policy};
+        }
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(l);

@@ -67,12 +67,14 @@ static void app_update_done(AppUpdate *a)
 static int replace(Updater *u, Pod *p, AppUpdate *a, const char *reference)
 {
         _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
+        const AcnReplaceOptions o = {.reference = reference,
+                                     .image_id = a->newer_id,
+                                     .ready_timeout_usec = u->options->ready_timeout_usec};
         bool replaced = false;
 
         int r = acn_connect(p, &pod, &a->error);
         if (r >= 0)
-                r = acn_replace_app(pod, a->app->name, reference, a->newer_id,
-                                    u->options->ready_timeout_usec, &replaced, &a->warnings, &a->error);
+                r = acn_replace_app(pod, a->app->name, &o, &replaced, &a->warnings, &a->error);
         if (r >= 0)
                 a->result = replaced ? UPDATE_REPLACED : UPDATE_CURRENT;
         if (r != -ECONNABORTED)

@@ -542,6 +542,59 @@ TEST(pods_without_one)
         pod_abandon(p);
 }
 
+/* The keys in which two command lines differ, joined; of their first apps, or (POD) of the rest. To be freed. */
+static char *compare_lines(const char *const *a, const char *const *b, bool pod)
+{
+        _cleanup_pod_arguments_ PodArguments x, y;
+        _cleanup_strv_free_ char **keys = NULL;
+        Context c = {.verb = &verb_prepare};
+
+        pod_arguments_init(&x);
+        pod_arguments_init(&y);
+        if (pod_arguments_parse(&c, NULL, NULL, (int) strv_length((char **) a), (char **) a, &x) != 1 ||
+            pod_arguments_parse(&c, NULL, NULL, (int) strv_length((char **) b), (char **) b, &y) != 1 ||
+            pod_request_separate(&x.request) < 0 || pod_request_separate(&y.request) < 0)
+                return NULL;
+        int r = pod ? pod_request_compare(&x.request, &y.request, &keys)
+                    : app_overrides_compare(&x.request.apps[0], &y.request.apps[0], &keys);
+        return r < 0 ? NULL : strv_join(keys, " ");
+}
+
+#define LINE(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+TEST(differences)
+{
+        const struct {
+                const char *const *a, *const *b;
+                const char *app, *pod;
+        } cases[] = {
+                        {LINE("a.aci"), LINE("b.aci"), "", ""},
+                        {LINE("a.aci", "--exec=x"), LINE("a.aci", "--exec=y"), "exec", ""},
+                        {LINE("a.aci", "--user=1"), LINE("a.aci"), "user", ""},
+                        {LINE("a.aci"), LINE("a.aci", "--restart=always", "--environment=A=b"),
+                         "annotations/acnspawn/restart environment", ""},
+                        /* In whatever way an amount is written, or an option given. */
+                        {LINE("a.aci", "--memory=64Mi"), LINE("a.aci", "--memory=65536Ki"), "", ""},
+                        {LINE("a.aci", "--memory=64Mi", "--cpu=1"), LINE("a.aci", "--memory=65Mi"),
+                         "isolators/resource/cpu isolators/resource/memory", ""},
+                        {LINE("--environment=A=b", "a.aci"), LINE("a.aci", "--environment=A=b"), "", ""},
+                        /* A volume that is new is the matter of the app that mounts it. */
+                        {LINE("--volume=v,kind=empty", "a.aci", "--mount=v:/v"), LINE("a.aci"), "mounts", ""},
+                        {LINE("--volume=v,kind=empty", "a.aci", "--mount=v:/v"),
+                         LINE("--volume=v,kind=empty,mode=700", "a.aci", "--mount=v:/v"), "", "volumes/v"},
+                        {LINE("--net=default", "--port=80:81", "a.aci"), LINE("a.aci"), "", "ports"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *app = compare_lines(cases[i].a, cases[i].b, false);
+                _cleanup_free_ char *pod = compare_lines(cases[i].a, cases[i].b, true);
+                _cleanup_free_ char *back = compare_lines(cases[i].b, cases[i].a, false);
+                ASSERT_STREQ(app, cases[i].app);
+                ASSERT_STREQ(back, cases[i].app);
+                ASSERT_STREQ(pod, cases[i].pod);
+        }
+}
+
 TEST(the_request_for_one_app)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -611,6 +664,7 @@ int main(void)
         RUN(every_prefix_is_refused);
         RUN(bounds);
         RUN(pods_without_one);
+        RUN(differences);
         RUN(the_request_for_one_app);
         RUN(the_request_for_a_pod);
         return TEST_END();

@@ -55,6 +55,17 @@ def started_stopped_and_restarted(host):
         systemctl("restart", UNIT)
         second = host.status("web")
         equal((second["predecessor"], second["hostname"], second["state"]), (first["uuid"], "two", "running"))
+        # What only a new pod can have, and an app of which the environment is different.
+        with open(PODS + "/web.pod", "a") as f:
+            f.write("[Pod]\nHostname=three\n")
+        contains(systemctl("reload", UNIT, rc=1), "failed")
+        contains(subprocess.run(("journalctl", "-b", "-u", UNIT), stdout=subprocess.PIPE, text=True).stdout, "only a new pod can have another hostname")
+        with open(PODS + "/web.pod", "a") as f:
+            f.write("Hostname=two\n[App a]\nEnvironment=A=b\n")
+        systemctl("reload", UNIT)
+        now = host.status("web")
+        equal((now["uuid"], now["state"], now["apps"][0]["state"]), (second["uuid"], "running", "running"))
+        true(now["apps"][0]["started"] > second["apps"][0]["started"], "the app was replaced")
         systemctl("stop", UNIT)
         equal(show("ActiveState", "Result"), ("inactive", "success"))
         systemctl("start", UNIT)

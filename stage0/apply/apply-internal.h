@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "stage0/api/acn.h"
+#include "stage0/apply/apply.h"
+#include "stage0/control/control.h"
+
+/* --- differences.c ------------------------------------------------------------------------------------- */
+
+/* What P and WANTED differ in as a whole, and their requests, OLD and Q: for ApplyPlan.new_pod. -ENOMEM. */
+int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q, char ***ret);
+/* What OLD and NEW, of which the image is IMAGE_ID, differ in. *RET_FIXED: those of the keys that no app can get in a
+ * running pod. *RET_LIMITS: all of them are limits that can be changed while the app runs. -ENOMEM. */
+int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new, const char *image_id,
+                        char ***ret, char ***ret_fixed, bool *ret_limits);
+/* Whether it is the type of such a limit. */
+bool is_live_limit(IsolatorType type);

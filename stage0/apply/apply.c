@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Takes the steps of a plan, one after the other, as a client of the pod's supervisor, which does each of them as a whole
+ * or not at all. An app that was added and does not get ready is removed again; one that was replaced the supervisor puts
+ * back itself. */
+
+#include "stage0/apply/apply-internal.h"
+#include "stage1/stage1.h"
+
+const char *apply_change_to_string(ApplyChange c)
+{
+        static const char *const names[_APPLY_CHANGE_MAX] = {
+                        [APPLY_ADD] = "add",
+                        [APPLY_REPLACE] = "replace",
+                        [APPLY_LIMIT] = "limit",
+                        [APPLY_REMOVE] = "remove",
+        };
+
+        return names[c];
+}
+
+const char *apply_result_to_string(ApplyResult r)
+{
+        static const char *const names[_APPLY_RESULT_MAX] = {
+                        [APPLY_PLANNED] = "planned", [APPLY_DONE] = "done",       [APPLY_UNDONE] = "undone",
+                        [APPLY_FAILED] = "failed",   [APPLY_SKIPPED] = "skipped",
+        };
+
+        return names[r];
+}
+
+typedef struct Applier {
+        Pod *pod;
+        AcnPod *connection;
+        const PodRequest *request;
+} Applier;
+
+/* --- What is asked of the supervisor ------------------------------------------------------------------- */
+
+static bool is_mounted(const AppOverrides *app, const char *volume)
+{
+        for (size_t i = 0; i < app->n_mounts; i++)
+                if (streq_ptr(app->mounts[i].volume, volume))
+                        return true;
+        return false;
+}
+
+/* Volumes that the app mounts and the pod does not have; VOLUMES has room for all. */
+static size_t pick_volumes(const Applier *a, const AppOverrides *app, Volume *volumes)
+{
+        const PodRequest *q = a->request;
+        size_t n = 0;
+
+        for (size_t i = 0; i < q->n_volumes; i++)
+                if (is_mounted(app, q->volumes[i].name) &&
+                    !pod_manifest_find_volume(a->pod->manifest, q->volumes[i].name))
+                        volumes[n++] = q->volumes[i];
+        return n;
+}
+
+/* The app with this index alone. All of it is lent. */
+static PodRequest request_of(const Applier *a, size_t index, Volume *volumes)
+{
+        AppOverrides *app = &a->request->apps[index];
+
+        return (PodRequest){.apps = app,
+                            .n_apps = 1,
+                            .volumes = volumes,
+                            .n_volumes = volumes ? pick_volumes(a, app, volumes) : 0,
+                            .verify = a->request->verify};
+}
+
+/* --- Steps --------------------------------------------------------------------------------------------- */
+
+static int take_back(Applier *a, ApplyStep *s, int r, Error *e)
+{
+        _cleanup_error_ Error second = ERROR_NULL;
+
+        if (acn_remove_app(a->connection, s->app, true, UINT64_MAX, &second) < 0)
+                return error_hint(e, r, "It cannot be removed again: %s",
+                                  second.message ?: "for an unknown reason");
+        s->result = APPLY_UNDONE;
+        return error_hint(e, r, "App %s was removed again.", s->app);
+}
+
+/* An app that is started by connections is not started here. */
+static bool starts(const Applier *a, const char *app)
+{
+        const PodApp *added = pod_load(a->pod, NULL) >= 0 ? pod_manifest_find_app(a->pod->manifest, app) : NULL;
+
+        return !added || !stage1_app_is_socket_activated(added->app);
+}
+
+static int add(Applier *a, ApplyStep *s, Error *e)
+{
+        _cleanup_free_ Volume *volumes = calloc(a->request->n_volumes + 1, sizeof(Volume));
+        _cleanup_free_ char *name = NULL;
+
+        if (!volumes)
+                return error_oom(e);
+        PodRequest q = request_of(a, s->index, volumes);
+        int r = acn_add_app(a->connection, &q, s->image_id, &name, &s->warnings, e);
+        if (r < 0 || !starts(a, s->app))
+                return r;
+        r = acn_start_app_tentatively(a->connection, s->app, e);
+        return r < 0 ? take_back(a, s, r, e) : 0;
+}
+
+static int replace(Applier *a, ApplyStep *s, Error *e)
+{
+        PodRequest q = request_of(a, s->index, NULL);
+        const AcnReplaceOptions o = {.reference = q.apps[0].reference,
+                                     .image_id = s->image_id,
+                                     .definition = &q,
+                                     .ready_timeout_usec = UINT64_MAX};
+        bool replaced;
+
+        int r = acn_replace_app(a->connection, s->app, &o, &replaced, &s->warnings, e);
+        if (r == -ECONNABORTED)
+                s->result = APPLY_UNDONE;
+        return r;
+}
+
+/* Limits that are the same are set once more. */
+static int change_limits(Applier *a, ApplyStep *s, Error *e)
+{
+        const IsolatorList *all = &a->request->apps[s->index].isolators;
+        _cleanup_free_ Isolator *items = calloc(all->n + 1, sizeof(Isolator));
+        IsolatorList limits = {.items = items};
+
+        if (!items)
+                return error_oom(e);
+        for (size_t i = 0; i < all->n; i++)
+                if (is_live_limit(all->items[i].type))
+                        items[limits.n++] = all->items[i];
+        return acn_update_app(a->connection, s->app, &limits, e);
+}
+
+static int remove_app(Applier *a, ApplyStep *s, Error *e)
+{
+        return acn_remove_app(a->connection, s->app, true, UINT64_MAX, e);
+}
+
+static int take_step(Applier *a, ApplyStep *s, Error *e)
+{
+        static int (*const functions[_APPLY_CHANGE_MAX])(Applier * a, ApplyStep * s, Error * e) = {
+                        [APPLY_ADD] = add,
+                        [APPLY_REPLACE] = replace,
+                        [APPLY_LIMIT] = change_limits,
+                        [APPLY_REMOVE] = remove_app,
+        };
+
+        s->result = APPLY_FAILED;
+        int r = functions[s->change](a, s, e);
+        if (r >= 0)
+                s->result = APPLY_DONE;
+        return r;
+}
+
+int apply_plan_run(ApplyPlan *plan, Pod *p, const PodRequest *q, Error *e)
+{
+        _cleanup_(acn_disconnectp) AcnPod *connection = NULL;
+        int r = plan->n > 0 ? acn_connect(p, &connection, e) : 0;
+        Applier a = {.pod = p, .connection = connection, .request = q};
+
+        for (size_t i = 0; i < plan->n; i++)
+                if (r < 0)
+                        plan->steps[i].result = APPLY_SKIPPED;
+                else
+                        r = take_step(&a, &plan->steps[i], e);
+        return r;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* stage0/apply/: a running pod is changed, app by app, to what it is declared to be. */
+
+#include "prepare/pods/pods.h"
+
+typedef enum ApplyChange {
+        APPLY_ADD,
+        APPLY_REPLACE,
+        APPLY_LIMIT, /* limits that can be changed while the app runs, and nothing else */
+        APPLY_REMOVE,
+        _APPLY_CHANGE_MAX,
+} ApplyChange;
+
+typedef enum ApplyResult {
+        APPLY_PLANNED,
+        APPLY_DONE,
+        APPLY_UNDONE, /* the app did not get ready, and the pod has what it had before */
+        APPLY_FAILED, /* nothing was changed */
+        APPLY_SKIPPED, /* a step before it has failed */
+        _APPLY_RESULT_MAX,
+} ApplyResult;
+
+const char *apply_change_to_string(ApplyChange c);
+const char *apply_result_to_string(ApplyResult r);
+
+typedef struct ApplyStep {
+        ApplyChange change;
+        char *app;
+        char **keys; /* what is different: "image", "environment", "resource/memory", …; of APPLY_REPLACE and APPLY_LIMIT */
+        size_t index;         /* of the app in the request; not of APPLY_REMOVE */
+        const char *image_id; /* lent by the pod that was prepared */
+        ApplyResult result;
+        char **warnings;
+} ApplyStep;
+
+typedef struct ApplyPlan {
+        ApplyStep *steps; /* in the order in which they are taken */
+        size_t n;
+        char **new_pod; /* what only a new pod can have: keys of the pod, and "app NAME: KEY" */
+} ApplyPlan;
+
+/* What has to be done so that P, which runs and is loaded, becomes what Q says. WANTED was prepared of Q without being
+ * published (PrepareOptions.dry_run), so Q is valid on this host, and all images are in the store; it must outlive the
+ * plan. Q becomes separate (pod_request_separate()). Apps are added and changed in the order in which they start, then
+ * others are removed, in reverse. */
+int apply_plan_new(Pod *p, const Pod *wanted, PodRequest *q, ApplyPlan **ret, Error *e);
+ApplyPlan *apply_plan_free(ApplyPlan *plan);
+DEFINE_TRIVIAL_CLEANUP_FUNC(ApplyPlan *, apply_plan_free);
+
+/* Takes the steps of PLAN, which needs no new pod, one after the other; each app is ready, or executed if it does not report
+ * that, before the next step. The first that fails is undone and ends it: its error is in E, and the steps after it are
+ * skipped. */
+int apply_plan_run(ApplyPlan *plan, Pod *p, const PodRequest *q, Error *e);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is different between a pod that runs and what it is declared to be, in words that name what the user has written. */
+
+#include "schema/settings.h"
+#include "stage0/apply/apply-internal.h"
+
+bool is_live_limit(IsolatorType type)
+{
+        return type == ISOLATOR_RESOURCE_MEMORY || type == ISOLATOR_RESOURCE_CPU ||
+               type == ISOLATOR_CPU_SHARES || type == ISOLATOR_RESOURCE_TASKS;
+}
+
+/* --- Words --------------------------------------------------------------------------------------------- */
+
+/* Members of definitions, by the name of their option where that is another one. */
+static const struct {
+        const char *member, *word;
+} words[] = {
+                {"args", "arguments"},
+                {"annotations/", "annotation "},
+                {"credentials", "credential"},
+                {"mounts", "mount"},
+                {"podManifest", "pod-manifest"},
+                {"ports", "port"},
+                {"readOnlyRootFS", "read-only"},
+                {"supplementaryGIDs", "supplementary-gids"},
+                {"userAnnotations/", "user-annotation "},
+                {"userLabels/", "user-label "},
+                {"volumes/", "volume "},
+                {"workingDirectory", "working-directory"},
+};
+
+static int add_word(char ***l, const char *key)
+{
+        const char *rest = startswith(key, "annotations/" SETTING_PREFIX);
+
+        if (!rest)
+                rest = startswith(key, "isolators/");
+        if (rest)
+                return strv_extend(l, rest);
+        for (size_t i = 0; i < ELEMENTSOF(words); i++) {
+                rest = startswith(key, words[i].member);
+                if (rest && (!*rest || endswith(words[i].member, "/")))
+                        return strv_extendf(l, "%s%s", words[i].word, rest);
+        }
+        return strv_extend(l, key);
+}
+
+static int add_words(char ***l, char *const *keys)
+{
+        STRV_FOREACH (key, keys)
+                if (add_word(l, *key) < 0)
+                        return -ENOMEM;
+        return 0;
+}
+
+/* --- The pod ------------------------------------------------------------------------------------------- */
+
+static bool same_list(char *const *a, char *const *b)
+{
+        size_t n = strv_length(a);
+
+        if (n != strv_length(b))
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (!streq(a[i], b[i]))
+                        return false;
+        return true;
+}
+
+static int compare_configs(const PodConfig *a, const PodConfig *b, char ***keys)
+{
+        const struct {
+                const char *word;
+                bool same;
+        } parts[] = {
+                        {"dns", same_list(a->dns, b->dns)},
+                        {"dns-option", same_list(a->dns_options, b->dns_options)},
+                        {"dns-search", same_list(a->dns_search, b->dns_search)},
+                        {"exit-idle-time", a->exit_idle_usec == b->exit_idle_usec},
+                        {"exit-policy", a->exit_policy == b->exit_policy},
+                        {"hostname", streq_ptr(a->hostname, b->hostname)},
+                        {"hosts-entry", same_list(a->hosts_entries, b->hosts_entries)},
+                        {"net", a->net == b->net && same_list(a->networks, b->networks)},
+                        {"no-userns", a->private_users == b->private_users},
+                        {"stage1", streq_ptr(a->stage1, b->stage1)},
+                        {"stop-timeout", a->stop_timeout_usec == b->stop_timeout_usec},
+                        {"strict", a->strict == b->strict},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(parts); i++)
+                if (!parts[i].same && strv_extend(keys, parts[i].word) < 0)
+                        return -ENOMEM;
+        return 0;
+}
+
+int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q, char ***ret)
+{
+        _cleanup_strv_free_ char **keys = NULL, **members = NULL;
+
+        if (compare_configs(&p->config, &wanted->config, &keys) < 0 ||
+            pod_request_compare(old, q, &members) < 0 || add_words(&keys, members) < 0)
+                return -ENOMEM;
+        *ret = TAKE_PTR(keys);
+        return 0;
+}
+
+/* --- An app -------------------------------------------------------------------------------------------- */
+
+/* Whether the member is a limit that NEW has, too. */
+static bool is_new_limit(const AppOverrides *new, const char *key)
+{
+        const char *name = startswith(key, "isolators/");
+
+        for (size_t i = 0; name && i < new->isolators.n; i++)
+                if (streq(new->isolators.items[i].name, name))
+                        return is_live_limit(new->isolators.items[i].type);
+        return false;
+}
+
+int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new, const char *image_id,
+                        char ***ret, char ***ret_fixed, bool *ret_limits)
+{
+        _cleanup_strv_free_ char **keys = NULL, **members = NULL, **fixed = NULL;
+        bool limits = true;
+
+        if (app_overrides_compare(old, new, &members) < 0)
+                return -ENOMEM;
+        if (!streq(app->image_id, image_id)) {
+                limits = false;
+                if (strv_extend(&keys, "image") < 0)
+                        return -ENOMEM;
+        }
+        if (add_words(&keys, members) < 0)
+                return -ENOMEM;
+        STRV_FOREACH (member, members) {
+                limits = limits && is_new_limit(new, *member);
+                if ((streq(*member, "mounts") || streq(*member, "credentials")) && add_word(&fixed, *member) < 0)
+                        return -ENOMEM;
+        }
+        *ret = TAKE_PTR(keys);
+        *ret_fixed = TAKE_PTR(fixed);
+        *ret_limits = limits;
+        return 0;
+}

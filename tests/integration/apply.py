@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""acnspawn apply: a running pod becomes what its file declares by now, app by app."""
+
+import json
+import os
+import signal
+
+from harness import *
+
+STAY = "trap 'exit 0' TERM; echo $GREETING; touch /out/up; while :; do sleep 0.05; done"
+
+
+class Service:
+    """The declared pod p."""
+
+    def __init__(self, host):
+        self.host, self.config = host, host.path("config")
+        os.makedirs(os.path.join(self.config, "pods"), exist_ok=True)
+        self.env = dict(os.environ, ACNSPAWN_CONFIG_DIR=self.config)
+        self.file = os.path.join(self.config, "pods", "p.pod")
+
+    def declare(self, *apps, pod=""):
+        """Each app is (name, image, lines)."""
+        with open(self.file, "w") as f:
+            f.write("[Pod]\n%s\n" % pod)
+            for name, image, *lines in apps:
+                f.write("[App %s]\nImage=%s\n%s\n" % (name, image, "\n".join(lines)))
+
+    def acnspawn(self, *args, **more):
+        return self.host.acnspawn(*args, env=self.env, timeout=120, **more)
+
+    def start(self, *apps, pod=""):
+        self.declare(*apps, pod=pod)
+        uuid = self.acnspawn("run", "--detach", "--declared=p").expect(0).out.strip()
+        wait_for(lambda: {a["state"] for a in self.apps().values()} == {"running"}, "the apps")
+        return uuid
+
+    def apply(self, *args, rc=0):
+        """The steps, each as (app, change, what, result), and the messages."""
+        r = self.acnspawn("apply", "--json=short", *args, "p").expect(rc)
+        return [tuple(row[k] for k in ("app", "change", "what", "result")) for row in json.loads(r.out)], r.err
+
+    def apps(self):
+        return {a["name"]: a for a in self.host.status("p")["apps"]}
+
+    def lives(self):
+        """What an app that is not touched keeps."""
+        return {n: (a["state"], a["starts"], a["started"]) for n, a in self.apps().items()}
+
+    def said(self, app):
+        return self.host.acnspawn("logs", "--app=%s" % app, "p").expect(0).out.split()
+
+
+def image(host, name, script=STAY):
+    return host.shell(script, name="example.com/" + name)
+
+
+# --- Changes ---------------------------------------------------------------------------------------------------------------
+
+@case
+def apps_are_added_replaced_and_removed_in_order(host):
+    s = Service(host)
+    one, two = image(host, "one"), image(host, "two")
+    uuid = s.start(("stays", one), ("web", one, "Environment=GREETING=first", "After=stays"), ("gone", one), ("old", one, "After=gone"))
+    before = s.lives()
+    s.declare(("web", one, "Environment=GREETING=second", "After=db"), ("stays", one), ("db", two, "Mount=data:/data", "After=stays"),
+              pod="Volume=data,kind=empty")
+    steps = [("db", "add", None), ("web", "replace", "after, environment"), ("old", "remove", None), ("gone", "remove", None)]
+    equal(s.apply("--dry-run")[0], [(*x, "planned") for x in steps])
+    equal((s.lives(), s.host.status("p")["uuid"]), (before, uuid))
+    done, messages = s.apply()
+    equal((done, messages), ([(*x, "done") for x in steps], ""))
+    after = s.lives()
+    equal(sorted(after), ["db", "stays", "web"])
+    equal(after["stays"], before["stays"], "the app that is the same")
+    equal({a["state"] for a in s.apps().values()}, {"running"})
+    wait_for(lambda: s.said("web") == ["first", "second"], "what the new app says")
+    true(os.path.isdir(os.path.join(host.pod_dir(uuid), "volumes", "data")), "the volume")
+    # It is as declared, and can be made again.
+    done, messages = s.apply()
+    equal(done, [])
+    contains(messages, "Pod p is as it is declared.")
+    equal(s.lives(), after)
+    contains(host.acnspawn("pod", "create", "p", "--from=p", "--output=-").expect(0).out, "GREETING=second")
+    equal(host.acnspawn("status", "p").expect(0).out.count(uuid), 1)
+    s.acnspawn("stop", "p").expect(0)
+    contains(s.acnspawn("apply", "p").expect(1).err, "Pod p is not running, but exited")
+
+
+@case
+def an_image_that_a_name_means_now_is_a_change(host):
+    s = Service(host)
+    path = image(host, "one")
+    other = image(host, "two")
+    file = host.path("app.aci")
+    os.symlink(path, file)
+    s.start(("web", file), ("stays", path))
+    before = s.lives()
+    equal(s.apply()[0], [])
+    os.unlink(file)
+    os.symlink(other, file)
+    equal(s.apply()[0], [("web", "replace", "image", "done")])
+    equal({a["name"]: a["image"]["name"] for a in json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"]},
+          {"web": "example.com/two", "stays": "example.com/one"})
+    equal(s.lives()["stays"], before["stays"])
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def limits_are_changed_while_the_app_runs(host):
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("web", one, "TasksMax=100"), ("stays", one))
+    before = s.lives()
+    s.declare(("web", one, "TasksMax=50"), ("stays", one))
+    equal(s.apply()[0], [("web", "limit", "resource/tasks", "done")])
+    equal(s.lives(), before, "apps that go on")
+    contains({i["name"]: i["detail"] for i in host.status("p")["isolators"] if i["app"] == "web"}["resource/tasks"], "50 processes")
+    equal(s.apply()[0], [])
+    # Without the limit the app is another one.
+    s.declare(("web", one), ("stays", one))
+    equal(s.apply()[0], [("web", "replace", "resource/tasks", "done")])
+    equal((s.apply()[0], s.lives()["stays"]), ([], before["stays"]))
+    s.acnspawn("stop", "p").expect(0)
+
+
+# --- What goes wrong --------------------------------------------------------------------------------------------------------
+
+@case
+def an_app_that_cannot_be_executed_is_put_back(host):
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("a", one), ("b", one), ("c", one))
+    before = s.lives()
+    s.declare(("a", one, "Environment=GREETING=new"), ("b", one, "Exec=/none"), ("c", one, "Environment=GREETING=new"))
+    done, messages = s.apply(rc=1)
+    equal(done, [("a", "replace", "environment", "done"), ("b", "replace", "exec", "undone"), ("c", "replace", "environment", "skipped")])
+    contains(messages, "App b could not be started")
+    contains(messages, "App b of the old image runs again")
+    after = s.lives()
+    equal((after["c"], after["b"][0], s.said("a")[-1]), (before["c"], "running", "new"))
+    # The same again, and once the file is right.
+    equal(s.apply(rc=1)[0], done[1:])
+    s.declare(("a", one, "Environment=GREETING=new"), ("b", one), ("c", one, "Environment=GREETING=new"))
+    equal(s.apply()[0], [("c", "replace", "environment", "done")])
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def an_added_app_that_does_not_get_ready_is_removed_again(host):
+    s = Service(host)
+    one = image(host, "one")
+    uuid = s.start(("a", one))
+    before = s.lives()
+    s.declare(("a", one), ("b", one, "Exec=/none"), ("c", one, "After=b"))
+    done, messages = s.apply(rc=1)
+    equal(done, [("b", "add", None, "undone"), ("c", "add", None, "skipped")])
+    contains(messages, "App b of pod p")
+    contains(messages, "App b was removed again.")
+    equal(s.lives(), before)
+    wait_for(lambda: os.listdir(os.path.join(host.pod_dir(uuid), "apps")) == ["a"], "the directory to be removed")
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_needs_a_new_pod_is_named_and_nothing_is_done(host):
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("a", one), ("b", one, "Mount=data:/data"), pod="Volume=data,kind=empty\nHostname=here")
+    before = s.lives()
+    s.declare(("a", one, "Environment=A=b"), ("b", one, "Mount=data:/other"), ("c", one), pod="Volume=data,kind=empty,mode=700\nHostname=there")
+    done, messages = s.apply(rc=1)
+    equal(done[0], (None, "new pod", "hostname, volume data, app b: mount", "refused"))
+    equal([d[3] for d in done[1:]], ["planned"] * 2)
+    contains(messages, "Pod p is left as it is: only a new pod can have another hostname, volume data, app b: mount")
+    contains(messages, "'systemctl restart acnspawn@p' makes one")
+    equal(s.lives(), before)
+    equal(s.apply("--dry-run")[0][0][1], "new pod")
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def mistakes_are_found_before_anything_is_changed(host):
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("a", one))
+    before = s.lives()
+    s.declare(("a", one, "Environment=A=b"), ("b", "/nonexistent.aci"))
+    contains(s.acnspawn("apply", "p").expect(1).err, "/nonexistent.aci")
+    s.declare(("a", one, "Environment=A=b", "TasksMax=many"))
+    contains(s.acnspawn("apply", "p").expect(1).err, "p.pod:6: ")
+    os.unlink(s.file)
+    contains(s.acnspawn("apply", "p").expect(1).err, "p.pod")
+    r = s.acnspawn("apply", "none").expect(1)
+    contains(r.err, "Pod none does not run")
+    contains(r.err, "'systemctl start acnspawn@none' starts it")
+    equal(s.acnspawn("apply").rc, 2)
+    equal(s.lives(), before)
+    equal([n for n in os.listdir(os.path.join(host.dir, "pods", "preparing"))] if os.path.exists(os.path.join(host.dir, "pods", "preparing")) else [], [])
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def who_applies_may_be_killed(host):
+    """At any moment: each app is the old one or the new one, and applied again the pod is as declared."""
+    s = Service(host)
+    one = image(host, "one")
+    names = ["a%d" % i for i in range(6)]
+    s.start(*[(n, one) for n in names])
+    for round in range(6):
+        s.declare(*[(n, one, "Environment=GREETING=round-%d" % round) for n in names])
+        p = host.start("apply", "p", env=s.env)
+        wait_for(lambda: p.poll() is not None or len([n for n in names if "round-%d" % round in s.said(n)]) >= round, "some of the steps")
+        if p.poll() is None:
+            p.send_signal(signal.SIGKILL)
+        p.wait()
+        s.apply()
+        equal(s.apply()[0], [], "steps that are left")
+        equal({a["state"] for a in s.apps().values()}, {"running"})
+        for n in names:
+            wait_for(lambda: s.said(n)[-1:] == ["round-%d" % round], "what app %s says" % n)
+    s.acnspawn("stop", "p").expect(0)
+
+
+main()
