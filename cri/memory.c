@@ -105,11 +105,22 @@ static bool values_are_valid(const ProtobufCFieldDescriptor *f, const void *p, s
         return true;
 }
 
+/* A field has the number 0 in no message. The library accepts that in two bytes, and then not what it packs of it. */
+static bool unknown_fields_are_valid(const ProtobufCMessage *message)
+{
+        for (unsigned i = 0; i < message->n_unknown_fields; i++)
+                if (message->unknown_fields[i].tag == 0)
+                        return false;
+        return true;
+}
+
 /* The library does not check that text is UTF-8, as which it would be sent back to clients that do. */
 static bool message_is_valid(const ProtobufCMessage *message)
 {
         const char *base = (const char *) message;
 
+        if (message && !unknown_fields_are_valid(message))
+                return false;
         for (unsigned i = 0; message && i < message->descriptor->n_fields; i++) {
                 const ProtobufCFieldDescriptor *f = &message->descriptor->fields[i];
                 const void *p = base + f->offset;

@@ -77,6 +77,7 @@ TEST(requests_that_are_not_valid)
         ASSERT_EQ(unpack(version, 0, "\x0a\x04v1", 4), -EBADMSG); /* cut off */
         ASSERT_EQ(unpack(version, 0, "\x0a\x02\xc3(", 4), -EBADMSG); /* not UTF-8 */
         ASSERT_EQ(unpack(version, 0, "\x1a\x02v1", 4), 0);           /* an unknown field */
+        ASSERT_EQ(unpack(version, 0, "\x80\x00\x23", 3), -EBADMSG); /* the field 0, in two bytes */
         /* The image of a pull is a message with text. */
         ASSERT_EQ(unpack(&runtime__v1__pull_image_request__descriptor, 0, "\x0a\x03\x0a\x01\xff", 5), -EBADMSG);
 }
