@@ -7,6 +7,10 @@
 #include "stage0/pod-words.h"
 #include "stage0/pods/pods.h"
 
+/* How long an app may be changed by another call, as that of an apply that was killed: until it is ready, or put back. */
+#define BUSY_USEC (5 * 60 * UINT64_C(1000000))
+#define BUSY_POLL_MSEC 100
+
 static const TableColumn columns[] = {
                 {"POD", "pod", false, 12},   {"APP", "app", false, 12},      {"CHANGE", "change", false, 0},
                 {"WHAT", "what", false, 16}, {"RESULT", "result", false, 0},
@@ -45,12 +49,15 @@ static int add_row(Table *t, const Pod *p, const char *app, const char *change, 
         return 0;
 }
 
-static int show(Context *c, Run *x, const Pod *p, const ApplyPlan *plan)
+/* ALL: also steps that were not taken. */
+static int show(Context *c, Run *x, const Pod *p, const ApplyPlan *plan, bool all)
 {
         int r = plan->new_pod ? add_row(x->table, p, NULL, "new pod", plan->new_pod, "refused") : 0;
 
         for (size_t i = 0; r >= 0 && i < plan->n; i++) {
                 const ApplyStep *s = &plan->steps[i];
+                if (!all && s->result != APPLY_DONE)
+                        break;
                 STRV_FOREACH (w, s->warnings) {
                         _cleanup_free_ char *shown = text_escape_for_terminal(*w);
                         log_warning("%s", shown ?: "");
@@ -75,19 +82,42 @@ static int refuse(Context *c, const Pod *p, const ApplyPlan *plan)
 
 /* --- A pod --------------------------------------------------------------------------------------------- */
 
-static int apply(Context *c, Run *x, Pod *p, PodArguments *a, const Pod *wanted)
+/* Makes a plan and takes its steps. 0: another call is changing an app, which may be tried again as RETRY says. */
+static int apply_once(Context *c, Run *x, Pod *p, PodArguments *a, const Pod *wanted, bool retry)
 {
         _cleanup_(apply_plan_freep) ApplyPlan *plan = NULL;
+        bool busy = false;
 
         int r = apply_plan_new(p, wanted, &a->request, &plan, &c->error);
         if (r < 0)
                 return r;
         if (plan->n == 0 && !plan->new_pod && !c->quiet)
                 log_info("Pod %s is as it is declared.", pod_display_name(p));
-        if (!x->dry_run)
-                r = plan->new_pod ? refuse(c, p, plan) : apply_plan_run(plan, p, &a->request, &c->error);
-        int k = show(c, x, p, plan);
-        return r < 0 ? r : k;
+        if (!x->dry_run && plan->new_pod)
+                r = refuse(c, p, plan);
+        else if (!x->dry_run) {
+                r = apply_plan_run(plan, p, &a->request, &c->error);
+                busy = r == -EBUSY && retry;
+        }
+        int k = show(c, x, p, plan, !busy);
+        if (!busy)
+                return r < 0 ? r : k < 0 ? k : 1;
+        error_done(&c->error);
+        return k;
+}
+
+static int apply(Context *c, Run *x, Pod *p, PodArguments *a, const Pod *wanted)
+{
+        uint64_t until = now_usec(CLOCK_MONOTONIC) + BUSY_USEC;
+        int r = x->dry_run ? 0 : pod_check_running(p, &c->error);
+
+        while (r >= 0) {
+                r = apply_once(c, x, p, a, wanted, now_usec(CLOCK_MONOTONIC) < until);
+                if (r != 0)
+                        break;
+                r = operation_poll(pod_operation(p), -1, 0, BUSY_POLL_MSEC, &c->error);
+        }
+        return r;
 }
 
 static int find_running(Context *c, const char *name, Pod **ret)

@@ -14,6 +14,7 @@ const char *apply_change_to_string(ApplyChange c)
                         [APPLY_REPLACE] = "replace",
                         [APPLY_LIMIT] = "limit",
                         [APPLY_REMOVE] = "remove",
+                        [APPLY_START] = "start",
         };
 
         return names[c];
@@ -141,6 +142,12 @@ static int remove_app(Applier *a, ApplyStep *s, Error *e)
         return acn_remove_app(a->connection, s->app, true, UINT64_MAX, e);
 }
 
+/* It stays if that fails, as it is the app of another call. */
+static int start(Applier *a, ApplyStep *s, Error *e)
+{
+        return acn_start_app(a->connection, s->app, e);
+}
+
 static int take_step(Applier *a, ApplyStep *s, Error *e)
 {
         static int (*const functions[_APPLY_CHANGE_MAX])(Applier * a, ApplyStep * s, Error * e) = {
@@ -148,6 +155,7 @@ static int take_step(Applier *a, ApplyStep *s, Error *e)
                         [APPLY_REPLACE] = replace,
                         [APPLY_LIMIT] = change_limits,
                         [APPLY_REMOVE] = remove_app,
+                        [APPLY_START] = start,
         };
 
         s->result = APPLY_FAILED;

@@ -10,6 +10,7 @@ typedef enum ApplyChange {
         APPLY_REPLACE,
         APPLY_LIMIT, /* limits that can be changed while the app runs, and nothing else */
         APPLY_REMOVE,
+        APPLY_START, /* who added the app was ended before it was started */
         _APPLY_CHANGE_MAX,
 } ApplyChange;
 
@@ -29,7 +30,7 @@ typedef struct ApplyStep {
         ApplyChange change;
         char *app;
         char **keys; /* what is different: "image", "environment", "resource/memory", …; of APPLY_REPLACE and APPLY_LIMIT */
-        size_t index;         /* of the app in the request; not of APPLY_REMOVE */
+        size_t index;         /* of the app in the request; not of APPLY_REMOVE and APPLY_START */
         const char *image_id; /* lent by the pod that was prepared */
         ApplyResult result;
         char **warnings;
@@ -44,12 +45,12 @@ typedef struct ApplyPlan {
 /* What has to be done so that P, which runs and is loaded, becomes what Q says. WANTED was prepared of Q without being
  * published (PrepareOptions.dry_run), so Q is valid on this host, and all images are in the store; it must outlive the
  * plan. Q becomes separate (pod_request_separate()). Apps are added and changed in the order in which they start, then
- * others are removed, in reverse. */
+ * others are removed, in reverse. P is loaded again. */
 int apply_plan_new(Pod *p, const Pod *wanted, PodRequest *q, ApplyPlan **ret, Error *e);
 ApplyPlan *apply_plan_free(ApplyPlan *plan);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ApplyPlan *, apply_plan_free);
 
 /* Takes the steps of PLAN, which needs no new pod, one after the other; each app is ready, or executed if it does not report
  * that, before the next step. The first that fails is undone and ends it: its error is in E, and the steps after it are
- * skipped. */
+ * skipped. -EBUSY: another call is just changing the app, so that a new plan is needed when it has. */
 int apply_plan_run(ApplyPlan *plan, Pod *p, const PodRequest *q, Error *e);

@@ -202,6 +202,25 @@ def mistakes_are_found_before_anything_is_changed(host):
 
 
 @case
+def an_app_that_was_added_and_not_started_is_started(host):
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("stays", one))
+    s.acnspawn("add-app", "p", one, "--name=web").expect(0)
+    before = s.lives()["stays"]
+    s.declare(("stays", one), ("web", one))
+    equal(s.apply("--dry-run")[0], [("web", "start", None, "planned")])
+    equal(s.apply()[0], [("web", "start", None, "done")])
+    equal(({n: a["state"] for n, a in s.apps().items()}, s.lives()["stays"]), ({"stays": "running", "web": "running"}, before))
+    # One that has ended is left so.
+    s.acnspawn("stop-app", "p", "web").expect(0)
+    equal((s.apply()[0], s.apps()["web"]["state"]), ([], "ended"))
+    s.acnspawn("pause", "p").expect(0)
+    contains(s.acnspawn("apply", "p").expect(1).err, "Pod p is paused")
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
 def who_applies_may_be_killed(host):
     """At any moment: each app is the old one or the new one, and applied again the pod is as declared."""
     s = Service(host)

@@ -317,7 +317,7 @@ POD = {
     "memory": "210Mi", "cpu": "2", "tasks-max": "500", "block-bandwidth": "100M", "block-iops": "1000", "sysctl": "kernel.msgmax=8000",
     "exit-policy": "never", "caps-retain": "CAP_CHOWN,CAP_KILL", "stop-timeout": "7s", "no-userns": None, "uuid-file": "{uuid}",
     "volume": "store,kind=empty,mode=0700,uid=5", "mount": "store:/pod-mount", "stdin": None, "strict": None, "ready-timeout": "1min",
-    "register": "no", "rm": None, "image-policy": "local", "pid": "shared",
+    "register": "no", "rm": None, "image-policy": "local",
 }
 APP = {
     "exec": "/bin/sh", "entrypoint": "/bin/cat", "workdir": "/usr", "env": "APP2=4", "env-file": "{env}", "tty": None, "user": "1000:50", "group": "51", "supplementary-gids": "7,8", "working-directory": "/tmp", "environment": "APP=x\ny",
