@@ -11,6 +11,7 @@
 #include "prepare/prepare.h"
 
 #define CRI_VERSION "v1"
+#define CRI_RUNTIME_NAME "acnspawn" /* also of the one handler, by its name */
 #define CRI_WORKERS_MAX 128U
 /* Bytes that a request takes when it is unpacked, with the temporary data of the parser: lists of empty messages take
  * much more than on the wire. */

@@ -7,7 +7,6 @@
 #include "stage0/network/network.h"
 #include "stage1/stage1.h"
 
-#define RUNTIME_NAME "acnspawn"
 #define KUBELET_API_VERSION "0.1.0" /* it has never changed */
 
 int cri_version(CriJob *j, const void *request, void *reply, Error *e)
@@ -15,7 +14,7 @@ int cri_version(CriJob *j, const void *request, void *reply, Error *e)
         Runtime__V1__VersionResponse *p = reply;
 
         p->version = cri_strdup(&j->memory, KUBELET_API_VERSION);
-        p->runtime_name = cri_strdup(&j->memory, RUNTIME_NAME);
+        p->runtime_name = cri_strdup(&j->memory, CRI_RUNTIME_NAME);
         p->runtime_version = cri_strdup(&j->memory, ACNSPAWN_VERSION);
         p->runtime_api_version = cri_strdup(&j->memory, CRI_VERSION);
         return p->version && p->runtime_name && p->runtime_version && p->runtime_api_version ? 0 : error_oom(e);
@@ -65,7 +64,7 @@ static int add_conditions(CriJob *j, Runtime__V1__StatusResponse *p)
 /* The default, which has no name, and the same by its name. */
 static int add_handlers(CriJob *j, Runtime__V1__StatusResponse *p)
 {
-        static const char *const names[] = {"", RUNTIME_NAME};
+        static const char *const names[] = {"", CRI_RUNTIME_NAME};
 
         p->runtime_handlers = cri_alloc(&j->memory, ELEMENTSOF(names) * sizeof(*p->runtime_handlers));
         if (!p->runtime_handlers)

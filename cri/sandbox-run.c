@@ -62,7 +62,7 @@ static int check(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, Error *e
 {
         if (!q->config || !q->config->metadata || isempty(q->config->metadata->name))
                 return error_set(e, -EINVAL, "The request has no config with metadata and a name");
-        if (!isempty(q->runtime_handler))
+        if (!isempty(q->runtime_handler) && !streq(q->runtime_handler, CRI_RUNTIME_NAME))
                 return cri_status(j, GRPC_NOT_FOUND,
                                   error_set(e, -ENOENT, "There is no runtime handler '%s'", q->runtime_handler));
         int r = cri_check_fields(&q->config->base, cri_sandbox_fields, e);

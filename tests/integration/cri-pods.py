@@ -72,7 +72,8 @@ def remove(client, *ids):
 def life_of_a_sandbox(host):
     with Service(host) as s:
         c = s.client()
-        i = run_sandbox(c)
+        equal(c.refused("RunPodSandbox", config=sandbox_config(), runtime_handler="runc"), ("NOT_FOUND", "There is no runtime handler 'runc'"))
+        i = c.call("RunPodSandbox", config=sandbox_config(), runtime_handler="acnspawn").pod_sandbox_id
         true(re.fullmatch("[0-9a-f]{64}", i), i)
         equal(sandboxes(c), [(i, "READY")])
         t = c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True)
@@ -85,6 +86,7 @@ def life_of_a_sandbox(host):
         for f, found in (({"id": i}, 1), ({"id": "0" * 64}, 0), ({"label_selector": {"app": "web"}}, 1),
                          ({"label_selector": {"app": "x"}}, 0), ({"state": {"state": 0}}, 1), ({"state": {"state": 1}}, 0)):
             equal(len(sandboxes(c, **f)), found, f)
+        equal(c.call("PodSandboxStatus", pod_sandbox_id=i).status.runtime_handler, "acnspawn")
         # The same once more.
         equal(c.refused("RunPodSandbox", config=sandbox_config())[0], "ALREADY_EXISTS")
         # Collectors leave it alone.

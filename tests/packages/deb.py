@@ -4,7 +4,7 @@
 
     tests/packages/deb.py OUTPUT-DIRECTORY
 
-Afterwards OUTPUT-DIRECTORY holds acnspawn.deb and acnspawn-doc.deb, and the log of the build. The unit tests do not run during the
+Afterwards OUTPUT-DIRECTORY holds acnspawn.deb, acnspawn-cri.deb and acnspawn-doc.deb, and the log of the build. The unit tests do not run during the
 build here; they run by themselves. Every case prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
 """
 
@@ -47,7 +47,7 @@ def build():
             sys.stderr.write("".join(f.readlines()[-30:]))
         case("deb/builds", "exit status %d, see %s" % (r.returncode, LOG))
         sys.exit(1)
-    for name in "acnspawn", "acnspawn-doc":
+    for name in "acnspawn", "acnspawn-cri", "acnspawn-doc":
         found = glob.glob(OUT + "/build/%s_*.deb" % name)
         os.link(found[0], "%s/%s.deb" % (OUT, name))
     case("deb/builds", None)
@@ -66,7 +66,7 @@ def lintian(changes, source, tree):
     """Errors, warnings, and what an override names that is not there."""
     said = output("lintian", "--allow-root", "--display-info", "--tag-display-limit=0", changes, source)
     case("deb/lintian", [l for l in said.splitlines() if re.match("[EWI]: |lintian: ", l)])
-    overrides = [p for p in (tree + "/debian/acnspawn.lintian-overrides", tree + "/debian/source/lintian-overrides") if os.path.exists(p)]
+    overrides = sorted(glob.glob(tree + "/debian/*.lintian-overrides") + glob.glob(tree + "/debian/source/lintian-overrides"))
     for path in overrides:
         with open(path) as f:
             lines = f.read().splitlines()
@@ -87,11 +87,14 @@ def contents(package):
 def has_all_files(tree):
     plan = output("meson", "introspect", "--installed", glob.glob(tree + "/obj-*")[0])
     files = contents(OUT + "/acnspawn.deb")
+    cri = contents(OUT + "/acnspawn-cri.deb")
+    case("deb/no-file-in-two-packages", sorted(set(files) & set(cri)))
+    files.update(cri)
     wanted = set(json.loads(plan).values())
     shipped = {p[:-3] if p.endswith(".gz") else p for p in files}
     case("deb/has-what-meson-installs", sorted(wanted - shipped))
-    more = shipped - wanted - {"/usr/share/lintian/overrides/acnspawn"}
-    case("deb/has-nothing-else", sorted(p for p in more if not p.startswith("/usr/share/doc/acnspawn/")))
+    more = shipped - wanted - {"/usr/share/lintian/overrides/acnspawn", "/usr/share/lintian/overrides/acnspawn-cri"}
+    case("deb/has-nothing-else", sorted(p for p in more if not p.startswith(("/usr/share/doc/acnspawn/", "/usr/share/doc/acnspawn-cri/"))))
     case("deb/owners", sorted(p for p, (mode, owner) in files.items()
                                    if mode[0] != "l" and (owner != "root/root" or mode[5] == "w" or mode[8] == "w" or "s" in mode)))
 
@@ -105,7 +108,7 @@ def hardened(tree):
     said = output("blhc", "--bindnow", "--ignore-flag", "-fPIE", LOG)
     case("deb/blhc", [l[:200] for l in said.splitlines() if not l.startswith("running with root")])
     base = tree + "/debian/acnspawn/usr/"
-    for path in [base + "bin/acnspawn"] + sorted(glob.glob(base + "lib/acnspawn/*")):
+    for path in [base + "bin/acnspawn", tree + "/debian/acnspawn-cri/usr/bin/acnspawn-cri"] + sorted(glob.glob(base + "lib/acnspawn/*")):
         if os.path.isdir(path):
             continue
         text, wrong = program_headers(path), []
@@ -127,6 +130,12 @@ def dependencies():
                              ("Recommends", "libbz2 libcurl libgpgme liblzma libxml2 libzstd zlib1g")):
         names = [w.strip().split(" ")[0] for w in fields[field].split(",")]
         case("deb/" + field.lower(), [l for l in libraries.split() if not any(n.startswith(l) for n in names)])
+
+
+def dependencies_of_the_cri():
+    depends = output("dpkg-deb", "--field", OUT + "/acnspawn-cri.deb", "Depends")
+    version = output("dpkg-deb", "--field", OUT + "/acnspawn.deb", "Version").strip()
+    case("deb/cri-depends", [l for l in ("acnspawn (= %s)" % version, "libnghttp2", "libprotobuf-c", "libc6") if l not in depends])
 
 
 def scripts(tree):
@@ -152,6 +161,7 @@ def main():
     has_all_files(tree)
     hardened(tree)
     dependencies()
+    dependencies_of_the_cri()
     scripts(tree)
     return 1 if failures else 0
 

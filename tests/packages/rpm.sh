@@ -31,9 +31,12 @@ rpmbuild --define "_topdir $out" --define 'debug_package %{nil}' --define '_buil
         fail builds "see $out/log"
 }
 echo "ok rpm/builds"
-package=$(find "$out/RPMS" -name '*.rpm')
-rpm -qpl "$package" >"$out/files" 2>/dev/null
-rpm -qpR "$package" 2>/dev/null | grep -q '^systemd-container >= 252' || fail requires "the package does not require systemd-container"
+mapfile -t packages < <(find "$out/RPMS" -name '*.rpm' | sort)
+[ ${#packages[@]} = 2 ] || fail packages "there are ${#packages[@]} packages rather than two"
+rpm -qpl "${packages[@]}" >"$out/files" 2>/dev/null
+double=$(sort "$out/files" | uniq -d)
+[ -z "$double" ] || fail packages "in both packages: $double"
+rpm -qpR "$(find "$out/RPMS" -name "$name-*.rpm")" 2>/dev/null | grep -q '^systemd-container >= 252' || fail requires "the package does not require systemd-container"
 echo "ok rpm/requires"
 # As in the specification; rpmbuild removes the directory that it built in.
 meson setup "$out/plan.build" "$source" --prefix=/usr --sysconfdir=/etc -Dsystemunitdir=/usr/lib/systemd/system \

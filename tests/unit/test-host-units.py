@@ -39,7 +39,8 @@ with tempfile.TemporaryDirectory() as directory:
         with open(unit) as f:
             text = f.read()
         with open(os.path.join(directory, os.path.basename(unit)), "w") as f:
-            f.write(text.replace(BINDIR + "/acnspawn", PROGRAM).replace(LIBEXECDIR, os.path.dirname(PROGRAM)))
+            cri = os.path.join(os.path.dirname(os.path.dirname(PROGRAM)), "cri/acnspawn-cri")
+            f.write(text.replace(BINDIR + "/acnspawn-cri", cri).replace(BINDIR + "/acnspawn", PROGRAM).replace(LIBEXECDIR, os.path.dirname(PROGRAM)))
     probe = os.path.join(directory, "probe.service")
     with open(probe, "w") as f:
         f.write("[Service]\nExecStart=/bin/true\n")

@@ -4,7 +4,7 @@
 """The manual pages against the program: every command and option is in its page and no other is, the table of
 annotations has those that the code reads, references are valid, and all pages are formatted without a warning.
 
-usage: test-man.py ACNSPAWN SOURCE-DIRECTORY
+usage: test-man.py ACNSPAWN SOURCE-DIRECTORY [ACNSPAWN-CRI]
 
 Every case prints "ok NAME", "not ok NAME: why" or "skip NAME: why" on a line of its own.
 """
@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 
-PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2]
+PROGRAM, SOURCE, *CRI = os.path.abspath(sys.argv[1]), *sys.argv[2:]
 MAN = os.path.join(SOURCE, "man")
 ENV = {**os.environ, "LC_ALL": "C.UTF-8"}
 WIDTH = 80
@@ -146,6 +146,15 @@ def options_are_those_of_the_program():
         check(f"options of {verb} that {page}(1) lacks", options_of(verb) - options_in(block) - elsewhere, set())
 
 
+def options_are_those_of_the_endpoint_of_kubernetes():
+    if not CRI:
+        raise Skipped("acnspawn-cri is not built")
+    shown = subprocess.run([CRI[0], "--help"], text=True, capture_output=True, check=True).stdout
+    options = set(re.findall(r"(?m)^ *(?:(-[a-z]), )?(--[a-z-]+)", shown))
+    check("the options of acnspawn-cri(8)", options_in(section(PAGES["acnspawn-cri.8"], "SH", "OPTIONS")) - {"-h"},
+          {o for pair in options for o in pair if o})
+
+
 def annotations_are_those_of_the_code():
     text = section(PAGES["acnspawn-pods.7"], "SH", "ANNOTATIONS")
     check("whether acnspawn-pods(7) has the section", text is not None, True)
@@ -222,7 +231,7 @@ def pages_are_formatted_without_warnings():
 
 
 for test in (each_command_has_a_page_that_its_help_names, commands_lead_to_the_pages_that_have_them,
-             options_are_those_of_the_program, annotations_are_those_of_the_code, settings_of_volumes_are_those_of_the_code,
+             options_are_those_of_the_program, options_are_those_of_the_endpoint_of_kubernetes, annotations_are_those_of_the_code, settings_of_volumes_are_those_of_the_code,
              each_page_has_examples_and_leads_on, references_lead_somewhere, words_do_not_run_together,
              pages_are_formatted_without_warnings):
     case(test)

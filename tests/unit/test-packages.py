@@ -110,7 +110,7 @@ def configuration_files():
 def debian_ships_all():
     """Everything that meson installs goes into one package; units that are enabled are those of the preset."""
     rules = read("debian/rules")
-    enabled = set(re.search(r"dh_installsystemd -pacnspawn ([^-].*)", rules).group(1).split())
+    enabled = set(" ".join(re.findall(r"dh_installsystemd -pacnspawn(?:-cri)? ([^-].*)", rules)).split())
     preset = set(re.findall(r"(?m)^enable (\S+)$", read("units/90-acnspawn.preset")))
     disabled = set(re.findall(r"(?m)^disable (\S+)$", read("units/90-acnspawn.preset")))
     case("debian-one-package", "debian/rules does not install into debian/acnspawn"
@@ -119,10 +119,28 @@ def debian_ships_all():
     not_enabled = set(re.search(r"dh_installsystemd -pacnspawn --no-enable --no-start (.*)", rules).group(1).split())
     case("units-that-are-disabled", sorted(not_enabled ^ disabled))
     for macro in "systemd_post", "systemd_preun", "systemd_postun_with_restart":
-        words = re.search(r"%%\{\?%s:%%%s (.*)\}" % (macro, macro), SPEC).group(1).split()
+        words = " ".join(re.findall(r"%%\{\?%s:%%%s (.*)\}" % (macro, macro), SPEC)).split()
         case("rpm-" + macro, sorted(set(words) ^ (preset | disabled)))
     profiles = {os.path.basename(p) for p in INSTALLED if re.match(r"/etc/apparmor\.d/[^/]+$", p)}
     case("debian-apparmor", sorted(profiles ^ set(re.findall(r"--profile-name=(\S+)", rules))))
+
+
+def package_of_the_cri():
+    """All that has its name is in a package of its own, in each distribution, and is built there."""
+    ours = {re.sub(r"^(/usr)?/lib/systemd/", "/usr/lib/systemd/", p).lstrip("/") for p in INSTALLED if "/acnspawn-cri" in p}
+    rules = read("debian/rules").replace("\\\n", " ")
+    debian = re.search(r"(?m)^cri_files := (.*)$", rules).group(1).replace("$(patsubst /%,%,$(unitdir))", "usr/lib/systemd/system").split()
+    case("debian-cri", sorted(ours ^ set(debian)) if ours else None)
+    macros = {"%{_bindir}": "usr/bin", "%{_prefix}": "usr", "%{_mandir}": "usr/share/man"}
+    rpm = {line for line in SPEC.split("\n%files cri\n")[1].split()}
+    for macro, path in macros.items():
+        rpm = {line.replace(macro, path) for line in rpm}
+    case("rpm-cri", sorted(ours ^ {line.rstrip("*") for line in rpm}) if ours else None)
+    arch = re.search(r"(?m)^_cri_files=\((.*)\)$", PKGBUILD).group(1).split()
+    arch = {a for w in arch for a in ([w.replace("{service,socket}", s) for s in ("service", "socket")] if "{" in w else [w])}
+    case("arch-cri", sorted(ours ^ arch) if ours else None)
+    for name, text in ("debian/rules", rules), ("acnspawn.spec", SPEC), ("PKGBUILD", PKGBUILD):
+        case("built-with-cri-" + name.replace("/", "-"), None if "-Dcri=enabled" in text else "%s does not say -Dcri=enabled" % name)
 
 
 def built_with():
@@ -183,6 +201,7 @@ versions()
 files_of_rpm()
 configuration_files()
 debian_ships_all()
+package_of_the_cri()
 built_with()
 loaded()
 programs()
