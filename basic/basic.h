@@ -330,6 +330,9 @@ static inline char to_upper(char c)
         return is_lower(c) ? (char) (c - 'a' + 'A') : c;
 }
 
+/* The ID of the current boot of the host, with dashes. */
+int read_boot_id(char **ret);
+
 #define RANDOM_HEX_SIZE 17U
 /* A unique and unpredictable part of a name: 16 digits. -EIO: the kernel has no random bytes. */
 int random_hex(char ret[static RANDOM_HEX_SIZE]);

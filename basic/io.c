@@ -108,6 +108,15 @@ int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *r
         return read_fd_bounded(fd, max, ret, ret_size);
 }
 
+int read_boot_id(char **ret)
+{
+        int r = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", UUID_TEXT_SIZE, ret, NULL);
+
+        if (r >= 0)
+                (*ret)[strcspn(*ret, "\n")] = 0;
+        return r;
+}
+
 int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode)
 {
         _cleanup_close_ int fd = openat(

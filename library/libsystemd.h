@@ -21,6 +21,7 @@
         F(sd_bus_error_free)                                                                                \
         F(sd_bus_error_has_name)                                                                            \
         F(sd_bus_flush_close_unref)                                                                         \
+        F(sd_bus_get_property_string)                                                                       \
         F(sd_bus_get_property_trivial)                                                                      \
         F(sd_bus_get_unique_name)                                                                           \
         F(sd_bus_match_signal)                                                                              \
@@ -102,6 +103,7 @@ extern Library systemd_library;
 #define sd_bus_error_free(...) SYSTEMD_CALL(sd_bus_error_free)(__VA_ARGS__)
 #define sd_bus_error_has_name(...) SYSTEMD_CALL(sd_bus_error_has_name)(__VA_ARGS__)
 #define sd_bus_flush_close_unref(...) SYSTEMD_CALL(sd_bus_flush_close_unref)(__VA_ARGS__)
+#define sd_bus_get_property_string(...) SYSTEMD_CALL(sd_bus_get_property_string)(__VA_ARGS__)
 #define sd_bus_get_property_trivial(...) SYSTEMD_CALL(sd_bus_get_property_trivial)(__VA_ARGS__)
 #define sd_bus_get_unique_name(...) SYSTEMD_CALL(sd_bus_get_unique_name)(__VA_ARGS__)
 #define sd_bus_match_signal(...) SYSTEMD_CALL(sd_bus_match_signal)(__VA_ARGS__)

@@ -395,6 +395,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_time(o, "started", r->started_usec);
         failed |= put_time(o, "ended", r->ended_usec);
         failed |= put_number(o, "exitStatus", r->exit_status, 0);
+        failed |= put_text(o, "endedBy", r->ended_by_reboot ? POD_ENDED_BY_REBOOT : NULL);
         failed |= put_number(o, "leader", r->leader, 1);
         failed |= put_text(o, "unit", r->unit);
         failed |= pod_hostname(p, &hostname) < 0 || put_text(o, "hostname", hostname);

@@ -91,6 +91,7 @@ static const char *const cause_words[_APP_CAUSE_MAX] = {
                 [CAUSE_POD_KILLED] = "ended with the pod, which was killed",
                 [CAUSE_NOT_READY] = "did not get ready",
                 [CAUSE_UNHEALTHY] = "ended for not being healthy",
+                [CAUSE_HOST_REBOOTED] = "ended by a reboot of the host",
 };
 
 static void add_end(Text *t, const AppStatus *s)
@@ -308,6 +309,8 @@ static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *
         add_colored(t, d, color, r->paused ? "paused" : pod_state_to_string(p->state));
         if (p->state == POD_EXITED && r->exit_status >= 0)
                 text_addf(t, " with status %i", r->exit_status);
+        if (r->ended_by_reboot)
+                text_add(t, " by a reboot of the host");
         if (since > 0) {
                 text_add(t, r->ended_usec > 0 ? " at " : " since ");
                 add_time(t, d, since);

@@ -11,7 +11,7 @@ static const TableColumn columns[] = {
                 {"UUID", "uuid", false, 0},       {"NAME", "name", false, 12},
                 {"STATE", "state", false, 0},     {"APPS", "apps", false, 16},
                 {"CREATED", "created", false, 0}, {"EXIT", "exitStatus", true, 0},
-                {"IMAGES", "images", false, 16},  {"NETWORKS", "networks", false, 12},
+                {"ENDED BY", "endedBy", false, 0}, {"IMAGES", "images", false, 16},  {"NETWORKS", "networks", false, 12},
                 {"LABELS", "labels", false, 16},  {"ANNOTATIONS", "annotations", false, 16},
 };
 
@@ -158,7 +158,7 @@ static const Option options[] = {
                  offsetof(Arguments, filters)},
                 {NULL, "format", 0, "FIELD[,…]|TEXT", false,
                  "Show these columns, or for each pod a text with fields in braces: '{name}\\t{state}'",
-                 "uuid|name|state|apps|created|exitStatus|images|networks|labels|annotations",
+                 "uuid|name|state|apps|created|exitStatus|endedBy|images|networks|labels|annotations",
                  option_table_format, offsetof(Arguments, format)},
                 OPTION_END,
 };
@@ -222,22 +222,23 @@ static int add_more(Table *t, const Pod *p)
 static int add_pod(Table *t, Pod *p, size_t uuid_length)
 {
         _cleanup_free_ char *uuid = strndup(p->uuid, uuid_length);
-        int status = pod_ended_status(p);
+        const PodEnd end = pod_end(p);
 
         if (!uuid)
                 return -ENOMEM;
         table_add_text_as(t, p->uuid, uuid);
         table_add_text(t, p->config.name);
-        table_add_text(t, pod_shown_state(p));
-        table_set_color(t, pod_state_color(p->state, status));
+        table_add_text_as(t, pod_shown_state(p), end.by_reboot ? "exited (reboot)" : pod_shown_state(p));
+        table_set_color(t, pod_state_color(p->state, end.exit_status));
         int r = add_apps(t, p);
         table_add_time(t, p->config.created_usec);
-        if (status >= 0)
-                table_add_number(t, status);
+        if (end.exit_status >= 0)
+                table_add_number(t, end.exit_status);
         else
                 table_add_none(t);
-        if (status > 0)
+        if (end.exit_status > 0)
                 table_set_color(t, COLOR_RED);
+        table_add_text(t, end.by_reboot ? POD_ENDED_BY_REBOOT : NULL);
         return r < 0 ? r : add_more(t, p);
 }
 

@@ -145,7 +145,7 @@ static int add_row(Context *c, Table *t, char *const *dirs, const char *name)
         table_add_text(t, name);
         if (p) {
                 table_add_text(t, pod_shown_state(p));
-                table_set_color(t, pod_state_color(p->state, pod_ended_status(p)));
+                table_set_color(t, pod_state_color(p->state, pod_end(p).exit_status));
                 table_add_text(t, p->uuid);
         } else {
                 table_add_none(t);

@@ -33,6 +33,7 @@ static const char *const causes[_APP_CAUSE_MAX] = {
                 [CAUSE_POD_KILLED] = "pod-killed",
                 [CAUSE_NOT_READY] = "not-ready",
                 [CAUSE_UNHEALTHY] = "unhealthy",
+                [CAUSE_HOST_REBOOTED] = "host-rebooted",
 };
 
 static const char *const readiness_words[_APP_READINESS_MAX] = {"none", "starting", "ready"};

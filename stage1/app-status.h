@@ -36,6 +36,7 @@ typedef enum AppCause {
         CAUSE_POD_KILLED,        /* the pod was killed while it ran: its exit status is unknown */
         CAUSE_NOT_READY,         /* it ended, or timed out, before it was ready */
         CAUSE_UNHEALTHY,         /* its health check failed, and it was stopped for that */
+        CAUSE_HOST_REBOOTED,     /* the same of the host, which was rebooted or lost power */
         _APP_CAUSE_MAX,
 } AppCause;
 

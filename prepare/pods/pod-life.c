@@ -271,6 +271,7 @@ int pod_begin_run(Pod *p, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot lock pod %s", pod_display_name(p));
         p->locked = true;
+        (void) pod_record_boot(p); /* only for "status" */
         r = host_uids_claim(p, e);
         if (r >= 0 && (r = pod_move(p, POD_RUNNING)) < 0)
                 (void) error_set_errno(e, r, "Cannot start pod %s", pod_display_name(p));
@@ -286,22 +287,35 @@ int pod_sync_run(const Pod *p, Error *e)
         return p->config.boot_id ? 0 : sync_places(p, POD_PREPARED, POD_RUNNING, e);
 }
 
-/* Writes the time when the pod ended to a file, as the times of the directory may change. */
+#define ENDED_SIZE_MAX 128U
+
+/* Writes the time when the pod ended to a file, as the times of the directory may change; and the boot (pod-boot.c). */
 static void write_ended(Pod *p, uint64_t usec)
 {
-        char text[32];
+        _cleanup_free_ char *text = NULL, *boot = NULL;
 
-        snprintf(text, sizeof(text), "%" PRIu64 "\n", usec);
+        (void) read_boot_id(&boot);
         /* A full disk must not keep the pod from ending. */
-        (void) write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false);
+        if (xasprintf(&text, "%" PRIu64 "\n%s%s", usec, boot ?: "", boot ? "\n" : "") >= 0)
+                (void) write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false);
+}
+
+int pod_read_ended(const Pod *p, char **ret)
+{
+        size_t n;
+        int r = read_file_at(p->dir_fd, "ended", ENDED_SIZE_MAX, ret, &n);
+
+        if (r >= 0 && n > 0 && (*ret)[n - 1] == '\n')
+                (*ret)[n - 1] = 0;
+        return r;
 }
 
 int pod_end_run(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING || !p->locked)
                 return error_set(e, -EINVAL, "Pod %s is not run by this process", pod_display_name(p));
-        (void) rm_rf_at(p->dir_fd, "credentials"); /* also if they were never used */
         write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
+        (void) rm_rf_at(p->dir_fd, "credentials"); /* also if they were never used */
         int r = advance(p, POD_EXITED, e);
         if (r >= 0)
                 pod_journal_link(p);
@@ -320,7 +334,7 @@ uint64_t pod_ended_usec(const Pod *p)
         _cleanup_free_ char *text = NULL;
         uint64_t usec, latest = 0;
 
-        if (read_file_at(p->dir_fd, "ended", 64, &text, NULL) >= 0) {
+        if (pod_read_ended(p, &text) >= 0) {
                 text[strcspn(text, "\n")] = 0;
                 if (parse_u64(text, &usec) >= 0)
                         return usec;

@@ -31,6 +31,12 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
 /* pod-resolver.c: checks the settings of CONFIG for name resolution. */
 int pod_resolver_check(const PodConfig *c, Error *e);
 
+/* Records the current boot, when the pod is started (pod-boot.c). */
+int pod_record_boot(const Pod *p);
+/* The record of the end: the time, and on a second line the boot ID, which earlier versions left out; without the last
+ * newline (pod-life.c). -ENOENT. */
+int pod_read_ended(const Pod *p, char **ret);
+
 /* --- Names and ranges of uids (pod-links.c, uids.c) ---------------------------------------------------- */
 
 /* The pod that has KEY. -ENOENT (without a message): none. RET_UUID may be NULL. */

@@ -52,16 +52,6 @@ static bool can_be_resumed(const Download *d)
 
 /* --- NAME.json ----------------------------------------------------------------------------------------- */
 
-static char *boot_id(void)
-{
-        char *id = NULL;
-
-        if (read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &id, NULL) < 0)
-                return NULL;
-        id[strcspn(id, "\n")] = 0;
-        return id;
-}
-
 static int add_string(json_object *o, const char *key, const char *value)
 {
         return value ? json_member_add_text(o, key, value) : 0;
@@ -70,8 +60,9 @@ static int add_string(json_object *o, const char *key, const char *value)
 static int write_info(const Download *d, uint64_t synced)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
-        _cleanup_free_ char *boot = boot_id();
+        _cleanup_free_ char *boot = NULL;
 
+        (void) read_boot_id(&boot);
         if (add_string(o, "url", d->url) < 0 || add_string(o, "etag", d->etag) < 0 ||
             add_string(o, "lastModified", d->last_modified) < 0 || add_string(o, "boot", boot) < 0 ||
             (d->sink.total != UNKNOWN &&
@@ -108,9 +99,10 @@ static const char *info_string(json_object *o, const char *key)
 static int take_info(Download *d, json_object *o)
 {
         const char *etag = info_string(o, "etag"), *date = info_string(o, "lastModified");
-        _cleanup_free_ char *boot = boot_id();
+        _cleanup_free_ char *boot = NULL;
         struct stat st;
 
+        (void) read_boot_id(&boot);
         if (!streq_ptr(info_string(o, "url"), d->url) || (!etag && !date))
                 return 0;
         if (fstat(d->fd, &st) < 0)

@@ -11,32 +11,37 @@ void app_statuses_free(AppStatus *l, size_t n)
         free(l);
 }
 
-bool app_status_finish(const PodApp *app, AppStatus *s)
+bool app_status_finish(const PodApp *app, AppStatus *s, AppCause cause, uint64_t ended_usec)
 {
         if (s->state == APP_ENDED)
                 return false;
         if (s->state == APP_WAITING && s->cause == CAUSE_NONE && !s->message &&
             stage1_app_is_socket_activated(app->app))
                 return false;
+        /* After a loss of power, records that were written shortly before are missing. */
         if (s->cause == CAUSE_NONE)
-                s->cause = s->state == APP_WAITING ? CAUSE_NOT_STARTED : CAUSE_POD_KILLED;
+                s->cause = s->state == APP_WAITING && cause == CAUSE_POD_KILLED ? CAUSE_NOT_STARTED : cause;
         if (s->cause == CAUSE_POD_KILLED && !s->message)
                 s->message = strdup("The pod was killed while the app ran");
+        else if (s->cause == CAUSE_HOST_REBOOTED && !s->message)
+                s->message = strdup("The host was rebooted, or lost power, before the end of the app was recorded");
         s->state = APP_ENDED;
         if (s->ended_usec == 0 && s->started_usec != 0)
-                s->ended_usec = now_usec(CLOCK_REALTIME);
+                s->ended_usec = ended_usec;
         return true;
 }
 
-static AppStatus unreadable_status(int code)
+static AppStatus unreadable_status(int code, AppCause cause)
 {
         AppStatus s = {
-                        .cause = CAUSE_POD_KILLED,
+                        .cause = cause,
                         .exit_status = -1,
                         .pre_start.exit_status = -1,
                         .post_stop.exit_status = -1,
         };
 
+        if (cause == CAUSE_HOST_REBOOTED) /* the rest of one */
+                return s;
         if (xasprintf(&s.message, "The record of the app cannot be read: %s", strerror(-code)) < 0)
                 s.message = NULL;
         return s;
@@ -49,8 +54,10 @@ int pod_open_statuses(const Pod *p)
 
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
 {
+        const AppCause cause = pod_ended_by_reboot(p) ? CAUSE_HOST_REBOOTED : CAUSE_POD_KILLED;
         size_t n = p->manifest->n_apps;
         AppStatus *l = calloc(n + 1, sizeof(AppStatus));
+        uint64_t ended_usec = ended ? pod_ended_usec(p) : 0;
         _cleanup_close_ int fd = -EBADF;
 
         if (!l)
@@ -61,9 +68,9 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
                 if (r == -ENOENT) /* no process has run the pod yet */
                         l[i] = app_status_initial();
                 else if (r < 0)
-                        l[i] = unreadable_status(r);
+                        l[i] = unreadable_status(r, cause);
                 if (ended)
-                        (void) app_status_finish(p->manifest->apps[i], &l[i]);
+                        (void) app_status_finish(p->manifest->apps[i], &l[i], cause, ended_usec);
         }
         *ret = l;
         return 0;

@@ -29,6 +29,12 @@ void cgroup_hand_on_controllers(const char *path);
 /* The actual features of P, while it runs. -ENOENT: it has no cgroup. */
 int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
+/* --- host-systemd.c ------------------------------------------------------------------------------------ */
+
+#define SYSTEMD_SOCKET "/run/systemd/private"
+
+int host_systemd_connect(sd_bus **ret);
+
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 
 /* Moves process PID into a new delegated scope unit. */

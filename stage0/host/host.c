@@ -10,6 +10,7 @@
 typedef struct Field {
         const char *key;
         int64_t value;
+        bool optional; /* earlier versions did not write it */
 } Field;
 
 static int write_fields(Pod *p, const char *name, const Field *fields, size_t n)
@@ -37,8 +38,10 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
                 return r;
         for (size_t i = 0; i < n; i++) {
                 json_object *v;
-                if (!json_object_object_get_ex(o, fields[i].key, &v) ||
-                    !json_object_is_type(v, json_type_int))
+                bool found = json_object_object_get_ex(o, fields[i].key, &v);
+                if (!found && fields[i].optional)
+                        continue;
+                if (!found || !json_object_is_type(v, json_type_int))
                         return -EBADMSG;
                 fields[i].value = json_object_get_int64(v);
         }
@@ -48,10 +51,10 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
 int pod_runtime_write(Pod *p, const PodRuntime *r)
 {
         const Field fields[] = {
-                        {"supervisor", r->supervisor},
-                        {"nspawn", r->nspawn},
-                        {"leader", r->leader},
-                        {"started", (int64_t) r->started_usec},
+                        {.key = "supervisor", .value = r->supervisor},
+                        {.key = "nspawn", .value = r->nspawn},
+                        {.key = "leader", .value = r->leader},
+                        {.key = "started", .value = (int64_t) r->started_usec},
         };
 
         return write_fields(p, "runtime", fields, ELEMENTSOF(fields));
@@ -59,7 +62,7 @@ int pod_runtime_write(Pod *p, const PodRuntime *r)
 
 int pod_runtime_read(Pod *p, PodRuntime *ret)
 {
-        Field fields[] = {{"supervisor", 0}, {"nspawn", 0}, {"leader", 0}, {"started", 0}};
+        Field fields[] = {{.key = "supervisor"}, {.key = "nspawn"}, {.key = "leader"}, {.key = "started"}};
         int r = read_fields(p, "runtime", fields, ELEMENTSOF(fields));
 
         if (r < 0)
@@ -76,9 +79,10 @@ int pod_runtime_read(Pod *p, PodRuntime *ret)
 int pod_result_write(Pod *p, const PodResult *r)
 {
         const Field fields[] = {
-                        {"exitStatus", r->exit_status},
-                        {"started", (int64_t) r->started_usec},
-                        {"ended", (int64_t) r->ended_usec},
+                        {.key = "exitStatus", .value = r->exit_status},
+                        {.key = "started", .value = (int64_t) r->started_usec},
+                        {.key = "ended", .value = (int64_t) r->ended_usec},
+                        {.key = "atShutdown", .value = r->at_shutdown},
         };
 
         return write_fields(p, "result", fields, ELEMENTSOF(fields));
@@ -86,7 +90,7 @@ int pod_result_write(Pod *p, const PodResult *r)
 
 int pod_result_read(Pod *p, PodResult *ret)
 {
-        Field fields[] = {{"exitStatus", 0}, {"started", 0}, {"ended", 0}};
+        Field fields[] = {{.key = "exitStatus"}, {.key = "started"}, {.key = "ended"}, {.key = "atShutdown", .optional = true}};
         int r = read_fields(p, "result", fields, ELEMENTSOF(fields));
 
         if (r < 0)
@@ -95,6 +99,7 @@ int pod_result_read(Pod *p, PodResult *ret)
                         .exit_status = (int) fields[0].value,
                         .started_usec = (uint64_t) fields[1].value,
                         .ended_usec = (uint64_t) fields[2].value,
+                        .at_shutdown = fields[3].value != 0,
         };
         return 0;
 }

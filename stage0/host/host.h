@@ -134,6 +134,11 @@ int pod_scope_name(const Pod *p, char **ret);
 int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, char **ret_result,
                     sd_bus_error *error);
 
+/* --- host-systemd.c ------------------------------------------------------------------------------------ */
+
+/* Whether the host is being rebooted or powered off, in order. */
+bool host_is_shutting_down(void);
+
 /* --- machine-name.c ------------------------------------------------------------------------------------ */
 
 /* The machine name of the pod; also its default host name. */
@@ -153,6 +158,7 @@ int pod_runtime_read(Pod *p, PodRuntime *ret); /* -ENOENT */
 typedef struct PodResult {
         int exit_status;
         uint64_t started_usec, ended_usec;
+        bool at_shutdown; /* the host's systemd has ended the pod, on its way to a reboot or power-off */
 } PodResult;
 
 int pod_result_write(Pod *p, const PodResult *r);
@@ -193,12 +199,13 @@ int pod_drops_read(const Pod *p, const char *app, LogDrops *ret);
 /* The directory of the records, which the pod's supervisor makes and writes; -ENOENT: no process has run the pod. */
 int pod_open_statuses(const Pod *p);
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what is not recorded is filled in:
- * the pod has ended. *RET is an array of p->manifest->n_apps. */
+ * the pod has ended, and its supervisor did not record how. *RET is an array of p->manifest->n_apps. */
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
 void app_statuses_free(AppStatus *l, size_t n);
-/* The pod has ended, and maybe the app with it, which completes its status. Returns whether that changes it.
- * An app that is waiting for its first connection has not failed. */
-bool app_status_finish(const PodApp *app, AppStatus *s);
+/* The pod has ended, and maybe the app with it, which completes its status: CAUSE, CAUSE_POD_KILLED or CAUSE_HOST_REBOOTED,
+ * is that of an app that ran. Returns whether that changes the status. An app that is waiting for its first connection
+ * has not failed. */
+bool app_status_finish(const PodApp *app, AppStatus *s, AppCause cause, uint64_t ended_usec);
 /* The exit status of a pod that was killed, where no app determines it. */
 #define POD_KILLED_STATUS 125
 /* The pod's exit status: that of the app that determines it, 0 if all succeeded. With EXIT_NEVER no app does: it is 0 if

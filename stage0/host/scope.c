@@ -13,7 +13,6 @@
 #include "library/libsystemd.h"
 #include "stage0/host/host-internal.h"
 
-#define SYSTEMD_SOCKET "/run/systemd/private"
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
 
 static void bus_unrefp(sd_bus **b)
@@ -52,6 +51,15 @@ static int append_requests(sd_bus_message *m, const Pod *p)
         return r;
 }
 
+/* When the host is shut down, what the end of a pod takes is stopped after the scope: file systems and name spaces that
+ * are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
+static int append_order(sd_bus_message *m, const char *controller)
+{
+        return controller ? sd_bus_message_append(m, "(sv)", "After", "as", 3, "basic.target", "dbus.service",
+                                                  "systemd-machined.service")
+                          : sd_bus_message_append(m, "(sv)", "After", "as", 1, "basic.target");
+}
+
 /* The unit's name, without its suffix, is also that of cgroups created on hosts without systemd. */
 int pod_scope_name(const Pod *p, char **ret)
 {
@@ -80,6 +88,8 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const c
                 r = sd_bus_message_append(m, "(sv)(sv)", "Controller", "s", controller, "TimeoutStopUSec",
                                           "t", stop_timeout_usec(p));
         if (r >= 0)
+                r = append_order(m, controller);
+        if (r >= 0)
                 r = append_requests(m, p);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
@@ -101,20 +111,6 @@ static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller
                 r = sd_bus_message_append(m, "a(sa(sv))", 0);
         if (r >= 0)
                 *ret = TAKE_PTR(m);
-        return r;
-}
-
-static int connect_systemd(sd_bus **ret)
-{
-        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
-
-        int r = sd_bus_new(&bus);
-        if (r >= 0)
-                r = sd_bus_set_address(bus, "unix:path=" SYSTEMD_SOCKET);
-        if (r >= 0)
-                r = sd_bus_start(bus);
-        if (r >= 0)
-                *ret = TAKE_PTR(bus);
         return r;
 }
 
@@ -154,7 +150,7 @@ int pod_scope_stop(const Pod *p, Error *e)
         if (r >= 0 && is_in_scope(unit))
                 return 0;
         if (r >= 0)
-                r = connect_systemd(&bus);
+                r = host_systemd_connect(&bus);
         if (r >= 0)
                 r = sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "StopUnit", &error,
                                        NULL, "ss", unit, "replace");
@@ -183,7 +179,7 @@ int pod_scope_start(const Pod *p, pid_t pid, sd_bus *system_bus, Error *e)
 
         if (system_bus)
                 return start_unit_by_name(system_bus, p, pid, e);
-        int r = connect_systemd(&bus);
+        int r = host_systemd_connect(&bus);
         if (r < 0) {
                 r = error_set_errno(e, r,
                                     "Cannot request a scope for pod %s from systemd over " SYSTEMD_SOCKET,

@@ -210,6 +210,21 @@ int cni_network_parse(const char *text, size_t size, bool list, const char *file
         return 0;
 }
 
+bool cni_state_is_volatile(json_object *plugins)
+{
+        for (size_t i = 0; i < json_object_array_length(plugins); i++) {
+                json_object *ipam;
+
+                if (!json_object_object_get_ex(json_object_array_get_idx(plugins, i), "ipam", &ipam) || !ipam ||
+                    json_object_object_length(ipam) == 0)
+                        continue;
+                const char *directory = text_member(ipam, "dataDir");
+                if (!directory || !path_has_prefix(directory, "/run"))
+                        return false;
+        }
+        return true;
+}
+
 bool cni_plugin_can(json_object *plugin, const char *capability)
 {
         json_object *all, *v;

@@ -27,6 +27,8 @@ int cni_network_parse(const char *text, size_t size, bool list, const char *file
 int cni_config_directories(const char *const *config_dirs, char ***ret);
 /* The first of that name. -ENOENT: there is none; the hint lists those available. */
 int cni_network_find(char *const *directories, const char *name, CniNetwork **ret, Error *e);
+/* Whether the addresses that PLUGINS assign are free again after a reboot of the host: their records are below /run. */
+bool cni_state_is_volatile(json_object *plugins);
 /* Whether any plugin of the network, or this one, declares the capability. */
 bool cni_network_can(const CniNetwork *n, const char *capability);
 bool cni_plugin_can(json_object *plugin, const char *capability);
@@ -113,7 +115,8 @@ void network_record_done(NetworkRecord *r);
 int network_record_parse(const char *text, size_t size, NetworkRecord *ret);
 int network_record_format(const NetworkRecord *r, char **ret);
 int network_record_read(const Pod *p, NetworkRecord *ret, Error *e); /* -ENOENT, without a message */
-int network_record_write(Pod *p, const NetworkRecord *r, Error *e);
+/* SYNC: it is on disk before the return. */
+int network_record_write(Pod *p, const NetworkRecord *r, bool sync, Error *e);
 int network_record_remove(Pod *p, Error *e);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */

@@ -275,13 +275,13 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e)
                      : 0;
 }
 
-int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
+int network_record_write(Pod *p, const NetworkRecord *r, bool sync, Error *e)
 {
         _cleanup_free_ char *text = NULL;
 
         int k = network_record_format(r, &text);
         if (k >= 0)
-                k = write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false);
+                k = write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, sync);
         return k < 0 ? error_set_errno(e, k, "Cannot write the network record of pod %s",
                                        pod_display_name(p))
                      : 0;

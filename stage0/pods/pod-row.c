@@ -4,13 +4,13 @@
 
 #include "stage0/pods/pods.h"
 
-int pod_ended_status(Pod *p)
+PodEnd pod_end(Pod *p)
 {
         _cleanup_(pod_report_done) PodReport report = {};
 
-        if (p->state != POD_EXITED || !p->manifest)
-                return -1;
-        return pod_report(p, NULL, &report, NULL) < 0 ? -1 : report.exit_status;
+        if (p->state != POD_EXITED || !p->manifest || pod_report(p, NULL, &report, NULL) < 0)
+                return (PodEnd){.exit_status = -1};
+        return (PodEnd){.exit_status = report.exit_status, .by_reboot = report.ended_by_reboot};
 }
 
 bool pod_never_ran(Pod *p)
@@ -41,14 +41,15 @@ static int add_apps(json_object *o, const Pod *p)
 int pod_to_json(Pod *p, json_object **ret)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
-        int status = pod_ended_status(p);
+        const PodEnd end = pod_end(p);
 
         if (json_member_add_text(o, "uuid", p->uuid) < 0 ||
             (p->config.name && json_member_add_text(o, "name", p->config.name) < 0) ||
             json_member_add_text(o, "state", pod_shown_state(p)) < 0 || add_apps(o, p) < 0 ||
             (p->config.created_usec > 0 &&
              json_member_add(o, "created", json_object_new_uint64(p->config.created_usec)) < 0) ||
-            (status >= 0 && json_member_add(o, "exitStatus", json_object_new_int(status)) < 0))
+            (end.exit_status >= 0 && json_member_add(o, "exitStatus", json_object_new_int(end.exit_status)) < 0) ||
+            (end.by_reboot && json_member_add_text(o, "endedBy", POD_ENDED_BY_REBOOT) < 0))
                 return -ENOMEM;
         *ret = TAKE_PTR(o);
         return 0;

@@ -9,9 +9,14 @@
 
 /* --- Rows of lists (pod-row.c) ------------------------------------------------------------------------- */
 
-/* The exit status of a pod that has ended; -1: it has not ended, or its status cannot be read. */
-int pod_ended_status(Pod *p);
-/* A pod in a list: uuid, name, state, apps, created (microseconds since the epoch) and exitStatus. Unknown
+/* How a pod has ended. */
+typedef struct PodEnd {
+        int exit_status; /* -1: it has not ended, or its status cannot be read */
+        bool by_reboot;  /* of the host */
+} PodEnd;
+
+PodEnd pod_end(Pod *p);
+/* A pod in a list: uuid, name, state, apps, created (microseconds since the epoch), exitStatus and endedBy. Unknown
  * values are left out. */
 int pod_to_json(Pod *p, json_object **ret);
 /* Whether P has ended before the first process of any app was started: its networks or its systemd have

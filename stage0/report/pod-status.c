@@ -289,11 +289,16 @@ static int report_times(Pod *p, PodReport *r)
                 r->paused = pod_is_paused(p);
                 return pod_cgroup_host_unit(p, &r->unit) == -ENOMEM ? -ENOMEM : 0;
         }
-        if (p->state == POD_EXITED && pod_result_read(p, &result) >= 0) {
+        if (p->state != POD_EXITED)
+                return 0;
+        r->ended_by_reboot = pod_ended_by_reboot(p);
+        if (pod_result_read(p, &result) >= 0) {
                 r->started_usec = result.started_usec;
                 r->ended_usec = result.ended_usec;
                 r->exit_status = result.exit_status;
-        }
+                r->ended_by_reboot |= result.at_shutdown;
+        } else if (r->started_usec > 0 || r->ended_by_reboot) /* its supervisor was killed */
+                r->ended_usec = pod_ended_usec(p);
         return 0;
 }
 

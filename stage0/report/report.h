@@ -46,6 +46,7 @@ typedef struct PodReport {
         size_t n_sockets;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         int exit_status;                   /* the pod's, or -1 while it has none */
+        bool ended_by_reboot;              /* in order at the shutdown of the host, or by a crash of it */
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
         char *unit; /* unit of the host's systemd that contains a running pod; or NULL */
         bool paused;
@@ -54,6 +55,9 @@ typedef struct PodReport {
         char **exposed_to;
         bool exposed_to_all;
 } PodReport;
+
+/* The member "endedBy" of a pod that was ended by a reboot of the host. */
+#define POD_ENDED_BY_REBOOT "reboot"
 
 /* CONFIG_DIRS as in PrepareOptions. */
 int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);

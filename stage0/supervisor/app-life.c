@@ -449,7 +449,8 @@ void app_life_finish(AppInstance *a, const char *message)
                 set_text(&a->status.message, message);
                 changed = true;
         }
-        changed |= app_status_finish(a->manifest, &a->status);
+        changed |= app_status_finish(a->manifest, &a->status, CAUSE_POD_KILLED,
+                                     now_usec(CLOCK_REALTIME));
         if (changed)
                 save(a);
 }

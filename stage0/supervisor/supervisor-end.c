@@ -113,6 +113,7 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
                 return error_oom(e);
         result.exit_status = pod_exit_status(s->pod->config.exit_policy, s->in_order, statuses,
                                              s->pod->manifest->n_apps);
+        result.at_shutdown = (s->stopped_by_host || !s->in_order) && host_is_shutting_down();
         int r = pod_result_write(s->pod, &result);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the result of pod %s", pod_display_name(s->pod));

@@ -47,6 +47,7 @@ typedef struct Supervisor {
         Readiness *readiness;
         char *late; /* the apps that were not ready in time */
         unsigned stop_requests, stop_signals;
+        bool stopped_by_host; /* one of them was a signal, or came from the host's systemd */
         sd_event_source *idle_source;
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
         size_t next_app;       /* the app whose root is made next, ahead of its request */

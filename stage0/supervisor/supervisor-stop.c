@@ -36,6 +36,7 @@ void supervisor_stop(Supervisor *s)
 bool supervisor_request_stop(Supervisor *s, int sig)
 {
         s->stop_requests++;
+        s->stopped_by_host = true;
         supervisor_tell_host(s, "STOPPING=1");
         if (sig == SIGHUP || s->stop_signals++ == 0 || s->detached) {
                 supervisor_signal_leader(s);
@@ -64,6 +65,7 @@ static void on_machine_stop(void *userdata)
 {
         Supervisor *s = userdata;
 
+        s->stopped_by_host = true;
         supervisor_stop(s);
 }
 

@@ -735,6 +735,62 @@ def e8_a_host_that_was_started_anew(host):
     host.run("--name=web", "--rm", image, "--exec=/bin/true")
 
 
+def reboot(host, uuid):
+    """Makes it look so: the pod is of another boot."""
+    link = os.path.join(host.pod_dir(uuid), "boot")
+    equal(os.readlink(link), read_text("/proc/sys/kernel/random/boot_id").strip(), "the recorded boot")
+    os.unlink(link)
+    os.symlink("01234567-89ab-4cde-8123-456789abcdef", link)
+
+
+def listed_end(host, uuid):
+    row = json.loads(host.acnspawn("list", "--json=short", "--format=uuid,state,endedBy,exitStatus", uuid).expect(0).out)[0]
+    shown = host.acnspawn("list", uuid).expect(0).out.splitlines()[1]
+    equal("exited (reboot)" in shown, row["endedBy"] == "reboot", "the mark in %r" % shown)
+    return row["state"], row["endedBy"], row["exitStatus"]
+
+
+@case
+def pods_that_a_reboot_has_ended_are_marked(host):
+    image = host.shell(FOREVER, name="example.com/a")
+    cut, before, stopped = (host.detach("--name=" + name, image) for name in ("cut", "before", "stopped"))
+    for uuid in cut, before, stopped:
+        host.wait_up("a", uuid)
+    host.acnspawn("stop", stopped).expect(0)
+    host.kill_pods()
+    # The end of one of them was noticed in its own boot.
+    wait_for(lambda: host.state(before) == "exited" and host.state(cut) == "exited", "the end of the pods")
+    equal(listed_end(host, cut), ("exited", None, 125))
+    os.rename(host.pod_dir(cut), host.path("aside"))
+    host.acnspawn("gc", "--grace-period=1h").expect(0)
+    os.rename(host.path("aside"), os.path.join(host.dir, "pods/running", cut))
+    equal(len(read_text(os.path.join(host.pod_dir(before), "ended")).splitlines()), 2, "lines of the record of the end")
+    reboot(host, cut)
+    equal(listed_end(host, cut), ("exited", "reboot", 125))
+    for uuid, cause in (before, "pod-killed"), (stopped, "signal"):
+        equal((listed_end(host, uuid)[1], host.app_status(uuid, "a")["cause"]), (None, cause))
+    status = host.status(cut)
+    equal((status["endedBy"], status["apps"][0]["cause"]), ("reboot", "host-rebooted"))
+    equal(status["apps"][0]["message"], "The host was rebooted, or lost power, before the end of the app was recorded")
+    true(status["started"] <= status["ended"] == status["apps"][0]["ended"], "times in %r" % status)
+    text = host.acnspawn("status", cut).expect(0).out
+    contains(text, "exited with status 125 by a reboot of the host at ")
+    contains(text, "ended by a reboot of the host")
+    # That stays so when the end is noticed, in the later boot; and the pod can be run again.
+    host.acnspawn("gc", "--grace-period=1h").expect(0)
+    contains(host.pod_dir(cut), "/exited/")
+    equal((listed_end(host, cut), host.status(cut)["ended"]), (("exited", "reboot", 125), status["ended"]))
+    again = host.acnspawn("run", "--detach", cut).expect(0).out.strip()
+    equal(listed_end(host, again), ("running", None, None))
+    host.acnspawn("stop", "--force", again).expect(0)
+    # A record of an earlier version, and damaged ones.
+    os.unlink(os.path.join(host.pod_dir(cut), "boot"))
+    equal(listed_end(host, cut)[1], None)
+    os.symlink("x" * 200, os.path.join(host.pod_dir(cut), "boot"))
+    equal(listed_end(host, cut)[1], None)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+
+
 @case
 def rm_option_removes_after_the_run(host):
     host.run("--rm", host.shell("exit 3"), rc=3)

@@ -318,6 +318,7 @@ static const struct {
                 {{.cause = CAUSE_SETUP, .exit_status = -1}, 125, true},
                 {{.cause = CAUSE_NOT_STARTED, .exit_status = -1}, 125, true},
                 {{.cause = CAUSE_POD_KILLED, .exit_status = -1}, 125, true},
+                {{.cause = CAUSE_HOST_REBOOTED, .exit_status = -1}, 125, true},
 };
 
 TEST(exit_codes)

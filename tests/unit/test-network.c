@@ -79,6 +79,33 @@ TEST(configurations)
         ASSERT_FALSE(cni_version_at_least("0.3.1", "0.4.0"));
 }
 
+TEST(state_that_a_reboot_removes)
+{
+        static const struct {
+                const char *ipam;
+                bool is_volatile;
+        } cases[] = {
+                        {"{}", true},
+                        {"null", true},
+                        {"{\"type\":\"host-local\",\"dataDir\":\"/run/cni\"}", true},
+                        {"{\"type\":\"host-local\",\"dataDir\":\"/runner\"}", false},
+                        {"{\"type\":\"host-local\"}", false},
+                        {"{\"type\":\"dhcp\"}", false},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(cni_network_freep) CniNetwork *n = NULL;
+                _cleanup_free_ char *text = NULL;
+
+                ASSERT_OK(xasprintf(&text,
+                                    "{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a\"},"
+                                    "{\"type\":\"b\",\"ipam\":%s}]}",
+                                    cases[i].ipam));
+                ASSERT_OK(parse(text, true, &n, NULL));
+                ASSERT_EQ(cni_state_is_volatile(n->plugins), cases[i].is_volatile);
+        }
+}
+
 TEST(directories_are_those_of_the_build)
 {
         const char *const own[] = {"/x", NULL};
@@ -488,6 +515,7 @@ int main(void)
         RUN(requests);
         RUN(requests_that_are_refused);
         RUN(configurations);
+        RUN(state_that_a_reboot_removes);
         RUN(directories_are_those_of_the_build);
         RUN(configurations_that_are_refused);
         RUN(results);

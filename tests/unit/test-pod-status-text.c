@@ -224,6 +224,7 @@ TEST(phrases)
                         {{.state = APP_ENDED, .cause = CAUSE_NOT_READY}, "did not get ready"},
                         {{.state = APP_ENDED, .cause = CAUSE_UNHEALTHY, .signal = SIGKILL},
                          "ended for not being healthy"},
+                        {{.state = APP_ENDED, .cause = CAUSE_HOST_REBOOTED}, "ended by a reboot of the host"},
                         {{.state = APP_ENDED, .cause = CAUSE_EXITED}, "exited with status 0"},
                         {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = SIGSEGV, .core_dumped = true},
                          "killed by SIGSEGV, core dumped"},
@@ -339,7 +340,7 @@ TEST(json)
         ASSERT_CONTAINS(s, "{\"uuid\":\"01234567-89ab-cdef-0123-456789abcdef\",\"name\":\"site\",\"state\":"
                            "\"exited\",");
         ASSERT_CONTAINS(s,
-                        "\"started\":null,\"ended\":1000000000000000,\"exitStatus\":143,\"leader\":null,");
+                        "\"started\":null,\"ended\":1000000000000000,\"exitStatus\":143,\"endedBy\":null,\"leader\":null,");
         ASSERT_CONTAINS(s, "\"users\":{\"private\":true,\"base\":65536,\"size\":65536}");
         ASSERT_CONTAINS(s, "\"state\":\"ended\",\"cause\":\"signal\",\"exitStatus\":null,\"signal\":15,"
                            "\"signalName\":\"SIGTERM\",\"coreDumped\":false,\"message\":\"x\\n\"");

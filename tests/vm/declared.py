@@ -6,6 +6,7 @@ from harness import *
 
 UNIT = "acnspawn@web.service"
 PODS = "/etc/acnspawn/pods"
+NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 STAY = "trap 'exit 0' TERM; touch /out/up; while true; do sleep 0.1; done"
 
 
@@ -21,19 +22,23 @@ def show(*properties, unit=UNIT):
 
 
 @contextlib.contextmanager
-def declared(host, text):
-    """A declared pod, in the store of the case."""
+def declared(host, text, **others):
+    """Declared pods, in the store of the case: "web", and OTHERS."""
     os.makedirs(PODS, exist_ok=True)
-    with open(PODS + "/web.pod", "w") as f:
-        f.write(text + "\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n" % host.dir)
+    texts = {"web": text, **others}
+    units = ["acnspawn@%s.service" % name for name in texts]
+    for name, text in texts.items():
+        with open("%s/%s.pod" % (PODS, name), "w") as f:
+            f.write(text + "\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n" % host.dir)
     try:
         systemctl("daemon-reload")
         yield
     finally:
         host.note_pods()
-        systemctl("stop", UNIT, rc=None)
-        systemctl("reset-failed", UNIT, rc=None)
-        os.unlink(PODS + "/web.pod")
+        systemctl("stop", *units, rc=None)
+        systemctl("reset-failed", *units, rc=None)
+        for name in texts:
+            os.unlink("%s/%s.pod" % (PODS, name))
         systemctl("stop", "system-acnspawn.slice", rc=None)
         systemctl("daemon-reload")
 
@@ -73,6 +78,81 @@ def started_stopped_and_restarted(host):
         systemctl("stop", UNIT)
         listed = json.loads(host.acnspawn("list", "--all", "--json", "web").expect(0).out)
         equal([p["state"] for p in listed], ["exited"] * 3)
+        contains(systemctl("reload", UNIT, rc=1), "Job type reload is not applicable for unit " + UNIT)
+
+
+@case
+def exit_status_and_result_are_those_of_the_pod(host):
+    """0, a status of failure, and the signal by which the pod is stopped, which is no failure."""
+    with declared(host, "[App a]\nImage=%s\n" % host.shell("exit $(cat /out/status)", name="example.com/a") +
+                  "Mount=out:/out\n[Pod]\nVolume=out,kind=host,source=%s\n" % host.path("out")):
+        os.makedirs(host.path("out"))
+        for code, state, result in (0, "inactive", "success"), (3, "failed", "exit-code"), (143, "inactive", "success"):
+            with open(host.path("out/status"), "w") as f:
+                f.write(str(code))
+            systemctl("start", UNIT, rc=None)
+            wait_for(lambda: show("ActiveState") == (state,), "unit %s" % state, timeout=60)
+            equal(show("Result", "ExecMainStatus"), (result, str(code)))
+            equal(host.status("web")["exitStatus"], code)
+            contains(systemctl("status", UNIT, rc=None), "code=exited, status=%d" % code if code else "status=0/SUCCESS")
+
+
+@case
+def a_watchdog_of_the_unit(host):
+    """The supervisor serves it as long as it works."""
+    text = "[App a]\nImage=%s\n[Service]\nWatchdogSec=10s\n" % host.shell(STAY, name="example.com/a")
+    with declared(host, text):
+        systemctl("start", UNIT)
+        uuid = host.status("web")["uuid"]
+        first = show("WatchdogTimestampMonotonic")
+        wait_for(lambda: show("WatchdogTimestampMonotonic") != first, "a notification", timeout=30)
+        equal(show("ActiveState"), ("active",))
+        os.kill(host.supervisor(uuid), signal.SIGSTOP)
+        wait_for(lambda: show("ActiveState") == ("failed",), "the unit fails", timeout=120)
+        equal(show("Result"), ("watchdog",))
+        wait_for(lambda: host.state(uuid) == "exited", "the pod ends", timeout=60)
+
+
+@case
+def a_supervisor_that_is_killed(host):
+    """The unit fails, and is started again if that is its policy: as another pod, with nothing left of the first one."""
+    text = "[App a]\nImage=%s\n[Service]\n%s\n"
+    image = host.shell(STAY, name="example.com/a")
+    with declared(host, text % (image, "")):
+        systemctl("start", UNIT)
+        uuid = host.status("web")["uuid"]
+        os.kill(host.supervisor(uuid), signal.SIGKILL)
+        wait_for(lambda: show("ActiveState") == ("failed",), "the unit fails", timeout=60)
+        equal(show("Result", "NRestarts"), ("exit-code", "0"))
+        wait_for(lambda: host.state(uuid) == "exited", "the pod ends", timeout=60)
+        equal((host.status(uuid)["exitStatus"], host.app_status(uuid, "a")["cause"]), (125, "pod-killed"))
+    with declared(host, text % (image, "Restart=on-failure")):
+        systemctl("start", UNIT)
+        first = host.status("web")["uuid"]
+        os.kill(host.supervisor(first), signal.SIGKILL)
+        wait_for(lambda: show("NRestarts", "ActiveState") == ("1", "active"), "the unit runs again", timeout=120)
+        status = host.status("web")
+        equal((status["predecessor"], status["state"], status["unit"]), (first, "running", UNIT))
+        equal([c for c in cgroups() if first in c], [], "cgroups of the first pod")
+        systemctl("stop", UNIT)
+        equal(show("ActiveState", "Result"), ("inactive", "success"))
+
+
+@case
+def a_pod_that_needs_another_one(host):
+    """It is started after that, when its apps are ready, and stopped before."""
+    ready = host.shell("sleep 1; poke notify READY=1; " + STAY, name="example.com/db", annotations=NOTIFY)
+    web = "[Unit]\nRequires=acnspawn@db.service\nAfter=acnspawn@db.service\n[App a]\nImage=%s\n" % host.shell(STAY, name="example.com/a")
+    with declared(host, web, db="[App a]\nImage=%s\n" % ready):
+        contains(systemctl("list-dependencies", "--plain", UNIT), "acnspawn@db.service")
+        systemctl("start", UNIT)
+        db, a = host.status("db"), host.status("web")
+        equal((db["state"], db["apps"][0]["ready"], a["state"]), ("running", True, "running"))
+        true(int(show("ActiveEnterTimestampMonotonic", unit="acnspawn@db.service")[0]) <= int(show("InactiveExitTimestampMonotonic")[0]),
+             "the pod was started before the other one was ready")
+        systemctl("stop", "acnspawn@db.service")
+        equal(show("ActiveState"), ("inactive",))
+        true(host.status("web")["ended"] <= host.status("db")["ended"], "the pod ended after the one that it needs")
 
 
 @case

@@ -88,8 +88,8 @@ MAIN = """#!/bin/busybox sh
 set -- /dev/vport*p1
 exec >"$1" 2>&1
 mkdir -p /opt/tests
-tar -xf /dev/vdb -C /opt/tests
 cd /opt/tests
+[ -e main ] || tar -xf /dev/vdb # this is the first boot
 echo "guest: $(systemctl --version | head -n 1), $(uname -r)"
 ./main
 echo "guest: exit status $?"
@@ -284,11 +284,11 @@ def tsc_khz():
     return (after - before) * 1000000 // (ended - started)
 
 
-def command_line(directory, payload, lsm):
+def command_line(directory, payload, lsm, reboots):
     words = ("console=ttyS0 quiet mitigations=off init_on_alloc=0 cryptomgr.notests rcupdate.rcu_expedited=1 lsm=%s "
              "panic=-1 tsc_early_khz=%d systemd.show_status=no" % (MODULES_ACTIVE[lsm], tsc_khz()))
     return ["qemu-system-x86_64", "-accel", "tcg", "-M", "microvm,rtc=on", "-cpu", "max,la57=off,cx16=off", "-smp", "1", "-m",
-            str(MEMORY_MIB), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-snapshot",
+            str(MEMORY_MIB), "-nodefaults", "-no-user-config", "-display", "none", "-snapshot", *([] if reboots else ["-no-reboot"]),
             "-kernel", directory + "/kernel", "-initrd", directory + "/initrd", "-append", words,
             "-serial", "file:" + payload + ".console",
             "-drive", "if=none,id=a,format=raw,file=" + directory + "/root.img", "-device", "virtio-blk-device,drive=a",
@@ -296,19 +296,23 @@ def command_line(directory, payload, lsm):
             "-device", "virtio-serial-device", "-chardev", "file,id=c,path=/dev/stdout", "-device", "virtserialport,chardev=c"]
 
 
-def run(directory, payload, timeout, line, lsm="apparmor"):
-    """Boots, calls LINE for every line that the tests print, and returns their exit status; None: it never came."""
-    qemu = subprocess.Popen(command_line(directory, payload, lsm), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+def run(directory, payload, timeout, line, lsm="apparmor", reboots=0):
+    """Boots, calls LINE for every line that the tests print, and returns their exit status; None: it never came. The tests may
+    reboot the machine REBOOTS times: its disk stays as it is until the end."""
+    qemu = subprocess.Popen(command_line(directory, payload, lsm, reboots), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=sys.stderr, start_new_session=True)
     timer = threading.Timer(BOOT_TIMEOUT, os.killpg, (qemu.pid, signal.SIGKILL))
     timer.start()
-    status = None
+    status, boots = None, 0
     try:
         for raw in qemu.stdout:
             text = raw.decode(errors="replace").rstrip("\r\n")
             if text.startswith("guest: exit status "):
                 status = int(text.split()[-1])
             elif text.startswith("guest: systemd "):
+                boots += 1
+                if boots > reboots + 1:
+                    break
                 timer.cancel()
                 timer = threading.Timer(timeout, os.killpg, (qemu.pid, signal.SIGKILL))
                 timer.start()

@@ -8,6 +8,7 @@ import threading
 from harness import *
 
 UNITS = "/run/systemd/system/"
+DECLARED = "/etc/acnspawn/pods/web.pod"
 PORT = 8099
 HTTP = {"name": "http", "protocol": "tcp", "port": 8080, "socketActivated": True}
 ASK = {"name": "ask", "protocol": "udp", "port": 5353, "socketActivated": True}
@@ -145,6 +146,58 @@ def an_idle_pod_ends_and_comes_back(host):
             equal(state("acnspawn-test.socket"), "active", "the socket unit")
             host.note_pods()
         equal(host.pods(), [], "pods")
+
+
+@contextlib.contextmanager
+def declared(host):
+    """A declared pod, whose socket unit acnspawn-generator makes."""
+    text = ("[App web]\nImage=example.com/web\n[Pod]\nPullPolicy=never\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n"
+            "[Socket]\nListenStream=127.0.0.1:%d\nFileDescriptorName=http\n[Install]\nWantedBy=sockets.target\n" % (host.dir, PORT))
+    os.makedirs(os.path.dirname(DECLARED), exist_ok=True)
+    with open(DECLARED, "w") as f:
+        f.write(text)
+    systemctl("daemon-reload")
+    try:
+        yield "acnspawn@web.socket", "acnspawn@web.service"
+    finally:
+        host.note_pods()
+        systemctl("stop", "acnspawn@web.socket", "acnspawn@web.service", check=False)
+        os.unlink(DECLARED)
+        systemctl("stop", "system-acnspawn.slice", check=False)
+        systemctl("daemon-reload")
+
+
+@case
+@with_timeout(600)
+def the_socket_of_a_declared_pod(host):
+    """Started alone; a connection starts the pod; the service is stopped and restarted, the socket stays."""
+    host.acnspawn("fetch", host.image(["/bin/serve"], name="example.com/web", app={"ports": [HTTP]})).expect(0)
+    with declared(host) as (socket_unit, service):
+        contains(systemctl("list-dependencies", "--plain", "sockets.target"), socket_unit)
+        lacks(systemctl("list-dependencies", "--plain", "multi-user.target"), service)
+        systemctl("start", socket_unit)
+        equal((state(socket_unit), state(service)), ("active", "inactive"))
+        equal(host.pods(), [])
+        contains(ask(), "name=http asked=x")
+        wait_for(lambda: state(service) == "active", "readiness of the service")
+        first = host.status("web")
+        equal((first["unit"], [(s["port"], s["address"]) for s in first["sockets"]]), (service, [("http", "127.0.0.1:%d" % PORT)]))
+        contains(systemctl("status", service), "TriggeredBy: ")
+        systemctl("stop", service)
+        equal((state(socket_unit), state(service), host.state(first["uuid"])), ("active", "inactive", "exited"))
+        contains(ask(), "asked=x")
+        second = host.status("web")
+        equal(second["predecessor"], first["uuid"])
+        systemctl("restart", service)
+        contains(ask(), "asked=x")
+        equal((host.status("web")["predecessor"], state(socket_unit)), (second["uuid"], "active"))
+        systemctl("stop", socket_unit, service)
+        equal((state(socket_unit), state(service)), ("inactive", "inactive"))
+        try:
+            ask()
+            fail("a connection was accepted after the end of the socket")
+        except ConnectionRefusedError:
+            pass
 
 
 main()
