@@ -3,13 +3,15 @@
 """Runs the cases of this folder in a virtual machine whose host is Debian with systemd as PID 1 and cgroup v2.
 
     tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N]
-                    [--package=FILE] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
+                    [--package=FILE] [--tutorial=DIR] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
 
 FILE, or that in the environment variable ACNSPAWN_TEST_PACKAGE, is a package of Debian, acnspawn_VERSION_ARCHITECTURE.deb, that is
 installed in the machine; its dependencies are there. Without one, as is quicker during development, the files that
 BUILDDIR would install are installed, and the linked libraries that are missing there; packages.py is skipped then.
 Several machines share the programs, as each has one processor. The programs are files of cases on
 tests/integration/harness.py, like those of tests/integration; their lines come out here as they are printed.
+
+DIR, or that in ACNSPAWN_TEST_TUTORIAL, has the images of tutorial.py, which is skipped without.
 
 With --lsm the machine has another security module than AppArmor, or none of that kind; unless programs are named, only
 those about such modules are run. """
@@ -30,6 +32,8 @@ TIMEOUT = 1200  # seconds for all cases together, from the moment the machine is
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 SECONDS = {"network": 390, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
+           "limits": 90, "sockets": 80, "declared": 110, "readiness": 50, "host-service": 40, "packages": 190, "reboot": 150, "tutorial": 5}  # about
+REBOOTS = {"reboot": 2}
            "limits": 90, "sockets": 80, "declared": 110, "readiness": 50, "host-service": 40, "packages": 190, "reboot": 150, "tutorial": 5}  # about
 REBOOTS = {"reboot": 2}
 
@@ -132,14 +136,17 @@ def next_version(package, work):
     return path
 
 
-def files_for(build, package, work):
+def files_for(build, package, tutorial, work):
     """Everything except for the programs: what is installed, and files needed by the cases."""
     files = {"integration": os.path.join(HERE, "..", "integration")}
     for helper in ("show", "poke", "serve"):
         files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
     files["helpers/varlink-serve"] = os.path.join(build, "tests", "vm", "varlink-serve")
+    source = os.path.join(HERE, "..", "..")
+    if tutorial:
+        files.update({"tutorial/" + n: os.path.join(tutorial, n) for n in os.listdir(tutorial) if n.endswith(".oci")})
+        files["tutorial/acnspawn-intro.7"] = source + "/man/acnspawn-intro.7"
     if package:
-        source = os.path.join(HERE, "..", "..")
         files.update({"package/acnspawn.deb": package, "package/acnspawn-next.deb": next_version(package, work),
                       "source/debian/tests": source + "/debian/tests",
                       "source/tools/make-example-images": source + "/tools/make-example-images"})
@@ -175,6 +182,7 @@ def main():
     parser.add_argument("--machines", type=int, default=2)
     parser.add_argument("--only", type=lambda s: s.split(","), default=[])
     parser.add_argument("--package", default=os.environ.get("ACNSPAWN_TEST_PACKAGE"))
+    parser.add_argument("--tutorial", default=os.environ.get("ACNSPAWN_TEST_TUTORIAL"))
     parser.add_argument("build")
     a = parser.parse_args()
     for program in ("qemu-system-x86_64", "mmdebstrap", "mke2fs"):
@@ -184,7 +192,7 @@ def main():
     work = tempfile.mkdtemp(prefix="acnspawn-vm-")
     try:
         directory = machine.image(a.release, a.cache)
-        files = files_for(a.build, a.package, work)
+        files = files_for(a.build, a.package, a.tutorial, work)
         shares = share(programs(a.only, a.lsm), a.machines)
         with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
             results = [pool.submit(run_machine, directory, files, names, "%s/payload%d" % (work, i), a.lsm)
