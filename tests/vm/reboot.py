@@ -67,6 +67,12 @@ def leases():
     return {n for n in os.listdir(LEASES) if n[0].isdigit()} if os.path.isdir(LEASES) else set()
 
 
+def sync(path):
+    """For a plugin that does not do it."""
+    with open(path) as f:
+        os.fsync(f.fileno())
+
+
 def remember(**what):
     """Until the next boot, whatever happens."""
     with open(PHASE, "w") as f:
@@ -139,6 +145,7 @@ def of_the_power(host):
     byhand = up("byhand")
     equal(byhand["predecessor"], before["byhand"])
     equal(leases(), {address(byhand)})
+    sync("%s/%s" % (LEASES, address(byhand)))
     remember(boot=2, uuids={"keeper": keeper["uuid"], "byhand": byhand["uuid"]}, old=list(before.values()), address=address(byhand))
     with open("/proc/sysrq-trigger", "w") as f:
         f.write("b")
