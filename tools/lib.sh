@@ -28,7 +28,7 @@ PACKAGES_CHECK+=(qemu-system-x86 mmdebstrap e2fsprogs lz4 xz-utils zstd)
 # The packages of Debian; with --long the one of RPM, too.
 PACKAGES_CHECK+=(debhelper dpkg-dev dh-apparmor lintian blhc)
 # shellcheck disable=SC2034 # used by check
-PACKAGES_LONG=(rpm buildah)
+PACKAGES_LONG=(rpm)
 
 say() {
         printf '\n== %s\n' "$*"
