@@ -169,7 +169,8 @@ def and_afterwards(host):
         contains(text, "ended by a reboot of the host")
         contains(text, "The host was rebooted, or lost power, before the end of the app was recorded")
         equal(belongings(uuid), [], "what is left of the pod")
-    equal(leases(), {memory["address"]}, "the address of byhand, which is on the disk until the pod is collected")
+    # The start of keeper may have released the address of byhand already.
+    true(leases() <= {memory["address"]}, "addresses")
     acnspawn("gc", "--grace-period=0")
     equal(listed(), {keeper["uuid"]: ("running", None)}, "pods after gc")
     equal(leases(), set(), "addresses")
