@@ -10,23 +10,10 @@
 
 #include "prepare/pods/pods-internal.h"
 
-#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define OWNER_DATA "owner-data"
 #define CGROUP_PARENT_MAX 2048U
 #define CGROUP_CHARACTERS \
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_.@\\-"
-
-int boot_id_read(char **ret)
-{
-        _cleanup_free_ char *text = NULL;
-        int r = read_file_at(AT_FDCWD, BOOT_ID_PATH, 64, &text, NULL);
-
-        if (r < 0)
-                return r;
-        text[strcspn(text, "\n")] = 0;
-        *ret = TAKE_PTR(text);
-        return 0;
-}
 
 int pod_set_owner(Pod *p, const char *owner, Error *e)
 {
@@ -34,9 +21,9 @@ int pod_set_owner(Pod *p, const char *owner, Error *e)
 
         if (!name)
                 return error_oom(e);
-        int r = boot_id_read(&boot);
+        int r = read_boot_id(&boot);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read " BOOT_ID_PATH);
+                return error_set_errno(e, r, "Cannot read the boot ID of the host");
         free(p->config.owner);
         p->config.owner = TAKE_PTR(name);
         free(p->config.boot_id);
@@ -48,7 +35,7 @@ bool pod_is_of_former_boot(const Pod *p)
 {
         _cleanup_free_ char *boot = NULL;
 
-        return p->config.boot_id && boot_id_read(&boot) >= 0 && !streq(boot, p->config.boot_id);
+        return p->config.boot_id && read_boot_id(&boot) >= 0 && !streq(boot, p->config.boot_id);
 }
 
 int pod_cgroup_parent_check(const char *s, Error *e)

@@ -217,8 +217,6 @@ bool pod_is_of_former_boot(const Pod *p);
 int pod_owner_data_write(const Pod *p, const PodApp *app, const OwnerData *d, Error *e);
 /* -ENOENT: there are none. RET->data, to be freed, has a NUL behind it. */
 int pod_owner_data_read(const Pod *p, const PodApp *app, OwnerData *ret, Error *e);
-/* The host's. */
-int boot_id_read(char **ret);
 /* Checks a cgroup as in PodConfig.cgroup_parent: an absolute path without "." and "..". -EINVAL. */
 int pod_cgroup_parent_check(const char *s, Error *e);
 

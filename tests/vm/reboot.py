@@ -118,6 +118,7 @@ def in_order(host):
     acnspawn("gc", "--grace-period=1h")
     equal(listed()[pods["killed"]["uuid"]], ("exited", None))
     remember(boot=1, uuids={name: p["uuid"] for name, p in pods.items()}, killed=status("killed")["ended"])
+    print("ok in_order", flush=True)
     command("systemctl", "--no-block", "reboot")
     time.sleep(600)
 
@@ -147,6 +148,7 @@ def of_the_power(host):
     equal(leases(), {address(byhand)})
     sync("%s/%s" % (LEASES, address(byhand)))
     remember(boot=2, uuids={"keeper": keeper["uuid"], "byhand": byhand["uuid"]}, old=list(before.values()), address=address(byhand))
+    print("ok of_the_power", flush=True)
     with open("/proc/sysrq-trigger", "w") as f:
         f.write("b")
     time.sleep(600)
