@@ -34,8 +34,6 @@ OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 SECONDS = {"network": 390, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
            "limits": 90, "sockets": 80, "declared": 110, "readiness": 50, "host-service": 40, "packages": 190, "reboot": 150, "tutorial": 5}  # about
 REBOOTS = {"reboot": 2}
-           "limits": 90, "sockets": 80, "declared": 110, "readiness": 50, "host-service": 40, "packages": 190, "reboot": 150, "tutorial": 5}  # about
-REBOOTS = {"reboot": 2}
 
 FROM_BUILD = """
 for f in lib/*; do
