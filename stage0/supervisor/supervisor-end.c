@@ -230,7 +230,8 @@ int supervisor_finish(Supervisor *s, Error *e)
         if (s->refusal.code < 0)
                 status = error_move(e, &s->refusal);
         /* A pod whose apps were done before readiness could be reported has started successfully. */
-        if (status == 0 && !s->ready && !readiness_is_used(s->readiness))
+        if (!s->ready && ((status >= 0 && readiness_is_complete(s->readiness)) ||
+                          (status == 0 && !readiness_is_used(s->readiness))))
                 supervisor_tell_host(s, "READY=1");
         (void) pod_end_run(s->pod, &errors[1]);
         supervisor_journal_end(s, status);

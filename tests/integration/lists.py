@@ -61,7 +61,7 @@ def pods_in_formats(host):
     equal(json.loads(host.acnspawn("list", "--json=short", "--format=name,networks").expect(0).out), [{"name": "p", "networks": ["host"]}])
     contains(host.acnspawn("list", "--json=short", "--format={name}").expect(2).err, "cannot be combined with --json; a list of fields can")
     contains(host.acnspawn("list", "--format={Names}").expect(2).err,
-             "there is no field 'Names'; the fields are uuid, name, state, apps, created, exitStatus, images, networks, labels, annotations")
+             "there is no field 'Names'; the fields are uuid, name, state, apps, created, exitStatus, endedBy, images, networks, labels, annotations")
     contains(host.acnspawn("list", "--filter=status=running").expect(2).err, "'status' is none of state, name, app, image, network, label, annotation")
     contains(host.acnspawn("list", "--filter=state=up").expect(2).err, "the state is none of preparing|")
 

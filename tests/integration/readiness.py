@@ -94,12 +94,16 @@ def status_shows_which_apps_are_starting(host):
 
 @case
 def a_pod_that_does_its_work_at_once_has_not_failed_to_start(host):
-    """It may have ended before it is reported as up."""
+    """It may have ended before it is reported as up; its exit status says how. If it cannot be executed, it has."""
     listener = Listener(host)
     image = host.shell("true", name="example.com/a")
-    for i in range(4):
-        host.run("--rm", image, env=listener.environment())
+    fails = host.shell("exit 3", name="example.com/b")
+    for i in range(8):
+        host.run("--rm", fails if i % 2 else image, env=listener.environment(), rc=3 if i % 2 else 0)
         wait_for(lambda: listener.has("READY=1") and listener.lines.count("READY=1") == i + 1, "READY=1 of pod %d" % (i + 1))
+    host.run("--rm", image, "--exec=/bin/missing", env=listener.environment(), rc=127)
+    wait_for(lambda: listener.has("STOPPING=1") and listener.lines.count("STOPPING=1") == 9, "STOPPING=1 of the last pod")
+    equal(listener.lines.count("READY=1"), 8)
 
 
 @case
