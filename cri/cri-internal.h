@@ -55,6 +55,8 @@ typedef int (*CriFunction)(CriJob *j, const void *request, void *reply, Error *e
 typedef enum CriFlags {
         CRI_WORKER = 1 << 0, /* runs in a process of its own (worker.c): it may wait, and is cancelled with its call */
         CRI_STREAM = 1 << 1, /* has any number of replies */
+        CRI_DISK = 1 << 2,   /* wants sizes of trees: they are measured in the background, if that was long ago */
+        CRI_IMAGES = 1 << 3, /* changes images: these sizes are not current after it */
 } CriFlags;
 
 typedef struct CriCall {
@@ -91,10 +93,14 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
 
 /* --- worker.c: calls that run in a separate process ---------------------------------------------------- */
 
-/* Starts the process for a call. */
+/* Starts the process for a call; C is NULL for one without a client. */
 int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size);
 /* Cancels the calls of all processes. */
 void cri_workers_cancel(CriServer *s);
+/* Ends the processes that belong to no call any more. */
+void cri_workers_end_idle(CriServer *s);
+/* In a worker: passes a sample to the server (see usage.h). */
+void cri_worker_note(CriJob *j, const void *sample, size_t size);
 /* In a worker: sends a reply. */
 int cri_worker_send(CriJob *j, const void *reply, size_t size);
 
@@ -111,12 +117,23 @@ struct CriServer {
         size_t n_workers;
         sd_event_source *timer;
         bool ending, drained;
+        struct CriSample *samples; /* usage-cache.c */
+        size_t n_samples, samples_allocated;
+        uint64_t measured_usec; /* when measuring trees was begun; 0: it is due */
+        bool measuring;
 };
 
 /* A worker has ended: so does the server, if it was the last thing to wait for. */
 void cri_server_check_end(CriServer *s);
 /* Takes the lock of the store for the one process that serves it. -EBUSY, with its process ID. */
 int cri_lock(Store *s, int *ret_fd, Error *e);
+
+/* --- usage-measure.c ------------------------------------------------------------------------------------- */
+
+/* Measures trees in the background, if that is due. */
+void cri_measure_start(CriServer *s);
+/* The worker of CALL has ended. */
+void cri_measure_ended(CriServer *s, const CriCall *call);
 
 /* --- socket.c ------------------------------------------------------------------------------------------ */
 
@@ -138,6 +155,8 @@ int cri_list_images(CriJob *j, const void *request, void *reply, Error *e);
 int cri_stream_images(CriJob *j, const void *request, void *reply, Error *e);
 int cri_image_status(CriJob *j, const void *request, void *reply, Error *e);
 int cri_remove_image(CriJob *j, const void *request, void *reply, Error *e);
+/* images-space.c */
+int cri_image_fs_info(CriJob *j, const void *request, void *reply, Error *e);
 /* pull.c */
 /* -EINVAL: SPEC names no image. */
 int cri_check_image(const Runtime__V1__ImageSpec *spec, Error *e);

@@ -115,6 +115,8 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
         _cleanup_free_ char *message = NULL;
         GrpcStatus status;
 
+        if (call->flags & CRI_DISK)
+                cri_measure_start(s);
         if (call->flags & CRI_WORKER)
                 return cri_worker_start(s, c, call, request, size);
         cri_job_run(&j, request, size, &status, &message);

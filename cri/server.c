@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/file.h>
 
-#include "cri/cri-internal.h"
+#include "cri/usage.h"
 #include "library/libsystemd.h"
 
 #define LOCK_FILE "cri.lock"
@@ -85,6 +85,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
                 return end_now(s);
         s->ending = true;
         (void) sd_pid_notify(0, 0, "STOPPING=1");
+        cri_workers_end_idle(s);
         int r = sd_event_add_time_relative(s->event, &s->timer, CLOCK_MONOTONIC, DRAIN_USEC, 0, on_timer, s);
         if (r < 0)
                 return end_now(s);
@@ -150,6 +151,7 @@ static void server_done(CriServer *s)
         sd_event_source_disable_unref(s->timer);
         sd_event_unref(s->event);
         free(s->methods);
+        cri_samples_done(s);
         store_unref(s->store);
         safe_close(s->lock_fd);
 }
@@ -166,6 +168,7 @@ static int serve(CriServer *s, void (*ready)(void), Error *e)
                 return r;
         if (ready)
                 ready();
+        cri_measure_start(s);
         r = sd_event_loop(s->event);
         if (!passed)
                 (void) unlink(s->options->socket);

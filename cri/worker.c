@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "cri/cri-internal.h"
+#include "cri/usage.h"
 #include "library/libsystemd.h"
 #include "stage0/cli/interrupt.h"
 #include "stage0/cli/options.h"
@@ -23,13 +23,16 @@
 
 typedef struct Header {
         uint32_t size;
-        int32_t status; /* -1: a reply */
+        int32_t status; /* or one of these */
 } Header;
+
+enum { REPLY = -1, NOTE = -2 };
 
 typedef struct CriWorker {
         struct CriWorker *next;
         CriServer *server;
-        GrpcCall *call; /* NULL: it is over */
+        const CriCall *what;
+        GrpcCall *call; /* NULL: it is over, or there was none */
         pid_t pid;
         int fd;
         bool cancelled;
@@ -49,7 +52,13 @@ static int send_message(int fd, int status, const void *data, size_t size)
 
 int cri_worker_send(CriJob *j, const void *reply, size_t size)
 {
-        return send_message(j->fd, -1, reply, size);
+        return send_message(j->fd, REPLY, reply, size);
+}
+
+void cri_worker_note(CriJob *j, const void *sample, size_t size)
+{
+        if (!j->grpc)
+                (void) send_message(j->fd, NOTE, sample, size);
 }
 
 /* All descriptors are the server's, but for the pipe and the store. */
@@ -145,6 +154,13 @@ static void on_gone(GrpcCall *c, void *userdata)
         cancel(w);
 }
 
+void cri_workers_end_idle(CriServer *s)
+{
+        for (CriWorker *w = s->workers; w; w = w->next)
+                if (!w->call)
+                        cancel(w);
+}
+
 void cri_workers_cancel(CriServer *s)
 {
         for (CriWorker *w = s->workers; w; w = w->next)
@@ -154,8 +170,13 @@ void cri_workers_cancel(CriServer *s)
 static void pass_on(CriWorker *w, const Header *h, const char *data)
 {
         _cleanup_free_ char *message = NULL;
+        CriSample sample;
 
-        if (!w->call)
+        if (h->status == NOTE && h->size == sizeof(sample)) {
+                memcpy(&sample, data, sizeof(sample));
+                cri_sample_put(w->server, &sample);
+        }
+        if (!w->call || h->status == NOTE)
                 return;
         if (h->status < 0) {
                 (void) grpc_call_send(w->call, data, h->size);
@@ -190,6 +211,7 @@ static void on_end(CriWorker *w)
 
         if (w->call)
                 (void) grpc_call_finish(w->call, GRPC_INTERNAL, "The process of this call was killed");
+        cri_measure_ended(s, w->what);
         worker_free(w);
         cri_server_check_end(s);
 }
@@ -259,7 +281,7 @@ int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8
         int fds[2];
 
         if (s->n_workers >= CRI_WORKERS_MAX)
-                return grpc_call_finish(c, GRPC_UNAVAILABLE, "Too many calls are served at this time");
+                return c ? grpc_call_finish(c, GRPC_UNAVAILABLE, "Too many calls are served at this time") : -EUSERS;
         CriWorker *w = calloc(1, sizeof(CriWorker));
         if (!w)
                 return -ENOMEM;
@@ -269,7 +291,7 @@ int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8
                 return r;
         }
         j.fd = fds[1];
-        *w = (CriWorker){.next = s->workers, .server = s, .fd = fds[0]};
+        *w = (CriWorker){.next = s->workers, .server = s, .what = call, .fd = fds[0]};
         s->workers = w;
         s->n_workers++;
         int r = start_process(&j, request, size);
@@ -284,7 +306,9 @@ int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8
                 worker_free(w);
                 return r;
         }
-        w->call = grpc_call_ref(c);
-        grpc_call_on_gone(c, on_gone, w);
+        if (c) {
+                w->call = grpc_call_ref(c);
+                grpc_call_on_gone(c, on_gone, w);
+        }
         return 0;
 }

@@ -74,6 +74,8 @@ void store_temporary_done(StoreTemporary *t); /* removes it if it was not publis
  * each; unreadable parts, and mounts below the tree, are not counted. Counting stops when the operation O (or
  * NULL) ends. */
 uint64_t disk_usage_at(int dir_fd, const char *name, const Operation *o);
+/* The same, with the number of files and directories in it. */
+void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint64_t *ret_bytes, uint64_t *ret_inodes);
 
 /* --- Durability (sync.c) ------------------------------------------------------------------------------- */
 

@@ -21,13 +21,14 @@ typedef struct Walk {
         size_t n;
         const Operation *operation;
         dev_t device;
-        uint64_t bytes;
+        uint64_t bytes, inodes;
 } Walk;
 
 static void count_entry(Walk *w, const struct stat *st)
 {
         uint64_t bytes = (uint64_t) st->st_blocks * 512U;
 
+        w->inodes++;
         w->bytes += S_ISREG(st->st_mode) ? bytes / MAX(st->st_nlink, 1U) : bytes;
 }
 
@@ -67,18 +68,28 @@ static void step(Walk *w)
                 enter(w, dirfd(d), de->d_name);
 }
 
-uint64_t disk_usage_at(int dir_fd, const char *name, const Operation *o)
+void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint64_t *ret_bytes, uint64_t *ret_inodes)
 {
         Walk w = {.operation = o};
         struct stat st;
 
+        *ret_bytes = *ret_inodes = 0;
         if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-                return 0;
+                return;
         w.device = st.st_dev;
         count_entry(&w, &st);
         if (S_ISDIR(st.st_mode))
                 enter(&w, dir_fd, name);
         while (w.n > 0)
                 step(&w);
-        return w.bytes;
+        *ret_bytes = w.bytes;
+        *ret_inodes = w.inodes;
+}
+
+uint64_t disk_usage_at(int dir_fd, const char *name, const Operation *o)
+{
+        uint64_t bytes, inodes;
+
+        disk_usage_count_at(dir_fd, name, o, &bytes, &inodes);
+        return bytes;
 }

@@ -87,6 +87,8 @@ typedef struct Usage {
 
 /* The usage of the pod as a whole, and an array of that of each app, in the order of the manifest. */
 int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e);
+/* The number of processes in the cgroup at PATH, and below it. UINT64_MAX: out of memory. */
+uint64_t cgroup_count_processes(const char *path);
 
 /* usage-network.c: the counters of a pod's network interfaces. */
 typedef struct NetworkUsage {

@@ -91,7 +91,7 @@ static int add_children(const char *path, char ***all)
 
 /* Without a controller processes are counted, in all cgroups below, by a list that grows while it is
  * walked. */
-static uint64_t count_processes(const char *path)
+uint64_t cgroup_count_processes(const char *path)
 {
         _cleanup_strv_free_ char **all = NULL;
         uint64_t n = 0;
@@ -127,7 +127,7 @@ static int read_usage(const char *path, Usage *ret)
         u.io_written = read_sum(fd, "io.stat", " wbytes=");
         u.pids = read_number(fd, "pids.current");
         if (u.pids == UINT64_MAX)
-                u.pids = count_processes(path);
+                u.pids = cgroup_count_processes(path);
         *ret = u;
         return 0;
 }

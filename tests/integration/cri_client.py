@@ -91,7 +91,7 @@ class Service:
 
     def __init__(self, host, *options, env=None):
         self.host, self.path = host, host.path("cri.sock")
-        self.conf, self.config = host.path("cni.d"), host.path("cri-config")
+        self.conf, self.config = host.path("cni/net.d"), host.path("cri-config")
         os.makedirs(self.conf, exist_ok=True)
         os.makedirs(self.config, exist_ok=True)
         self.options = ["--socket=" + self.path, "--dir=" + host.dir, "--config-dir=" + self.config,
@@ -141,3 +141,67 @@ class Service:
         rc = self.stop()
         if exception[0] is None:
             equal((rc, self.said()), (0, ""), "exit status of acnspawn-cri, and what it wrote")
+
+
+# Sandboxes and containers.
+
+SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+
+
+def sandbox_config(name="web", uid="u1", attempt=0, **more):
+    config = {"metadata": {"name": name, "namespace": "default", "uid": uid, "attempt": attempt},
+              "labels": {"app": name}, "annotations": {"note": "x"},
+              "linux": {"security_context": {"namespace_options": {"network": 2}}}}
+    config.update(more)
+    return config
+
+
+def run_sandbox(client, **config):
+    return client.call("RunPodSandbox", config=sandbox_config(**config)).pod_sandbox_id
+
+
+def image(host):
+    """The ID of an image in the store, with a shell."""
+    return host.acnspawn("fetch", host.image(name="example.com/app")).expect(0).out.strip()
+
+
+def container_config(name, image, script, attempt=0, **more):
+    config = {"metadata": {"name": name, "attempt": attempt}, "image": {"image": image},
+              "command": ["/bin/sh", "-c", script], "labels": {"c": name}}
+    config.update(more)
+    return config
+
+
+def create(client, sandbox, *args, **more):
+    return client.call("CreateContainer", pod_sandbox_id=sandbox, config=container_config(*args, **more)).container_id
+
+
+def status(client, container):
+    return client.call("ContainerStatus", container_id=container).status
+
+
+def stop(client, container, seconds):
+    """The field has the name of the client's own time-out."""
+    client.call("StopContainer", messages().StopContainerRequest(container_id=container, timeout=seconds))
+
+
+def state(client, container):
+    return messages().ContainerState.Name(status(client, container).state)[len("CONTAINER_"):]
+
+
+def sandboxes(client, **f):
+    return [(s.id, messages().PodSandboxState.Name(s.state)[len("SANDBOX_"):])
+            for s in client.call("ListPodSandbox", filter=f).items]
+
+
+def answers(client):
+    try:
+        return client.call("Version")
+    except grpc.RpcError as e:
+        equal(e.code().name, "UNAVAILABLE")
+
+
+def remove(client, *ids):
+    for i in ids:
+        client.call("StopPodSandbox", pod_sandbox_id=i)
+        client.call("RemovePodSandbox", pod_sandbox_id=i)

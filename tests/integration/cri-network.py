@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Networks of sandboxes, with a plugin of this test: its addresses, its counters, and what happens if it fails."""
+
+from cri_client import *
+
+PLUGIN = r"""#!/bin/sh
+set -e
+dir=$(dirname "$0")
+echo "$CNI_COMMAND" >>"$dir/log"
+cat >"$dir/input"
+case $CNI_COMMAND in
+ADD)
+        [ ! -e "$dir/fail" ] || { echo '{"code": 11, "msg": "no address is free"}'; exit 1; }
+        nsenter --net="$CNI_NETNS" sh -ec 'ip link add "$0" type veth peer name other
+                ip addr add 10.66.0.2/24 dev "$0"; ip link set "$0" up; ip link set other up' "$CNI_IFNAME" >&2
+        echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.66.0.2/24"}, {"address": "fd00:66::2/64"}]}' ;;
+esac
+"""
+
+
+def own_plugin(host):
+    """A directory with it."""
+    directory = host.path("plugins")
+    os.mkdir(directory)
+    with open(directory + "/own", "w") as f:
+        f.write(PLUGIN)
+    os.chmod(directory + "/own", 0o755)
+    return directory
+
+
+def configure(directory, name, file="10-net.conflist"):
+    with open(os.path.join(directory, file), "w") as f:
+        json.dump({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "own"}]}, f)
+
+
+def pod_network(name="web", **more):
+    return sandbox_config(name=name, linux={}, **more)
+
+
+@case
+def addresses_and_counters_of_a_sandbox(host):
+    directory = own_plugin(host)
+    with Service(host, "--cni-bin-dir=" + host.path("none"), "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        code, message = c.refused("RunPodSandbox", config=pod_network())
+        equal(code, "FAILED_PRECONDITION")
+        contains(message, "There is no network configuration in " + s.conf)
+        configure(s.conf, "pods")
+        i = c.call("RunPodSandbox", config=pod_network()).pod_sandbox_id
+        t = c.call("PodSandboxStatus", pod_sandbox_id=i).status.network
+        equal((t.ip, [a.ip for a in t.additional_ips]), ("10.66.0.2", ["fd00:66::2"]))
+        network = c.call("PodSandboxStats", pod_sandbox_id=i).stats.linux.network
+        equal(network.default_interface.name, "eth0")
+        equal(sorted(x.name for x in network.interfaces), ["eth0", "other"])
+        metrics = c.call("ListPodSandboxMetrics").pod_metrics[0].metrics
+        true("container_network_receive_bytes_total" in {m.name for m in metrics}, "metrics of the network")
+        # Another configuration is for sandboxes from then on; the file that is the first one counts.
+        configure(s.conf, "other", "05-other.conflist")
+        k = c.call("RunPodSandbox", config=pod_network("second")).pod_sandbox_id
+        equal(json.loads(read_text(directory + "/input"))["name"], "other")
+        remove(c, k, i)
+        equal(read_text(directory + "/log").split().count("DEL"), 2, "networks that were taken down")
+        equal(c.call("Status").status.conditions[1].status, True)
+        os.unlink(s.conf + "/05-other.conflist")
+        os.unlink(s.conf + "/10-net.conflist")
+        equal(c.call("Status").status.conditions[1].status, False)
+
+
+@case
+def a_plugin_that_fails_leaves_nothing(host):
+    directory = own_plugin(host)
+    with Service(host, "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        configure(s.conf, "pods")
+        with open(directory + "/fail", "w"):
+            pass
+        code, message = c.refused("RunPodSandbox", config=pod_network())
+        contains(message, "no address is free")
+        equal(sandboxes(c), [])
+        contains(read_text(directory + "/log"), "DEL")
+        os.unlink(directory + "/fail")
+        i = c.call("RunPodSandbox", config=pod_network()).pod_sandbox_id
+        equal(sandboxes(c), [(i, "READY")])
+        remove(c, i)
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()

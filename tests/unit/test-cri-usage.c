@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What cgroups say, by files as the kernel writes them, and samples of it. */
+
+#include "cri/usage.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+TEST(files_of_a_cgroup)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        CriUsage u;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(scratch_file(&s, "cpu.stat", "usage_usec 300\nuser_usec 200\nsystem_usec 100\nnr_periods 7\nnr_throttled 2\n"
+                                               "throttled_usec 55\n"));
+        ASSERT_OK(scratch_file(&s, "memory.current", "1000000\n"));
+        ASSERT_OK(scratch_file(&s, "memory.max", "max\n"));
+        ASSERT_OK(scratch_file(&s, "memory.stat", "anon 400\nfile 500\nkernel 60\nfile_mapped 70\ninactive_anon 1\n"
+                                                  "inactive_file 300000\npgfault 8\npgmajfault 9\n"));
+        ASSERT_OK(scratch_file(&s, "memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n"));
+        ASSERT_OK(scratch_file(&s, "io.stat", "8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n"
+                                              "8:16 rbytes=30 wbytes=40 rios=3 wios=4 dbytes=0 dios=0\n"));
+        ASSERT_OK(scratch_file(&s, "pids.current", "5\n"));
+        ASSERT_OK(scratch_file(&s, "io.pressure", "some avg10=1.50 avg60=0.25 avg300=0.00 total=1234\n"
+                                                  "full avg10=0.50 avg60=0.00 avg300=0.00 total=34\n"));
+        ASSERT_OK(cri_usage_read(s.path, &u));
+        ASSERT_EQ(u.cpu_usec, 300);
+        ASSERT_EQ(u.cpu_user_usec, 200);
+        ASSERT_EQ(u.cpu_throttled_usec, 55);
+        ASSERT_EQ(u.memory, 1000000);
+        ASSERT_TRUE(u.memory_max == UINT64_MAX && u.memory_peak == UINT64_MAX && u.swap == UINT64_MAX);
+        ASSERT_EQ(u.anon, 400);
+        ASSERT_EQ(u.file, 500);
+        ASSERT_EQ(u.inactive_file, 300000);
+        ASSERT_EQ(cri_working_set(&u), 700000);
+        ASSERT_EQ(u.major_faults, 9);
+        ASSERT_EQ(u.limit_hits, 3);
+        ASSERT_EQ(u.oom_kills, 2);
+        ASSERT_EQ(u.read_bytes, 40);
+        ASSERT_EQ(u.writes, 6);
+        ASSERT_EQ(u.pids, 5);
+        ASSERT_TRUE(u.io_pressure.known && !u.cpu_pressure.known);
+        ASSERT_EQ(u.io_pressure.some.total_usec, 1234);
+        ASSERT_EQ(u.io_pressure.full.total_usec, 34);
+        ASSERT_TRUE(u.io_pressure.some.averages[0] == 1.5 && u.io_pressure.some.averages[1] == 0.25);
+        ASSERT_TRUE(u.taken_usec > 0);
+}
+
+TEST(working_set_is_not_negative)
+{
+        CriUsage u;
+
+        cri_usage_init(&u);
+        ASSERT_TRUE(cri_working_set(&u) == UINT64_MAX);
+        u.memory = 10;
+        ASSERT_EQ(cri_working_set(&u), 10);
+        u.inactive_file = 11;
+        ASSERT_EQ(cri_working_set(&u), 0);
+}
+
+TEST(no_cgroup)
+{
+        CriUsage u;
+
+        ASSERT_EQ(cri_usage_read("/nonexistent/cgroup", &u), -ENOENT);
+}
+
+TEST(pressures)
+{
+        static const char *const damaged[] = {"", "some", "some avg10=x avg60=0 avg300=0 total=1", "full avg10=0 avg60=0 avg300=0 total=1"};
+        CriPressure p;
+
+        for (size_t i = 0; i < ELEMENTSOF(damaged); i++) {
+                cri_pressure_parse(damaged[i], &p);
+                ASSERT_FALSE(p.known);
+        }
+        cri_pressure_parse("some avg10=0.10 avg60=0.00 avg300=0.00 total=7\n", &p);
+        ASSERT_TRUE(p.known);
+        ASSERT_EQ(p.full.total_usec, 0);
+}
+
+TEST(samples_are_merged_and_bounded)
+{
+        CriServer s = {};
+        CriSample cpu = {.key = "a", .cpu_usec = 1, .cpu_taken_usec = 2, .nano_cores = 3},
+                  disk = {.key = "a", .bytes = 4, .inodes = 5, .measured_usec = 6};
+
+        cri_sample_put(&s, &cpu);
+        cri_sample_put(&s, &disk);
+        ASSERT_EQ(s.n_samples, 1);
+        const CriSample *found = cri_sample_find(&s, "a");
+        ASSERT_NOT_NULL(found);
+        ASSERT_TRUE(found->cpu_usec == 1 && found->nano_cores == 3 && found->bytes == 4 && found->inodes == 5);
+        ASSERT_TRUE(!cri_sample_find(&s, "b"));
+        for (size_t i = 0; i < 9000; i++) {
+                snprintf(cpu.key, sizeof(cpu.key), "%zu", i);
+                cri_sample_put(&s, &cpu);
+        }
+        ASSERT_EQ(s.n_samples, 8192);
+        cri_samples_done(&s);
+}
+
+int main(void)
+{
+        RUN(files_of_a_cgroup);
+        RUN(working_set_is_not_negative);
+        RUN(no_cgroup);
+        RUN(pressures);
+        RUN(samples_are_merged_and_bounded);
+        return TEST_END();
+}
