@@ -44,17 +44,20 @@ cp -a stage/. /
 systemctl daemon-reload
 """
 
-# Cases about profiles load them themselves, and nothing is collected in the midst of others.
 FROM_PACKAGE = """
 dpkg --install package/acnspawn.deb >package.log 2>&1 || {
         cat package.log
         echo "not ok package: it cannot be installed"
         exit 1
 }
+"""
+
+# At each boot. Cases about profiles load them themselves, and nothing is collected in the midst of others.
+AT_BOOT = """
 for profile in acnspawn-app acnspawn-app-mounts; do
         printf %s "$profile" >/sys/kernel/security/apparmor/.remove 2>/dev/null
 done
-systemctl stop acnspawn-gc.timer
+systemctl is-active --quiet acnspawn-gc.timer && systemctl stop acnspawn-gc.timer
 """
 
 MAIN = """#!/bin/sh
@@ -63,6 +66,7 @@ INSTALL
         touch installed
         sync
 }
+AT_BOOT
 modprobe -a overlay veth bridge br_netfilter nf_tables 2>/dev/null
 export ACNSPAWN=/usr/bin/acnspawn ACNSPAWN_TEST_HELPERS=/opt/tests/helpers ACNSPAWN_TEST_DIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
 export ACNSPAWN_TEST_SLOW=10 PYTHONPATH=/opt/tests/integration
@@ -161,7 +165,8 @@ def files_for(build, package, tutorial, work):
 
 def run_machine(directory, files, names, path, lsm):
     """Exit status of the programs NAMES; lines of several machines do not mix."""
-    text = MAIN.replace("INSTALL", FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD).replace("PROGRAMS", " ".join(names))
+    replacements = {"INSTALL": FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD, "AT_BOOT": AT_BOOT, "PROGRAMS": " ".join(names)}
+    text = re.sub("|".join(replacements), lambda m: replacements[m.group()], MAIN)
     machine.pack({**files, "main": text.encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
     status = machine.run(directory, path, TIMEOUT, lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush(), lsm,
                          sum(REBOOTS.get(n[:-3], 0) for n in names))
