@@ -13,7 +13,7 @@ static int show_dump(Context *c)
 {
         _cleanup_free_ char *text = NULL;
 
-        if (help_dump(&text) < 0)
+        if (help_dump(verbs, &text) < 0)
                 return error_oom(&c->error);
         return context_show_text(c, text);
 }
@@ -105,7 +105,7 @@ static int dispatch(Context *c, int argc, char **argv)
                 return context_usage(c, "A command is needed before '--'");
 
         second = p.index < p.argc ? p.argv[p.index] : NULL;
-        c->verb = verb_find(word, second);
+        c->verb = verb_find(verbs, word, second);
         if (!c->verb)
                 return unknown_second_word(c, word, second);
         if (strchr(c->verb->name, ' '))
@@ -133,6 +133,7 @@ int main(int argc, char *argv[])
 {
         const char *dir = getenv("ACNSPAWN_DIR");
         Context c = {
+                        .verbs = verbs,
                         .dir = isempty(dir) ? NULL : dir,
                         .config_dirs = {getenv("ACNSPAWN_CONFIG_DIR")},
         };

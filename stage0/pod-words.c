@@ -91,14 +91,3 @@ int option_lines(const Option *o, const char *value, void *target, Error *e)
         }
         return option_u64(o, value, target, e);
 }
-
-int option_detach_keys(const Option *o, const char *value, void *target, Error *e)
-{
-        int r = detach_keys_parse(value, target);
-
-        if (r == -ENOMEM)
-                return error_oom(e);
-        return r < 0 ? option_invalid(o, value, e,
-                                      "must be at most eight keys, as ctrl-p or q, with commas between")
-                     : 0;
-}

@@ -34,5 +34,3 @@ size_t pod_short_uuid_length(Pod *const *pods, size_t n);
 
 /* uint64_t: number of lines, UINT64_MAX for "all". */
 int option_lines(const Option *o, const char *value, void *target, Error *e);
-/* DetachKeys */
-int option_detach_keys(const Option *o, const char *value, void *target, Error *e);

@@ -2,8 +2,9 @@
 
 /* acnspawn attach: connects standard streams with those of a running app. */
 
-#include "stage0/verb.h"
+#include "stage0/arguments/run-arguments.h"
 #include "stage0/pod-words.h"
+#include "stage0/verb.h"
 
 static const Option options[] = {
                 {"Options", "app", 'a', "APP", false, "The app, if several of the pod have a standard input",

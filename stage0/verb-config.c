@@ -4,6 +4,7 @@
  * options that they are for. */
 
 #include "stage0/arguments/pod-arguments.h"
+#include "stage0/arguments/run-arguments.h"
 #include "stage0/pod-words.h"
 
 static const TableColumn columns[] = {
@@ -30,7 +31,7 @@ typedef struct RunValues {
         uint64_t ready_timeout_usec;
 } RunValues;
 
-static const Option run_options[] = {
+static const Option run_keys[] = {
                 {NULL, "detach-keys", 0, "KEY[,…]", false, NULL, NULL, option_detach_keys,
                  offsetof(RunValues, keys)},
                 {NULL, "ready-timeout", 0, "TIME", false, NULL, NULL, option_usec,
@@ -56,7 +57,7 @@ static int check_key(Context *c, size_t key)
                         {"Pod", {.options = pod_options, .data = &a}},
                         {"Image", {.options = image_options, .data = &a}},
                         {"App", {.options = app_options, .data = &app}},
-                        {"Run", {.options = run_options, .data = &run}},
+                        {"Run", {.options = run_keys, .data = &run}},
         };
         int r = conf_store_directory(&one, &dir, &c->error);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(sets); i++)

@@ -6,7 +6,7 @@
  * and errors are shown in the order of the command line when all have ended.
  */
 
-#include "stage0/fetching.h"
+#include "stage0/context/fetching.h"
 #include "stage0/image-json.h"
 
 #define THREADS_MAX 4U

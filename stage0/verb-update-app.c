@@ -3,7 +3,7 @@
 /* acnspawn update-app: changes limits of an app of a running pod, or its image. The image is fetched here, with all that users
  * see of it; the rest is done by the supervisor of the pod. */
 
-#include "stage0/fetching.h"
+#include "stage0/context/fetching.h"
 #include "stage0/arguments/pod-values.h"
 #include "stage0/pod-words.h"
 

@@ -2,7 +2,7 @@
 
 /* acnspawn update: replaces apps of running pods by those of newer images, as their image policies say. */
 
-#include "stage0/fetching.h"
+#include "stage0/context/fetching.h"
 #include "stage0/pod-words.h"
 
 static const TableColumn columns[] = {

@@ -30,7 +30,7 @@ static int help(Context *c, int argc, char **argv)
                 return r;
         if (words.n == 0)
                 return context_show_help(c, NULL);
-        verb = verb_find(words.list[0], words.n > 1 ? words.list[1] : NULL);
+        verb = verb_find(c->verbs, words.list[0], words.n > 1 ? words.list[1] : NULL);
         if (words.n == 1 && streq(words.list[0], "image"))
                 return context_show_group_help(c, words.list[0]);
         if (!verb || (words.n > 1 && !strchr(verb->name, ' '))) {

@@ -8,7 +8,7 @@
  * belongs.
  */
 
-#include "stage0/fetching.h"
+#include "stage0/context/fetching.h"
 #include "stage0/arguments/pod-arguments.h"
 
 #define DEFAULT_STOP_TIMEOUT_USEC (10 * 1000000ULL)

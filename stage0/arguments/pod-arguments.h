@@ -9,7 +9,8 @@
  * arguments, which end at "---" or with the command line.
  */
 
-#include "stage0/verb.h"
+#include "stage0/context/context.h"
+#include "stage0/control/control.h"
 
 typedef struct PodArguments {
         PodRequest request;

@@ -5,6 +5,7 @@
 
 #include "stage0/arguments/pod-arguments.h"
 #include "stage0/arguments/run-arguments.h"
+#include "stage0/declared/declared.h"
 
 /* The key of a long option, as in "ReadyTimeout". */
 #define KEY_MAX 64

@@ -4,7 +4,7 @@
  * after its image. Their values are parsed in the files named at the handlers (pod-arguments.h).
  */
 
-#include "stage0/fetching.h"
+#include "stage0/context/fetching.h"
 #include "stage0/arguments/pod-arguments.h"
 #include "stage0/arguments/pod-values.h"
 

@@ -5,7 +5,8 @@
  * pod-isolators.c, pod-network.c), by the type of TARGET. Options that may be repeated add up; of values with a name
  * the last one counts. */
 
-#include "stage0/verb.h"
+#include "stage0/context/context.h"
+#include "stage0/control/control.h"
 
 /* PairList: NAME=VALUE, or NAME for the variable as it is here. */
 int option_environment(const Option *o, const char *value, void *target, Error *e);

@@ -3,7 +3,6 @@
 /* The options of run beyond those of a pod, which are also keys of declared pods. */
 
 #include "stage0/arguments/pod-values.h"
-#include "stage0/pod-words.h"
 #include "stage0/arguments/run-arguments.h"
 
 /* Timeout of --detach for apps that do not report readiness: the default of systemd for starting. */
@@ -18,6 +17,17 @@ void run_arguments_init(RunArguments *a)
 void run_arguments_done(RunArguments *a)
 {
         passed_sockets_done(&a->sockets);
+}
+
+int option_detach_keys(const Option *o, const char *value, void *target, Error *e)
+{
+        int r = detach_keys_parse(value, target);
+
+        if (r == -ENOMEM)
+                return error_oom(e);
+        return r < 0 ? option_invalid(o, value, e,
+                                      "must be at most eight keys, as ctrl-p or q, with commas between")
+                     : 0;
 }
 
 static int option_register(const Option *o, const char *value, void *target, Error *e)

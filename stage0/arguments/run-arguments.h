@@ -3,7 +3,9 @@
 
 /* The options of run beyond those of a pod. */
 
-#include "stage0/verb.h"
+#include "stage0/context/context.h"
+#include "stage0/control/control.h"
+#include "stage0/supervisor/supervisor.h"
 
 typedef struct RunArguments {
         bool detach, remove, strict, keep_unit, raw;
@@ -24,3 +26,5 @@ void run_arguments_done(RunArguments *a);
 #define _cleanup_run_arguments_ _cleanup_(run_arguments_done)
 
 extern const Option run_options[]; /* data: RunArguments */
+
+int option_detach_keys(const Option *o, const char *value, void *target, Error *e); /* DetachKeys */

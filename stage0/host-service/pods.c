@@ -4,6 +4,7 @@
  * name. */
 
 #include "stage0/host-service/service-internal.h"
+#include "stage0/supervisor/supervisor.h"
 
 #define START_WAIT_USEC UINT64_C(90000000) /* for apps that do not report readiness */
 

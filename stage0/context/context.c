@@ -10,7 +10,8 @@
 #include <poll.h>
 
 #include "config.h"
-#include "stage0/verb.h"
+#include "stage0/context/context.h"
+#include "stage0/host/host.h"
 
 /* --- Global options ------------------------------------------------------------------------------------ */
 

@@ -2,7 +2,7 @@
 
 /* Fetching images: options and progress output. */
 
-#include "stage0/fetching.h"
+#include "stage0/context/fetching.h"
 
 int option_pull_policy(const Option *o, const char *value, void *target, Error *e)
 {

@@ -4,7 +4,7 @@
  * always matches the program.
  */
 
-#include "stage0/verb.h"
+#include "stage0/context/context.h"
 
 /* The column of the description of an option or a verb. */
 #define OPTION_COLUMN 27
@@ -113,7 +113,7 @@ static void add_verb(Text *t, const Display *d, const Verb *v)
                 add_line(t, d, left, VERB_COLUMN, v->summary);
 }
 
-static void add_verbs(Text *t, const Display *d)
+static void add_verbs(Text *t, const Display *d, const Verb *const *verbs)
 {
         for (const Verb *const *v = verbs; *v; v++) {
                 if ((*v)->group)
@@ -122,8 +122,8 @@ static void add_verbs(Text *t, const Display *d)
         }
 }
 
-/* The text of "acnspawn --help" or (VERB given) "acnspawn VERB --help". */
-static int format_help(const Verb *verb, const Display *d, char **ret)
+/* The text of "acnspawn --help", with VERBS, or (VERB given) "acnspawn VERB --help". */
+static int format_help(const Verb *const *verbs, const Verb *verb, const Display *d, char **ret)
 {
         _cleanup_text_ Text t = {};
 
@@ -135,7 +135,7 @@ static int format_help(const Verb *verb, const Display *d, char **ret)
         } else {
                 text_add(&t, "acnspawn [OPTIONS…] COMMAND …\n");
                 add_paragraph(&t, d, "Run pods of App Container and OCI images as systemd services.");
-                add_verbs(&t, d);
+                add_verbs(&t, d, verbs);
         }
         add_options(&t, d, global_options);
         text_addf(&t, "\nSee the %s(1) man page for details.\n", (verb ? verb->page : NULL) ?: "acnspawn");
@@ -154,7 +154,7 @@ int context_show_help(Context *c, const Verb *verb)
         _cleanup_free_ char *text = NULL;
         Display d = display_of(STDOUT_FILENO);
 
-        int r = format_help(verb, &d, &text);
+        int r = format_help(c->verbs, verb, &d, &text);
         return r < 0 ? error_oom(&c->error) : show(c, &d, text);
 }
 
@@ -167,7 +167,7 @@ int context_show_group_help(Context *c, const char *word)
 
         text_addf(&t, "acnspawn %s COMMAND …\n", word);
         add_heading(&t, &d, "Commands");
-        for (const Verb *const *v = verbs; *v; v++) {
+        for (const Verb *const *v = c->verbs; *v; v++) {
                 if (!startswith((*v)->name, word) || (*v)->name[n] != ' ')
                         continue;
                 add_verb(&t, &d, *v);
@@ -191,7 +191,7 @@ static void dump_options(Text *t, const char *verb, const Option *options)
                           o->value ?: "-", o->complete ?: "-", o->help);
 }
 
-int help_dump(char **ret)
+int help_dump(const Verb *const *verbs, char **ret)
 {
         _cleanup_text_ Text t = {};
 
@@ -205,7 +205,7 @@ int help_dump(char **ret)
         return text_take(&t, ret, NULL);
 }
 
-const Verb *verb_find(const char *name, const char *second)
+const Verb *verb_find(const Verb *const *verbs, const char *name, const char *second)
 {
         for (const Verb *const *v = verbs; *v; v++) {
                 const char *rest = startswith((*v)->name, name);

@@ -4,7 +4,7 @@
 /* Common to verbs that fetch images: options, and progress output. */
 
 #include "stage0/cli/progress.h"
-#include "stage0/verb.h"
+#include "stage0/context/context.h"
 
 /* PullPolicy; unsigned (InsecureOptions, accumulated) */
 int option_pull_policy(const Option *o, const char *value, void *target, Error *e);
