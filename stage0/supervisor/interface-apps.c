@@ -251,6 +251,8 @@ void interface_executed(Interface *i, AppInstance *app, StartStep step)
         AppCall *done = NULL;
 
         app->executed = step == START_LAUNCHER_GONE && good;
+        if (app->executed && streq(interface_app_state(i, app), "running"))
+                interface_changed(i, app); /* the time of its start is known now */
         if (!i || !is_settled(app, step, good))
                 return;
         for (AppCall **p = &i->starts, *a; (a = *p);) {
