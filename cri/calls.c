@@ -38,6 +38,8 @@ const CriCall cri_calls[] = {
                  CRI_WORKER | CRI_STREAM | CRI_DISK},
                 {RUNTIME "UpdateRuntimeConfig", TYPES(update_runtime_config), cri_update_runtime_config, 0},
                 {RUNTIME "Status", TYPES(status), cri_runtime_status, 0},
+                {RUNTIME "GetContainerEvents", &runtime__v1__get_events_request__descriptor,
+                 &runtime__v1__container_event_response__descriptor, NULL, CRI_STREAM | CRI_EVENTS},
                 {RUNTIME "ListMetricDescriptors", TYPES(list_metric_descriptors), cri_list_metric_descriptors, 0},
                 {RUNTIME "ListPodSandboxMetrics", TYPES(list_pod_sandbox_metrics), cri_list_pod_sandbox_metrics,
                  CRI_WORKER | CRI_DISK},

@@ -2,7 +2,7 @@
 
 /* StartContainer, StopContainer, RemoveContainer, ReopenContainerLog and UpdateContainerResources: calls of the supervisor. */
 
-#include "cri/sandbox.h"
+#include "cri/events.h"
 
 #define USEC_PER_SEC UINT64_C(1000000)
 
@@ -92,9 +92,11 @@ int cri_remove_container(CriJob *j, const void *request, void *reply, Error *e)
         int r = find(j, q->container_id, &s, &c, e);
         if (r <= 0)
                 return r;
-        if (!sandbox_is_ready(&s))
+        if (!sandbox_is_ready(&s)) {
                 r = remove_offline(&s, c.app, e);
-        else {
+                if (r >= 0)
+                        cri_event_note(j, s.pod->uuid, c.id, true);
+        } else {
                 r = acn_connect(s.pod, &a, e);
                 if (r >= 0)
                         r = acn_remove_app(a, c.app->name, true, 0, e);

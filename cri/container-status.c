@@ -173,6 +173,30 @@ static size_t index_of(const PodManifest *m, const PodApp *app)
         return i;
 }
 
+/* All of S that were made here. */
+int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e)
+{
+        size_t n = s->pod->manifest->n_apps, k = 0;
+        State *l = cri_alloc(&j->memory, (n + 1) * sizeof(State));
+        Runtime__V1__ContainerStatus **list = cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__ContainerStatus *));
+
+        int r = l && list ? read_states(j, s, l, e) : error_oom(e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < n; i++) {
+                Container c;
+                if (container_open(j, s, s->pod->manifest->apps[i], &c, NULL) < 0)
+                        continue;
+                list[k] = cri_message(&j->memory, &runtime__v1__container_status__descriptor);
+                if (!list[k] || fill_status(j, &c, &l[i], list[k]) < 0)
+                        return error_oom(e);
+                k++;
+        }
+        *ret = list;
+        *ret_n = k;
+        return 0;
+}
+
 int cri_container_status(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__ContainerStatusRequest *q = request;

@@ -57,6 +57,7 @@ typedef enum CriFlags {
         CRI_STREAM = 1 << 1, /* has any number of replies */
         CRI_DISK = 1 << 2,   /* wants sizes of trees: they are measured in the background, if that was long ago */
         CRI_IMAGES = 1 << 3, /* changes images: these sizes are not current after it */
+        CRI_EVENTS = 1 << 4, /* goes on until the client or the server ends it; it has no function */
 } CriFlags;
 
 typedef struct CriCall {
@@ -101,6 +102,8 @@ void cri_workers_cancel(CriServer *s);
 void cri_workers_end_idle(CriServer *s);
 /* In a worker: passes a sample to the server (see usage.h). */
 void cri_worker_note(CriJob *j, const void *sample, size_t size);
+/* The same of a CriEventNote (see events.h). */
+void cri_worker_note_event(CriJob *j, const void *note, size_t size);
 /* In a worker: sends a reply. */
 int cri_worker_send(CriJob *j, const void *reply, size_t size);
 
@@ -121,6 +124,7 @@ struct CriServer {
         size_t n_samples, samples_allocated;
         uint64_t measured_usec; /* when measuring trees was begun; 0: it is due */
         bool measuring;
+        struct CriEvents *events; /* events.c */
 };
 
 /* A worker has ended: so does the server, if it was the last thing to wait for. */

@@ -3,7 +3,7 @@
 /* From a call of gRPC to its function and back: unpacks the request, runs the function here or in a worker, packs the
  * reply, and turns errors into the status and message of gRPC. */
 
-#include "cri/cri-internal.h"
+#include "cri/events.h"
 
 /* --- Errors -------------------------------------------------------------------------------------------- */
 
@@ -115,6 +115,8 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
         _cleanup_free_ char *message = NULL;
         GrpcStatus status;
 
+        if (call->flags & CRI_EVENTS)
+                return cri_events_subscribe(s, c);
         if (call->flags & CRI_DISK)
                 cri_measure_start(s);
         if (call->flags & CRI_WORKER)

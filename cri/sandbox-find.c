@@ -64,8 +64,7 @@ static bool is_listed(Pod *p)
         return p->state == POD_RUNNING || p->state == POD_EXITED;
 }
 
-/* Takes P over on success. */
-static int open_sandbox(CriJob *j, Pod *p, Sandbox *ret, Error *e)
+int sandbox_open(CriJob *j, Pod *p, Sandbox *ret, Error *e)
 {
         Runtime__V1__RunPodSandboxRequest *request;
         ProtobufCMessage *message;
@@ -97,7 +96,7 @@ int sandbox_list(CriJob *j, Sandbox **ret, size_t *ret_n, Error *e)
                 return r;
         Sandbox *l = calloc(MAX(n, (size_t) 1), sizeof(Sandbox));
         for (size_t i = 0; l && i < n; i++)
-                if (is_listed(pods[i]) && open_sandbox(j, pods[i], &l[k], NULL) >= 0) {
+                if (is_listed(pods[i]) && sandbox_open(j, pods[i], &l[k], NULL) >= 0) {
                         pods[i] = NULL;
                         k++;
                 }
@@ -125,7 +124,7 @@ static int find_exactly(CriJob *j, const char *id, Sandbox *ret, Error *e)
                 return no_sandbox(id, e);
         if (r < 0)
                 return r;
-        r = open_sandbox(j, p, ret, e);
+        r = sandbox_open(j, p, ret, e);
         if (r < 0)
                 return r;
         (void) TAKE_PTR(p);
@@ -257,7 +256,7 @@ static int find_container(CriJob *j, const char *id, Sandbox *sandbox, Container
         if (r == -ENOENT || (r >= 0 && !is_listed(p)))
                 return no_container(id, e);
         if (r >= 0)
-                r = open_sandbox(j, p, sandbox, e);
+                r = sandbox_open(j, p, sandbox, e);
         if (r < 0)
                 return r;
         (void) TAKE_PTR(p);

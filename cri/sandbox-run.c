@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "cri/sandbox.h"
+#include "cri/events.h"
 
 #define START_WAIT_USEC UINT64_C(90000000)
 #define PORT_MAX 65535
@@ -227,7 +227,7 @@ int cri_run_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
         const Runtime__V1__RunPodSandboxRequest *q = request;
         Runtime__V1__RunPodSandboxResponse *answer = reply;
         _cleanup_pod_arguments_ PodArguments a;
-        char id[CRI_ID_SIZE];
+        char id[CRI_ID_SIZE], uuid[UUID_TEXT_SIZE];
         Pod *p = NULL;
 
         pod_arguments_init(&a);
@@ -238,10 +238,13 @@ int cri_run_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
                 r = prepare(j, q, &a, &p, e);
         if (r >= 0)
                 r = cri_sandbox_id(p->uuid, q->config->metadata, id);
-        if (r >= 0)
+        if (r >= 0) {
+                strcpy(uuid, p->uuid);
                 r = run(j, p, &a, e);
+        }
         if (r < 0)
                 return r;
+        cri_event_note(j, uuid, id, false);
         answer->pod_sandbox_id = cri_strdup(&j->memory, id);
         return answer->pod_sandbox_id ? 0 : error_oom(e);
 }

@@ -105,6 +105,16 @@ static int fill_status(CriJob *j, const Sandbox *s, Status *t, Error *e)
         return r < 0 ? r : add_namespaces(j, c, t, e);
 }
 
+int sandbox_status(CriJob *j, const Sandbox *s, Status **ret, Error *e)
+{
+        Status *t = cri_message(&j->memory, &runtime__v1__pod_sandbox_status__descriptor);
+        int r = t ? fill_status(j, s, t, e) : error_oom(e);
+
+        if (r >= 0)
+                *ret = t;
+        return r;
+}
+
 int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__PodSandboxStatusRequest *q = request;
@@ -114,11 +124,10 @@ int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e
         int r = sandbox_find(j, q->pod_sandbox_id, &s, e);
         if (r < 0)
                 return r;
-        answer->status = cri_message(&j->memory, &runtime__v1__pod_sandbox_status__descriptor);
-        if (!answer->status)
-                return error_oom(e);
         answer->timestamp = (int64_t) now_usec(CLOCK_REALTIME) * NSEC_PER_USEC;
-        r = fill_status(j, &s, answer->status, e);
+        r = sandbox_status(j, &s, &answer->status, e);
+        if (r >= 0)
+                r = container_statuses(j, &s, &answer->containers_statuses, &answer->n_containers_statuses, e);
         return r < 0 || !q->verbose ? r : add_info(j, &s, answer, e);
 }
 

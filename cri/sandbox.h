@@ -54,6 +54,8 @@ int sandbox_find(CriJob *j, const char *id, Sandbox *ret, Error *e);
 /* All of them, by time of creation. Pods that are being made or removed are left out. */
 int sandbox_list(CriJob *j, Sandbox **ret, size_t *ret_n, Error *e);
 void sandbox_list_free(Sandbox *l, size_t n);
+/* The pod P, which belongs to this endpoint, as a sandbox, which takes it over on success. */
+int sandbox_open(CriJob *j, Pod *p, Sandbox *ret, Error *e);
 bool sandbox_is_ready(const Sandbox *s);
 
 /* A container, which is an app of the pod of its sandbox. */
@@ -69,6 +71,10 @@ typedef struct Container {
 int container_find(CriJob *j, const char *id, Sandbox *sandbox, Container *ret, Error *e);
 /* APP is of the pod of S. -ENOENT: it is not one that was made here. */
 int container_open(CriJob *j, Sandbox *s, PodApp *app, Container *ret, Error *e);
+
+/* sandbox-status.c, container-status.c: statuses, as the calls of these names have them. */
+int sandbox_status(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatus **ret, Error *e);
+int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e);
 
 /* network.c: where O finds networks and plugins; *RET_NAME is the network of sandboxes. */
 int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error *e);

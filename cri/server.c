@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/file.h>
 
+#include "cri/events.h"
 #include "cri/usage.h"
 #include "library/libsystemd.h"
 
@@ -86,6 +87,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
         s->ending = true;
         (void) sd_pid_notify(0, 0, "STOPPING=1");
         cri_workers_end_idle(s);
+        cri_events_end(s);
         int r = sd_event_add_time_relative(s->event, &s->timer, CLOCK_MONOTONIC, DRAIN_USEC, 0, on_timer, s);
         if (r < 0)
                 return end_now(s);
@@ -147,6 +149,7 @@ static int prepare(CriServer *s, Error *e)
 
 static void server_done(CriServer *s)
 {
+        cri_events_done(s);
         grpc_server_free(s->grpc);
         sd_event_source_disable_unref(s->timer);
         sd_event_unref(s->event);
@@ -164,6 +167,8 @@ static int serve(CriServer *s, void (*ready)(void), Error *e)
         if (fd < 0)
                 return fd;
         int r = grpc_server_listen(s->grpc, fd, e);
+        if (r >= 0)
+                r = cri_events_start(s, e);
         if (r < 0)
                 return r;
         if (ready)

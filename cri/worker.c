@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "cri/events.h"
 #include "cri/usage.h"
 #include "library/libsystemd.h"
 #include "stage0/cli/interrupt.h"
@@ -26,7 +27,7 @@ typedef struct Header {
         int32_t status; /* or one of these */
 } Header;
 
-enum { REPLY = -1, NOTE = -2 };
+enum { REPLY = -1, NOTE = -2, EVENT = -3 };
 
 typedef struct CriWorker {
         struct CriWorker *next;
@@ -59,6 +60,11 @@ void cri_worker_note(CriJob *j, const void *sample, size_t size)
 {
         if (!j->grpc)
                 (void) send_message(j->fd, NOTE, sample, size);
+}
+
+void cri_worker_note_event(CriJob *j, const void *note, size_t size)
+{
+        (void) send_message(j->fd, EVENT, note, size);
 }
 
 /* All descriptors are the server's, but for the pipe and the store. */
@@ -167,24 +173,39 @@ void cri_workers_cancel(CriServer *s)
                 cancel(w);
 }
 
-static void pass_on(CriWorker *w, const Header *h, const char *data)
+static void take_note(CriServer *s, const Header *h, const char *data)
 {
-        _cleanup_free_ char *message = NULL;
+        CriEventNote event;
         CriSample sample;
 
         if (h->status == NOTE && h->size == sizeof(sample)) {
                 memcpy(&sample, data, sizeof(sample));
-                cri_sample_put(w->server, &sample);
+                cri_sample_put(s, &sample);
+        } else if (h->status == EVENT && h->size == sizeof(event)) {
+                memcpy(&event, data, sizeof(event));
+                cri_events_take(s, &event);
         }
-        if (!w->call || h->status == NOTE)
-                return;
-        if (h->status < 0) {
+}
+
+static void answer(CriWorker *w, const Header *h, const char *data)
+{
+        _cleanup_free_ char *message = NULL;
+
+        if (h->status == REPLY) {
                 (void) grpc_call_send(w->call, data, h->size);
                 return;
         }
         message = h->size > 0 ? strndup(data, h->size) : NULL;
         (void) grpc_call_finish(w->call, (GrpcStatus) h->status, message);
         w->call = grpc_call_unref(w->call);
+}
+
+static void pass_on(CriWorker *w, const Header *h, const char *data)
+{
+        if (h->status == NOTE || h->status == EVENT)
+                take_note(w->server, h, data);
+        else if (!(h->status == REPLY && cri_events_reply(w->server, w->what, data, h->size)) && w->call)
+                answer(w, h, data);
 }
 
 /* Keeps an incomplete message. */
@@ -211,8 +232,10 @@ static void on_end(CriWorker *w)
 
         if (w->call)
                 (void) grpc_call_finish(w->call, GRPC_INTERNAL, "The process of this call was killed");
-        cri_measure_ended(s, w->what);
+        const CriCall *what = w->what;
         worker_free(w);
+        cri_measure_ended(s, what);
+        cri_events_ended(s, what);
         cri_server_check_end(s);
 }
 

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which transitions of sandboxes and containers there are.
+ *
+ * The table has the states that were reported. It is filled from the store when the server starts, and then compared with what
+ * the supervisors of the pods report (stage0/pods/watch.c); only differences are events, so each is sent once, and none is lost
+ * between the two. Workers report what no supervisor can: that a sandbox is up with its networks, and that a container was
+ * removed from a pod that has ended. */
+
+#include "cri/events-internal.h"
+
+#define NSEC_PER_USEC 1000U
+
+/* --- Transitions --------------------------------------------------------------------------------------- */
+
+/* From what was reported to TYPE, with the events between. */
+static void advance(CriServer *s, const SeenSandbox *sandbox, Seen *x, EventType type, bool was_executed)
+{
+        if (type == x->state)
+                return;
+        if (type == STARTED && x->state == STOPPED) /* once more */
+                x->state = CREATED;
+        if (type < x->state)
+                return;
+        if (type >= STOPPED && x->state < STARTED && was_executed)
+                events_emit(s, sandbox, x, STARTED);
+        if (type == DELETED && x->state < STOPPED)
+                events_emit(s, sandbox, x, STOPPED);
+        events_emit(s, sandbox, x, type);
+}
+
+/* --- The table ----------------------------------------------------------------------------------------- */
+
+static SeenSandbox *find(const CriServer *s, const char *uuid)
+{
+        SeenSandbox *x = s->events->sandboxes;
+
+        while (x && !streq(x->uuid, uuid))
+                x = x->next;
+        return x;
+}
+
+static void keep_status(CriJob *j, const Sandbox *s, SeenSandbox *x)
+{
+        Runtime__V1__PodSandboxStatus *t = cri_message(&j->memory, &runtime__v1__pod_sandbox_status__descriptor);
+
+        if (!t)
+                return;
+        t->id = x->sandbox.id;
+        t->metadata = s->config->metadata;
+        t->state = RUNTIME__V1__POD_SANDBOX_STATE__SANDBOX_NOTREADY;
+        t->created_at = (int64_t) (s->pod->config.created_usec * NSEC_PER_USEC);
+        t->n_labels = s->config->n_labels;
+        t->labels = (void *) s->config->labels;
+        t->n_annotations = s->config->n_annotations;
+        t->annotations = (void *) s->config->annotations;
+        t->runtime_handler = (char *) s->handler;
+        x->status = malloc(MAX(protobuf_c_message_get_packed_size(&t->base), (size_t) 1));
+        if (x->status)
+                x->status_size = protobuf_c_message_pack(&t->base, x->status);
+}
+
+static Seen *add_container(SeenSandbox *x, const Container *c)
+{
+        if (strlen(c->app->name) >= sizeof(x->containers->app) || GREEDY_REALLOC(x->containers, x->allocated, x->n + 1) < 0)
+                return NULL;
+        Seen *n = &x->containers[x->n++];
+        *n = (Seen){.state = CREATED};
+        strcpy(n->app, c->app->name);
+        memcpy(n->id, c->id, sizeof(n->id));
+        return n;
+}
+
+static SeenSandbox *add_sandbox(CriJob *j, const Sandbox *s)
+{
+        SeenSandbox *x = calloc(1, sizeof(SeenSandbox));
+
+        if (!x)
+                return NULL;
+        *x = (SeenSandbox){.next = j->server->events->sandboxes, .sandbox.state = CREATED};
+        snprintf(x->uuid, sizeof(x->uuid), "%s", s->pod->uuid);
+        memcpy(x->sandbox.id, s->id, sizeof(x->sandbox.id));
+        keep_status(j, s, x);
+        j->server->events->sandboxes = x;
+        return x;
+}
+
+static void drop_sandbox(CriServer *s, SeenSandbox *x)
+{
+        SeenSandbox **i = &s->events->sandboxes;
+
+        while (*i != x)
+                i = &(*i)->next;
+        *i = x->next;
+        free(x->containers);
+        free(x->status);
+        free(x);
+}
+
+/* Opens the pod as a sandbox. -ENOENT: it is none. */
+static int open_pod(CriJob *j, const char *uuid, Sandbox *ret)
+{
+        _cleanup_(pod_freep) Pod *pod = NULL;
+        int r = pod_open(j->store, uuid, &pod, NULL);
+
+        if (r >= 0 && (!streq_ptr(pod->config.owner, CRI_OWNER) || !pod->manifest))
+                r = -ENOENT;
+        if (r >= 0)
+                r = sandbox_open(j, pod, ret, NULL);
+        if (r >= 0)
+                (void) TAKE_PTR(pod);
+        return r;
+}
+
+/* --- What is reported ---------------------------------------------------------------------------------- */
+
+static Seen *find_container(CriJob *j, SeenSandbox *x, const char *app)
+{
+        _cleanup_sandbox_ Sandbox s = {};
+        Container c;
+
+        for (size_t i = 0; i < x->n; i++)
+                if (streq(x->containers[i].app, app))
+                        return &x->containers[i];
+        if (open_pod(j, x->uuid, &s) < 0)
+                return NULL;
+        for (size_t i = 0; i < s.pod->manifest->n_apps; i++)
+                if (streq(s.pod->manifest->apps[i]->name, app) && container_open(j, &s, s.pod->manifest->apps[i], &c, NULL) >= 0) {
+                        Seen *new = add_container(x, &c);
+                        if (new)
+                                events_emit(j->server, x, new, CREATED);
+                        return new;
+                }
+        return NULL;
+}
+
+static void forget_container(SeenSandbox *x, Seen *c)
+{
+        size_t i = (size_t) (c - x->containers);
+
+        x->n--;
+        memmove(c, c + 1, (x->n - i) * sizeof(Seen));
+}
+
+/* Before its launcher has executed it, an app that runs for systemd has no time of its start. */
+static void take_app(CriJob *j, SeenSandbox *x, const AcnApp *a)
+{
+        bool removed = a->state == ACN_APP_REMOVED;
+        Seen *c = NULL;
+
+        for (size_t i = 0; removed && i < x->n; i++)
+                if (streq(x->containers[i].app, a->name))
+                        c = &x->containers[i];
+        if (!removed)
+                c = find_container(j, x, a->name);
+        if (!c)
+                return;
+        if (a->state == ACN_APP_RUNNING && a->started_usec > 0)
+                advance(j->server, x, c, STARTED, true);
+        else if (a->state == ACN_APP_EXITED)
+                advance(j->server, x, c, STOPPED, a->started_usec > 0);
+        else if (removed) {
+                advance(j->server, x, c, DELETED, false);
+                forget_container(x, c);
+        }
+}
+
+static void sandbox_stopped(CriServer *s, SeenSandbox *x)
+{
+        for (size_t i = 0; i < x->n; i++)
+                advance(s, x, &x->containers[i], STOPPED, false);
+        advance(s, x, &x->sandbox, STOPPED, false);
+}
+
+static void sandbox_removed(CriServer *s, SeenSandbox *x)
+{
+        for (size_t i = 0; i < x->n; i++)
+                advance(s, x, &x->containers[i], DELETED, false);
+        advance(s, x, &x->sandbox, DELETED, false);
+        drop_sandbox(s, x);
+}
+
+/* A sandbox is reported when its networks are up: by the worker that has run it. */
+void events_table_take(const PodsEvent *v, void *userdata)
+{
+        CriServer *s = userdata;
+        CriJob j = {.server = s, .store = s->store, .fd = -EBADF};
+        const char *uuid = v->pod ? json_object_get_string(json_object_object_get(v->pod, "uuid")) : NULL,
+                   *state = v->pod ? json_object_get_string(json_object_object_get(v->pod, "state")) : NULL;
+        SeenSandbox *x = uuid ? find(s, uuid) : NULL;
+        AcnApp app = {};
+
+        if (!x)
+                return;
+        if (v->kind == PODS_APP && acn_app_read(v->app, &app) >= 0)
+                take_app(&j, x, &app);
+        else if (v->kind == PODS_REMOVED || (v->kind == PODS_CHANGED && streq_ptr(state, "garbage")))
+                sandbox_removed(s, x);
+        else if (v->kind == PODS_CHANGED && streq_ptr(state, "exited"))
+                sandbox_stopped(s, x);
+        acn_app_done(&app);
+        cri_memory_done(&j.memory);
+        events_send(s);
+}
+
+void cri_event_note(CriJob *j, const char *uuid, const char *id, bool removed)
+{
+        CriEventNote note = {.removed = removed};
+
+        snprintf(note.uuid, sizeof(note.uuid), "%s", uuid);
+        snprintf(note.id, sizeof(note.id), "%s", id);
+        cri_worker_note_event(j, &note, sizeof(note));
+}
+
+static void take_new(CriJob *j, const CriEventNote *note)
+{
+        _cleanup_sandbox_ Sandbox s = {};
+        SeenSandbox *x;
+
+        if (find(j->server, note->uuid) || open_pod(j, note->uuid, &s) < 0 || !(x = add_sandbox(j, &s)))
+                return;
+        events_emit(j->server, x, &x->sandbox, CREATED);
+        advance(j->server, x, &x->sandbox, STARTED, true);
+}
+
+void cri_events_take(CriServer *s, const CriEventNote *note)
+{
+        CriJob j = {.server = s, .store = s->store, .fd = -EBADF};
+        SeenSandbox *x = s->events ? find(s, note->uuid) : NULL;
+
+        if (s->events && !note->removed)
+                take_new(&j, note);
+        for (size_t i = 0; x && note->removed && i < x->n; i++)
+                if (streq(x->containers[i].id, note->id)) {
+                        advance(s, x, &x->containers[i], DELETED, false);
+                        forget_container(x, &x->containers[i]);
+                        break;
+                }
+        cri_memory_done(&j.memory);
+        if (s->events)
+                events_send(s);
+}
+
+/* --- Begin and end ------------------------------------------------------------------------------------- */
+
+/* The states of containers that are there already, by their records. */
+static int seed(CriJob *j, Error *e)
+{
+        Sandbox *l = NULL;
+        size_t n = 0;
+
+        int r = sandbox_list(j, &l, &n, e);
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                SeenSandbox *x = add_sandbox(j, &l[i]);
+                size_t n_apps = l[i].pod->manifest->n_apps;
+                AppStatus *records = NULL;
+                bool ready = sandbox_is_ready(&l[i]);
+
+                if (!x || pod_read_statuses(l[i].pod, !ready, &records) < 0) {
+                        r = error_oom(e);
+                        break;
+                }
+                x->sandbox.state = ready ? STARTED : STOPPED;
+                for (size_t k = 0; k < n_apps; k++) {
+                        Container c;
+                        Seen *seen = container_open(j, &l[i], l[i].pod->manifest->apps[k], &c, NULL) >= 0 ? add_container(x, &c) : NULL;
+                        if (seen)
+                                seen->state = records[k].state == APP_WAITING ? CREATED
+                                              : records[k].state == APP_ENDED  ? STOPPED
+                                                                               : STARTED;
+                }
+                app_statuses_free(records, n_apps);
+        }
+        sandbox_list_free(l, n);
+        return r;
+}
+
+int events_table_read(CriServer *s, Error *e)
+{
+        CriJob j = {.server = s, .store = s->store, .fd = -EBADF};
+        int r = seed(&j, e);
+
+        cri_memory_done(&j.memory);
+        return r;
+}
+
+void events_table_done(CriServer *s)
+{
+        while (s->events->sandboxes)
+                drop_sandbox(s, s->events->sandboxes);
+}
