@@ -86,7 +86,7 @@ static void mounts_check(Parser *p, const PodManifest *m, const PodApp *a)
         }
 }
 
-static void mount_points_check(Parser *p, const PodApp *a)
+static void mount_points_are_filled(Parser *p, const PodApp *a)
 {
         for (size_t i = 0; a->app && i < a->app->n_mount_points; i++) {
                 const MountPoint *point = a->app->mount_points + i;
@@ -112,7 +112,7 @@ static void pod_app_check(Parser *p, const PodManifest *m, const PodApp *a)
                 parser_leave(p, mark);
         }
         mounts_check(p, m, a);
-        mount_points_check(p, a);
+        mount_points_are_filled(p, a);
 }
 
 int pod_manifest_check_reified(const PodManifest *m, Error *e)

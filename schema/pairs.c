@@ -195,7 +195,7 @@ static void labels_finish(Parser *p, void *target)
 
 /* --- Annotations --------------------------------------------------------------------------------------- */
 
-static int url_check(const char *s, Error *e)
+static int homepage_check(const char *s, Error *e)
 {
         const char *rest = strncasecmp(s, "http://", 7) == 0    ? s + 7
                            : strncasecmp(s, "https://", 8) == 0 ? s + 8
@@ -214,8 +214,8 @@ static const struct {
         int (*check)(const char *s, Error *e);
 } recognized_annotations[] = {
                 {"created", timestamp_check},
-                {"homepage", url_check},
-                {"documentation", url_check},
+                {"homepage", homepage_check},
+                {"documentation", homepage_check},
 };
 
 static void annotations_finish(Parser *p, void *target)

@@ -29,7 +29,7 @@ typedef struct Source {
         Image *known_image;
 } Source;
 
-static void source_done(Source *s)
+static void url_source_done(Source *s)
 {
         archive_done(&s->archive); /* uses the following members */
         (void) trust_free(s->trust);
@@ -270,7 +270,7 @@ int fetch_url(Fetcher *f, const char *url, const char *signature_url, const Fetc
             (w->name && image_name_format(w->name->name, &w->name->labels, &reference) < 0) ||
             xasprintf(&what, "the image%s%s", w->name ? " " : "", w->name ? w->what : "") < 0)
                 return error_oom(e);
-        _cleanup_(source_done) Source s = {
+        _cleanup_(url_source_done) Source s = {
                         .fetcher = f,
                         .target = w,
                         .url = url,

@@ -36,7 +36,7 @@ typedef struct Archive {
         size_t n_members, allocated;
 } Archive;
 
-static void archive_done(Files *f)
+static void files_archive_done(Files *f)
 {
         Archive *a = (Archive *) f;
 
@@ -415,7 +415,7 @@ int files_open_archive(Store *s, const char *file, const Operation *o, Files **r
         Archive *a = calloc(1, sizeof(Archive));
         if (!a)
                 return error_oom(e);
-        *a = (Archive){.files = {archive_open, archive_done}, .fd = -EBADF};
+        *a = (Archive){.files = {archive_open, files_archive_done}, .fd = -EBADF};
         files = &a->files;
         r = make_seekable(s, fd, o, &a->fd, e);
         if (r < 0)

@@ -91,7 +91,7 @@ static int layout_get_manifest(OciSource *s, const char *digest, char **ret, siz
         return 0;
 }
 
-static void layout_free(OciSource *s)
+static void source_layout_free(OciSource *s)
 {
         Layout *l = (Layout *) s;
 
@@ -102,7 +102,7 @@ static void layout_free(OciSource *s)
         free(l);
 }
 
-static const OciSourceVTable layout_vtable = {layout_get_manifest, layout_open_blob, layout_free};
+static const OciSourceVTable layout_vtable = {layout_get_manifest, layout_open_blob, source_layout_free};
 
 /* --- Which image --------------------------------------------------------------------------------------- */
 

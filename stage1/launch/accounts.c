@@ -8,7 +8,7 @@
 #define FIELDS_MAX 7U
 
 /* Cuts a line into fields in place. */
-static size_t split_fields(char *line, char *fields[static FIELDS_MAX])
+static size_t split_at_colons(char *line, char *fields[static FIELDS_MAX])
 {
         size_t n = 0;
 
@@ -72,7 +72,7 @@ int accounts_find(char *text, const char *name, uint32_t id, Account *ret)
         char *fields[FIELDS_MAX];
 
         while (text) {
-                size_t n = split_fields(take_line(&text), fields);
+                size_t n = split_at_colons(take_line(&text), fields);
                 uint32_t number;
 
                 if (n >= 3 && parse_u32(fields[2], &number) >= 0 &&
@@ -95,7 +95,7 @@ int accounts_list_groups(char *text, const char *user, int (*add)(void *userdata
         char *fields[FIELDS_MAX];
 
         while (text) {
-                size_t n = split_fields(take_line(&text), fields);
+                size_t n = split_at_colons(take_line(&text), fields);
                 uint32_t gid;
 
                 if (n < 4 || parse_u32(fields[2], &gid) < 0 || gid == UINT32_MAX ||
