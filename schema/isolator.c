@@ -39,6 +39,14 @@ void isolator_list_done(IsolatorList *l)
         *l = (IsolatorList){};
 }
 
+Isolator *isolator_list_find(const IsolatorList *l, IsolatorType type)
+{
+        for (size_t i = l->n; i > 0; i--)
+                if (l->items[i - 1].type == type)
+                        return &l->items[i - 1];
+        return NULL;
+}
+
 /* --- Sets ---------------------------------------------------------------------------------------------- */
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"

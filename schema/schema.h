@@ -120,6 +120,8 @@ typedef struct IsolatorList {
 } IsolatorList;
 
 void isolator_list_done(IsolatorList *l);
+/* The isolator of TYPE that counts: the last one; NULL: there is none. */
+Isolator *isolator_list_find(const IsolatorList *l, IsolatorType type);
 /* Parses one isolator given as name and JSON text of its value (command line). */
 int isolator_parse(const char *name, const char *value_json, Isolator *ret, Error *e);
 void isolator_done(Isolator *i);

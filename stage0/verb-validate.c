@@ -148,15 +148,11 @@ static const char *document_kind(const char *text, size_t size, json_object **re
 
 /* --- Checks of prepare --------------------------------------------------------------------------------- */
 
-/* The isolator of an app that requests it, which is the last of its type. */
 static size_t isolator_index(const IsolatorList *l, IsolatorType type)
 {
-        size_t index = 0;
+        const Isolator *i = isolator_list_find(l, type);
 
-        for (size_t i = 0; i < l->n; i++)
-                if (l->items[i].type == type)
-                        index = i;
-        return index;
+        return i ? (size_t) (i - l->items) : 0;
 }
 
 static int show_privilege(Validation *v, const Privilege *p, size_t index)

@@ -176,9 +176,8 @@ const Isolator *apparmor_default(const App *app)
                          .text = (char *) APP_PROFILE_MOUNTS},
         };
 
-        for (size_t i = 0; i < app->isolators.n; i++)
-                if (app->isolators.items[i].type == ISOLATOR_APPARMOR_PROFILE)
-                        return NULL;
+        if (isolator_list_find(&app->isolators, ISOLATOR_APPARMOR_PROFILE))
+                return NULL;
         return &defaults[stage1_app_may_mount(app)];
 }
 

@@ -92,14 +92,6 @@ static const char *format_percent(char buffer[static 32], uint64_t milli)
         return buffer;
 }
 
-static const Isolator *find_isolator(const IsolatorList *l, IsolatorType type)
-{
-        for (size_t i = l->n; i > 0; i--)
-                if (l->items[i - 1].type == type)
-                        return &l->items[i - 1];
-        return NULL;
-}
-
 /* --- Directives: each function adds lines for the isolator I of the list L
  * -------------------------------------- */
 
@@ -130,7 +122,7 @@ static void cpu_directives(const IsolatorList *l, const Isolator *i, bool pod_sc
         if (i->has_limit)
                 text_addf(s.slice, "CPUQuota=%s\n", format_percent(percent, cpu_limit(i)));
         /* Explicit shares take precedence over a request that is only derived from the limit. */
-        if (!i->has_request && find_isolator(l, ISOLATOR_CPU_SHARES))
+        if (!i->has_request && isolator_list_find(l, ISOLATOR_CPU_SHARES))
                 return;
         if (!pod_scope && effective_request(i, &request))
                 text_addf(s.slice, "CPUWeight=%llu\n", (unsigned long long) cpu_request_weight(i, &exact));
@@ -138,7 +130,7 @@ static void cpu_directives(const IsolatorList *l, const Isolator *i, bool pod_sc
 
 static void cpu_shares_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
 {
-        const Isolator *cpu = find_isolator(l, ISOLATOR_RESOURCE_CPU);
+        const Isolator *cpu = isolator_list_find(l, ISOLATOR_RESOURCE_CPU);
         bool exact;
 
         if (!pod_scope && !(cpu && cpu->has_request))
@@ -224,7 +216,7 @@ static IsolatorVerdict cpu_verdict(const VerdictInput *j, Text *detail)
 static IsolatorVerdict cpu_shares_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
-        const Isolator *cpu = find_isolator(j->list, ISOLATOR_RESOURCE_CPU);
+        const Isolator *cpu = isolator_list_find(j->list, ISOLATOR_RESOURCE_CPU);
         bool exact;
         uint64_t weight = cpu_shares_weight(i, &exact);
 
@@ -259,9 +251,9 @@ static IsolatorVerdict oom_score_verdict(const VerdictInput *j, Text *detail)
  * pods. */
 void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
 {
-        const Isolator *cpu = find_isolator(l, ISOLATOR_RESOURCE_CPU),
-                       *shares = find_isolator(l, ISOLATOR_CPU_SHARES),
-                       *memory = find_isolator(l, ISOLATOR_RESOURCE_MEMORY);
+        const Isolator *cpu = isolator_list_find(l, ISOLATOR_RESOURCE_CPU),
+                       *shares = isolator_list_find(l, ISOLATOR_CPU_SHARES),
+                       *memory = isolator_list_find(l, ISOLATOR_RESOURCE_MEMORY);
         PodRequests r = {};
         bool exact;
 
@@ -348,7 +340,7 @@ static const IsolatorRule *rule_of(const Isolator *i)
 static bool is_superseded(const IsolatorRule *rule, const VerdictInput *j)
 {
         return !rule->adds_up && j->isolator->type != ISOLATOR_UNKNOWN &&
-               find_isolator(j->list, j->isolator->type) != j->isolator;
+               isolator_list_find(j->list, j->isolator->type) != j->isolator;
 }
 
 static IsolatorVerdict apply_rule(const IsolatorRule *rule, const VerdictInput *j, Text *detail)

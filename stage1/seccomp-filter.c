@@ -150,7 +150,7 @@ static int retain_rules(const Isolator *i, const SeccompRules *defaults, uint32_
         return 0;
 }
 
-static const Isolator *find_isolator(const IsolatorList *l)
+static const Isolator *find_seccomp_isolator(const IsolatorList *l)
 {
         for (size_t i = l->n; i > 0; i--)
                 if (l->items[i - 1].type == ISOLATOR_SECCOMP_RETAIN_SET ||
@@ -186,7 +186,7 @@ static int apply_isolator(const Isolator *i, SeccompRules *rules, Error *e)
 int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, SeccompProgram *ret, Error *e)
 {
         _cleanup_seccomp_rules_ SeccompRules rules = {};
-        const Isolator *i = find_isolator(isolators);
+        const Isolator *i = find_seccomp_isolator(isolators);
 
         if (seccomp_rules_init_default(&rules, capabilities) < 0)
                 return error_oom(e);
@@ -208,7 +208,7 @@ int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, Seccom
 bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const char *call)
 {
         _cleanup_seccomp_rules_ SeccompRules rules = {};
-        const Isolator *i = find_isolator(isolators);
+        const Isolator *i = find_seccomp_isolator(isolators);
 
         if (i && disables_filter(i))
                 return true;
@@ -218,7 +218,7 @@ bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const 
 
 bool seccomp_has_filter(const IsolatorList *isolators)
 {
-        const Isolator *i = find_isolator(isolators);
+        const Isolator *i = find_seccomp_isolator(isolators);
 
         return !i || !disables_filter(i);
 }

@@ -149,18 +149,10 @@ static const struct {
                 {"tasks-max", ISOLATOR_RESOURCE_TASKS},
 };
 
-static bool has_isolator(const IsolatorList *l, IsolatorType type)
-{
-        for (size_t i = 0; i < l->n; i++)
-                if (l->items[i].type == type)
-                        return true;
-        return false;
-}
-
 static void mark_limits(const IsolatorList *l, bool all, OptionSet *set)
 {
         for (size_t i = 0; i < ELEMENTSOF(limits); i++)
-                if (all || has_isolator(l, limits[i].type))
+                if (all || isolator_list_find(l, limits[i].type))
                         option_mark_given(set, limits[i].option);
 }
 

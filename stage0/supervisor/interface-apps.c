@@ -195,7 +195,7 @@ static void reply_errno(AppCall *a, int r)
                 report(a, error_set_errno(&e, r, "its unit cannot be started"), &e);
 }
 
-static void report_failed(AppCall *a, const char *result)
+static void report_failure(AppCall *a, const char *result)
 {
         const AppStatus *s = &a->app->status;
         _cleanup_error_ Error e = ERROR_NULL;
@@ -217,7 +217,7 @@ static void reply_failed(AppCall *a, const char *result)
         const char *message = a->app->status.message;
 
         if (!a->call) {
-                report_failed(a, result);
+                report_failure(a, result);
                 return;
         }
         o = json_object_new_object();

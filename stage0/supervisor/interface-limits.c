@@ -53,14 +53,6 @@ static Update *update_free(Update *u)
 
 /* --- Isolators ----------------------------------------------------------------------------------------- */
 
-static Isolator *find_isolator(IsolatorList *l, IsolatorType type)
-{
-        for (size_t i = l->n; i > 0; i--)
-                if (l->items[i - 1].type == type)
-                        return &l->items[i - 1];
-        return NULL;
-}
-
 /* A request of the old isolator is kept if the limit is not below it. */
 static json_object *limit_json(const Limit *k, int64_t value, const Isolator *old)
 {
@@ -91,7 +83,7 @@ static void remove_isolator(IsolatorList *l, Isolator *i)
 
 static int set_isolator(IsolatorList *l, const Limit *k, int64_t value)
 {
-        Isolator *old = find_isolator(l, k->type), changed = {};
+        Isolator *old = isolator_list_find(l, k->type), changed = {};
 
         if (value == CLEARED && k->unlimited > 0)
                 value = k->unlimited;
@@ -204,8 +196,8 @@ static int write_unit(const Interface *i, const char *app, const char *text)
 static int define_limits(const Update *u, const PodApp *app, IsolatorList *l)
 {
         for (size_t i = 0; i < N_LIMITS; i++) {
-                Isolator *old = find_isolator(l, limits[i].type);
-                const Isolator *new = find_isolator(&app->app->isolators, limits[i].type);
+                Isolator *old = isolator_list_find(l, limits[i].type);
+                const Isolator *new = isolator_list_find(&app->app->isolators, limits[i].type);
                 Isolator copy = {};
 
                 if (u->values[i] == 0)
