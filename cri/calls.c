@@ -46,6 +46,8 @@ const CriCall cri_calls[] = {
                 {RUNTIME "StreamPodSandboxMetrics", TYPES(stream_pod_sandbox_metrics), cri_stream_pod_sandbox_metrics,
                  CRI_WORKER | CRI_STREAM | CRI_DISK},
                 {RUNTIME "RuntimeConfig", TYPES(runtime_config), cri_runtime_config, 0},
+                {RUNTIME "UpdatePodSandboxResources", TYPES(update_pod_sandbox_resources), cri_update_pod_sandbox_resources,
+                 CRI_WORKER},
                 {IMAGE "ListImages", TYPES(list_images), cri_list_images, 0},
                 {IMAGE "StreamImages", TYPES(stream_images), cri_stream_images, CRI_STREAM},
                 {IMAGE "ImageStatus", TYPES(image_status), cri_image_status, 0},

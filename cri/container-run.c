@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* StartContainer, StopContainer, RemoveContainer, ReopenContainerLog and UpdateContainerResources: calls of the supervisor. */
+/* StartContainer, StopContainer, RemoveContainer and ReopenContainerLog: calls of the supervisor. */
 
 #include "cri/events.h"
 
@@ -116,26 +116,5 @@ int cri_reopen_container_log(CriJob *j, const void *request, void *reply, Error 
                 r = connect_to(&s, &a, e);
         if (r >= 0)
                 r = acn_reopen_logs(a, c.app->name, e);
-        return not_running(j, r);
-}
-
-int cri_update_container_resources(CriJob *j, const void *request, void *reply, Error *e)
-{
-        const Runtime__V1__UpdateContainerResourcesRequest *q = request;
-        _cleanup_(app_overrides_done) AppOverrides limits = {};
-        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
-        _cleanup_sandbox_ Sandbox s = {};
-        Container c;
-
-        int r = container_find(j, q->container_id, &s, &c, e);
-        if (r < 0 || !q->linux)
-                return r;
-        r = cri_check_fields(&q->linux->base, cri_resources_fields, e);
-        if (r >= 0)
-                r = container_resources(q->linux, &limits, e);
-        if (r >= 0)
-                r = connect_to(&s, &a, e);
-        if (r >= 0 && limits.isolators.n > 0)
-                r = acn_update_app(a, c.app->name, &limits.isolators, e);
         return not_running(j, r);
 }

@@ -99,6 +99,14 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
 /* Resources of C as options of an app. */
 int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e);
 
+/* resources.c: WANTED, fields of which are not set stay as in NOW. RET is NOW with them; *RET_CHANGED has only what differs,
+ * and belongs to the memory of the call. -EINVAL: it cannot be changed. */
+int resources_merge(CriJob *j, const Runtime__V1__LinuxContainerResources *now,
+                    const Runtime__V1__LinuxContainerResources *wanted, Runtime__V1__LinuxContainerResources *ret,
+                    Runtime__V1__LinuxContainerResources *ret_changed, Error *e);
+/* oom-score.c: processes of the cgroup at PATH that have the score NOW get WANTED. */
+int oom_score_change(const char *path, int64_t now, int64_t wanted);
+
 /* --- The calls ----------------------------------------------------------------------------------------- */
 
 int cri_run_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e);
@@ -114,6 +122,7 @@ int cri_list_containers(CriJob *j, const void *request, void *reply, Error *e);
 int cri_container_status(CriJob *j, const void *request, void *reply, Error *e);
 int cri_reopen_container_log(CriJob *j, const void *request, void *reply, Error *e);
 int cri_update_container_resources(CriJob *j, const void *request, void *reply, Error *e);
+int cri_update_pod_sandbox_resources(CriJob *j, const void *request, void *reply, Error *e);
 int cri_exec_sync(CriJob *j, const void *request, void *reply, Error *e);
 int cri_container_stats(CriJob *j, const void *request, void *reply, Error *e);
 int cri_list_container_stats(CriJob *j, const void *request, void *reply, Error *e);

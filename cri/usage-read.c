@@ -14,6 +14,14 @@ static int app_cgroup(const char *pod, const PodApp *app, char **ret)
         return r < 0 ? r : xasprintf(ret, "%s/payload/app.slice/%s", pod, slice);
 }
 
+int cri_app_cgroup(const Sandbox *s, const PodApp *app, char **ret)
+{
+        _cleanup_free_ char *pod = NULL;
+        int r = pod_cgroup_unified(s->pod, &pod);
+
+        return r < 0 ? r : app_cgroup(pod, app, ret);
+}
+
 /* Its cgroup is gone when it has ended. */
 static void read_app(CriJob *j, const Pod *p, const PodApp *app, const char *pod, CriUsage *ret)
 {

@@ -81,3 +81,5 @@ void cri_measure_layer(CriJob *j, const Pod *p, const PodApp *app, CriUsage *u);
 /* The usage of a sandbox, and of each of its containers, in the order of the manifest. Of what does not run, all but the
  * writable layer is unknown. */
 int cri_usage_of(CriJob *j, const Sandbox *s, CriUsage *ret_pod, CriUsage **ret_apps, Error *e);
+/* The path of the cgroup of a container, which is there while it runs. */
+int cri_app_cgroup(const Sandbox *s, const PodApp *app, char **ret);

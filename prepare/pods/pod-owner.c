@@ -8,6 +8,8 @@
  * pod has the ID of the boot that it was made in, and after a reboot any collector removes it.
  */
 
+#include <sys/stat.h>
+
 #include "prepare/pods/pods-internal.h"
 
 #define OWNER_DATA "owner-data"
@@ -62,21 +64,69 @@ static int data_path(const Pod *p, const PodApp *app, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
+static int check_size(const Pod *p, const OwnerData *d, Error *e)
+{
+        return d->size <= OWNER_DATA_SIZE_MAX ? 0
+                                              : error_set(e, -E2BIG, "The data of the owner of pod %s are larger than %u bytes",
+                                                          pod_display_name(p), OWNER_DATA_SIZE_MAX);
+}
+
+static int write_error(const Pod *p, const PodApp *app, int r, Error *e)
+{
+        return error_set_errno(e, r, "Cannot write the data of the owner of %s %s", app ? "app" : "pod",
+                               app ? app->name : pod_display_name(p));
+}
+
 int pod_owner_data_write(const Pod *p, const PodApp *app, const OwnerData *d, Error *e)
 {
         _cleanup_free_ char *path = NULL;
 
         if (!d->data)
                 return 0;
-        if (d->size > OWNER_DATA_SIZE_MAX)
-                return error_set(e, -E2BIG, "The data of the owner of pod %s are larger than %u bytes",
-                                 pod_display_name(p), OWNER_DATA_SIZE_MAX);
-        int r = data_path(p, app, &path);
+        int r = check_size(p, d, e);
+        if (r < 0)
+                return r;
+        r = data_path(p, app, &path);
         if (r >= 0)
                 r = write_file_new_at(p->dir_fd, path, d->data, d->size, 0600);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the data of the owner of %s %s", app ? "app" : "pod",
-                                       app ? app->name : pod_display_name(p))
-                     : 0;
+        return r < 0 ? write_error(p, app, r, e) : 0;
+}
+
+/* A file of its own for each process that does so; it goes with the pod if the process is killed. */
+static int replace_file(int dir_fd, const char *path, const OwnerData *d)
+{
+        _cleanup_free_ char *temporary = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+
+        if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        int r = xasprintf(&temporary, "%s.%d.tmp", path, (int) getpid());
+        if (r < 0)
+                return r;
+        fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        if (fd < 0)
+                return -errno;
+        const struct timespec times[] = {st.st_atim, st.st_mtim};
+        r = loop_write(fd, d->data, d->size);
+        if (r >= 0 && (futimens(fd, times) < 0 || renameat(dir_fd, temporary, dir_fd, path) < 0))
+                r = -errno;
+        if (r < 0)
+                (void) unlinkat(dir_fd, temporary, 0);
+        return r;
+}
+
+int pod_owner_data_replace(const Pod *p, const PodApp *app, const OwnerData *d, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        int r = check_size(p, d, e);
+
+        if (r < 0)
+                return r;
+        r = data_path(p, app, &path);
+        if (r >= 0)
+                r = replace_file(p->dir_fd, path, d);
+        return r < 0 ? write_error(p, app, r, e) : 0;
 }
 
 int pod_owner_data_read(const Pod *p, const PodApp *app, OwnerData *ret, Error *e)

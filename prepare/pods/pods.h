@@ -215,6 +215,8 @@ int pod_set_owner(Pod *p, const char *owner, Error *e);
 bool pod_is_of_former_boot(const Pod *p);
 /* Writes the data of the pod (APP is NULL), or of an app whose directory exists; nothing without data. */
 int pod_owner_data_write(const Pod *p, const PodApp *app, const OwnerData *d, Error *e);
+/* Replaces the data at once, also while the pod runs. The time of the file stays. */
+int pod_owner_data_replace(const Pod *p, const PodApp *app, const OwnerData *d, Error *e);
 /* -ENOENT: there are none. RET->data, to be freed, has a NUL behind it. */
 int pod_owner_data_read(const Pod *p, const PodApp *app, OwnerData *ret, Error *e);
 /* Checks a cgroup as in PodConfig.cgroup_parent: an absolute path without "." and "..". -EINVAL. */

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Resources of containers and sandboxes that are changed in place, by the Container Runtime Interface. Most hosts where this runs have no
+controllers of cgroup v2; what those do is tested for `acnspawn update-app`, in tests/vm/limits.py."""
+
+from cri_client import *
+
+CHILDREN = "sleep 1000 & (echo 500 > /proc/self/oom_score_adj; exec sleep 1000) & " + SLEEP
+
+
+def scores(client, container):
+    """The OOM scores of all processes of the container, by their command."""
+    script = "for p in /proc/[0-9]*; do echo $(cat $p/comm) $(cat $p/oom_score_adj); done"
+    out = client.call("ExecSync", container_id=container, cmd=["/bin/sh", "-c", script]).stdout.decode()
+    return sorted(tuple(line.split()) for line in out.splitlines() if "sleep" in line)
+
+
+def has_memory_controller():
+    path = "/sys/fs/cgroup/cgroup.controllers"
+    return os.path.exists(path) and "memory" in read_text(path).split()
+
+
+def update(client, container, **fields):
+    client.call("UpdateContainerResources", container_id=container, linux=fields)
+
+
+@case
+def oom_scores(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = create(c, i, "main", image_id, CHILDREN,
+                   linux={"resources": {"oom_score_adj": 100}, "security_context": {"namespace_options": {"pid": 1}}})
+        # Of a container that does not run there is nothing to change.
+        equal(c.refused("UpdateContainerResources", container_id=a, linux={"oom_score_adj": 200}),
+              ("FAILED_PRECONDITION", "Container %s is not running" % a))
+        before = status(c, a)
+        equal(before.resources.linux.oom_score_adj, 100)
+        c.call("StartContainer", container_id=a)
+        wait_for(lambda: [x[1] for x in scores(c, a) if x[1] != "100"] == ["500"], lambda: "processes: %s" % scores(c, a))
+        update(c, a, oom_score_adj=300)
+        now = [x[1] for x in scores(c, a)]
+        true("100" not in now and "300" in now, "scores after the update: %s" % now)
+        equal(now.count("500"), 1, "the process with a score of its own")
+        after = status(c, a)
+        equal((after.resources.linux.oom_score_adj, after.created_at), (300, before.created_at))
+        # Fields that do not change, and none at all.
+        update(c, a, oom_score_adj=300)
+        c.call("UpdateContainerResources", container_id=a)
+        s.process.kill()
+        s.process.wait(60)
+        s.start()
+        c = s.client()
+        wait_for(lambda: answers(c), "a reply after the restart")
+        equal(status(c, a).resources.linux.oom_score_adj, 300, "after a restart")
+        remove(c, i)
+
+
+@case
+def what_cannot_be_changed_is_named(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = create(c, i, "main", image_id, SLEEP, linux={"resources": {"unified": {"memory.oom.group": "1"}}})
+        c.call("StartContainer", container_id=a)
+        update(c, a, unified={"memory.oom.group": "1"}, hugepage_limits=[{"page_size": "2MB", "limit": 0}])
+        for fields, name in (({"cpuset_cpus": "0"}, "cpuset_cpus"), ({"cpuset_mems": "0"}, "cpuset_mems"),
+                             ({"unified": {"memory.high": "1"}}, "unified.memory.high"),
+                             ({"hugepage_limits": [{"page_size": "2MB", "limit": 1}]}, "hugepage_limits.2MB")):
+            equal(c.refused("UpdateContainerResources", container_id=a, linux=fields),
+                  ("INVALID_ARGUMENT", "The field 'linux.%s' cannot be changed while the container exists" % name))
+        if has_memory_controller():
+            update(c, a, memory_limit_in_bytes=1 << 28, cpu_shares=512)
+            equal([getattr(status(c, a).resources.linux, n) for n in ("memory_limit_in_bytes", "cpu_shares")], [1 << 28, 512])
+            code, message = c.refused("UpdateContainerResources", container_id=a, linux={"memory_limit_in_bytes": 4096})
+            equal(code, "FAILED_PRECONDITION")
+            true("cannot be set to 4096 bytes: it uses" in message, message)
+        else:
+            code, message = c.refused("UpdateContainerResources", container_id=a, linux={"memory_limit_in_bytes": 1 << 28})
+            true("memory" in message, (code, message))
+            equal(status(c, a).resources.linux.memory_limit_in_bytes, 0)
+        equal(c.refused("UpdateContainerResources", container_id="0" * 64)[0], "NOT_FOUND")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal(c.refused("UpdateContainerResources", container_id=a, linux={"oom_score_adj": 5}),
+              ("FAILED_PRECONDITION", "Sandbox %s is not ready" % i))
+        remove(c, i)
+
+
+@case
+def resources_of_sandboxes(host):
+    with Service(host) as s:
+        c = s.client()
+        i = run_sandbox(c)
+        before = c.call("PodSandboxStatus", pod_sandbox_id=i).status
+        # The cgroup is the client's, which has changed it.
+        c.call("UpdatePodSandboxResources", pod_sandbox_id=i, resources={"memory_limit_in_bytes": 1 << 28}, overhead={"cpu_shares": 2})
+        equal(c.call("PodSandboxStatus", pod_sandbox_id=i).status, before)
+        equal(c.refused("UpdatePodSandboxResources", pod_sandbox_id="0" * 64)[0], "NOT_FOUND")
+        remove(c, i)
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Resources of containers: what a request changes. */
+
+#include "cri/sandbox.h"
+#include "tests/unit/test.h"
+
+typedef Runtime__V1__LinuxContainerResources Resources;
+#define RESOURCES(...) \
+        (Resources) { PROTOBUF_C_MESSAGE_INIT(&runtime__v1__linux_container_resources__descriptor), __VA_ARGS__ }
+
+static CriJob job;
+static Resources merged, changed;
+
+static int merge(Resources now, Resources wanted, Error *e)
+{
+        static char empty[] = "";
+
+        now.cpuset_cpus = now.cpuset_mems = wanted.cpuset_mems = empty;
+        wanted.cpuset_cpus = wanted.cpuset_cpus ?: empty;
+        return resources_merge(&job, &now, &wanted, &merged, &changed, e);
+}
+
+TEST(fields_that_are_not_set_stay)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        const Resources now = RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 100, .cpu_shares = 512,
+                                        .oom_score_adj = 900);
+
+        ASSERT_OK(merge(now, RESOURCES(.cpu_shares = 1024), &e));
+        ASSERT_EQ(changed.cpu_shares, 1024);
+        ASSERT_EQ(changed.memory_limit_in_bytes, 0);
+        ASSERT_EQ(changed.oom_score_adj, 0);
+        ASSERT_EQ(merged.cpu_shares, 1024);
+        ASSERT_EQ(merged.memory_limit_in_bytes, 100);
+        ASSERT_EQ(merged.oom_score_adj, 900);
+        /* The same again changes nothing. */
+        ASSERT_OK(merge(merged, merged, &e));
+        ASSERT_EQ(protobuf_c_message_get_packed_size(&changed.base), 0);
+        /* None of them. */
+        ASSERT_OK(merge(RESOURCES(.cpu_quota = 5000), RESOURCES(.cpu_quota = -1), &e));
+        ASSERT_EQ(changed.cpu_quota, -1);
+        ASSERT_OK(merge(now, RESOURCES(.oom_score_adj = -5), &e));
+        ASSERT_EQ(changed.oom_score_adj, -5);
+}
+
+TEST(a_quota_is_one_of_a_period)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        const Resources now = RESOURCES(.cpu_quota = 5000, .cpu_period = 10000);
+
+        ASSERT_OK(merge(now, RESOURCES(.cpu_period = 20000), &e));
+        ASSERT_EQ(changed.cpu_quota, 5000);
+        ASSERT_EQ(changed.cpu_period, 20000);
+        ASSERT_OK(merge(now, RESOURCES(.cpu_quota = 2500), &e));
+        ASSERT_EQ(changed.cpu_quota, 2500);
+        ASSERT_EQ(changed.cpu_period, 10000);
+}
+
+TEST(swap_goes_with_memory)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        const Resources now = RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 100);
+
+        ASSERT_OK(merge(now, RESOURCES(.memory_limit_in_bytes = 200), &e));
+        ASSERT_EQ(merged.memory_swap_limit_in_bytes, 200);
+        ASSERT_OK(merge(now, RESOURCES(.memory_limit_in_bytes = 200, .memory_swap_limit_in_bytes = 200), &e));
+        ASSERT_EQ(changed.memory_limit_in_bytes, 200);
+        ASSERT_ERR(merge(now, RESOURCES(.memory_limit_in_bytes = 200, .memory_swap_limit_in_bytes = 300), &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "memory_swap_limit_in_bytes");
+}
+
+TEST(fields_that_cannot_be_changed)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Runtime__V1__LinuxContainerResources__UnifiedEntry one = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__UNIFIED_ENTRY__INIT,
+                                                           *unified[] = {&one};
+        Runtime__V1__HugepageLimit huge = RUNTIME__V1__HUGEPAGE_LIMIT__INIT, *list[] = {&huge};
+        char key[] = "memory.oom.group", value[] = "1", size[] = "2MB", cpus[] = "0-1";
+
+        one.key = key;
+        one.value = value;
+        huge.page_size = size;
+        const Resources has = RESOURCES(.n_unified = 1, .unified = unified);
+        ASSERT_OK(merge(has, RESOURCES(.n_unified = 1, .unified = unified, .cpu_shares = 2), &e));
+        ASSERT_EQ(changed.n_unified, 0);
+        ASSERT_EQ(merged.n_unified, 1);
+        ASSERT_ERR(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_unified = 1, .unified = unified), &e), -EINVAL);
+        ASSERT_STREQ(e.message, "The field 'linux.unified.memory.oom.group' cannot be changed while the container exists");
+        error_done(&e);
+        ASSERT_OK(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_hugepage_limits = 1, .hugepage_limits = list), &e));
+        huge.limit = 4096;
+        ASSERT_ERR(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_hugepage_limits = 1, .hugepage_limits = list), &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "linux.hugepage_limits.2MB");
+        error_done(&e);
+        ASSERT_ERR(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.cpuset_cpus = cpus), &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "cpuset_cpus");
+}
+
+int main(void)
+{
+        RUN(fields_that_are_not_set_stay);
+        RUN(a_quota_is_one_of_a_period);
+        RUN(swap_goes_with_memory);
+        RUN(fields_that_cannot_be_changed);
+        return TEST_END();
+}
