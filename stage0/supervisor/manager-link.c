@@ -32,7 +32,7 @@ struct LinkedUnit {
         void *tag;
         char *path; /* of its object */
         char active[24], sub[40], reported[24];
-        uint32_t job;
+        uint32_t job, up_job; /* the latter: its job when it was up last */
         bool service;
         bool known, asked;
         bool to_ask;    /* reads its state, when nothing else is to be done */
@@ -109,11 +109,26 @@ ManagerLink *manager_link_free(ManagerLink *l)
         return NULL;
 }
 
+static bool is_down(const LinkedUnit *u)
+{
+        return streq(u->active, "inactive") || streq(u->active, "failed");
+}
+
+/* It is down, but the job that has stopped it is not done, so it counts as up: what was reported last holds until then. With
+ * another job it is about to be started again. */
+static bool has_just_stopped(const LinkedUnit *u, UnitLife life)
+{
+        return life == UNIT_UP && u->life == UNIT_UP && is_down(u) && (u->up_job == 0 || u->job == u->up_job) &&
+               (streq(u->reported, "active") || streq(u->reported, "deactivating"));
+}
+
 static void update(ManagerLink *l, LinkedUnit *u)
 {
         UnitLife life = unit_life(u->active, u->sub, u->job);
 
-        if (u->known && life == u->life && streq(u->active, u->reported))
+        if (!is_down(u))
+                u->up_job = u->job;
+        if (u->known && ((life == u->life && streq(u->active, u->reported)) || has_just_stopped(u, life)))
                 return;
         log_debug("Unit %s is %s (%s)", u->name, u->active, u->sub);
         memcpy(u->reported, u->active, sizeof(u->reported));
@@ -649,7 +664,7 @@ const char *manager_link_state(const ManagerLink *l, const void *tag)
 
         while (u && u->tag != tag)
                 u = u->next;
-        return u ? u->active : "inactive";
+        return u ? u->reported : "inactive";
 }
 
 /* --- What is followed ------------------------------------------------------------------------------------------- */

@@ -118,6 +118,30 @@ def nothing_is_lost_between_describing_and_monitoring(host):
 
 
 @case
+def an_app_passes_through_its_states_in_order(host):
+    uuid = host.detach("--name=p", "--exit-policy=all", host.shell(FOREVER, name="example.com/a"), host.shell(FOREVER, name="example.com/b"))
+    host.wait_up("b")
+    c, other = Connection(host, uuid), Connection(host, uuid)
+    wait_for(lambda: c.state("b") == "running", "state of the app")
+    c.send("Monitor", {"since": c.call("Describe")["sequence"]}, more=True)
+    states = ["running"]
+    for _ in range(5):
+        equal(other.call("StopApp", app="b"), {})
+        equal(other.call("StartApp", app="b"), {})
+        wait_for(lambda: other.state("b") == "running", "state of the app")
+    equal(other.call("StopApp", app="b", timeoutUSec=0), {})
+    equal(other.call("RemoveApp", app="b"), {})
+    while states[-1] != "removed":
+        state = c.receive()["parameters"].get("app", {}).get("state", states[-1])
+        if state != states[-1]:
+            states.append(state)
+    follows = set(zip(states, states[1:]))
+    equal(sorted(follows - {("running", "stopping"), ("stopping", "exited"), ("exited", "starting"), ("starting", "running"), ("running", "exited"),
+                            ("exited", "removing"), ("removing", "removed"), ("exited", "removed")}), [], "states one after the other: %s" % states)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def pods_are_paused_and_killed(host):
     uuid = two_apps(host)
     c = Connection(host, uuid)
