@@ -312,8 +312,12 @@ def a_refused_main_process_is_reported_once(host):
     equal(r.rc, 3)
     line = "App a names process 1 as its main process, which is refused: it belongs to the pod.\n"
     equal(r.err.count(line), 1, "times that this is told in %r" % r.err)
-    r = host.run("--rm", host.shell("sleep 100 & poke notify MAINPID=$!; poke notify READY=1; exit 3", name="example.com/b", annotations=NOTIFY), rc=3)
-    contains(r.err, "as its main process, which is refused: its parent is still there")
+    p = host.start("run", "--name=q", host.shell("sleep 100 & poke notify MAINPID=$!; poke notify READY=1; touch /out/up; while :; do sleep 0.1; done",
+                                                 name="example.com/b", annotations=NOTIFY))
+    host.wait_up("b")
+    wait_for(lambda: host.app_status("q", "b").get("ready"), "the second notice, which is taken after the first")
+    host.acnspawn("stop", "--force", "q").expect(0)
+    contains(host.finish(p).err, "as its main process, which is refused: its parent is still there")
 
 
 @case

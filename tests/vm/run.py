@@ -52,8 +52,9 @@ dpkg --install package/acnspawn.deb >package.log 2>&1 || {
 }
 """
 
-# At each boot. Cases about profiles load them themselves, and nothing is collected in the midst of others.
-AT_BOOT = """
+# Before each program, as boots and installations switch these on. Cases about profiles load them themselves, and nothing is
+# collected in the midst of others.
+BEFORE_EACH = """
 for profile in acnspawn-app acnspawn-app-mounts; do
         printf %s "$profile" >/sys/kernel/security/apparmor/.remove 2>/dev/null
 done
@@ -66,12 +67,12 @@ INSTALL
         touch installed
         sync
 }
-AT_BOOT
 modprobe -a overlay veth bridge br_netfilter nf_tables 2>/dev/null
 export ACNSPAWN=/usr/bin/acnspawn ACNSPAWN_TEST_HELPERS=/opt/tests/helpers ACNSPAWN_TEST_DIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
 export ACNSPAWN_TEST_SLOW=10 PYTHONPATH=/opt/tests/integration
 for program in PROGRAMS; do
         [ -e done/$program ] && continue # in an earlier boot
+BEFORE_EACH
         echo "# $program"
         begin=$(date +%s)
         python3 cases/$program || touch failed
@@ -165,7 +166,7 @@ def files_for(build, package, tutorial, work):
 
 def run_machine(directory, files, names, path, lsm):
     """Exit status of the programs NAMES; lines of several machines do not mix."""
-    replacements = {"INSTALL": FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD, "AT_BOOT": AT_BOOT, "PROGRAMS": " ".join(names)}
+    replacements = {"INSTALL": FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD, "BEFORE_EACH": BEFORE_EACH, "PROGRAMS": " ".join(names)}
     text = re.sub("|".join(replacements), lambda m: replacements[m.group()], MAIN)
     machine.pack({**files, "main": text.encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
     status = machine.run(directory, path, TIMEOUT, lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush(), lsm,
