@@ -2,7 +2,7 @@
 
 /* CreateContainer: an app for the pod of a sandbox, which its supervisor makes, or refuses. */
 
-#include "cri/sandbox.h"
+#include "cri/events.h"
 
 static bool is_image(const Image *i, const char *reference)
 {
@@ -98,6 +98,7 @@ int cri_create_container(CriJob *j, const void *request, void *reply, Error *e)
                 r = add_app(j, &s, q->config, &app, image, e);
         if (r < 0)
                 return r;
+        cri_event_note(j, CRI_NOTE_CREATED, s.pod->uuid, id);
         answer->container_id = cri_strdup(&j->memory, id);
         return answer->container_id ? 0 : error_oom(e);
 }

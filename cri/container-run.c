@@ -31,6 +31,8 @@ int cri_start_container(CriJob *j, const void *request, void *reply, Error *e)
                 r = connect_to(&s, &a, e);
         if (r >= 0)
                 r = acn_start_app(a, c.app->name, e);
+        if (r >= 0)
+                cri_event_note(j, CRI_NOTE_STARTED, s.pod->uuid, c.id);
         return not_running(j, r);
 }
 
@@ -64,6 +66,8 @@ int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e)
         r = acn_connect(s.pod, &a, e);
         if (r >= 0)
                 r = acn_stop_app(a, c.app->name, q->timeout <= 0 ? 0 : (uint64_t) q->timeout * USEC_PER_SEC, e);
+        if (r >= 0)
+                cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, c.id);
         return has_gone(r) ? 0 : r;
 }
 
@@ -95,11 +99,13 @@ int cri_remove_container(CriJob *j, const void *request, void *reply, Error *e)
         if (!sandbox_is_ready(&s)) {
                 r = remove_offline(&s, c.app, e);
                 if (r >= 0)
-                        cri_event_note(j, s.pod->uuid, c.id, true);
+                        cri_event_note(j, CRI_NOTE_REMOVED, s.pod->uuid, c.id);
         } else {
                 r = acn_connect(s.pod, &a, e);
                 if (r >= 0)
                         r = acn_remove_app(a, c.app->name, true, 0, e);
+                if (r >= 0)
+                        cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, c.id);
         }
         return r == -ENOENT ? 0 : r;
 }

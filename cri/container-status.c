@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ContainerStatus and ListContainers: by what the supervisor of a pod says of its apps, or of a pod that has ended by its
+/* ContainerStatus: by what the supervisor of a pod says of its apps, or of a pod that has ended by its
  * records. */
 
 #include "cri/sandbox.h"
@@ -81,7 +81,7 @@ static int read_states(CriJob *j, Sandbox *s, State *l, Error *e)
 /* --- Images -------------------------------------------------------------------------------------------- */
 
 /* The ID that clients know the image by. */
-static char *image_id(CriJob *j, const PodApp *app)
+char *container_image_id(CriJob *j, const PodApp *app)
 {
         _cleanup_(image_freep) Image *i = NULL;
         bool known = image_open(j->store, app->image_id, &i, NULL) >= 0 && i->info.config_digest;
@@ -149,7 +149,7 @@ static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V
                 t->exit_code = s->exit_code;
         }
         t->image = c->config->image;
-        t->image_ref = t->image_id = image_id(j, c->app);
+        t->image_ref = t->image_id = container_image_id(j, c->app);
         t->reason = cri_strdup(&j->memory, reason_of(s));
         t->message = cri_strdup(&j->memory, s->message);
         t->n_labels = c->config->n_labels;
@@ -215,76 +215,4 @@ int cri_container_status(CriJob *j, const void *request, void *reply, Error *e)
         if (r < 0)
                 return r;
         return fill_status(j, &c, &l[index_of(s.pod->manifest, c.app)], answer->status) < 0 ? error_oom(e) : 0;
-}
-
-/* --- List ---------------------------------------------------------------------------------------------- */
-
-static bool matches(const Container *c, const State *s, const Runtime__V1__ContainerFilter *f)
-{
-        return !f || (startswith(c->id, f->id) && startswith(c->sandbox->id, f->pod_sandbox_id) &&
-                      (!f->state || f->state->state == s->state) &&
-                      cri_map_matches(c->config->n_labels, c->config->labels, f->n_label_selector, f->label_selector));
-}
-
-static Runtime__V1__Container *make_item(CriJob *j, const Container *c, const State *s)
-{
-        Runtime__V1__Container *t = cri_message(&j->memory, &runtime__v1__container__descriptor);
-
-        if (!t || !(t->id = cri_strdup(&j->memory, c->id)) ||
-            !(t->pod_sandbox_id = cri_strdup(&j->memory, c->sandbox->id)) || !(t->image_ref = image_id(j, c->app)))
-                return NULL;
-        t->image_id = t->image_ref;
-        t->metadata = c->config->metadata;
-        t->image = c->config->image;
-        t->state = s->state;
-        t->created_at = (int64_t) c->created_usec * NSEC_PER_USEC;
-        t->n_labels = c->config->n_labels;
-        t->labels = (void *) c->config->labels;
-        t->n_annotations = c->config->n_annotations;
-        t->annotations = (void *) c->config->annotations;
-        return t;
-}
-
-/* The containers of S. */
-static int list_in(CriJob *j, Sandbox *s, const Runtime__V1__ContainerFilter *f, Runtime__V1__ListContainersResponse *answer,
-                   Error *e)
-{
-        size_t n = s->pod->manifest->n_apps;
-        State *l = cri_alloc(&j->memory, n * sizeof(State));
-        Runtime__V1__Container **grown =
-                        cri_alloc(&j->memory, (answer->n_containers + n) * sizeof(Runtime__V1__Container *));
-
-        if (n == 0)
-                return 0;
-        if (!l || !grown)
-                return error_oom(e);
-        int r = read_states(j, s, l, e);
-        if (r < 0)
-                return r;
-        if (answer->n_containers > 0)
-                memcpy(grown, answer->containers, answer->n_containers * sizeof(Runtime__V1__Container *));
-        answer->containers = grown;
-        for (size_t i = 0; i < n; i++) {
-                Container c;
-                if (container_open(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !matches(&c, &l[i], f))
-                        continue;
-                grown[answer->n_containers] = make_item(j, &c, &l[i]);
-                if (!grown[answer->n_containers++])
-                        return error_oom(e);
-        }
-        return 0;
-}
-
-int cri_list_containers(CriJob *j, const void *request, void *reply, Error *e)
-{
-        const Runtime__V1__ListContainersRequest *q = request;
-        Sandbox *l = NULL;
-        size_t n = 0;
-
-        int r = sandbox_list(j, &l, &n, e);
-        for (size_t i = 0; r >= 0 && i < n; i++)
-                if (!q->filter || startswith(l[i].id, q->filter->pod_sandbox_id))
-                        r = list_in(j, &l[i], q->filter, reply, e);
-        sandbox_list_free(l, n);
-        return r;
 }

@@ -96,6 +96,8 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
 
 /* Starts the process for a call; C is NULL for one without a client. */
 int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size);
+/* Whether a process runs FUNCTION now. */
+bool cri_worker_runs(const CriServer *s, CriFunction function);
 /* Cancels the calls of all processes. */
 void cri_workers_cancel(CriServer *s);
 /* Ends the processes that belong to no call any more. */

@@ -31,7 +31,7 @@ static void advance(CriServer *s, const SeenSandbox *sandbox, Seen *x, EventType
 
 /* --- The table ----------------------------------------------------------------------------------------- */
 
-static SeenSandbox *find(const CriServer *s, const char *uuid)
+SeenSandbox *events_table_find(const CriServer *s, const char *uuid)
 {
         SeenSandbox *x = s->events->sandboxes;
 
@@ -60,12 +60,36 @@ static void keep_status(CriJob *j, const Sandbox *s, SeenSandbox *x)
                 x->status_size = protobuf_c_message_pack(&t->base, x->status);
 }
 
-static Seen *add_container(SeenSandbox *x, const Container *c)
+static ProtobufCMessage *copy_message(CriMemory *m, const ProtobufCMessage *message)
 {
+        size_t size = protobuf_c_message_get_packed_size(message);
+        _cleanup_free_ uint8_t *data = malloc(MAX(size, (size_t) 1));
+        ProtobufCMessage *copy = NULL;
+
+        if (!data)
+                return NULL;
+        (void) protobuf_c_message_pack(message, data);
+        return cri_unpack(m, message->descriptor, data, size, &copy) < 0 ? NULL : copy;
+}
+
+static Seen *add_container(CriJob *j, SeenSandbox *x, const Container *c)
+{
+        CriJob own = {.server = j->server, .store = j->store, .fd = -EBADF};
+
         if (strlen(c->app->name) >= sizeof(x->containers->app) || GREEDY_REALLOC(x->containers, x->allocated, x->n + 1) < 0)
                 return NULL;
+        ProtobufCMessage *config = copy_message(&own.memory, &c->config->base);
+        char *image = container_image_id(&own, c->app);
+        if (!config || !image) {
+                cri_memory_done(&own.memory);
+                return NULL;
+        }
         Seen *n = &x->containers[x->n++];
-        *n = (Seen){.state = CREATED};
+        *n = (Seen){.state = CREATED,
+                    .created_usec = c->created_usec,
+                    .memory = own.memory,
+                    .config = (ContainerConfig *) config,
+                    .image_id = image};
         strcpy(n->app, c->app->name);
         memcpy(n->id, c->id, sizeof(n->id));
         return n;
@@ -77,7 +101,15 @@ static SeenSandbox *add_sandbox(CriJob *j, const Sandbox *s)
 
         if (!x)
                 return NULL;
-        *x = (SeenSandbox){.next = j->server->events->sandboxes, .sandbox.state = CREATED};
+        *x = (SeenSandbox){.next = j->server->events->sandboxes,
+                           .sandbox = {.state = CREATED, .created_usec = s->pod->config.created_usec}};
+        x->config = (SandboxConfig *) copy_message(&x->memory, &s->config->base);
+        x->handler = cri_strdup(&x->memory, s->handler);
+        if (!x->config || !x->handler) {
+                cri_memory_done(&x->memory);
+                free(x);
+                return NULL;
+        }
         snprintf(x->uuid, sizeof(x->uuid), "%s", s->pod->uuid);
         memcpy(x->sandbox.id, s->id, sizeof(x->sandbox.id));
         keep_status(j, s, x);
@@ -92,6 +124,9 @@ static void drop_sandbox(CriServer *s, SeenSandbox *x)
         while (*i != x)
                 i = &(*i)->next;
         *i = x->next;
+        for (size_t k = 0; k < x->n; k++)
+                cri_memory_done(&x->containers[k].memory);
+        cri_memory_done(&x->memory);
         free(x->containers);
         free(x->status);
         free(x);
@@ -126,7 +161,7 @@ static Seen *find_container(CriJob *j, SeenSandbox *x, const char *app)
                 return NULL;
         for (size_t i = 0; i < s.pod->manifest->n_apps; i++)
                 if (streq(s.pod->manifest->apps[i]->name, app) && container_open(j, &s, s.pod->manifest->apps[i], &c, NULL) >= 0) {
-                        Seen *new = add_container(x, &c);
+                        Seen *new = add_container(j, x, &c);
                         if (new)
                                 events_emit(j->server, x, new, CREATED);
                         return new;
@@ -138,6 +173,7 @@ static void forget_container(SeenSandbox *x, Seen *c)
 {
         size_t i = (size_t) (c - x->containers);
 
+        cri_memory_done(&c->memory);
         x->n--;
         memmove(c, c + 1, (x->n - i) * sizeof(Seen));
 }
@@ -180,32 +216,35 @@ static void sandbox_removed(CriServer *s, SeenSandbox *x)
         drop_sandbox(s, x);
 }
 
-/* A sandbox is reported when its networks are up: by the worker that has run it. */
+/* A sandbox is reported when its networks are up: by the worker that has run it, unless that was killed. */
 void events_table_take(const PodsEvent *v, void *userdata)
 {
         CriServer *s = userdata;
         CriJob j = {.server = s, .store = s->store, .fd = -EBADF};
         const char *uuid = v->pod ? json_object_get_string(json_object_object_get(v->pod, "uuid")) : NULL,
                    *state = v->pod ? json_object_get_string(json_object_object_get(v->pod, "state")) : NULL;
-        SeenSandbox *x = uuid ? find(s, uuid) : NULL;
+        SeenSandbox *x = uuid ? events_table_find(s, uuid) : NULL;
         AcnApp app = {};
 
-        if (!x)
+        if (!x) {
+                s->events->stale |= v->kind == PODS_CHANGED && !streq_ptr(state, "garbage");
                 return;
+        }
         if (v->kind == PODS_APP && acn_app_read(v->app, &app) >= 0)
                 take_app(&j, x, &app);
         else if (v->kind == PODS_REMOVED || (v->kind == PODS_CHANGED && streq_ptr(state, "garbage")))
                 sandbox_removed(s, x);
-        else if (v->kind == PODS_CHANGED && streq_ptr(state, "exited"))
+        else if ((v->kind == PODS_CHANGED || v->kind == PODS_PRESENT) && streq_ptr(state, "exited"))
                 sandbox_stopped(s, x);
         acn_app_done(&app);
         cri_memory_done(&j.memory);
+        events_answer_held(s);
         events_send(s);
 }
 
-void cri_event_note(CriJob *j, const char *uuid, const char *id, bool removed)
+void cri_event_note(CriJob *j, CriNoteKind kind, const char *uuid, const char *id)
 {
-        CriEventNote note = {.removed = removed};
+        CriEventNote note = {.kind = kind};
 
         snprintf(note.uuid, sizeof(note.uuid), "%s", uuid);
         snprintf(note.id, sizeof(note.id), "%s", id);
@@ -217,8 +256,12 @@ static void take_new(CriJob *j, const CriEventNote *note)
         _cleanup_sandbox_ Sandbox s = {};
         SeenSandbox *x;
 
-        if (find(j->server, note->uuid) || open_pod(j, note->uuid, &s) < 0 || !(x = add_sandbox(j, &s)))
+        if (events_table_find(j->server, note->uuid))
                 return;
+        if (open_pod(j, note->uuid, &s) < 0 || !(x = add_sandbox(j, &s))) {
+                j->server->events->stale = true;
+                return;
+        }
         events_emit(j->server, x, &x->sandbox, CREATED);
         advance(j->server, x, &x->sandbox, STARTED, true);
 }
@@ -226,11 +269,11 @@ static void take_new(CriJob *j, const CriEventNote *note)
 void cri_events_take(CriServer *s, const CriEventNote *note)
 {
         CriJob j = {.server = s, .store = s->store, .fd = -EBADF};
-        SeenSandbox *x = s->events ? find(s, note->uuid) : NULL;
+        SeenSandbox *x = s->events ? events_table_find(s, note->uuid) : NULL;
 
-        if (s->events && !note->removed)
+        if (s->events && note->kind == CRI_NOTE_UP)
                 take_new(&j, note);
-        for (size_t i = 0; x && note->removed && i < x->n; i++)
+        for (size_t i = 0; x && note->kind == CRI_NOTE_REMOVED && i < x->n; i++)
                 if (streq(x->containers[i].id, note->id)) {
                         advance(s, x, &x->containers[i], DELETED, false);
                         forget_container(x, &x->containers[i]);
@@ -243,7 +286,30 @@ void cri_events_take(CriServer *s, const CriEventNote *note)
 
 /* --- Begin and end ------------------------------------------------------------------------------------- */
 
-/* The states of containers that are there already, by their records. */
+/* The states of containers, by their records. */
+static int read_containers(CriJob *j, Sandbox *s, SeenSandbox *x)
+{
+        size_t n = s->pod->manifest->n_apps;
+        AppStatus *records = NULL;
+        int r = pod_read_statuses(s->pod, !sandbox_is_ready(s), &records);
+
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                PodApp *app = s->pod->manifest->apps[i];
+                Container c;
+                Seen *seen = container_open(j, s, app, &c, NULL) >= 0 ? add_container(j, x, &c) : NULL;
+                if (!seen)
+                        continue;
+                events_emit(j->server, x, seen, CREATED);
+                if (records[i].state == APP_ENDED)
+                        advance(j->server, x, seen, STOPPED, records[i].started_usec > 0);
+                else if (records[i].state != APP_WAITING)
+                        advance(j->server, x, seen, STARTED, true);
+        }
+        if (r >= 0)
+                app_statuses_free(records, n);
+        return r;
+}
+
 static int seed(CriJob *j, Error *e)
 {
         Sandbox *l = NULL;
@@ -251,25 +317,17 @@ static int seed(CriJob *j, Error *e)
 
         int r = sandbox_list(j, &l, &n, e);
         for (size_t i = 0; r >= 0 && i < n; i++) {
+                if (events_table_find(j->server, l[i].pod->uuid))
+                        continue;
                 SeenSandbox *x = add_sandbox(j, &l[i]);
-                size_t n_apps = l[i].pod->manifest->n_apps;
-                AppStatus *records = NULL;
-                bool ready = sandbox_is_ready(&l[i]);
-
-                if (!x || pod_read_statuses(l[i].pod, !ready, &records) < 0) {
+                if (!x) {
                         r = error_oom(e);
                         break;
                 }
-                x->sandbox.state = ready ? STARTED : STOPPED;
-                for (size_t k = 0; k < n_apps; k++) {
-                        Container c;
-                        Seen *seen = container_open(j, &l[i], l[i].pod->manifest->apps[k], &c, NULL) >= 0 ? add_container(x, &c) : NULL;
-                        if (seen)
-                                seen->state = records[k].state == APP_WAITING ? CREATED
-                                              : records[k].state == APP_ENDED  ? STOPPED
-                                                                               : STARTED;
-                }
-                app_statuses_free(records, n_apps);
+                events_emit(j->server, x, &x->sandbox, CREATED);
+                advance(j->server, x, &x->sandbox, sandbox_is_ready(&l[i]) ? STARTED : STOPPED, false);
+                if (read_containers(j, &l[i], x) < 0)
+                        r = error_oom(e);
         }
         sandbox_list_free(l, n);
         return r;
@@ -278,9 +336,14 @@ static int seed(CriJob *j, Error *e)
 int events_table_read(CriServer *s, Error *e)
 {
         CriJob j = {.server = s, .store = s->store, .fd = -EBADF};
+
+        if (cri_worker_runs(s, cri_run_pod_sandbox)) /* these are not up yet */
+                return 0;
         int r = seed(&j, e);
 
+        s->events->stale = r < 0;
         cri_memory_done(&j.memory);
+        events_send(s);
         return r;
 }
 

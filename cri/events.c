@@ -223,10 +223,13 @@ bool cri_events_reply(CriServer *s, const CriCall *call, const void *data, size_
         return true;
 }
 
-void cri_events_ended(CriServer *s, const CriCall *call)
+/* A sandbox whose call was killed or cancelled may be there nevertheless. */
+void cri_events_ended(CriServer *s, const CriCall *call, bool noted)
 {
         if (!s->events)
                 return;
+        if (call->function == cri_run_pod_sandbox && !noted)
+                s->events->stale = true;
         if (call == &events_call) {
                 s->events->sending = false;
                 if (s->events->n_sent > 0)
@@ -253,6 +256,8 @@ void cri_events_done(CriServer *s)
         if (!v)
                 return;
         cri_events_end(s);
+        while (v->held)
+                events_drop_held(v->held);
         pods_watch_free(v->watch);
         events_table_done(s);
         drop_items(v, v->n);

@@ -5,11 +5,21 @@
 
 #include "cri/sandbox.h"
 
-/* What the worker of a call has done that no supervisor reports. */
+/* What a worker has to tell. */
+typedef enum CriNoteKind {
+        CRI_NOTE_UP,      /* a sandbox is up, which no supervisor reports */
+        CRI_NOTE_REMOVED, /* the same: a container was removed from a pod that has ended */
+        /* The effect of the call, which will be reported to the server. Lists show it before the call is answered. */
+        CRI_NOTE_CREATED,
+        CRI_NOTE_STARTED,
+        CRI_NOTE_STOPPED,
+        CRI_NOTE_DELETED,
+} CriNoteKind;
+
 typedef struct CriEventNote {
+        CriNoteKind kind;
         char uuid[UUID_TEXT_SIZE];
-        char id[CRI_ID_SIZE]; /* of a sandbox that is up, or of a container that was removed from a pod that has ended */
-        bool removed;
+        char id[CRI_ID_SIZE]; /* of a sandbox or container */
 } CriEventNote;
 
 /* Watches the pods of the store from now on. */
@@ -20,8 +30,11 @@ void cri_events_done(CriServer *s);
 /* Takes the call over, to which all later events are sent. */
 int cri_events_subscribe(CriServer *s, GrpcCall *c);
 /* In a worker: sends a note to the server; there: takes it. */
-void cri_event_note(CriJob *j, const char *uuid, const char *id, bool removed);
+void cri_event_note(CriJob *j, CriNoteKind kind, const char *uuid, const char *id);
 void cri_events_take(CriServer *s, const CriEventNote *note);
-/* In the server: the worker CALL has sent a reply, or has ended. True: it was that of the events. */
+/* Takes over a call that has succeeded, unless the table has the effect already (false). */
+bool cri_events_hold(CriServer *s, GrpcCall *c, const CriEventNote *note);
+/* In the server: the worker CALL has sent a reply, or has ended; NOTED: it has sent a note. True: it was
+ * that of the events. */
 bool cri_events_reply(CriServer *s, const CriCall *call, const void *data, size_t size);
-void cri_events_ended(CriServer *s, const CriCall *call);
+void cri_events_ended(CriServer *s, const CriCall *call, bool noted);

@@ -2,7 +2,7 @@
 
 /* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already. */
 
-#include "cri/sandbox.h"
+#include "cri/events.h"
 
 /* The supervisor of the pod was killed: what it would have undone is undone here. */
 static int end_dead(Pod *p, Error *e)
@@ -41,7 +41,11 @@ int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
         _cleanup_sandbox_ Sandbox s = {};
 
         int r = find(j, q->pod_sandbox_id, &s, e);
-        return r <= 0 ? r : MIN(stop(&s, e), 0);
+        if (r > 0) {
+                r = MIN(stop(&s, e), 0);
+                cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, s.id);
+        }
+        return r;
 }
 
 int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
@@ -54,6 +58,7 @@ int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e
                 r = stop_pod(s.pod, 0, e) < 0 ? e->code : 1;
         if (r <= 0)
                 return r;
+        cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, s.id);
         r = discard_pod(s.pod, e);
         return r == -ENOENT ? 0 : r;
 }

@@ -244,7 +244,7 @@ int cri_run_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
         }
         if (r < 0)
                 return r;
-        cri_event_note(j, uuid, id, false);
+        cri_event_note(j, CRI_NOTE_UP, uuid, id);
         answer->pod_sandbox_id = cri_strdup(&j->memory, id);
         return answer->pod_sandbox_id ? 0 : error_oom(e);
 }

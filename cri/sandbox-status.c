@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* PodSandboxStatus and ListPodSandbox. */
+/* PodSandboxStatus. */
 
 #include "cri/sandbox.h"
 
@@ -129,53 +129,4 @@ int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e
         if (r >= 0)
                 r = container_statuses(j, &s, &answer->containers_statuses, &answer->n_containers_statuses, e);
         return r < 0 || !q->verbose ? r : add_info(j, &s, answer, e);
-}
-
-/* --- List ---------------------------------------------------------------------------------------------- */
-
-static bool matches(const Sandbox *s, const Runtime__V1__PodSandboxFilter *f)
-{
-        return !f || (startswith(s->id, f->id) && (!f->state || f->state->state == state_of(s)) &&
-                      cri_map_matches(s->config->n_labels, s->config->labels, f->n_label_selector, f->label_selector));
-}
-
-static Runtime__V1__PodSandbox *make_item(CriJob *j, const Sandbox *s)
-{
-        Runtime__V1__PodSandbox *t = cri_message(&j->memory, &runtime__v1__pod_sandbox__descriptor);
-
-        if (!t || !(t->id = cri_strdup(&j->memory, s->id)))
-                return NULL;
-        t->metadata = s->config->metadata;
-        t->state = state_of(s);
-        t->created_at = (int64_t) s->pod->config.created_usec * NSEC_PER_USEC;
-        t->n_labels = s->config->n_labels;
-        t->labels = (void *) s->config->labels;
-        t->n_annotations = s->config->n_annotations;
-        t->annotations = (void *) s->config->annotations;
-        t->runtime_handler = (char *) s->handler;
-        return t;
-}
-
-int cri_list_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
-{
-        const Runtime__V1__ListPodSandboxRequest *q = request;
-        Runtime__V1__ListPodSandboxResponse *answer = reply;
-        Sandbox *l = NULL;
-        size_t n = 0;
-
-        int r = sandbox_list(j, &l, &n, e);
-        if (r < 0)
-                return r;
-        answer->items = cri_alloc(&j->memory, MAX(n, (size_t) 1) * sizeof(Runtime__V1__PodSandbox *));
-        if (!answer->items)
-                r = error_oom(e);
-        for (size_t i = 0; r >= 0 && i < n; i++) {
-                if (!matches(&l[i], q->filter))
-                        continue;
-                answer->items[answer->n_items] = make_item(j, &l[i]);
-                if (!answer->items[answer->n_items++])
-                        r = error_oom(e);
-        }
-        sandbox_list_free(l, n);
-        return r;
 }

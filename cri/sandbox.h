@@ -74,6 +74,8 @@ int container_open(CriJob *j, Sandbox *s, PodApp *app, Container *ret, Error *e)
 
 /* sandbox-status.c, container-status.c: statuses, as the calls of these names have them. */
 int sandbox_status(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatus **ret, Error *e);
+/* The ID that clients know the image of APP by. NULL: out of memory. */
+char *container_image_id(CriJob *j, const PodApp *app);
 int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e);
 
 /* network.c: where O finds networks and plugins; *RET_NAME is the network of sandboxes. */

@@ -36,7 +36,8 @@ typedef struct CriWorker {
         GrpcCall *call; /* NULL: it is over, or there was none */
         pid_t pid;
         int fd;
-        bool cancelled;
+        bool cancelled, noted;
+        CriEventNote note; /* what it has told last, if NOTED */
         sd_event_source *io, *pause;
         Text text; /* an incomplete message */
 } CriWorker;
@@ -173,17 +174,26 @@ void cri_workers_cancel(CriServer *s)
                 cancel(w);
 }
 
-static void take_note(CriServer *s, const Header *h, const char *data)
+bool cri_worker_runs(const CriServer *s, CriFunction function)
 {
-        CriEventNote event;
+        const CriWorker *w = s->workers;
+
+        while (w && w->what->function != function)
+                w = w->next;
+        return w;
+}
+
+static void take_note(CriWorker *w, const Header *h, const char *data)
+{
         CriSample sample;
 
         if (h->status == NOTE && h->size == sizeof(sample)) {
                 memcpy(&sample, data, sizeof(sample));
-                cri_sample_put(s, &sample);
-        } else if (h->status == EVENT && h->size == sizeof(event)) {
-                memcpy(&event, data, sizeof(event));
-                cri_events_take(s, &event);
+                cri_sample_put(w->server, &sample);
+        } else if (h->status == EVENT && h->size == sizeof(w->note)) {
+                memcpy(&w->note, data, sizeof(w->note));
+                w->noted = true;
+                cri_events_take(w->server, &w->note);
         }
 }
 
@@ -195,6 +205,10 @@ static void answer(CriWorker *w, const Header *h, const char *data)
                 (void) grpc_call_send(w->call, data, h->size);
                 return;
         }
+        if (h->status == GRPC_OK && w->noted && cri_events_hold(w->server, w->call, &w->note)) {
+                w->call = NULL;
+                return;
+        }
         message = h->size > 0 ? strndup(data, h->size) : NULL;
         (void) grpc_call_finish(w->call, (GrpcStatus) h->status, message);
         w->call = grpc_call_unref(w->call);
@@ -203,7 +217,7 @@ static void answer(CriWorker *w, const Header *h, const char *data)
 static void pass_on(CriWorker *w, const Header *h, const char *data)
 {
         if (h->status == NOTE || h->status == EVENT)
-                take_note(w->server, h, data);
+                take_note(w, h, data);
         else if (!(h->status == REPLY && cri_events_reply(w->server, w->what, data, h->size)) && w->call)
                 answer(w, h, data);
 }
@@ -233,9 +247,10 @@ static void on_end(CriWorker *w)
         if (w->call)
                 (void) grpc_call_finish(w->call, GRPC_INTERNAL, "The process of this call was killed");
         const CriCall *what = w->what;
+        bool noted = w->noted;
         worker_free(w);
         cri_measure_ended(s, what);
-        cri_events_ended(s, what);
+        cri_events_ended(s, what, noted);
         cri_server_check_end(s);
 }
 

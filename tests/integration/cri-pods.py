@@ -124,6 +124,34 @@ def the_endpoint_can_be_killed_between_calls(host):
         equal(sandboxes(again()), [])
 
 
+def uuid(sandbox):
+    return "%s-%s-%s-%s-%s" % (sandbox[:8], sandbox[8:12], sandbox[12:16], sandbox[16:20], sandbox[20:32])
+
+
+def places(host, *states):
+    """The UUIDs of the pods in the store."""
+    return sorted(u for s in states for u in os.listdir(os.path.join(host.dir, "pods", s)) if len(u) == 36)
+
+
+@case
+def sandboxes_whose_calls_were_killed_are_listed(host):
+    with Service(host) as s:
+        c = s.client()
+        remove(c, run_sandbox(c, name="first"))
+        for n, states in enumerate((("preparing", "prepared", "running"), ("running",))):
+            call = c.begin("RunPodSandbox", config=sandbox_config(name="web", attempt=n))
+            wait_for(lambda: call.done() or (s.children() and places(host, *states)), "a pod that is %s" % (states,))
+            for child in s.children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(child), 9)
+            wait_for(call.done, "the end of the call")
+            there = lambda: places(host, "prepared", "running", "exited")
+            wait_for(lambda: sorted(uuid(i) for i, _ in sandboxes(c)) == there(),
+                     lambda: "sandboxes %s, pods %s" % (sandboxes(c), there()))
+            remove(c, *[i for i, _ in sandboxes(c)])
+            equal(sandboxes(c), [])
+
+
 @case
 def killed_supervisor(host):
     with Service(host) as s:
@@ -131,8 +159,7 @@ def killed_supervisor(host):
         i = run_sandbox(c)
         a = create(c, i, "main", image_id, SLEEP)
         c.call("StartContainer", container_id=a)
-        uuid = "%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32])
-        os.kill(host.supervisor(uuid), 9)
+        os.kill(host.supervisor(uuid(i)), 9)
         wait_for(lambda: sandboxes(c) == [(i, "NOTREADY")], "the end of the sandbox")
         equal(state(c, a), "EXITED")
         remove(c, i)
