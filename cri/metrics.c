@@ -254,7 +254,7 @@ static int add_sandbox(CriJob *j, Sandbox *s, Runtime__V1__PodSandboxMetrics **r
         if (!p || !(p->pod_sandbox_id = cri_strdup(&j->memory, s->id)) ||
             !(p->container_metrics = cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__ContainerMetrics *))))
                 return error_oom(e);
-        int r = cri_usage_of(j, s, &pod, &apps, e);
+        int r = cri_usage_of(j, s, CRI_PARTS_ALL, &pod, &apps, e);
         if (r < 0)
                 return r;
         r = add_pod(j, s, &pod, p);

@@ -123,7 +123,7 @@ static int check_memory(CriJob *j, const Container *c, const char *cgroup, int64
 {
         CriUsage u;
 
-        if (limit <= 0 || cri_usage_read(cgroup, &u) < 0)
+        if (limit <= 0 || cri_usage_read(cgroup, CRI_PARTS_STATS, &u) < 0)
                 return 0;
         uint64_t used = cri_working_set(&u);
         if (used == UINT64_MAX || used <= (uint64_t) limit)

@@ -188,12 +188,12 @@ int cri_container_stats(CriJob *j, const void *request, void *reply, Error *e)
         Runtime__V1__ContainerStatsResponse *answer = reply;
         _cleanup_sandbox_ Sandbox s = {};
         Maker m = {.j = j};
-        CriUsage pod, *apps;
+        CriUsage *apps;
         Container c;
 
         int r = container_find(j, q->container_id, &s, &c, e);
         if (r >= 0)
-                r = cri_usage_of(j, &s, &pod, &apps, e);
+                r = cri_usage_of(j, &s, CRI_PARTS_STATS, NULL, &apps, e);
         for (size_t i = 0; r >= 0 && i < s.pod->manifest->n_apps; i++)
                 if (s.pod->manifest->apps[i] == c.app)
                         answer->stats = container_stats(&m, &c, &apps[i]);
@@ -282,7 +282,7 @@ static int pod_stats(CriJob *j, Sandbox *s, PodStats **ret, Error *e)
 
         if (m.failed || !(a->id = cri_strdup(&j->memory, s->id)))
                 return error_oom(e);
-        int r = cri_usage_of(j, s, &pod, &apps, e);
+        int r = cri_usage_of(j, s, CRI_PARTS_STATS, &pod, &apps, e);
         if (r < 0)
                 return r;
         a->metadata = s->config->metadata;
@@ -351,9 +351,9 @@ static int list_in(CriJob *j, Sandbox *s, const Runtime__V1__ContainerStatsFilte
         size_t n = s->pod->manifest->n_apps;
         ContainerStats **grown = cri_alloc(&j->memory, (answer->n_stats + n + 1) * sizeof(ContainerStats *));
         Maker m = {.j = j};
-        CriUsage pod, *apps;
+        CriUsage *apps;
 
-        int r = grown ? cri_usage_of(j, s, &pod, &apps, e) : error_oom(e);
+        int r = grown ? cri_usage_of(j, s, CRI_PARTS_STATS, NULL, &apps, e) : error_oom(e);
         if (r < 0)
                 return r;
         if (answer->n_stats > 0)

@@ -12,12 +12,32 @@
 #define SPAN_MIN_USEC UINT64_C(900000)      /* between two samples; clients ask every second at most */
 #define FORGET_USEC UINT64_C(600000000)     /* samples of what is gone */
 
+/* They are in the order of their keys. *RET is where KEY is, or belongs. */
+static bool find_place(const CriServer *s, const char *key, size_t *ret)
+{
+        size_t low = 0, high = s->n_samples;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                int order = strcmp(s->samples[middle].key, key);
+                if (order == 0) {
+                        *ret = middle;
+                        return true;
+                }
+                if (order < 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        *ret = low;
+        return false;
+}
+
 const CriSample *cri_sample_find(const CriServer *s, const char *key)
 {
-        for (size_t i = 0; i < s->n_samples; i++)
-                if (streq(s->samples[i].key, key))
-                        return &s->samples[i];
-        return NULL;
+        size_t i;
+
+        return find_place(s, key, &i) ? &s->samples[i] : NULL;
 }
 
 static void forget_old(CriServer *s, uint64_t now)
@@ -33,14 +53,19 @@ static void forget_old(CriServer *s, uint64_t now)
 void cri_sample_put(CriServer *s, const CriSample *sample)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC);
-        CriSample *known = (CriSample *) cri_sample_find(s, sample->key);
+        size_t place;
+        bool is_known = find_place(s, sample->key, &place);
 
-        if (!known) {
+        if (!is_known) {
                 forget_old(s, now);
+                (void) find_place(s, sample->key, &place);
                 if (s->n_samples >= SAMPLES_MAX ||
                     GREEDY_REALLOC(s->samples, s->samples_allocated, s->n_samples + 1) < 0)
                         return;
-                known = &s->samples[s->n_samples++];
+                memmove(s->samples + place + 1, s->samples + place, (s->n_samples++ - place) * sizeof(CriSample));
+        }
+        CriSample *known = &s->samples[place];
+        if (!is_known) {
                 *known = (CriSample){.nano_cores = UINT64_MAX};
                 memcpy(known->key, sample->key, sizeof(known->key));
         }

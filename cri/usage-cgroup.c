@@ -15,6 +15,7 @@
 static const struct {
         const char *file, *key;
         size_t offset;
+        CriParts part;
 } fields[] = {
                 {"cpu.stat", "usage_usec", offsetof(CriUsage, cpu_usec)},
                 {"cpu.stat", "user_usec", offsetof(CriUsage, cpu_user_usec)},
@@ -23,9 +24,9 @@ static const struct {
                 {"cpu.stat", "nr_throttled", offsetof(CriUsage, cpu_throttled_periods)},
                 {"cpu.stat", "throttled_usec", offsetof(CriUsage, cpu_throttled_usec)},
                 {"memory.current", NULL, offsetof(CriUsage, memory)},
-                {"memory.peak", NULL, offsetof(CriUsage, memory_peak)},
+                {"memory.peak", NULL, offsetof(CriUsage, memory_peak), CRI_PARTS_METRICS},
                 {"memory.max", NULL, offsetof(CriUsage, memory_max)},
-                {"memory.low", NULL, offsetof(CriUsage, memory_low)},
+                {"memory.low", NULL, offsetof(CriUsage, memory_low), CRI_PARTS_METRICS},
                 {"memory.stat", "anon", offsetof(CriUsage, anon)},
                 {"memory.stat", "file", offsetof(CriUsage, file)},
                 {"memory.stat", "file_mapped", offsetof(CriUsage, file_mapped)},
@@ -33,16 +34,16 @@ static const struct {
                 {"memory.stat", "kernel", offsetof(CriUsage, kernel)},
                 {"memory.stat", "pgfault", offsetof(CriUsage, faults)},
                 {"memory.stat", "pgmajfault", offsetof(CriUsage, major_faults)},
-                {"memory.events", "max", offsetof(CriUsage, limit_hits)},
-                {"memory.events", "oom_kill", offsetof(CriUsage, oom_kills)},
+                {"memory.events", "max", offsetof(CriUsage, limit_hits), CRI_PARTS_METRICS},
+                {"memory.events", "oom_kill", offsetof(CriUsage, oom_kills), CRI_PARTS_METRICS},
                 {"memory.swap.current", NULL, offsetof(CriUsage, swap)},
                 {"memory.swap.max", NULL, offsetof(CriUsage, swap_max)},
-                {"io.stat", "rbytes=", offsetof(CriUsage, read_bytes)},
-                {"io.stat", "wbytes=", offsetof(CriUsage, written_bytes)},
-                {"io.stat", "rios=", offsetof(CriUsage, reads)},
-                {"io.stat", "wios=", offsetof(CriUsage, writes)},
-                {"pids.current", NULL, offsetof(CriUsage, pids)},
-                {"pids.max", NULL, offsetof(CriUsage, pids_max)},
+                {"io.stat", "rbytes=", offsetof(CriUsage, read_bytes), CRI_PARTS_METRICS},
+                {"io.stat", "wbytes=", offsetof(CriUsage, written_bytes), CRI_PARTS_METRICS},
+                {"io.stat", "rios=", offsetof(CriUsage, reads), CRI_PARTS_METRICS},
+                {"io.stat", "wios=", offsetof(CriUsage, writes), CRI_PARTS_METRICS},
+                {"pids.current", NULL, offsetof(CriUsage, pids), CRI_PARTS_PROCESSES},
+                {"pids.max", NULL, offsetof(CriUsage, pids_max), CRI_PARTS_METRICS},
 };
 
 static const struct {
@@ -95,12 +96,14 @@ static uint64_t value_of(const char *text, const char *key)
         return UINT64_MAX;
 }
 
-static void read_fields(int fd, CriUsage *u)
+static void read_fields(int fd, CriParts parts, CriUsage *u)
 {
         _cleanup_free_ char *text = NULL;
         const char *file = "";
 
         for (size_t i = 0; i < ELEMENTSOF(fields); i++) {
+                if ((fields[i].part & parts) != fields[i].part)
+                        continue;
                 if (!streq(file, fields[i].file)) {
                         file = fields[i].file;
                         free(text);
@@ -143,7 +146,7 @@ static void read_pressures(int fd, CriUsage *u)
         }
 }
 
-int cri_usage_read(const char *path, CriUsage *ret)
+int cri_usage_read(const char *path, CriParts parts, CriUsage *ret)
 {
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -151,9 +154,9 @@ int cri_usage_read(const char *path, CriUsage *ret)
                 return -errno;
         cri_usage_init(ret);
         ret->taken_usec = now_usec(CLOCK_REALTIME);
-        read_fields(fd, ret);
+        read_fields(fd, parts, ret);
         read_pressures(fd, ret);
-        if (ret->pids == UINT64_MAX)
+        if (ret->pids == UINT64_MAX && (parts & CRI_PARTS_PROCESSES))
                 ret->pids = cgroup_count_processes(path);
         return 0;
 }

@@ -23,12 +23,12 @@ int cri_app_cgroup(const Sandbox *s, const PodApp *app, char **ret)
 }
 
 /* Its cgroup is gone when it has ended. */
-static void read_app(CriJob *j, const Pod *p, const PodApp *app, const char *pod, CriUsage *ret)
+static void read_app(CriJob *j, const Pod *p, const PodApp *app, const char *pod, CriParts parts, CriUsage *ret)
 {
         _cleanup_free_ char *path = NULL;
         char key[CRI_SAMPLE_KEY_SIZE];
 
-        if (pod && app_cgroup(pod, app, &path) >= 0 && cri_usage_read(path, ret) >= 0 && cri_sample_key(p, app, key) >= 0)
+        if (pod && app_cgroup(pod, app, &path) >= 0 && cri_usage_read(path, parts, ret) >= 0 && cri_sample_key(p, app, key) >= 0)
                 cri_sample_processor(j, key, ret);
 }
 
@@ -50,25 +50,33 @@ static void limit_memory(const char *path, CriUsage *u)
         }
 }
 
-int cri_usage_of(CriJob *j, const Sandbox *s, CriUsage *ret_pod, CriUsage **ret_apps, Error *e)
+static void read_pod(CriJob *j, const Sandbox *s, const char *path, CriUsage *ret)
+{
+        char key[CRI_SAMPLE_KEY_SIZE];
+
+        cri_usage_init(ret);
+        if (!path || cri_usage_read(path, CRI_PARTS_ALL, ret) < 0 || cri_sample_key(s->pod, NULL, key) < 0)
+                return;
+        limit_memory(path, ret);
+        cri_sample_processor(j, key, ret);
+}
+
+int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod, CriUsage **ret_apps, Error *e)
 {
         const PodManifest *m = s->pod->manifest;
         _cleanup_free_ char *path = NULL;
-        char key[CRI_SAMPLE_KEY_SIZE];
         uint64_t budget = LAYERS_BUDGET_USEC;
         CriUsage *apps = cri_alloc(&j->memory, MAX(m->n_apps, (size_t) 1) * sizeof(CriUsage));
 
         if (!apps)
                 return error_oom(e);
-        cri_usage_init(ret_pod);
-        if (sandbox_is_ready(s) && pod_cgroup_unified(s->pod, &path) >= 0 && cri_usage_read(path, ret_pod) >= 0 &&
-            cri_sample_key(s->pod, NULL, key) >= 0) {
-                limit_memory(path, ret_pod);
-                cri_sample_processor(j, key, ret_pod);
-        }
+        if (sandbox_is_ready(s))
+                (void) pod_cgroup_unified(s->pod, &path);
+        if (ret_pod)
+                read_pod(j, s, path, ret_pod);
         for (size_t i = 0; i < m->n_apps; i++) {
                 cri_usage_init(&apps[i]);
-                read_app(j, s->pod, m->apps[i], path, &apps[i]);
+                read_app(j, s->pod, m->apps[i], path, parts, &apps[i]);
                 cri_sample_layer(j, s->pod, m->apps[i], &apps[i], &budget);
         }
         *ret_apps = apps;

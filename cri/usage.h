@@ -36,8 +36,16 @@ typedef struct CriUsage {
 
 /* Nothing is known. */
 void cri_usage_init(CriUsage *u);
+/* What is read, as each file takes its time. */
+typedef enum CriParts {
+        CRI_PARTS_STATS = 0,          /* what statistics have */
+        CRI_PARTS_PROCESSES = 1 << 0, /* the number of processes, too */
+        CRI_PARTS_METRICS = 1 << 1,   /* what only metrics have */
+        CRI_PARTS_ALL = CRI_PARTS_PROCESSES | CRI_PARTS_METRICS,
+} CriParts;
+
 /* Reads the cgroup at PATH. -ENOENT: there is none. */
-int cri_usage_read(const char *path, CriUsage *ret);
+int cri_usage_read(const char *path, CriParts parts, CriUsage *ret);
 /* Pure: the text of a file with the pressure. */
 void cri_pressure_parse(const char *text, CriPressure *ret);
 /* Memory that the kernel cannot take back easily: without files that were not used lately. */
@@ -78,8 +86,8 @@ void cri_measure_layer(CriJob *j, const Pod *p, const PodApp *app, CriUsage *u);
 
 /* --- usage-read.c ------------------------------------------------------------------------------------------ */
 
-/* The usage of a sandbox, and of each of its containers, in the order of the manifest. Of what does not run, all but the
- * writable layer is unknown. */
-int cri_usage_of(CriJob *j, const Sandbox *s, CriUsage *ret_pod, CriUsage **ret_apps, Error *e);
+/* The usage of a sandbox, unless RET_POD is NULL, and of each of its containers, in the order of the manifest; PARTS is of
+ * the latter, of the former everything is read. Of what does not run, all but the writable layer is unknown. */
+int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod, CriUsage **ret_apps, Error *e);
 /* The path of the cgroup of a container, which is there while it runs. */
 int cri_app_cgroup(const Sandbox *s, const PodApp *app, char **ret);

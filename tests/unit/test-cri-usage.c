@@ -24,7 +24,7 @@ TEST(files_of_a_cgroup)
         ASSERT_OK(scratch_file(&s, "pids.current", "5\n"));
         ASSERT_OK(scratch_file(&s, "io.pressure", "some avg10=1.50 avg60=0.25 avg300=0.00 total=1234\n"
                                                   "full avg10=0.50 avg60=0.00 avg300=0.00 total=34\n"));
-        ASSERT_OK(cri_usage_read(s.path, &u));
+        ASSERT_OK(cri_usage_read(s.path, CRI_PARTS_ALL, &u));
         ASSERT_EQ(u.cpu_usec, 300);
         ASSERT_EQ(u.cpu_user_usec, 200);
         ASSERT_EQ(u.cpu_throttled_usec, 55);
@@ -45,6 +45,12 @@ TEST(files_of_a_cgroup)
         ASSERT_EQ(u.io_pressure.full.total_usec, 34);
         ASSERT_TRUE(u.io_pressure.some.averages[0] == 1.5 && u.io_pressure.some.averages[1] == 0.25);
         ASSERT_TRUE(u.taken_usec > 0);
+        /* What statistics do not have is not read. */
+        ASSERT_OK(cri_usage_read(s.path, CRI_PARTS_STATS, &u));
+        ASSERT_EQ(u.memory, 1000000);
+        ASSERT_TRUE(u.pids == UINT64_MAX && u.limit_hits == UINT64_MAX && u.read_bytes == UINT64_MAX);
+        ASSERT_OK(cri_usage_read(s.path, CRI_PARTS_PROCESSES, &u));
+        ASSERT_TRUE(u.pids == 5 && u.oom_kills == UINT64_MAX);
 }
 
 TEST(working_set_is_not_negative)
@@ -63,7 +69,7 @@ TEST(no_cgroup)
 {
         CriUsage u;
 
-        ASSERT_EQ(cri_usage_read("/nonexistent/cgroup", &u), -ENOENT);
+        ASSERT_EQ(cri_usage_read("/nonexistent/cgroup", CRI_PARTS_ALL, &u), -ENOENT);
 }
 
 TEST(pressures)
