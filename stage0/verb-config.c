@@ -19,8 +19,8 @@ typedef struct Arguments {
 } Arguments;
 
 static const Option options[] = {
-                {"Options", "cat", 0, NULL, false, "Show the files that were read, one after the other", NULL,
-                 option_true, offsetof(Arguments, cat)},
+                {"Options", "cat", 0, NULL, false, "Show the files that were read, one after the other",
+                 NULL, option_true, offsetof(Arguments, cat)},
                 OPTION_END,
 };
 
@@ -153,8 +153,10 @@ const Verb verb_config = {
                 .page = "acnspawn-config",
                 .synopsis = "[OPTIONS…]",
                 .summary = "Show the configuration in force",
-                .text = "Shows the values of acnspawn.conf and its drop-ins that are in force, and where each comes "
-                        "from: file and line, an option, the environment, or the default. Checks all values.",
+                .text = "Shows the values of acnspawn.conf and its drop-ins that are in force, and where "
+                        "each comes "
+                        "from: file and line, an option, the environment, or the default. Checks all "
+                        "values.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

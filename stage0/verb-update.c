@@ -61,10 +61,8 @@ static void add_id(Table *t, const char *id)
 static void add_row(Table *t, const Pod *p, const AppUpdate *u)
 {
         static const Color colors[_UPDATE_RESULT_MAX] = {
-                        [UPDATE_AVAILABLE] = COLOR_YELLOW,
-                        [UPDATE_REPLACED] = COLOR_GREEN,
-                        [UPDATE_ROLLED_BACK] = COLOR_RED,
-                        [UPDATE_FAILED_BEFORE] = COLOR_YELLOW,
+                        [UPDATE_AVAILABLE] = COLOR_YELLOW, [UPDATE_REPLACED] = COLOR_GREEN,
+                        [UPDATE_ROLLED_BACK] = COLOR_RED,  [UPDATE_FAILED_BEFORE] = COLOR_YELLOW,
                         [UPDATE_FAILED] = COLOR_RED,
         };
 
@@ -208,7 +206,8 @@ const Verb verb_update = {
                 .summary = "Replace apps by those of newer images",
                 .text = "Looks for newer images of the apps of running pods that were made with "
                         "--image-policy=registry or local, and replaces these apps, one after the other, as "
-                        "'acnspawn update-app --image=' does. An app that does not get ready is put back, and "
+                        "'acnspawn update-app --image=' does. An app that does not get ready is put back, "
+                        "and "
                         "that image is not tried again without --retry. Without names, all running pods are "
                         "updated.",
                 .words = "pod:running",

@@ -93,11 +93,17 @@ static int explain_client_certificate(const Exchange *x, const char *host, const
         return error_hint(e, r, "See 'ClientCertificate=' and 'ClientKey=' in auth.d.");
 }
 
-/* If a server requires a client certificate, or does not accept it, only the text of the TLS alert shows
- * that. */
+/* If a server requires a client certificate, or does not accept it, only the text of the TLS alert shows that. It comes
+ * after the handshake, while the request is sent or its answer awaited. */
 static bool is_about_our_certificate(const Exchange *x, CURLcode code, const char *detail)
 {
-        if (x->header_size > 0 || (code != CURLE_RECV_ERROR && code != CURLE_SSL_CONNECT_ERROR))
+        static const CURLcode codes[] = {CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2,
+                                         CURLE_SSL_CONNECT_ERROR};
+        bool connected = false;
+
+        for (size_t i = 0; i < ELEMENTSOF(codes); i++)
+                connected = connected || code == codes[i];
+        if (!connected || x->header_size > 0)
                 return false;
         return strstr(detail, "alert certificate required") || strstr(detail, "alert bad certificate") ||
                (strstr(detail, "alert handshake failure") && !has_client_certificate(x));

@@ -78,7 +78,8 @@ static int begin_app(PodParser *p, const char *reference)
         p->sets[SET_APP].misplaced = NULL;
         p->sets[SET_APP].data = app;
         memset(p->sets[SET_APP].given, 0, sizeof(p->sets[SET_APP].given));
-        return context_apply_conf(p->context, "App", &p->sets[SET_APP]); /* options that follow replace them */
+        return context_apply_conf(p->context, "App",
+                                  &p->sets[SET_APP]); /* options that follow replace them */
 }
 
 /* Everything up to "---" is passed to the app unchanged. */

@@ -16,7 +16,7 @@ typedef struct PodArguments {
         PodRequest request;
         PrepareOptions options;
         FetchOptions fetch;
-        AppOverrides only_app;     /* what was given before the first image, for the only app */
+        AppOverrides only_app;                  /* what was given before the first image, for the only app */
         char only_app_option[OPTION_LABEL_MAX]; /* the first such option; empty: none */
         PairList app_settings;     /* for the apps that have none of the same name, as annotations */
         char *stage1;              /* owns what options.stage1 points to */
@@ -30,7 +30,8 @@ typedef struct PodArguments {
         char **strings;             /* own what some members point to, if that is not the command line */
         /* Called for each option of the line that was accepted, APP being what was before the first image (NULL) or the
          * present app; or NULL. */
-        int (*on_option)(const Option *o, const char *value, const AppOverrides *app, void *userdata, Error *e);
+        int (*on_option)(const Option *o, const char *value, const AppOverrides *app, void *userdata,
+                         Error *e);
         void *userdata;
 } PodArguments;
 

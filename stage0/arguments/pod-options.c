@@ -145,7 +145,8 @@ const Option pod_options[] = {
                  "Stop the pod when its apps, which are started by connections, have been inactive for TIME",
                  NULL, option_usec, POD(options.exit_idle_usec)},
                 {NULL, "image-policy", 0, "registry|local|none", false,
-                 "Let 'acnspawn update' replace apps by those of newer images of the registry or server, or of "
+                 "Let 'acnspawn update' replace apps by those of newer images of the registry or server, or "
+                 "of "
                  "the store; for apps that do not say it themselves",
                  "registry|local|none", option_setting, POD(app_settings)},
                 {NULL, "interactive", 'i', NULL, false,
@@ -159,8 +160,8 @@ const Option pod_options[] = {
                 {NULL, "working-directory", 'w', "PATH", false, "Run the only app in this directory", NULL,
                  option_only_app, 0},
                 {NULL, "workdir", 0, "PATH", false, "Same as --working-directory", NULL, option_only_app, 0},
-                {NULL, "pid", 0, "pod|private|shared|app:NAME", false, "PID namespace of the only app", "pod|private",
-                 option_only_app, 0},
+                {NULL, "pid", 0, "pod|private|shared|app:NAME", false, "PID namespace of the only app",
+                 "pod|private", option_only_app, 0},
                 {NULL, "exec", 0, "PATH", false, "Run this program in the only app, instead of the image's",
                  NULL, option_only_app, 0},
                 {NULL, "entrypoint", 0, "PATH", false, "Same as --exec", NULL, option_only_app, 0},
@@ -190,7 +191,8 @@ const Option app_options[] = {
                  option_user, 0},
                 {NULL, "group", 0, "GROUP", false, "Run as this group", NULL, option_group, APP(group)},
                 {NULL, "supplementary-gids", 0, "GID[,…]", false,
-                 "Use these supplementary groups, by number, instead of the image's", NULL, option_gids, 0, OPTION_WORDS},
+                 "Use these supplementary groups, by number, instead of the image's", NULL, option_gids, 0,
+                 OPTION_WORDS},
                 {NULL, "working-directory", 'w', "PATH", false, "Run in this directory", NULL,
                  option_working_directory, APP(working_directory)},
                 {NULL, "workdir", 0, "PATH", false, "Same as --working-directory", NULL,
@@ -338,7 +340,8 @@ const Option app_options[] = {
                  "(default: auto, the pod's, and the host's if acnspawn's own output goes there)",
                  "auto|pod|journal|both|none", option_setting, APP(annotations)},
                 {NULL, "image-policy", 0, "registry|local|none", false,
-                 "Let 'acnspawn update' replace the app by one of a newer image of the registry or server, or of "
+                 "Let 'acnspawn update' replace the app by one of a newer image of the registry or server, "
+                 "or of "
                  "the store",
                  "registry|local|none", option_setting, APP(annotations)},
                 {NULL, "oom-group", 0, "BOOL", false,

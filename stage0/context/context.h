@@ -23,7 +23,7 @@ typedef enum JsonMode { JSON_OFF, JSON_SHORT, JSON_PRETTY, _JSON_MODE_MAX } Json
 typedef struct Context {
         const Verb *const *verbs; /* all of them, NULL at the end */
         const Verb *verb;         /* of the command line; NULL: none yet */
-        const char *dir;            /* the store's directory; NULL: neither an option nor the environment says it */
+        const char *dir; /* the store's directory; NULL: neither an option nor the environment says it */
         const char *config_dirs[2]; /* --config-dir and NULL; see context_config_dirs() */
         JsonMode json;
         bool no_legend, quiet, debug, help, version;

@@ -145,9 +145,9 @@ typedef struct AppCall {
         AppInstance *app;
         sd_event_source *timer; /* of stopping by force, or of a start that takes too long */
         bool starts;
-        bool tentative; /* the app does not count for the exit policy before this has succeeded */
+        bool tentative;          /* the app does not count for the exit policy before this has succeeded */
         uint64_t earlier_starts; /* of the app, when the job was requested */
-        bool told; /* FUNCTION was called: the job is still freed at its end */
+        bool told;               /* FUNCTION was called: the job is still freed at its end */
 } AppCall;
 
 static void call_done(AppCall *a)

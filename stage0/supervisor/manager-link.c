@@ -118,7 +118,8 @@ static bool is_down(const LinkedUnit *u)
  * another job it is about to be started again. */
 static bool has_just_stopped(const LinkedUnit *u, UnitLife life)
 {
-        return life == UNIT_UP && u->life == UNIT_UP && is_down(u) && (u->up_job == 0 || u->job == u->up_job) &&
+        return life == UNIT_UP && u->life == UNIT_UP && is_down(u) &&
+               (u->up_job == 0 || u->job == u->up_job) &&
                (streq(u->reported, "active") || streq(u->reported, "deactivating"));
 }
 

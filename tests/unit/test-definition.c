@@ -580,7 +580,8 @@ TEST(differences)
                          "isolators/resource/cpu isolators/resource/memory", ""},
                         {LINE("--environment=A=b", "a.aci"), LINE("a.aci", "--environment=A=b"), "", ""},
                         /* A volume that is new is the matter of the app that mounts it. */
-                        {LINE("--volume=v,kind=empty", "a.aci", "--mount=v:/v"), LINE("a.aci"), "mounts", ""},
+                        {LINE("--volume=v,kind=empty", "a.aci", "--mount=v:/v"), LINE("a.aci"), "mounts",
+                         ""},
                         {LINE("--volume=v,kind=empty", "a.aci", "--mount=v:/v"),
                          LINE("--volume=v,kind=empty,mode=700", "a.aci", "--mount=v:/v"), "", "volumes/v"},
                         {LINE("--net=default", "--port=80:81", "a.aci"), LINE("a.aci"), "", "ports"},
@@ -614,10 +615,14 @@ TEST(the_request_for_one_app)
         ASSERT_STREQ(d.request.apps[0].args[1], "a\xff");
         pod_definition_done(&d);
 
-        static const char *const bad[] = {"[]", "{}", "{\"apps\":[]}", "{\"apps\":[{}]}",
+        static const char *const bad[] = {"[]",
+                                          "{}",
+                                          "{\"apps\":[]}",
+                                          "{\"apps\":[{}]}",
                                           "{\"apps\":[{\"image\":\"a\"},{\"image\":\"b\"}]}",
                                           "{\"apps\":[{\"image\":\"a\",\"x\":1}]}",
-                                          "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":\"b\",\"name\":\"c\"}]}"};
+                                          "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
+                                          "\"b\",\"name\":\"c\"}]}"};
         for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
                 json_object *x = json_tokener_parse(bad[i]);
                 error_done(&e);
@@ -631,11 +636,12 @@ TEST(the_request_for_one_app)
 TEST(the_request_for_a_pod)
 {
         static const char *const good[] = {"{}", "{\"apps\":[{\"image\":\"a\"},{\"image\":\"b\"}]}"};
-        static const char *const bad[] = {
-                        "[]", "{\"apps\":[{}]}", "{\"apps\":[],\"version\":1}",
-                        "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":\"b\",\"name\":\"c\"}]}",
-                        ("{\"apps\":[{\"image\":\"a\"}],\"podManifest\":{\"acVersion\":\"0.8.11\",\"acKind\":"
-                         "\"PodManifest\",\"apps\":[]}}")};
+        static const char *const bad[] = {"[]", "{\"apps\":[{}]}", "{\"apps\":[],\"version\":1}",
+                                          "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
+                                          "\"b\",\"name\":\"c\"}]}",
+                                          ("{\"apps\":[{\"image\":\"a\"}],\"podManifest\":{\"acVersion\":"
+                                           "\"0.8.11\",\"acKind\":"
+                                           "\"PodManifest\",\"apps\":[]}}")};
 
         for (size_t i = 0; i < ELEMENTSOF(good) + ELEMENTSOF(bad); i++) {
                 bool is_good = i < ELEMENTSOF(good);

@@ -132,9 +132,9 @@ TEST(names_of_other_tools)
 {
         SETUP;
 
-        ASSERT_EQ(PARSE("-eA=pod", "--env=B=pod", "--network=host", "--publish", "127.0.0.1:8080:80/udp", "-m",
-                        "64Mi", "one", "-eA=app", "--workdir=/srv", "--entrypoint=/bin/sh", "-u7:8", "-m32Mi",
-                        "-t", "two", "-w", "/tmp"),
+        ASSERT_EQ(PARSE("-eA=pod", "--env=B=pod", "--network=host", "--publish", "127.0.0.1:8080:80/udp",
+                        "-m", "64Mi", "one", "-eA=app", "--workdir=/srv", "--entrypoint=/bin/sh", "-u7:8",
+                        "-m32Mi", "-t", "two", "-w", "/tmp"),
                   1);
         ASSERT_STREQ(pair_list_get(&a.request.environment, "A"), "pod");
         ASSERT_STREQ(pair_list_get(&a.request.environment, "B"), "pod");
@@ -201,7 +201,8 @@ TEST(only_app_of_a_manifest)
                 a.request.template = i == 0 ? &one : &two;
                 ASSERT_ERR(only_app_complete_template(&c, &a), -EINVAL);
                 ASSERT_CONTAINS(c.error.message,
-                                i == 0 ? "Program, user and working directory of the apps are those of the pod"
+                                i == 0 ? "Program, user and working directory of the apps are those of the "
+                                         "pod"
                                        : "The pod manifest has 2 apps: the one that reads standard input");
                 a.request.template = NULL;
                 error_done(&c.error);

@@ -750,7 +750,8 @@ static bool link_leads_to(const Scratch *journals, const char *id, const Pod *p)
         char target[PATH_MAX];
 
         ssize_t n = readlinkat(journals->fd, id, target, sizeof(target) - 1);
-        if (n < 0 || pod_path(p, &path) < 0 || xasprintf(&expected, "%s/root/var/log/journal/%s", path, id) < 0)
+        if (n < 0 || pod_path(p, &path) < 0 ||
+            xasprintf(&expected, "%s/root/var/log/journal/%s", path, id) < 0)
                 return false;
         target[n] = 0;
         return streq(target, expected);
@@ -762,7 +763,8 @@ TEST(journal_is_linked_while_the_pod_exists)
         _cleanup_(scratch_done) Scratch journals = SCRATCH_NULL;
         __attribute__((unused, cleanup(no_journal_links))) int unused = 0;
         _cleanup_(pod_freep) Pod *p = NULL;
-        char id[64] = "", gone[] = "00000000000000000000000000000001", other[] = "00000000000000000000000000000002";
+        char id[64] = "", gone[] = "00000000000000000000000000000001",
+             other[] = "00000000000000000000000000000002";
         _cleanup_free_ char *target = NULL;
 
         ASSERT_OK(scratch_new(&journals));
