@@ -141,6 +141,11 @@ void cri_measure_start(CriServer *s);
 /* The worker of CALL has ended. */
 void cri_measure_ended(CriServer *s, const CriCall *call);
 
+/* --- sandbox-end.c --------------------------------------------------------------------------------------- */
+
+/* Removes the sandboxes of an earlier boot, in the background. */
+void cri_sandboxes_clean(CriServer *s);
+
 /* --- socket.c ------------------------------------------------------------------------------------------ */
 
 /* A listening socket: the one that was passed (*RET_PASSED), or a new one at PATH. The store has to be locked. */

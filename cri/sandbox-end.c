@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already. */
+/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already; and the removal of the sandboxes of an
+ * earlier boot of the host, which no client knows any more. */
 
 #include "cri/events.h"
 
-/* The supervisor of the pod was killed: what it would have undone is undone here. */
+/* What the supervisor could not undo is tried again, as often as the client asks for it: it was killed, or a plugin of the
+ * network has failed. */
 static int end_dead(Pod *p, Error *e)
 {
-        int r = p->place == POD_RUNNING ? pod_lock(p, true, e) : 0;
-
-        if (r < 0 || p->place != POD_RUNNING)
-                return r;
-        r = pod_release(p, NULL, e);
+        if (p->place != POD_RUNNING)
+                return network_down(p, e);
+        int r = pod_lock(p, true, e);
+        if (r >= 0)
+                r = pod_release(p, NULL, e);
         return r < 0 ? r : pod_end_run(p, e);
+}
+
+static int stop_running(Pod *p, Error *e)
+{
+        int r = stop_pod(p, 0, e);
+
+        return r < 0 ? r : network_down(p, e);
 }
 
 /* Its processes are killed, as the containers were stopped before by a client that wants them to end in order. */
 static int stop(Sandbox *s, Error *e)
 {
-        int r = s->pod->state == POD_RUNNING  ? stop_pod(s->pod, 0, e)
+        int r = s->pod->state == POD_RUNNING  ? stop_running(s->pod, e)
                 : s->pod->state == POD_EXITED ? end_dead(s->pod, e)
                                               : 0;
 
@@ -61,4 +70,29 @@ int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e
         cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, s.id);
         r = discard_pod(s.pod, e);
         return r == -ENOENT ? 0 : r;
+}
+
+/* --- At start ------------------------------------------------------------------------------------------ */
+
+/* In a worker. What cannot be removed is left to `acnspawn gc`. */
+static int remove_of_former_boot(CriJob *j, const void *request, void *reply, Error *e)
+{
+        Pod **pods = NULL;
+        size_t n = 0;
+
+        int r = pod_list(j->store, &pods, &n, e);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                if (streq_ptr(pods[i]->config.owner, CRI_OWNER) && pod_is_of_former_boot(pods[i]) &&
+                    pods[i]->state != POD_RUNNING)
+                        (void) discard_pod(pods[i], NULL);
+        pod_list_free(pods, n);
+        return r;
+}
+
+static const CriCall clean_call = {"clean", &runtime__v1__version_request__descriptor,
+                                   &runtime__v1__version_response__descriptor, remove_of_former_boot, CRI_WORKER};
+
+void cri_sandboxes_clean(CriServer *s)
+{
+        (void) cri_worker_start(s, NULL, &clean_call, NULL, 0);
 }

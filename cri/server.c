@@ -173,6 +173,7 @@ static int serve(CriServer *s, void (*ready)(void), Error *e)
                 return r;
         if (ready)
                 ready();
+        cri_sandboxes_clean(s);
         cri_measure_start(s);
         r = sd_event_loop(s->event);
         if (!passed)

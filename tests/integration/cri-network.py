@@ -15,6 +15,8 @@ ADD)
         nsenter --net="$CNI_NETNS" sh -ec 'ip link add "$0" type veth peer name other
                 ip addr add 10.66.0.2/24 dev "$0"; ip link set "$0" up; ip link set other up' "$CNI_IFNAME" >&2
         echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.66.0.2/24"}, {"address": "fd00:66::2/64"}]}' ;;
+DEL)
+        [ ! -e "$dir/fail-del" ] || { echo '{"code": 11, "msg": "the other side does not answer"}'; exit 1; } ;;
 esac
 """
 
@@ -83,6 +85,27 @@ def a_plugin_that_fails_leaves_nothing(host):
         i = c.call("RunPodSandbox", config=pod_network()).pod_sandbox_id
         equal(sandboxes(c), [(i, "READY")])
         remove(c, i)
+
+
+@case
+def taking_down_is_repeated(host):
+    directory = own_plugin(host)
+    with Service(host, "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        configure(s.conf, "pods")
+        i = c.call("RunPodSandbox", config=pod_network()).pod_sandbox_id
+        with open(directory + "/fail-del", "w"):
+            pass
+        for call in "StopPodSandbox", "StopPodSandbox", "RemovePodSandbox":
+            contains(c.refused(call, pod_sandbox_id=i)[1], "the other side does not answer")
+            equal(sandboxes(c), [(i, "NOTREADY")])
+        os.unlink(directory + "/fail-del")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        done = read_text(directory + "/log").split().count("DEL")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        c.call("RemovePodSandbox", pod_sandbox_id=i)
+        equal(read_text(directory + "/log").split().count("DEL"), done, "nothing is taken down twice")
+        equal(sandboxes(c), [])
 
 
 if __name__ == "__main__":

@@ -153,6 +153,28 @@ def sandboxes_whose_calls_were_killed_are_listed(host):
 
 
 @case
+def sandboxes_of_an_earlier_boot_are_removed(host):
+    with Service(host) as s:
+        c = s.client()
+        i, kept = run_sandbox(c, name="old"), run_sandbox(c, name="new")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        s.process.kill()
+        s.process.wait(60)
+        path = os.path.join(host.dir, "pods/exited", uuid(i), "config")
+        config = read_text(path)
+        boot = read_text("/proc/sys/kernel/random/boot_id").strip()
+        contains(config, boot)
+        with open(path, "w") as f:
+            f.write(config.replace(boot, "00000000-0000-4000-8000-000000000000"))
+        s.start()
+        c = s.client()
+        wait_for(lambda: answers(c), "a reply after the restart")
+        equal(sandboxes(c), [(kept, "READY")])
+        wait_for(lambda: places(host, "running", "exited", "garbage") == [uuid(kept)], "the removal of the old sandbox")
+        remove(c, kept)
+
+
+@case
 def killed_supervisor(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
