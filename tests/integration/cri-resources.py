@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Resources of containers and sandboxes that are changed in place, by the Container Runtime Interface. Most hosts where this runs have no
+"""Resources of containers and sandboxes that are changed in place, and the cgroups around sandboxes, by the Container Runtime Interface. Most hosts where this runs have no
 controllers of cgroup v2; what those do is tested for `acnspawn update-app`, in tests/vm/limits.py."""
+
+import glob
 
 from cri_client import *
 
@@ -97,6 +99,39 @@ def resources_of_sandboxes(host):
         equal(c.call("PodSandboxStatus", pod_sandbox_id=i).status, before)
         equal(c.refused("UpdatePodSandboxResources", pod_sandbox_id="0" * 64)[0], "NOT_FOUND")
         remove(c, i)
+
+
+def with_parent(i, *parts):
+    return sandbox_config(name="p%d" % i, uid="u%d" % i,
+                          linux={"cgroup_parent": "/" + "/".join(parts),
+                                 "security_context": {"namespace_options": {"network": 2}}})
+
+
+@case
+def cgroup_parents(host):
+    """In the form of either driver, which is a path on a host whose init is not systemd."""
+    if os.path.isdir("/run/systemd/system"):
+        raise Skip("systemd owns the cgroups of this host")
+    root = "acnspawn-test-parent-%d" % os.getpid()
+    forms = (root, "burstable", "pod1"), (root + ".slice", root + "-burstable.slice", root + "-burstable-pod2.slice")
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        equal(c.refused("RunPodSandbox", config=with_parent(9, "a", "..", "b"))[0], "INVALID_ARGUMENT")
+        for n, parts in enumerate(forms):
+            i = c.call("RunPodSandbox", config=with_parent(n, *parts)).pod_sandbox_id
+            a = create(c, i, "main", image_id, SLEEP)
+            c.call("StartContainer", container_id=a)
+            leader = json.loads(c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True).info["info"])["pid"]
+            contains(read_text("/proc/%d/cgroup" % leader), "/" + "/".join(parts) + "/")
+            supervisor = host.supervisor("%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32]))
+            true(parts[0] not in read_text("/proc/%d/cgroup" % supervisor), "the supervisor is not below")
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+            # As the client does: it would kill what is left, and removes its cgroups.
+            for k in range(len(parts), 0, -1):
+                for path in glob.glob("/sys/fs/cgroup/*/" + "/".join(parts[:k])) + glob.glob("/sys/fs/cgroup/" + "/".join(parts[:k])):
+                    equal(read_text(path + "/cgroup.procs"), "", path)
+                    os.rmdir(path)
+            c.call("RemovePodSandbox", pod_sandbox_id=i)
 
 
 if __name__ == "__main__":
