@@ -4,6 +4,7 @@
 controllers of cgroup v2; what those do is tested for `acnspawn update-app`, in tests/vm/limits.py."""
 
 import glob
+import re
 
 from cri_client import *
 
@@ -11,10 +12,10 @@ CHILDREN = "sleep 1000 & (echo 500 > /proc/self/oom_score_adj; exec sleep 1000) 
 
 
 def scores(client, container):
-    """The OOM scores of all processes of the container, by their command."""
+    """(command, OOM score) of the processes of the container that sleep; some of them end meanwhile."""
     script = "for p in /proc/[0-9]*; do echo $(cat $p/comm) $(cat $p/oom_score_adj); done"
     out = client.call("ExecSync", container_id=container, cmd=["/bin/sh", "-c", script]).stdout.decode()
-    return sorted(tuple(line.split()) for line in out.splitlines() if "sleep" in line)
+    return sorted(tuple(line.split()) for line in out.splitlines() if re.fullmatch(r"sleep -?\d+", line))
 
 
 def has_memory_controller():
