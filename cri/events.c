@@ -99,7 +99,8 @@ static void drop_items(struct CriEvents *v, size_t n)
                 free(v->queue[i].status);
         }
         v->n -= n;
-        memmove(v->queue, v->queue + n, v->n * sizeof(EventItem));
+        if (v->n > 0)
+                memmove(v->queue, v->queue + n, v->n * sizeof(EventItem));
         v->n_sent -= MIN(n, v->n_sent);
 }
 

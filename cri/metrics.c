@@ -168,11 +168,12 @@ static int add(Series *s, const char *name, Runtime__V1__MetricType type, const 
         return 0;
 }
 
-static int begin(Series *s, CriJob *j, const Sandbox *sandbox, size_t max)
+/* ID is that of the sandbox, and belongs to the memory of the call, as the labels do. */
+static int begin(Series *s, CriJob *j, const Sandbox *sandbox, const char *id, size_t max)
 {
         const Runtime__V1__PodSandboxMetadata *m = sandbox->config->metadata;
 
-        *s = (Series){.j = j, .max = max, .labels = {"", sandbox->id, "", "", m->namespace_, m->name}};
+        *s = (Series){.j = j, .max = max, .labels = {"", id, "", "", m->namespace_, m->name}};
         s->list = cri_alloc(&j->memory, MAX(max, (size_t) 1) * sizeof(Metric *));
         return s->list ? 0 : -ENOMEM;
 }
@@ -218,7 +219,7 @@ static int add_pod(CriJob *j, const Sandbox *s, const CriUsage *u, Runtime__V1__
 
         if (pod_network_usage(s->pod, &l, &n) < 0)
                 n = 0;
-        int r = begin(&series, j, s, USAGE_METRICS + n * ELEMENTSOF(network_metrics));
+        int r = begin(&series, j, s, p->pod_sandbox_id, USAGE_METRICS + n * ELEMENTSOF(network_metrics));
         if (r >= 0)
                 r = add_usage(&series, u);
         if (r >= 0)
@@ -233,7 +234,7 @@ static int add_container(CriJob *j, const Container *c, const CriUsage *u, Runti
         Runtime__V1__ContainerMetrics *m = cri_message(&j->memory, &runtime__v1__container_metrics__descriptor);
         Series series;
 
-        if (!m || begin(&series, j, c->sandbox, USAGE_METRICS) < 0 || !(m->container_id = cri_strdup(&j->memory, c->id)))
+        if (!m || begin(&series, j, c->sandbox, p->pod_sandbox_id, USAGE_METRICS) < 0 || !(m->container_id = cri_strdup(&j->memory, c->id)))
                 return -ENOMEM;
         series.labels[0] = c->config->metadata->name;
         series.labels[1] = series.labels[3] = m->container_id;
