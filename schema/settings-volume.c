@@ -38,6 +38,23 @@ static int read_owner(const char *value, Reading *x)
         return x->settings.owner_image ? 0 : -EINVAL;
 }
 
+int volume_quota_parse(const char *value, uint64_t *ret)
+{
+        uint64_t quota;
+        int r = quantity_parse(value, 1, &quota, NULL);
+
+        if (r >= 0 && (quota < VOLUME_QUOTA_MIN || quota > VOLUME_QUOTA_MAX))
+                r = -EINVAL;
+        if (r >= 0)
+                *ret = quota;
+        return r;
+}
+
+static int read_quota(const char *value, Reading *x)
+{
+        return volume_quota_parse(value, &x->settings.quota);
+}
+
 static int read_size(const char *value, Reading *x)
 {
         VolumeSettings *s = &x->settings;
@@ -136,6 +153,7 @@ static const struct Setting {
                  "between them",
                  VOLUME_EMPTY, OF_NAMED},
                 {"owner", read_owner, "must be image", VOLUME_EMPTY, OF_NAMED},
+                {"quota", read_quota, VOLUME_QUOTA_EXPECTED, VOLUME_EMPTY, OF_NAMED},
                 {"idmap", read_id_map,
                  "must be yes, no, auto, or ranges of users that do not overlap, as HOST:POD:COUNT[+…], "
                  "with those of the pod below 65536",
@@ -197,7 +215,7 @@ static const char *settings_problem(const Reading *x)
         if (x->needs & OF_TMPFS && x->kind != OF_TMPFS)
                 return "cannot have size or nr_inodes: that is for volumes in memory, of kind=tmpfs";
         if (x->needs & OF_NAMED && x->kind != OF_NAMED)
-                return "cannot have source or owner: that is for named volumes, of kind=named";
+                return "cannot have source, owner or quota: that is for named volumes, of kind=named";
         if (x->kind == OF_NAMED && !x->settings.named[0])
                 return "needs source=NAME, as it is of kind=named";
         return NULL;

@@ -161,6 +161,9 @@ int health_settings_from_oci(const char *text, PairList *ret, Error *e);
 #define VOLUME_ID_RANGES_MAX 32U
 #define VOLUME_POD_IDS 65536U /* number of users of a pod */
 #define VOLUME_NAME_MAX 63U   /* characters of the name of a named volume */
+#define VOLUME_QUOTA_MIN (UINT64_C(64) << 10)
+#define VOLUME_QUOTA_MAX (UINT64_C(1) << 60)
+#define VOLUME_QUOTA_EXPECTED "must be a number of bytes from 64Ki to 1Ei, as 500Mi or 10G"
 
 typedef enum IdMap {
         ID_MAP_AUTO,   /* owners are mapped to the pod's users if the file system supports that (default) */
@@ -180,6 +183,7 @@ typedef struct VolumeSettings {
         bool tmpfs;        /* an empty volume in memory */
         char named[VOLUME_NAME_MAX + 1]; /* the named volume of the store that it is; "": none */
         bool owner_image;  /* a new named volume gets owner and mode of the image's directory */
+        uint64_t quota;    /* the bytes that the files of a new named volume may use; 0: no limit */
         uint64_t size;     /* its limit in bytes; 0: the kernel's default */
         uint64_t n_inodes; /* its limit of files */
         bool symlinks;     /* the source of a host volume may be, or pass through, a symbolic link */
@@ -187,6 +191,9 @@ typedef struct VolumeSettings {
         IdRange ranges[VOLUME_ID_RANGES_MAX];
         size_t n_ranges;
 } VolumeSettings;
+
+/* Reads the quota of a named volume, a number of bytes. -EINVAL. */
+int volume_quota_parse(const char *value, uint64_t *ret);
 
 /* Reads the settings of V, a volume of M; the defaults if there are none. -EINVAL with the volume's name. */
 int volume_settings_read(const PodManifest *m, const Volume *v, VolumeSettings *ret, Error *e);

@@ -183,6 +183,7 @@ static void complete_volume(const Completion *c, const char *unused)
                         {"host", "idmap=auto"},      {"host", "idmap=yes"},     {"host", "idmap=no"},
                         {"host", "recursive=false"}, {"host", "symlinks=true"}, {"named", "source="},
                         {"named", "mode="},          {"named", "uid="},         {"named", "gid="},
+                        {"named", "quota="},
         };
         const char *kind = strstr(c->current, ",kind="), *end = kind ? strchr(kind + 1, ',') : NULL;
 

@@ -18,6 +18,7 @@ static const TableColumn verbose_columns[] = {
                 {.header = "ID", .key = "id"},
                 {.header = "NAME", .key = "name", .shrink_to = 12, .middle = true},
                 {.header = "SIZE", .key = "size", .right = true},
+                {.header = "QUOTA", .key = "quota", .right = true},
                 {.header = "RECLAIMABLE", .key = "reclaimable"},
 };
 
@@ -82,6 +83,10 @@ static int add_objects(Table *t, const StoreUsage *u)
                         r = add_id(t, o->id, full);
                         table_add_text(t, o->name);
                         table_add_size(t, o->size);
+                        if (o->quota > 0)
+                                table_add_size(t, o->quota);
+                        else
+                                table_add_none(t);
                         table_add_json(t, json_object_new_boolean(o->reclaimable),
                                        o->reclaimable ? "yes" : "no");
                 }

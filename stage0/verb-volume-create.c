@@ -3,12 +3,13 @@
 /* acnspawn volume create, import, export: named volumes made empty or of an archive, and written as one. */
 
 #include "prepare/build/build.h"
+#include "schema/settings.h"
 #include "stage0/arguments/pod-fields.h"
 #include "stage0/arguments/pod-values.h"
 
 typedef struct Arguments {
         NamedVolume volume;
-        bool has_mode, has_owner;
+        bool has_mode, has_owner, has_quota;
 } Arguments;
 
 static void arguments_done(Arguments *a)
@@ -42,12 +43,28 @@ static int option_owner(const Option *o, const char *value, void *target, Error 
         return 0;
 }
 
+static int option_quota(const Option *o, const char *value, void *target, Error *e)
+{
+        Arguments *a = target;
+
+        a->has_quota = true;
+        a->volume.quota = 0;
+        if (streq(value, "none"))
+                return 0;
+        return volume_quota_parse(value, &a->volume.quota) < 0
+                               ? option_invalid(o, value, e, VOLUME_QUOTA_EXPECTED ", or none")
+                               : 0;
+}
+
 static const Option create_options[] = {
                 {"Options", "mode", 0, "MODE", false, "Mode of its directory, octal (default: 0755)", NULL,
                  option_mode, 0},
                 {NULL, "owner", 0, "UID[:GID]", false,
                  "Owner of its directory, as a user and a group of pods (default: 0:0)", NULL, option_owner,
                  0},
+                {NULL, "quota", 0, "BYTES", false,
+                 "Limit what its files may use of the disk, as 10G; needs ext4 or XFS mounted with prjquota", NULL,
+                 option_quota, 0},
                 {NULL, "label", 0, "NAME=VALUE", false, "Add a label", NULL, option_pair,
                  offsetof(Arguments, volume.labels)},
                 OPTION_END,
@@ -139,7 +156,8 @@ static int import_volume(Context *c, Arguments *a, const Words *words)
         if (r < 0)
                 return r;
         const VolumeImport i = {
-                        .volume = &a->volume, .has_mode = a->has_mode, .has_owner = a->has_owner, .fd = fd};
+                        .volume = &a->volume, .has_mode = a->has_mode, .has_owner = a->has_owner,
+                        .has_quota = a->has_quota, .fd = fd};
         (void) interrupt_catch(c->operation);
         r = named_volume_import(c->store, &i, &c->error);
         return r < 0 ? r : show_name(c, words->list[0]);
@@ -167,7 +185,8 @@ const Verb verb_volume_import = {
                         "which "
                         "is FILE or standard input, and prints the name. The archive is checked as images "
                         "are, and the volume appears when it is complete. Mode and owner of its directory "
-                        "are those that the archive has for '.', unless options say otherwise.",
+                        "are those that the archive has for '.', and its quota is that of the exported volume, unless "
+                        "options say otherwise.",
                 .words = "- file",
                 .options = (const Option *const[]){create_options, NULL},
                 .run = import,

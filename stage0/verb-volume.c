@@ -12,13 +12,14 @@
 static const TableColumn columns[] = {
                 {.header = "NAME", .key = "name"},
                 {.header = "SIZE", .key = "size", .right = true},
+                {.header = "QUOTA", .key = "quota", .right = true},
                 {.header = "USED BY", .key = "pods", .shrink_to = 20},
                 {.header = "CREATED", .key = "created"},
                 {.header = "LABELS", .key = "labels", .shrink_to = 20},
 };
 
-static const char *const usual[] = {"name", "pods", "created", NULL};
-static const char *const usual_with_sizes[] = {"name", "size", "pods", "created", NULL};
+static const char *const usual[] = {"name", "quota", "pods", "created", NULL};
+static const char *const usual_with_sizes[] = {"name", "size", "quota", "pods", "created", NULL};
 
 typedef struct ListArguments {
         bool size;
@@ -80,7 +81,7 @@ static const Option list_options[] = {
                  "name=|label=|pod=|used=", option_filter, offsetof(ListArguments, filters)},
                 {NULL, "format", 0, "FIELD[,…]|TEXT", false,
                  "Show these columns, or for each volume a text with fields in braces: '{name}\\t{size}'",
-                 "name|size|pods|created|labels", option_table_format, offsetof(ListArguments, format)},
+                 "name|size|quota|pods|created|labels", option_table_format, offsetof(ListArguments, format)},
                 OPTION_END,
 };
 
@@ -116,6 +117,10 @@ static int add_row(Context *c, Table *t, const char *name, const VolumeUsers *us
         table_add_text(t, name);
         if (a->size || table_format_has(&a->format, "size"))
                 table_add_size(t, named_volume_size(c->store, name));
+        else
+                table_add_none(t);
+        if (l.volume.quota > 0)
+                table_add_size(t, l.volume.quota);
         else
                 table_add_none(t);
         table_add_list(t, l.pods);
@@ -174,6 +179,17 @@ const Verb verb_volume_list = {
 
 /* --- show ---------------------------------------------------------------------------------------------- */
 
+/* Its quota, and whether that is in force. */
+static int add_quota(Context *c, json_object *o, const NamedVolume *v)
+{
+        if (v->quota == 0)
+                return json_member_add_nullable(o, "quota", NULL);
+        int r = json_member_add(o, "quota", json_object_new_int64((int64_t) v->quota));
+        return r < 0 ? r
+                     : json_member_add(o, "quotaInForce",
+                                       json_object_new_boolean(named_volume_quota_in_force(c->store, v)));
+}
+
 static json_object *make_document(Context *c, const NamedVolume *v, const VolumeUsers *users)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
@@ -193,7 +209,7 @@ static json_object *make_document(Context *c, const NamedVolume *v, const Volume
             json_member_add_text(o, "path", path) < 0 ||
             json_member_add(o, "size",
                             json_object_new_int64((int64_t) named_volume_size(c->store, v->name))) < 0 ||
-            json_member_add(o, "pods", json_new_string_list(pods)) < 0)
+            add_quota(c, o, v) < 0 || json_member_add(o, "pods", json_new_string_list(pods)) < 0)
                 return NULL;
         return TAKE_PTR(o);
 }
@@ -215,6 +231,16 @@ static void add_line(Text *t, const char *label, const char *value)
         text_addf(t, "%9s%s %s\n", label, *label ? ":" : " ", shown ?: "?");
 }
 
+static void format_quota(Text *t, json_object *o)
+{
+        _cleanup_free_ char *quota = format_size((uint64_t) number_of(o, "quota"));
+        bool in_force = json_object_get_boolean(json_object_object_get(o, "quotaInForce"));
+
+        if (number_of(o, "quota") > 0)
+                text_addf(t, "%9s: %s%s\n", "Quota", quota ?: "?",
+                          in_force ? "" : " (not in force: the file system has no limit for it)");
+}
+
 static void format_volume(Text *t, json_object *o)
 {
         _cleanup_free_ char *created = format_timestamp((uint64_t) number_of(o, "created"));
@@ -234,6 +260,7 @@ static void format_volume(Text *t, json_object *o)
         text_addf(t, "%9s: %" PRIi64 ":%" PRIi64 "\n", "Owner", number_of(o, "uid"), number_of(o, "gid"));
         add_line(t, "Path", text_of(o, "path"));
         add_line(t, "On Disk", size ?: "?");
+        format_quota(t, o);
         for (size_t i = 0; i < json_object_array_length(pods); i++)
                 add_line(t, i == 0 ? "Pods" : "",
                          json_object_get_string(json_object_array_get_idx(pods, i)));
@@ -302,7 +329,7 @@ const Verb verb_volume_show = {
                 .summary = "Show details of named volumes",
                 .text = "Shows when a volume was made, its labels, the mode and owner of its directory, "
                         "where "
-                        "that is on the host, how much disk space it uses, and the pods that use it.",
+                        "that is on the host, how much disk space it uses and may use, and the pods that use it.",
                 .words = "named-volume",
                 .run = show,
 };

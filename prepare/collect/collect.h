@@ -110,6 +110,7 @@ typedef struct StoreObject {
         char *id;         /* UUID of a pod, also for its logs; name of a volume; else the name in the store */
         char *name;       /* of an image or a pod; or NULL */
         uint64_t size;    /* bytes of disk space */
+        uint64_t quota;   /* of a volume: the most that it may use; or 0 */
         bool reclaimable; /* store_prune() would remove it now */
 } StoreObject;
 

@@ -214,6 +214,8 @@ static void collect_temporaries(Collector *c)
         }
         STRV_FOREACH (name, names)
                 collect_temporary(c, fd, *name);
+        if (!c->options->dry_run)
+                volume_quotas_release(c->store);
 }
 
 /* --- Interrupted downloads ----------------------------------------------------------------------------- */

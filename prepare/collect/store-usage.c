@@ -130,6 +130,14 @@ static int add_pods(StoreUsage *u, Store *s, Error *e)
         return r;
 }
 
+/* 0 also for a damaged volume. */
+static uint64_t quota_of(const Store *s, const char *name)
+{
+        _cleanup_named_volume_ NamedVolume v = {};
+
+        return named_volume_read(s, name, &v, NULL) < 0 ? 0 : v.quota;
+}
+
 static int add_volumes(StoreUsage *u, Store *s, Error *e)
 {
         _cleanup_strv_free_ char **names = NULL;
@@ -139,6 +147,8 @@ static int add_volumes(StoreUsage *u, Store *s, Error *e)
                 if (r < 0)
                         return r;
                 r = add_object(u, STORE_VOLUMES, *name, NULL, named_volume_size(s, *name), e);
+                if (r >= 0)
+                        u->items[u->n - 1].quota = quota_of(s, *name);
         }
         return r;
 }

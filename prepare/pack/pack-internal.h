@@ -22,3 +22,4 @@ typedef struct PackXattrs {
 
 void pack_xattrs_done(PackXattrs *x);
 int pack_xattrs_read(int fd, const char *path, PackXattrs *ret, Error *e);
+int pack_xattrs_add(PackXattrs *x, const char *name, const void *value, size_t size, Error *e);

@@ -122,7 +122,7 @@ static int add_acl(const unsigned char *value, size_t size, const char *path, co
 /* --- All attributes
  * ----------------------------------------------------------------------------------------------- */
 
-static int add(PackXattrs *x, const char *name, const void *value, size_t size, Error *e)
+int pack_xattrs_add(PackXattrs *x, const char *name, const void *value, size_t size, Error *e)
 {
         if (GREEDY_REALLOC(x->items, x->allocated, x->n + 1) < 0)
                 return error_oom(e);
@@ -153,7 +153,7 @@ static int read_one(int fd, const char *name, const char *path, void *buffer, Pa
         if (is_acl)
                 return add_acl(buffer, (size_t) n, path, name,
                                streq(name, ACL_ACCESS) ? &x->acl_access : &x->acl_default, e);
-        return add(x, name, buffer, (size_t) n, e);
+        return pack_xattrs_add(x, name, buffer, (size_t) n, e);
 }
 
 static int compare(const void *a, const void *b)

@@ -244,6 +244,9 @@ static int add_file(Walk *w, int fd, const struct stat *st, Error *e)
         bool has_content = S_ISREG(st->st_mode) && !x.link;
         if (S_ISLNK(st->st_mode) || !x.link)
                 r = pack_xattrs_read(fd, w->path, &xattrs, e);
+        const PackXattr *top = w->n_entries == 1 ? w->options->top_xattr : NULL;
+        if (r >= 0 && top)
+                r = pack_xattrs_add(&xattrs, top->name, top->value, top->size, e);
         if (r < 0)
                 return r;
         x.xattrs = xattrs.items;

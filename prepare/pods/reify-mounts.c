@@ -287,6 +287,7 @@ static const Mount *first_mount(const PodApp *a, const char *volume)
 static int settle_owner(Reify *r, Volume *v, Error *e)
 {
         _cleanup_free_ char *name = NULL, *text = NULL;
+        char quota[32] = "";
         VolumeSettings s;
 
         int k = volume_settings_read(r->manifest, v, &s, e);
@@ -299,8 +300,10 @@ static int settle_owner(Reify *r, Volume *v, Error *e)
                 take_attributes(r, r->manifest->apps[i], m->path, v);
                 break;
         }
+        if (s.quota > 0)
+                snprintf(quota, sizeof(quota), ",quota=%" PRIu64, s.quota);
         if (xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0 ||
-            xasprintf(&text, "kind=named,source=%s", s.named) < 0 ||
+            xasprintf(&text, "kind=named,source=%s%s", s.named, quota) < 0 ||
             pair_list_set(&r->manifest->annotations, name, text) < 0)
                 return error_oom(e);
         return 0;

@@ -25,6 +25,7 @@
 
 #define PROBE_ATTRIBUTE "trusted.acnspawn"
 #define PROBE_OWNER 1U
+#define MOUNTINFO_SIZE_MAX (64U * 1024U * 1024U)
 
 static const struct {
         uint32_t magic;
@@ -262,4 +263,26 @@ int file_system_check(int fd, const char *path, bool is_new, Error *e)
         if (r >= 0 && !is_new)
                 file_system_note(fd);
         return r;
+}
+
+/* --- The type of the file system ----------------------------------------------------------------------- */
+
+/* From the mountinfo line of the descriptor's mount. */
+char *file_system_type(int fd)
+{
+        _cleanup_free_ char *info = NULL, *mounts = NULL, *start = NULL;
+        const char *id, *line, *type;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        if (read_file_at(AT_FDCWD, path, 4096, &info, NULL) < 0 || !(id = strstr(info, "mnt_id:\t")) ||
+            read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_SIZE_MAX, &mounts, NULL) < 0)
+                return NULL;
+        id += strlen("mnt_id:\t");
+        if (xasprintf(&start, "%.*s ", (int) strcspn(id, "\n"), id) < 0)
+                return NULL;
+        for (line = mounts; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+                if (startswith(line, start) && (type = strstr(line, " - ")))
+                        return strndup(type + 3, strcspn(type + 3, " \n"));
+        return NULL;
 }

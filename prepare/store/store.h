@@ -68,6 +68,11 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
 int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e);
 void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
 
+/* --- File systems (file-system.c) ---------------------------------------------------------------------- */
+
+/* The type of FD's file system, as "ext4"; NULL if it cannot be found out. */
+char *file_system_type(int fd);
+
 /* --- Disk usage (usage.c) ------------------------------------------------------------------------------ */
 
 /* Disk space of the file or tree NAME, in bytes. A file with several hard links counts as a fraction for

@@ -5,14 +5,21 @@
  * On disk the owners are those that apps see, so nothing is mapped. An archive to import is untrusted: it is
  * unpacked below tmp/ by the code and within the limits of images, and becomes a volume when it is complete;
  * an archive without its end is refused.
+ *
+ * A quota is an extended attribute of the archive's first entry, the directory itself, which no app can set. It is
+ * in force before the first file is unpacked, so that all files count.
  */
 
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "library/libarchive.h"
 #include "prepare/pack/pack.h"
 #include "prepare/volumes/volumes-internal.h"
+#include "schema/settings.h"
+
+#define QUOTA_ATTRIBUTE "trusted.acnspawn.quota"
 
 /* --- Exporting ----------------------------------------------------------------------------------------- */
 
@@ -27,11 +34,19 @@ static bool leave_out(int fd, const struct stat *st, const char *path, void *use
         return why;
 }
 
-static int write_archive(Store *s, int data_fd, int fd, Error *e)
+static int write_archive(Store *s, const NamedVolume *v, int data_fd, int fd, Error *e)
 {
         _cleanup_(compressor_freep) Compressor *c = NULL;
         _cleanup_(tar_writer_freep) TarWriter *w = NULL;
-        const TreeOptions o = {.one_file_system = true, .leave_out = leave_out, .userdata = s->operation};
+        char quota[24];
+        const PackXattr attribute = {
+                        .name = (char *) QUOTA_ATTRIBUTE,
+                        .value = quota,
+                        .size = (size_t) snprintf(quota, sizeof(quota), "%" PRIu64, v->quota)};
+        const TreeOptions o = {.one_file_system = true,
+                               .top_xattr = v->quota > 0 ? &attribute : NULL,
+                               .leave_out = leave_out,
+                               .userdata = s->operation};
 
         int r = compressor_new(COMPRESSION_NONE, fd, "the archive", s->operation, &c, e);
         if (r >= 0)
@@ -59,7 +74,7 @@ int named_volume_export(Store *s, const char *name, int fd, Error *e)
                 r = data_fd = named_volume_open_data(s, name, O_RDONLY);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot open the volume %s", name);
-        r = write_archive(s, data_fd, fd, e);
+        r = write_archive(s, &v, data_fd, fd, e);
         if (r == -EAGAIN)
                 return error_hint(e, r,
                                   "An app is writing to it: 'acnspawn pause' its pod before, and 'acnspawn "
@@ -71,7 +86,11 @@ int named_volume_export(Store *s, const char *name, int fd, Error *e)
 
 typedef struct Import {
         Unpack unpack;
-        Operation *operation;
+        Store *store;
+        int dir_fd;         /* the temporary directory */
+        NamedVolume volume; /* borrows the strings of the request */
+        bool has_quota;     /* it is settled */
+        bool has_entries;
 } Import;
 
 /* Volumes are mounted without devices. */
@@ -79,6 +98,48 @@ static bool is_device(struct archive_entry *entry)
 {
         return !archive_entry_hardlink(entry) &&
                (archive_entry_filetype(entry) == AE_IFCHR || archive_entry_filetype(entry) == AE_IFBLK);
+}
+
+static int apply_quota(Import *i, Error *e)
+{
+        _cleanup_close_ int fd =
+                        openat(i->dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        i->has_quota = true;
+        if (fd < 0)
+                return error_set_errno(e, -errno, "Cannot open the directory of the volume");
+        return volume_quota_set(i->store, fd, i->volume.name, i->volume.quota, e);
+}
+
+static int parse_quota(const void *value, size_t size, uint64_t *ret)
+{
+        char text[24] = "";
+
+        if (size == 0 || size >= sizeof(text))
+                return -EINVAL;
+        memcpy(text, value, size);
+        return volume_quota_parse(text, ret);
+}
+
+/* The quota that the archive has, if ENTRY is its directory. */
+static int take_quota(Import *i, struct archive_entry *entry, Error *e)
+{
+        const char *name;
+        const void *value;
+        size_t size;
+
+        (void) archive_entry_xattr_reset(entry);
+        while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
+                if (!streq(name ?: "", QUOTA_ATTRIBUTE))
+                        continue;
+                if (parse_quota(value, size, &i->volume.quota) < 0)
+                        return error_set(e, -EBADMSG, "The archive has a quota that is not valid");
+                int r = apply_quota(i, e);
+                return r == -EOPNOTSUPP
+                                       ? error_hint(e, r, "Import it without the quota of the archive: --quota=none")
+                                       : r;
+        }
+        return 0;
 }
 
 static int take_entry(struct archive *a, struct archive_entry *entry, void *userdata, Error *e)
@@ -96,8 +157,13 @@ static int take_entry(struct archive *a, struct archive_entry *entry, void *user
         int r = unpack_normalize_path(inside, &path, e);
         if (r < 0)
                 return r;
+        if (!i->has_quota && !i->has_entries && streq(path, "rootfs"))
+                r = take_quota(i, entry, e);
+        i->has_entries = true;
+        if (r < 0)
+                return r;
         if (is_device(entry)) {
-                operation_message(i->operation, LOG_LEVEL_WARNING, "'%s' is left out: it is a device", name);
+                operation_message(i->store->operation, LOG_LEVEL_WARNING, "'%s' is left out: it is a device", name);
                 return 0;
         }
         return unpack_entry(&i->unpack, path, a, entry, e);
@@ -106,7 +172,7 @@ static int take_entry(struct archive *a, struct archive_entry *entry, void *user
 static int unpack(Import *i, int fd, Error *e)
 {
         _cleanup_(archive_reader_freep) ArchiveReader *reader = NULL;
-        PipelineOptions o = {.size_max = i->unpack.budget + STREAM_SLACK, .hooks.operation = i->operation};
+        PipelineOptions o = {.size_max = i->unpack.budget + STREAM_SLACK, .hooks.operation = i->store->operation};
         PipelineResult result = {};
 
         int r = archive_reader_new(fd, &o, &reader, e);
@@ -118,7 +184,7 @@ static int unpack(Import *i, int fd, Error *e)
         return r;
 }
 
-static int settle_data(const Store *s, int dir_fd, const VolumeImport *i)
+static int settle_data(const Store *s, int dir_fd, const VolumeImport *i, bool *ret_exceeded)
 {
         _cleanup_close_ int fd = -EBADF;
         struct stat st;
@@ -128,6 +194,9 @@ static int settle_data(const Store *s, int dir_fd, const VolumeImport *i)
         fd = openat(dir_fd, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
+        if (fremovexattr(fd, QUOTA_ATTRIBUTE) < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != EPERM)
+                return -errno;
+        *ret_exceeded = volume_quota_is_exceeded(fd);
         int r = i->has_owner ? volume_set_owner(s, fd, i->volume->uid, i->volume->gid) : 0;
         if (r < 0)
                 return r;
@@ -137,20 +206,25 @@ static int settle_data(const Store *s, int dir_fd, const VolumeImport *i)
 
 static int fill(Store *s, int dir_fd, const VolumeImport *i, Error *e)
 {
-        Import x = {.unpack = UNPACK_NULL, .operation = s->operation};
+        Import x = {.unpack = UNPACK_NULL, .store = s, .dir_fd = dir_fd, .volume = *i->volume};
+        bool exceeded = false;
 
         int r = unpack_layer_init(&x.unpack, dir_fd, s->flags & STORE_UNPRIVILEGED, e);
+        if (r >= 0 && i->has_quota)
+                r = apply_quota(&x, e);
         if (r >= 0)
                 r = unpack(&x, i->fd, e);
         unpack_done(&x.unpack);
         if (r < 0)
                 return r;
-        r = settle_data(s, dir_fd, i);
+        r = settle_data(s, dir_fd, i, &exceeded);
         if (r >= 0)
-                r = volume_write_meta(dir_fd, i->volume);
-        return r < 0 ? error_set_errno(e, r, "Cannot create the volume %s in the store %s", i->volume->name,
-                                       s->path)
-                     : 0;
+                r = volume_write_meta(dir_fd, &x.volume);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot create the volume %s in the store %s", i->volume->name,
+                                       s->path);
+        /* Root is not limited on every file system. */
+        return exceeded ? error_set(e, -EDQUOT, "The files in the archive use more than the volume's quota") : 0;
 }
 
 static int refuse_existing(const char *name, Error *e)
@@ -174,7 +248,11 @@ int named_volume_import(Store *s, const VolumeImport *i, Error *e)
                 return r;
         r = fill(s, t.dir_fd, i, e);
         if (r < 0)
-                return error_prefix(e, r, "Cannot import the volume %s", i->volume->name);
+                r = error_prefix(e, r, "Cannot import the volume %s", i->volume->name);
+        if (r == -EDQUOT)
+                return error_hint(e, r, "Give it a larger one with --quota=, or none with --quota=none.");
+        if (r < 0)
+                return r;
         r = store_temporary_publish(&t, path, e);
         return r != 0 ? r : refuse_existing(i->volume->name, e);
 }

@@ -3,7 +3,8 @@
 /* Removes named volumes that no pod uses.
  *
  * The store's lock is held exclusively while users are looked for and the volume is renamed below tmp/; its
- * files are deleted after that. If the process is killed in between, "gc" deletes the rest.
+ * files are deleted after that, and then the limits of its quota. If the process is killed in between, "gc" deletes
+ * the rest.
  */
 
 #include "prepare/volumes/volumes-internal.h"
@@ -71,7 +72,7 @@ static int check_and_detach(Store *s, const char *name, StoreTemporary *ret, Err
         return r < 0 ? r : detach(s, name, ret, e);
 }
 
-int named_volume_remove(Store *s, const char *name, Error *e)
+static int remove_volume(Store *s, const char *name, Error *e)
 {
         /* Emptied after the lock is released. */
         _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
@@ -81,6 +82,15 @@ int named_volume_remove(Store *s, const char *name, Error *e)
         if (r >= 0 && faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
                 r = error_set(e, -ENOENT, "There is no volume '%s' in the store %s", name, s->path);
         return r < 0 ? r : check_and_detach(s, name, &t, e);
+}
+
+int named_volume_remove(Store *s, const char *name, Error *e)
+{
+        int r = remove_volume(s, name, e);
+
+        if (r >= 0)
+                volume_quotas_release(s);
+        return r;
 }
 
 /* --- All that are not used ----------------------------------------------------------------------------- */
@@ -141,7 +151,7 @@ static int detach_unused(Store *s, const VolumePrune *o, Detached *d, Error *e)
         return result;
 }
 
-int named_volumes_prune(Store *s, const VolumePrune *o, Error *e)
+static int prune(Store *s, const VolumePrune *o, Error *e)
 {
         _cleanup_(detached_done) Detached d = {};
 
@@ -156,5 +166,14 @@ int named_volumes_prune(Store *s, const VolumePrune *o, Error *e)
                                               : disk_usage_at(d.trees[i].dir_fd, "data", s->operation),
                                    o->userdata);
         }
+        return r;
+}
+
+int named_volumes_prune(Store *s, const VolumePrune *o, Error *e)
+{
+        int r = prune(s, o, e);
+
+        if (!o->dry_run)
+                volume_quotas_release(s);
         return r;
 }

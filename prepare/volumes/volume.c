@@ -57,7 +57,8 @@ int volume_write_meta(int dir_fd, const NamedVolume *v)
         _cleanup_json_ json_object *o = json_object_new_object();
 
         if (json_member_add(o, "created", json_object_new_int64((int64_t) now_usec(CLOCK_REALTIME))) < 0 ||
-            json_member_add(o, "labels", labels_to_json(&v->labels)) < 0)
+            json_member_add(o, "labels", labels_to_json(&v->labels)) < 0 ||
+            (v->quota > 0 && json_member_add(o, "quota", json_object_new_int64((int64_t) v->quota)) < 0))
                 return -ENOMEM;
         const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
                                                                              JSON_C_TO_STRING_NOSLASHESCAPE);
@@ -69,7 +70,7 @@ int volume_write_meta(int dir_fd, const NamedVolume *v)
 }
 
 /* The mode is set after fchown(), which clears some bits. */
-static int make_data(const Store *s, int dir_fd, const NamedVolume *v)
+static int make_data(const Store *s, int dir_fd, const NamedVolume *v, int *ret)
 {
         _cleanup_close_ int fd = -EBADF;
 
@@ -81,12 +82,16 @@ static int make_data(const Store *s, int dir_fd, const NamedVolume *v)
         int r = volume_set_owner(s, fd, v->uid, v->gid);
         if (r < 0)
                 return r;
-        return fchmod(fd, v->mode & 07777) < 0 ? -errno : 0;
+        if (fchmod(fd, v->mode & 07777) < 0)
+                return -errno;
+        *ret = TAKE_FD(fd);
+        return 0;
 }
 
 int named_volume_create(Store *s, const NamedVolume *v, Error *e)
 {
         _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
+        _cleanup_close_ int data_fd = -EBADF;
         _cleanup_free_ char *path = NULL;
 
         int r = volume_path(v->name, &path, e);
@@ -97,12 +102,15 @@ int named_volume_create(Store *s, const NamedVolume *v, Error *e)
         r = store_temporary_new(s, &t, e);
         if (r < 0)
                 return r;
-        r = make_data(s, t.dir_fd, v);
+        r = make_data(s, t.dir_fd, v, &data_fd);
         if (r >= 0)
                 r = volume_write_meta(t.dir_fd, v);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot create the volume %s in the store %s", v->name,
                                        s->path);
+        r = volume_quota_set(s, data_fd, v->name, v->quota, e);
+        if (r < 0)
+                return r;
         return store_temporary_publish(&t, path, e);
 }
 
@@ -118,7 +126,8 @@ int pod_volumes_create(const Pod *p, Error *e)
                 if (v->kind != VOLUME_EMPTY || !settings.named[0])
                         continue;
                 const NamedVolume new = {
-                                .name = settings.named, .mode = v->mode, .uid = v->uid, .gid = v->gid};
+                                .name = settings.named, .mode = v->mode, .uid = v->uid, .gid = v->gid,
+                                .quota = settings.quota};
                 r = named_volume_create(p->store, &new, e);
                 if (r < 0)
                         return r;
@@ -131,7 +140,7 @@ int pod_volumes_create(const Pod *p, Error *e)
 static int read_meta(const char *text, size_t size, NamedVolume *v)
 {
         _cleanup_json_ json_object *o = NULL;
-        json_object *created, *labels;
+        json_object *created, *labels, *quota;
 
         if (json_parse_strict(text, size, &o, NULL, NULL) < 0 || !json_object_is_type(o, json_type_object))
                 return -EBADMSG;
@@ -140,7 +149,11 @@ static int read_meta(const char *text, size_t size, NamedVolume *v)
             !json_object_object_get_ex(o, "labels", &labels) ||
             !json_object_is_type(labels, json_type_object))
                 return -EBADMSG;
+        if (json_object_object_get_ex(o, "quota", &quota) &&
+            (!json_object_is_type(quota, json_type_int) || json_object_get_int64(quota) <= 0))
+                return -EBADMSG;
         v->created_usec = (uint64_t) json_object_get_int64(created);
+        v->quota = (uint64_t) json_object_get_int64(quota);
         json_object_object_foreach (labels, name, value) {
                 if (!json_object_is_type(value, json_type_string))
                         return -EBADMSG;

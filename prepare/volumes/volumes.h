@@ -16,13 +16,14 @@ typedef struct NamedVolume {
         uint64_t created_usec; /* since the epoch; 0: not known */
         uint32_t mode, uid, gid;
         PairList labels;
+        uint64_t quota; /* bytes that its files may use; 0: no limit */
 } NamedVolume;
 
 void named_volume_done(NamedVolume *v);
 #define _cleanup_named_volume_ _cleanup_(named_volume_done)
 
-/* Makes the volume with the name, mode, owner and labels of V. 1: it was made; 0: it exists, and was not
- * changed. -EINVAL: the name. */
+/* Makes the volume with the name, mode, owner, labels and quota of V. 1: it was made; 0: it exists, and was not
+ * changed. -EINVAL: the name; -EOPNOTSUPP: the file system has no quotas. */
 int named_volume_create(Store *s, const NamedVolume *v, Error *e);
 /* Makes those volumes of the pod P (with its manifest) that do not exist. The caller holds the store's lock. */
 int pod_volumes_create(const Pod *p, Error *e);
@@ -34,6 +35,13 @@ int named_volume_open_data(const Store *s, const char *name, int flags);
 int named_volume_list(const Store *s, char ***ret, Error *e);
 /* Bytes of disk space of its files. */
 uint64_t named_volume_size(const Store *s, const char *name);
+
+/* --- Quotas (volume-quota.c) --------------------------------------------------------------------------- */
+
+/* Whether the file system enforces the quota of V: not after the store was copied, or was mounted without quotas. */
+bool named_volume_quota_in_force(const Store *s, const NamedVolume *v);
+/* Drops limits of volumes that do not exist any more. */
+void volume_quotas_release(const Store *s);
 
 /* --- The pods that use them (volume-users.c) ----------------------------------------------------------- */
 
@@ -80,6 +88,7 @@ int named_volume_export(Store *s, const char *name, int fd, Error *e);
 typedef struct VolumeImport {
         const NamedVolume *volume; /* its name and labels */
         bool has_mode, has_owner;  /* its mode and owner; else those that the archive has for "." */
+        bool has_quota;            /* its quota; else the one that the archive has */
         int fd;                    /* the archive, which may be compressed */
 } VolumeImport;
 

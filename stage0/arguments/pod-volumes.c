@@ -19,7 +19,7 @@
 
 typedef struct VolumeFields {
         Volume volume;
-        bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting, has_named;
+        bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting, has_named, has_quota;
 } VolumeFields;
 
 /* Settings of volumes are kept as text, as in manifests. */
@@ -46,6 +46,12 @@ static int store_setting(const char *key, void *target, const char *value, const
 static int store_tmpfs_setting(const char *key, void *target, const char *value, const char **reason)
 {
         ((VolumeFields *) target)->has_tmpfs_limit = true;
+        return store_setting(key, target, value, reason);
+}
+
+static int store_quota(const char *key, void *target, const char *value, const char **reason)
+{
+        ((VolumeFields *) target)->has_quota = true;
         return store_setting(key, target, value, reason);
 }
 
@@ -165,6 +171,7 @@ static const Field volume_fields[] = {
                 {"gid", store_gid},
                 {"size", store_tmpfs_setting},
                 {"nr_inodes", store_tmpfs_setting},
+                {"quota", store_quota},
                 {"idmap", store_host_setting, true},
                 {"symlinks", store_host_setting, true},
 };
@@ -189,6 +196,8 @@ static const char *volume_problem(const VolumeFields *f)
                 return "idmap and symlinks are for host volumes";
         if (f->has_tmpfs_limit && !f->has_tmpfs)
                 return "size and nr_inodes are for volumes of kind=tmpfs";
+        if (f->has_quota && !f->has_named)
+                return "quota is for volumes of kind=named";
         return NULL;
 }
 

@@ -13,8 +13,6 @@
 
 #include "stage0/host/host.h"
 
-#define MOUNTINFO_SIZE_MAX (64U * 1024U * 1024U)
-
 bool volume_is_recursive(const Volume *v)
 {
         return v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
@@ -38,33 +36,13 @@ static int open_source(const Volume *v, const VolumeSettings *s, Error *e)
                       : fd;
 }
 
-/* --- The type of the file system ----------------------------------------------------------------------- */
-
-/* "ext4", from the mountinfo line of the descriptor's mount. */
-static char *file_system_of(int fd)
-{
-        _cleanup_free_ char *info = NULL, *mounts = NULL, *start = NULL;
-        const char *id, *line, *type;
-        char path[64];
-
-        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-        if (read_file_at(AT_FDCWD, path, 4096, &info, NULL) < 0 || !(id = strstr(info, "mnt_id:\t")) ||
-            read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_SIZE_MAX, &mounts, NULL) < 0)
-                return NULL;
-        id += strlen("mnt_id:\t");
-        if (xasprintf(&start, "%.*s ", (int) strcspn(id, "\n"), id) < 0)
-                return NULL;
-        for (line = mounts; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-                if (startswith(line, start) && (type = strstr(line, " - ")))
-                        return strndup(type + 3, strcspn(type + 3, " \n"));
-        return NULL;
-}
+/* --- Errors ---------------------------------------------------------------------------------------------- */
 
 /* The error for the volume's file system, or one that is mounted below it. */
 static int refuse_map(const Volume *v, int code, int source_fd, int userns_fd, Error *e)
 {
         _cleanup_close_ int alone = mount_clone(source_fd, "", false);
-        _cleanup_free_ char *type = file_system_of(source_fd);
+        _cleanup_free_ char *type = file_system_type(source_fd);
         bool below = alone >= 0 && mount_map_owners(alone, userns_fd, false) >= 0;
 
         int r = error_set_errno(
@@ -128,7 +106,7 @@ int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *se
         r = userns_fd < 0 ? 0 : mount_map_owners(tree, userns_fd, false);
         if (r >= 0)
                 return TAKE_FD(tree);
-        _cleanup_free_ char *type = file_system_of(source);
+        _cleanup_free_ char *type = file_system_type(source);
         r = error_set_errno(e, r,
                             "The owners of files in the named volume %s cannot be mapped: its file system "
                             "(%s) does not support that",
@@ -139,7 +117,7 @@ int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *se
 static int warn(const Volume *v, char ***warnings, Error *e)
 {
         _cleanup_close_ int fd = open(v->source, O_PATH | O_CLOEXEC);
-        _cleanup_free_ char *type = fd < 0 ? NULL : file_system_of(fd);
+        _cleanup_free_ char *type = fd < 0 ? NULL : file_system_type(fd);
 
         if (!warnings)
                 return 0;

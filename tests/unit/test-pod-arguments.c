@@ -474,14 +474,14 @@ TEST(settings_of_volumes)
 
         ASSERT_EQ(PARSE("--volume=a,kind=tmpfs,size=64Mi,nr_inodes=100,mode=0700",
                         "--volume=b,kind=host,source=/x,idmap,symlinks=true", "--volume=c,kind=named",
-                        "--volume=d,source=web,mode=0700,kind=named,uid=5", "i"),
+                        "--volume=d,source=web,mode=0700,kind=named,uid=5,quota=1Mi", "i"),
                   1);
         ASSERT_EQ(a.request.volumes[0].kind, VOLUME_EMPTY);
         ASSERT_EQ(a.request.volumes[0].mode, 0700);
         ASSERT_STREQ(a.request.volumes[0].settings, "kind=tmpfs,size=64Mi,nr_inodes=100");
         ASSERT_STREQ(a.request.volumes[1].settings, "idmap=true,symlinks=true");
         ASSERT_STREQ(a.request.volumes[2].settings, "kind=named,source=c,owner=image");
-        ASSERT_STREQ(a.request.volumes[3].settings, "kind=named,source=web");
+        ASSERT_STREQ(a.request.volumes[3].settings, "kind=named,quota=1Mi,source=web");
         ASSERT_TRUE(a.request.volumes[3].mode == 0700 && a.request.volumes[3].uid == 5);
         ASSERT_TRUE(a.request.volumes[3].kind == VOLUME_EMPTY && !a.request.volumes[3].source);
 }

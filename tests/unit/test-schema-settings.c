@@ -341,7 +341,9 @@ TEST(volume_values)
         ASSERT_TRUE(!s.tmpfs && s.owner_image);
         ASSERT_STREQ(s.named, "db-data");
         ASSERT_OK(read_volume(VOLUME_EMPTY, "source=a,kind=named", &s, NULL));
-        ASSERT_TRUE(!s.owner_image);
+        ASSERT_TRUE(!s.owner_image && s.quota == 0);
+        ASSERT_OK(read_volume(VOLUME_EMPTY, "source=a,kind=named,quota=10G", &s, NULL));
+        ASSERT_EQ(s.quota, UINT64_C(10000000000));
         ASSERT_OK(read_volume(VOLUME_HOST, "idmap=1000:0:1+0:1:1000,symlinks=yes", &s, NULL));
         ASSERT_TRUE(s.symlinks && s.id_map == ID_MAP_RANGES);
         ASSERT_EQ(s.n_ranges, 2);
@@ -372,6 +374,10 @@ TEST(bad_volumes)
                          "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
                          "the name of a named volume"},
                         {VOLUME_EMPTY, "kind=named,source=a,owner=me", "must be image"},
+                        {VOLUME_EMPTY, "kind=named,source=a,quota=64K", "from 64Ki to 1Ei"},
+                        {VOLUME_EMPTY, "kind=named,source=a,quota=2Ei", "from 64Ki to 1Ei"},
+                        {VOLUME_EMPTY, "kind=named,source=a,quota=none", "from 64Ki to 1Ei"},
+                        {VOLUME_EMPTY, "kind=tmpfs,quota=1G", "of kind=named"},
                         {VOLUME_HOST, "kind=named,source=a", "is for empty volumes"},
                         {VOLUME_EMPTY, "kind=tmpfs,size=0", "a number of bytes"},
                         {VOLUME_EMPTY, "kind=tmpfs,size=-1", "a number of bytes"},

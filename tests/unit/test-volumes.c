@@ -94,7 +94,9 @@ TEST(damaged)
                                           "{\"created\":-1,\"labels\":{}}",
                                           "{\"created\":\"1\",\"labels\":{}}",
                                           "{\"created\":1,\"labels\":[]}",
-                                          "{\"created\":1,\"labels\":{\"a\":1}}"};
+                                          "{\"created\":1,\"labels\":{\"a\":1}}",
+                                          "{\"created\":1,\"labels\":{},\"quota\":0}",
+                                          "{\"created\":1,\"labels\":{},\"quota\":\"1\"}"};
         FIXTURE(f);
 
         ASSERT_EQ(make_volume(&f, "data", 0755), 1);
@@ -106,6 +108,33 @@ TEST(damaged)
         }
         ASSERT_EQ(count_volumes(&f), 1);
         ASSERT_OK(named_volume_remove(f.store, "data", &f.error));
+}
+
+/* tests/vm/quota.py is about file systems that have them. */
+TEST(quota_is_read_but_not_in_force)
+{
+        static const char meta[] = "{\"created\":1,\"labels\":{},\"quota\":1048576}";
+        _cleanup_named_volume_ NamedVolume v = {};
+        FIXTURE(f);
+
+        ASSERT_EQ(make_volume(&f, "data", 0755), 1);
+        ASSERT_OK(write_file_atomic_at(store_fd(f.store), "volumes/data/meta", meta, strlen(meta), 0600,
+                                       false));
+        ASSERT_OK(named_volume_read(f.store, "data", &v, &f.error));
+        ASSERT_EQ(v.quota, 1U << 20);
+        ASSERT_TRUE(!named_volume_quota_in_force(f.store, &v));
+        volume_quotas_release(f.store);
+}
+
+TEST(quota_is_refused)
+{
+        const NamedVolume v = {.name = (char *) "data", .mode = 0755, .quota = 1U << 20};
+        FIXTURE(f);
+
+        ASSERT_EQ(named_volume_create(f.store, &v, &f.error), -EOPNOTSUPP);
+        ASSERT_CONTAINS(f.error.message, "The volume data cannot have a quota: the file system of the store");
+        ASSERT_EQ(count_volumes(&f), 0);
+        ASSERT_EQ(count_entries(f.store, "tmp"), 0);
 }
 
 TEST(links_are_not_followed)
@@ -230,6 +259,8 @@ int main(void)
         RUN(made_complete_and_once);
         RUN(names);
         RUN(damaged);
+        RUN(quota_is_read_but_not_in_force);
+        RUN(quota_is_refused);
         RUN(links_are_not_followed);
         RUN(removed);
         RUN(pruned);

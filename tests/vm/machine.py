@@ -32,7 +32,7 @@ DISK_MIB = 3072
 BOOT_TIMEOUT = 180  # seconds from the start of QEMU to the first line
 PACKAGES = (
     "systemd systemd-sysv systemd-container dbus dbus-daemon kmod iproute2 iptables nftables containernetworking-plugins "
-    "linux-image-cloud-amd64 busybox-static python3-minimal libpython3-stdlib gnupg procps apparmor checkpolicy").split()
+    "e2fsprogs linux-image-cloud-amd64 busybox-static python3-minimal libpython3-stdlib gnupg procps apparmor checkpolicy").split()
 # What the package of acnspawn depends on and recommends beyond that, by the names of each release.
 LIBRARIES = {
     "12": "libarchive13 libbz2-1.0 libcap-ng0 libcurl4 libgpgme11 libjson-c5 libmicrohttpd12 libmount1 libssl3 libsystemd0 libxml2 libzstd1",
@@ -44,8 +44,8 @@ LIBRARIES = {
 # Kernel modules that are kept: the directories with drivers for disks, overlays, networks of namespaces and packet
 # filters.
 MODULES = (
-    "drivers/block/virtio_blk drivers/char/virtio_console drivers/net/dummy drivers/net/ifb drivers/net/ipvlan drivers/net/macvlan "
-    "drivers/net/tun drivers/net/veth drivers/virtio fs/ext4 fs/jbd2 fs/mbcache fs/overlayfs fs/autofs lib crypto net/802 "
+    "drivers/block/loop drivers/block/virtio_blk drivers/char/virtio_console drivers/net/dummy drivers/net/ifb drivers/net/ipvlan drivers/net/macvlan "
+    "drivers/net/tun drivers/net/veth drivers/virtio fs/ext4 fs/jbd2 fs/mbcache fs/overlayfs fs/autofs fs/quota lib crypto net/802 "
     "net/bridge net/ipv4 net/ipv6 net/llc net/netfilter net/sched").split()
 # Security modules of the guest. The last one is the flavour: only one of the modules with labels can be active.
 MODULES_ACTIVE = {"apparmor": "capability,landlock,apparmor", "selinux": "capability,landlock,selinux", "none": "capability,landlock"}
