@@ -63,8 +63,8 @@ static const Option create_options[] = {
                  "Owner of its directory, as a user and a group of pods (default: 0:0)", NULL, option_owner,
                  0},
                 {NULL, "quota", 0, "BYTES", false,
-                 "Limit what its files may use of the disk, as 10G; needs ext4 or XFS mounted with prjquota", NULL,
-                 option_quota, 0},
+                 "Limit what its files may use of the disk, as 10G; needs ext4 or XFS mounted with prjquota",
+                 NULL, option_quota, 0},
                 {NULL, "label", 0, "NAME=VALUE", false, "Add a label", NULL, option_pair,
                  offsetof(Arguments, volume.labels)},
                 OPTION_END,
@@ -155,9 +155,11 @@ static int import_volume(Context *c, Arguments *a, const Words *words)
         int r = set_name(c, a, words->list[0]);
         if (r < 0)
                 return r;
-        const VolumeImport i = {
-                        .volume = &a->volume, .has_mode = a->has_mode, .has_owner = a->has_owner,
-                        .has_quota = a->has_quota, .fd = fd};
+        const VolumeImport i = {.volume = &a->volume,
+                                .has_mode = a->has_mode,
+                                .has_owner = a->has_owner,
+                                .has_quota = a->has_quota,
+                                .fd = fd};
         (void) interrupt_catch(c->operation);
         r = named_volume_import(c->store, &i, &c->error);
         return r < 0 ? r : show_name(c, words->list[0]);
@@ -185,7 +187,8 @@ const Verb verb_volume_import = {
                         "which "
                         "is FILE or standard input, and prints the name. The archive is checked as images "
                         "are, and the volume appears when it is complete. Mode and owner of its directory "
-                        "are those that the archive has for '.', and its quota is that of the exported volume, unless "
+                        "are those that the archive has for '.', and its quota is that of the exported "
+                        "volume, unless "
                         "options say otherwise.",
                 .words = "- file",
                 .options = (const Option *const[]){create_options, NULL},

@@ -56,7 +56,9 @@ static bool pod_matches(const void *object, const char *value)
 
 static int check_used(const char *value, Error *e)
 {
-        return streq(value, "yes") || streq(value, "no") ? 0 : error_set(e, -EINVAL, "must be used=yes or used=no");
+        return streq(value, "yes") || streq(value, "no")
+                               ? 0
+                               : error_set(e, -EINVAL, "must be used=yes or used=no");
 }
 
 static bool used_matches(const void *object, const char *value)
@@ -81,7 +83,8 @@ static const Option list_options[] = {
                  "name=|label=|pod=|used=", option_filter, offsetof(ListArguments, filters)},
                 {NULL, "format", 0, "FIELD[,…]|TEXT", false,
                  "Show these columns, or for each volume a text with fields in braces: '{name}\\t{size}'",
-                 "name|size|quota|pods|created|labels", option_table_format, offsetof(ListArguments, format)},
+                 "name|size|quota|pods|created|labels", option_table_format,
+                 offsetof(ListArguments, format)},
                 OPTION_END,
 };
 
@@ -329,7 +332,8 @@ const Verb verb_volume_show = {
                 .summary = "Show details of named volumes",
                 .text = "Shows when a volume was made, its labels, the mode and owner of its directory, "
                         "where "
-                        "that is on the host, how much disk space it uses and may use, and the pods that use it.",
+                        "that is on the host, how much disk space it uses and may use, and the pods that "
+                        "use it.",
                 .words = "named-volume",
                 .run = show,
 };

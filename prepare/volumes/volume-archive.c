@@ -39,10 +39,9 @@ static int write_archive(Store *s, const NamedVolume *v, int data_fd, int fd, Er
         _cleanup_(compressor_freep) Compressor *c = NULL;
         _cleanup_(tar_writer_freep) TarWriter *w = NULL;
         char quota[24];
-        const PackXattr attribute = {
-                        .name = (char *) QUOTA_ATTRIBUTE,
-                        .value = quota,
-                        .size = (size_t) snprintf(quota, sizeof(quota), "%" PRIu64, v->quota)};
+        const PackXattr attribute = {.name = (char *) QUOTA_ATTRIBUTE,
+                                     .value = quota,
+                                     .size = (size_t) snprintf(quota, sizeof(quota), "%" PRIu64, v->quota)};
         const TreeOptions o = {.one_file_system = true,
                                .top_xattr = v->quota > 0 ? &attribute : NULL,
                                .leave_out = leave_out,
@@ -135,9 +134,10 @@ static int take_quota(Import *i, struct archive_entry *entry, Error *e)
                 if (parse_quota(value, size, &i->volume.quota) < 0)
                         return error_set(e, -EBADMSG, "The archive has a quota that is not valid");
                 int r = apply_quota(i, e);
-                return r == -EOPNOTSUPP
-                                       ? error_hint(e, r, "Import it without the quota of the archive: --quota=none")
-                                       : r;
+                return r == -EOPNOTSUPP ? error_hint(e, r,
+                                                     "Import it without the quota of the archive: "
+                                                     "--quota=none")
+                                        : r;
         }
         return 0;
 }
@@ -163,7 +163,8 @@ static int take_entry(struct archive *a, struct archive_entry *entry, void *user
         if (r < 0)
                 return r;
         if (is_device(entry)) {
-                operation_message(i->store->operation, LOG_LEVEL_WARNING, "'%s' is left out: it is a device", name);
+                operation_message(i->store->operation, LOG_LEVEL_WARNING, "'%s' is left out: it is a device",
+                                  name);
                 return 0;
         }
         return unpack_entry(&i->unpack, path, a, entry, e);
@@ -172,7 +173,8 @@ static int take_entry(struct archive *a, struct archive_entry *entry, void *user
 static int unpack(Import *i, int fd, Error *e)
 {
         _cleanup_(archive_reader_freep) ArchiveReader *reader = NULL;
-        PipelineOptions o = {.size_max = i->unpack.budget + STREAM_SLACK, .hooks.operation = i->store->operation};
+        PipelineOptions o = {.size_max = i->unpack.budget + STREAM_SLACK,
+                             .hooks.operation = i->store->operation};
         PipelineResult result = {};
 
         int r = archive_reader_new(fd, &o, &reader, e);
@@ -194,7 +196,8 @@ static int settle_data(const Store *s, int dir_fd, const VolumeImport *i, bool *
         fd = openat(dir_fd, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
-        if (fremovexattr(fd, QUOTA_ATTRIBUTE) < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != EPERM)
+        if (fremovexattr(fd, QUOTA_ATTRIBUTE) < 0 && errno != ENODATA && errno != EOPNOTSUPP &&
+            errno != EPERM)
                 return -errno;
         *ret_exceeded = volume_quota_is_exceeded(fd);
         int r = i->has_owner ? volume_set_owner(s, fd, i->volume->uid, i->volume->gid) : 0;
@@ -224,7 +227,8 @@ static int fill(Store *s, int dir_fd, const VolumeImport *i, Error *e)
                 return error_set_errno(e, r, "Cannot create the volume %s in the store %s", i->volume->name,
                                        s->path);
         /* Root is not limited on every file system. */
-        return exceeded ? error_set(e, -EDQUOT, "The files in the archive use more than the volume's quota") : 0;
+        return exceeded ? error_set(e, -EDQUOT, "The files in the archive use more than the volume's quota")
+                        : 0;
 }
 
 static int refuse_existing(const char *name, Error *e)

@@ -146,7 +146,8 @@ static const struct {
 } file_systems[] = {
                 {"ext4", "; 'tune2fs -O project,quota DEVICE' prepares it for that while it is not mounted"},
                 {"xfs", "; for the root file system by rootflags=prjquota on the kernel's command line"},
-                {"f2fs", "; 'fsck.f2fs -O extra_attr,project_quota,quota DEVICE' prepares it for that while it is not mounted"},
+                {"f2fs", "; 'fsck.f2fs -O extra_attr,project_quota,quota DEVICE' prepares it for that while "
+                         "it is not mounted"},
 };
 
 static int refuse(const Store *s, int fd, const char *name, Error *e)
@@ -157,16 +158,19 @@ static int refuse(const Store *s, int fd, const char *name, Error *e)
                 if (!streq(type, file_systems[i].type))
                         continue;
                 int r = error_set(e, -EOPNOTSUPP,
-                                  "The volume %s cannot have a quota: the file system of the store %s (%s) is not "
+                                  "The volume %s cannot have a quota: the file system of the store %s (%s) "
+                                  "is not "
                                   "mounted with the option prjquota",
                                   name, s->path, type);
                 return error_hint(e, r, "Mount the file system that 'findmnt --target %s' shows with it%s.",
                                   s->path, file_systems[i].needs);
         }
         int r = error_set(e, -EOPNOTSUPP,
-                          "The volume %s cannot have a quota: the file system of the store %s (%s) has no project quotas",
+                          "The volume %s cannot have a quota: the file system of the store %s (%s) has no "
+                          "project quotas",
                           name, s->path, type ?: "unknown");
-        return error_hint(e, r, "Put the store on ext4 or XFS, mounted with the option prjquota, with --dir=.");
+        return error_hint(e, r,
+                          "Put the store on ext4 or XFS, mounted with the option prjquota, with --dir=.");
 }
 
 int volume_quota_set(const Store *s, int data_fd, const char *name, uint64_t quota, Error *e)

@@ -162,8 +162,8 @@ static int prune(Store *s, const VolumePrune *o, Error *e)
                 if (o->removed)
                         o->removed(d.names[i],
                                    o->unmeasured ? 0
-                                   : o->dry_run ? named_volume_size(s, d.names[i])
-                                              : disk_usage_at(d.trees[i].dir_fd, "data", s->operation),
+                                   : o->dry_run  ? named_volume_size(s, d.names[i])
+                                                 : disk_usage_at(d.trees[i].dir_fd, "data", s->operation),
                                    o->userdata);
         }
         return r;

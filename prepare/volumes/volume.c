@@ -125,9 +125,11 @@ int pod_volumes_create(const Pod *p, Error *e)
                         return r;
                 if (v->kind != VOLUME_EMPTY || !settings.named[0])
                         continue;
-                const NamedVolume new = {
-                                .name = settings.named, .mode = v->mode, .uid = v->uid, .gid = v->gid,
-                                .quota = settings.quota};
+                const NamedVolume new = {.name = settings.named,
+                                         .mode = v->mode,
+                                         .uid = v->uid,
+                                         .gid = v->gid,
+                                         .quota = settings.quota};
                 r = named_volume_create(p->store, &new, e);
                 if (r < 0)
                         return r;
