@@ -21,6 +21,8 @@ typedef struct Reify {
         size_t first_app, first_volume; /* those before are there already, and stay as they are */
         bool adds;                      /* one app to a pod that runs */
         const PodApp *old;              /* which takes the place of this one; or NULL */
+        const char **kept;              /* for each mount of the app: the volume that the old one has there; NULL: none */
+        size_t n_kept;
         AppImage *images;               /* of the apps from the first on, in their order */
         size_t n_images, images_allocated;
         Fetcher *fetcher;
@@ -77,6 +79,8 @@ int mount_points_check(const PodApp *a, Error *e);
 /* Volumes, mounts and mount points (reify-volumes.c, reify-mounts.c). */
 int reify_volumes(Reify *r, Error *e);
 int reify_mounts(Reify *r, Error *e);
+/* Fills in KEPT. (reify-kept.c) */
+int reify_keep_volumes(Reify *r, Error *e);
 /* Checks the targets of A's mounts in its root, and warns of files that they hide (reify-targets.c). */
 int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e);
 /* Adds an empty volume with a unique name that begins with NAME. The name remains owned by the volume. */

@@ -229,15 +229,11 @@ static int take_volume_of_pod(const Reify *r, Mount *m, Error *e)
         return 1;
 }
 
-/* An app that replaces another one has the same mounts of its definition, in the same order: the volumes that became of
- * them are there. */
-static const char *find_hoisted(const Reify *r, size_t i)
+static const char *find_kept(const Reify *r, size_t i)
 {
-        return r->old && i < r->old->n_mounts &&
-                                               pod_manifest_find_volume(r->manifest,
-                                                                        r->old->mounts[i].volume)
-                               ? r->old->mounts[i].volume
-                               : NULL;
+        const char *name = i < r->n_kept ? r->kept[i] : NULL;
+
+        return name && pod_manifest_find_volume(r->manifest, name) ? name : NULL;
 }
 
 /* Volumes that are defined by mounts. */
@@ -246,7 +242,7 @@ static int hoist_volumes(Reify *r, PodApp *a, Error *e)
         for (size_t i = 0; i < a->n_mounts; i++) {
                 _cleanup_free_ char *name = NULL;
                 Mount *m = &a->mounts[i];
-                const char *given = find_hoisted(r, i);
+                const char *given = find_kept(r, i);
                 int k = 0;
 
                 if (!m->app_volume)
@@ -272,13 +268,24 @@ static int hoist_volumes(Reify *r, PodApp *a, Error *e)
         return 0;
 }
 
+/* The others of the request are there already. */
+static int add_new_volumes(Reify *r, const Volume *volumes, size_t n, Error *e)
+{
+        int k = 0;
+
+        for (size_t i = 0; i < n && k >= 0; i++)
+                if (!pod_manifest_find_volume(r->manifest, volumes[i].name))
+                        k = add_volumes(r, &volumes[i], 1, e);
+        return k;
+}
+
 int reify_volumes(Reify *r, Error *e)
 {
         const PodRequest *q = r->request;
 
         int k = q->template && !r->old ? add_volumes(r, q->template->volumes, q->template->n_volumes, e) : 0;
-        if (k >= 0 && !r->old)
-                k = add_volumes(r, q->volumes, q->n_volumes, e);
+        if (k >= 0)
+                k = (r->old ? add_new_volumes : add_volumes)(r, q->volumes, q->n_volumes, e);
         for (size_t i = r->first_app; i < r->manifest->n_apps && k >= 0; i++)
                 k = hoist_volumes(r, r->manifest->apps[i], e);
         return k;

@@ -37,6 +37,7 @@ static void reify_done(Reify *r)
         free(r->images);
         image_list_free(r->found, r->found ? r->n_found : 0);
         fetcher_free(r->fetcher);
+        free(r->kept);
         pod_manifest_free(r->manifest);
 }
 
@@ -319,6 +320,7 @@ static int reify_one(Reify *r, Error *e)
 {
         static int (*const steps[])(Reify * r, Error * e) = {
                         reify_fetch,
+                        reify_keep_volumes,
                         reify_apps,
                         reify_volumes,
                         reify_mounts,

@@ -100,8 +100,9 @@ int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret
 typedef struct AcnReplaceOptions {
         const char *reference;   /* the user's name of the image, for later runs of the pod */
         const char *image_id;    /* has to be in the store */
-        const PodRequest *definition; /* its one app is what the app is from now on, with the mounts and credentials that it has; or
-                                       * NULL: the app's settings and volumes stay */
+        const PodRequest *definition; /* its one app is what the app is from now on, with the credentials that it has, and the
+                                       * volumes of mounts that are the same; or NULL: the app's settings and
+                                       * volumes stay */
         uint64_t ready_timeout_usec; /* the time within which the new app has to be executed, and ready if it
                                       * reports that; UINT64_MAX: its own time-out holds */
 } AcnReplaceOptions;

@@ -67,7 +67,7 @@ static PodRequest request_of(const Applier *a, size_t index, Volume *volumes)
         return (PodRequest){.apps = app,
                             .n_apps = 1,
                             .volumes = volumes,
-                            .n_volumes = volumes ? pick_volumes(a, app, volumes) : 0,
+                            .n_volumes = pick_volumes(a, app, volumes),
                             .verify = a->request->verify};
 }
 
@@ -109,7 +109,11 @@ static int add(Applier *a, ApplyStep *s, Error *e)
 
 static int replace(Applier *a, ApplyStep *s, Error *e)
 {
-        PodRequest q = request_of(a, s->index, NULL);
+        _cleanup_free_ Volume *volumes = calloc(a->request->n_volumes + 1, sizeof(Volume));
+
+        if (!volumes)
+                return error_oom(e);
+        PodRequest q = request_of(a, s->index, volumes);
         const AcnReplaceOptions o = {.reference = q.apps[0].reference,
                                      .image_id = s->image_id,
                                      .definition = &q,

@@ -136,7 +136,7 @@ int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOve
                 return -ENOMEM;
         STRV_FOREACH (member, members) {
                 limits = limits && is_new_limit(new, *member);
-                if ((streq(*member, "mounts") || streq(*member, "credentials")) && add_word(&fixed, *member) < 0)
+                if (streq(*member, "credentials") && add_word(&fixed, *member) < 0)
                         return -ENOMEM;
         }
         *ret = TAKE_PTR(keys);

@@ -205,7 +205,7 @@ static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char 
         return prepare_app(c->supervisor->pod, &d->request, ret, warnings, e);
 }
 
-/* What is mounted stays with the app, as do its credentials, whose content is known to nobody else any more. */
+/* The credentials stay with the app: their content is known to nobody else any more. */
 static int check_place(const AppOverrides *old, const AppOverrides *new, Error *e)
 {
         _cleanup_strv_free_ char **keys = NULL;
@@ -214,10 +214,9 @@ static int check_place(const AppOverrides *old, const AppOverrides *new, Error *
                 return error_set(e, -EINVAL, "The definition is not that of app %s", old->name);
         if (app_overrides_compare(old, new, &keys) < 0)
                 return error_oom(e);
-        if (!strv_contains(keys, "mounts") && !strv_contains(keys, "credentials"))
+        if (!strv_contains(keys, "credentials"))
                 return 0;
-        return error_set(e, -EINVAL, "App %s cannot be replaced by one with other %s", old->name,
-                         strv_contains(keys, "mounts") ? "mounts" : "credentials");
+        return error_set(e, -EINVAL, "App %s cannot be replaced by one with other credentials", old->name);
 }
 
 static int take_definition(json_object *o, PodDefinition *d, Error *e)

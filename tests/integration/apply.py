@@ -128,6 +128,42 @@ def limits_are_changed_while_the_app_runs(host):
 # --- What goes wrong --------------------------------------------------------------------------------------------------------
 
 @case
+def mounts_are_changed_with_the_app(host):
+    """A mount that is the same has the same volume; what others have is added, moved, and removed."""
+    s = Service(host)
+    look = image(host, "look", "trap 'exit 0' TERM; cat /kept/word /host/word /new/word /notes/word /other/word 2>/dev/null; "
+                 "for d in kept notes; do echo $d >/$d/word; done 2>/dev/null; touch /out/up; while :; do sleep 0.05; done")
+    for name in "first", "second":
+        os.makedirs(host.path(name))
+        with open(host.path(name, "word"), "w") as f:
+            f.write(name + "\n")
+        os.chmod(host.path(name), 0o755)
+    host.acnspawn("volume", "create", "notes").expect(0)
+    mounts = ["Mount=kept:/kept", "Volume=notes:/notes", "Volume=%s:/host:ro" % host.path("first")]
+    uuid = s.start(("a", image(host, "one")), ("b", look, *mounts), pod="Volume=kept,kind=empty,mode=1777")
+    wait_for(lambda: s.said("b") == ["first"], "the first look")
+    before = s.lives()["a"]
+    s.declare(("a", image(host, "one")), ("b", look, "Volume=%s:/host:ro" % host.path("second"), mounts[0], "Mount=fresh:/new", "Volume=notes:/other"),
+              pod="Volume=kept,kind=empty,mode=1777\nVolume=fresh,kind=empty")
+    done, messages = s.apply()
+    equal((done, messages), ([("b", "replace", "mount", "done")], ""))
+    wait_for(lambda: s.said("b") == ["first", "kept", "second", "notes"], "the second look")
+    equal(s.lives()["a"], before)
+    equal(s.apply()[0], [])
+    # Back again, by what cannot be executed first: it has what it had.
+    s.declare(("a", image(host, "one")), ("b", look, *mounts, "Exec=/nonexistent"), pod="Volume=kept,kind=empty,mode=1777\nVolume=fresh,kind=empty")
+    equal([d[3] for d in s.apply(rc=1)[0]], ["undone"])
+    wait_for(lambda: s.said("b")[4:] == ["kept", "second", "notes"], "the look of the old app")
+    s.declare(("a", image(host, "one")), ("b", look, *mounts), pod="Volume=kept,kind=empty,mode=1777\nVolume=fresh,kind=empty")
+    equal([d[3] for d in s.apply()[0]], ["done"])
+    wait_for(lambda: s.said("b")[7:] == ["kept", "first", "notes"], "the last look")
+    equal(host.status(uuid)["state"], "running")
+    s.acnspawn("stop", "p").expect(0)
+    host.acnspawn("rm", "p").expect(0)
+    host.acnspawn("volume", "rm", "notes").expect(0)
+
+
+@case
 def an_app_that_cannot_be_executed_is_put_back(host):
     s = Service(host)
     one = image(host, "one")
@@ -167,13 +203,13 @@ def an_added_app_that_does_not_get_ready_is_removed_again(host):
 def what_needs_a_new_pod_is_named_and_nothing_is_done(host):
     s = Service(host)
     one = image(host, "one")
-    s.start(("a", one), ("b", one, "Mount=data:/data"), pod="Volume=data,kind=empty\nHostname=here")
+    s.start(("a", one), ("b", one, "SetCredential=key:x"), pod="Volume=data,kind=empty\nHostname=here")
     before = s.lives()
-    s.declare(("a", one, "Environment=A=b"), ("b", one, "Mount=data:/other"), ("c", one), pod="Volume=data,kind=empty,mode=700\nHostname=there")
+    s.declare(("a", one, "Environment=A=b"), ("b", one, "SetCredential=other:x"), ("c", one), pod="Volume=data,kind=empty,mode=700\nHostname=there")
     done, messages = s.apply(rc=1)
-    equal(done[0], (None, "new pod", "hostname, volume data, app b: mount", "refused"))
+    equal(done[0], (None, "new pod", "hostname, volume data, app b: credential", "refused"))
     equal([d[3] for d in done[1:]], ["planned"] * 2)
-    contains(messages, "Pod p is left as it is: only a new pod can have another hostname, volume data, app b: mount")
+    contains(messages, "Pod p is left as it is: only a new pod can have another hostname, volume data, app b: credential")
     contains(messages, "'systemctl restart acnspawn@p' makes one")
     equal(s.lives(), before)
     equal(s.apply("--dry-run")[0][0][1], "new pod")
