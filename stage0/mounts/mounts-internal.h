@@ -56,7 +56,7 @@ typedef struct AppMount {
 
 /* What is known of a volume that was mounted before. */
 typedef struct VolumeMount {
-        char *name;
+        char *name; /* NULL: the place is free */
         VolumeSettings settings;
         int ranges_fd; /* user namespace of settings.ranges, or -EBADF */
         bool held;     /* of a volume in memory: it is in the holder, as v<index> */

@@ -35,6 +35,8 @@ int pod_mounts_retire_app(PodMounts *m, const PodApp *app);
 int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e);
 /* Unmounts everything that is mounted only for the app of that name, which has no process any more. */
 void pod_mounts_remove_app(PodMounts *m, const char *name);
+/* The pod has no volume of that name any more: another one may get it. Frees what a volume in memory has. */
+void pod_mounts_forget_volume(PodMounts *m, const char *name);
 /* Another APP replaces the one of that name: it gets a new root, and that of the old app is kept
  * unchanged. */
 int pod_mounts_replace_app(PodMounts *m, const PodApp *app, bool notify, Error *e);

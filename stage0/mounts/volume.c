@@ -27,27 +27,36 @@ static int open_ranges(PodMounts *m, VolumeMount *known, Error *e)
                                   &known->ranges_fd, e);
 }
 
+/* Its place in the table; N_VOLUMES: it is not known. */
+static size_t find_volume(const PodMounts *m, const char *name)
+{
+        size_t i = 0;
+
+        while (i < m->n_volumes && !streq_ptr(m->volumes[i].name, name))
+                i++;
+        return i;
+}
+
 static int know_volume(PodMounts *m, const Volume *v, size_t *ret, Error *e)
 {
         VolumeMount known = {.ranges_fd = -EBADF};
 
-        for (size_t i = 0; i < m->n_volumes; i++)
-                if (streq(m->volumes[i].name, v->name)) {
-                        *ret = i;
-                        return 0;
-                }
+        *ret = find_volume(m, v->name);
+        if (*ret < m->n_volumes)
+                return 0;
+        *ret = find_volume(m, NULL); /* a free place */
         int r = volume_settings_read(m->pod->manifest, v, &known.settings, e);
         if (r >= 0)
                 r = open_ranges(m, &known, e);
-        if (r >= 0 && (GREEDY_REALLOC(m->volumes, m->volumes_allocated, m->n_volumes + 1) < 0 ||
+        if (r >= 0 && (GREEDY_REALLOC(m->volumes, m->volumes_allocated, *ret + 1) < 0 ||
                        !(known.name = strdup(v->name))))
                 r = error_oom(e);
         if (r < 0) {
                 volume_mount_done(&known);
                 return r;
         }
-        *ret = m->n_volumes;
-        m->volumes[m->n_volumes++] = known;
+        m->volumes[*ret] = known;
+        m->n_volumes = MAX(m->n_volumes, *ret + 1);
         return 0;
 }
 
@@ -56,6 +65,22 @@ static int know_volume(PodMounts *m, const Volume *v, size_t *ret, Error *e)
 static void hold_name(char name[static 16], size_t i)
 {
         snprintf(name, 16, "v%u", (unsigned) i);
+}
+
+void pod_mounts_forget_volume(PodMounts *m, const char *name)
+{
+        size_t i = find_volume(m, name);
+        char hold[16];
+
+        if (i == m->n_volumes)
+                return;
+        hold_name(hold, i);
+        if (m->volumes[i].held && fchdir(m->holder_fd) >= 0) {
+                (void) umount2(hold, MNT_DETACH | UMOUNT_NOFOLLOW);
+                (void) unlinkat(m->holder_fd, hold, AT_REMOVEDIR);
+        }
+        volume_mount_done(&m->volumes[i]);
+        m->volumes[i] = (VolumeMount){.ranges_fd = -EBADF};
 }
 
 static int make_tmpfs(PodMounts *m, const Volume *v, const VolumeSettings *s)

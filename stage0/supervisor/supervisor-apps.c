@@ -507,13 +507,35 @@ void change_remove_directory(Supervisor *s, const char *place, const char *name)
                 server_remove_tree(s->server, to, removed);
 }
 
+static AppInstance *find_user(const Supervisor *s, const char *volume)
+{
+        FOREACH_APP(app, s->apps)
+                for (size_t i = 0; i < app->manifest->n_mounts; i++)
+                        if (streq_ptr(app->manifest->mounts[i].volume, volume))
+                                return app;
+        return NULL;
+}
+
+/* A volume that another app mounts goes with that one. */
+static void remove_volume(Supervisor *s, const char *name)
+{
+        AppInstance *user = find_user(s, name);
+
+        if (user) {
+                (void) strv_extend(&user->volumes, name);
+                return;
+        }
+        pod_drop_volume(s->pod, name);
+        if (pod_manifest_find_volume(s->pod->manifest, name))
+                return;
+        pod_mounts_forget_volume(s->mounts, name);
+        change_remove_directory(s, "volumes", name);
+}
+
 void change_remove_volumes(Supervisor *s, char *const *volumes)
 {
-        STRV_FOREACH (name, volumes) {
-                pod_drop_volume(s->pod, *name);
-                if (!pod_manifest_find_volume(s->pod->manifest, *name))
-                        change_remove_directory(s, "volumes", *name);
-        }
+        STRV_FOREACH (name, volumes)
+                remove_volume(s, *name);
 }
 
 AppInstance *change_instance(const AppChange *c)

@@ -164,6 +164,29 @@ def mounts_are_changed_with_the_app(host):
 
 
 @case
+def volumes_go_with_the_last_app_that_mounts_them(host):
+    """One that comes again by the same name is a new one, in memory and on disk."""
+    s = Service(host)
+    look = image(host, "look", "ls /mem /disk; stat -c %a /mem; touch /mem/f /disk/f /out/up; trap 'exit 0' TERM; while :; do sleep 0.05; done")
+    one, pod = ("a", image(host, "one")), "Volume=mem,kind=tmpfs,mode=%s\nVolume=disk,kind=empty,mode=1777"
+    uuid = s.start(one)
+    names = lambda: sorted(os.listdir(os.path.join(host.pod_dir(uuid), "volumes")))
+    empty = names()
+    for mode in "1777", "777":
+        for apps in ("b",), ("b", "c"), ("c",):
+            s.declare(one, *[(n, look, "Mount=mem:/mem", "Mount=disk:/disk") for n in apps], pod=pod % mode)
+            s.apply()
+            wait_for(lambda: os.path.exists(os.path.join(host.upper(apps[-1], host.pod_dir(uuid)), "out/up")), "the last app")
+            equal(names(), sorted(empty + ["disk"]), "volumes with %s" % (apps,))
+            expected = ["/disk:", "/mem:", mode] if apps == ("b",) else ["/disk:", "f", "/mem:", "f", mode]
+            equal(sorted(s.said(apps[-1])[-len(expected):]), sorted(expected), "what %s sees" % (apps,))
+        s.declare(one)
+        s.apply()
+        wait_for(lambda: names() == empty, "the end of the volumes")
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
 def an_app_that_cannot_be_executed_is_put_back(host):
     s = Service(host)
     one = image(host, "one")
