@@ -95,8 +95,8 @@ def volumes(host):
     equal([r[:3] for r in rows], [["one", "", "kind=cache"], ["two", "p", ""]])
     true(all(int(r[3]) > 0 for r in rows), "sizes: %r" % rows)
     equal(host.acnspawn(*verb, "--format=name,pods").expect(0).out, "NAME USED BY\none  -\ntwo  p\n")
-    equal([set(v) for v in json.loads(host.acnspawn(*verb, "--json=short").expect(0).out)], [{"name", "pods", "created"}] * 2)
-    equal([list(v) for v in json.loads(host.acnspawn(*verb, "--size", "--json=short").expect(0).out)], [["name", "size", "pods", "created"]] * 2)
+    equal([set(v) for v in json.loads(host.acnspawn(*verb, "--json=short").expect(0).out)], [{"name", "quota", "pods", "created"}] * 2)
+    equal([list(v) for v in json.loads(host.acnspawn(*verb, "--size", "--json=short").expect(0).out)], [["name", "size", "quota", "pods", "created"]] * 2)
     contains(host.acnspawn(*verb, "--filter=used=maybe").expect(2).err, "must be used=yes or used=no")
 
 
