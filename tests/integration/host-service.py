@@ -187,7 +187,7 @@ def a_pod_from_beginning_to_end(host):
         equal((made["name"], made["warnings"]), ("web", []))
         equal(os.path.realpath(made["interface"]), os.path.join(os.path.realpath(host.pod_dir(uuid)), "interface"))
         equal(pod_interface.Connection(host, uuid).call("Describe")["name"], "web")
-        equal(s.children(), [], "processes of the service after the call")
+        wait_for(lambda: s.children() == [], "the end of the processes of the call")
         equal(c.call("RunPod", definition={"apps": [app(host, "true")]}, options={"name": "web"})[0], "NameTaken")
         equal(c.call("RemovePod", pod="web"), ("WrongState", {"pod": uuid, "state": "running"}))
         equal(c.call("StartPod", pod="web"), ("WrongState", {"pod": uuid, "state": "running"}))

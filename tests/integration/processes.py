@@ -136,9 +136,10 @@ def a_private_app_is_restarted(host):
 def apps_share_a_namespace_without_the_pods_systemd(host, *options):
     """They can inspect each other, and find nothing in process 1."""
     web = host.image(["/bin/sleep", OTHER], name="example.com/web")
-    script = ("until grep -q %s /proc/[0-9]*/cmdline; do sleep 0.05; done\n"
-              "for p in /proc/[0-9]*; do case \"$(tr '\\0' ' ' <$p/cmdline)\" in '/bin/sleep %s '*) ls $p/root/bin/sleep; kill -TERM ${p#/proc/};; esac; done\n"
-              "tr '\\0' ' ' </proc/1/cmdline; echo; ls /proc/1/root /proc/1/fd 2>&1 | tr '\\n' ' '; grep -E 'CapBnd|^Uid|NoNewPrivs' /proc/1/status" % (OTHER, OTHER))
+    script = ("until test $found; do sleep 0.05\n"
+              "for p in /proc/[0-9]*; do case \"$(tr '\\0' ' ' <$p/cmdline)\" in '/bin/sleep %s '*) found=${p#/proc/};; esac; done; done 2>/dev/null\n"
+              "ls /proc/$found/root/bin/sleep; kill -TERM $found\n"
+              "tr '\\0' ' ' </proc/1/cmdline; echo; ls /proc/1/root /proc/1/fd 2>&1 | tr '\\n' ' '; grep -E 'CapBnd|^Uid|NoNewPrivs' /proc/1/status" % OTHER)
     r = host.run("--name=p", "--exit-policy=all", *options, web, "--pid=shared", "---",
                  host.shell(script, name="example.com/a"), "--pid=shared", rc=143)
     contains(r.out, "/root/bin/sleep")

@@ -621,8 +621,8 @@ TEST(the_request_for_one_app)
                                           "{\"apps\":[{}]}",
                                           "{\"apps\":[{\"image\":\"a\"},{\"image\":\"b\"}]}",
                                           "{\"apps\":[{\"image\":\"a\",\"x\":1}]}",
-                                          "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
-                                          "\"b\",\"name\":\"c\"}]}"};
+                                          ("{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
+                                           "\"b\",\"name\":\"c\"}]}")};
         for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
                 json_object *x = json_tokener_parse(bad[i]);
                 error_done(&e);
@@ -637,8 +637,8 @@ TEST(the_request_for_a_pod)
 {
         static const char *const good[] = {"{}", "{\"apps\":[{\"image\":\"a\"},{\"image\":\"b\"}]}"};
         static const char *const bad[] = {"[]", "{\"apps\":[{}]}", "{\"apps\":[],\"version\":1}",
-                                          "{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
-                                          "\"b\",\"name\":\"c\"}]}",
+                                          ("{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
+                                           "\"b\",\"name\":\"c\"}]}"),
                                           ("{\"apps\":[{\"image\":\"a\"}],\"podManifest\":{\"acVersion\":"
                                            "\"0.8.11\",\"acKind\":"
                                            "\"PodManifest\",\"apps\":[]}}")};
