@@ -190,8 +190,7 @@ static int next_record(JournalReader *r, JournalRecord *ret, Error *e)
                 if (n < 0)
                         return error_set(e, -EBADMSG,
                                          "The process that read the %s sent invalid data: "
-                                         "not: "
-                                         "a file of the journal has taken it over",
+                                         "a file of the journal may have taken it over",
                                          r->files.title);
                 r->begin += (size_t) n;
                 if (n > 0)
@@ -314,9 +313,10 @@ int journal_reader_refresh(JournalReader *r, Error *e)
         return 0;
 }
 
-int journal_reader_fd(const JournalReader *r)
+void journal_reader_poll(const JournalReader *r, struct pollfd ret[static JOURNAL_READER_POLL])
 {
-        return r->files.inotify_fd;
+        ret[0] = (struct pollfd){.fd = r->files.inotify_fd, .events = POLLIN};
+        ret[1] = (struct pollfd){.fd = r->socket}; /* POLLHUP comes without being asked for */
 }
 
 int journal_reader_new(Pod *p, const JournalQuery *q, JournalReader **ret, Error *e)

@@ -6,8 +6,6 @@
  * lines of both together are found by reading twice: first to learn the time of the first of them.
  */
 
-#include <poll.h>
-
 #include "stage0/report/report-internal.h"
 
 static int open_readers(LogSources *s, Pod *p, const JournalQuery *q, bool pod, Error *e)
@@ -56,13 +54,13 @@ int log_sources_next(LogSources *s, JournalLine *ret, Error *e)
 
 int log_sources_wait(LogSources *s, int end_fd, int timeout_msec, Error *e)
 {
-        struct pollfd fds[] = {{.fd = -EBADF, .events = POLLIN},
-                               {.fd = -EBADF, .events = POLLIN},
-                               {.fd = end_fd > 0 ? end_fd : -EBADF, .events = POLLIN}};
+        struct pollfd fds[ELEMENTSOF(s->readers) * JOURNAL_READER_POLL + 1];
+        nfds_t n = 0;
 
-        for (size_t i = 0; i < s->n; i++)
-                fds[i].fd = journal_reader_fd(s->readers[i]);
-        int r = poll(fds, ELEMENTSOF(fds), timeout_msec);
+        for (size_t i = 0; i < s->n; i++, n += JOURNAL_READER_POLL)
+                journal_reader_poll(s->readers[i], fds + n);
+        fds[n++] = (struct pollfd){.fd = end_fd > 0 ? end_fd : -EBADF, .events = POLLIN};
+        int r = poll(fds, n, timeout_msec);
         if (r < 0 && errno != EINTR)
                 return error_set_errno(e, -errno, "Cannot wait for the output of the apps");
         if (r <= 0 && timeout_msec > 0)

@@ -3,12 +3,16 @@
 
 /* Shared by the sources of stage0/report/: reading the journal of a pod, and printing its lines. */
 
+#include <poll.h>
+
 #include "schema/settings.h"
 #include "stage0/report/report.h"
 
 /* --- journal.c: reading the output of apps ------------------------------------------------------------- */
 
 typedef struct JournalReader JournalReader;
+
+#define JOURNAL_READER_POLL 2 /* descriptors that it waits for */
 
 typedef struct JournalQuery {
         const char *app;                 /* only lines of this app; NULL: of all */
@@ -27,8 +31,8 @@ JournalReader *journal_reader_free(JournalReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(JournalReader *, journal_reader_free);
 /* The next line, valid until the next call. 1: found, 0: none available now. */
 int journal_reader_next(JournalReader *r, JournalLine *ret, Error *e);
-/* Readable when the journal has changed. */
-int journal_reader_fd(const JournalReader *r);
+/* What poll() shall wait for: that the journal changes, and that the reading process ends. */
+void journal_reader_poll(const JournalReader *r, struct pollfd ret[static JOURNAL_READER_POLL]);
 /* Looks for what has changed. Then there may be more lines. */
 int journal_reader_refresh(JournalReader *r, Error *e);
 /* Whether this host has a journal. */

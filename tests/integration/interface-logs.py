@@ -231,6 +231,7 @@ def one_that_is_killed_is_told(host):
     c = Reader(host, uuid).logs(follow=True)
     c.until(b"up\n")
     confined = [pid for pid, uid in readers(host, uuid) if uid == 65534][0]
+    time.sleep(1.5)  # the journal is quiet: nothing but the end itself tells of it
     os.kill(confined, signal.SIGKILL)
     code, parameters = c.answer()
     equal(code, "LogsFailed")
