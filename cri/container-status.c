@@ -122,19 +122,45 @@ static int add_resources(CriJob *j, const ContainerConfig *c, Runtime__V1__Conta
         return 0;
 }
 
+/* Groups in TEXT, which are separated by commas. */
+static int add_groups(CriJob *j, const char *text, Runtime__V1__LinuxContainerUser *u)
+{
+        _cleanup_strv_free_ char **words = NULL;
+        uint32_t gid;
+
+        int r = strv_split(text, ",", &words);
+        if (r < 0)
+                return r;
+        u->supplemental_groups = cri_alloc(&j->memory, (strv_length(words) + 1) * sizeof(int64_t));
+        if (!u->supplemental_groups)
+                return -ENOMEM;
+        STRV_FOREACH (word, words)
+                if (parse_u32(*word, &gid) >= 0)
+                        u->supplemental_groups[u->n_supplemental_groups++] = gid;
+        return 0;
+}
+
+/* What the launcher has found out and the record has, once the container was started: "UID:GID:GROUP,GROUP". */
 static int add_user(CriJob *j, const Container *c, Runtime__V1__ContainerStatus *t)
 {
-        const App *app = c->app->app;
+        _cleanup_app_status_ AppStatus record = app_status_initial();
+        _cleanup_close_ int fd = pod_open_statuses(c->sandbox->pod);
+        _cleanup_strv_free_ char **words = NULL;
         uint32_t uid, gid;
 
-        if (!app || parse_u32(app->user ?: "", &uid) < 0 || parse_u32(app->group ?: "", &gid) < 0)
-                return 0; /* by name, which only the launcher has looked up */
+        if (fd < 0 || app_status_read(fd, c->app->name, &record) < 0 || !record.identity)
+                return 0;
+        int r = strv_split(record.identity, ":", &words);
+        if (r < 0)
+                return r;
+        if (strv_length(words) < 2 || parse_u32(words[0], &uid) < 0 || parse_u32(words[1], &gid) < 0)
+                return 0;
         t->user = cri_message(&j->memory, &runtime__v1__container_user__descriptor);
         if (!t->user || !(t->user->linux = cri_message(&j->memory, &runtime__v1__linux_container_user__descriptor)))
                 return -ENOMEM;
         t->user->linux->uid = uid;
         t->user->linux->gid = gid;
-        return 0;
+        return words[2] ? add_groups(j, words[2], t->user->linux) : 0;
 }
 
 static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V1__ContainerStatus *t)

@@ -26,6 +26,7 @@ const char *const cri_sandbox_fields[] = {
                 "linux.security_context.readonly_rootfs", "linux.security_context.supplemental_groups",
                 "linux.security_context.supplemental_groups_policy", "linux.security_context.seccomp.*",
                 "linux.security_context.seccomp_profile_path", "linux.security_context.apparmor.*",
+                "linux.security_context.selinux_options.*",
                 NULL,
 };
 
@@ -33,8 +34,7 @@ const char *const cri_container_fields[] = {
                 "metadata.*", "image.*", "command", "args", "working_dir", "envs.*", "labels.*", "annotations.*",
                 "log_path", "stdin", "tty", "mounts.container_path", "mounts.host_path",
                 "mounts.readonly", COMMON_RESOURCES("linux.resources."), "linux.resources.unified.*",
-                "linux.security_context.capabilities.add_capabilities",
-                "linux.security_context.capabilities.drop_capabilities",
+                "linux.security_context.capabilities.*",
                 "linux.security_context.namespace_options.network",
                 "linux.security_context.namespace_options.pid",
                 "linux.security_context.namespace_options.ipc",
@@ -42,9 +42,11 @@ const char *const cri_container_fields[] = {
                 "linux.security_context.run_as_user.*", "linux.security_context.run_as_group.*",
                 "linux.security_context.run_as_username", "linux.security_context.readonly_rootfs",
                 "linux.security_context.supplemental_groups", "linux.security_context.no_new_privs",
+                "linux.security_context.supplemental_groups_policy",
                 "linux.security_context.masked_paths", "linux.security_context.readonly_paths",
-                "linux.security_context.seccomp.profile_type",
-                "linux.security_context.apparmor.profile_type",
+                "linux.security_context.seccomp.*", "linux.security_context.seccomp_profile_path",
+                "linux.security_context.apparmor.*", "linux.security_context.apparmor_profile",
+                "linux.security_context.selinux_options.*",
                 NULL,
 };
 

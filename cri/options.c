@@ -11,11 +11,6 @@ static const Option *find(const Option *options, const char *name)
         return option_is_end(options) ? NULL : options;
 }
 
-bool cri_has_option(const Option *options, const char *name)
-{
-        return find(options, name);
-}
-
 int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value, Error *e)
 {
         const Option *o = find(options, name);

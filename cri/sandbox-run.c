@@ -14,16 +14,6 @@
 
 typedef Runtime__V1__NamespaceOption NamespaceOption;
 
-/* What the pod can give its containers: they have less. */
-static const char all_capabilities[] =
-                "CAP_AUDIT_CONTROL,CAP_AUDIT_READ,CAP_AUDIT_WRITE,CAP_BLOCK_SUSPEND,CAP_BPF,CAP_CHECKPOINT_RESTORE,"
-                "CAP_CHOWN,CAP_DAC_OVERRIDE,CAP_DAC_READ_SEARCH,CAP_FOWNER,CAP_FSETID,CAP_IPC_LOCK,CAP_IPC_OWNER,CAP_KILL,"
-                "CAP_LEASE,CAP_LINUX_IMMUTABLE,CAP_MAC_ADMIN,CAP_MAC_OVERRIDE,CAP_MKNOD,CAP_NET_ADMIN,"
-                "CAP_NET_BIND_SERVICE,CAP_NET_BROADCAST,CAP_NET_RAW,CAP_PERFMON,CAP_SETFCAP,CAP_SETGID,CAP_SETPCAP,"
-                "CAP_SETUID,CAP_SYSLOG,CAP_SYS_ADMIN,CAP_SYS_BOOT,CAP_SYS_CHROOT,CAP_SYS_MODULE,CAP_SYS_NICE,"
-                "CAP_SYS_PACCT,CAP_SYS_PTRACE,CAP_SYS_RAWIO,CAP_SYS_RESOURCE,CAP_SYS_TIME,CAP_SYS_TTY_CONFIG,"
-                "CAP_WAKE_ALARM";
-
 static const NamespaceOption *namespaces_of(const SandboxConfig *c)
 {
         return c->linux && c->linux->security_context ? c->linux->security_context->namespace_options : NULL;
@@ -152,6 +142,19 @@ static int set_hostname(CriJob *j, PodArguments *a, const SandboxConfig *c, Erro
         return isempty(name) ? 0 : cri_set_option(pod_options, a, "hostname", "hostname", name, e);
 }
 
+/* What the pod can give its containers: they have less. */
+static int set_capabilities(PodArguments *a, Error *e)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_free_ char *list = NULL;
+
+        for (size_t i = 0; i < CRI_N_CAPABILITIES; i++)
+                if (strv_extend(&names, cri_capabilities[i].name) < 0)
+                        return error_oom(e);
+        list = strv_join(names, ",");
+        return list ? cri_set_option(pod_options, a, "caps-retain", "capabilities", list, e) : error_oom(e);
+}
+
 static int fill(CriJob *j, const SandboxConfig *c, PodArguments *a, Error *e)
 {
         int r = set_network(j, a, c, e);
@@ -167,7 +170,7 @@ static int fill(CriJob *j, const SandboxConfig *c, PodArguments *a, Error *e)
                 r = set_sysctls(j, a, c, e);
         if (r >= 0)
                 r = set_hostname(j, a, c, e);
-        return r < 0 ? r : cri_set_option(pod_options, a, "caps-retain", "capabilities", all_capabilities, e);
+        return r < 0 ? r : set_capabilities(a, e);
 }
 
 /* --- Running ------------------------------------------------------------------------------------------- */

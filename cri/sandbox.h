@@ -93,11 +93,20 @@ bool cri_map_matches(size_t n, const void *list, size_t n_selector, const void *
 /* Sets the option NAME of a command line (see pod_options, app_options), by which a value has the same meaning as there.
  * FIELD is the field of the request, for messages. */
 int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value, Error *e);
-/* Whether there is such an option. */
-bool cri_has_option(const Option *options, const char *name);
 
 /* container-app.c: fills in A, the app of a container; IMAGE is the one that it is made from. */
 int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a, Error *e);
+/* container-security.c: the same from its security context X. */
+typedef Runtime__V1__LinuxContainerSecurityContext SecurityContext;
+int container_security(CriJob *j, const Sandbox *s, const SecurityContext *x, AppOverrides *a, Error *e);
+/* Pure. The capabilities that C asks for, and those of them that are to be ambient: bit n is entry n of the table. */
+int security_capabilities(const Runtime__V1__Capability *c, uint64_t *ret, uint64_t *ret_ambient, Error *e);
+/* capabilities.c: all that there are, and whether containers have them if the request says nothing. */
+#define CRI_N_CAPABILITIES 41U
+extern const struct CriCapability {
+        const char *name;
+        bool by_default;
+} cri_capabilities[CRI_N_CAPABILITIES];
 /* Resources of C as options of an app. */
 int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e);
 

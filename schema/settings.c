@@ -96,6 +96,22 @@ static int read_image_policy(const char *value, void *target)
         return r;
 }
 
+static const char *const group_policies[_GROUP_POLICY_MAX] = {"auto", "merge", "strict"};
+
+const char *group_policy_to_string(GroupPolicy p)
+{
+        return group_policies[p];
+}
+
+static int read_group_policy(const char *value, void *target)
+{
+        int r = word_index(group_policies, ELEMENTSOF(group_policies), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
+}
+
 static int read_pid(const char *value, void *target)
 {
         static const char *const words[] = {"pod", "private", "shared"};
@@ -108,6 +124,35 @@ static int read_pid(const char *value, void *target)
         if (app && !(p.app = strdup(app)))
                 return -ENOMEM;
         free(result->app);
+        *result = p;
+        return 0;
+}
+
+/* The root itself is not one. */
+static bool is_path_below_root(const char *s)
+{
+        _cleanup_free_ char *normal = NULL;
+
+        return path_normalize(s, &normal) >= 0 && streq(normal, s) && !streq(s, "/");
+}
+
+static int read_paths(const char *value, void *target)
+{
+        PathsSetting p = {.given = !streq(value, "default")}, *result = target;
+        _cleanup_strv_free_ char **l = NULL;
+
+        if (p.given && !streq(value, "none")) {
+                int r = strv_split(value, ",", &l);
+                if (r < 0)
+                        return r;
+                if (strv_length(l) == 0 || strv_length(l) > SETTING_PATHS_MAX)
+                        return -EINVAL;
+                STRV_FOREACH (path, l)
+                        if (!is_path_below_root(*path))
+                                return -EINVAL;
+                p.paths = TAKE_PTR(l);
+        }
+        strv_free(result->paths);
         *result = p;
         return 0;
 }
@@ -332,6 +377,33 @@ static bool is_capability(const char *s)
         return true;
 }
 
+/* The prefix is optional, as in sets of capabilities. */
+static int read_capabilities(const char *value, void *target)
+{
+        _cleanup_strv_free_ char **words = NULL, **l = NULL;
+        char ***list = target;
+
+        int r = streq(value, "none") ? 0 : strv_split(value, ",", &words);
+        if (r >= 0 && !streq(value, "none") && strv_length(words) == 0)
+                r = -EINVAL;
+        STRV_FOREACH (word, words) {
+                _cleanup_free_ char *name = NULL;
+                if (r >= 0)
+                        r = xasprintf(&name, "%s%s", strncasecmp(*word, "CAP_", 4) == 0 ? "" : "CAP_", *word);
+                if (r >= 0 && !is_capability(name))
+                        r = -EINVAL;
+                for (char *c = name; r >= 0 && *c; c++)
+                        *c = to_upper(*c);
+                if (r >= 0)
+                        r = strv_extend(&l, name);
+        }
+        if (r < 0)
+                return r;
+        strv_free(*list);
+        *list = TAKE_PTR(l);
+        return 0;
+}
+
 static bool is_grant(const char *s)
 {
         const char *name = startswith(s, "sysctl:") ?: startswith(s, "port:");
@@ -379,12 +451,16 @@ typedef struct Setting {
 } Setting;
 
 #define MEMBER(m) offsetof(AppSettings, m)
+#define PATHS_EXPECTED "must be default, none, or absolute paths without '..', separated by commas"
 
 static const Setting settings[] = {
                 {"after", MEMBER(after), read_apps, "must be names of apps of the pod, separated by commas"},
+                {"caps-ambient", MEMBER(caps_ambient), read_capabilities,
+                 "must be names of capabilities, as CAP_NET_BIND_SERVICE, separated by commas; or none"},
                 {"grant", MEMBER(grants), read_grants,
                  "must be names of what the image requests, such as CAP_SYS_PTRACE, seccomp or "
                  "sysctl:NAME, separated by commas; or all, or none"},
+                {"group-policy", MEMBER(group_policy), read_group_policy, "must be auto, merge or strict"},
                 {"image-policy", MEMBER(image_policy), read_image_policy,
                  "must be registry, local or none"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
@@ -411,10 +487,12 @@ static const Setting settings[] = {
                  "must be a number of bytes a second, as 100Ki, or infinity"},
                 {"log-size", MEMBER(log_size), read_log_size,
                  "must be a number of bytes of at least 64Ki, as 100Mi, or infinity"},
+                {"masked-paths", MEMBER(masked), read_paths, PATHS_EXPECTED},
                 {"notify", MEMBER(notify), read_boolean, "must be true or false"},
                 {"oom-group", MEMBER(oom_group), read_boolean, "must be true or false"},
                 {"pid", MEMBER(pid), read_pid,
                  "must be pod, private, shared, or app: and the name of another app of the pod"},
+                {"read-only-paths", MEMBER(read_only), read_paths, PATHS_EXPECTED},
                 {"restart", MEMBER(restart), read_restart, "must be no, on-failure or always"},
                 {"restart-delay", MEMBER(restart_usec), read_delay,
                  "must be a time of at least a millisecond, as 100ms or 5s"},
@@ -444,6 +522,9 @@ void app_settings_done(AppSettings *s)
         s->health.command = strv_free(s->health.command);
         free(s->log_file.path);
         free(s->pid.app);
+        s->masked.paths = strv_free(s->masked.paths);
+        s->read_only.paths = strv_free(s->read_only.paths);
+        s->caps_ambient = strv_free(s->caps_ambient);
         s->log_file.path = s->pid.app = NULL;
 }
 

@@ -38,6 +38,23 @@ typedef struct PidSetting {
         char *app; /* PID_APP: its name */
 } PidSetting;
 
+#define SETTING_PATHS_MAX 16384U
+
+/* Paths in the root of an app, in place of the ones by default. */
+typedef struct PathsSetting {
+        bool given;
+        char **paths; /* absolute and normalized */
+} PathsSetting;
+
+/* Supplementary groups of an app beside those that it is given by number. */
+typedef enum GroupPolicy {
+        GROUP_POLICY_AUTO,   /* those of the user in the image, if the group is to be the user's, too */
+        GROUP_POLICY_MERGE,  /* those of the user in the image */
+        GROUP_POLICY_STRICT, /* none but its group */
+        _GROUP_POLICY_MAX,
+} GroupPolicy;
+const char *group_policy_to_string(GroupPolicy p);
+
 /* The action for an app that has become unhealthy. */
 typedef enum HealthAction {
         HEALTH_NONE,    /* it is only reported */
@@ -119,6 +136,9 @@ typedef struct AppSettings {
         LogFileSettings log_file;
         int image_policy; /* ImagePolicy */
         PidSetting pid;
+        PathsSetting masked, read_only;
+        int group_policy;    /* GroupPolicy */
+        char **caps_ambient; /* "CAP_…", in upper case */
 } AppSettings;
 
 void app_settings_done(AppSettings *s);

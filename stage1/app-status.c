@@ -127,6 +127,7 @@ static const Field status_fields[] = {
                 {"BEGINS", FIELD_BOOL, offsetof(AppStatus, restarting)},
                 {"READINESS", FIELD_READINESS, offsetof(AppStatus, readiness)},
                 {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
+                {"IDENTITY", FIELD_TEXT, offsetof(AppStatus, identity)},
                 {},
 };
 

@@ -78,7 +78,7 @@ typedef struct AppStatus {
         bool restarting; /* it has ended, and the next start, already counted above, is under
                                       * way */
         AppReadiness readiness;
-        char *identity; /* the user and groups it was started as, for the launcher; or NULL. Not recorded. */
+        char *identity; /* the user and groups it was started as, for the launcher; or NULL */
 } AppStatus;
 
 #define APP_IDENTITY_MAX 1024U /* with NUL */

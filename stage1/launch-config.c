@@ -25,6 +25,8 @@ void launch_config_done(LaunchConfig *c)
         free(c->working_directory);
         strv_free(c->mounts);
         strv_free(c->sockets);
+        strv_free(c->masked);
+        strv_free(c->read_only);
         free(c->apparmor_profile);
         free(c->selinux_context);
         free(c->filter);
@@ -115,10 +117,17 @@ static const struct {
                 {"user", set_string, offsetof(LaunchConfig, user)},
                 {"group", set_string, offsetof(LaunchConfig, group)},
                 {"gid", add_gid, 0},
+                {"merges-groups", set_flag, offsetof(LaunchConfig, merges_groups)},
+                {"strict-groups", set_flag, offsetof(LaunchConfig, strict_groups)},
                 {"working-directory", set_string, offsetof(LaunchConfig, working_directory)},
                 {"mount", set_list, offsetof(LaunchConfig, mounts)},
                 {"socket", set_list, offsetof(LaunchConfig, sockets)},
+                {"has-masked", set_flag, offsetof(LaunchConfig, has_masked)},
+                {"masked", set_list, offsetof(LaunchConfig, masked)},
+                {"has-read-only", set_flag, offsetof(LaunchConfig, has_read_only)},
+                {"read-only", set_list, offsetof(LaunchConfig, read_only)},
                 {"capabilities", set_number, offsetof(LaunchConfig, capabilities)},
+                {"ambient", set_number, offsetof(LaunchConfig, ambient)},
                 {"filter", set_filter, 0},
                 {"apparmor-profile", set_string, offsetof(LaunchConfig, apparmor_profile)},
                 {"selinux-context", set_string, offsetof(LaunchConfig, selinux_context)},
@@ -188,6 +197,13 @@ static void add_list(Text *t, const char *key, char *const *values)
                 add_pair(t, key, *v);
 }
 
+/* Left out if it is not set: launchers of earlier versions, which pods that were started by them have, do not know it. */
+static void add_flag(Text *t, const char *key, bool value)
+{
+        if (value)
+                add_pair(t, key, "yes");
+}
+
 static void add_number(Text *t, const char *key, uint64_t value)
 {
         char s[24];
@@ -214,10 +230,18 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         add_pair(&t, "group", c->group);
         for (size_t i = 0; i < c->n_gids; i++)
                 add_number(&t, "gid", c->gids[i]);
+        add_flag(&t, "merges-groups", c->merges_groups);
+        add_flag(&t, "strict-groups", c->strict_groups);
         add_pair(&t, "working-directory", c->working_directory);
         add_list(&t, "mount", c->mounts);
         add_list(&t, "socket", c->sockets);
+        add_flag(&t, "has-masked", c->has_masked);
+        add_list(&t, "masked", c->masked);
+        add_flag(&t, "has-read-only", c->has_read_only);
+        add_list(&t, "read-only", c->read_only);
         add_number(&t, "capabilities", c->capabilities);
+        if (c->ambient > 0)
+                add_number(&t, "ambient", c->ambient);
         add_pair(&t, "filter", filter);
         if (c->apparmor_profile)
                 add_pair(&t, "apparmor-profile", c->apparmor_profile);

@@ -113,6 +113,26 @@ static int plan_app(const PodApp *pa, LaunchConfig *c)
         return r;
 }
 
+/* Only what the app may have can be ambient. */
+static int plan_ambient(const PodApp *pa, char *const *names, LaunchConfig *c, Error *e)
+{
+        char known[STAGE1_CAPABILITY_NAME_SIZE];
+
+        STRV_FOREACH (name, names) {
+                unsigned cap = 0;
+                while (cap < 64 && !(c->capabilities & UINT64_C(1) << cap && stage1_capability_name(cap, known) &&
+                                     streq(known, *name)))
+                        cap++;
+                if (cap == 64) {
+                        int r = error_set(e, -EINVAL, "%s is not among the capabilities of app %s, and cannot be ambient",
+                                          *name, pa->name);
+                        return error_hint(e, r, "Add it to --caps-retain=.");
+                }
+                c->ambient |= UINT64_C(1) << cap;
+        }
+        return 0;
+}
+
 /* The settings of the app that the launcher needs; the others are in the units. */
 static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
 {
@@ -123,9 +143,15 @@ static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
                 return r;
         if (s.health.command && strv_copy(s.health.command, &c->health) < 0)
                 return error_oom(e);
+        c->has_masked = s.masked.given;
+        c->masked = TAKE_PTR(s.masked.paths);
+        c->has_read_only = s.read_only.given;
+        c->read_only = TAKE_PTR(s.read_only.paths);
         c->notify = s.notify;
         c->shares_processes = app_settings_share_processes(&s);
-        return 0;
+        c->merges_groups = s.group_policy == GROUP_POLICY_MERGE;
+        c->strict_groups = s.group_policy == GROUP_POLICY_STRICT;
+        return plan_ambient(pa, s.caps_ambient, c, e);
 }
 
 bool stage1_app_may_mount(const App *app)

@@ -38,12 +38,12 @@ static int drop_bounding_set(uint64_t keep)
         return 0;
 }
 
-static int set_capabilities(uint64_t mask)
+static int set_capabilities(uint64_t mask, uint64_t inheritable)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
         struct __user_cap_data_struct data[2] = {
-                        {.effective = (uint32_t) mask, .permitted = (uint32_t) mask},
-                        {.effective = (uint32_t) (mask >> 32), .permitted = (uint32_t) (mask >> 32)},
+                        {(uint32_t) mask, (uint32_t) mask, (uint32_t) inheritable},
+                        {(uint32_t) (mask >> 32), (uint32_t) (mask >> 32), (uint32_t) (inheritable >> 32)},
         };
 
         return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
@@ -64,11 +64,20 @@ static uint64_t bounding_set(void)
  * in /proc. */
 static uint64_t capabilities_until_exec(const LaunchConfig *c, const Identity *id)
 {
-        uint64_t mask = id->uid == 0 ? bounding_set() : 0;
+        uint64_t mask = c->ambient | (id->uid == 0 ? bounding_set() : 0);
 
         if (c->n_filter > 0 && !c->no_new_privileges)
                 mask |= UINT64_C(1) << CAP_SYS_ADMIN;
         return mask;
+}
+
+/* They are inheritable, and permitted, by now. */
+static int raise_ambient(uint64_t mask)
+{
+        for (int cap = 0; cap < 64; cap++)
+                if (mask & UINT64_C(1) << cap && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+                        return -errno;
+        return 0;
 }
 
 static int change_ids(const Identity *id, Failure *f)
@@ -96,7 +105,9 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
         r = change_ids(id, f);
         if (r < 0)
                 return r;
-        r = set_capabilities(capabilities_until_exec(c, id));
+        r = set_capabilities(capabilities_until_exec(c, id), c->ambient);
+        if (r >= 0)
+                r = raise_ambient(c->ambient);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot set capabilities");
         if (c->no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

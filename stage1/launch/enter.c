@@ -176,6 +176,7 @@ static int replace_user(LaunchConfig *c, const char *user)
         c->user = name;
         c->group = group;
         c->n_gids = 0;
+        c->merges_groups = false;
         return 0;
 }
 

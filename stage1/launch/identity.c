@@ -154,16 +154,8 @@ static int resolve_group(const LaunchConfig *c, const Account *user, Identity *i
         int r;
 
         if (streq(c->group, GROUPS_OF_USER)) {
-                e.gid = user->gid; /* 0 for users without an entry */
-                r = check_id("Group", "of the user", e.gid, f);
-                /* As after a login, the primary group is also a supplementary one: otherwise a program that
-                 * changes its group would escape permissions that deny access to this group. */
-                if (r >= 0)
-                        r = add_group(id, e.gid, f);
-                if (r >= 0 && user->name)
-                        r = add_groups_of(user->name, id, f);
-                id->gid = e.gid;
-                return r;
+                id->gid = user->gid; /* 0 for users without an entry */
+                return check_id("Group", "of the user", id->gid, f);
         }
         if (path_is_absolute(c->group)) {
                 r = owner_of_path("Group", c->group, &st, f);
@@ -175,6 +167,23 @@ static int resolve_group(const LaunchConfig *c, const Account *user, Identity *i
                 r = resolve("Group", "/etc/group", c->group, &e, f);
         id->gid = e.id;
         account_done(&e);
+        return r;
+}
+
+/* As after a login, the primary group is also a supplementary one: otherwise a program that changes its group would
+ * escape permissions that deny access to this group. */
+static int add_groups(const LaunchConfig *c, const Account *user, Identity *id, Failure *f)
+{
+        bool of_user = streq(c->group, GROUPS_OF_USER) || c->merges_groups;
+        int r = of_user || c->strict_groups ? add_group(id, id->gid, f) : 0;
+
+        if (r >= 0 && of_user && !c->strict_groups && user->name)
+                r = add_groups_of(user->name, id, f);
+        for (size_t i = 0; r >= 0 && i < c->n_gids; i++) {
+                r = check_id("Supplementary group", "of the manifest", c->gids[i], f);
+                if (r >= 0)
+                        r = add_group(id, c->gids[i], f);
+        }
         return r;
 }
 
@@ -195,11 +204,8 @@ int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
         id.uid = user.id;
         if (r >= 0)
                 r = resolve_group(c, &user, &id, f);
-        for (size_t i = 0; r >= 0 && i < c->n_gids; i++) {
-                r = check_id("Supplementary group", "of the manifest", c->gids[i], f);
-                if (r >= 0)
-                        r = add_group(&id, c->gids[i], f);
-        }
+        if (r >= 0)
+                r = add_groups(c, &user, &id, f);
         if (r >= 0) {
                 id.home = TAKE_PTR(user.home);
                 id.shell = TAKE_PTR(user.shell);

@@ -120,7 +120,15 @@ int target_attach(int mount_fd, int target_fd);
  * is mounted as PROC_FD. */
 int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f);
 
+/* protect.c: what an app cannot read, or cannot write. */
+enum { POD_PROC, POD_SYS, _POD_MOUNT_MAX }; /* MOUNTS, as far as paths are found in them */
 int root_set_read_only(int mount_fd, bool recursive);
+/* A detached copy of the mounts at PATH, which may be "" for FD itself. */
+int root_clone_tree(int fd, const char *path);
+/* Before volumes are mounted: unless the user has given lists. */
+int protect_defaults(const Launch *l, const int mounts[static _POD_MOUNT_MAX], Failure *f);
+/* Afterwards: the lists that the user has given. */
+int protect_given(const Launch *l, int root_fd, const int mounts[static _POD_MOUNT_MAX], Failure *f);
 /* Hides the file or directory TARGET_FD by an empty one that cannot be opened. */
 int root_mask(int target_fd);
 

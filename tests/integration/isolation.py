@@ -160,6 +160,39 @@ def files_for_root_of_the_host_are_masked(host, *options):
 
 
 @both
+def paths_can_be_masked_and_read_only_instead(host, *options):
+    """Paths are looked up in the root of the app, and in its volumes; in each pid namespace."""
+    os.mkdir(host.path("volume"))
+    with open(host.path("volume/file"), "w") as f:
+        f.write("secret")
+    script = ("for p in /proc/keys /srv/link /srv/volume/file; do head -c 1 $p 2>/dev/null; done; ls -A /var; "
+              "for p in /proc/fs /etc/passwd /tmp; do if test -d $p; then touch $p/x; else echo >>$p; fi 2>/dev/null && echo $p; done; "
+              "touch /srv/x && head -c 1 /proc/interrupts >/dev/null; echo rest $?")
+    image = host.shell(script, files={"var/x": File("x"), "srv/link": Link("/etc/group"), "srv/volume": Dir()})
+    for pid in ("pod", "private"):
+        r = host.run(*options, image, "--pid=" + pid, "--volume=%s:/srv/volume" % host.path("volume"),
+                     "--masked-paths=/proc/keys,/srv/link,/srv/volume/file,/var,/nothing/there,/etc/passwd/x",
+                     "--read-only-paths=/proc/fs,/etc/passwd,/tmp,/nothing")
+        equal(r.out, "rest 0\n", pid)
+    contains(host.acnspawn("prepare", image, "--masked-paths=/a/../b").expect(2).err,
+             "must be default, none, or absolute paths without '..', separated by commas")
+
+
+@both
+def paths_cannot_be_masked_outside_of_the_root(host, *options):
+    """Links of the image lead to paths of the image; links of the kernel are not followed."""
+    with open(host.path("file"), "w") as f:
+        f.write("x")
+    lists = lambda path: ["--masked-paths=" + path, "--read-only-paths=" + path]
+    image = host.shell("echo up", files={"srv/out": Link("../../../../.." + host.path("")), "srv/magic": Link("/proc/1/root/etc")})
+    equal(host.run(*options, image, *lists("/srv/out")).out, "up\n")
+    r = host.acnspawn("run", *options, image, *lists("/srv/magic")).expect(125)
+    contains(r.err, "Cannot make read-only /srv/magic: Too many levels of symbolic links")
+    equal(read_text(host.path("file")), "x")
+    os.unlink(host.path("file"))
+
+
+@both
 def masks_cannot_be_taken_away(host, *options):
     r = host.run(*options, host.shell(
         "for p in /proc/sys /proc /sys /dev /proc/kcore /proc/keys /proc/sysrq-trigger; do poke umount $p; done; "

@@ -256,6 +256,32 @@ def files_of_the_image_have_their_owners(host):
 
 
 @case
+def group_policies(host):
+    """The user app of the image is in staff (50), too."""
+    def groups(policy, user, group, *more):
+        image = host.shell("id -g; grep Groups: /proc/self/status", app={"user": user, "group": group})
+        gid, _, *l = host.run(image, "--group-policy=" + policy, *more).out.split()
+        return int(gid), sorted(int(g) for g in l)
+
+    equal(groups("merge", "app", "77"), (77, [50, 77]))
+    equal(groups("strict", "app", "77", "--supplementary-gids=6,5"), (77, [5, 6, 77]))
+    equal(groups("strict", "app", "77", "--group=:user"), (1000, [1000]))
+    equal(groups("auto", "app", "77"), (77, []))
+    contains(host.acnspawn("prepare", host.shell("true"), "--group-policy=some").expect(2).err, "must be auto, merge or strict")
+
+
+@case
+def ambient_capabilities_are_those_of_any_user(host):
+    image = host.shell("grep Cap /proc/self/status", app={"user": "1000", "group": "1000"})
+    for more in ((), ("--no-new-privileges",)):
+        r = host.run(image, "--caps-retain=CAP_KILL,CAP_NET_RAW", "--caps-ambient=net_raw", *more)
+        equal(sorted({line.split()[1].lstrip("0") for line in r.out.splitlines()}), ["2000", "2020"], more)
+    r = host.acnspawn("run", image, "--caps-retain=CAP_KILL", "--caps-ambient=CAP_KILL,CAP_NET_RAW").expect(1)
+    contains(r.err, "CAP_NET_RAW is not among the capabilities of app")
+    contains(host.acnspawn("prepare", image, "--caps-ambient=CAP_A B").expect(2).err, "must be names of capabilities")
+
+
+@case
 def ranges_of_pods_are_disjoint(host):
     """Also with many pods prepared at once."""
     image = host.shell("sleep 1000")

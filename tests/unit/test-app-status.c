@@ -26,6 +26,7 @@ static void check_equal(const AppStatus *a, const AppStatus *b)
         ASSERT_EQ(a->signal, b->signal);
         ASSERT_EQ(a->core_dumped, b->core_dumped);
         ASSERT_STREQ(a->message, b->message);
+        ASSERT_STREQ(a->identity, b->identity);
         ASSERT_EQ(a->started_usec, b->started_usec);
         ASSERT_EQ(a->ended_usec, b->ended_usec);
         ASSERT_EQ(a->readiness, b->readiness);
@@ -52,6 +53,7 @@ TEST(round_trip)
                                         .signal = cause,
                                         .core_dumped = cause % 2,
                                         .message = (char *) messages[cause % 3],
+                                        .identity = (char *) (state % 2 ? "1000:50:50,4294967294" : NULL),
                                         .pre_start = {true, false, 0, 9},
                                         .post_stop = {true, true, -1, 64},
                                         .started_usec = 1,

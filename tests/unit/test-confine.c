@@ -176,6 +176,28 @@ TEST(others)
         }
 }
 
+/* They are in all sets of root, and of others, whether or not programs may gain privileges. */
+TEST(ambient_capabilities)
+{
+        if (geteuid() != 0)
+                TEST_SKIP("only root has capabilities to pass on");
+        for (size_t i = 0; i < ELEMENTSOF(variants); i++)
+                for (uid_t uid = 0; uid < 2; uid++) {
+                        _cleanup_launch_config_ LaunchConfig c = {};
+                        uint64_t ambient = variants[i].capabilities & (CAP(CAP_NET_RAW) | CAP(CAP_KILL));
+                        Process p = {};
+                        ASSERT_OK(make_config(variants[i].capabilities, variants[i].no_new_privileges,
+                                              variants[i].filter, &c));
+                        c.ambient = ambient;
+                        ASSERT_OK(try(&c, uid, uid, &p));
+                        ASSERT_EQ(p.ambient, ambient);
+                        ASSERT_EQ(p.inheritable, ambient);
+                        ASSERT_EQ(p.permitted, uid == 0 ? variants[i].capabilities : ambient);
+                        ASSERT_EQ(p.effective, p.permitted);
+                        ASSERT_EQ(p.bounding, variants[i].capabilities);
+                }
+}
+
 /* A copy of this program with file capabilities, which no_new_privs must disable even if the launcher itself
  * had them before. */
 TEST(file_capabilities)
@@ -415,6 +437,7 @@ int main(int argc, char *argv[])
                 return show();
         RUN(root);
         RUN(others);
+        RUN(ambient_capabilities);
         RUN(file_capabilities);
         RUN(cost);
         RUN(labels);

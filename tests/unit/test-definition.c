@@ -123,6 +123,8 @@ static const struct {
                 {"selinux-context", "u:r:t:s0"},
                 {"caps-retain", "CAP_CHOWN"},
                 {"caps-remove", "CAP_KILL"},
+                {"caps-ambient", "CAP_CHOWN"},
+                {"group-policy", "strict"},
                 {"grant", "seccomp"},
                 {"image-policy", "registry"},
                 {"input", "pipe"},
@@ -148,6 +150,8 @@ static const struct {
                 {"log-file", "/var/log/web.log"},
                 {"log", "none"},
                 {"oom-group", "true"},
+                {"masked-paths", "/proc/kcore,/srv/x"},
+                {"read-only-paths", "none"},
 };
 
 /* Options that are stored elsewhere (PodConfig, the manifest's names of apps), or apply only to this

@@ -46,6 +46,9 @@ static int fill(LaunchConfig *c)
                         .working_directory = all_bytes(),
                         .capabilities = UINT64_C(0x8000000000000001),
                         .no_new_privileges = true,
+                        .has_masked = true,
+                        .merges_groups = true,
+                        .ambient = UINT64_C(1) << 63,
                         .apparmor_profile = strdup("web//inner profile"),
                         .selinux_context = strdup("u:r:t:s0:c1,c2"),
                         .has_filter = true,
@@ -61,7 +64,8 @@ static int fill(LaunchConfig *c)
         c->gids[1] = 4294967294U;
         c->gids[2] = 65535;
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(hostile); i++) {
-                char ***lists[] = {&c->exec, &c->pre_start, &c->post_stop, &c->environment, &c->mounts};
+                char ***lists[] = {&c->exec, &c->pre_start, &c->post_stop, &c->environment, &c->mounts,
+                                   &c->masked,     &c->read_only};
                 for (size_t k = 0; r >= 0 && k < ELEMENTSOF(lists); k++)
                         r = strv_extend(lists[k], hostile[(i + k) % ELEMENTSOF(hostile)]);
         }
@@ -86,6 +90,13 @@ static void check_equal(const LaunchConfig *a, const LaunchConfig *b)
         check_list(a->post_stop, b->post_stop);
         check_list(a->environment, b->environment);
         check_list(a->mounts, b->mounts);
+        check_list(a->masked, b->masked);
+        check_list(a->read_only, b->read_only);
+        ASSERT_EQ(a->has_masked, b->has_masked);
+        ASSERT_EQ(a->has_read_only, b->has_read_only);
+        ASSERT_EQ(a->merges_groups, b->merges_groups);
+        ASSERT_EQ(a->strict_groups, b->strict_groups);
+        ASSERT_EQ(a->ambient, b->ambient);
         ASSERT_EQ(a->n_gids, b->n_gids);
         if (a->n_gids > 0)
                 ASSERT_MEMEQ(a->gids, b->gids, a->n_gids * sizeof(gid_t));

@@ -103,6 +103,44 @@ TEST(pid_namespaces)
         }
 }
 
+TEST(paths)
+{
+        static const struct {
+                const char *value;
+                bool given;
+                size_t n;
+        } l[] = {{"default", false, 0}, {"none", true, 0}, {"/proc/kcore", true, 1}, {"/a,/proc/b c,/d:e", true, 3}};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                PodApp app = app_with("acnspawn/masked-paths", l[i].value);
+
+                ASSERT_OK(app_settings_read(&app, &s, NULL));
+                ASSERT_EQ(s.masked.given, l[i].given);
+                ASSERT_EQ(strv_length(s.masked.paths), l[i].n);
+                ASSERT_TRUE(!s.read_only.given);
+                pair_list_done(&app.annotations);
+        }
+}
+
+TEST(groups_and_ambient_capabilities)
+{
+        static const char *const policies[_GROUP_POLICY_MAX] = {"auto", "merge", "strict"};
+
+        for (size_t i = 0; i < ELEMENTSOF(policies); i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                PodApp app = app_with("acnspawn/group-policy", policies[i]);
+
+                ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/caps-ambient", i == 0 ? "none" : "net_raw,CAP_chown"));
+                ASSERT_OK(app_settings_read(&app, &s, NULL));
+                ASSERT_EQ(s.group_policy, i);
+                ASSERT_STREQ(group_policy_to_string(s.group_policy), policies[i]);
+                ASSERT_EQ(strv_length(s.caps_ambient), i == 0 ? 0U : 2U);
+                ASSERT_TRUE(i == 0 || (streq(s.caps_ambient[0], "CAP_NET_RAW") && streq(s.caps_ambient[1], "CAP_CHOWN")));
+                pair_list_done(&app.annotations);
+        }
+}
+
 static void check_log_file(const char *value, const char *path, LogFormat format, uint64_t max_size)
 {
         _cleanup_app_settings_ AppSettings s = {};
@@ -192,6 +230,11 @@ TEST(invalid_values_are_named_with_valid_ones)
                      "must be pod, private, shared, or app: and the name of another app of the pod");
         expect_error("acnspawn/pid", "app:", "must be pod, private, shared, or app:");
         expect_error("acnspawn/pid", "app:A b", "must be pod, private, shared, or app:");
+        for (const char *const *bad = (const char *const[]){"", ",", "proc", "/", "/a/../b", "/a/", "none,/a", NULL}; *bad; bad++)
+                expect_error("acnspawn/read-only-paths", *bad, "must be default, none, or absolute paths");
+        expect_error("acnspawn/group-policy", "some", "must be auto, merge or strict");
+        for (const char *const *bad = (const char *const[]){"", ",", "CAP_", "CAP_A B", "none,CAP_KILL ", NULL}; *bad; bad++)
+                expect_error("acnspawn/caps-ambient", *bad, "must be names of capabilities");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
         expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");
 }
@@ -424,6 +467,8 @@ int main(void)
         RUN(defaults);
         RUN(values);
         RUN(pid_namespaces);
+        RUN(paths);
+        RUN(groups_and_ambient_capabilities);
         RUN(log_files);
         RUN(two_apps_do_not_share_a_log_file);
         RUN(invalid_values_are_named_with_valid_ones);

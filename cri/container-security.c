@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* From the security context of a container to settings of an app.
+ *
+ * What the context asks for and this host, or this sandbox, cannot give is refused by name: a container is never less confined,
+ * or less able, than it was asked to be. */
+
+#include "cri/sandbox.h"
+#include "schema/oci.h"
+
+#define CONTEXT "linux.security_context."
+#define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
+#define SECCOMP_NONE "mode=retain,@appc.io/all"
+
+/* --- Capabilities -------------------------------------------------------------------------------------- */
+
+static int find_capability(const char *name)
+{
+        const char *bare = strncasecmp(name, "CAP_", 4) == 0 ? name + 4 : name;
+
+        for (size_t i = 0; i < CRI_N_CAPABILITIES; i++)
+                if (strcasecmp(cri_capabilities[i].name + strlen("CAP_"), bare) == 0)
+                        return (int) i;
+        return -ENOENT;
+}
+
+/* The mask of NAMES: bit n is entry n of the table. *RET_ALL: "ALL" is among them. */
+static int read_capabilities(const char *field, char *const *names, size_t n, uint64_t *ret, bool *ret_all, Error *e)
+{
+        uint64_t mask = 0;
+        bool all = false;
+
+        for (size_t i = 0; i < n; i++) {
+                int c = find_capability(names[i]);
+                all |= strcasecmp(names[i], "ALL") == 0;
+                if (c >= 0)
+                        mask |= UINT64_C(1) << c;
+                else if (strcasecmp(names[i], "ALL") != 0)
+                        return error_set(e, -EINVAL, "The field '%s' has '%s', which is not a capability", field, names[i]);
+        }
+        *ret = mask;
+        *ret_all = all;
+        return 0;
+}
+
+static int format_capabilities(uint64_t mask, char **ret)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        for (size_t i = 0; i < CRI_N_CAPABILITIES; i++)
+                if (mask & UINT64_C(1) << i && strv_extend(&names, cri_capabilities[i].name) < 0)
+                        return -ENOMEM;
+        *ret = names ? strv_join(names, ",") : strdup("none");
+        return *ret ? 0 : -ENOMEM;
+}
+
+static uint64_t default_capabilities(void)
+{
+        uint64_t mask = 0;
+
+        for (size_t i = 0; i < CRI_N_CAPABILITIES; i++)
+                if (cri_capabilities[i].by_default)
+                        mask |= UINT64_C(1) << i;
+        return mask;
+}
+
+/* First "ALL" of what is added, then of what is dropped, then single additions, then what else is dropped. What is to be
+ * ambient is added. */
+int security_capabilities(const Runtime__V1__Capability *c, uint64_t *ret, uint64_t *ret_ambient, Error *e)
+{
+        const uint64_t everything = (UINT64_C(1) << CRI_N_CAPABILITIES) - 1;
+        uint64_t added, dropped, ambient, mask = default_capabilities();
+        bool all_added, all_dropped, all_ambient;
+
+        int r = read_capabilities(CONTEXT "capabilities.add_capabilities", c->add_capabilities, c->n_add_capabilities, &added,
+                                  &all_added, e);
+        if (r >= 0)
+                r = read_capabilities(CONTEXT "capabilities.drop_capabilities", c->drop_capabilities, c->n_drop_capabilities,
+                                      &dropped, &all_dropped, e);
+        if (r >= 0)
+                r = read_capabilities(CONTEXT "capabilities.add_ambient_capabilities", c->add_ambient_capabilities,
+                                      c->n_add_ambient_capabilities, &ambient, &all_ambient, e);
+        if (r < 0)
+                return r;
+        if (all_added)
+                mask = everything;
+        if (all_dropped)
+                mask = 0;
+        mask = (mask | added | ambient) & ~dropped;
+        *ret = mask;
+        *ret_ambient = all_ambient ? mask : ambient & mask;
+        return 0;
+}
+
+static int set_capabilities(const Runtime__V1__Capability *c, AppOverrides *a, Error *e)
+{
+        _cleanup_free_ char *list = NULL, *ambient_list = NULL;
+        uint64_t mask, ambient;
+
+        if (!c)
+                return 0;
+        int r = security_capabilities(c, &mask, &ambient, e);
+        if (r < 0)
+                return r;
+        if (format_capabilities(mask, &list) < 0 || format_capabilities(ambient, &ambient_list) < 0)
+                return error_oom(e);
+        if (ambient > 0)
+                r = cri_set_option(app_options, a, "caps-ambient", CONTEXT "capabilities", ambient_list, e);
+        if (r < 0)
+                return r;
+        return mask == 0 ? cri_set_option(app_options, a, "caps-remove", CONTEXT "capabilities", "all", e)
+                         : cri_set_option(app_options, a, "caps-retain", CONTEXT "capabilities", list, e);
+}
+
+/* --- The security context ------------------------------------------------------------------------------ */
+
+static int set_user(CriJob *j, const SecurityContext *x, AppOverrides *a, Error *e)
+{
+        char *user = x->run_as_user ? cri_printf(&j->memory, "%" PRId64, x->run_as_user->value)
+                                    : cri_strdup(&j->memory, x->run_as_username);
+        char *value = user && x->run_as_group ? cri_printf(&j->memory, "%s:%" PRId64, user, x->run_as_group->value) : user;
+
+        if (!value)
+                return error_oom(e);
+        if (*user == 0)
+                return x->run_as_group ? error_set(e, -EINVAL,
+                                                   "The field '" CONTEXT "run_as_group' needs 'run_as_user' or "
+                                                   "'run_as_username'")
+                                       : 0;
+        int r = cri_set_option(app_options, a, "user", CONTEXT "run_as_user", value, e);
+        return r < 0 || x->run_as_group ? r : cri_set_option(app_options, a, "group", CONTEXT "run_as_user", GROUPS_OF_USER, e);
+}
+
+static int set_groups(CriJob *j, const SecurityContext *x, AppOverrides *a, Error *e)
+{
+        char *list = cri_strdup(&j->memory, "");
+
+        for (size_t i = 0; list && i < x->n_supplemental_groups; i++)
+                list = cri_printf(&j->memory, "%s%s%" PRId64, list, i > 0 ? "," : "", x->supplemental_groups[i]);
+        if (!list)
+                return error_oom(e);
+        int r = *list ? cri_set_option(app_options, a, "supplementary-gids", CONTEXT "supplemental_groups", list, e) : 0;
+        if (r < 0)
+                return r;
+        return cri_set_option(app_options, a, "group-policy", CONTEXT "supplemental_groups_policy",
+                              x->supplemental_groups_policy == RUNTIME__V1__SUPPLEMENTAL_GROUPS_POLICY__Strict ? "strict" : "merge",
+                              e);
+}
+
+/* POD is not the namespace of the pod's systemd, which may be what root of the host is. TARGET needs the container's name. */
+static int set_pid(CriJob *j, const Runtime__V1__NamespaceOption *given, AppOverrides *a, Error *e)
+{
+        const Runtime__V1__NamespaceOption none = RUNTIME__V1__NAMESPACE_OPTION__INIT, *o = given ?: &none;
+        const char *field = CONTEXT "namespace_options.pid", *value;
+
+        if (o->network == RUNTIME__V1__NAMESPACE_MODE__TARGET || o->ipc == RUNTIME__V1__NAMESPACE_MODE__TARGET ||
+            o->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE || o->pid == RUNTIME__V1__NAMESPACE_MODE__NODE)
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "namespace_options", "NODE");
+        value = o->pid == RUNTIME__V1__NAMESPACE_MODE__CONTAINER ? "private"
+                : o->pid == RUNTIME__V1__NAMESPACE_MODE__TARGET
+                                ? cri_printf(&j->memory, "app:%.32s", o->target_id)
+                                : "shared";
+        return value ? cri_set_option(app_options, a, "pid", field, value, e) : error_oom(e);
+}
+
+/* --- Profiles ------------------------------------------------------------------------------------------ */
+
+typedef Runtime__V1__SecurityProfile Profile;
+
+/* The older form of a profile, in TEXT, has the same values as words. *RET points into TEXT. -EINVAL: it is none. */
+static int read_profile(const Profile *p, char *text, Profile *ret)
+{
+        static const char prefix[] = "localhost/";
+        Profile q = RUNTIME__V1__SECURITY_PROFILE__INIT;
+
+        if (p) {
+                *ret = *p;
+                return 0;
+        }
+        if (streq(text, "unconfined"))
+                q.profile_type = RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Unconfined;
+        else if (startswith(text, prefix)) {
+                q.profile_type = RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost;
+                q.localhost_ref = text + strlen(prefix);
+        } else if (!streq(text, "runtime/default") && !streq(text, "docker/default"))
+                return -EINVAL;
+        *ret = q;
+        return 0;
+}
+
+static int refuse_profile(const char *field, const Profile *p, const char *why, Error *e)
+{
+        const char *name = p->profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost ? p->localhost_ref
+                                                                                                     : "RuntimeDefault";
+
+        return error_set(e, -EINVAL, "The field '%s' of the request is '%s', but %s", field, name, why);
+}
+
+/* Whether a profile is loaded is checked when the app is made. */
+static int set_apparmor(const SecurityContext *x, const HostFeatures *h, AppOverrides *a, Error *e)
+{
+        Profile p;
+
+        if (!x->apparmor && isempty(x->apparmor_profile))
+                return 0;
+        if (read_profile(x->apparmor, x->apparmor_profile, &p) < 0)
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "apparmor_profile", x->apparmor_profile);
+        if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Unconfined)
+                return h->apparmor ? cri_set_option(app_options, a, "apparmor-profile", CONTEXT "apparmor", "unconfined", e) : 0;
+        if (!h->apparmor)
+                return refuse_profile(CONTEXT "apparmor", &p, "AppArmor is not active on this host", e);
+        if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__RuntimeDefault)
+                return 0;
+        return cri_set_option(app_options, a, "apparmor-profile", CONTEXT "apparmor.localhost_ref", p.localhost_ref, e);
+}
+
+static int set_seccomp(const SecurityContext *x, AppOverrides *a, Error *e)
+{
+        Profile p;
+
+        if (!x->seccomp && isempty(x->seccomp_profile_path))
+                return 0;
+        if (read_profile(x->seccomp, x->seccomp_profile_path, &p) < 0)
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "seccomp_profile_path", x->seccomp_profile_path);
+        if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__RuntimeDefault)
+                return 0;
+        if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "seccomp.profile_type", "Localhost");
+        return cri_set_option(app_options, a, "seccomp", CONTEXT "seccomp", SECCOMP_NONE, e);
+}
+
+/* What the request leaves out is as in the policies of distributions for containers. */
+static int set_selinux(CriJob *j, const SecurityContext *x, const HostFeatures *h, AppOverrides *a, Error *e)
+{
+        const Runtime__V1__SELinuxOption *o = x->selinux_options;
+
+        if (!o || (isempty(o->user) && isempty(o->role) && isempty(o->type) && isempty(o->level)))
+                return 0;
+        char *context = cri_printf(&j->memory, "%s:%s:%s:%s", isempty(o->user) ? "system_u" : o->user,
+                                   isempty(o->role) ? "system_r" : o->role, isempty(o->type) ? "container_t" : o->type,
+                                   isempty(o->level) ? "s0" : o->level);
+        if (!context)
+                return error_oom(e);
+        if (h->selinux <= SELINUX_NO_POLICY)
+                return error_set(e, -EINVAL,
+                                 "The field '" CONTEXT "selinux_options' of the request asks for the context %s, but SELinux %s "
+                                 "on this host",
+                                 context, h->selinux == SELINUX_OFF ? "is not active" : "has no policy");
+        return cri_set_option(app_options, a, "selinux-context", CONTEXT "selinux_options", context, e);
+}
+
+static int set_profiles(CriJob *j, const Sandbox *s, const SecurityContext *x, AppOverrides *a, Error *e)
+{
+        HostFeatures h;
+
+        int r = pod_features(s->pod, false, &h);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot determine the features of this host");
+        r = set_apparmor(x, &h, a, e);
+        if (r >= 0)
+                r = set_seccomp(x, a, e);
+        return r < 0 ? r : set_selinux(j, x, &h, a, e);
+}
+
+/* --- Paths --------------------------------------------------------------------------------------------- */
+
+static int join(CriJob *j, const char *field, char *const *paths, size_t n, char **ret, Error *e)
+{
+        char *list = NULL;
+
+        for (size_t i = 0; i < n; i++) {
+                if (strchr(paths[i], ','))
+                        return error_set(e, -EINVAL, SUPPORTED_ERROR, field, paths[i]);
+                list = list ? cri_printf(&j->memory, "%s,%s", list, paths[i]) : cri_strdup(&j->memory, paths[i]);
+                if (!list)
+                        return error_oom(e);
+        }
+        *ret = list;
+        return 0;
+}
+
+/* A request without paths is one for none only in a pod with users of its own. Elsewhere root of a container is root of the
+ * host: a client that leaves the fields out gets the default lists. */
+static int set_paths(CriJob *j, const Sandbox *s, const char *option, const char *field, char *const *paths, size_t n,
+                     AppOverrides *a, Error *e)
+{
+        char *list = NULL;
+
+        int r = join(j, field, paths, n, &list, e);
+        if (r < 0)
+                return r;
+        return cri_set_option(app_options, a, option, field,
+                              list ?: s->pod->config.private_users ? "none" : "default", e);
+}
+
+int container_security(CriJob *j, const Sandbox *s, const SecurityContext *x, AppOverrides *a, Error *e)
+{
+        a->read_only_rootfs = x->readonly_rootfs;
+        int r = set_user(j, x, a, e);
+        if (r >= 0)
+                r = set_groups(j, x, a, e);
+        if (r >= 0)
+                r = set_capabilities(x->capabilities, a, e);
+        if (r >= 0 && x->no_new_privs)
+                r = cri_set_option(app_options, a, "no-new-privileges", CONTEXT "no_new_privs", NULL, e);
+        if (r >= 0)
+                r = set_pid(j, x->namespace_options, a, e);
+        if (r >= 0)
+                r = set_paths(j, s, "masked-paths", CONTEXT "masked_paths", x->masked_paths, x->n_masked_paths, a, e);
+        if (r >= 0)
+                r = set_paths(j, s, "read-only-paths", CONTEXT "readonly_paths", x->readonly_paths, x->n_readonly_paths, a, e);
+        return r < 0 ? r : set_profiles(j, s, x, a, e);
+}

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The security context of containers."""
+
+import re
+
+from cri_client import *
+
+UNCONFINED = {"profile_type": 1}
+
+
+@contextlib.contextmanager
+def sandbox(host):
+    """(client, ID of a sandbox, ID of an image)"""
+    with Service(host) as s:
+        c = s.client()
+        i = run_sandbox(c)
+        yield c, i, image(host)
+        remove(c, i)
+
+
+def started(c, i, image_id, name, **context):
+    """A container that is process 1 of its own pid namespace."""
+    context.setdefault("namespace_options", {"pid": 1})
+    a = create(c, i, name, image_id, SLEEP, linux={"security_context": context})
+    c.call("StartContainer", container_id=a)
+    return a
+
+
+def sh(c, container, script):
+    """What a command beside the container's process writes, which is confined as that is."""
+    r = c.call("ExecSync", container_id=container, cmd=["/bin/sh", "-c", script])
+    return r.stdout.decode()
+
+
+def refusal(c, i, image_id, **context):
+    code, message = c.refused("CreateContainer", pod_sandbox_id=i,
+                              config=container_config("refused", image_id, "true", linux={"security_context": context}))
+    return code, message
+
+
+def capabilities(c, container, name):
+    return int(sh(c, container, "grep %s: /proc/1/status" % name).split()[1], 16)
+
+
+@case
+def capabilities_of_a_container(host):
+    names = {"NET_RAW": 13, "SYS_ADMIN": 21, "CHOWN": 0}
+    with sandbox(host) as (c, i, image_id):
+        everything = int(re.search("CapBnd:\\s*(\\w+)", read_text("/proc/self/status")).group(1), 16)
+        bit = lambda name: 1 << names[name]
+        a = started(c, i, image_id, "default")
+        default = capabilities(c, a, "CapEff")
+        for n, (capability, mask) in enumerate((
+                ({"add_capabilities": ["ALL"]}, everything),
+                ({"add_capabilities": ["ALL"], "drop_capabilities": ["NET_RAW"]}, everything & ~bit("NET_RAW")),
+                ({"drop_capabilities": ["ALL"]}, 0),
+                ({"add_capabilities": ["cap_net_raw"], "drop_capabilities": ["ALL"]}, bit("NET_RAW")),
+                ({"add_capabilities": ["SYS_ADMIN"], "drop_capabilities": ["CAP_CHOWN"]}, (default | bit("SYS_ADMIN")) & ~bit("CHOWN")))):
+            a = started(c, i, image_id, "c%d" % n, capabilities=capability)
+            for which in ("CapEff", "CapPrm", "CapBnd"):
+                equal(capabilities(c, a, which), mask, (capability, which))
+            equal(capabilities(c, a, "CapAmb"), 0)
+        # Ambient ones are those of any user.
+        a = started(c, i, image_id, "ambient", run_as_user={"value": 1234},
+                    capabilities={"add_ambient_capabilities": ["NET_RAW"], "drop_capabilities": ["ALL"]})
+        for which in ("CapEff", "CapPrm", "CapBnd", "CapAmb"):
+            equal(capabilities(c, a, which), bit("NET_RAW"), which)
+        equal(refusal(c, i, image_id, capabilities={"add_capabilities": ["NET_RAW", "NET_MAGIC"]}),
+              ("INVALID_ARGUMENT", "The field 'linux.security_context.capabilities.add_capabilities' has 'NET_MAGIC', which is not a "
+                                   "capability"))
+
+
+@case
+def paths_of_a_container(host):
+    with sandbox(host) as (c, i, image_id):
+        os.mkdir(host.path("volume"))
+        with open(host.path("volume/file"), "w") as f:
+            f.write("secret")
+        masked = ["/proc/kcore", "/proc/acpi", "/etc/group", "/srv/volume/file", "/out", "/proc/nothing", "/etc/passwd/none"]
+        read_only = ["/proc/sys", "/proc/bus", "/tmp", "/etc/passwd", "/none"]
+        a = create(c, i, "main", image_id, SLEEP, mounts=[{"host_path": host.path("volume"), "container_path": "/srv/volume"}],
+                   linux={"security_context": {"masked_paths": masked, "readonly_paths": read_only,
+                                               "namespace_options": {"pid": 1}}})
+        c.call("StartContainer", container_id=a)
+        for path in ("/proc/kcore", "/etc/group", "/srv/volume/file"):
+            equal(sh(c, a, "head -c 1 %s 2>/dev/null" % path), "", path)
+        equal(sh(c, a, "ls -A /out; touch /out/x 2>/dev/null || echo refused"), "refused\n")
+        equal(sh(c, a, "(echo x >>/etc/passwd) 2>/dev/null || echo refused; (echo x >/proc/sys/kernel/domainname) 2>/dev/null || "
+                       "echo refused"), "refused\nrefused\n")
+        contains(sh(c, a, "touch /tmp/x 2>&1; true"), "Read-only file system")
+        # What is in none of the lists is as it is.
+        equal(sh(c, a, "touch /srv/x && head -c 1 /proc/interrupts | wc -c"), "1\n")
+        # Without lists it is what every app has.
+        a = started(c, i, image_id, "default")
+        equal(sh(c, a, "head -c 1 /proc/interrupts 2>/dev/null; (echo x >/proc/sys/kernel/domainname) 2>/dev/null || echo refused"),
+              "refused\n")
+        code, message = refusal(c, i, image_id, masked_paths=["/proc/../etc"])
+        equal(code, "INVALID_ARGUMENT")
+        contains(message, "masked_paths")
+        contains(message, "/proc/../etc")
+        contains(refusal(c, i, image_id, readonly_paths=["/a,b"])[1], "'/a,b'")
+
+
+def user_of(c, container):
+    u = status(c, container).user.linux
+    return u.uid, u.gid, list(u.supplemental_groups)
+
+
+@case
+def users_and_groups(host):
+    """The image has the user app (1000, group 1000), who is in staff (50), too."""
+    number = lambda n: {"value": n}
+    with sandbox(host) as (c, i, image_id):
+        a = create(c, i, "created", image_id, "true", linux={"security_context": {"run_as_user": number(1)}})
+        true(not status(c, a).HasField("user"), "the user of what was not started")
+        for n, (context, uid, gid, groups) in enumerate((
+                ({}, 0, 0, [0]),
+                ({"run_as_user": number(1000)}, 1000, 1000, [1000, 50]),
+                ({"run_as_username": "app"}, 1000, 1000, [1000, 50]),
+                ({"run_as_username": "app", "run_as_group": number(77)}, 1000, 77, [77, 50]),
+                ({"run_as_user": number(1000), "supplemental_groups": [6, 5]}, 1000, 1000, [1000, 50, 6, 5]),
+                ({"run_as_user": number(1000), "supplemental_groups": [6], "supplemental_groups_policy": 1}, 1000, 1000, [1000, 6]),
+                ({"run_as_user": number(1000), "run_as_group": number(77), "supplemental_groups_policy": 1}, 1000, 77, [77]),
+                ({"run_as_user": number(4242)}, 4242, 0, [0]))):
+            a = started(c, i, image_id, "u%d" % n, **context)
+            equal(user_of(c, a), (uid, gid, groups), context)
+            equal(sh(c, a, "id -u; id -g"), "%d\n%d\n" % (uid, gid), context)
+            equal(sorted(int(g) for g in sh(c, a, "grep Groups: /proc/1/status").split()[1:]), sorted(groups), context)
+        stop(c, a, 0)
+        equal(user_of(c, a), (4242, 0, [0]), "after its end")
+        contains(refusal(c, i, image_id, run_as_group=number(5))[1], "run_as_group")
+
+
+@case
+def rights_that_are_refused_or_reduced(host):
+    with sandbox(host) as (c, i, image_id):
+        a = started(c, i, image_id, "reduced", no_new_privs=True, readonly_rootfs=True)
+        equal(sh(c, a, "grep NoNewPrivs /proc/1/status").split()[1], "1")
+        contains(sh(c, a, "touch /x 2>&1; true"), "Read-only file system")
+        filtered = lambda container: sh(c, container, "grep Seccomp: /proc/1/status").split()[1]
+        equal(filtered(a), "2")
+        for n, (context, mode) in enumerate((({"seccomp": {}}, "2"), ({"seccomp": UNCONFINED}, "0"),
+                                             ({"seccomp_profile_path": "unconfined"}, "0"),
+                                             ({"seccomp_profile_path": "unconfined", "seccomp": {}}, "2"),
+                                             ({"seccomp_profile_path": "runtime/default"}, "2"))):
+            equal(filtered(started(c, i, image_id, "s%d" % n, **context)), mode, context)
+        contains(refusal(c, i, image_id, seccomp_profile_path="other")[1], "seccomp_profile_path' of the request is not supported with the value 'other'")
+        contains(refusal(c, i, image_id, apparmor_profile="other")[1], "apparmor_profile' of the request is not supported with the value 'other'")
+
+
+@case
+def modules_that_the_host_does_not_have(host):
+    parameter = "/sys/module/apparmor/parameters/enabled"
+    if os.path.exists(parameter) and read_text(parameter).startswith("Y") or os.path.exists("/sys/fs/selinux/enforce"):
+        raise Skip("this host has security modules")
+    with sandbox(host) as (c, i, image_id):
+        started(c, i, image_id, "unconfined", apparmor=UNCONFINED, apparmor_profile="unconfined")
+        for context, name in (({"apparmor": {"profile_type": 2, "localhost_ref": "web"}}, "web"),
+                              ({"apparmor_profile": "localhost/web"}, "web"), ({"apparmor": {}}, "RuntimeDefault")):
+            equal(refusal(c, i, image_id, **context),
+                  ("INVALID_ARGUMENT", "The field 'linux.security_context.apparmor' of the request is '%s', but AppArmor is not active "
+                                       "on this host" % name))
+        equal(refusal(c, i, image_id, selinux_options={"type": "web_t", "level": "s0:c1"}),
+              ("INVALID_ARGUMENT", "The field 'linux.security_context.selinux_options' of the request asks for the context "
+                                   "system_u:system_r:web_t:s0:c1, but SELinux is not active on this host"))
+        # A sandbox has no process that could be in it.
+        remove(c, run_sandbox(c, name="labelled", linux={"security_context": {"namespace_options": {"network": 2},
+                                                                               "selinux_options": {"type": "web_t"}}}))
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()
