@@ -17,16 +17,6 @@ DETACH = b"\x1d\x1d\x1d"
 ECHO = "touch /out/up; while read x; do echo got $x; done; echo end; exit 5"
 
 
-def passes_on(pid):
-    """Whether it has the app's streams: only then it watches for signals."""
-    with contextlib.suppress(OSError):
-        for fd in os.listdir("/proc/%d/fd" % pid):
-            with contextlib.suppress(OSError):
-                if "signalfd" in os.readlink("/proc/%d/fd/%s" % (pid, fd)):
-                    return True
-    return False
-
-
 def attached(host, *args, **more):
     """"acnspawn attach" with a pipe as standard input that stays open; returns once it is connected to the app's
     streams."""
@@ -124,7 +114,7 @@ def the_last_output_on_a_terminal_is_shown(host):
 @case
 def only_the_app_with_the_terminal_is_shown(host):
     one = host.shell("echo on terminal; read x", name="example.com/a")
-    other = host.shell("touch /out/up; echo elsewhere; sleep 1000", name="example.com/b")
+    other = host.shell("echo elsewhere; touch /out/up; sleep 1000", name="example.com/b")
     t = Terminal(host, "run", "--name=p", "--exit-policy=any", one, "--interactive", "---", other)
     t.expect(b"on terminal\r\n")
     host.wait_up("b")

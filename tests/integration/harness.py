@@ -537,6 +537,13 @@ def descriptors_of(pid):
     return found
 
 
+def passes_on(pid):
+    """Whether a client of an app, such as "acnspawn attach", has the app's streams: only then it watches for signals."""
+    with contextlib.suppress(OSError):
+        return any("signalfd" in target for target in descriptors_of(pid).values())
+    return False
+
+
 def clients_of(pid):
     """The sockets of a supervisor that are connected to clients and launchers: they have the names of those it listens on."""
     own = set(descriptors_of(pid).values())

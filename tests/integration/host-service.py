@@ -520,7 +520,7 @@ def pods_do_not_depend_on_the_service(host):
         with open("/proc/%d/environ" % supervisor, "rb") as f:
             variables = {v.split(b"=")[0] for v in f.read().split(b"\0")}
         equal(variables & {b"LISTEN_FDS", b"LISTEN_PID", b"NOTIFY_SOCKET", b"INVOCATION_ID"}, set())
-        lacks([os.readlink("/proc/%d/fd/%s" % (supervisor, fd)) for fd in os.listdir("/proc/%d/fd" % supervisor)],
+        lacks(descriptors_of(supervisor).values(),
               "socket:[%d]" % os.fstat(s.listener.fileno()).st_ino)
         s.start()
         equal(s.client().call("StopPod", pod="p"), {"killed": False})

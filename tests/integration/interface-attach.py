@@ -4,7 +4,6 @@
 attached clients harm neither the app nor the supervisor."""
 
 import fcntl
-import glob
 import select
 import socket
 
@@ -137,7 +136,7 @@ def an_app_that_reads_nothing(host, *options):
     host.children.append(verb)
     first = c.attach(streams=("stdout", "stderr"))
     equal(first["terminal"], False)
-    wait_for(lambda: any("signalfd" in os.readlink(x) for x in glob.glob("/proc/%d/fd/*" % verb.pid) if os.path.lexists(x)), "attach")
+    wait_for(lambda: passes_on(verb.pid), "attach")
     host.acnspawn("enter", "p", "touch", "/tmp/go").expect(0)
     equal(c.read_all(), b"out\n")
     equal(c.read_all("stderr"), b"err\n")

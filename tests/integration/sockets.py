@@ -246,7 +246,7 @@ def a_socket_of_the_host_serves_a_pod_without_a_network(host):
         inode = os.fstat(s.fileno()).st_ino
         uuid = os.path.basename(host.one_pod())
         for pid, n in (p.pid, 0), (host.supervisor(uuid), 1), (host.leader(uuid), 0):
-            kept = [os.readlink("/proc/%d/fd/%s" % (pid, f)) for f in os.listdir("/proc/%d/fd" % pid)]
+            kept = list(descriptors_of(pid).values())
             equal(kept.count("socket:[%d]" % inode), n, "copies of the socket that process %d has" % pid)
         for i in range(3):
             ask(("127.0.0.1", number))
