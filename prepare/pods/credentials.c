@@ -3,8 +3,10 @@
 /* Credentials of apps: secrets that are given to one app each, and are in no manifest and no environment.
  *
  * From prepare to run they are files of the pod directory, credentials/<app>/<name>, which only root may
- * read. The process that runs the pod copies them into memory that is never swapped, and removes the files
- * before any app starts. The directories remain until the end, to record which apps have credentials.
+ * read; <app> is the name of the app's directory in apps/. The process that runs the pod copies them into memory that
+ * is never swapped, and removes the files before any app starts. The directories remain until the end, to record which
+ * apps have credentials. That of an app that replaces another one, and gets the credentials of that one, is empty from
+ * the beginning.
  */
 
 #include <sys/stat.h>
@@ -38,16 +40,23 @@ static int check_name(const char *name, Error *e)
         return 0;
 }
 
-static int check_sizes(const CredentialList *l, const char *name, size_t size, Error *e)
+static Credential *find(CredentialList *l, const char *name)
+{
+        for (size_t i = 0; i < l->n; i++)
+                if (streq(l->items[i].name, name))
+                        return &l->items[i];
+        return NULL;
+}
+
+static int check_sizes(const CredentialList *l, const Credential *known, size_t size, Error *e)
 {
         size_t total = size;
 
-        for (size_t i = 0; i < l->n; i++) {
-                if (streq(l->items[i].name, name))
-                        return error_set(e, -EEXIST, "the credential '%s' is given twice", name);
-                total += l->items[i].size;
-        }
-        if (l->n >= CREDENTIALS_MAX)
+        if (known && known->data)
+                return error_set(e, -EEXIST, "the credential '%s' is given twice", known->name);
+        for (size_t i = 0; i < l->n; i++)
+                total += l->items[i].data ? l->items[i].size : 0;
+        if (!known && l->n >= CREDENTIALS_MAX)
                 return error_set(e, -E2BIG, "there are more than %u credentials", CREDENTIALS_MAX);
         if (total > CREDENTIALS_SIZE_MAX)
                 return error_set(e, -EFBIG, "credentials are larger than %u bytes together",
@@ -55,25 +64,50 @@ static int check_sizes(const CredentialList *l, const char *name, size_t size, E
         return 0;
 }
 
+static Credential *add_place(CredentialList *l, const char *name)
+{
+        if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
+                return NULL;
+        Credential *place = &l->items[l->n];
+        *place = (Credential){.name = strdup(name)};
+        l->n += place->name != NULL;
+        return place->name ? place : NULL;
+}
+
 int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e)
 {
+        Credential *place = find(l, name);
         int r = check_name(name, e);
 
         if (r >= 0)
-                r = check_sizes(l, name, size, e);
+                r = check_sizes(l, place, size, e);
         if (r < 0)
                 return r;
-        if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
-                return error_oom(e);
-        Credential c = {.name = strdup(name), .data = malloc(size + 1), .size = size};
-        if (!c.name || !c.data) {
-                free(c.name);
-                free(c.data);
+        char *copy = malloc(size + 1);
+        if (copy && !place)
+                place = add_place(l, name);
+        if (!copy || !place) {
+                free(copy);
                 return error_oom(e);
         }
-        memcpy(c.data, data, size);
-        l->items[l->n++] = c;
+        memcpy(copy, data, size);
+        place->data = copy;
+        place->size = size;
         return 0;
+}
+
+int credential_list_add_hex(CredentialList *l, const char *name, const char *hex, Error *e)
+{
+        size_t size = strlen(hex) / 2;
+        _cleanup_free_ char *data = calloc(size + 1, 1);
+
+        if (!data)
+                return error_oom(e);
+        if (strlen(hex) % 2 != 0 || hex_decode(hex, size, data) < 0)
+                return error_set(e, -EINVAL, "the data are not hexadecimal digits");
+        int r = credential_list_add(l, name, data, size, e);
+        explicit_bzero(data, size);
+        return r;
 }
 
 /* --- In the pod directory ------------------------------------------------------------------------------ */
@@ -101,44 +135,92 @@ static int write_credentials(int app_fd, const CredentialList *l)
         return 0;
 }
 
-static int write_app(int all_fd, const char *app, const CredentialList *own, const CredentialList *shared)
+static int write_app(int all_fd, const char *directory, const CredentialList *own,
+                     const CredentialList *shared)
 {
         _cleanup_close_ int fd = -EBADF;
 
         if (own->n + shared->n == 0)
                 return 0;
-        int r = make_private_directory(all_fd, app, &fd);
+        int r = make_private_directory(all_fd, directory, &fd);
         if (r >= 0)
                 r = write_credentials(fd, own);
         return r < 0 ? r : write_credentials(fd, shared);
 }
 
-int reify_write_credentials(Reify *r, Error *e)
+/* A definition that was read has no content. */
+static bool keeps_credentials(const PodRequest *q)
+{
+        return q->template || (q->apps[0].credentials.n > 0 && !q->apps[0].credentials.items[0].data);
+}
+
+/* Of the app that replaces another one. */
+static int write_replacement(Reify *r, int all_fd)
+{
+        const PodRequest *q = r->request;
+        _cleanup_free_ char *directory = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        static const CredentialList none = {};
+
+        if (pod_app_replacement(r->manifest->apps[r->first_app], &directory) < 0)
+                return -ENOMEM;
+        int k = rm_rf_at(all_fd, directory);
+        if (k < 0)
+                return k;
+        if (!keeps_credentials(q))
+                return write_app(all_fd, directory, &q->apps[0].credentials, &none);
+        return pod_app_has_credentials(r->pod, r->old) ? make_private_directory(all_fd, directory, &fd) : 0;
+}
+
+static int write_apps(Reify *r, int all_fd)
 {
         static const CredentialList none = {};
         const PodRequest *q = r->request;
-        _cleanup_close_ int fd = -EBADF;
-        size_t n = q->credentials.n;
+        int k = 0;
 
-        for (size_t i = 0; i < q->n_apps; i++)
-                n += q->apps[i].credentials.n;
-        if (n == 0)
-                return 0;
-        int k = make_private_directory(r->pod->dir_fd, "credentials", &fd);
         for (size_t i = r->first_app; k >= 0 && i < r->manifest->n_apps; i++) {
                 const AppOverrides *o = q->template ? NULL : &q->apps[i - r->first_app];
-                k = write_app(fd, r->manifest->apps[i]->name, o ? &o->credentials : &none,
+                k = write_app(all_fd, r->manifest->apps[i]->name, o ? &o->credentials : &none,
                               o && o->separate ? &none : &q->credentials);
         }
+        return k;
+}
+
+int reify_write_credentials(Reify *r, Error *e)
+{
+        const PodRequest *q = r->request;
+        bool needed = q->credentials.n > 0 || (r->old && pod_app_has_credentials(r->pod, r->old));
+        _cleanup_close_ int fd = -EBADF;
+
+        for (size_t i = 0; i < q->n_apps; i++)
+                needed = needed || q->apps[i].credentials.n > 0;
+        if (!needed)
+                return 0;
+        int k = make_private_directory(r->pod->dir_fd, "credentials", &fd);
+        if (k >= 0)
+                k = r->old ? write_replacement(r, fd) : write_apps(r, fd);
         return k < 0 ? error_set_errno(e, k, "Cannot keep the credentials of pod %s",
                                        pod_display_name(r->pod))
                      : 0;
 }
 
-bool pod_app_has_credentials(const Pod *p, const char *app)
+int pod_app_open_credentials(const Pod *p, const PodApp *app)
 {
-        _cleanup_close_ int fd =
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int all_fd =
                         openat(p->dir_fd, "credentials", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        return fd >= 0 && faccessat(fd, app, F_OK, AT_SYMLINK_NOFOLLOW) >= 0;
+        if (all_fd < 0)
+                return -errno;
+        if (pod_app_path(p, app, NULL, &path) < 0)
+                return -ENOMEM;
+        int fd = openat(all_fd, path + strlen("apps/"), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+bool pod_app_has_credentials(const Pod *p, const PodApp *app)
+{
+        _cleanup_close_ int fd = pod_app_open_credentials(p, app);
+
+        return fd >= 0;
 }

@@ -109,11 +109,6 @@ void pod_drop_volume(Pod *p, const char *name)
 
 /* --- The pod directory --------------------------------------------------------------------------------- */
 
-static bool has_app(const Pod *p, const char *name)
-{
-        return pod_manifest_find_app(p->manifest, name);
-}
-
 static bool has_volume(const Pod *p, const char *name)
 {
         return pod_manifest_find_volume(p->manifest, name);
@@ -137,7 +132,7 @@ int pod_sweep(const Pod *p)
         static const struct {
                 const char *directory;
                 bool (*is_known)(const Pod *p, const char *name);
-        } places[] = {{"apps", has_app_files}, {"credentials", has_app}, {"volumes", has_volume}};
+        } places[] = {{"apps", has_app_files}, {"credentials", has_app_files}, {"volumes", has_volume}};
         int result = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(places); i++) {

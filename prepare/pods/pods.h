@@ -305,13 +305,18 @@ typedef struct CredentialList {
 } CredentialList;
 
 void credential_list_done(CredentialList *l);
-/* Adds a copy of DATA. The error is a part of a sentence: the name is not valid or was given before, or a
- * limit is exceeded. */
+/* Adds a copy of DATA, also to a credential that was read from a definition. The error is a part of a sentence: the name is
+ * not valid or was given before, or a limit is exceeded. */
 int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e);
+/* The same of hexadecimal digits. */
+int credential_list_add_hex(CredentialList *l, const char *name, const char *hex, Error *e);
 /* The same with the content of the file PATH: "-" for standard input; a socket on which a process listens
  * that writes the secret and closes the connection. (credential-file.c) */
 int credential_list_add_file(CredentialList *l, const char *name, const char *path, Error *e);
-bool pod_app_has_credentials(const Pod *p, const char *app);
+bool pod_app_has_credentials(const Pod *p, const PodApp *app);
+/* The directory in which they are until they are taken into memory; it is empty then, and from the beginning if APP has
+ * those of the app that it replaces. -ENOENT: it has none. */
+int pod_app_open_credentials(const Pod *p, const PodApp *app);
 
 /* Options of the command line for one app; NULL or empty members change nothing. */
 typedef struct AppOverrides {
@@ -416,8 +421,8 @@ int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e);
 /* Adds the one app of REQUEST to the running pod P in the same way: to P->manifest, and to the pod directory, where
  * nothing of another app is changed. Images have to be in the store, and cannot be removed until P->store_lock_fd is
  * closed. After a failure P->manifest is of no use any more: this is for a process that then ends.
- * OLD, which is not in P->manifest any more, is the app that it replaces, or NULL: then its volumes and its credentials stay,
- * and its files are made beside those of OLD. */
+ * OLD, which is not in P->manifest any more, is the app that it replaces, or NULL: then its files are made beside those of
+ * OLD, its volumes stay, and so do its credentials unless REQUEST has the content of all. */
 int pod_reify_app(Pod *p, const PodRequest *request, const PodApp *old, char ***warnings, Error *e);
 
 /* --- Directories of apps (pod-app-path.c) -------------------------------------------------------------- */

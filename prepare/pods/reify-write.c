@@ -145,5 +145,5 @@ int reify_write(Reify *r, Error *e)
                 k = write_files_of(r, apps_fd, r->manifest->apps[i], &r->images[i - r->first_app], e);
         if (k >= 0)
                 k = write_volumes(r, volumes_fd, e);
-        return k < 0 || r->old ? k : reify_write_credentials(r, e);
+        return k < 0 ? k : reify_write_credentials(r, e);
 }

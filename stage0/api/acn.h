@@ -98,13 +98,14 @@ int acn_describe(AcnPod *a, AcnDescription *ret, Error *e);
 int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret_name, char ***ret_warnings,
                 Error *e);
 typedef struct AcnReplaceOptions {
-        const char *reference;   /* the user's name of the image, for later runs of the pod */
-        const char *image_id;    /* has to be in the store */
-        const PodRequest *definition; /* its one app is what the app is from now on, with the credentials that it has, and the
-                                       * volumes of mounts that are the same; or NULL: the app's settings and
-                                       * volumes stay */
-        uint64_t ready_timeout_usec; /* the time within which the new app has to be executed, and ready if it
-                                      * reports that; UINT64_MAX: its own time-out holds */
+        const char *reference; /* the user's name of the image, for later runs of the pod */
+        const char *image_id;  /* has to be in the store */
+        /* Its one app, with the content of its credentials, is what the app is from now on, with the volumes of mounts
+         * that are the same; or NULL: the app's settings, credentials and volumes stay. */
+        const PodRequest *definition;
+        /* The time within which the new app has to be executed, and ready if it reports that; UINT64_MAX: its own
+         * time-out holds. */
+        uint64_t ready_timeout_usec;
 } AcnReplaceOptions;
 
 /* Replaces an app by one of another image, or with another definition. The new app is prepared before the old
@@ -114,6 +115,8 @@ typedef struct AcnReplaceOptions {
  * others as of acn_add_app(), and nothing was changed. */
 int acn_replace_app(AcnPod *a, const char *app, const AcnReplaceOptions *o, bool *ret_replaced,
                     char ***ret_warnings, Error *e);
+/* The names of the credentials that differ from those that the app has. -EOPNOTSUPP: the pod's supervisor is too old. */
+int acn_compare_credentials(AcnPod *a, const char *app, const CredentialList *l, char ***ret, Error *e);
 /* Removes an app that was created or has exited. -EBUSY: it runs; with STOP it is stopped first, as acn_stop_app() does, and
  * connections do not start it meanwhile. */
 int acn_remove_app(AcnPod *a, const char *app, bool stop, uint64_t timeout_usec, Error *e);

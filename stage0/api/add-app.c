@@ -18,6 +18,16 @@ static int add_credentials(json_object *list, const CredentialList *l)
         return 0;
 }
 
+static int add_all_credentials(json_object *o, const PodRequest *q)
+{
+        json_object *list = json_object_new_array();
+
+        int r = json_member_add(o, "credentials", list);
+        if (r >= 0)
+                r = add_credentials(list, &q->apps[0].credentials);
+        return r < 0 ? r : add_credentials(list, &q->credentials);
+}
+
 /* The app according to Q. A definition contains only the names and sources of its credentials. */
 static int add_definition(json_object *o, const PodRequest *q, Error *e)
 {
@@ -42,12 +52,8 @@ static int add_definition(json_object *o, const PodRequest *q, Error *e)
 static int make_request(const PodRequest *q, const char *image_id, json_object **ret, Error *e)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
-        json_object *credentials = json_object_new_array();
 
-        if (json_member_add(o, "credentials", credentials) < 0 ||
-            add_credentials(credentials, &q->apps[0].credentials) < 0 ||
-            add_credentials(credentials, &q->credentials) < 0 ||
-            (image_id && json_member_add_text(o, "imageID", image_id) < 0))
+        if (add_all_credentials(o, q) < 0 || (image_id && json_member_add_text(o, "imageID", image_id) < 0))
                 return error_oom(e);
         int r = add_definition(o, q, e);
         if (r < 0)
@@ -56,15 +62,20 @@ static int make_request(const PodRequest *q, const char *image_id, json_object *
         return 0;
 }
 
-static int read_warnings(json_object *o, char ***ret)
+static int read_texts(json_object *o, const char *key, char ***ret)
 {
-        json_object *list = json_object_object_get(o, "warnings");
+        json_object *list = json_object_object_get(o, key);
 
         for (size_t i = 0;
              list && json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++)
                 if (strv_extend(ret, json_object_get_string(json_object_array_get_idx(list, i)) ?: "") < 0)
                         return -ENOMEM;
         return 0;
+}
+
+static int read_warnings(json_object *o, char ***ret)
+{
+        return read_texts(o, "warnings", ret);
 }
 
 static int read_answer(json_object *o, char **ret_name, char ***ret_warnings)
@@ -120,6 +131,8 @@ static int replace_request(const AcnReplaceOptions *o, json_object **ret, Error 
             json_member_add(p, "readyTimeoutUSec",
                             json_object_new_int64((int64_t) MIN(timeout, (uint64_t) INT64_MAX))) < 0)
                 return error_oom(e);
+        if (o->definition && add_all_credentials(p, o->definition) < 0)
+                return error_oom(e);
         int r = o->definition ? add_definition(p, o->definition, e) : 0;
         if (r >= 0)
                 *ret = TAKE_PTR(p);
@@ -149,6 +162,24 @@ int acn_replace_app(AcnPod *a, const char *app, const AcnReplaceOptions *o, bool
         *ret_replaced = json_object_object_get_ex(reply.parameters, "replaced", &replaced) &&
                         json_object_get_boolean(replaced);
         return read_warnings(reply.parameters, ret_warnings) < 0 ? error_oom(e) : 0;
+}
+
+int acn_compare_credentials(AcnPod *a, const char *app, const CredentialList *l, char ***ret, Error *e)
+{
+        _cleanup_(varlink_reply_done) VarlinkReply reply = {};
+        _cleanup_json_ json_object *o = json_object_new_object();
+        json_object *list = json_object_new_array();
+
+        if (json_member_add(o, "credentials", list) < 0 || add_credentials(list, l) < 0)
+                return error_oom(e);
+        const AcnCall c = {.method = "CompareCredentials",
+                           .what = "compare credentials of",
+                           .app = app,
+                           .parameters = o};
+        int r = acn_call(a, &c, &reply, e);
+        if (r < 0)
+                return r;
+        return read_texts(reply.parameters, "different", ret) < 0 ? error_oom(e) : 0;
 }
 
 int acn_remove_app(AcnPod *a, const char *app, bool stop, uint64_t timeout_usec, Error *e)

@@ -223,7 +223,9 @@ static int too_old(AcnPod *a, const AcnCall *c, Error *e)
 /* Parameters that came with a later version than their methods, and are always valid. */
 static bool is_new_parameter(const AcnCall *c, const VarlinkReply *reply)
 {
-        static const char *const parameters[][2] = {{"ReplaceApp", "definition"}, {"StartApp", "tentative"}};
+        static const char *const parameters[][2] = {{"ReplaceApp", "definition"},
+                                                    {"ReplaceApp", "credentials"},
+                                                    {"StartApp", "tentative"}};
         const char *parameter = acn_text(reply->parameters, "parameter");
 
         for (size_t i = 0; streq(reply->error, SERVICE "InvalidParameter") && i < ELEMENTSOF(parameters); i++)

@@ -9,9 +9,9 @@
 
 /* What P and WANTED differ in as a whole, and their requests, OLD and Q: for ApplyPlan.new_pod. -ENOMEM. */
 int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q, char ***ret);
-/* What OLD and NEW, of which the image is IMAGE_ID, differ in. *RET_FIXED: those of the keys that no app can get in a
- * running pod. *RET_LIMITS: all of them are limits that can be changed while the app runs. -ENOMEM. */
-int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new, const char *image_id,
-                        char ***ret, char ***ret_fixed, bool *ret_limits);
+/* What OLD and NEW, of which the image is IMAGE_ID, differ in; CREDENTIALS are the names of those that do. *RET_LIMITS: all
+ * of them are limits that can be changed while the app runs. -ENOMEM. */
+int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new,
+                        const char *image_id, char *const *credentials, char ***ret, bool *ret_limits);
 /* Whether it is the type of such a limit. */
 bool is_live_limit(IsolatorType type);

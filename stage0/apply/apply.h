@@ -39,7 +39,7 @@ typedef struct ApplyStep {
 typedef struct ApplyPlan {
         ApplyStep *steps; /* in the order in which they are taken */
         size_t n;
-        char **new_pod; /* what only a new pod can have: keys of the pod, and "app NAME: KEY" */
+        char **new_pod; /* what only a new pod can have: keys of the pod */
 } ApplyPlan;
 
 /* What has to be done so that P, which runs and is loaded, becomes what Q says. WANTED was prepared of Q without being

@@ -119,11 +119,20 @@ static bool is_new_limit(const AppOverrides *new, const char *key)
         return false;
 }
 
-int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new, const char *image_id,
-                        char ***ret, char ***ret_fixed, bool *ret_limits)
+/* Which of them, or, if only the files have other names, that they are. */
+static int add_credentials(char ***l, char *const *names)
 {
-        _cleanup_strv_free_ char **keys = NULL, **members = NULL, **fixed = NULL;
-        bool limits = true;
+        STRV_FOREACH (name, names)
+                if (strv_extendf(l, "credential %s", *name) < 0)
+                        return -ENOMEM;
+        return 0;
+}
+
+int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new,
+                        const char *image_id, char *const *credentials, char ***ret, bool *ret_limits)
+{
+        _cleanup_strv_free_ char **keys = NULL, **members = NULL;
+        bool limits = strv_length(credentials) == 0;
 
         if (app_overrides_compare(old, new, &members) < 0)
                 return -ENOMEM;
@@ -132,15 +141,16 @@ int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOve
                 if (strv_extend(&keys, "image") < 0)
                         return -ENOMEM;
         }
-        if (add_words(&keys, members) < 0)
+        if (add_credentials(&keys, credentials) < 0)
                 return -ENOMEM;
         STRV_FOREACH (member, members) {
                 limits = limits && is_new_limit(new, *member);
-                if (streq(*member, "credentials") && add_word(&fixed, *member) < 0)
+                if (streq(*member, "credentials") && strv_length(credentials) > 0)
+                        continue;
+                if (add_word(&keys, *member) < 0)
                         return -ENOMEM;
         }
         *ret = TAKE_PTR(keys);
-        *ret_fixed = TAKE_PTR(fixed);
         *ret_limits = limits;
         return 0;
 }

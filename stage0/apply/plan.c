@@ -36,6 +36,13 @@ static int add_step(ApplyPlan *plan, ApplyChange change, const char *app, char *
 
 /* --- Apps that are wanted ------------------------------------------------------------------------------ */
 
+typedef struct Planner {
+        ApplyPlan *plan;
+        Pod *pod;
+        AcnPod *connection;
+        AcnDescription now;
+} Planner;
+
 static bool waits_for_its_start(const AcnDescription *d, const PodApp *app)
 {
         for (size_t i = 0; i < d->n_apps; i++)
@@ -44,41 +51,57 @@ static bool waits_for_its_start(const AcnDescription *d, const PodApp *app)
         return false;
 }
 
-static int plan_change(ApplyPlan *plan, Pod *p, const AcnDescription *now, const PodApp *app, const PodApp *wanted,
-                       const AppOverrides *new, Error *e)
+/* Only the supervisor of the pod knows their content. */
+static int compare_credentials(const Planner *x, const AppOverrides *old, const AppOverrides *new,
+                               char ***ret, Error *e)
 {
-        _cleanup_strv_free_ char **keys = NULL, **fixed = NULL;
+        _cleanup_error_ Error why = ERROR_NULL;
+
+        if (old->credentials.n + new->credentials.n == 0)
+                return 0;
+        int r = acn_compare_credentials(x->connection, new->name, &new->credentials, ret, &why);
+        if (r != -EOPNOTSUPP)
+                return r < 0 ? error_move(e, &why) : 0;
+        log_warning("Whether the content of credentials of app %s has changed is not known: %s", new->name,
+                    why.message);
+        return 0;
+}
+
+static int plan_change(const Planner *x, const PodApp *app, const PodApp *wanted, const AppOverrides *new,
+                       Error *e)
+{
         _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_strv_free_ char **keys = NULL, **credentials = NULL;
         bool limits = false;
 
-        int r = pod_app_definition_read(p, app, &d, e);
+        int r = pod_app_definition_read(x->pod, app, &d, e);
+        if (r >= 0)
+                r = compare_credentials(x, &d.request.apps[0], new, &credentials, e);
         if (r < 0)
                 return r;
-        if (differences_of_apps(app, &d.request.apps[0], new, wanted->image_id, &keys, &fixed, &limits) < 0)
+        if (differences_of_apps(app, &d.request.apps[0], new, wanted->image_id, credentials, &keys,
+                                &limits) < 0)
                 return error_oom(e);
-        STRV_FOREACH (key, fixed)
-                if (strv_extendf(&plan->new_pod, "app %s: %s", app->name, *key) < 0)
-                        return error_oom(e);
-        if (fixed || (!keys && !waits_for_its_start(now, app)))
+        if (!keys && !waits_for_its_start(&x->now, app))
                 return 0;
         ApplyChange change = !keys ? APPLY_START : limits ? APPLY_LIMIT : APPLY_REPLACE;
-        return add_step(plan, change, app->name, &keys) < 0 ? error_oom(e) : 0;
+        return add_step(x->plan, change, app->name, &keys) < 0 ? error_oom(e) : 0;
 }
 
 /* The apps of the manifest are those of the request, in the same order. */
-static int plan_wanted(ApplyPlan *plan, Pod *p, const AcnDescription *now, const Pod *wanted, const PodRequest *q,
-                       Error *e)
+static int plan_wanted(const Planner *x, const Pod *wanted, const PodRequest *q, Error *e)
 {
         _cleanup_free_ size_t *order = NULL;
+        ApplyPlan *plan = x->plan;
         int r = start_order(wanted->manifest, &order, e);
 
         for (size_t i = 0; r >= 0 && i < wanted->manifest->n_apps; i++) {
                 const PodApp *new = wanted->manifest->apps[order[i]];
-                const PodApp *app = pod_manifest_find_app(p->manifest, new->name);
+                const PodApp *app = pod_manifest_find_app(x->pod->manifest, new->name);
                 size_t before = plan->n;
 
                 if (app)
-                        r = plan_change(plan, p, now, app, new, &q->apps[order[i]], e);
+                        r = plan_change(x, app, new, &q->apps[order[i]], e);
                 else if (add_step(plan, APPLY_ADD, new->name, NULL) < 0)
                         r = error_oom(e);
                 if (plan->n > before) {
@@ -91,16 +114,16 @@ static int plan_wanted(ApplyPlan *plan, Pod *p, const AcnDescription *now, const
 
 /* --- Apps that are not --------------------------------------------------------------------------------- */
 
-static int plan_unwanted(ApplyPlan *plan, const Pod *p, const Pod *wanted, Error *e)
+static int plan_unwanted(const Planner *x, const Pod *wanted, Error *e)
 {
-        const PodManifest *m = p->manifest;
+        const PodManifest *m = x->pod->manifest;
         _cleanup_free_ size_t *order = NULL;
         int r = start_order(m, &order, e);
 
         for (size_t i = m->n_apps; r >= 0 && i > 0; i--) {
                 const char *name = m->apps[order[i - 1]]->name;
                 if (!pod_manifest_find_app(wanted->manifest, name) &&
-                    add_step(plan, APPLY_REMOVE, name, NULL) < 0)
+                    add_step(x->plan, APPLY_REMOVE, name, NULL) < 0)
                         r = error_oom(e);
         }
         return r;
@@ -109,22 +132,22 @@ static int plan_unwanted(ApplyPlan *plan, const Pod *p, const Pod *wanted, Error
 /* --- Altogether ---------------------------------------------------------------------------------------- */
 
 /* The state of the pod first: an app that is added in between is in both, and one that is replaced is the new one. */
-static int describe(Pod *p, AcnDescription *ret, Error *e)
+static int describe(Planner *x, Error *e)
 {
-        _cleanup_(acn_disconnectp) AcnPod *connection = NULL;
+        int r = acn_connect(x->pod, &x->connection, e);
 
-        int r = acn_connect(p, &connection, e);
         if (r >= 0)
-                r = acn_describe(connection, ret, e);
-        return r < 0 ? r : pod_load(p, e);
+                r = acn_describe(x->connection, &x->now, e);
+        return r < 0 ? r : pod_load(x->pod, e);
 }
 
-static int fill_plan(ApplyPlan *plan, Pod *p, const Pod *wanted, PodRequest *q, Error *e)
+static int fill_plan(Planner *x, const Pod *wanted, PodRequest *q, Error *e)
 {
         _cleanup_(pod_definition_done) PodDefinition old = {};
-        _cleanup_(acn_description_done) AcnDescription now = {};
+        ApplyPlan *plan = x->plan;
+        Pod *p = x->pod;
 
-        int r = describe(p, &now, e);
+        int r = describe(x, e);
         if (r >= 0)
                 r = pod_definition_read(p, &old, e);
         if (r < 0)
@@ -135,17 +158,20 @@ static int fill_plan(ApplyPlan *plan, Pod *p, const Pod *wanted, PodRequest *q, 
                 return error_oom(e);
         if (old.request.template || q->template) /* which is one thing */
                 return 0;
-        r = plan_wanted(plan, p, &now, wanted, q, e);
-        return r < 0 ? r : plan_unwanted(plan, p, wanted, e);
+        r = plan_wanted(x, wanted, q, e);
+        return r < 0 ? r : plan_unwanted(x, wanted, e);
 }
 
 int apply_plan_new(Pod *p, const Pod *wanted, PodRequest *q, ApplyPlan **ret, Error *e)
 {
         _cleanup_(apply_plan_freep) ApplyPlan *plan = calloc(1, sizeof(ApplyPlan));
+        Planner x = {.plan = plan, .pod = p};
 
         if (!plan)
                 return error_oom(e);
-        int r = fill_plan(plan, p, wanted, q, e);
+        int r = fill_plan(&x, wanted, q, e);
+        acn_disconnect(x.connection);
+        acn_description_done(&x.now);
         if (r >= 0)
                 *ret = TAKE_PTR(plan);
         return r;

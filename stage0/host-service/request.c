@@ -173,17 +173,10 @@ static int add_credential(json_object *o, PodRequest *q, Error *e)
                    *hex = json_object_get_string(json_object_object_get(o, "data")),
                    *app = json_object_get_string(json_object_object_get(o, "app"));
         CredentialList *l = credentials_of(q, app);
-        size_t size = strlen(hex) / 2;
-        _cleanup_free_ char *data = calloc(size + 1, 1);
 
-        if (!data)
-                return error_oom(e);
         if (!l)
                 return error_set(e, -EINVAL, "The definition names no app '%s'", app);
-        if (strlen(hex) % 2 != 0 || hex_decode(hex, size, data) < 0)
-                return error_set(e, -EINVAL, "The data of credential '%s' is not hexadecimal", name);
-        int r = credential_list_add(l, name, data, size, e);
-        explicit_bzero(data, size);
+        int r = credential_list_add_hex(l, name, hex, e);
         return r == -ENOMEM ? r : r < 0 ? error_prefix(e, -EINVAL, "Credential '%s'", name) : 0;
 }
 

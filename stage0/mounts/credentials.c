@@ -15,7 +15,7 @@
 
 static void hold_name(const AppMount *a, char name[static 16])
 {
-        snprintf(name, 16, "c%u", a->index);
+        snprintf(name, 16, "c%u", a->root.credentials);
 }
 
 static int copy_file(int from_fd, int to_fd, const char *name, uid_t owner)
@@ -49,42 +49,42 @@ static int fill(int from_fd, int mount_fd, uid_t owner)
         return r;
 }
 
-static int take(PodMounts *m, int all_fd, const PodApp *app)
+static int take(PodMounts *m, int from_fd, const AppMount *a)
 {
         static const char *const options[] = {"mode", "0700", NULL};
         uid_t owner = pod_root_uid(m->pod);
-        _cleanup_close_ int from_fd = openat(all_fd, app->name,
-                                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-                            mount_fd = -EBADF;
+        _cleanup_close_ int mount_fd = -EBADF;
         char name[16];
 
-        if (from_fd < 0)
-                return errno == ENOENT ? 0 : -errno;
         int r = mount_new("ramfs", options,
                           MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSYMFOLLOW,
                           &mount_fd);
         if (r >= 0)
                 r = fill(from_fd, mount_fd, owner);
-        AppMount *a = pod_mounts_know_app(m, app->name);
-        if (r < 0 || !a)
-                return r < 0 ? r : -ENOMEM;
+        if (r < 0)
+                return r;
         hold_name(a, name);
-        return pod_mounts_hold(m, mount_fd, name);
+        r = pod_mounts_hold(m, mount_fd, name);
+        m->has_credentials |= r >= 0;
+        return r;
+}
+
+static int take_app(PodMounts *m, const PodApp *app)
+{
+        _cleanup_close_ int fd = pod_app_open_credentials(m->pod, app);
+
+        if (fd < 0)
+                return fd == -ENOENT ? 0 : fd;
+        const AppMount *a = pod_mounts_know_app(m, app->name);
+        return a ? take(m, fd, a) : -ENOMEM;
 }
 
 int pod_mounts_take_credentials(PodMounts *m, Error *e)
 {
-        _cleanup_close_ int fd =
-                        openat(m->dir_fd, "credentials", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         int r = 0;
 
-        if (fd < 0)
-                return errno == ENOENT ? 0
-                                       : error_set_errno(e, -errno, "Cannot open the credentials of pod %s",
-                                                         pod_display_name(m->pod));
-        m->has_credentials = true;
         for (size_t i = 0; r >= 0 && i < m->pod->manifest->n_apps; i++)
-                r = take(m, fd, m->pod->manifest->apps[i]);
+                r = take_app(m, m->pod->manifest->apps[i]);
         return r < 0 ? error_set_errno(e, r, "Cannot load the credentials of pod %s into memory",
                                        pod_display_name(m->pod))
                      : 0;
@@ -92,20 +92,28 @@ int pod_mounts_take_credentials(PodMounts *m, Error *e)
 
 int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e)
 {
-        bool credentials = pod_app_has_credentials(m->pod, app->name);
-        _cleanup_close_ int fd = -EBADF;
+        int r = pod_mounts_extend_dev(m, notify, pod_app_has_credentials(m->pod, app));
 
-        int r = pod_mounts_extend_dev(m, notify, credentials);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot extend the devices of pod %s",
                                        pod_display_name(m->pod));
-        if (!credentials)
-                return 0;
-        fd = openat(m->dir_fd, "credentials", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = fd < 0 ? -errno : take(m, fd, app);
-        m->has_credentials |= r >= 0;
+        r = take_app(m, app);
         return r < 0 ? error_set_errno(e, r, "Cannot load the credentials of app %s into memory", app->name)
                      : 0;
+}
+
+int pod_mounts_exchange_credentials(PodMounts *m, const PodApp *app, AppMount *a)
+{
+        _cleanup_close_ int fd = pod_app_open_credentials(m->pod, app);
+        _cleanup_strv_free_ char **names = NULL;
+        int r = fd < 0 ? fd : list_names(fd, &names);
+
+        if (r < 0 && r != -ENOENT)
+                return r;
+        if (r >= 0 && strv_length(names) == 0) /* they stay */
+                return 0;
+        a->root.credentials = m->next_index++;
+        return r < 0 ? 0 : take(m, fd, a);
 }
 
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e)
@@ -122,4 +130,56 @@ int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e)
         return fd < 0 && fd != -ENOENT
                                ? error_set_errno(e, fd, "Cannot mount the credentials of app %s", app->name)
                                : fd;
+}
+
+/* --- Comparing ----------------------------------------------------------------------------------------- */
+
+static int compare_file(int dir_fd, const Credential *c, char ***different)
+{
+        char *data = NULL;
+        size_t size = 0;
+
+        int r = dir_fd < 0 ? -ENOENT : read_file_at(dir_fd, c->name, CREDENTIALS_SIZE_MAX, &data, &size);
+        bool same = r >= 0 && size == c->size && memcmp(data, c->data, size) == 0;
+        if (data)
+                explicit_bzero(data, size);
+        free(data);
+        if (r < 0 && r != -ENOENT)
+                return r;
+        return same ? 0 : strv_extend(different, c->name);
+}
+
+static bool has_name(const CredentialList *l, const char *name)
+{
+        for (size_t i = 0; i < l->n; i++)
+                if (streq(l->items[i].name, name))
+                        return true;
+        return false;
+}
+
+int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const CredentialList *l,
+                                   char ***ret)
+{
+        _cleanup_strv_free_ char **names = NULL, **different = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        char hold[16];
+        int r = 0;
+
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (streq(m->apps[i].name, app->name)) {
+                        hold_name(&m->apps[i], hold);
+                        fd = openat(m->holder_fd, hold, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                }
+        if (fd >= 0)
+                r = list_names(fd, &names);
+        for (size_t i = 0; r >= 0 && i < l->n; i++)
+                r = compare_file(fd, &l->items[i], &different);
+        STRV_FOREACH (name, names)
+                if (r >= 0 && !has_name(l, *name))
+                        r = strv_extend(&different, *name);
+        if (r < 0)
+                return r;
+        strv_sort(different);
+        *ret = TAKE_PTR(different);
+        return 0;
 }

@@ -45,6 +45,7 @@ typedef struct AppOverlay {
         bool used;    /* a process of the app had it */
         bool kept;    /* it is to be reused as it is */
         bool retired; /* pod_mounts_retire_app() */
+        unsigned credentials; /* in the name of their mount: that of the app, or of the one that it got them from */
 } AppOverlay;
 
 typedef struct AppMount {
@@ -111,6 +112,8 @@ void volume_mount_done(VolumeMount *v);
 
 /* credentials.c */
 int pod_mounts_take_credentials(PodMounts *m, Error *e);
+/* Those of APP, which replaces another one whose place A is, if it has others. */
+int pod_mounts_exchange_credentials(PodMounts *m, const PodApp *app, AppMount *a);
 /* A detached mount of the credentials of APP. -ENOENT (without a message): it has none. */
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 

@@ -250,10 +250,12 @@ static void forget_notify(PodMounts *m, unsigned index)
         (void) unlinkat(m->holder_fd, name, 0);
 }
 
-/* O is not used as a root any more. */
-static void let_overlay_go(PodMounts *m, AppOverlay *o)
+/* O is not used as a root any more; KEEPS, of the same app, is, or is NULL. */
+static void let_overlay_go(PodMounts *m, AppOverlay *o, const AppOverlay *keeps)
 {
         let_go(m, "a", o->index);
+        if (!keeps || keeps->credentials != o->credentials)
+                let_go(m, "c", o->credentials);
         for (size_t i = 0; i < o->n_layers; i++) {
                 Layer *l = &m->layers[o->layers[i]];
                 if (!l->path || is_used(m, l->index))
@@ -275,11 +277,10 @@ void pod_mounts_remove_app(PodMounts *m, const char *name)
                 return;
         a = *place;
         *place = m->apps[--m->n_apps];
-        let_go(m, "c", a.index);
         forget_notify(m, a.index);
-        let_overlay_go(m, &a.root);
+        let_overlay_go(m, &a.root, NULL);
         if (a.parked)
-                let_overlay_go(m, a.parked);
+                let_overlay_go(m, a.parked, NULL);
         app_mount_done(&a);
 }
 
@@ -293,7 +294,7 @@ int pod_mounts_replace_app(PodMounts *m, const PodApp *app, bool notify, Error *
 
         if (!parked)
                 return error_oom(e);
-        int r = pod_mounts_extend_dev(m, notify, pod_app_has_credentials(m->pod, app->name));
+        int r = pod_mounts_extend_dev(m, notify, pod_app_has_credentials(m->pod, app));
         if (r < 0) {
                 free(parked);
                 return error_set_errno(e, r, "Cannot extend the devices of pod %s",
@@ -301,7 +302,12 @@ int pod_mounts_replace_app(PodMounts *m, const PodApp *app, bool notify, Error *
         }
         *parked = a->root;
         a->parked = parked;
-        a->root = (AppOverlay){.index = m->next_index++};
+        a->root = (AppOverlay){.index = m->next_index++, .credentials = parked->credentials};
+        r = pod_mounts_exchange_credentials(m, app, a);
+        if (r < 0) {
+                pod_mounts_restore_app(m, app->name);
+                return error_set_errno(e, r, "Cannot load the credentials of app %s into memory", app->name);
+        }
         return 0;
 }
 
@@ -316,7 +322,7 @@ void pod_mounts_restore_app(PodMounts *m, const char *name)
         a->root = *a->parked;
         a->root.kept = a->root.mounted;
         a->parked = (free(a->parked), NULL);
-        let_overlay_go(m, &failed);
+        let_overlay_go(m, &failed, &a->root);
 }
 
 void pod_mounts_forget_replaced(PodMounts *m, const char *name)
@@ -328,7 +334,7 @@ void pod_mounts_forget_replaced(PodMounts *m, const char *name)
                 return;
         old = *a->parked;
         a->parked = (free(a->parked), NULL);
-        let_overlay_go(m, &old);
+        let_overlay_go(m, &old, &a->root);
 }
 
 int pod_mounts_app_path(const PodMounts *m, const char *app, const char *file, char **ret)
@@ -483,7 +489,7 @@ AppMount *pod_mounts_know_app(PodMounts *m, const char *name)
         if (!copy)
                 return NULL;
         m->apps[m->n_apps] = (AppMount){.name = copy, .index = m->next_index};
-        m->apps[m->n_apps].root.index = m->next_index++;
+        m->apps[m->n_apps].root.index = m->apps[m->n_apps].root.credentials = m->next_index++;
         return &m->apps[m->n_apps++];
 }
 

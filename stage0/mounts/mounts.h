@@ -43,6 +43,9 @@ int pod_mounts_replace_app(PodMounts *m, const PodApp *app, bool notify, Error *
 /* Restores the root of the old app, or (if the new app stays) drops it. */
 void pod_mounts_restore_app(PodMounts *m, const char *name);
 void pod_mounts_forget_replaced(PodMounts *m, const char *name);
+/* credentials.c: the names, sorted, of the credentials in which L differs from what APP has. */
+int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const CredentialList *l,
+                                   char ***ret);
 /* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. */
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
                          Error *e);

@@ -123,7 +123,7 @@ int exec_make_request(Pod *p, const PodApp *app, const ExecOptions *o, EnterRequ
                           .shell = !o->argv,
                           .terminal = o->terminal,
                           .terminal_errors = o->terminal_errors,
-                          .credentials = pod_app_has_credentials(p, app->name),
+                          .credentials = pod_app_has_credentials(p, app),
                           .size = o->size};
         _cleanup_free_ char *url = NULL;
 

@@ -72,6 +72,10 @@ int interface_add_app(VarlinkCall *call, json_object *parameters, void *userdata
 int interface_remove_app(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_replace_app(VarlinkCall *call, json_object *parameters, void *userdata);
 
+/* --- interface-credentials.c --------------------------------------------------------------------------- */
+
+int interface_compare_credentials(VarlinkCall *call, json_object *parameters, void *userdata);
+
 /* --- interface-signal.c -------------------------------------------------------------------------------- */
 
 int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata);

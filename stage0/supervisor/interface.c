@@ -294,6 +294,7 @@ static const VarlinkMethod methods[] = {
                 {"Stats", interface_stats, 0},
                 {"UpdateApp", interface_update_app, 0},
                 {"ReplaceApp", interface_replace_app, 0},
+                {"CompareCredentials", interface_compare_credentials, 0},
 };
 
 static const VarlinkInterface pod_interface = {.name = "org.acnspawn.Pod",

@@ -27,6 +27,9 @@ typedef struct InterfaceOps {
         /* Replaces an app as REQUEST, the parameters of ReplaceApp(), says. -EALREADY: it has that image; -ECONNABORTED: the new
          * one could not be started, and the old one is back. */
         int (*replace_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
+        /* The names of the credentials that APP has not, or otherwise, or that are not in L. */
+        int (*compare_credentials)(void *userdata, const AppInstance *app, const CredentialList *l,
+                                   char ***ret);
         /* Opens the log file of APP, or all of them (NULL), anew, as forwarders_reopen(). */
         int (*reopen_logs)(void *userdata, const char *app, Error *e);
         /* An app counts for the exit policy from now on. */
@@ -34,6 +37,9 @@ typedef struct InterfaceOps {
         /* A new descriptor of the null device in the /dev of apps. */
         int (*open_null)(void *userdata);
 } InterfaceOps;
+
+/* Adds the Credentials of a call. The error is a part of a sentence. */
+int interface_read_credentials(json_object *list, CredentialList *l, Error *e);
 
 /* Serves "interface" in the pod directory. APPS are lent. */
 int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *ops, void *userdata,

@@ -117,48 +117,6 @@ static int write_answer(int fd, const char *added, char *const *warnings, const 
         return text ? loop_write(fd, text, strlen(text)) : -ENOMEM;
 }
 
-static Credential *find_credential(CredentialList *l, const char *name)
-{
-        for (size_t i = 0; i < l->n; i++)
-                if (streq(l->items[i].name, name))
-                        return &l->items[i];
-        return NULL;
-}
-
-/* The definition may name the source of the credential. */
-static int add_data(CredentialList *l, const char *name, const char *data, size_t size, Error *e)
-{
-        Credential *known = find_credential(l, name);
-        CredentialSource source = known ? known->source : CREDENTIAL_GIVEN;
-        _cleanup_free_ char *path = known ? TAKE_PTR(known->path) : NULL;
-
-        if (known) {
-                free(known->name);
-                memmove(known, known + 1, (size_t) (l->items + --l->n - known) * sizeof(Credential));
-        }
-        int r = credential_list_add(l, name, data, size, e);
-        if (r < 0)
-                return r;
-        l->items[l->n - 1].source = source;
-        l->items[l->n - 1].path = TAKE_PTR(path);
-        return 0;
-}
-
-static int add_credential(json_object *o, CredentialList *l, Error *e)
-{
-        const char *name = text_of(o, "name"), *hex = text_of(o, "data");
-        size_t size = hex ? strlen(hex) / 2 : 0;
-        _cleanup_free_ char *data = calloc(size + 1, 1);
-
-        if (!data)
-                return error_oom(e);
-        if (!name || !hex || strlen(hex) % 2 != 0 || hex_decode(hex, size, data) < 0)
-                return error_set(e, -EINVAL, "A credential of the app is not a name with hexadecimal data");
-        int r = add_data(l, name, data, size, e);
-        explicit_bzero(data, size);
-        return r < 0 ? error_prefix(e, r, "A credential of the app") : 0;
-}
-
 static int check_data(const CredentialList *l, Error *e)
 {
         for (size_t i = 0; i < l->n; i++)
@@ -184,17 +142,21 @@ static int take_owner_data(const AppChange *c, OwnerData *ret, Error *e)
         return 0;
 }
 
+/* What the definition says without it has to be complete with it. */
+static int take_credentials(const AppChange *c, CredentialList *l, Error *e)
+{
+        int r = interface_read_credentials(json_object_object_get(c->request, "credentials"), l, e);
+
+        return r < 0 ? error_prefix(e, r, "A credential of the app") : check_data(l, e);
+}
+
 static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char ***warnings, Error *e)
 {
-        json_object *credentials = json_object_object_get(c->request, "credentials");
         const char *const ids[] = {text_of(c->request, "imageID")};
 
         int r = app_request_parse(json_object_object_get(c->request, "definition"), d, e);
-        for (size_t i = 0; r >= 0 && credentials && i < json_object_array_length(credentials); i++)
-                r = add_credential(json_object_array_get_idx(credentials, i),
-                                   &d->request.apps[0].credentials, e);
         if (r >= 0)
-                r = check_data(&d->request.apps[0].credentials, e);
+                r = take_credentials(c, &d->request.apps[0].credentials, e);
         if (r >= 0)
                 r = take_owner_data(c, &d->request.apps[0].owner_data, e);
         if (r >= 0 && pod_request_separate(&d->request) < 0)
@@ -205,8 +167,8 @@ static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char 
         return prepare_app(c->supervisor->pod, &d->request, ret, warnings, e);
 }
 
-/* The credentials stay with the app: their content is known to nobody else any more. */
-static int check_place(const AppOverrides *old, const AppOverrides *new, Error *e)
+/* Without their content the credentials stay with the app: it is known to nobody else any more. */
+static int check_place(const AppOverrides *old, const AppOverrides *new, bool credentials, Error *e)
 {
         _cleanup_strv_free_ char **keys = NULL;
 
@@ -214,13 +176,14 @@ static int check_place(const AppOverrides *old, const AppOverrides *new, Error *
                 return error_set(e, -EINVAL, "The definition is not that of app %s", old->name);
         if (app_overrides_compare(old, new, &keys) < 0)
                 return error_oom(e);
-        if (!strv_contains(keys, "credentials"))
+        if (credentials || !strv_contains(keys, "credentials"))
                 return 0;
-        return error_set(e, -EINVAL, "App %s cannot be replaced by one with other credentials", old->name);
+        return error_set(e, -EINVAL, "The credentials of app %s, which are others, have no data", old->name);
 }
 
-static int take_definition(json_object *o, PodDefinition *d, Error *e)
+static int take_definition(const AppChange *c, json_object *o, PodDefinition *d, Error *e)
 {
+        bool credentials = json_object_object_get(c->request, "credentials");
         PodDefinition new = {}; /* freed when the process ends */
 
         if (d->request.template)
@@ -231,7 +194,9 @@ static int take_definition(json_object *o, PodDefinition *d, Error *e)
         if (r >= 0 && pod_request_separate(&new.request) < 0)
                 r = error_oom(e);
         if (r >= 0)
-                r = check_place(&d->request.apps[0], &new.request.apps[0], e);
+                r = check_place(&d->request.apps[0], &new.request.apps[0], credentials, e);
+        if (r >= 0 && credentials)
+                r = take_credentials(c, &new.request.apps[0].credentials, e);
         if (r >= 0)
                 *d = new;
         return r;
@@ -246,7 +211,7 @@ static int prepare_replaced(const AppChange *c, PodDefinition *d, char **ret, ch
 
         int r = app ? pod_app_definition_read(p, app, d, e) : -ENOENT;
         if (r >= 0 && definition)
-                r = take_definition(definition, d, e);
+                r = take_definition(c, definition, d, e);
         else if (r >= 0 && pod_definition_set_image(d, text_of(c->request, "image") ?: ids[0], ids[0]) < 0)
                 r = error_oom(e);
         if (r < 0)
@@ -563,7 +528,7 @@ static void conclude_removing(AppChange *c, AppInstance *app)
         change_remove_volumes(s, volumes);
         int r = pod_update_manifest(s->pod, &e);
         (void) app_sockets_record(s->apps, NULL);
-        change_remove_directory(s, "credentials", manifest->name);
+        change_remove_directory(s, "credentials", files ? files + strlen("apps/") : manifest->name);
         change_remove_directory(s, "apps", files ? files + strlen("apps/") : manifest->name);
         change_finish(c, r, NULL, NULL, &e);
         supervisor_judge(s); /* what has listened may have kept the pod up */

@@ -3,8 +3,8 @@
 /* Apps of a running pod that are replaced by apps of another image, or with other settings.
  *
  * A process prepares the new app beside the old one, which continues to run. Then the old app is stopped,
- * its units are unloaded, and the new app takes over its name, units, volumes and credentials. The change is
- * permanent when the manifest with the new app is written, which happens when the new app is started, or
+ * its units are unloaded, and the new app takes over its name, units, volumes and, unless it comes with others,
+ * its credentials. The change is permanent when the manifest with the new app is written, which happens when the new app is started, or
  * ready if it reports that. Until then the old app has all its files; if the new one cannot be started, the
  * old one is put back and continues in its unchanged root.
  *
@@ -75,8 +75,10 @@ static void refuse(AppChange *c, int r, Error *e)
 
 static void remove_files(Supervisor *s, const char *path)
 {
-        if (path)
-                change_remove_directory(s, "apps", path + strlen("apps/"));
+        if (!path)
+                return;
+        change_remove_directory(s, "credentials", path + strlen("apps/"));
+        change_remove_directory(s, "apps", path + strlen("apps/"));
 }
 
 /* The manifest on disk has the new app. */

@@ -360,6 +360,13 @@ static int on_replace_call(void *userdata, json_object *request, AppChangeFuncti
         return supervisor_replace_app(userdata, request, function, data);
 }
 
+static int compare_credentials(void *userdata, const AppInstance *app, const CredentialList *l, char ***ret)
+{
+        const Supervisor *s = userdata;
+
+        return pod_mounts_compare_credentials(s->mounts, app->manifest, l, ret);
+}
+
 int supervisor_open_interface(Supervisor *s, Error *e)
 {
         static const InterfaceOps ops = {.stop = on_stop_call,
@@ -368,6 +375,7 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .add_app = on_add_call,
                                          .remove_app = on_remove_call,
                                          .replace_app = on_replace_call,
+                                         .compare_credentials = compare_credentials,
                                          .reopen_logs = on_reopen_call,
                                          .judge = on_judge,
                                          .open_null = open_null};

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 
+import pod_interface
 from harness import *
 
 STAY = "trap 'exit 0' TERM; echo $GREETING; touch /out/up; while :; do sleep 0.05; done"
@@ -186,6 +187,84 @@ def volumes_go_with_the_last_app_that_mounts_them(host):
     s.acnspawn("stop", "p").expect(0)
 
 
+SECRETS = "for n in $(ls /dev/credentials 2>/dev/null); do echo $n=$(cat /dev/credentials/$n); done; " + STAY
+
+
+def held(host, uuid, app):
+    """Directories of the credentials of an app in the pod directory, and whether any secret is on the disk."""
+    top = os.path.join(host.pod_dir(uuid), "credentials")
+    names = [n for n in os.listdir(top) if n == app or n.startswith(app + "@")]
+    return names, [os.listdir(os.path.join(top, n)) for n in names]
+
+
+@case
+def credentials_are_changed_with_the_app_that_has_them(host):
+    s = Service(host)
+    one = image(host, "one", SECRETS)
+    with open(host.path("key"), "w") as f:
+        f.write("first")
+    key = "LoadCredential=key:" + host.path("key")
+    uuid = s.start(("web", one, key, "SetCredential=user:u"), ("all", one), ("stays", one, "SetCredential=key:k"), pod="SetCredential=shared:s")
+    before = s.lives()
+    equal(s.apply()[0], [])
+    # The content alone.
+    with open(host.path("key"), "w") as f:
+        f.write("second")
+    equal(s.apply("--dry-run")[0], [("web", "replace", "credential key", "planned")])
+    equal(s.lives(), before)
+    equal(s.apply()[0], [("web", "replace", "credential key", "done")])
+    wait_for(lambda: s.said("web") == ["key=first", "shared=s", "user=u", "key=second", "shared=s", "user=u"], "what the app has: %s" % s.said("web"))
+    wait_for(lambda: len(held(host, uuid, "web")[0]) == 1, "what the old app had to be removed")
+    equal(held(host, uuid, "web")[1], [[]])
+    # A command beside it has the same.
+    equal(host.acnspawn("enter", "--app=web", "p", "cat", "/dev/credentials/key").expect(0).out, "second")
+    # Another image, with the same ones, which come from nowhere else but the app before.
+    two = image(host, "two", "echo two; " + SECRETS)
+    s.declare(("web", two, key, "SetCredential=user:u"), ("all", one), ("stays", one, "SetCredential=key:k"), pod="SetCredential=shared:s")
+    equal(s.apply()[0], [("web", "replace", "image", "done")])
+    wait_for(lambda: s.said("web")[6:] == ["two", "key=second", "shared=s", "user=u"], "what the app has: %s" % s.said("web"))
+    # One more, one less, one for all; and the place of a file.
+    os.rename(host.path("key"), host.path("moved"))
+    s.declare(("web", two, "LoadCredential=key:" + host.path("moved"), "SetCredential=new:n"), ("all", one), ("stays", one, "SetCredential=key:k"))
+    equal(s.apply()[0], [("web", "replace", "credential new, credential shared, credential user", "done"), ("all", "replace", "credential shared", "done"),
+                         ("stays", "replace", "credential shared", "done")])
+    wait_for(lambda: s.said("web")[10:] == ["two", "key=second", "new=n"], "what the app has: %s" % s.said("web"))
+    wait_for(lambda: s.said("all") == ["shared=s"], "what it had")
+    wait_for(lambda: held(host, uuid, "all") == ([], []), "an app without credentials: %s" % (held(host, uuid, "all"),))
+    s.declare(("web", two, "LoadCredential=key:" + host.path("again"), "SetCredential=new:n"), ("all", one), ("stays", one, "SetCredential=key:k"))
+    os.rename(host.path("moved"), host.path("again"))
+    equal(s.apply()[0], [("web", "replace", "credential", "done")])
+    equal(s.apply()[0], [])
+    apps = os.path.join(host.pod_dir(uuid), "apps")
+    text = read_text(os.path.join(apps, [n for n in os.listdir(apps) if n.startswith("web")][0], "definition"))
+    contains(text, host.path("again"))
+    lacks(text, "second")
+    lacks(text, b"second".hex())
+    s.acnspawn("stop", "p").expect(0)
+    equal(os.path.exists(os.path.join(host.pod_dir(uuid), "credentials")), False)
+
+
+@case
+def an_app_that_is_put_back_has_its_credentials(host):
+    s = Service(host)
+    one = image(host, "one", SECRETS)
+    uuid = s.start(("web", one, "SetCredential=key:old"))
+    s.declare(("web", one, "SetCredential=key:new", "Exec=/none"))
+    done, messages = s.apply(rc=1)
+    equal(done, [("web", "replace", "credential key, exec", "undone")])
+    wait_for(lambda: s.said("web") == ["key=old"] * 2, "the old app: %s" % s.said("web"))
+    wait_for(lambda: held(host, uuid, "web") == (["web"], [[]]), "what the new app had to be removed: %s" % (held(host, uuid, "web"),))
+    equal(host.acnspawn("enter", "--app=web", "p", "cat", "/dev/credentials/key").expect(0).out, "old")
+    # Nobody else may ask, and what is asked is checked.
+    c = pod_interface.Connection(host, uuid)
+    equal(c.call("CompareCredentials", app="web", credentials=[{"name": "key", "data": b"old".hex()}]), {"different": []})
+    equal(c.call("CompareCredentials", app="web", credentials=[]), {"different": ["key"]})
+    for wrong in [{"name": "key", "data": "0"}], [{"name": "../key", "data": ""}], [{"name": "key", "data": ""}] * 2:
+        equal(c.call("CompareCredentials", app="web", credentials=wrong)[1], {"parameter": "credentials"})
+    equal(c.call("CompareCredentials", app="none", credentials=[])[0], "NoSuchApp")
+    s.acnspawn("stop", "p").expect(0)
+
+
 @case
 def an_app_that_cannot_be_executed_is_put_back(host):
     s = Service(host)
@@ -226,13 +305,13 @@ def an_added_app_that_does_not_get_ready_is_removed_again(host):
 def what_needs_a_new_pod_is_named_and_nothing_is_done(host):
     s = Service(host)
     one = image(host, "one")
-    s.start(("a", one), ("b", one, "SetCredential=key:x"), pod="Volume=data,kind=empty\nHostname=here")
+    s.start(("a", one), ("b", one), pod="Volume=data,kind=empty\nHostname=here")
     before = s.lives()
-    s.declare(("a", one, "Environment=A=b"), ("b", one, "SetCredential=other:x"), ("c", one), pod="Volume=data,kind=empty,mode=700\nHostname=there")
+    s.declare(("a", one, "Environment=A=b"), ("b", one), ("c", one), pod="Volume=data,kind=empty,mode=700\nHostname=there")
     done, messages = s.apply(rc=1)
-    equal(done[0], (None, "new pod", "hostname, volume data, app b: credential", "refused"))
+    equal(done[0], (None, "new pod", "hostname, volume data", "refused"))
     equal([d[3] for d in done[1:]], ["planned"] * 2)
-    contains(messages, "Pod p is left as it is: only a new pod can have another hostname, volume data, app b: credential")
+    contains(messages, "Pod p is left as it is: only a new pod can have another hostname, volume data")
     contains(messages, "'systemctl restart acnspawn@p' makes one")
     equal(s.lives(), before)
     equal(s.apply("--dry-run")[0][0][1], "new pod")
