@@ -88,6 +88,17 @@ static int add_mount(const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
         return 0;
 }
 
+/* A device that could be read but not written to, say, takes a filter of its cgroup, which there is none. */
+static int add_device(CriJob *j, const Runtime__V1__Device *d, AppOverrides *a, Error *e)
+{
+        if (!strchr(d->permissions, 'r') || !strchr(d->permissions, 'w'))
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices.permissions", d->permissions);
+        if (strchr(d->host_path, ',') || strchr(d->container_path, ',') || strstr(d->container_path, ":/"))
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices", d->host_path);
+        char *value = cri_printf(&j->memory, "%s:%s", d->host_path, *d->container_path ? d->container_path : d->host_path);
+        return value ? cri_set_option(app_options, a, "device", "devices", value, e) : error_oom(e);
+}
+
 /* The log is in the directory of the sandbox. */
 static int set_log(CriJob *j, const SandboxConfig *s, const ContainerConfig *c, AppOverrides *a, Error *e)
 {
@@ -137,6 +148,8 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
                 r = set_environment(j, c, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_mounts; i++)
                 r = add_mount(c->mounts[i], a, e);
+        for (size_t i = 0; r >= 0 && i < c->n_devices; i++)
+                r = add_device(j, c->devices[i], a, e);
         if (r >= 0)
                 r = cri_set_option(app_options, a, "log", "log_path", "none", e);
         if (r >= 0)

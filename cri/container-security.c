@@ -249,19 +249,6 @@ static int set_selinux(CriJob *j, const SecurityContext *x, const HostFeatures *
         return cri_set_option(app_options, a, "selinux-context", CONTEXT "selinux_options", context, e);
 }
 
-static int set_profiles(CriJob *j, const Sandbox *s, const SecurityContext *x, AppOverrides *a, Error *e)
-{
-        HostFeatures h;
-
-        int r = pod_features(s->pod, false, &h);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot determine the features of this host");
-        r = set_apparmor(x, &h, a, e);
-        if (r >= 0)
-                r = set_seccomp(x, a, e);
-        return r < 0 ? r : set_selinux(j, x, &h, a, e);
-}
-
 /* --- Paths --------------------------------------------------------------------------------------------- */
 
 static int join(CriJob *j, const char *field, char *const *paths, size_t n, char **ret, Error *e)
@@ -293,21 +280,67 @@ static int set_paths(CriJob *j, const Sandbox *s, const char *option, const char
                               list ?: s->pod->config.private_users ? "none" : "default", e);
 }
 
+/* --- All of it ----------------------------------------------------------------------------------------- */
+
+/* What confines a container, unless it is privileged. */
+static int confine(CriJob *j, const Sandbox *s, const SecurityContext *x, const HostFeatures *h, AppOverrides *a, Error *e)
+{
+        int r = set_capabilities(x->capabilities, a, e);
+
+        if (r >= 0)
+                r = set_paths(j, s, "masked-paths", CONTEXT "masked_paths", x->masked_paths, x->n_masked_paths, a, e);
+        if (r >= 0)
+                r = set_paths(j, s, "read-only-paths", CONTEXT "readonly_paths", x->readonly_paths, x->n_readonly_paths, a, e);
+        if (r >= 0)
+                r = set_seccomp(x, a, e);
+        return r < 0 ? r : set_apparmor(x, h, a, e);
+}
+
+/* Clients send capabilities, paths and profiles for privileged containers, too; only a profile of AppArmor that they name is
+ * used. */
+static int set_privileged(const Sandbox *s, const SecurityContext *x, const HostFeatures *h, AppOverrides *a, Error *e)
+{
+        static const struct {
+                const char *option, *value;
+        } options[] = {
+                        {"seccomp", SECCOMP_NONE}, {"masked-paths", "none"}, {"read-only-paths", "none"},
+                        {"device", "all"},         {"sys", "writable"},
+        };
+        const Runtime__V1__Capability everything = {PROTOBUF_C_MESSAGE_INIT(&runtime__v1__capability__descriptor),
+                                                    .n_add_capabilities = 1,
+                                                    .add_capabilities = (char *[]){(char *) "ALL"}};
+        const SandboxConfig *c = s->config;
+
+        if (!c->linux || !c->linux->security_context || !c->linux->security_context->privileged)
+                return error_set(e, -EINVAL, "The field '" CONTEXT "privileged' is set, but sandbox %s is not privileged", s->id);
+        int r = set_capabilities(&everything, a, e);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(options); i++)
+                r = cri_set_option(app_options, a, options[i].option, CONTEXT "privileged", options[i].value, e);
+        if (r < 0)
+                return r;
+        if (x->apparmor && x->apparmor->profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
+                return set_apparmor(x, h, a, e);
+        return h->apparmor ? cri_set_option(app_options, a, "apparmor-profile", CONTEXT "privileged", "unconfined", e) : 0;
+}
+
 int container_security(CriJob *j, const Sandbox *s, const SecurityContext *x, AppOverrides *a, Error *e)
 {
+        HostFeatures h;
+
+        int r = pod_features(s->pod, false, &h);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot determine the features of this host");
         a->read_only_rootfs = x->readonly_rootfs;
-        int r = set_user(j, x, a, e);
+        r = set_user(j, x, a, e);
         if (r >= 0)
                 r = set_groups(j, x, a, e);
-        if (r >= 0)
-                r = set_capabilities(x->capabilities, a, e);
         if (r >= 0 && x->no_new_privs)
                 r = cri_set_option(app_options, a, "no-new-privileges", CONTEXT "no_new_privs", NULL, e);
         if (r >= 0)
                 r = set_pid(j, x->namespace_options, a, e);
         if (r >= 0)
-                r = set_paths(j, s, "masked-paths", CONTEXT "masked_paths", x->masked_paths, x->n_masked_paths, a, e);
-        if (r >= 0)
-                r = set_paths(j, s, "read-only-paths", CONTEXT "readonly_paths", x->readonly_paths, x->n_readonly_paths, a, e);
-        return r < 0 ? r : set_profiles(j, s, x, a, e);
+                r = set_selinux(j, x, &h, a, e);
+        if (r < 0)
+                return r;
+        return x->privileged ? set_privileged(s, x, &h, a, e) : confine(j, s, x, &h, a, e);
 }

@@ -26,15 +26,15 @@ const char *const cri_sandbox_fields[] = {
                 "linux.security_context.readonly_rootfs", "linux.security_context.supplemental_groups",
                 "linux.security_context.supplemental_groups_policy", "linux.security_context.seccomp.*",
                 "linux.security_context.seccomp_profile_path", "linux.security_context.apparmor.*",
-                "linux.security_context.selinux_options.*",
+                "linux.security_context.selinux_options.*", "linux.security_context.privileged",
                 NULL,
 };
 
 const char *const cri_container_fields[] = {
                 "metadata.*", "image.*", "command", "args", "working_dir", "envs.*", "labels.*", "annotations.*",
-                "log_path", "stdin", "tty", "mounts.container_path", "mounts.host_path",
+                "log_path", "stdin", "tty", "devices.*", "mounts.container_path", "mounts.host_path",
                 "mounts.readonly", COMMON_RESOURCES("linux.resources."), "linux.resources.unified.*",
-                "linux.security_context.capabilities.*",
+                "linux.security_context.capabilities.*", "linux.security_context.privileged",
                 "linux.security_context.namespace_options.network",
                 "linux.security_context.namespace_options.pid",
                 "linux.security_context.namespace_options.ipc",

@@ -114,6 +114,8 @@ int cri_runtime_status(CriJob *j, const void *request, void *reply, Error *e)
         Runtime__V1__StatusResponse *p = reply;
 
         p->features = cri_message(&j->memory, &runtime__v1__runtime_features__descriptor);
+        if (p->features)
+                p->features->supplemental_groups_policy = true;
         if (!p->features || add_conditions(j, p) < 0 || add_handlers(j, p) < 0 ||
             (q->verbose && add_info(j, p) < 0))
                 return error_oom(e);

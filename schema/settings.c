@@ -157,6 +157,82 @@ static int read_paths(const char *value, void *target)
         return 0;
 }
 
+static void devices_done(DevicesSetting *d)
+{
+        for (size_t i = 0; i < d->n; i++) {
+                free(d->items[i].source);
+                free(d->items[i].target);
+        }
+        free(d->items);
+        *d = (DevicesSetting){};
+}
+
+/* "SOURCE[:TARGET]"; either may have colons, so the target begins with the last ":/". */
+static int read_device(const char *word, DeviceSetting *ret)
+{
+        const char *colon = NULL;
+
+        for (const char *p = word; (p = strstr(p, ":/")); p++)
+                colon = p;
+        _cleanup_free_ char *source = colon ? strndup(word, (size_t) (colon - word)) : strdup(word);
+        _cleanup_free_ char *target = strdup(colon ? colon + 1 : word);
+        if (!source || !target)
+                return -ENOMEM;
+        if (!is_path_below_root(source) || !is_path_below_root(target) || !startswith(target, "/dev/"))
+                return -EINVAL;
+        *ret = (DeviceSetting){TAKE_PTR(source), TAKE_PTR(target)};
+        return 0;
+}
+
+static int add_devices(char *const *words, DevicesSetting *d)
+{
+        size_t n = strv_length(words);
+
+        if (n == 0 || n > SETTING_DEVICES_MAX)
+                return -EINVAL;
+        d->items = calloc(n, sizeof(DeviceSetting));
+        if (!d->items)
+                return -ENOMEM;
+        STRV_FOREACH (word, words) {
+                int r = 0;
+                if (streq(*word, "all"))
+                        d->all = true;
+                else
+                        r = read_device(*word, &d->items[d->n]);
+                if (r < 0)
+                        return r;
+                d->n += !streq(*word, "all");
+        }
+        return 0;
+}
+
+static int read_devices(const char *value, void *target)
+{
+        _cleanup_strv_free_ char **words = NULL;
+        DevicesSetting d = {}, *result = target;
+
+        int r = streq(value, "none") ? 0 : strv_split(value, ",", &words);
+        if (r >= 0 && !streq(value, "none"))
+                r = add_devices(words, &d);
+        if (r < 0) {
+                devices_done(&d);
+                return r;
+        }
+        devices_done(result);
+        *result = d;
+        return 0;
+}
+
+static int read_sys(const char *value, void *target)
+{
+        static const char *const words[] = {"read-only", "writable"};
+        int r = word_index(words, ELEMENTSOF(words), value);
+
+        if (r >= 0)
+                *(bool *) target = r > 0;
+        return r;
+}
+
 static int read_bytes(const char *value, uint64_t min, void *target)
 {
         uint64_t v = UINT64_MAX;
@@ -457,6 +533,9 @@ static const Setting settings[] = {
                 {"after", MEMBER(after), read_apps, "must be names of apps of the pod, separated by commas"},
                 {"caps-ambient", MEMBER(caps_ambient), read_capabilities,
                  "must be names of capabilities, as CAP_NET_BIND_SERVICE, separated by commas; or none"},
+                {"device", MEMBER(devices), read_devices,
+                 "must be none, or all, or absolute paths of devices, each with ':' and a path below /dev if it "
+                 "is to have another, separated by commas"},
                 {"grant", MEMBER(grants), read_grants,
                  "must be names of what the image requests, such as CAP_SYS_PTRACE, seccomp or "
                  "sysctl:NAME, separated by commas; or all, or none"},
@@ -505,6 +584,7 @@ static const Setting settings[] = {
                 {"stop-signal", MEMBER(stop_signal), read_signal, "must be a signal, as SIGTERM or 15"},
                 {"stop-timeout", MEMBER(stop_timeout_usec), read_timeout,
                  "must be a time, as 30s, or infinity"},
+                {"sys", MEMBER(writable_sys), read_sys, "must be read-only or writable"},
 };
 
 static const Setting *find_setting(const char *name)
@@ -525,6 +605,7 @@ void app_settings_done(AppSettings *s)
         s->masked.paths = strv_free(s->masked.paths);
         s->read_only.paths = strv_free(s->read_only.paths);
         s->caps_ambient = strv_free(s->caps_ambient);
+        devices_done(&s->devices);
         s->log_file.path = s->pid.app = NULL;
 }
 

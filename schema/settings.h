@@ -46,6 +46,19 @@ typedef struct PathsSetting {
         char **paths; /* absolute and normalized */
 } PathsSetting;
 
+#define SETTING_DEVICES_MAX 4096U
+
+/* A device of the host, or a directory with devices, in the /dev of an app. */
+typedef struct DeviceSetting {
+        char *source, *target; /* absolute and normalized; TARGET is below /dev */
+} DeviceSetting;
+
+typedef struct DevicesSetting {
+        bool all; /* every device in the host's /dev */
+        DeviceSetting *items;
+        size_t n;
+} DevicesSetting;
+
 /* Supplementary groups of an app beside those that it is given by number. */
 typedef enum GroupPolicy {
         GROUP_POLICY_AUTO,   /* those of the user in the image, if the group is to be the user's, too */
@@ -139,6 +152,8 @@ typedef struct AppSettings {
         PathsSetting masked, read_only;
         int group_policy;    /* GroupPolicy */
         char **caps_ambient; /* "CAP_…", in upper case */
+        DevicesSetting devices;
+        bool writable_sys;
 } AppSettings;
 
 void app_settings_done(AppSettings *s);

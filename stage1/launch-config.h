@@ -37,6 +37,7 @@ typedef struct LaunchConfig {
         bool no_new_privileges;
         bool may_mount; /* with its capabilities, or in a user namespace that it creates */
         bool read_only_root;
+        bool writable_sys;
         bool shares_processes; /* may inspect the other apps that its pid namespace has */
 } LaunchConfig;
 

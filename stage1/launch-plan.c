@@ -150,6 +150,7 @@ static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
         c->notify = s.notify;
         c->shares_processes = app_settings_share_processes(&s);
         c->merges_groups = s.group_policy == GROUP_POLICY_MERGE;
+        c->writable_sys = s.writable_sys;
         c->strict_groups = s.group_policy == GROUP_POLICY_STRICT;
         return plan_ambient(pa, s.caps_ambient, c, e);
 }

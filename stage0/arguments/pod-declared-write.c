@@ -150,7 +150,7 @@ static int add_app_annotations(PodWriter *w, const PairList *l, Error *e)
         for (size_t i = 0; i < l->n; i++) {
                 const char *name = startswith(l->items[i].name, SETTING_PREFIX);
                 const Option *o = name ? find_option(w, name) : NULL;
-                bool is_setting = o && (o->handler == option_setting || o->handler == option_grant);
+                bool is_setting = o && (o->handler == option_setting || o->handler == option_setting_add);
                 int r = is_setting ? pod_writer_add(w, name, l->items[i].value, e)
                                    : add(w, "annotation", e, "%s=%s", l->items[i].name, l->items[i].value);
                 if (r < 0)

@@ -265,6 +265,11 @@ const Option app_options[] = {
                  option_setting, APP(annotations), OPTION_JOINED},
                 {NULL, "caps-retain", 0, "CAP[,…]", false, "Keep only these capabilities", "capability",
                  option_caps_retain, APP(isolators), OPTION_JOINED},
+                {NULL, "device", 0, "PATH[:PATH]|all|none", false,
+                 "Put this device of the host into the app's /dev, or all of them", "file", option_setting_add,
+                 APP(annotations), OPTION_JOINED},
+                {NULL, "sys", 0, "read-only|writable", false, "Whether the app can write to /sys, and to its cgroups there",
+                 "read-only|writable", option_setting, APP(annotations)},
                 {NULL, "caps-ambient", 0, "CAP[,…]|none", false,
                  "Give the app these of its capabilities whatever its user is", "capability", option_setting,
                  APP(annotations), OPTION_JOINED},
@@ -276,7 +281,7 @@ const Option app_options[] = {
                  "port:NAME, "
                  "oom-score-adj, tasks-max, apparmor-profile, selinux-context, or all; none: run the app "
                  "without them",
-                 "all|none|seccomp|oom-score-adj|tasks-max|apparmor-profile|selinux-context", option_grant,
+                 "all|none|seccomp|oom-score-adj|tasks-max|apparmor-profile|selinux-context", option_setting_add,
                  APP(annotations), OPTION_WORDS},
                 {NULL, "interactive", 'i', NULL, false,
                  "Give the app a terminal if standard input is one, else an open standard input", NULL,

@@ -78,17 +78,19 @@ int option_setting(const Option *o, const char *value, void *target, Error *e)
 }
 
 /* Several options are one list, as several names in one option are. */
-int option_grant(const Option *o, const char *value, void *target, Error *e)
+int option_setting_add(const Option *o, const char *value, void *target, Error *e)
 {
-        const char *before = pair_list_get(target, SETTING_PREFIX "grant");
         _cleanup_error_ Error reason = ERROR_NULL;
-        _cleanup_free_ char *all = NULL;
+        _cleanup_free_ char *all = NULL, *name = NULL;
 
+        if (xasprintf(&name, SETTING_PREFIX "%s", o->name) < 0)
+                return error_oom(e);
+        const char *before = pair_list_get(target, name);
         if (xasprintf(&all, "%s%s%s", before ?: "", before ? "," : "", value) < 0)
                 return error_oom(e);
-        if (app_setting_check("grant", all, &reason) < 0)
+        if (app_setting_check(o->name, all, &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
-        return pair_list_set(target, SETTING_PREFIX "grant", all) < 0 ? error_oom(e) : 0;
+        return pair_list_set(target, name, all) < 0 ? error_oom(e) : 0;
 }
 
 static int set_input(const char *value, void *target, Error *e)

@@ -42,13 +42,6 @@ static int clone_root(PodMounts *m, const PodApp *app, Error *e)
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone the root of app %s", app->name) : fd;
 }
 
-static int clone_dev(PodMounts *m, Error *e)
-{
-        int fd = mount_clone(m->holder_fd, "dev", false);
-
-        return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
-}
-
 /* Without a user namespace such an app is root of the host. */
 static bool could_mount_anew(const PodMounts *m, const PodApp *app)
 {
@@ -59,7 +52,7 @@ static bool could_mount_anew(const PodMounts *m, const PodApp *app)
 static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_t *n, bool *ret_credentials,
                             Error *e)
 {
-        int fd = clone_dev(m, e);
+        int fd = pod_mounts_clone_dev(m, app, e);
 
         for (size_t i = 0; fd >= 0; i++) {
                 ret_fds[(*n)++] = fd;

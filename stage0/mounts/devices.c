@@ -50,8 +50,10 @@ static int make_notify_target(int dev_fd)
         return fd < 0 ? -errno : 0;
 }
 
-static int make_device_nodes(const PodMounts *m, int dev_fd, uid_t owner)
+int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials)
 {
+        uid_t owner = pod_root_uid(m->pod);
+
         for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++) {
                 const char *name = device_nodes[i].name;
                 if (mknodat(dev_fd, name, S_IFCHR | 0666,
@@ -68,12 +70,13 @@ static int make_device_nodes(const PodMounts *m, int dev_fd, uid_t owner)
         for (size_t i = 0; i < ELEMENTSOF(device_directories); i++)
                 if (mkdirat(dev_fd, device_directories[i], 0755) < 0)
                         return -errno;
+        if (credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0)
+                return -errno;
         return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
 }
 
 int pod_mounts_make_dev(PodMounts *m)
 {
-        uid_t owner = pod_root_uid(m->pod);
         _cleanup_close_ int dev_fd = -EBADF;
 
         if (mkdirat(m->holder_fd, "dev", 0755) < 0 || fchdir(m->holder_fd) < 0 ||
@@ -83,9 +86,7 @@ int pod_mounts_make_dev(PodMounts *m)
         dev_fd = openat(m->holder_fd, "dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dev_fd < 0)
                 return -errno;
-        int r = make_device_nodes(m, dev_fd, owner);
-        if (r >= 0 && m->has_credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0)
-                r = -errno;
+        int r = pod_mounts_fill_dev(m, dev_fd, m->has_credentials);
         if (r < 0)
                 return r;
         return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);

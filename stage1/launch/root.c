@@ -5,7 +5,7 @@
  * stage0 sends the root and the volumes as detached mounts. They are attached below acnspawn/mnt after the
  * namespace was unshared, so that no other process ever sees them: the cost of one app does not grow with
  * the number of apps. /sys, and /proc unless the app is in another pid namespace, are the pod's own, with files that
- * expose the host masked (protect.c); /sys, the cgroup tree in it included, is read-only.
+ * expose the host masked (protect.c); /sys, the cgroup tree in it included, is read-only unless the app may write to it.
  *
  * Paths inside the root are untrusted: they are resolved as in a chroot, never outside.
  */
@@ -29,21 +29,46 @@ static const struct {
                 {"/dev/console", "/dev/console", false, true},
 };
 
+/* What is mounted at *RET_FD, and nowhere yet. */
+static int make_mount(const Launch *l, size_t i, int *ret_fd)
+{
+        if (i == POD_PROC && l->pid)
+                return proc_mount(ret_fd);
+        if (i == POD_SYS && l->config.writable_sys)
+                return sys_mount(ret_fd);
+        int fd = root_clone_tree(AT_FDCWD, pod_mounts[i].source);
+        int r = fd < 0 ? fd : pod_mounts[i].read_only ? root_set_read_only(fd, true) : 0;
+        if (r < 0) {
+                safe_close(fd);
+                return r;
+        }
+        *ret_fd = fd;
+        return 0;
+}
+
+/* What can be mounted on it only where it is attached. */
+static int complete_mount(const Launch *l, size_t i, int fd)
+{
+        if (i == POD_PROC && l->pid && !l->config.has_read_only)
+                return proc_protect(fd);
+        return i == POD_SYS && l->config.writable_sys ? sys_mount_cgroups(fd) : 0;
+}
+
 /* *RET_FD is the mount. */
 static int mount_from_pod(const Launch *l, int root_fd, size_t i, int *ret_fd, Failure *f)
 {
-        bool own = i == POD_PROC && l->pid;
         _cleanup_close_ int fd = -EBADF;
-        int r = own ? proc_mount(&fd) : (fd = root_clone_tree(AT_FDCWD, pod_mounts[i].source));
+        int r = make_mount(l, i, &fd);
 
         if (r == -ENOENT && pod_mounts[i].optional)
                 return 0;
-        if (r >= 0 && pod_mounts[i].read_only)
-                r = root_set_read_only(fd, true);
         if (r >= 0)
                 r = target_mount(root_fd, fd, pod_mounts[i].target);
-        if (r >= 0 && own && !l->config.has_read_only)
-                r = proc_protect(fd);
+        if (r >= 0)
+                r = complete_mount(l, i, fd);
+        if (r < 0 && i == POD_SYS && l->config.writable_sys)
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a writable /sys in the app's root, which takes a pod "
+                                                            "without users of its own");
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
                                          pod_mounts[i].target);

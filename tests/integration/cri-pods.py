@@ -191,7 +191,7 @@ def killed_supervisor(host):
 def unsupported_fields_are_named(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
-        for more, field in (({"linux": {"security_context": {"privileged": True}}}, "linux.security_context.privileged"),
+        for more, field in (({"linux": {"security_context": {"namespace_options": {"ipc": 2}}}}, "namespace_options.ipc"),
                             ({"linux": {"security_context": {"namespace_options": {"pid": 2}}}}, "namespace_options.pid")):
             code, message = c.refused("RunPodSandbox", config=sandbox_config(**more))
             equal(code, "INVALID_ARGUMENT")
@@ -199,7 +199,7 @@ def unsupported_fields_are_named(host):
         equal(c.refused("RunPodSandbox", config={})[0], "INVALID_ARGUMENT")
         equal(sandboxes(c), [])
         i = run_sandbox(c)
-        for more, field in (({"devices": [{"host_path": "/dev/null"}]}, "devices"),
+        for more, field in (({"CDI_devices": [{"name": "x"}]}, "CDI_devices"),
                             ({"stdin_once": True}, "stdin_once"),
                             ({"mounts": [{"host_path": "/a", "container_path": "/b", "propagation": 2}]}, "mounts.propagation")):
             code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", **more))

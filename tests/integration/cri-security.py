@@ -150,6 +150,47 @@ def rights_that_are_refused_or_reduced(host):
 
 
 @case
+def privileged_containers(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c, linux={"security_context": {"namespace_options": {"network": 2}, "privileged": True}})
+        a = started(c, i, image_id, "main", privileged=True, masked_paths=["/proc/kcore"], readonly_paths=["/proc/sys"], seccomp={},
+                    capabilities={"drop_capabilities": ["ALL"]})
+        own = re.search("CapBnd:\\s*(\\w+)", read_text("/proc/self/status")).group(1)
+        equal(sh(c, a, "sed -n 's/^CapEff:.//p; s/^Seccomp:.//p' /proc/1/status").split(), [own, "0"])
+        equal(sh(c, a, "mkdir /m && mount -t tmpfs none /m && echo mounted; "
+                       "test -b /dev/loop0 && echo device").split(),
+              ["mounted", "device"] if os.path.exists("/dev/loop0") else ["mounted"])
+        equal(sh(c, a, "(echo 1 >/proc/sys/vm/drop_caches) 2>&1 && awk '$2 == \"/sys\" { print $4 }' /proc/mounts").split(",")[0], "rw")
+        # Others of the sandbox are as they would be elsewhere.
+        b = started(c, i, image_id, "other")
+        equal(sh(c, b, "(echo 1 >/proc/sys/vm/drop_caches) 2>/dev/null || echo refused; ls /dev/loop0 2>/dev/null; "
+                       "sed -n 's/^Seccomp:.//p' /proc/1/status").split(), ["refused", "2"])
+        remove(c, i)
+        i = run_sandbox(c)
+        code, message = refusal(c, i, image_id, privileged=True)
+        equal((code, message), ("INVALID_ARGUMENT", "The field 'linux.security_context.privileged' is set, but sandbox %s is not "
+                                                    "privileged" % i))
+        remove(c, i)
+
+
+@case
+def devices_of_a_container(host):
+    with sandbox(host) as (c, i, image_id):
+        a = create(c, i, "main", image_id, SLEEP, devices=[
+            {"host_path": "/dev/zero", "container_path": "/dev/sub/given", "permissions": "rwm"}, {"host_path": "/dev/full", "permissions": "rw"}])
+        c.call("StartContainer", container_id=a)
+        equal(sh(c, a, "head -c 2 /dev/sub/given | wc -c; (echo x >/dev/full) 2>&1 | grep -c 'No space'"), "2\n1\n")
+        for device, text in (({"host_path": "/dev/zero", "container_path": "/dev/x", "permissions": "r"}, "devices.permissions"),
+                             ({"host_path": "/dev/zero", "container_path": "/srv/x", "permissions": "rwm"}, "must be none, or all, or")):
+            code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", devices=[device]))
+            equal(code, "INVALID_ARGUMENT")
+            contains(message, text)
+        b = create(c, i, "none-such", image_id, SLEEP, devices=[{"host_path": "/dev/none-such", "permissions": "rw"}])
+        contains(c.refused("StartContainer", container_id=b)[1], "/dev/none-such of the host: No such file")
+
+
+@case
 def modules_that_the_host_does_not_have(host):
     parameter = "/sys/module/apparmor/parameters/enabled"
     if os.path.exists(parameter) and read_text(parameter).startswith("Y") or os.path.exists("/sys/fs/selinux/enforce"):

@@ -59,6 +59,7 @@ def status_names_handlers_and_details(host):
     with Service(host) as s:
         c = s.client()
         r = c.call("Status")
+        true(r.features.supplemental_groups_policy, r.features)
         equal([h.name for h in r.runtime_handlers], ["", "acnspawn"])
         equal(dict(r.info), {})
         info = c.call("Status", verbose=True).info

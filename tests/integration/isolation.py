@@ -5,6 +5,8 @@ systemd, or of other apps."""
 
 import socket
 
+import stat
+
 from harness import *
 
 
@@ -176,6 +178,56 @@ def paths_can_be_masked_and_read_only_instead(host, *options):
         equal(r.out, "rest 0\n", pid)
     contains(host.acnspawn("prepare", image, "--masked-paths=/a/../b").expect(2).err,
              "must be default, none, or absolute paths without '..', separated by commas")
+
+
+@both
+def devices_of_the_host_that_are_given(host, *options):
+    """Here null stands for a device that an app does not have otherwise: each has a /dev of its own."""
+    os.mkdir(host.path("devices"))
+    os.mknod(host.path("devices/zero"), stat.S_IFCHR, os.makedev(1, 5))
+    os.chmod(host.path("devices/zero"), 0o620)
+    os.symlink("zero", host.path("devices/link"))
+    show = "cd /dev; for f in given sub/given dir/zero null; do stat -c '%n %F %t,%T %a' $f; done; head -c 3 given | wc -c"
+    image = host.shell(show + "; ls dir; touch x 2>/dev/null || echo refused; ls | wc -l", name="example.com/a")
+    r = host.run(*options, image, "--device=/dev/null", "--device=%s:/dev/given,%s:/dev/sub/given" % ((host.path("devices/link"),) * 2),
+                 "--device=%s:/dev/dir" % host.path("devices"))
+    lines = r.out.splitlines()
+    equal(lines[:7], ["given character special file 1,5 620", "sub/given character special file 1,5 620",
+                      "dir/zero character special file 1,5 620", "null character special file 1,3 666", "3", "zero", "refused"])
+    other = int(host.run(*options, host.shell("ls /dev | wc -l")).out)
+    equal(int(lines[7]), other + 4, "entries of /dev, with one for credentials")
+    # All of them: those of the host, beside what each app has.
+    nodes = sum(1 for d, below, files in os.walk("/dev") for f in files
+                if not d.startswith(("/dev/pts", "/dev/shm", "/dev/mqueue")) and f != "console"
+                and stat.S_IFMT(os.lstat(os.path.join(d, f)).st_mode) in (stat.S_IFCHR, stat.S_IFBLK))
+    r = host.run(*options, host.shell("find /dev -path /dev/pts -prune -o '(' -type c -o -type b ')' -print | grep -vx -e /dev/console "
+                                      "-e /dev/ptmx | wc -l; echo x >/dev/null && echo written"), "--device=all")
+    equal(r.out.split(), [str(nodes - os.path.exists("/dev/ptmx")), "written"])
+    for value, message in (("/dev/none-such", "the device /dev/none-such of the host: No such file"), ("/etc/passwd:/dev/x", "is not a device")):
+        contains(host.acnspawn("run", *options, image, "--device=" + value).expect(125).err, message)
+    for value in ("/dev/null:/etc/x", "dev/null", "/dev/../x"):
+        contains(host.acnspawn("prepare", image, "--device=" + value).expect(2).err, "must be none, or all, or absolute paths of devices")
+
+
+@case
+def sys_can_be_writable(host):
+    """Parameters of the loopback are of the pod's network; a cgroup is made below the app's own."""
+    script = ("cat /sys/class/net/lo/tx_queue_len; (echo 77 >/sys/class/net/lo/tx_queue_len) 2>/dev/null && cat /sys/class/net/lo/tx_queue_len; "
+              "d=$(sed -n 's/^0:://p' /proc/self/cgroup); for t in /sys/fs/cgroup /sys/fs/cgroup/unified; do test -e $t/cgroup.procs && "
+              "mkdir $t$d/below 2>/dev/null && rmdir $t$d/below && echo made; done; true")
+    image = host.shell(script)
+    capability = "--caps-retain=net_admin,dac_override"
+    before = read_text("/sys/class/net/lo/tx_queue_len").strip()
+    equal(host.run("--no-userns", image, capability, "--sys=writable").out.split(), ["1000", "77", "made"])
+    # Another app of the same pod, once that one has written, and one of another pod.
+    other = host.shell("f=/sys/class/net/lo/tx_queue_len; until grep -q 77 $f; do sleep 0.05; done; (echo 88 >$f) 2>/dev/null; cat $f",
+                       name="example.com/other")
+    r = host.run("--no-userns", host.shell(script, name="example.com/a"), capability, "--sys=writable", other, capability)
+    equal([line for line in r.out.splitlines() if line.startswith("other")], ["other: 77"])
+    equal(host.run("--no-userns", image, capability).out.split(), ["1000"])
+    equal(read_text("/sys/class/net/lo/tx_queue_len").strip(), before)
+    contains(host.acnspawn("run", image, "--sys=writable").expect(125).err,
+             "Cannot mount a writable /sys in the app's root, which takes a pod without users of its own")
 
 
 @both

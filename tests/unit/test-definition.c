@@ -125,6 +125,8 @@ static const struct {
                 {"caps-remove", "CAP_KILL"},
                 {"caps-ambient", "CAP_CHOWN"},
                 {"group-policy", "strict"},
+                {"device", "/dev/null:/dev/a,all"},
+                {"sys", "writable"},
                 {"grant", "seccomp"},
                 {"image-policy", "registry"},
                 {"input", "pipe"},

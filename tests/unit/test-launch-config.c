@@ -48,6 +48,7 @@ static int fill(LaunchConfig *c)
                         .no_new_privileges = true,
                         .has_masked = true,
                         .merges_groups = true,
+                        .writable_sys = true,
                         .ambient = UINT64_C(1) << 63,
                         .apparmor_profile = strdup("web//inner profile"),
                         .selinux_context = strdup("u:r:t:s0:c1,c2"),
@@ -96,6 +97,7 @@ static void check_equal(const LaunchConfig *a, const LaunchConfig *b)
         ASSERT_EQ(a->has_read_only, b->has_read_only);
         ASSERT_EQ(a->merges_groups, b->merges_groups);
         ASSERT_EQ(a->strict_groups, b->strict_groups);
+        ASSERT_EQ(a->writable_sys, b->writable_sys);
         ASSERT_EQ(a->ambient, b->ambient);
         ASSERT_EQ(a->n_gids, b->n_gids);
         if (a->n_gids > 0)

@@ -123,6 +123,34 @@ TEST(paths)
         }
 }
 
+TEST(devices)
+{
+        static const struct {
+                const char *value;
+                bool all;
+                size_t n;
+                const char *source, *target; /* of the last */
+        } l[] = {{"none", false, 0, NULL, NULL},
+                 {"all", true, 0, NULL, NULL},
+                 {"/dev/null", false, 1, "/dev/null", "/dev/null"},
+                 {"all,/srv/a:b:/dev/c:d", true, 1, "/srv/a:b", "/dev/c:d"},
+                 {"/dev/a:/dev/b,/x:/dev/net/c", false, 2, "/x", "/dev/net/c"}};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                PodApp app = app_with("acnspawn/device", l[i].value);
+
+                ASSERT_OK(app_settings_read(&app, &s, NULL));
+                ASSERT_EQ(s.devices.all, l[i].all);
+                ASSERT_EQ(s.devices.n, l[i].n);
+                if (l[i].n > 0) {
+                        ASSERT_STREQ(s.devices.items[l[i].n - 1].source, l[i].source);
+                        ASSERT_STREQ(s.devices.items[l[i].n - 1].target, l[i].target);
+                }
+                pair_list_done(&app.annotations);
+        }
+}
+
 TEST(groups_and_ambient_capabilities)
 {
         static const char *const policies[_GROUP_POLICY_MAX] = {"auto", "merge", "strict"};
@@ -232,6 +260,9 @@ TEST(invalid_values_are_named_with_valid_ones)
         expect_error("acnspawn/pid", "app:A b", "must be pod, private, shared, or app:");
         for (const char *const *bad = (const char *const[]){"", ",", "proc", "/", "/a/../b", "/a/", "none,/a", NULL}; *bad; bad++)
                 expect_error("acnspawn/read-only-paths", *bad, "must be default, none, or absolute paths");
+        for (const char *const *bad = (const char *const[]){"", ",", "/srv/x", "/dev/a:/srv/x", "/dev", "/dev/a:/dev", "/dev/../x:/dev/a", "a", NULL}; *bad; bad++)
+                expect_error("acnspawn/device", *bad, "must be none, or all, or absolute paths of devices");
+        expect_error("acnspawn/sys", "rw", "must be read-only or writable");
         expect_error("acnspawn/group-policy", "some", "must be auto, merge or strict");
         for (const char *const *bad = (const char *const[]){"", ",", "CAP_", "CAP_A B", "none,CAP_KILL ", NULL}; *bad; bad++)
                 expect_error("acnspawn/caps-ambient", *bad, "must be names of capabilities");
@@ -468,6 +499,7 @@ int main(void)
         RUN(values);
         RUN(pid_namespaces);
         RUN(paths);
+        RUN(devices);
         RUN(groups_and_ambient_capabilities);
         RUN(log_files);
         RUN(two_apps_do_not_share_a_log_file);

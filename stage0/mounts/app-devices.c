@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The /dev of an app that is to have devices of the host.
+ *
+ * It is a file system of that app alone, made anew for each of its processes, so that a device which was plugged in meanwhile
+ * is there. The nodes are copies of the host's: the paths are the operator's, and nothing of the app is walked. */
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "schema/settings.h"
+#include "stage0/mounts/mounts-internal.h"
+
+#define HOST_DEV "/dev"
+#define DEPTH_MAX 16U
+#define NODES_MAX "65536"
+
+/* Names in /dev of the host that are no devices of it: the pod has its own. */
+static const char *const left_out[] = {"console", "fd", "mqueue", "pts", "shm"};
+
+typedef struct Devices {
+        int dev_fd; /* of the app */
+        uid_t owner;
+        bool own_users, keep; /* keep: nodes that are there already stay */
+} Devices;
+
+/* In a pod with users of its own they belong to its root. */
+static int make_node(const Devices *d, int dir_fd, const char *name, const struct stat *st)
+{
+        mode_t mode = st->st_mode & 07777;
+
+        if (!d->keep && unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT)
+                return -errno;
+        if (mknodat(dir_fd, name, (st->st_mode & S_IFMT) | mode, st->st_rdev) < 0)
+                return d->keep && errno == EEXIST ? 0 : -errno;
+        if (fchmodat(dir_fd, name, mode, 0) < 0 ||
+            fchownat(dir_fd, name, d->own_users ? d->owner : st->st_uid, d->own_users ? d->owner : st->st_gid,
+                     AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        return 0;
+}
+
+/* Directories of /dev in which there is a device are made with it. */
+static int add_node(const Devices *d, const char *target, const struct stat *st)
+{
+        const char *inside = target + strlen(HOST_DEV), *slash = strrchr(inside, '/');
+        _cleanup_free_ char *parent = strndup(inside, (size_t) (slash - inside) + 1);
+        _cleanup_close_ int parent_fd = -EBADF;
+
+        if (!parent)
+                return -ENOMEM;
+        int r = mkdir_p_in_root(d->dev_fd, parent, 0755, &parent_fd);
+        return r < 0 ? r : make_node(d, parent_fd, slash + 1, st);
+}
+
+static bool is_device(const struct stat *st)
+{
+        return S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode);
+}
+
+static bool is_left_out(const char *target)
+{
+        for (size_t i = 0; i < ELEMENTSOF(left_out); i++)
+                if (streq(target + strlen(HOST_DEV "/"), left_out[i]))
+                        return true;
+        return false;
+}
+
+/* Links are left out. What disappears meanwhile is no error. */
+static int add_directory(const Devices *d, int dir_fd, const char *target, unsigned depth)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        int r = depth > DEPTH_MAX ? -ELOOP : list_names(dir_fd, &names);
+        STRV_FOREACH (name, names) {
+                _cleanup_close_ int fd = r < 0 ? -EBADF : openat(dir_fd, *name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                _cleanup_free_ char *path = NULL;
+                struct stat st;
+
+                if (r < 0 || fd < 0 || fstat(fd, &st) < 0)
+                        continue;
+                if (xasprintf(&path, "%s/%s", target, *name) < 0)
+                        return -ENOMEM;
+                if (is_left_out(path))
+                        continue;
+                if (is_device(&st))
+                        r = add_node(d, path, &st);
+                else if (S_ISDIR(st.st_mode)) {
+                        _cleanup_close_ int below = openat(dir_fd, *name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                        r = below < 0 ? 0 : add_directory(d, below, path, depth + 1);
+                }
+        }
+        return r;
+}
+
+static int add_all(Devices *d)
+{
+        _cleanup_close_ int fd = open(HOST_DEV, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0)
+                return -errno;
+        d->keep = true;
+        int r = add_directory(d, fd, HOST_DEV, 0);
+        d->keep = false;
+        return r;
+}
+
+/* A device, or a directory of them. */
+static int add_device(const Devices *d, const PodApp *app, const DeviceSetting *device, Error *e)
+{
+        _cleanup_close_ int fd = open(device->source, O_PATH | O_CLOEXEC), dir_fd = -EBADF;
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return error_set_errno(e, -errno, "Cannot give app %s the device %s of the host", app->name, device->source);
+        if (!is_device(&st) && !S_ISDIR(st.st_mode))
+                return error_set(e, -ENODEV, "%s of the host, which app %s is to have, is not a device", device->source, app->name);
+        int r = 0;
+        if (S_ISDIR(st.st_mode)) {
+                dir_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                r = dir_fd < 0 ? -errno : add_directory(d, dir_fd, device->target, 0);
+        } else
+                r = add_node(d, device->target, &st);
+        return r < 0 ? error_set_errno(e, r, "Cannot make the device %s of app %s", device->target, app->name) : 0;
+}
+
+static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd, Error *e)
+{
+        Devices d = {.dev_fd = dev_fd, .owner = pod_root_uid(m->pod), .own_users = m->userns_fd >= 0};
+
+        int r = pod_mounts_fill_dev(m, dev_fd, true);
+        if (r >= 0 && devices->all)
+                r = add_all(&d);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make /dev of app %s", app->name);
+        for (size_t i = 0; r >= 0 && i < devices->n; i++)
+                r = add_device(&d, app, &devices->items[i], e);
+        return r;
+}
+
+static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, Error *e)
+{
+        static const char *const options[] = {"mode", "0755", "size", "1m", "nr_inodes", NODES_MAX, NULL};
+        _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
+
+        int r = mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
+        if (r >= 0 && (dev_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+                r = -errno;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot mount /dev of app %s", app->name);
+        r = fill(m, app, devices, dev_fd, e);
+        if (r < 0)
+                return r;
+        r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+        return r < 0 ? error_set_errno(e, r, "Cannot protect /dev of app %s", app->name) : TAKE_FD(fd);
+}
+
+int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, Error *e)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+
+        int r = app_settings_read(app, &s, e);
+        if (r < 0)
+                return r;
+        if (s.devices.all || s.devices.n > 0)
+                return make_dev(m, app, &s.devices, e);
+        int fd = mount_clone(m->holder_fd, "dev", false);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
+}
