@@ -68,11 +68,38 @@ int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverri
 
 /* --- Files and streams --------------------------------------------------------------------------------- */
 
+/* A source that is missing becomes an empty directory: the kubelet makes those of some volumes only, and relies on the runtime for
+ * the others. */
+static int make_source(const char *path, Error *e)
+{
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = open(path, O_PATH | O_CLOEXEC), made = -EBADF;
+
+        if (root < 0 || fd >= 0 || errno != ENOENT)
+                return 0; /* a source that cannot be opened is refused later */
+        int r = mkdir_p_in_root(root, path, 0755, &made);
+        return r < 0 ? error_set_errno(e, r, "Cannot make the directory %s, which is to be mounted", path) : 0;
+}
+
+/* Read-only mounts are so with all that is mounted below, and nothing is mounted there later. */
+static int check_recursive(const Runtime__V1__Mount *m, Error *e)
+{
+        if (!m->recursive_read_only || m->readonly)
+                return 0;
+        return error_set(e, -EINVAL, "The mount of '%s' on '%s' has 'recursive_read_only' without 'readonly'", m->host_path,
+                         m->container_path);
+}
+
 static int add_mount(const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
 {
+        int r = check_recursive(m, e);
+        if (r < 0)
+                return r;
         if (!path_is_absolute(m->host_path) || !path_is_absolute(m->container_path))
                 return error_set(e, -EINVAL, "The mount of '%s' on '%s' does not have two absolute paths", m->host_path,
                                  m->container_path);
+        r = make_source(m->host_path, e);
+        if (r < 0)
+                return r;
         if (GREEDY_REALLOC(a->mounts, a->mounts_allocated, a->n_mounts + 1) < 0)
                 return error_oom(e);
         Mount *n = &a->mounts[a->n_mounts++];

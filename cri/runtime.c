@@ -75,6 +75,7 @@ static int add_handlers(CriJob *j, Runtime__V1__StatusResponse *p)
                 if (!h || !(h->name = cri_strdup(&j->memory, names[i])) ||
                     !(h->features = cri_message(&j->memory, &runtime__v1__runtime_handler_features__descriptor)))
                         return -ENOMEM;
+                h->features->recursive_read_only_mounts = true;
                 p->runtime_handlers[p->n_runtime_handlers++] = h;
         }
         return 0;

@@ -190,6 +190,34 @@ def devices_of_a_container(host):
         contains(c.refused("StartContainer", container_id=b)[1], "/dev/none-such of the host: No such file")
 
 
+@contextlib.contextmanager
+def mounted(path):
+    """A file system in memory; for sandboxes that are started later, as mounts need not be shared here."""
+    os.makedirs(path)
+    subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@case
+def mounts_of_a_container(host):
+    with mounted(host.path("volume/below")) as below, sandbox(host) as (c, i, image_id):
+        missing = host.path("missing/a b")
+        mount = lambda name, source, **more: dict(more, host_path=source, container_path="/srv/" + name)
+        a = create(c, i, "main", image_id, SLEEP, mounts=[
+            mount("rw", host.path("volume")), mount("ro", host.path("volume"), readonly=True, recursive_read_only=True),
+            mount("new", missing)])
+        true(status(c, a).mounts[1].recursive_read_only, status(c, a).mounts)
+        c.call("StartContainer", container_id=a)
+        equal(sh(c, a, "for d in rw rw/below ro ro/below new; do touch /srv/$d/x 2>/dev/null && echo $d; done"), "rw\nrw/below\nnew\n")
+        equal((os.listdir(below), os.listdir(missing)), (["x"], ["x"]))
+        for m, message in ((mount("x", host.path(""), recursive_read_only=True), "has 'recursive_read_only' without 'readonly'"),
+                           (mount("x", host.path("cri-errors/x")), host.path("cri-errors/x"))):
+            contains(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", mounts=[m]))[1], message)
+
+
 @case
 def modules_that_the_host_does_not_have(host):
     parameter = "/sys/module/apparmor/parameters/enabled"

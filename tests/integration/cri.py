@@ -60,6 +60,7 @@ def status_names_handlers_and_details(host):
         c = s.client()
         r = c.call("Status")
         true(r.features.supplemental_groups_policy, r.features)
+        true(all(h.features.recursive_read_only_mounts for h in r.runtime_handlers), r.runtime_handlers)
         equal([h.name for h in r.runtime_handlers], ["", "acnspawn"])
         equal(dict(r.info), {})
         info = c.call("Status", verbose=True).info
