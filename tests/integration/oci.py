@@ -328,7 +328,7 @@ def layers_are_shared_and_go_with_the_last_image(host):
     # The first image can be removed without its layer.
     df = {k["kind"]: k for k in json.loads(host.acnspawn("df", "--json=short").expect(0).out)}
     equal([(df[k]["count"], df[k]["reclaimable"] > 0) for k in ("images", "layers")], [(2, True), (len(layers_in_store(host)), False)], "disk usage")
-    equal([i["id"] for i in json.loads(host.acnspawn("prune", "--dry-run", "--json=short").expect(0).out)], [one], "what pruning removes")
+    equal([i["id"] for i in json.loads(host.acnspawn("prune", "--dry-run", "--json=short").expect(0).out) if i["kind"] == "image"], [one], "what pruning removes")
     r = host.acnspawn("image", "rm", two).expect(1)
     contains(r.err, "is needed by the pod", "message")
     host.acnspawn("image", "rm", one).expect(0)

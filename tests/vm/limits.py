@@ -88,9 +88,10 @@ def limits_are_changed_while_the_app_runs(host):
     contains(details["resource/tasks"], "50 processes")
     host.acnspawn("update-app", "p", "a", "--memory=infinity", "--cpu=infinity").expect(0)
     # systemd takes the controller of the processors away from a cgroup that needs it no more.
-    found = [read_text(slice + f).strip() if os.path.exists(slice + f) else None for f in files]
-    true(found[0] == "max" and found[1] in ("max 100000", None) and found[2] in ("100", None) and found[3] == "50",
-         "limits that were removed: %s" % found)
+    def removed():
+        found = [read_text(slice + f).strip() if os.path.exists(slice + f) else None for f in files]
+        return found[0] == "max" and found[1] in ("max 100000", None) and found[2] in ("100", None) and found[3] == "50"
+    wait_for(removed, lambda: "the limits to be removed: %s" % [(f, os.path.exists(slice + f) and read_text(slice + f)) for f in files])
     host.acnspawn("update-app", "p", "a", "--memory=32Mi", "--cpu=250m").expect(0)
     equal([read_text(slice + f).strip() for f in files], expected)
     host.acnspawn("update-app", "p", "a", "--cpu-shares=2048").expect(0)
