@@ -42,6 +42,16 @@ static int option_path(const Option *o, const char *value, void *target, Error *
         return option_word(o, value, target, e);
 }
 
+static int option_port(const Option *o, const char *value, void *target, Error *e)
+{
+        uint32_t port;
+
+        if (parse_u32(value, &port) < 0 || port > UINT16_MAX)
+                return option_invalid(o, value, e, "it is not a number of a port");
+        *(uint16_t *) target = (uint16_t) port;
+        return 0;
+}
+
 static const Option options[] = {
                 {NULL, "socket", 0, "PATH", false, "Listen on PATH (default: " SOCKET ")", NULL, option_path,
                  offsetof(Arguments, service.socket)},
@@ -55,6 +65,9 @@ static const Option options[] = {
                 {NULL, "cni-bin-dir", 0, "PATH", false,
                  "Look for network plugins in PATH (default: the usual directories); can be repeated", NULL,
                  option_directories, offsetof(Arguments, cni_bin_dirs), OPTION_WORDS},
+                {NULL, "stream-port", 0, "PORT", false,
+                 "Serve the streams of exec and attach on PORT of 127.0.0.1 (default: any that is free)", NULL, option_port,
+                 offsetof(Arguments, service.stream_port)},
                 {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop,
                  offsetof(Arguments, help)},
                 {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop,

@@ -27,6 +27,8 @@ const CriCall cri_calls[] = {
                  CRI_WORKER},
                 {RUNTIME "ReopenContainerLog", TYPES(reopen_container_log), cri_reopen_container_log, CRI_WORKER},
                 {RUNTIME "ExecSync", TYPES(exec_sync), cri_exec_sync, CRI_WORKER},
+                {RUNTIME "Exec", TYPES(exec), cri_exec, 0},
+                {RUNTIME "Attach", TYPES(attach), cri_attach, 0},
                 {RUNTIME "ContainerStats", TYPES(container_stats), cri_container_stats, CRI_WORKER | CRI_DISK},
                 {RUNTIME "ListContainerStats", TYPES(list_container_stats), cri_list_container_stats, CRI_WORKER | CRI_DISK},
                 {RUNTIME "StreamContainerStats", TYPES(stream_container_stats), cri_stream_container_stats,

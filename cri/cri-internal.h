@@ -127,6 +127,7 @@ struct CriServer {
         uint64_t measured_usec; /* when measuring trees was begun; 0: it is due */
         bool measuring;
         struct CriEvents *events; /* events.c */
+        struct StreamServer *streams;
 };
 
 /* A worker has ended: so does the server, if it was the last thing to wait for. */
@@ -145,6 +146,12 @@ void cri_measure_ended(CriServer *s, const CriCall *call);
 
 /* Removes the sandboxes of an earlier boot, in the background. */
 void cri_sandboxes_clean(CriServer *s);
+
+/* --- stream-calls.c -------------------------------------------------------------------------------------- */
+
+struct Session;
+/* In a process of its own: serves what a client has opened (see streaming/streaming.h). */
+void cri_stream_serve(struct Session *session, unsigned kind, const void *data, size_t size, void *userdata);
 
 /* --- socket.c ------------------------------------------------------------------------------------------ */
 

@@ -135,6 +135,9 @@ int cri_reopen_container_log(CriJob *j, const void *request, void *reply, Error 
 int cri_update_container_resources(CriJob *j, const void *request, void *reply, Error *e);
 int cri_update_pod_sandbox_resources(CriJob *j, const void *request, void *reply, Error *e);
 int cri_exec_sync(CriJob *j, const void *request, void *reply, Error *e);
+/* stream-calls.c */
+int cri_exec(CriJob *j, const void *request, void *reply, Error *e);
+int cri_attach(CriJob *j, const void *request, void *reply, Error *e);
 int cri_container_stats(CriJob *j, const void *request, void *reply, Error *e);
 int cri_list_container_stats(CriJob *j, const void *request, void *reply, Error *e);
 int cri_pod_sandbox_stats(CriJob *j, const void *request, void *reply, Error *e);

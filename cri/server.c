@@ -9,6 +9,7 @@
 #include <sys/file.h>
 
 #include "cri/events.h"
+#include "cri/streaming/streaming.h"
 #include "cri/usage.h"
 #include "library/libsystemd.h"
 
@@ -144,13 +145,17 @@ static int prepare(CriServer *s, Error *e)
                 r = make_methods(s);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot prepare the service");
-        return grpc_server_new(s->event, s->methods, n_cri_calls, s, &s->grpc, e);
+        r = grpc_server_new(s->event, s->methods, n_cri_calls, s, &s->grpc, e);
+        return r < 0 ? r
+                     : stream_server_new(s->event, s->options->stream_port, store_fd(s->store), cri_stream_serve, s,
+                                         &s->streams, e);
 }
 
 static void server_done(CriServer *s)
 {
         cri_events_done(s);
         grpc_server_free(s->grpc);
+        stream_server_free(s->streams);
         sd_event_source_disable_unref(s->timer);
         sd_event_unref(s->event);
         free(s->methods);

@@ -200,7 +200,6 @@ def unsupported_fields_are_named(host):
         equal(sandboxes(c), [])
         i = run_sandbox(c)
         for more, field in (({"CDI_devices": [{"name": "x"}]}, "CDI_devices"),
-                            ({"stdin_once": True}, "stdin_once"),
                             ({"mounts": [{"host_path": "/a", "container_path": "/b", "propagation": 2}]}, "mounts.propagation")):
             code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", **more))
             equal(code, "INVALID_ARGUMENT")
