@@ -266,7 +266,7 @@ const Option app_options[] = {
                 {NULL, "caps-retain", 0, "CAP[,…]", false, "Keep only these capabilities", "capability",
                  option_caps_retain, APP(isolators), OPTION_JOINED},
                 {NULL, "device", 0, "PATH[:PATH]|all|none", false,
-                 "Put this device of the host into the app's /dev, or all of them", "file", option_setting_add,
+                 "Put this device of the host into the app's /dev, or all of them", "all|none", option_setting_add,
                  APP(annotations), OPTION_JOINED},
                 {NULL, "sys", 0, "read-only|writable", false, "Whether the app can write to /sys, and to its cgroups there",
                  "read-only|writable", option_setting, APP(annotations)},
