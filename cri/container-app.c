@@ -6,6 +6,8 @@
 
 #define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
 #define CPU_PERIOD_DEFAULT 100000
+/* As with other runtimes. */
+#define HOST_SETTINGS "symlinks=true,dev=true,suid=true"
 
 /* Setting of the app for which there is no more than a number. */
 static int set_number(AppOverrides *a, const char *option, const char *field, int64_t value, Error *e)
@@ -80,9 +82,15 @@ static int make_source(const char *path, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot make the directory %s, which is to be mounted", path) : 0;
 }
 
-/* Read-only mounts are so with all that is mounted below, and nothing is mounted there later. */
-static int check_recursive(const Runtime__V1__Mount *m, Error *e)
+/* What is mounted below a read-only mount is read-only, too, unless it comes later. */
+static int check_mount(const Runtime__V1__Mount *m, Error *e)
 {
+        if (m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE &&
+            m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_HOST_TO_CONTAINER)
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, "mounts.propagation", "PROPAGATION_BIDIRECTIONAL");
+        if (m->recursive_read_only && m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE)
+                return error_set(e, -EINVAL, "The mount of '%s' on '%s' has 'recursive_read_only', which takes PROPAGATION_PRIVATE",
+                                 m->host_path, m->container_path);
         if (!m->recursive_read_only || m->readonly)
                 return 0;
         return error_set(e, -EINVAL, "The mount of '%s' on '%s' has 'recursive_read_only' without 'readonly'", m->host_path,
@@ -91,7 +99,7 @@ static int check_recursive(const Runtime__V1__Mount *m, Error *e)
 
 static int add_mount(const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
 {
-        int r = check_recursive(m, e);
+        int r = check_mount(m, e);
         if (r < 0)
                 return r;
         if (!path_is_absolute(m->host_path) || !path_is_absolute(m->container_path))
@@ -108,7 +116,7 @@ static int add_mount(const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
                 return error_oom(e);
         Volume *v = n->app_volume;
         *v = (Volume){.kind = VOLUME_HOST, .source = strdup(m->host_path), .has_read_only = true,
-                      .read_only = m->readonly, .settings = strdup("symlinks=true")};
+                      .read_only = m->readonly, .settings = strdup(m->propagation ? HOST_SETTINGS ",propagation=slave" : HOST_SETTINGS)};
         if (!v->source || !v->settings || xasprintf(&v->name, "mount-%zu", a->n_mounts) < 0 ||
             !(n->volume = strdup(v->name)))
                 return error_oom(e);

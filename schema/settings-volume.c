@@ -79,6 +79,28 @@ static int read_symlinks(const char *value, Reading *x)
         return r;
 }
 
+static int read_devices(const char *value, Reading *x)
+{
+        int r = parse_boolean(value);
+
+        x->settings.devices = r > 0;
+        return r;
+}
+
+static int read_set_uid(const char *value, Reading *x)
+{
+        int r = parse_boolean(value);
+
+        x->settings.set_uid = r > 0;
+        return r;
+}
+
+static int read_propagation(const char *value, Reading *x)
+{
+        x->settings.slave = streq(value, "slave");
+        return x->settings.slave || streq(value, "private") ? 0 : -EINVAL;
+}
+
 static bool ranges_meet(uint32_t a, uint32_t b, uint32_t n_a, uint32_t n_b)
 {
         return a < b ? b - a < n_a : a - b < n_b;
@@ -159,6 +181,9 @@ static const struct Setting {
                  "with those of the pod below 65536",
                  VOLUME_HOST, 0},
                 {"symlinks", read_symlinks, "must be true or false", VOLUME_HOST, 0},
+                {"dev", read_devices, "must be true or false", VOLUME_HOST, 0},
+                {"suid", read_set_uid, "must be true or false", VOLUME_HOST, 0},
+                {"propagation", read_propagation, "must be private or slave", VOLUME_HOST, 0},
 };
 
 static const struct Setting *find_setting(const char *key, size_t n)

@@ -222,6 +222,9 @@ typedef struct VolumeSettings {
         uint64_t size;     /* its limit in bytes; 0: the kernel's default */
         uint64_t n_inodes; /* its limit of files */
         bool symlinks;     /* the source of a host volume may be, or pass through, a symbolic link */
+        bool devices;      /* devices in a host volume can be used, */
+        bool set_uid;      /* and programs in it gain what their modes say */
+        bool slave;        /* what the host mounts below a host volume later is there, too */
         IdMap id_map;
         IdRange ranges[VOLUME_ID_RANGES_MAX];
         size_t n_ranges;

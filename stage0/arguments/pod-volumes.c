@@ -174,6 +174,9 @@ static const Field volume_fields[] = {
                 {"quota", store_quota},
                 {"idmap", store_host_setting, true},
                 {"symlinks", store_host_setting, true},
+                {"dev", store_host_setting, true},
+                {"suid", store_host_setting, true},
+                {"propagation", store_host_setting},
 };
 
 /* Checks the combination of fields. */
@@ -193,7 +196,7 @@ static const char *volume_problem(const VolumeFields *f)
             ((f->volume.source && !f->has_named) || f->volume.has_recursive))
                 return "source and recursive are for host volumes";
         if (f->volume.kind == VOLUME_EMPTY && f->has_host_setting)
-                return "idmap and symlinks are for host volumes";
+                return "idmap, symlinks, dev, suid and propagation are for host volumes";
         if (f->has_tmpfs_limit && !f->has_tmpfs)
                 return "size and nr_inodes are for volumes of kind=tmpfs";
         if (f->has_quota && !f->has_named)
@@ -362,6 +365,8 @@ static const Field short_fields[] = {
                 {"ro", store_read_only, true},       {"rw", store_read_write, true},
                 {"readOnly", store_read_only, true}, {"recursive", store_recursive, true},
                 {"idmap", store_host_setting, true}, {"symlinks", store_host_setting, true},
+                {"dev", store_host_setting, true},   {"suid", store_host_setting, true},
+                {"propagation", store_host_setting},
 };
 
 /* The name of such a volume: derived from its target. */

@@ -11,7 +11,11 @@
  * always id-mapped for a pod with a user namespace, like image layers; failure is an error.
  */
 
+#include <sys/stat.h>
+
 #include "stage0/host/host.h"
+
+#define MOUNTS_FILE_MAX (16U << 20)
 
 bool volume_is_recursive(const Volume *v)
 {
@@ -72,6 +76,46 @@ static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, i
         return s->id_map == ID_MAP_AUTO ? 0 : refuse_map(v, r, source_fd, map_fd, e);
 }
 
+/* Whether the mount that FD is in gets what is mounted below it elsewhere. The fields from the seventh on, up to "-", say so. */
+static int receives_mounts(int fd)
+{
+        _cleanup_free_ char *text = NULL;
+        struct statx st;
+        char id[24];
+
+        if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) < 0)
+                return -errno;
+        snprintf(id, sizeof(id), "%llu ", (unsigned long long) st.stx_mnt_id);
+        int r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_FILE_MAX, &text, NULL);
+        for (char *line = text, *next; r >= 0 && line; line = next) {
+                next = strchr(line, '\n');
+                if (next)
+                        *next++ = 0;
+                if (!startswith(line, id))
+                        continue;
+                char *end = strstr(line, " - ");
+                if (end)
+                        *end = 0;
+                return strstr(line, " shared:") || strstr(line, " master:");
+        }
+        return r < 0 ? r : -ENOENT;
+}
+
+static int check_propagation(const Volume *v, const VolumeSettings *s, int source_fd, Error *e)
+{
+        int r = s->slave ? receives_mounts(source_fd) : 1;
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot find out about the mount that has the source %s of volume '%s'", v->source,
+                                       v->name);
+        if (r > 0)
+                return 0;
+        r = error_set(e, -EINVAL,
+                      "Volume '%s' cannot have propagation=slave: its source %s is on a mount that is neither shared nor a slave",
+                      v->name, v->source);
+        return error_hint(e, r, "See findmnt -o TARGET,PROPAGATION, and 'mount --make-shared'.");
+}
+
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e)
 {
@@ -79,10 +123,13 @@ int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, i
 
         if (source < 0)
                 return source;
+        int r = check_propagation(v, s, source, e);
+        if (r < 0)
+                return r;
         tree = mount_clone(source, "", volume_is_recursive(v));
         if (tree < 0)
                 return error_set_errno(e, tree, "Cannot mount volume %s", v->name);
-        int r = map_owners(v, s, source, tree, userns_fd, ranges_fd, e);
+        r = map_owners(v, s, source, tree, userns_fd, ranges_fd, e);
         if (r < 0)
                 return r;
         *ret_mapped = r > 0;

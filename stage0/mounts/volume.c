@@ -152,10 +152,7 @@ static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
 
 int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
 {
-        /* Private: later mounts of the host below it would otherwise propagate, without any of these
-         * restrictions. */
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
-                                  .propagation = MS_PRIVATE};
+        struct mount_attr attr = {};
         _cleanup_close_ int tree = -EBADF;
         size_t index = 0;
 
@@ -165,6 +162,11 @@ int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error
         tree = clone_tree(m, v, index, e);
         if (tree < 0)
                 return tree;
+        /* Private: later mounts of the host below it would otherwise propagate, without any of these
+         * restrictions. */
+        const VolumeSettings *s = &m->volumes[index].settings;
+        attr.attr_set = (s->devices ? 0 : MOUNT_ATTR_NODEV) | (s->set_uid ? 0 : MOUNT_ATTR_NOSUID);
+        attr.propagation = s->slave ? MS_SLAVE : MS_PRIVATE;
         if (read_only || (v->has_read_only && v->read_only))
                 attr.attr_set |= MOUNT_ATTR_RDONLY;
         r = mount_set_attributes(tree, &attr, volume_is_recursive(v));

@@ -3,6 +3,7 @@
 """The security context of containers."""
 
 import re
+import stat
 
 from cri_client import *
 
@@ -191,10 +192,11 @@ def devices_of_a_container(host):
 
 
 @contextlib.contextmanager
-def mounted(path):
+def mounted(path, propagation="private"):
     """A file system in memory; for sandboxes that are started later, as mounts need not be shared here."""
-    os.makedirs(path)
+    os.makedirs(path, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
+    subprocess.run(["mount", "--make-" + propagation, path], check=True)
     try:
         yield path
     finally:
@@ -213,9 +215,29 @@ def mounts_of_a_container(host):
         c.call("StartContainer", container_id=a)
         equal(sh(c, a, "for d in rw rw/below ro ro/below new; do touch /srv/$d/x 2>/dev/null && echo $d; done"), "rw\nrw/below\nnew\n")
         equal((os.listdir(below), os.listdir(missing)), (["x"], ["x"]))
-        for m, message in ((mount("x", host.path(""), recursive_read_only=True), "has 'recursive_read_only' without 'readonly'"),
+        for m, message in ((mount("x", host.path("volume"), propagation=1), "is on a mount that is neither shared nor a slave"),
+                           (mount("x", host.path("volume"), propagation=2), "'mounts.propagation'"),
+                           (mount("x", host.path("volume"), propagation=1, readonly=True, recursive_read_only=True), "takes PROPAGATION_PRIVATE"),
+                           (mount("x", host.path(""), recursive_read_only=True), "has 'recursive_read_only' without 'readonly'"),
                            (mount("x", host.path("cri-errors/x")), host.path("cri-errors/x"))):
             contains(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", mounts=[m]))[1], message)
+
+
+@case
+def mounts_of_the_host_arrive_later(host):
+    with mounted(host.path("shared"), "shared") as shared, mounted(host.path("alone")) as alone, sandbox(host) as (c, i, image_id):
+        for d in (shared, alone):
+            os.mkdir(d + "/below")
+            os.mknod(d + "/zero", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+        a = create(c, i, "main", image_id, SLEEP, mounts=[{"host_path": shared, "container_path": "/srv/shared", "propagation": 1},
+                                                          {"host_path": shared, "container_path": "/srv/private"}])
+        c.call("StartContainer", container_id=a)
+        with mounted(shared + "/below") as below:
+            with open(below + "/x", "w"):
+                pass
+            equal(sh(c, a, "ls /srv/shared/below /srv/private/below"), "/srv/private/below:\n\n/srv/shared/below:\nx\n")
+            equal(sh(c, a, "mkdir /srv/m && mount -t tmpfs none /srv/m 2>/dev/null; head -c 2 /srv/shared/zero | wc -c"), "2\n")
+        equal(sh(c, a, "ls /srv/shared/below"), "")
 
 
 @case

@@ -425,8 +425,8 @@ def volumes_mounts_and_ports_survive(host):
     comma = host.path("a,b\\c")
     os.mkdir(comma)
     pod = ["--volume=e,kind=empty,mode=0750,uid=3,gid=4", "--volume=t,kind=tmpfs,size=1Mi,mode=0700", "--volume=n,kind=named,source=other",
-           "--volume=o,kind=named,mode=0711", "--volume=h,kind=host,source=%s,readOnly=true,recursive=false,symlinks=true" % data,
-           "--volume=c,kind=host,source=%s" % comma.replace("\\", "\\\\").replace(",", "\\,"), "--volume=%s:/all:ro,recursive=no" % data,
+           "--volume=o,kind=named,mode=0711", "--volume=h,kind=host,source=%s,readOnly=true,recursive=false,symlinks=true,dev=true,suid=false" % data,
+           "--volume=c,kind=host,source=%s" % comma.replace("\\", "\\\\").replace(",", "\\,"), "--volume=%s:/all:ro,recursive=no,suid,propagation=private" % data,
            "--volume=named:/named", "--mount=e:/e", "--net=host"]
     app = ["--volume=%s:/one" % data, "--volume=named2:/named2:ro", "--mount=volume=t,target=/t,readOnly=true", "--mount=volume=c,target=/x\\,y"]
     compare(d, pod, app, "volumes")

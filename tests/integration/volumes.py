@@ -325,6 +325,51 @@ def volume_has_no_setuid_and_no_devices_through_it(host):
     lacks(r.out, "possible", "reading a device on a volume")
 
 
+@both
+def devices_and_set_user_id_bits_on_request(host, *options):
+    path = source(host)
+    os.mknod(os.path.join(path, "zero"), 0o666 | 0o020000, os.makedev(1, 5))
+    os.chmod(os.path.join(path, "zero"), 0o666)
+    shutil.copy(os.path.join(HELPERS, "show"), path + "/show")
+    os.chmod(path + "/show", 0o4755)
+    script = "head -c 2 /v/zero 2>/dev/null | wc -c; /v/show; sed -n 's/.*uids\": .[0-9]*, \\([0-9]*\\).*/\\1/p' /out/*.json; grep ' /v ' /proc/mounts | grep -c nodev; true"
+    image = host.shell(script, app={"user": "1000", "group": "1000"}, files={"v": Dir()})
+    for settings, found in (("", ["0", "1000", "1"]), ("dev=true", ["2", "1000", "0"]), ("suid=true", ["0", "0", "1"]),
+                            ("dev=true,suid=true", ["2", "0", "0"])):
+        r = host.run(*options, image, "--volume=%s:/v:idmap=auto,%s" % (path, settings or "ro"))
+        equal(r.out.split(), found, settings)
+
+
+@both
+def mounts_of_the_host_arrive_with_propagation_slave(host, *options):
+    path = source(host)
+    os.mkdir(path + "/below")
+    refused = host.acnspawn("prepare", *options, host.shell("true"), "--volume=%s:/v:propagation=slave" % path)
+    # Whether the directory of the tests is on a shared mount depends on the host.
+    if refused.rc != 0:
+        contains(refused.err, "its source %s is on a mount that is neither shared nor a slave" % path)
+        contains(refused.err, "mount --make-shared")
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    try:
+        subprocess.run(["mount", "--make-shared", path], check=True)
+        script = ("touch /w/up; until test -e /v/below/deep; do sleep 0.05; done; ls /w/below; touch /v/below/x 2>/dev/null && echo written; "
+                  "touch /v/seen; until test -e /v/ended; do sleep 0.05; done; ls /v/below")
+        p = host.start("run", *options, host.shell(script), "--volume=%s:/v:propagation=slave" % path, "--volume=%s:/w" % path)
+        wait_for(lambda: os.path.exists(path + "/up"), "start of the app")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0777", "acnspawn-test", path + "/below"], check=True)
+        try:
+            with open(path + "/below/deep", "w"):
+                pass
+            wait_for(lambda: os.path.exists(path + "/seen"), "the app to see the mount")
+        finally:
+            subprocess.run(["umount", path + "/below"], check=True)
+        with open(path + "/ended", "w"):
+            pass
+        equal(host.finish(p).expect(0).out, "written\n")
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
 # --- The root ---------------------------------------------------------------------------------------------------------------
 
 @case

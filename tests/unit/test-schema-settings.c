@@ -400,7 +400,7 @@ TEST(volume_defaults)
         VolumeSettings s;
 
         ASSERT_OK(read_volume(VOLUME_HOST, NULL, &s, NULL));
-        ASSERT_TRUE(!s.tmpfs && !s.symlinks && s.id_map == ID_MAP_AUTO && s.n_ranges == 0);
+        ASSERT_TRUE(!s.tmpfs && !s.symlinks && !s.devices && !s.set_uid && !s.slave && s.id_map == ID_MAP_AUTO && s.n_ranges == 0);
 }
 
 TEST(volume_values)
@@ -424,6 +424,10 @@ TEST(volume_values)
         ASSERT_EQ(s.ranges[0].host, 1000);
         ASSERT_EQ(s.ranges[1].count, 1000);
         ASSERT_OK(read_volume(VOLUME_HOST, "idmap=4294901758:0:65536", &s, NULL));
+        ASSERT_OK(read_volume(VOLUME_HOST, "dev=true,suid=false,propagation=slave", &s, NULL));
+        ASSERT_TRUE(s.devices && !s.set_uid && s.slave);
+        ASSERT_OK(read_volume(VOLUME_HOST, "dev=false,suid=true,propagation=private", &s, NULL));
+        ASSERT_TRUE(!s.devices && s.set_uid && !s.slave);
         ASSERT_OK(read_volume(VOLUME_HOST, "idmap=no", &s, NULL));
         ASSERT_EQ(s.id_map, ID_MAP_NO);
 }
@@ -459,6 +463,10 @@ TEST(bad_volumes)
                         {VOLUME_EMPTY, "idmap=yes", "is for host volumes"},
                         {VOLUME_HOST, "kind=tmpfs", "is for empty volumes"},
                         {VOLUME_HOST, "symlinks=perhaps", "true or false"},
+                        {VOLUME_HOST, "dev=perhaps", "true or false"},
+                        {VOLUME_HOST, "suid=", "true or false"},
+                        {VOLUME_HOST, "propagation=shared", "private or slave"},
+                        {VOLUME_EMPTY, "propagation=slave", "is for host volumes"},
                         {VOLUME_HOST, "idmap", "an unknown setting"},
                         {VOLUME_HOST, "=", "an unknown setting"},
                         {VOLUME_HOST, "colour=red", "an unknown setting"},
