@@ -225,7 +225,7 @@ static int set_seccomp(const SecurityContext *x, AppOverrides *a, Error *e)
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__RuntimeDefault)
                 return 0;
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
-                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "seccomp.profile_type", "Localhost");
+                return cri_set_option(app_options, a, "seccomp-profile", CONTEXT "seccomp.localhost_ref", p.localhost_ref, e);
         return cri_set_option(app_options, a, "seccomp", CONTEXT "seccomp", SECCOMP_NONE, e);
 }
 

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 
+#include "schema/seccomp-profile.h"
 #include "schema/settings.h"
 
 #define DEFAULT_RESTART_USEC (100U * 1000U)
@@ -220,6 +221,21 @@ static int read_devices(const char *value, void *target)
         }
         devices_done(result);
         *result = d;
+        return 0;
+}
+
+static int read_seccomp_profile(const char *value, void *target)
+{
+        _cleanup_(seccomp_profile_freep) SeccompProfile *p = NULL;
+        char **text = target, *copy = NULL;
+
+        int r = streq(value, "none") ? 0 : seccomp_profile_parse(value, strlen(value), &p, NULL);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        if (p && !(copy = strdup(value)))
+                return -ENOMEM;
+        free(*text);
+        *text = copy;
         return 0;
 }
 
@@ -579,6 +595,8 @@ static const Setting settings[] = {
                  "must be a time of at least a millisecond, as 1min"},
                 {"restart-limit", MEMBER(restart_limit), read_limit,
                  "must be a number of restarts up to 100000, or infinity"},
+                {"seccomp-profile", MEMBER(seccomp_profile), read_seccomp_profile,
+                 "must be a profile of system calls in JSON, as the runtime specification of OCI has it, or none"},
                 {"start-timeout", MEMBER(start_timeout_usec), read_timeout,
                  "must be a time, as 30s, or infinity"},
                 {"stop-signal", MEMBER(stop_signal), read_signal, "must be a signal, as SIGTERM or 15"},
@@ -606,6 +624,8 @@ void app_settings_done(AppSettings *s)
         s->read_only.paths = strv_free(s->read_only.paths);
         s->caps_ambient = strv_free(s->caps_ambient);
         devices_done(&s->devices);
+        free(s->seccomp_profile);
+        s->seccomp_profile = NULL;
         s->log_file.path = s->pid.app = NULL;
 }
 

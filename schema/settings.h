@@ -154,6 +154,7 @@ typedef struct AppSettings {
         char **caps_ambient; /* "CAP_…", in upper case */
         DevicesSetting devices;
         bool writable_sys;
+        char *seccomp_profile; /* JSON, see schema/seccomp-profile.h; or NULL */
 } AppSettings;
 
 void app_settings_done(AppSettings *s);

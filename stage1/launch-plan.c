@@ -9,6 +9,7 @@
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
 #include "stage1/seccomp-filter.h"
+#include "stage1/seccomp-profile.h"
 #include "stage1/stage1.h"
 
 static bool wants_no_new_privileges(const App *app)
@@ -160,17 +161,39 @@ bool stage1_app_may_mount(const App *app)
         return seccomp_allows(&app->isolators, stage1_app_capabilities(app), "mount");
 }
 
+/* A profile of the user takes the place of the isolators. */
+static int compile_filter(const PodApp *pa, LaunchConfig *c, SeccompProgram *ret, Error *e)
+{
+        _cleanup_(seccomp_profile_freep) SeccompProfile *profile = NULL;
+        _cleanup_app_settings_ AppSettings s = {};
+
+        int r = app_settings_read(pa, &s, e);
+        if (r < 0)
+                return r;
+        if (!s.seccomp_profile) {
+                c->may_mount = stage1_app_may_mount(pa->app);
+                r = seccomp_compile(&pa->app->isolators, c->capabilities, ret, e);
+                return r < 0 ? error_prefix(e, r, "App %s", pa->name) : 0;
+        }
+        r = seccomp_profile_parse(s.seccomp_profile, strlen(s.seccomp_profile), &profile, e);
+        if (r >= 0)
+                r = seccomp_profile_compile(profile, c->capabilities, ret, e);
+        if (r < 0)
+                return error_prefix(e, r, "App %s", pa->name);
+        c->may_mount = seccomp_profile_allows(profile, c->capabilities, "mount");
+        return 0;
+}
+
 static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
 {
         _cleanup_seccomp_program_ SeccompProgram program = {};
 
-        int r = seccomp_compile(&pa->app->isolators, c->capabilities, &program, e);
+        int r = compile_filter(pa, c, &program, e);
         if (r < 0)
-                return error_prefix(e, r, "App %s", pa->name);
+                return r;
         c->filter = TAKE_PTR(program.items);
         c->n_filter = program.n;
         c->has_filter = true;
-        c->may_mount = stage1_app_may_mount(pa->app);
         return 0;
 }
 

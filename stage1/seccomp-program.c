@@ -11,8 +11,8 @@
  * by then, and an existing action instruction within reach is used again. Positions are counted from the end
  * until the whole program is reversed.
  *
- * Recursion is bounded: by the nesting of tables, which only this project's own code writes, and by the
- * logarithm of their length.
+ * Recursion is bounded: by the nesting of tables, which this project's own code writes, or bounds (a table of a
+ * profile may lead to one of the next condition), and by the logarithm of their length.
  *
  * libseccomp is not used for this, only for the numbers of calls (seccomp-generate.c). Version 2.5.4 was
  * compared, with the rules of the default filter for x86-64 and 32-bit x86; the second column is with its
@@ -49,6 +49,7 @@ typedef struct Range {
 void seccomp_program_done(SeccompProgram *p)
 {
         free(p->items);
+        free(p->places);
         *p = (SeccompProgram){};
 }
 
@@ -149,7 +150,7 @@ static int add_ranges(SeccompProgram *p, const Range *ranges, size_t n)
         return below < 0 ? below : add_branch(p, ranges[half].first, below, from);
 }
 
-static int add_table(SeccompProgram *p, const SeccompTable *t)
+static int add_new_table(SeccompProgram *p, const SeccompTable *t)
 {
         _cleanup_free_ Range *ranges = NULL;
         size_t n;
@@ -169,6 +170,22 @@ static int add_table(SeccompProgram *p, const SeccompTable *t)
                         return r;
         }
         return add(p, (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, t->offset));
+}
+
+static int add_table(SeccompProgram *p, const SeccompTable *t)
+{
+        for (size_t i = 0; t->shared && i < p->n_places; i++)
+                if (p->places[i].table == t)
+                        return p->places[i].place;
+        int r = add_new_table(p, t);
+        if (r < 0 || !t->shared)
+                return r;
+        if (p->n > BPF_MAXINSNS)
+                return -E2BIG;
+        if (GREEDY_REALLOC(p->places, p->places_allocated, p->n_places + 1) < 0)
+                return -ENOMEM;
+        p->places[p->n_places++] = (SeccompPlace){t, r};
+        return r;
 }
 
 static void reverse_instructions(SeccompProgram *p)

@@ -25,6 +25,7 @@ struct SeccompTable {
         uint32_t otherwise;          /* the action for values without an entry */
         const SeccompEntry *entries; /* in ascending order, not overlapping */
         size_t n;
+        bool shared; /* it is assembled once, however many entries lead to it */
 };
 
 /* Offset of the lower half of a call's Nth argument. */
@@ -32,9 +33,17 @@ struct SeccompTable {
         ((uint32_t) (offsetof(struct seccomp_data, args) + (n) *8U +                                        \
                      (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4U : 0U)))
 
+/* Where a shared table is, while a program is assembled. */
+typedef struct SeccompPlace {
+        const SeccompTable *table;
+        int place;
+} SeccompPlace;
+
 typedef struct SeccompProgram {
         struct sock_filter *items;
         size_t n, allocated;
+        SeccompPlace *places;
+        size_t n_places, places_allocated;
 } SeccompProgram;
 
 void seccomp_program_done(SeccompProgram *p);

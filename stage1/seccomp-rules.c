@@ -222,7 +222,7 @@ static void split_multiplexer(const SeccompRules *r, Architecture *a, const char
         SeccompTable *t = &a->sub_tables[m];
         bool same = true;
 
-        *t = (SeccompTable){SECCOMP_ARGUMENT(0), multiplexers[m].mask, entry->action, a->sub_entries[m], 0};
+        *t = (SeccompTable){SECCOMP_ARGUMENT(0), multiplexers[m].mask, entry->action, a->sub_entries[m], 0, false};
         for (const Subcall *s = multiplexers[m].subcalls; t->n < SUBCALLS_MAX && s->name; s++) {
                 uint32_t action = subcall_action(r, s->name, entry->action);
                 a->sub_entries[m][t->n++] = (SeccompEntry){s->number, s->number, action, NULL};
@@ -256,10 +256,33 @@ static void fill_architecture(const SeccompRules *r, size_t which, Architecture 
         /* A debugger cancels a call by setting this number; the kernel does nothing for it. */
         a->entries[n++] = (SeccompEntry){UINT32_MAX, UINT32_MAX, SECCOMP_RET_ALLOW, NULL};
         qsort(a->entries, n, sizeof(a->entries[0]), compare_entries);
-        a->table = (SeccompTable){offsetof(struct seccomp_data, nr), 0, r->otherwise, a->entries, n};
+        a->table = (SeccompTable){offsetof(struct seccomp_data, nr), 0, r->otherwise, a->entries, n, false};
+}
+
+SeccompRule *seccomp_rules_find(SeccompRules *r, const char *name)
+{
+        int i = call_find(name);
+
+        return i < 0 ? NULL : &r->items[i];
+}
+
+size_t seccomp_rules_count(void)
+{
+        return SECCOMP_N_CALLS;
+}
+
+uint32_t seccomp_native_architecture(void)
+{
+        return seccomp_architectures[0];
 }
 
 int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret)
+{
+        return seccomp_rules_assemble_for(r, NULL, NULL, ret);
+}
+
+int seccomp_rules_assemble_for(const SeccompRules *r, bool (*is_covered)(uint32_t architecture, const void *userdata),
+                               const void *userdata, SeccompProgram *ret)
 {
         _cleanup_free_ Architecture *architectures = calloc(SECCOMP_N_ARCHITECTURES, sizeof(Architecture));
         SeccompEntry entries[SECCOMP_N_ARCHITECTURES];
@@ -270,9 +293,13 @@ int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret)
                 fill_architecture(r, i, &architectures[i]);
                 entries[i] = (SeccompEntry){seccomp_architectures[i], seccomp_architectures[i], 0,
                                             &architectures[i].table};
+                if (is_covered && !is_covered(seccomp_architectures[i], userdata)) {
+                        entries[i].action = SECCOMP_RET_KILL_PROCESS;
+                        entries[i].table = NULL;
+                }
         }
         qsort(entries, ELEMENTSOF(entries), sizeof(entries[0]), compare_entries);
-        SeccompTable root = {offsetof(struct seccomp_data, arch), 0, r->otherwise, entries,
-                             ELEMENTSOF(entries)};
+        SeccompTable root = {offsetof(struct seccomp_data, arch), 0, is_covered ? SECCOMP_RET_KILL_PROCESS : r->otherwise,
+                             entries, ELEMENTSOF(entries), false};
         return seccomp_program_assemble(&root, ret);
 }

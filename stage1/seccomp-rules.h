@@ -43,6 +43,16 @@ bool seccomp_group_is_common(const char *group, const char *of, const SeccompRul
 /* Whether CALL is known and allowed, if only with some arguments. */
 bool seccomp_rules_allow(const SeccompRules *r, const char *call);
 int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret);
+/* The rule of the call NAME; NULL: there is no such call. */
+SeccompRule *seccomp_rules_find(SeccompRules *r, const char *name);
+/* The same as seccomp_rules_assemble() for programs of those architectures for which IS_COVERED returns true; others are
+ * killed. */
+int seccomp_rules_assemble_for(const SeccompRules *r, bool (*is_covered)(uint32_t architecture, const void *userdata),
+                               const void *userdata, SeccompProgram *ret);
+/* How many calls have a rule. */
+size_t seccomp_rules_count(void);
+/* The architecture of the kernel itself (AUDIT_ARCH_…). */
+uint32_t seccomp_native_architecture(void);
 
 /* seccomp-default.c: the default filter of an app with this bounding set of capabilities. */
 int seccomp_rules_init_default(SeccompRules *r, uint64_t capabilities);

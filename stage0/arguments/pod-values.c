@@ -4,6 +4,7 @@
  * manifests, so that the same rules apply. Volumes are in pod-volumes.c.
  */
 
+#include "schema/seccomp-profile.h"
 #include "schema/settings.h"
 #include "stage0/arguments/pod-values.h"
 
@@ -75,6 +76,24 @@ int option_setting(const Option *o, const char *value, void *target, Error *e)
         if (xasprintf(&name, SETTING_PREFIX "%s", o->name) < 0 || pair_list_set(target, name, value) < 0)
                 return error_oom(e);
         return 0;
+}
+
+/* The profile itself is kept: what its file has later does not matter. */
+int option_seccomp_profile(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_(seccomp_profile_freep) SeccompProfile *p = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_file_at(AT_FDCWD, value, SECCOMP_PROFILE_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return r == -EBADMSG ? option_invalid(o, value, e, "it is not a regular file")
+                                     : option_invalid(o, value, e, "%s", strerror(-r));
+        _cleanup_error_ Error reason = ERROR_NULL;
+        r = seccomp_profile_parse(text, size, &p, &reason);
+        if (r < 0)
+                return option_invalid_because(o, value, e, &reason);
+        return pair_list_set(target, SETTING_PREFIX "seccomp-profile", text) < 0 ? error_oom(e) : 0;
 }
 
 /* Several options are one list, as several names in one option are. */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The security context of containers."""
 
+import json
 import re
 import stat
 
@@ -189,6 +190,42 @@ def devices_of_a_container(host):
             contains(message, text)
         b = create(c, i, "none-such", image_id, SLEEP, devices=[{"host_path": "/dev/none-such", "permissions": "rw"}])
         contains(c.refused("StartContainer", container_id=b)[1], "/dev/none-such of the host: No such file")
+
+
+def profile(host, name, *rules, default="SCMP_ACT_ALLOW"):
+    path = host.path(name)
+    with open(path, "w") as f:
+        json.dump({"defaultAction": default, "syscalls": list(rules)}, f)
+    return path
+
+
+@case
+def profiles_of_system_calls(host):
+    with sandbox(host) as (c, i, image_id):
+        mkdir = ["mkdir", "mkdirat"]
+        path = profile(host, "profile.json", {"names": mkdir, "action": "SCMP_ACT_ERRNO", "errnoRet": 28},
+                       {"names": ["fchmodat", "chmod"], "action": "SCMP_ACT_ERRNO", "args": [{"index": 2 if os.uname().machine != "x86_64" else 1,
+                                                                                             "value": 0o700, "op": "SCMP_CMP_EQ"}]},
+                       {"names": ["unlinkat", "unlink"], "action": "SCMP_ACT_ERRNO", "excludes": {"caps": ["CAP_SYS_ADMIN"]}})
+        script = "mkdir /out/x 2>&1; cd /out; touch f; chmod 700 f 2>/dev/null || echo chmod; chmod 711 f && rm f 2>/dev/null || echo rm; true"
+        tail = lambda text: [line.rsplit(": ", 1)[-1] for line in text.splitlines()]
+        for n, (context, expected) in enumerate((
+                ({"seccomp": {"profile_type": 2, "localhost_ref": path}}, ["No space left on device", "chmod", "rm"]),
+                ({"seccomp": {"profile_type": 2, "localhost_ref": path}, "capabilities": {"add_capabilities": ["SYS_ADMIN"]}},
+                 ["No space left on device", "chmod"]),
+                ({"seccomp_profile_path": "localhost/" + path}, ["No space left on device", "chmod", "rm"]))):
+            a = started(c, i, image_id, "p%d" % n, **context)
+            equal(sh(c, a, "grep Seccomp: /proc/1/status").split()[1], "2")
+            equal(tail(sh(c, a, script)), expected, context)
+        # What the file has later does not matter, nor whether it is there.
+        os.unlink(path)
+        equal(tail(sh(c, a, script))[:1], ["No space left on device"])
+        bad = profile(host, "bad.json", {"names": ["read"], "action": "SCMP_ACT_NOTIFY"})
+        none = profile(host, "none.json", default="SCMP_ACT_KILL")
+        for ref, message in ((path, "No such file"), (bad, "'SCMP_ACT_NOTIFY', which is not supported"), (none, "blocks execve"),
+                             (host.path(""), "not a regular file")):
+            m = refusal(c, i, image_id, seccomp={"profile_type": 2, "localhost_ref": ref})[1]
+            contains(m, message)
 
 
 @contextlib.contextmanager

@@ -324,7 +324,7 @@ APP = {
     "environment-file": "{env}", "credential": "own:{secret}", "load-credential": "own2:{secret}", "set-credential": "own3:z", "mount": "store:/m:ro",
     "volume": "{data}:/data:ro", "read-only": None, "readonly-rootfs": None, "memory": "64Mi", "cpu": "500m", "cpu-shares": "512", "tasks-max": "99",
     "block-bandwidth": "50M", "block-iops": "500", "oom-score-adj": "100", "sysctl": "kernel.msgmnb=9000",
-    "seccomp": "mode=remove,errno=EPERM,reboot", "no-new-privileges": None, "apparmor-profile": "unconfined", "selinux-context": "a:b:c:d",
+    "seccomp": "mode=remove,errno=EPERM,reboot", "seccomp-profile": "{profile}", "no-new-privileges": None, "apparmor-profile": "unconfined", "selinux-context": "a:b:c:d",
     "caps-retain": "CAP_CHOWN", "caps-remove": "CAP_KILL", "caps-ambient": "CAP_CHOWN", "group-policy": "strict", "device": "all,/dev/null:/dev/a b", "sys": "read-only",
     "masked-paths": "/proc/kcore,/etc/a b", "read-only-paths": "none", "grant": "CAP_CHOWN", "stdin": None, "input": "pipe", "restart": "on-failure",
     "restart-delay": "1s", "restart-delay-max": "2s", "restart-limit": "2", "after": "other", "notify": "false", "start-timeout": "1min",
@@ -384,9 +384,9 @@ def every_option_survives_the_file(host):
     d = Declared(host)
     host.one = host.image(name="example.com/one")
     host.two = host.image(name="example.com/two")
-    paths = {name: host.path(name) for name in ("env", "secret", "data", "log", "uuid")}
+    paths = {name: host.path(name) for name in ("env", "secret", "data", "log", "uuid", "profile")}
     os.mkdir(paths["data"])
-    for name, content in (("env", "FROM_FILE=1 2\n"), ("secret", "geheim")):
+    for name, content in (("env", "FROM_FILE=1 2\n"), ("secret", "geheim"), ("profile", '{"defaultAction": "SCMP_ACT_ALLOW",\n "syscalls": []}\n')):
         with open(paths[name], "w") as f:
             f.write(content)
 

@@ -146,6 +146,30 @@ def capability_opens_its_calls(host):
     equal(outcome(host, mount, capabilities("CAP_CHOWN")), errno.EPERM)
 
 
+@both
+def profile_in_the_form_of_oci(host, *options):
+    """In the place of the default filter, and of the one that the image asks for."""
+    number("getppid")
+    path = host.path("profile.json")
+    with open(path, "w") as f:
+        json.dump({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+            {"names": ["getppid"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOTNAM},
+            {"names": ["personality"], "action": "SCMP_ACT_ERRNO", "args": [{"index": 0, "value": ADDR_NO_RANDOMIZE, "op": "SCMP_CMP_EQ"}]}]}, f)
+    calls = [poke("getppid"), poke("personality", ADDR_NO_RANDOMIZE), poke("personality", 0), poke("io_uring_setup", 0)]
+    script = "; ".join(" ".join(c) for c in calls) + "; true"
+    image = host.shell(script, app={"isolators": [remove("sync", errno="EPERM")], "user": "1000", "group": "1000"})
+    out = lambda *more: [line.rsplit(": ", 1)[-1] for line in host.run(*options, image, *more).out.splitlines()]
+    default = out()
+    equal(len(default), 4, default)
+    given = out("--seccomp-profile=" + path)
+    true(given[:2] == [os.strerror(errno.ENOTNAM), os.strerror(errno.EPERM)] and given[2] == default[2] and given[3] != default[3],
+         (default, given))
+    for text, message in (("{", "Invalid JSON"), ('{"defaultAction": "SCMP_ACT_NOTIFY"}', "which is not supported")):
+        with open(path, "w") as f:
+            f.write(text)
+        contains(host.acnspawn("prepare", image, "--seccomp-profile=" + path).expect(2).err, message)
+
+
 @case
 def remove_set_with_error(host):
     isolator = remove("getppid", "reboot", errno="ENOTTY")

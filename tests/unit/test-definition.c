@@ -84,6 +84,8 @@ static int read_text(Fixture *f, const char *text, size_t size, PodDefinition *r
 
 /* --- Options ------------------------------------------------------------------------------------------- */
 
+static char profile_path[PATH_MAX + 16]; /* of a profile of system calls */
+
 /* A value for each option that has one and is part of a definition. */
 static const struct {
         const char *name, *value;
@@ -125,6 +127,7 @@ static const struct {
                 {"caps-remove", "CAP_KILL"},
                 {"caps-ambient", "CAP_CHOWN"},
                 {"group-policy", "strict"},
+                {"seccomp-profile", profile_path},
                 {"device", "/dev/null:/dev/a,all"},
                 {"sys", "writable"},
                 {"grant", "seccomp"},
@@ -665,6 +668,11 @@ TEST(the_request_for_a_pod)
 
 int main(void)
 {
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        if (scratch_new(&s) < 0 || scratch_file(&s, "profile", "{\"defaultAction\": \"SCMP_ACT_ALLOW\"}\n") < 0)
+                return EXIT_FAILURE;
+        snprintf(profile_path, sizeof(profile_path), "%s/profile", s.path);
         RUN(every_option_is_recorded);
         RUN(all_options_together);
         RUN(bytes_and_empty_lists);
