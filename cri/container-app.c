@@ -6,8 +6,13 @@
 
 #define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
 #define CPU_PERIOD_DEFAULT 100000
-/* As with other runtimes. */
-#define HOST_SETTINGS "symlinks=true,dev=true,suid=true"
+#define HOST_SETTINGS "symlinks=true,dev=true,suid=true" /* as with other runtimes */
+
+static const char *const host_settings[] = {
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE] = HOST_SETTINGS,
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_HOST_TO_CONTAINER] = HOST_SETTINGS ",propagation=slave",
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL] = HOST_SETTINGS ",propagation=shared",
+};
 
 /* Setting of the app for which there is no more than a number. */
 static int set_number(AppOverrides *a, const char *option, const char *field, int64_t value, Error *e)
@@ -83,11 +88,15 @@ static int make_source(const char *path, Error *e)
 }
 
 /* What is mounted below a read-only mount is read-only, too, unless it comes later. */
-static int check_mount(const Runtime__V1__Mount *m, Error *e)
+static int check_mount(const Runtime__V1__Mount *m, bool privileged, Error *e)
 {
-        if (m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE &&
-            m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_HOST_TO_CONTAINER)
-                return error_set(e, -EINVAL, SUPPORTED_ERROR, "mounts.propagation", "PROPAGATION_BIDIRECTIONAL");
+        if ((size_t) m->propagation >= ELEMENTSOF(host_settings))
+                return error_set(e, -EINVAL, "The field 'mounts.propagation' of the request is not valid");
+        if (m->propagation == RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL && !privileged)
+                return error_set(e, -EINVAL,
+                                 "The field 'mounts.propagation' of the mount of '%s' on '%s' is PROPAGATION_BIDIRECTIONAL, but the "
+                                 "container is not privileged",
+                                 m->host_path, m->container_path);
         if (m->recursive_read_only && m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE)
                 return error_set(e, -EINVAL, "The mount of '%s' on '%s' has 'recursive_read_only', which takes PROPAGATION_PRIVATE",
                                  m->host_path, m->container_path);
@@ -97,9 +106,9 @@ static int check_mount(const Runtime__V1__Mount *m, Error *e)
                          m->container_path);
 }
 
-static int add_mount(const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
+static int add_mount(const Runtime__V1__Mount *m, bool privileged, AppOverrides *a, Error *e)
 {
-        int r = check_mount(m, e);
+        int r = check_mount(m, privileged, e);
         if (r < 0)
                 return r;
         if (!path_is_absolute(m->host_path) || !path_is_absolute(m->container_path))
@@ -116,7 +125,7 @@ static int add_mount(const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
                 return error_oom(e);
         Volume *v = n->app_volume;
         *v = (Volume){.kind = VOLUME_HOST, .source = strdup(m->host_path), .has_read_only = true,
-                      .read_only = m->readonly, .settings = strdup(m->propagation ? HOST_SETTINGS ",propagation=slave" : HOST_SETTINGS)};
+                      .read_only = m->readonly, .settings = strdup(host_settings[m->propagation])};
         if (!v->source || !v->settings || xasprintf(&v->name, "mount-%zu", a->n_mounts) < 0 ||
             !(n->volume = strdup(v->name)))
                 return error_oom(e);
@@ -182,7 +191,7 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
         if (r >= 0)
                 r = set_environment(j, c, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_mounts; i++)
-                r = add_mount(c->mounts[i], a, e);
+                r = add_mount(c->mounts[i], c->linux && c->linux->security_context && c->linux->security_context->privileged, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_devices; i++)
                 r = add_device(j, c->devices[i], a, e);
         if (r >= 0)

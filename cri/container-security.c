@@ -224,6 +224,9 @@ static int set_seccomp(const SecurityContext *x, AppOverrides *a, Error *e)
                 return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "seccomp_profile_path", x->seccomp_profile_path);
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__RuntimeDefault)
                 return 0;
+        if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost && !path_is_absolute(p.localhost_ref))
+                return error_set(e, -EINVAL, "The field '" CONTEXT "seccomp.localhost_ref' is '%s', which is not an absolute path",
+                                 p.localhost_ref);
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
                 return cri_set_option(app_options, a, "seccomp-profile", CONTEXT "seccomp.localhost_ref", p.localhost_ref, e);
         return cri_set_option(app_options, a, "seccomp", CONTEXT "seccomp", SECCOMP_NONE, e);

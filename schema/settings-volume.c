@@ -97,8 +97,14 @@ static int read_set_uid(const char *value, Reading *x)
 
 static int read_propagation(const char *value, Reading *x)
 {
-        x->settings.slave = streq(value, "slave");
-        return x->settings.slave || streq(value, "private") ? 0 : -EINVAL;
+        static const char *const words[_PROPAGATION_MAX] = {"private", "slave", "shared"};
+
+        for (int i = 0; i < _PROPAGATION_MAX; i++)
+                if (streq(value, words[i])) {
+                        x->settings.propagation = i;
+                        return 0;
+                }
+        return -EINVAL;
 }
 
 static bool ranges_meet(uint32_t a, uint32_t b, uint32_t n_a, uint32_t n_b)
@@ -183,7 +189,7 @@ static const struct Setting {
                 {"symlinks", read_symlinks, "must be true or false", VOLUME_HOST, 0},
                 {"dev", read_devices, "must be true or false", VOLUME_HOST, 0},
                 {"suid", read_set_uid, "must be true or false", VOLUME_HOST, 0},
-                {"propagation", read_propagation, "must be private or slave", VOLUME_HOST, 0},
+                {"propagation", read_propagation, "must be private, slave or shared", VOLUME_HOST, 0},
 };
 
 static const struct Setting *find_setting(const char *key, size_t n)

@@ -213,6 +213,14 @@ typedef struct IdRange {
         uint32_t host, pod, count;
 } IdRange;
 
+/* What becomes of mounts that are made below a host volume later. */
+typedef enum VolumePropagation {
+        PROPAGATION_NONE,
+        PROPAGATION_SLAVE,  /* those of the host are in the apps, too */
+        PROPAGATION_SHARED, /* and those of the apps on the host */
+        _PROPAGATION_MAX,
+} VolumePropagation;
+
 /* Properties of a volume beyond the specification: pairs in the annotation acnspawn/volume/<name> of the
  * pod. */
 typedef struct VolumeSettings {
@@ -225,7 +233,7 @@ typedef struct VolumeSettings {
         bool symlinks;     /* the source of a host volume may be, or pass through, a symbolic link */
         bool devices;      /* devices in a host volume can be used, */
         bool set_uid;      /* and programs in it gain what their modes say */
-        bool slave;        /* what the host mounts below a host volume later is there, too */
+        int propagation;   /* VolumePropagation, of host volumes */
         IdMap id_map;
         IdRange ranges[VOLUME_ID_RANGES_MAX];
         size_t n_ranges;

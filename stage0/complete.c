@@ -182,7 +182,7 @@ static void complete_volume(const Completion *c, const char *unused)
                         {"tmpfs", "uid="},           {"tmpfs", "gid="},         {"host", "source="},
                         {"host", "idmap=auto"},      {"host", "idmap=yes"},     {"host", "idmap=no"},
                         {"host", "recursive=false"}, {"host", "symlinks=true"}, {"named", "source="},
-                        {"host", "dev=true"},        {"host", "suid=true"},     {"host", "propagation=slave"},
+                        {"host", "dev=true"},        {"host", "suid=true"},     {"host", "propagation=slave"}, {"host", "propagation=shared"},
                         {"named", "mode="},          {"named", "uid="},         {"named", "gid="},
                         {"named", "quota="},
         };

@@ -106,6 +106,8 @@ int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *
  * *RET_MAPPED: whether owners inside and outside match. */
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e);
+/* The same in the mount namespace of the host, of which a volume that is to be shared with it has to be a shared mount. */
+int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e);
 bool volume_is_recursive(const Volume *v);
 /* Tries that for all host volumes of a pod that is being prepared. WARNINGS gets a line for each whose
  * owners cannot be mapped, unless that was requested. */

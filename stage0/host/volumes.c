@@ -76,8 +76,8 @@ static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, i
         return s->id_map == ID_MAP_AUTO ? 0 : refuse_map(v, r, source_fd, map_fd, e);
 }
 
-/* Whether the mount that FD is in gets what is mounted below it elsewhere. The fields from the seventh on, up to "-", say so. */
-static int receives_mounts(int fd)
+/* Whether the mount that FD is in is shared, or (MAY_BE_SLAVE) a slave. The fields from the seventh on, up to "-", say so. */
+static int is_shared(int fd, bool may_be_slave)
 {
         _cleanup_free_ char *text = NULL;
         struct statx st;
@@ -96,14 +96,16 @@ static int receives_mounts(int fd)
                 char *end = strstr(line, " - ");
                 if (end)
                         *end = 0;
-                return strstr(line, " shared:") || strstr(line, " master:");
+                return strstr(line, " shared:") || (may_be_slave && strstr(line, " master:"));
         }
         return r < 0 ? r : -ENOENT;
 }
 
-static int check_propagation(const Volume *v, const VolumeSettings *s, int source_fd, Error *e)
+/* IN_HOST: this process is in the host's mount namespace. In that of a pod all mounts of the host that are shared are slaves. */
+static int check_propagation(const Volume *v, const VolumeSettings *s, int source_fd, bool in_host, Error *e)
 {
-        int r = s->slave ? receives_mounts(source_fd) : 1;
+        bool shared = s->propagation == PROPAGATION_SHARED;
+        int r = s->propagation != PROPAGATION_NONE ? is_shared(source_fd, !shared || !in_host) : 1;
 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot find out about the mount that has the source %s of volume '%s'", v->source,
@@ -111,19 +113,19 @@ static int check_propagation(const Volume *v, const VolumeSettings *s, int sourc
         if (r > 0)
                 return 0;
         r = error_set(e, -EINVAL,
-                      "Volume '%s' cannot have propagation=slave: its source %s is on a mount that is neither shared nor a slave",
-                      v->name, v->source);
+                      "Volume '%s' cannot have propagation=%s: its source %s is on a mount that is %s", v->name,
+                      shared ? "shared" : "slave", v->source, shared ? "not shared" : "neither shared nor a slave");
         return error_hint(e, r, "See findmnt -o TARGET,PROPAGATION, and 'mount --make-shared'.");
 }
 
-int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
+static int mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, bool in_host,
                       bool *ret_mapped, Error *e)
 {
         _cleanup_close_ int source = open_source(v, s, e), tree = -EBADF;
 
         if (source < 0)
                 return source;
-        int r = check_propagation(v, s, source, e);
+        int r = check_propagation(v, s, source, in_host, e);
         if (r < 0)
                 return r;
         tree = mount_clone(source, "", volume_is_recursive(v));
@@ -134,6 +136,19 @@ int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, i
                 return r;
         *ret_mapped = r > 0;
         return TAKE_FD(tree);
+}
+
+int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
+                      bool *ret_mapped, Error *e)
+{
+        return mount_host(v, s, userns_fd, ranges_fd, false, ret_mapped, e);
+}
+
+int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e)
+{
+        bool mapped;
+
+        return mount_host(v, s, -EBADF, -EBADF, true, &mapped, e);
 }
 
 int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *settings, int userns_fd,

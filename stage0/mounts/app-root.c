@@ -75,7 +75,7 @@ static int make_view(void *data, int *ret_fd, char **ret_text, Error *e)
         PodMounts *m = NULL;
         View *v = data;
 
-        int r = mount_namespace_unshare(e);
+        int r = mount_namespace_unshare(NULL, e);
         if (r >= 0)
                 r = pod_mounts_new(v->pod, &m, e);
         /* Unmounted when the process ends: doing it here would have the same effect and take longer. */

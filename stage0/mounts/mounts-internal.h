@@ -69,6 +69,7 @@ struct PodMounts {
                        only */
         int holder_fd; /* the root of the tmpfs */
         int userns_fd;
+        int host_fd; /* the mount namespace of the host; or -EBADF */
         NameFiles names;
         Layer *layers;
         size_t n_layers, layers_allocated;
@@ -109,6 +110,9 @@ int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *
 /* volume.c. A detached mount of the volume for one process of an app. */
 int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e);
 void volume_mount_done(VolumeMount *v);
+
+/* shared.c. A detached mount of the host volume V that has what is mounted below it on the host, and the other way. */
+int pod_mounts_clone_shared(PodMounts *m, const Volume *v, const VolumeSettings *s, Error *e);
 
 /* credentials.c */
 int pod_mounts_take_credentials(PodMounts *m, Error *e);

@@ -22,10 +22,16 @@
 #define LOWERS_SIZE_MAX (1024U * 1024U)
 #define OVERLAY_OPTIONS_MAX 4000U /* the kernel takes one page */
 
-int mount_namespace_unshare(Error *e)
+int mount_namespace_unshare(int *ret_before, Error *e)
 {
+        _cleanup_close_ int before = ret_before ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
+
+        if (ret_before && before < 0)
+                return error_set_errno(e, -errno, "Cannot open the mount namespace of the host");
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
                 return error_set_errno(e, -errno, "Cannot create a mount namespace for the pod");
+        if (ret_before)
+                *ret_before = TAKE_FD(before);
         return 0;
 }
 
@@ -94,6 +100,7 @@ PodMounts *pod_mounts_free(PodMounts *m)
         safe_close(m->dir_fd);
         safe_close(m->holder_fd);
         safe_close(m->userns_fd);
+        safe_close(m->host_fd);
         name_files_done(&m->names);
         free(m);
         return NULL;
@@ -106,7 +113,7 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
 
         if (!m)
                 return error_oom(e);
-        *m = (PodMounts){.pod = p, .dir_fd = -EBADF, .holder_fd = -EBADF, .userns_fd = -EBADF};
+        *m = (PodMounts){.pod = p, .dir_fd = -EBADF, .holder_fd = -EBADF, .userns_fd = -EBADF, .host_fd = -EBADF};
         int r = pod_path(p, &path);
         if (r >= 0) {
                 m->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -123,6 +130,12 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
                 return r;
         *ret = TAKE_PTR(m);
         return 0;
+}
+
+void pod_mounts_set_host(PodMounts *m, int host_fd)
+{
+        safe_close(m->host_fd);
+        m->host_fd = host_fd;
 }
 
 int pod_mounts_mount_devices(PodMounts *m, Error *e)

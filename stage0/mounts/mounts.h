@@ -15,6 +15,8 @@ typedef struct PodMounts PodMounts;
 
 /* The caller must have a mount namespace of its own by then. */
 int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
+/* The mount namespace of the host, for volumes that pass mounts back; is taken. */
+void pod_mounts_set_host(PodMounts *m, int host_fd);
 /* Mounts /dev and the credentials. Credentials are moved: after this they are not in the pod directory any
  * more. Only for the process that runs the pod. */
 int pod_mounts_mount_devices(PodMounts *m, Error *e);
@@ -55,8 +57,9 @@ int pod_mounts_open_null(const PodMounts *m);
 int pod_mounts_open_notify(PodMounts *m, const PodApp *app);
 /* A detached mount of the file that it is bound to. */
 int pod_mounts_clone_notify(PodMounts *m, const PodApp *app);
-/* A mount namespace that receives mounts and unmounts of the host, but passes none back. */
-int mount_namespace_unshare(Error *e);
+/* A mount namespace that receives mounts and unmounts of the host, but passes none back. *RET_BEFORE, unless it is NULL, is
+ * the one before. */
+int mount_namespace_unshare(int *ret_before, Error *e);
 
 /* --- name-files.c ---------------------------------------------------------------------------------------- */
 

@@ -143,6 +143,8 @@ static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
         const VolumeMount *known = &m->volumes[index];
         bool mapped;
 
+        if (v->kind == VOLUME_HOST && known->settings.propagation == PROPAGATION_SHARED)
+                return pod_mounts_clone_shared(m, v, &known->settings, e);
         if (v->kind == VOLUME_HOST)
                 return volume_mount_host(v, &known->settings, m->userns_fd, known->ranges_fd, &mapped, e);
         if (known->settings.named[0])
@@ -166,7 +168,8 @@ int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error
          * restrictions. */
         const VolumeSettings *s = &m->volumes[index].settings;
         attr.attr_set = (s->devices ? 0 : MOUNT_ATTR_NODEV) | (s->set_uid ? 0 : MOUNT_ATTR_NOSUID);
-        attr.propagation = s->slave ? MS_SLAVE : MS_PRIVATE;
+        static const uint64_t propagation[_PROPAGATION_MAX] = {MS_PRIVATE, MS_SLAVE, MS_SHARED};
+        attr.propagation = propagation[s->propagation];
         if (read_only || (v->has_read_only && v->read_only))
                 attr.attr_set |= MOUNT_ATTR_RDONLY;
         r = mount_set_attributes(tree, &attr, volume_is_recursive(v));

@@ -230,7 +230,7 @@ static int child_setup(const Child *c, char ***ret_environment, Error *e)
          * right to. */
         r = network_enter(c->pod, e);
         if (r >= 0)
-                r = mount_namespace_unshare(e);
+                r = mount_namespace_unshare(NULL, e);
         if (r < 0)
                 return r;
         r = mount_proc();

@@ -63,10 +63,13 @@ static int watch(Supervisor *s, Error *e)
 
 static int prepare_mounts(Supervisor *s, Error *e)
 {
-        int r = mount_namespace_unshare(e);
+        _cleanup_close_ int host = -EBADF;
+        int r = mount_namespace_unshare(&host, e);
 
         if (r >= 0)
                 r = pod_mounts_new(s->pod, &s->mounts, e);
+        if (r >= 0)
+                pod_mounts_set_host(s->mounts, TAKE_FD(host));
         if (r >= 0)
                 r = pod_mounts_mount_devices(s->mounts, e);
         if (r >= 0)

@@ -222,7 +222,7 @@ def profiles_of_system_calls(host):
         equal(tail(sh(c, a, script))[:1], ["No space left on device"])
         bad = profile(host, "bad.json", {"names": ["read"], "action": "SCMP_ACT_NOTIFY"})
         none = profile(host, "none.json", default="SCMP_ACT_KILL")
-        for ref, message in ((path, "No such file"), (bad, "'SCMP_ACT_NOTIFY', which is not supported"), (none, "blocks execve"),
+        for ref, message in (("profile.json", "which is not an absolute path"), (path, "No such file"), (bad, "'SCMP_ACT_NOTIFY', which is not supported"), (none, "blocks execve"),
                              (host.path(""), "not a regular file")):
             m = refusal(c, i, image_id, seccomp={"profile_type": 2, "localhost_ref": ref})[1]
             contains(m, message)
@@ -275,6 +275,32 @@ def mounts_of_the_host_arrive_later(host):
             equal(sh(c, a, "ls /srv/shared/below /srv/private/below"), "/srv/private/below:\n\n/srv/shared/below:\nx\n")
             equal(sh(c, a, "mkdir /srv/m && mount -t tmpfs none /srv/m 2>/dev/null; head -c 2 /srv/shared/zero | wc -c"), "2\n")
         equal(sh(c, a, "ls /srv/shared/below"), "")
+
+
+@case
+def mounts_of_a_container_are_on_the_host(host):
+    with mounted(host.path("shared"), "shared") as shared, Service(host) as s:
+        c, image_id = s.client(), image(host)
+        os.mkdir(shared + "/ours")
+        os.mkdir(shared + "/theirs")
+        i = run_sandbox(c, linux={"security_context": {"namespace_options": {"network": 2}, "privileged": True}})
+        mounts = [{"host_path": shared, "container_path": "/srv", "propagation": 2}]
+        a = create(c, i, "main", image_id, SLEEP, mounts=mounts, linux={"security_context": {"privileged": True}})
+        c.call("StartContainer", container_id=a)
+        with mounted(shared + "/ours"):
+            with open(shared + "/ours/x", "w"):
+                pass
+            equal(sh(c, a, "ls /srv/ours"), "x\n")
+        equal(sh(c, a, "mount -t tmpfs none /srv/theirs && touch /srv/theirs/y && echo mounted"), "mounted\n")
+        equal(os.listdir(shared + "/theirs"), ["y"])
+        equal(sh(c, a, "umount /srv/theirs && echo unmounted"), "unmounted\n")
+        equal(os.listdir(shared + "/theirs"), [])
+        contains(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", mounts=mounts))[1],
+                 "but the container is not privileged")
+        contains(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config(
+            "x", image_id, "true", mounts=[dict(mounts[0], host_path=host.path("volume"))], linux={"security_context": {"privileged": True}}))[1],
+                 "is on a mount that is not shared")
+        remove(c, i)
 
 
 @case

@@ -370,6 +370,28 @@ def mounts_of_the_host_arrive_with_propagation_slave(host, *options):
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
+@case
+def mounts_of_an_app_are_on_the_host_with_propagation_shared(host):
+    path = source(host)
+    os.mkdir(path + "/below")
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    try:
+        subprocess.run(["mount", "--make-private", path], check=True)
+        volume, image = "--volume=%s:/v:propagation=shared" % path, host.shell("mount -t tmpfs none /v/below && touch /v/below/x; echo $?")
+        contains(host.acnspawn("prepare", "--no-userns", image, volume).expect(1).err, "its source %s is on a mount that is not shared" % path)
+        subprocess.run(["mount", "--make-shared", path], check=True)
+        r = host.acnspawn("run", image, volume).expect(125)
+        contains(r.err, "cannot have propagation=shared in a pod with users of its own")
+        contains(r.err, "--no-userns")
+        equal(os.listdir(path + "/below"), [])
+        equal(host.run("--no-userns", image, volume, "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "--apparmor-profile=unconfined").out, "0\n")
+        # It is the host's now, and stays when the pod has ended.
+        equal(os.listdir(path + "/below"), ["x"])
+        subprocess.run(["umount", path + "/below"], check=True)
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
 # --- The root ---------------------------------------------------------------------------------------------------------------
 
 @case

@@ -400,7 +400,7 @@ TEST(volume_defaults)
         VolumeSettings s;
 
         ASSERT_OK(read_volume(VOLUME_HOST, NULL, &s, NULL));
-        ASSERT_TRUE(!s.tmpfs && !s.symlinks && !s.devices && !s.set_uid && !s.slave && s.id_map == ID_MAP_AUTO && s.n_ranges == 0);
+        ASSERT_TRUE(!s.tmpfs && !s.symlinks && !s.devices && !s.set_uid && s.propagation == PROPAGATION_NONE && s.id_map == ID_MAP_AUTO && s.n_ranges == 0);
 }
 
 TEST(volume_values)
@@ -425,9 +425,11 @@ TEST(volume_values)
         ASSERT_EQ(s.ranges[1].count, 1000);
         ASSERT_OK(read_volume(VOLUME_HOST, "idmap=4294901758:0:65536", &s, NULL));
         ASSERT_OK(read_volume(VOLUME_HOST, "dev=true,suid=false,propagation=slave", &s, NULL));
-        ASSERT_TRUE(s.devices && !s.set_uid && s.slave);
+        ASSERT_TRUE(s.devices && !s.set_uid && s.propagation == PROPAGATION_SLAVE);
         ASSERT_OK(read_volume(VOLUME_HOST, "dev=false,suid=true,propagation=private", &s, NULL));
-        ASSERT_TRUE(!s.devices && s.set_uid && !s.slave);
+        ASSERT_TRUE(!s.devices && s.set_uid && s.propagation == PROPAGATION_NONE);
+        ASSERT_OK(read_volume(VOLUME_HOST, "propagation=shared", &s, NULL));
+        ASSERT_EQ(s.propagation, PROPAGATION_SHARED);
         ASSERT_OK(read_volume(VOLUME_HOST, "idmap=no", &s, NULL));
         ASSERT_EQ(s.id_map, ID_MAP_NO);
 }
@@ -465,7 +467,7 @@ TEST(bad_volumes)
                         {VOLUME_HOST, "symlinks=perhaps", "true or false"},
                         {VOLUME_HOST, "dev=perhaps", "true or false"},
                         {VOLUME_HOST, "suid=", "true or false"},
-                        {VOLUME_HOST, "propagation=shared", "private or slave"},
+                        {VOLUME_HOST, "propagation=rshared", "private, slave or shared"},
                         {VOLUME_EMPTY, "propagation=slave", "is for host volumes"},
                         {VOLUME_HOST, "idmap", "an unknown setting"},
                         {VOLUME_HOST, "=", "an unknown setting"},
