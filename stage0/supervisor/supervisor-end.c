@@ -20,19 +20,34 @@ static bool nothing_ran(const AppTable *apps)
 
 /* nspawn and the pod's systemd report an exceeded limit of the host as an errno; which limit it is follows
  * from the current usage. */
-static int name_limit(Supervisor *s, char **reason, char **hint)
+static int find_limit(const Supervisor *s, HostLimit *ret)
 {
         const HostLimitPlaces places = {.proc = "/proc",
                                         .cgroup = "/sys/fs/cgroup",
                                         .store = store_path(s->pod->store),
                                         .uid = pod_root_uid(s->pod)};
-        _cleanup_free_ char *text = strndup(s->console.text, s->console.size), *all = NULL;
+        _cleanup_free_ char *text = strndup(s->console.text, s->console.size);
+
+        return text ? host_limits_find(&places, host_limits_code(text), ret) : -ENOMEM;
+}
+
+/* A pod that was asked to end has no other reason, unless a limit has already ended it: systemd-machined of newer versions stops
+ * a pod that it could not register for the same limit. */
+static bool did_not_boot(const Supervisor *s)
+{
         _cleanup_(host_limit_done) HostLimit l = {};
 
-        if (!text)
-                return -ENOMEM;
-        if (host_limits_find(&places, host_limits_code(text), &l) <= 0)
-                return 0;
+        return !s->booted && nothing_ran(s->apps) && (s->stop_requests == 0 || find_limit(s, &l) > 0);
+}
+
+static int name_limit(const Supervisor *s, char **reason, char **hint)
+{
+        _cleanup_(host_limit_done) HostLimit l = {};
+        _cleanup_free_ char *all = NULL;
+
+        int r = find_limit(s, &l);
+        if (r <= 0)
+                return r == -ENOMEM ? r : 0;
         if (xasprintf(&all, "%s\n%s%s", l.remedy, *hint ? "" : "It was said: ", *hint ?: *reason) < 0)
                 return -ENOMEM;
         free(*reason);
@@ -104,8 +119,7 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
         PodResult result = {.started_usec = s->runtime.started_usec, .ended_usec = now_usec(CLOCK_REALTIME)};
         _cleanup_free_ char *reason = NULL;
 
-        int booted = s->stop_requests == 0 && !s->booted && nothing_ran(s->apps) ? boot_failed(s, &reason, e)
-                                                                                 : 0;
+        int booted = did_not_boot(s) ? boot_failed(s, &reason, e) : 0;
         FOREACH_APP(app, s->apps)
         app_life_finish(app, reason);
         AppStatus *statuses = *ret = list_statuses(s);
