@@ -94,6 +94,28 @@ int strv_split(const char *s, const char *separators, char ***ret)
         return 0;
 }
 
+int strv_split_fields(const char *s, char ***ret)
+{
+        _cleanup_strv_free_ char **fields = NULL;
+
+        for (bool more = true; more;) {
+                _cleanup_text_ Text field = {};
+                char *text;
+
+                for (; *s && *s != ','; s++) {
+                        if (*s == '\\' && (s[1] == ',' || s[1] == '\\'))
+                                s++;
+                        text_add_bytes(&field, s, 1);
+                }
+                more = *s == ',';
+                s += more;
+                if (text_take(&field, &text, NULL) < 0 || strv_consume(&fields, text) < 0)
+                        return -ENOMEM;
+        }
+        *ret = TAKE_PTR(fields);
+        return 0;
+}
+
 char *strv_join(char *const *l, const char *separator)
 {
         _cleanup_text_ Text t = {};

@@ -3,6 +3,7 @@
 /* From the config of a container to an app. */
 
 #include "cri/sandbox.h"
+#include "schema/settings.h"
 
 #define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
 #define CPU_PERIOD_DEFAULT 100000
@@ -106,30 +107,79 @@ static int check_mount(const Runtime__V1__Mount *m, bool privileged, Error *e)
                          m->container_path);
 }
 
-static int add_mount(const Runtime__V1__Mount *m, bool privileged, AppOverrides *a, Error *e)
+/* Takes over the text in V, also if it fails. */
+static int add_volume(const Runtime__V1__Mount *m, const Volume *v, AppOverrides *a, Error *e)
+{
+        Volume volume = *v;
+
+        if (GREEDY_REALLOC(a->mounts, a->mounts_allocated, a->n_mounts + 1) < 0) {
+                volume_done(&volume);
+                return error_oom(e);
+        }
+        Mount *n = &a->mounts[a->n_mounts++];
+        *n = (Mount){.path = strdup(m->container_path), .app_volume = calloc(1, sizeof(Volume))};
+        if (!n->app_volume) {
+                volume_done(&volume);
+                return error_oom(e);
+        }
+        *n->app_volume = volume;
+        if (!n->path || xasprintf(&n->app_volume->name, "mount-%zu", a->n_mounts) < 0 ||
+            !(n->volume = strdup(n->app_volume->name)))
+                return error_oom(e);
+        return 0;
+}
+
+/* Programs in images that are mounted cannot be executed, as clients expect it. */
+static int add_image(CriJob *j, const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
+{
+        Volume v = {.kind = VOLUME_EMPTY, .mode = 0755, .has_read_only = true, .read_only = true};
+        char *id = NULL;
+
+        if (!isempty(m->host_path) || m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE ||
+            !path_is_absolute(m->container_path))
+                return error_set(e, -EINVAL,
+                                 "The mount of the image '%s' on '%s' has a 'host_path', a propagation other than "
+                                 "PROPAGATION_PRIVATE, or no absolute path in the container",
+                                 m->image->image, m->container_path);
+        int r = container_find_image(j, m->image->image, &id, e);
+        if (r < 0)
+                return error_prefix(e, r, "The mount on '%s'", m->container_path);
+        if (!isempty(m->image_sub_path) && volume_setting_check("subpath", m->image_sub_path, &(const char *){NULL}) < 0)
+                return error_set(e, -EINVAL,
+                                 "The field 'mounts.image_sub_path' of the mount on '%s' is '%s', which is not a path in an image: "
+                                 "relative and without '..'",
+                                 m->container_path, m->image_sub_path);
+        if (volume_setting_add(&v.settings, "kind", "image") < 0 || volume_setting_add(&v.settings, "source", id) < 0 ||
+            (!isempty(m->image_sub_path) && volume_setting_add(&v.settings, "subpath", m->image_sub_path) < 0) ||
+            volume_setting_add(&v.settings, "exec", "false") < 0) {
+                volume_done(&v);
+                return error_oom(e);
+        }
+        return add_volume(m, &v, a, e);
+}
+
+static int add_mount(CriJob *j, const Runtime__V1__Mount *m, bool privileged, AppOverrides *a, Error *e)
 {
         int r = check_mount(m, privileged, e);
         if (r < 0)
                 return r;
+        if (m->image && !isempty(m->image->image))
+                return add_image(j, m, a, e);
+        if (!isempty(m->image_sub_path))
+                return error_set(e, -EINVAL, "The mount on '%s' has 'image_sub_path' without 'image'", m->container_path);
         if (!path_is_absolute(m->host_path) || !path_is_absolute(m->container_path))
                 return error_set(e, -EINVAL, "The mount of '%s' on '%s' does not have two absolute paths", m->host_path,
                                  m->container_path);
         r = make_source(m->host_path, e);
         if (r < 0)
                 return r;
-        if (GREEDY_REALLOC(a->mounts, a->mounts_allocated, a->n_mounts + 1) < 0)
+        Volume v = {.kind = VOLUME_HOST, .source = strdup(m->host_path), .has_read_only = true,
+                    .read_only = m->readonly, .settings = strdup(host_settings[m->propagation])};
+        if (!v.source || !v.settings) {
+                volume_done(&v);
                 return error_oom(e);
-        Mount *n = &a->mounts[a->n_mounts++];
-        *n = (Mount){.path = strdup(m->container_path), .app_volume = calloc(1, sizeof(Volume))};
-        if (!n->path || !n->app_volume)
-                return error_oom(e);
-        Volume *v = n->app_volume;
-        *v = (Volume){.kind = VOLUME_HOST, .source = strdup(m->host_path), .has_read_only = true,
-                      .read_only = m->readonly, .settings = strdup(host_settings[m->propagation])};
-        if (!v->source || !v->settings || xasprintf(&v->name, "mount-%zu", a->n_mounts) < 0 ||
-            !(n->volume = strdup(v->name)))
-                return error_oom(e);
-        return 0;
+        }
+        return add_volume(m, &v, a, e);
 }
 
 /* A device that could be read but not written to, say, takes a filter of its cgroup, which there is none. */
@@ -191,7 +241,7 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
         if (r >= 0)
                 r = set_environment(j, c, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_mounts; i++)
-                r = add_mount(c->mounts[i], c->linux && c->linux->security_context && c->linux->security_context->privileged, a, e);
+                r = add_mount(j, c->mounts[i], c->linux && c->linux->security_context && c->linux->security_context->privileged, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_devices; i++)
                 r = add_device(j, c->devices[i], a, e);
         if (r >= 0)

@@ -11,7 +11,7 @@ static bool is_image(const Image *i, const char *reference)
 }
 
 /* Clients name an image by the ID that they got, or by a reference. */
-static int find_image(CriJob *j, const char *reference, char **ret, Error *e)
+int container_find_image(CriJob *j, const char *reference, char **ret, Error *e)
 {
         Image **l = NULL;
         size_t n = 0, n_damaged;
@@ -85,7 +85,7 @@ int cri_create_container(CriJob *j, const void *request, void *reply, Error *e)
                 return r;
         if (!sandbox_is_ready(&s))
                 return cri_status(j, GRPC_FAILED_PRECONDITION, error_set(e, -ESRCH, "Sandbox %s is not ready", s.id));
-        r = find_image(j, q->config->image->image, &image, e);
+        r = container_find_image(j, q->config->image->image, &image, e);
         if (r < 0)
                 return r;
         if (GREEDY_REALLOC(app.apps, app.apps_allocated, 1) < 0 || cri_container_id(s.pod->uuid, q->config->metadata, id) < 0)

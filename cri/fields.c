@@ -33,7 +33,8 @@ const char *const cri_sandbox_fields[] = {
 const char *const cri_container_fields[] = {
                 "metadata.*", "image.*", "command", "args", "working_dir", "envs.*", "labels.*", "annotations.*",
                 "log_path", "stdin", "stdin_once", "tty", "devices.*", "mounts.container_path", "mounts.host_path",
-                "mounts.readonly", "mounts.recursive_read_only", "mounts.propagation", COMMON_RESOURCES("linux.resources."),
+                "mounts.readonly", "mounts.recursive_read_only", "mounts.propagation", "mounts.image.*", "mounts.image_sub_path",
+                COMMON_RESOURCES("linux.resources."),
                 "linux.resources.unified.*",
                 "linux.security_context.capabilities.*", "linux.security_context.privileged",
                 "linux.security_context.namespace_options.network",

@@ -94,6 +94,9 @@ bool cri_map_matches(size_t n, const void *list, size_t n_selector, const void *
  * FIELD is the field of the request, for messages. */
 int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value, Error *e);
 
+/* container-create.c: the ID in the store of the image that a client calls REFERENCE; it belongs to the memory of the call, and
+ * *RET is NULL before. -ENOENT (NOT_FOUND): there is none. */
+int container_find_image(CriJob *j, const char *reference, char **ret, Error *e);
 /* container-app.c: fills in A, the app of a container; IMAGE is the one that it is made from. */
 int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a, Error *e);
 /* container-security.c: the same from its security context X. */

@@ -2,33 +2,57 @@
 
 /* Settings of volumes: properties that the specification's two kinds, empty and host, cannot express. They
  * are in the annotation acnspawn/volume/<name> of the pod, as KEY=VALUE separated by commas, so that every
- * executor can read the manifest: for other executors a volume in memory and a named volume of the store are
- * empty ones. */
+ * executor can read the manifest: for other executors a volume in memory, a named volume of the store and an
+ * image are empty ones. Commas and backslashes in values are escaped with a backslash. */
 
 #include "schema/settings.h"
 
 /* --- Values: each reads VALUE into its member ---------------------------------------------------------- */
 
-enum { OF_TMPFS = 1, OF_NAMED = 2 };
+enum { OF_TMPFS = 1, OF_NAMED = 2, OF_IMAGE = 4, OF_SOURCE = 8 };
+
+#define NAME_EXPECTED                                                                                       \
+        "must be the name of a named volume: at most 63 lower case letters and digits, with '-' between them"
 
 typedef struct Reading {
         VolumeSettings settings;
-        int kind, needs; /* OF_… */
+        const char *source; /* its meaning depends on the kind */
+        int kind, needs;    /* OF_… */
 } Reading;
 
 static int read_kind(const char *value, Reading *x)
 {
-        x->kind = streq(value, "tmpfs") ? OF_TMPFS : streq(value, "named") ? OF_NAMED : 0;
+        x->kind = streq(value, "tmpfs") ? OF_TMPFS : streq(value, "named") ? OF_NAMED : streq(value, "image") ? OF_IMAGE : 0;
         x->settings.tmpfs = x->kind == OF_TMPFS;
         return x->kind ? 0 : -EINVAL;
 }
 
 static int read_source(const char *value, Reading *x)
 {
-        int r = volume_name_check(value, NULL);
+        x->source = value;
+        return 0;
+}
 
+/* Relative, without "..": what leads out of the image is refused before it is looked up there. */
+static int read_sub_path(const char *value, Reading *x)
+{
+        _cleanup_strv_free_ char **parts = NULL;
+
+        if (isempty(value) || *value == '/' || strlen(value) > VOLUME_SUB_PATH_MAX || !utf8_is_valid(value, strlen(value)))
+                return -EINVAL;
+        int r = strv_split(value, "/", &parts);
+        if (r >= 0 && strv_contains(parts, ".."))
+                r = -EINVAL;
         if (r >= 0)
-                memcpy(x->settings.named, value, strlen(value) + 1);
+                memcpy(x->settings.sub_path, value, strlen(value) + 1);
+        return r;
+}
+
+static int read_exec(const char *value, Reading *x)
+{
+        int r = parse_boolean(value);
+
+        x->settings.no_exec = r == 0;
         return r;
 }
 
@@ -172,14 +196,13 @@ static const struct Setting {
         VolumeKind kind; /* kind of volumes that it applies to */
         int needs;       /* of the empty ones only to these, or 0 */
 } settings[] = {
-                {"kind", read_kind, "must be tmpfs or named", VOLUME_EMPTY, 0},
+                {"kind", read_kind, "must be tmpfs, named or image", VOLUME_EMPTY, 0},
                 {"size", read_size, "must be a number of bytes, as 64Mi or 1G", VOLUME_EMPTY, OF_TMPFS},
                 {"nr_inodes", read_inodes, "must be a number of files, as 1000 or 10k", VOLUME_EMPTY,
                  OF_TMPFS},
-                {"source", read_source,
-                 "must be the name of a named volume: at most 63 lower case letters and digits, with '-' "
-                 "between them",
-                 VOLUME_EMPTY, OF_NAMED},
+                {"source", read_source, NAME_EXPECTED, VOLUME_EMPTY, OF_SOURCE},
+                {"subpath", read_sub_path, "must be a path in the image, relative and without '..'", VOLUME_EMPTY, OF_IMAGE},
+                {"exec", read_exec, "must be true or false", VOLUME_EMPTY, OF_IMAGE},
                 {"owner", read_owner, "must be image", VOLUME_EMPTY, OF_NAMED},
                 {"quota", read_quota, VOLUME_QUOTA_EXPECTED, VOLUME_EMPTY, OF_NAMED},
                 {"idmap", read_id_map,
@@ -246,29 +269,74 @@ static const char *settings_problem(const Reading *x)
         if (x->needs & OF_TMPFS && x->kind != OF_TMPFS)
                 return "cannot have size or nr_inodes: that is for volumes in memory, of kind=tmpfs";
         if (x->needs & OF_NAMED && x->kind != OF_NAMED)
-                return "cannot have source, owner or quota: that is for named volumes, of kind=named";
-        if (x->kind == OF_NAMED && !x->settings.named[0])
+                return "cannot have owner or quota: that is for named volumes, of kind=named";
+        if (x->needs & OF_IMAGE && x->kind != OF_IMAGE)
+                return "cannot have subpath or exec: that is for images, of kind=image";
+        if (x->needs & OF_SOURCE && x->kind != OF_NAMED && x->kind != OF_IMAGE)
+                return "cannot have source: that is for volumes of kind=named, and of kind=image";
+        if (x->kind == OF_NAMED && !x->source)
                 return "needs source=NAME, as it is of kind=named";
+        if (x->kind == OF_IMAGE && isempty(x->source))
+                return "needs source=IMAGE, as it is of kind=image";
+        if (x->kind == OF_IMAGE && strlen(x->source) > VOLUME_IMAGE_MAX)
+                return "has a source that is too long for the reference of an image";
         return NULL;
 }
 
-static int read_text(const char *text, const Volume *v, VolumeSettings *s, Error *e)
+static int settle_source(Reading *x, const Volume *v, Error *e)
 {
+        VolumeSettings *s = &x->settings;
+
+        if (x->kind == OF_IMAGE)
+                memcpy(s->image, x->source, strlen(x->source) + 1);
+        if (x->kind != OF_NAMED)
+                return 0;
+        if (volume_name_check(x->source, NULL) < 0) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(x->source);
+                return error_set(e, -EINVAL, "Volume '%s' has the setting 'source=%s', but source %s", v->name, shown ?: "?",
+                                 NAME_EXPECTED);
+        }
+        memcpy(s->named, x->source, strlen(x->source) + 1);
+        return 0;
+}
+
+int volume_settings_parse(const char *text, const Volume *v, VolumeSettings *ret, Error *e)
+{
+        Reading x = {.settings.id_map = ID_MAP_AUTO};
         _cleanup_strv_free_ char **pairs = NULL;
-        Reading x = {.settings = *s};
         const char *problem;
 
-        if (strv_split(text, ",", &pairs) < 0)
+        if (strv_split_fields(text, &pairs) < 0)
                 return error_oom(e);
         STRV_FOREACH (pair, pairs) {
-                int r = read_pair(*pair, v, &x, e);
+                int r = isempty(*pair) ? 0 : read_pair(*pair, v, &x, e);
                 if (r < 0)
                         return r;
         }
         problem = settings_problem(&x);
         if (problem)
                 return error_set(e, -EINVAL, "Volume '%s' %s", v->name, problem);
-        *s = x.settings;
+        int r = settle_source(&x, v, e);
+        if (r >= 0)
+                *ret = x.settings;
+        return r;
+}
+
+int volume_setting_add(char **list, const char *key, const char *value)
+{
+        _cleanup_text_ Text t = {};
+        char *text;
+
+        if (*list)
+                text_addf(&t, "%s,", *list);
+        text_addf(&t, "%s=", key);
+        for (; *value; value++)
+                text_addf(&t, "%s%c", *value == ',' || *value == '\\' ? "\\" : "", *value);
+        int r = text_take(&t, &text, NULL);
+        if (r < 0)
+                return r;
+        free(*list);
+        *list = text;
         return 0;
 }
 
@@ -281,7 +349,7 @@ int volume_settings_read(const PodManifest *m, const Volume *v, VolumeSettings *
                 if (xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0)
                         return error_oom(e);
                 const char *text = pair_list_get(&m->annotations, name);
-                int r = text ? read_text(text, v, &s, e) : 0;
+                int r = text ? volume_settings_parse(text, v, &s, e) : 0;
                 if (r < 0)
                         return r;
         }

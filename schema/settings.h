@@ -197,6 +197,8 @@ int health_settings_from_oci(const char *text, PairList *ret, Error *e);
 #define VOLUME_ID_RANGES_MAX 32U
 #define VOLUME_POD_IDS 65536U /* number of users of a pod */
 #define VOLUME_NAME_MAX 63U   /* characters of the name of a named volume */
+#define VOLUME_IMAGE_MAX 1023U    /* bytes of the reference of an image */
+#define VOLUME_SUB_PATH_MAX 1023U /* bytes of a path in it */
 #define VOLUME_QUOTA_MIN (UINT64_C(64) << 10)
 #define VOLUME_QUOTA_MAX (UINT64_C(1) << 60)
 #define VOLUME_QUOTA_EXPECTED "must be a number of bytes from 64Ki to 1Ei, as 500Mi or 10G"
@@ -226,6 +228,9 @@ typedef enum VolumePropagation {
 typedef struct VolumeSettings {
         bool tmpfs;        /* an empty volume in memory */
         char named[VOLUME_NAME_MAX + 1]; /* the named volume of the store that it is; "": none */
+        char image[VOLUME_IMAGE_MAX + 1]; /* the image that it is, read-only: a reference, in the manifest of a pod its ID */
+        char sub_path[VOLUME_SUB_PATH_MAX + 1]; /* of the image only this file or directory; "": its root */
+        bool no_exec;      /* programs in the image cannot be executed */
         bool owner_image;  /* a new named volume gets owner and mode of the image's directory */
         uint64_t quota;    /* the bytes that the files of a new named volume may use; 0: no limit */
         uint64_t size;     /* its limit in bytes; 0: the kernel's default */
@@ -244,9 +249,13 @@ int volume_quota_parse(const char *value, uint64_t *ret);
 
 /* Reads the settings of V, a volume of M; the defaults if there are none. -EINVAL with the volume's name. */
 int volume_settings_read(const PodManifest *m, const Volume *v, VolumeSettings *ret, Error *e);
+/* The same of the text of an annotation. */
+int volume_settings_parse(const char *text, const Volume *v, VolumeSettings *ret, Error *e);
 /* Checks one setting, for command lines. RET_EXPECTED: the valid values. -ENOENT: there is no setting of
  * that name. */
 int volume_setting_check(const char *key, const char *value, const char **ret_expected);
+/* Appends KEY=VALUE to *LIST, which may be NULL, as the annotation has it. -ENOMEM. */
+int volume_setting_add(char **list, const char *key, const char *value);
 /* Checks the name of a named volume: an AC Name of at most VOLUME_NAME_MAX characters. -EINVAL. */
 int volume_name_check(const char *s, Error *e);
 /* Checks the settings of all volumes, and that there are none for other volumes. */

@@ -184,7 +184,8 @@ static void complete_volume(const Completion *c, const char *unused)
                         {"host", "recursive=false"}, {"host", "symlinks=true"}, {"named", "source="},
                         {"host", "dev=true"},        {"host", "suid=true"},     {"host", "propagation=slave"}, {"host", "propagation=shared"},
                         {"named", "mode="},          {"named", "uid="},         {"named", "gid="},
-                        {"named", "quota="},
+                        {"named", "quota="},         {"image", "source="},      {"image", "subpath="},
+                        {"image", "exec=false"},
         };
         const char *kind = strstr(c->current, ",kind="), *end = kind ? strchr(kind + 1, ',') : NULL;
 
@@ -193,6 +194,7 @@ static void complete_volume(const Completion *c, const char *unused)
         if (!end) {
                 offer_next(c, "kind=empty");
                 offer_next(c, "kind=host");
+                offer_next(c, "kind=image");
                 offer_next(c, "kind=named");
                 offer_next(c, "kind=tmpfs");
                 return;

@@ -162,7 +162,7 @@ const char *volume_kind_word(const PodManifest *m, const Volume *v)
         if (v->kind == VOLUME_HOST)
                 return "host";
         (void) volume_settings_read(m, v, &s, NULL);
-        return s.tmpfs ? "tmpfs" : s.named[0] ? "named" : "empty";
+        return s.tmpfs ? "tmpfs" : s.named[0] ? "named" : s.image[0] ? "image" : "empty";
 }
 
 char *volume_source(const PodManifest *m, const Volume *v)
@@ -172,7 +172,11 @@ char *volume_source(const PodManifest *m, const Volume *v)
         if (v->kind == VOLUME_HOST)
                 return v->source ? strdup(v->source) : NULL;
         (void) volume_settings_read(m, v, &s, NULL);
-        return s.named[0] ? strdup(s.named) : NULL;
+        if (s.image[0] && s.sub_path[0]) {
+                char *text = NULL;
+                return xasprintf(&text, "%s:%s", s.image, s.sub_path) < 0 ? NULL : text;
+        }
+        return s.named[0] ? strdup(s.named) : s.image[0] ? strdup(s.image) : NULL;
 }
 
 /* ", web:/data": its targets in the apps. */

@@ -4,6 +4,7 @@
 /* Shared by the sources of reifying. */
 
 #include "prepare/pods/pods-internal.h"
+#include "schema/settings.h"
 
 /* Mounts and mount points that one app may have; an image could name any number. */
 #define APP_MOUNTS_MAX 512U
@@ -13,6 +14,13 @@ typedef struct AppImage {
         Image *image;
         char **layers; /* see image_layers() */
 } AppImage;
+
+/* An image that is mounted as a volume. */
+typedef struct VolumeImage {
+        char *reference; /* of the request */
+        Image *image;
+        char **layers; /* NULL: no volume has it yet */
+} VolumeImage;
 
 typedef struct Reify {
         Pod *pod;
@@ -29,6 +37,8 @@ typedef struct Reify {
         ImageIndex *index; /* of the store; owned by the fetcher */
         Image **found;     /* the fetched image of each app, until it is taken */
         size_t n_found;
+        VolumeImage *volume_images;
+        size_t n_volume_images, volume_images_allocated;
         char ***warnings;
 } Reify;
 
@@ -79,10 +89,19 @@ int mount_points_check(const PodApp *a, Error *e);
 /* Volumes, mounts and mount points (reify-volumes.c, reify-mounts.c). */
 int reify_volumes(Reify *r, Error *e);
 int reify_mounts(Reify *r, Error *e);
+/* Fetches the images that are volumes, as reify_fetch() does those of apps (reify-volume-images.c). */
+int reify_fetch_volumes(Reify *r, Error *e);
+/* V, a volume of the manifest with the settings S, is an image: the manifest gets its ID. */
+int reify_volume_image(Reify *r, Volume *v, const VolumeSettings *s, Error *e);
+/* Its layers, once that is done. */
+char *const *reify_volume_layers(const Reify *r, const char *id);
+void reify_volume_images_done(Reify *r);
 /* Fills in KEPT. (reify-kept.c) */
 int reify_keep_volumes(Reify *r, Error *e);
 /* Checks the targets of A's mounts in its root, and warns of files that they hide (reify-targets.c). */
 int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e);
+/* Finds PATH in the merged LAYERS, following symlinks within them. -ENOENT, -ELOOP, -ENAMETOOLONG. (reify-targets.c) */
+int reify_find_path(char *const *layers, const char *path, struct stat *ret);
 /* Adds an empty volume with a unique name that begins with NAME. The name remains owned by the volume. */
 int reify_add_volume(Reify *r, const char *name, const Volume *like, const char **ret_name, Error *e);
 /* The directories and files of the pod (reify-write.c). */

@@ -110,6 +110,18 @@ static int resolve(char *const *layers, const char *path, char **ret)
         return r < 0 ? r : xasprintf(ret, "/%s", w->at);
 }
 
+int reify_find_path(char *const *layers, const char *path, struct stat *ret)
+{
+        _cleanup_free_ char *real = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = resolve(layers, path, &real);
+        if (r < 0)
+                return r;
+        fd = open_merged(layers, real + 1, ret);
+        return fd < 0 ? fd : 0;
+}
+
 /* --- Refused targets ----------------------------------------------------------------------------------- */
 
 typedef struct Target {

@@ -145,17 +145,17 @@ int template_volume_check(const Volume *v, Error *e)
         return v->kind == VOLUME_HOST ? check_source(v, &normal, e) : check_empty_volume(v, e);
 }
 
-static int check_volume(const PodManifest *m, Volume *v, Error *e)
+static int check_volume(Reify *r, Volume *v, Error *e)
 {
         VolumeSettings s;
-        int r = ac_name_check(v->name, e);
+        int k = ac_name_check(v->name, e);
 
-        if (r < 0)
-                return error_prefix(e, r, "A volume has a name that is not valid");
-        r = volume_settings_read(m, v, &s, e);
-        if (r < 0)
-                return r;
-        return v->kind == VOLUME_HOST ? check_host_volume(v, &s, e) : check_empty_volume(v, e);
+        if (k < 0)
+                return error_prefix(e, k, "A volume has a name that is not valid");
+        k = volume_settings_read(r->manifest, v, &s, e);
+        if (k >= 0)
+                k = v->kind == VOLUME_HOST ? check_host_volume(v, &s, e) : check_empty_volume(v, e);
+        return k < 0 || !s.image[0] ? k : reify_volume_image(r, v, &s, e);
 }
 
 /* The settings of the command line become an annotation of the pod. */
@@ -186,7 +186,7 @@ static int add_volumes(Reify *r, const Volume *volumes, size_t n, Error *e)
                         return error_oom(e);
                 int k = add_settings(r->manifest, v, e);
                 if (k >= 0)
-                        k = check_volume(r->manifest, v, e);
+                        k = check_volume(r, v, e);
                 if (k < 0)
                         return k;
         }
@@ -209,7 +209,7 @@ int reify_add_volume(Reify *r, const char *name, const Volume *like, const char 
         v->name = TAKE_PTR(unique);
         *ret_name = v->name;
         int k = add_settings(r->manifest, v, e);
-        return k < 0 ? k : check_volume(r->manifest, v, e);
+        return k < 0 ? k : check_volume(r, v, e);
 }
 
 /* Whether the mount, which names a named volume of the store, can be one of the pod's volume of that name:

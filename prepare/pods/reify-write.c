@@ -2,7 +2,8 @@
 
 /* The directories and files of a pod that follow from its manifest: for every app the directories of its
  * overlay (upper/, work/), the list of its lower directories and the manifest of its image as in the
- * archive; for every empty volume a directory. Named volumes belong to the store.
+ * archive; for every empty volume a directory, and for one that is an image a directory with the list of its
+ * lower directories. Named volumes belong to the store.
  *
  * The upper directory is the root of the app, so it is owned by the pod's root user; empty volumes are owned
  * by their configured users. All names in here have passed ac_name_check(), so they are not ".." and contain
@@ -116,6 +117,24 @@ static int write_files_of(Reify *r, int apps_fd, const PodApp *a, const AppImage
         return write_app(r, apps_fd, name, i, e);
 }
 
+/* The layers of an image, as those of an app. */
+static int write_image_volume(Reify *r, int volumes_fd, const Volume *v, const VolumeSettings *s, Error *e)
+{
+        _cleanup_free_ char *layers = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        size_t size;
+
+        int k = format_layers(r, reify_volume_layers(r, s->image), &layers, &size, e);
+        if (k < 0)
+                return k;
+        k = make_directory(volumes_fd, v->name, 0711, &fd);
+        if (k >= 0)
+                k = write_file_new_at(fd, "lowers", layers, size, 0644);
+        return k < 0 ? error_set_errno(e, k, "Cannot create the directory of volume '%s' in pod %s", v->name,
+                                       pod_display_name(r->pod))
+                     : 0;
+}
+
 static int write_volumes(Reify *r, int volumes_fd, Error *e)
 {
         int k = 0;
@@ -125,7 +144,9 @@ static int write_volumes(Reify *r, int volumes_fd, Error *e)
                 VolumeSettings s;
 
                 k = volume_settings_read(r->manifest, v, &s, e);
-                if (k >= 0 && v->kind == VOLUME_EMPTY && !s.tmpfs && !s.named[0])
+                if (k >= 0 && s.image[0])
+                        k = write_image_volume(r, volumes_fd, v, &s, e);
+                else if (k >= 0 && v->kind == VOLUME_EMPTY && !s.tmpfs && !s.named[0])
                         k = make_owned_directory(r->pod, volumes_fd, v->name, v, e);
         }
         return k;

@@ -37,6 +37,7 @@ static void reify_done(Reify *r)
         free(r->images);
         image_list_free(r->found, r->found ? r->n_found : 0);
         fetcher_free(r->fetcher);
+        reify_volume_images_done(r);
         free(r->kept);
         pod_manifest_free(r->manifest);
 }
@@ -254,6 +255,8 @@ int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e)
         int k = check_request(p, request, e);
         if (k >= 0)
                 k = reify_fetch(&r, e);
+        if (k >= 0)
+                k = reify_fetch_volumes(&r, e);
         if (k >= 0 && p->store_lock_fd < 0)
                 k = store_lock_shared(p->store, &p->store_lock_fd, e);
         if (k >= 0)
@@ -320,6 +323,7 @@ static int reify_one(Reify *r, Error *e)
 {
         static int (*const steps[])(Reify * r, Error * e) = {
                         reify_fetch,
+                        reify_fetch_volumes,
                         reify_keep_volumes,
                         reify_apps,
                         reify_volumes,

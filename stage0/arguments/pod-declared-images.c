@@ -6,6 +6,7 @@
  * What an image is called in a file is looked up as a start of the pod would do it, but nothing is fetched or imported. Files,
  * layouts and archives are read when the pod is started: their images in the store are copies that are not needed for it. */
 
+#include "schema/settings.h"
 #include "stage0/arguments/pod-declared.h"
 
 #define MANIFEST_MAX (1024U * 1024U)
@@ -76,6 +77,14 @@ static int add_manifest_app(Needed *n, const PodApp *a)
         return r < 0 ? r : add_reference(n, name);
 }
 
+static int add_manifest_volume(Needed *n, const PodManifest *m, const Volume *v)
+{
+        VolumeSettings s;
+
+        int r = volume_settings_read(m, v, &s, NULL);
+        return r < 0 || !s.image[0] ? (r == -ENOMEM ? r : 0) : add_reference(n, s.image);
+}
+
 static int add_manifest(Needed *n, const char *path)
 {
         _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
@@ -87,7 +96,48 @@ static int add_manifest(Needed *n, const char *path)
                 r = pod_manifest_parse(text, size, &m, NULL, NULL);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = add_manifest_app(n, m->apps[i]);
+        for (size_t i = 0; r >= 0 && i < m->n_volumes; i++)
+                r = add_manifest_volume(n, m, &m->volumes[i]);
         return r == -ENOMEM ? r : 0;
+}
+
+/* The image of a volume, NAME,kind=image,source=REFERENCE. */
+static int add_volume(Needed *n, const char *text)
+{
+        _cleanup_strv_free_ char **fields = NULL;
+        const char *source = NULL;
+
+        if (strv_split_fields(text, &fields) < 0)
+                return -ENOMEM;
+        if (!strv_contains(fields, "kind=image"))
+                return 0;
+        STRV_FOREACH (f, fields)
+                source = startswith(*f, "source=") ?: source;
+        return source ? add_reference(n, source) : 0;
+}
+
+static int add_volumes(Needed *n, const Declared *d)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < d->n_settings; i++) {
+                const DeclaredSetting *s = &d->settings[i];
+                _cleanup_strv_free_ char **words = NULL;
+                const char *reason;
+
+                if (s->section != DECLARED_POD || !streq(s->key, "Volume"))
+                        continue;
+                r = declared_words(s->value, &words, &reason);
+                for (char **w = words; r >= 0 && w && *w; w++) {
+                        _cleanup_free_ char *text = NULL;
+                        char bad;
+                        r = declared_expand(*w, d->name, &text, &bad);
+                        if (r >= 0)
+                                r = add_volume(n, text);
+                }
+                r = r == -ENOMEM ? r : 0; /* what is not valid makes no pod */
+        }
+        return r;
 }
 
 static int add_pod(Needed *n, const Declared *d)
@@ -103,7 +153,9 @@ static int add_pod(Needed *n, const Declared *d)
                         return r;
         }
         int r = read_value(d, last_setting(d, DECLARED_POD, 0, "PodManifest"), &manifest);
-        return r < 0 || !manifest ? r : add_manifest(n, manifest);
+        if (r >= 0 && manifest)
+                r = add_manifest(n, manifest);
+        return r < 0 ? r : add_volumes(n, d);
 }
 
 int context_declared_images(Context *c, char ***ret)

@@ -210,13 +210,15 @@ static void add_volume_settings(Text *t, const Volume *v, bool *ret_has_kind)
 {
         _cleanup_strv_free_ char **settings = NULL;
 
-        if (v->settings && strv_split(v->settings, ",", &settings) < 0)
+        if (v->settings && strv_split_fields(v->settings, &settings) < 0)
                 t->failed = true;
         *ret_has_kind = false;
         STRV_FOREACH (s, settings) {
                 *ret_has_kind = *ret_has_kind || startswith(*s, "kind=");
-                if (!startswith(*s, "owner="))
-                        text_addf(t, ",%s", *s);
+                if (startswith(*s, "owner="))
+                        continue;
+                text_add(t, ",");
+                add_escaped(t, *s);
         }
 }
 
@@ -235,7 +237,7 @@ static int add_volume(PodWriter *w, const Volume *v, Error *e)
                 text_add(&t, ",source=");
                 add_escaped(&t, v->source);
         }
-        if (v->kind == VOLUME_EMPTY && !owner_of_image)
+        if (v->kind == VOLUME_EMPTY && !owner_of_image && !startswith(v->settings ?: "", "kind=image,"))
                 text_addf(&t, ",mode=%04o,uid=%u,gid=%u", v->mode, v->uid, v->gid);
         if (v->has_read_only)
                 text_addf(&t, ",readOnly=%s", bool_text(v->read_only));

@@ -4,28 +4,6 @@
 
 #include "stage0/arguments/pod-fields.h"
 
-int split_fields(const char *s, char ***ret)
-{
-        _cleanup_strv_free_ char **fields = NULL;
-
-        for (bool more = true; more;) {
-                _cleanup_text_ Text field = {};
-                char *text;
-
-                for (; *s && *s != ','; s++) {
-                        if (*s == '\\' && (s[1] == ',' || s[1] == '\\'))
-                                s++;
-                        text_add_bytes(&field, s, 1);
-                }
-                more = *s == ',';
-                s += more;
-                if (text_take(&field, &text, NULL) < 0 || strv_consume(&fields, text) < 0)
-                        return -ENOMEM;
-        }
-        *ret = TAKE_PTR(fields);
-        return 0;
-}
-
 /* The error about a word that is not KEY=VALUE; lists the words that are valid. */
 static int not_a_field(const Option *o, const char *whole, const Field *fields, size_t n_fields,
                        const char *text, Error *e)

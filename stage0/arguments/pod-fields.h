@@ -12,8 +12,6 @@ typedef struct Field {
         bool alone; /* the key alone means KEY=true */
 } Field;
 
-/* Splits at commas, and removes backslashes that escape commas and backslashes. */
-int split_fields(const char *s, char ***ret);
 /* Stores TEXTS, which are fields of the option's value WHOLE, into TARGET. -EINVAL with the reason. */
 int store_fields(const Option *o, const char *whole, const Field *fields, size_t n_fields,
                  char *const *texts, void *target, Error *e);

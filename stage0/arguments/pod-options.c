@@ -55,7 +55,8 @@ const Option pod_options[] = {
                  option_true, POD(request.verify)},
                 {NULL, "volume", 'v', "NAME,kind=KIND[,…]|HOST:PATH", false,
                  "Define a volume: kind=empty[,mode=,uid=,gid=], kind=tmpfs[,size=,nr_inodes=,mode=,…], "
-                 "kind=named[,source=NAME,quota=,mode=,…] or kind=host,source=PATH[,readOnly=,idmap=,…]; or mount "
+                 "kind=named[,source=NAME,quota=,mode=,…], kind=image,source=IMAGE[,subpath=,exec=] or "
+                 "kind=host,source=PATH[,readOnly=,idmap=,…]; or mount "
                  "a "
                  "path of the host, or a volume, in all apps: HOST:PATH[:ro]",
                  "volume", option_volume, POD(request), OPTION_WORDS},

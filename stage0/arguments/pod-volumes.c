@@ -19,21 +19,14 @@
 
 typedef struct VolumeFields {
         Volume volume;
-        bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting, has_named, has_quota;
+        bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting, has_named, has_quota, has_image,
+                        has_image_setting;
 } VolumeFields;
 
 /* Settings of volumes are kept as text, as in manifests. */
 static int add_setting(VolumeFields *f, const char *key, const char *value)
 {
-        char *text = NULL;
-
-        int r = xasprintf(&text, "%s%s%s=%s", f->volume.settings ?: "", f->volume.settings ? "," : "", key,
-                          value);
-        if (r < 0)
-                return r;
-        free(f->volume.settings);
-        f->volume.settings = text;
-        return 0;
+        return volume_setting_add(&f->volume.settings, key, value);
 }
 
 static int store_setting(const char *key, void *target, const char *value, const char **reason)
@@ -55,6 +48,12 @@ static int store_quota(const char *key, void *target, const char *value, const c
         return store_setting(key, target, value, reason);
 }
 
+static int store_image_setting(const char *key, void *target, const char *value, const char **reason)
+{
+        ((VolumeFields *) target)->has_image_setting = true;
+        return store_setting(key, target, value, reason);
+}
+
 static int store_host_setting(const char *key, void *target, const char *value, const char **reason)
 {
         ((VolumeFields *) target)->has_host_setting = true;
@@ -65,23 +64,24 @@ static int store_kind(const char *key, void *target, const char *value, const ch
 {
         VolumeFields *f = target;
 
-        *reason = f->has_kind ? "is the second kind" : "must be empty, tmpfs, named or host";
+        *reason = f->has_kind ? "is the second kind" : "must be empty, tmpfs, named, image or host";
         if (f->has_kind || (!streq(value, "host") && !streq(value, "empty") && !streq(value, "tmpfs") &&
-                            !streq(value, "named")))
+                            !streq(value, "named") && !streq(value, "image")))
                 return -EINVAL;
         f->has_kind = true;
         f->has_tmpfs = streq(value, "tmpfs");
         f->has_named = streq(value, "named");
+        f->has_image = streq(value, "image");
         f->volume.kind = streq(value, "host") ? VOLUME_HOST : VOLUME_EMPTY;
-        return f->has_tmpfs || f->has_named ? add_setting(f, key, value) : 0;
+        return f->has_tmpfs || f->has_named || f->has_image ? add_setting(f, key, value) : 0;
 }
 
 static int store_source(const char *key, void *target, const char *value, const char **reason)
 {
         VolumeFields *f = target;
 
-        *reason = "must be an absolute path, or for kind=named the name of a volume";
-        if (!path_is_absolute(value) && volume_name_check(value, NULL) < 0)
+        *reason = "is empty";
+        if (isempty(value))
                 return -EINVAL;
         free(f->volume.source);
         f->volume.source = strdup(value);
@@ -172,6 +172,8 @@ static const Field volume_fields[] = {
                 {"size", store_tmpfs_setting},
                 {"nr_inodes", store_tmpfs_setting},
                 {"quota", store_quota},
+                {"subpath", store_image_setting},
+                {"exec", store_image_setting},
                 {"idmap", store_host_setting, true},
                 {"symlinks", store_host_setting, true},
                 {"dev", store_host_setting, true},
@@ -183,7 +185,7 @@ static const Field volume_fields[] = {
 static const char *volume_problem(const VolumeFields *f)
 {
         if (!f->has_kind)
-                return "needs kind=empty, kind=tmpfs, kind=named or kind=host";
+                return "needs kind=empty, kind=tmpfs, kind=named, kind=image or kind=host";
         if (f->volume.kind == VOLUME_HOST && !f->volume.source)
                 return "a host volume needs source=PATH";
         if (f->volume.kind == VOLUME_HOST && !path_is_absolute(f->volume.source))
@@ -193,7 +195,7 @@ static const char *volume_problem(const VolumeFields *f)
         if (f->has_named && f->volume.source && path_is_absolute(f->volume.source))
                 return "the source of a named volume is its name, not a path";
         if (f->volume.kind == VOLUME_EMPTY &&
-            ((f->volume.source && !f->has_named) || f->volume.has_recursive))
+            ((f->volume.source && !f->has_named && !f->has_image) || f->volume.has_recursive))
                 return "source and recursive are for host volumes";
         if (f->volume.kind == VOLUME_EMPTY && f->has_host_setting)
                 return "idmap, symlinks, dev, suid and propagation are for host volumes";
@@ -201,6 +203,16 @@ static const char *volume_problem(const VolumeFields *f)
                 return "size and nr_inodes are for volumes of kind=tmpfs";
         if (f->has_quota && !f->has_named)
                 return "quota is for volumes of kind=named";
+        if (f->has_image_setting && !f->has_image)
+                return "subpath and exec are for volumes of kind=image";
+        if (f->has_image && !f->volume.source)
+                return "an image volume needs source=IMAGE";
+        if (f->has_image && strlen(f->volume.source) > VOLUME_IMAGE_MAX)
+                return "the source is too long for the reference of an image";
+        if (f->has_image && f->has_owner)
+                return "mode, uid and gid are for empty volumes";
+        if (f->has_image && f->volume.has_read_only && !f->volume.read_only)
+                return "images are mounted read-only";
         return NULL;
 }
 
@@ -214,13 +226,23 @@ static int settle_named(VolumeFields *f, const char *name)
         return r < 0 || f->has_owner ? r : add_setting(f, "owner", "image");
 }
 
+/* The reference of an image is a setting. */
+static int settle_image(VolumeFields *f)
+{
+        int r = add_setting(f, "source", f->volume.source);
+
+        f->volume.source = (free(f->volume.source), NULL);
+        f->volume.has_read_only = f->volume.read_only = true;
+        return r;
+}
+
 static int parse_volume(const Option *o, const char *value, VolumeFields *f, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
         _cleanup_strv_free_ char **fields = NULL;
         const char *problem;
 
-        if (split_fields(value, &fields) < 0)
+        if (strv_split_fields(value, &fields) < 0)
                 return error_oom(e);
         if (ac_name_check(fields[0], &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
@@ -232,7 +254,11 @@ static int parse_volume(const Option *o, const char *value, VolumeFields *f, Err
                 return option_invalid(o, value, e, "%s", problem);
         if (f->has_named && !f->volume.source && volume_name_check(fields[0], &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
+        if (f->has_named && f->volume.source && volume_name_check(f->volume.source, NULL) < 0)
+                return option_invalid(o, value, e, "source '%s' must be the name of a volume", f->volume.source);
         if (f->has_named && settle_named(f, f->volume.source ?: fields[0]) < 0)
+                return error_oom(e);
+        if (f->has_image && settle_image(f) < 0)
                 return error_oom(e);
         f->volume.name = strdup(fields[0]);
         return f->volume.name ? 0 : error_oom(e);
@@ -447,7 +473,7 @@ static int parse_mount(const Option *o, const char *value, bool named, Mount *m,
                 return parse_short(o, value, named, m, e);
         if (!strchr(value, '='))
                 return option_invalid(o, value, e, "%s", forms);
-        int r = split_fields(value, &fields);
+        int r = strv_split_fields(value, &fields);
         if (r < 0)
                 return error_oom(e);
         r = store_fields(o, value, mount_fields, ELEMENTSOF(mount_fields), fields, m, e);

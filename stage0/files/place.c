@@ -161,7 +161,11 @@ static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
         VolumeSettings x = {};
         if (v && v->kind == VOLUME_HOST)
                 return error_hint(e, r, "It is %s on the host.", v->source);
-        if (!v || volume_settings_read(s->root->pod->manifest, v, &x, NULL) < 0 || !x.named[0])
+        if (!v || volume_settings_read(s->root->pod->manifest, v, &x, NULL) < 0)
+                return r;
+        if (x.image[0])
+                return error_hint(e, r, "It is the image %s, which 'acnspawn image render' writes.", x.image);
+        if (!x.named[0])
                 return r;
         return error_hint(e, r, "It is the named volume %s, which 'acnspawn volume export' writes.",
                           x.named);

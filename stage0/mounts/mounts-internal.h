@@ -61,6 +61,7 @@ typedef struct VolumeMount {
         VolumeSettings settings;
         int ranges_fd; /* user namespace of settings.ranges, or -EBADF */
         bool held;     /* of a volume in memory: it is in the holder, as v<index> */
+        AppOverlay image; /* that it is; without layers if it is none, or was not mounted yet */
 } VolumeMount;
 
 struct PodMounts {
@@ -74,6 +75,7 @@ struct PodMounts {
         Layer *layers;
         size_t n_layers, layers_allocated;
         bool has_credentials; /* some app has credentials */
+        bool has_nothing;     /* image-volume.c has its empty file system */
         bool has_notify;      /* the sockets of notify.c have their place */
         AppMount *apps;
         size_t n_apps, apps_allocated;
@@ -85,6 +87,11 @@ struct PodMounts {
 /* mounts.c. Mounts the layers of an app's image below the holder, and appends their names, as an overlay
  * wants them. *RET_TOP is where the uppermost one is in the store. */
 int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e);
+/* The same of any LOWERS, which are layers of O from now on. */
+int pod_mounts_add_layers(PodMounts *m, char *const *lowers, AppOverlay *o, Text *t, Error *e);
+/* The lower directories in the file PATH of the pod directory, at least one. */
+int pod_mounts_read_lowers(const PodMounts *m, const char *path, char ***ret);
+#define OVERLAY_OPTIONS_MAX 4000U /* the kernel takes one page */
 /* As pod_app_path(), of an app of the pod by its name. */
 int pod_mounts_app_path(const PodMounts *m, const char *app, const char *file, char **ret);
 /* The directory of APP in the pod's. */
@@ -113,6 +120,11 @@ void volume_mount_done(VolumeMount *v);
 
 /* shared.c. A detached mount of the host volume V that has what is mounted below it on the host, and the other way. */
 int pod_mounts_clone_shared(PodMounts *m, const Volume *v, const VolumeSettings *s, Error *e);
+
+/* image-volume.c. A detached mount of the image that the volume V, known as KNOWN, is. */
+int pod_mounts_clone_image(PodMounts *m, const Volume *v, VolumeMount *known, Error *e);
+/* mounts.c. Unmounts what is mounted for it. */
+void pod_mounts_release_image(PodMounts *m, VolumeMount *v);
 
 /* credentials.c */
 int pod_mounts_take_credentials(PodMounts *m, Error *e);

@@ -5,7 +5,7 @@
  * A tmpfs on mounts/ of the pod directory, seen by us alone, holds them while the pod runs:
  *
  *     l<n>    an image layer, id-mapped to the pod's range of uids: nothing is copied, nothing is chowned
- *     a<n>    the overlay of one app: layers below, apps/<app>/upper on top
+ *     a<n>    the overlay of one app: layers below, apps/<app>/upper on top; or of an image that is a volume, read-only
  *     dev     the device nodes of the OS specification, read-only, shared by all apps
  *
  * A process of an app gets clones of what it needs, as descriptors, through the launch protocol. So there is
@@ -20,7 +20,6 @@
 #include "stage0/mounts/mounts-internal.h"
 
 #define LOWERS_SIZE_MAX (1024U * 1024U)
-#define OVERLAY_OPTIONS_MAX 4000U /* the kernel takes one page */
 
 int mount_namespace_unshare(int *ret_before, Error *e)
 {
@@ -217,14 +216,10 @@ static bool has_layer(const AppOverlay *o, unsigned layer)
         return false;
 }
 
-static int add_use(PodMounts *m, const char *app, unsigned layer)
+static int add_use(AppOverlay *o, unsigned layer)
 {
-        AppMount *a = pod_mounts_know_app(m, app);
         unsigned *grown;
 
-        if (!a)
-                return -ENOMEM;
-        AppOverlay *o = &a->root;
         if (has_layer(o, layer))
                 return 0;
         grown = reallocarray(o->layers, o->n_layers + 1, sizeof(unsigned));
@@ -239,6 +234,9 @@ static bool is_used(const PodMounts *m, unsigned layer)
 {
         for (size_t i = 0; i < m->n_apps; i++)
                 if (has_layer(&m->apps[i].root, layer) || has_layer(m->apps[i].parked, layer))
+                        return true;
+        for (size_t i = 0; i < m->n_volumes; i++)
+                if (has_layer(&m->volumes[i].image, layer))
                         return true;
         return false;
 }
@@ -278,6 +276,15 @@ static void let_overlay_go(PodMounts *m, AppOverlay *o, const AppOverlay *keeps)
         }
         free(o->layers);
         *o = (AppOverlay){};
+}
+
+void pod_mounts_release_image(PodMounts *m, VolumeMount *v)
+{
+        AppOverlay image = v->image;
+
+        v->image = (AppOverlay){};
+        if (image.n_layers > 0)
+                let_overlay_go(m, &image, NULL);
 }
 
 void pod_mounts_remove_app(PodMounts *m, const char *name)
@@ -357,36 +364,58 @@ int pod_mounts_app_path(const PodMounts *m, const char *app, const char *file, c
         return known ? pod_app_path(m->pod, known, file, ret) : -ENOENT;
 }
 
+int pod_mounts_read_lowers(const PodMounts *m, const char *path, char ***ret)
+{
+        _cleanup_strv_free_ char **lowers = NULL;
+        _cleanup_free_ char *text = NULL;
+
+        int r = read_file_at(m->dir_fd, path, LOWERS_SIZE_MAX, &text, NULL);
+        if (r >= 0)
+                r = strv_split(text, "\n", &lowers);
+        if (r >= 0 && strv_length(lowers) == 0)
+                r = -ENOENT;
+        if (r >= 0)
+                *ret = TAKE_PTR(lowers);
+        return r;
+}
+
 static int read_lowers(PodMounts *m, const char *app, char ***ret, Error *e)
 {
-        _cleanup_free_ char *name = NULL, *text = NULL;
+        _cleanup_free_ char *name = NULL;
         int r = pod_mounts_app_path(m, app, "lowers", &name);
 
         if (r >= 0)
-                r = read_file_at(m->dir_fd, name, LOWERS_SIZE_MAX, &text, NULL);
-        if (r >= 0)
-                r = strv_split(text, "\n", ret);
-        if (r >= 0 && strv_length(*ret) == 0)
-                r = -ENOENT;
+                r = pod_mounts_read_lowers(m, name, ret);
         return r < 0 ? error_set_errno(e, r, "Cannot read the list of image layers of app %s", app) : 0;
+}
+
+int pod_mounts_add_layers(PodMounts *m, char *const *lowers, AppOverlay *o, Text *t, Error *e)
+{
+        STRV_FOREACH (lower, lowers) {
+                unsigned index = 0;
+                int r = find_layer(m, *lower, &index, e);
+                if (r < 0)
+                        return r;
+                if (add_use(o, index) < 0)
+                        return error_oom(e);
+                text_addf(t, "%sl%u", lower == lowers ? "" : ":", index);
+        }
+        return 0;
 }
 
 int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e)
 {
         _cleanup_strv_free_ char **lowers = NULL;
         int r = read_lowers(m, app, &lowers, e);
+        AppMount *a = pod_mounts_know_app(m, app);
 
         if (r < 0)
                 return r;
-        STRV_FOREACH (lower, lowers) {
-                unsigned index = 0;
-                r = find_layer(m, *lower, &index, e);
-                if (r < 0)
-                        return r;
-                if (add_use(m, app, index) < 0)
-                        return error_oom(e);
-                text_addf(t, "%sl%u", lower == lowers ? "" : ":", index);
-        }
+        if (!a)
+                return error_oom(e);
+        r = pod_mounts_add_layers(m, lowers, &a->root, t, e);
+        if (r < 0)
+                return r;
         *ret_top = strdup(lowers[0]);
         return *ret_top ? 0 : error_oom(e);
 }

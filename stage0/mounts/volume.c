@@ -4,7 +4,7 @@
  *
  * Volumes of the host are opened anew for every process of an app, by descriptor and, unless their settings
  * say otherwise, without following symlinks, so that a source that was checked when the pod was prepared
- * cannot be exchanged. Empty volumes are directories of the pod, named ones of the store. Volumes in memory
+ * cannot be exchanged. Empty volumes are directories of the pod, named ones of the store; for images see image-volume.c. Volumes in memory
  * are made for the first app that mounts them, and are kept until the pod ends; their content is charged to
  * the cgroup of the process that writes it. */
 
@@ -16,6 +16,7 @@
 void volume_mount_done(VolumeMount *v)
 {
         free(v->name);
+        free(v->image.layers);
         safe_close(v->ranges_fd);
 }
 
@@ -79,6 +80,7 @@ void pod_mounts_forget_volume(PodMounts *m, const char *name)
                 (void) umount2(hold, MNT_DETACH | UMOUNT_NOFOLLOW);
                 (void) unlinkat(m->holder_fd, hold, AT_REMOVEDIR);
         }
+        pod_mounts_release_image(m, &m->volumes[i]);
         volume_mount_done(&m->volumes[i]);
         m->volumes[i] = (VolumeMount){.ranges_fd = -EBADF};
 }
@@ -140,7 +142,7 @@ static int clone_empty(PodMounts *m, const Volume *v, Error *e)
 
 static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
 {
-        const VolumeMount *known = &m->volumes[index];
+        VolumeMount *known = &m->volumes[index];
         bool mapped;
 
         if (v->kind == VOLUME_HOST && known->settings.propagation == PROPAGATION_SHARED)
@@ -149,6 +151,8 @@ static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
                 return volume_mount_host(v, &known->settings, m->userns_fd, known->ranges_fd, &mapped, e);
         if (known->settings.named[0])
                 return volume_mount_named(m->pod->store, v, &known->settings, m->userns_fd, e);
+        if (known->settings.image[0])
+                return pod_mounts_clone_image(m, v, known, e);
         return known->settings.tmpfs ? clone_tmpfs(m, v, index, e) : clone_empty(m, v, e);
 }
 
@@ -170,7 +174,9 @@ int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error
         attr.attr_set = (s->devices ? 0 : MOUNT_ATTR_NODEV) | (s->set_uid ? 0 : MOUNT_ATTR_NOSUID);
         static const uint64_t propagation[_PROPAGATION_MAX] = {MS_PRIVATE, MS_SLAVE, MS_SHARED};
         attr.propagation = propagation[s->propagation];
-        if (read_only || (v->has_read_only && v->read_only))
+        if (s->no_exec)
+                attr.attr_set |= MOUNT_ATTR_NOEXEC;
+        if (read_only || s->image[0] || (v->has_read_only && v->read_only))
                 attr.attr_set |= MOUNT_ATTR_RDONLY;
         r = mount_set_attributes(tree, &attr, volume_is_recursive(v));
         return r < 0 ? error_set_errno(e, r, "Cannot restrict volume %s", v->name) : TAKE_FD(tree);

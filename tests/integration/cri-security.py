@@ -261,6 +261,38 @@ def mounts_of_a_container(host):
 
 
 @case
+def images_as_mounts_of_a_container(host):
+    with sandbox(host) as (c, i, image_id):
+        volume = host.acnspawn("fetch", host.image(name="example.com/volume", base=False, files={
+            "a/text": "one\n", "tool": File("#!/bin/sh\necho ran\n", mode=0o755), "link": Link("/a")})).expect(0).out.strip()
+        mount = lambda path, image=volume, **more: dict(more, container_path=path, image={"image": image})
+        a = create(c, i, "main", image_id, SLEEP, mounts=[mount("/srv/v"), mount("/srv/w", "example.com/volume", readonly=True, image_sub_path="link"),
+                                                          mount("/srv/f", image_sub_path="a/text")])
+        c.call("StartContainer", container_id=a)
+        equal(sh(c, a, "cat /srv/v/a/text /srv/w/text /srv/f; touch /srv/v/x 2>/dev/null || echo refused; /srv/v/tool 2>/dev/null || echo refused"),
+              "one\none\none\nrefused\nrefused\n")
+        equal([(m.container_path, m.image.image, m.image_sub_path) for m in status(c, a).mounts],
+              [("/srv/v", volume, ""), ("/srv/w", "example.com/volume", "link"), ("/srv/f", volume, "a/text")])
+        refused = lambda m: c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", mounts=[m]))
+        code, message = refused(mount("/srv/x", "example.com/none"))
+        equal(code, "NOT_FOUND")
+        contains(message, "example.com/none")
+        for m, message in ((mount("/srv/x", image_sub_path="none"), "cannot be 'none' in the image"),
+                           (mount("/srv/x", image_sub_path="../a"), "'mounts.image_sub_path' of the mount on '/srv/x' is '../a'"),
+                           (mount("/srv/x", image_sub_path="/a"), "relative and without '..'"),
+                           (mount("/srv/x", host_path=host.path("")), "has a 'host_path'"),
+                           ({"container_path": "/srv/x", "host_path": host.path(""), "image_sub_path": "a"}, "'image_sub_path' without 'image'")):
+            contains(refused(m)[1], message)
+        # It is kept as long as the container exists.
+        contains(c.refused("RemoveImage", image={"image": volume})[1], "is needed by the pod")
+        stop(c, a, 0)
+        contains(c.refused("RemoveImage", image={"image": volume})[1], "is needed by the pod")
+        c.call("RemoveContainer", container_id=a)
+        c.call("RemoveImage", image={"image": volume})
+        equal(refused(mount("/srv/x"))[0], "NOT_FOUND")
+
+
+@case
 def mounts_of_the_host_arrive_later(host):
     with mounted(host.path("shared"), "shared") as shared, mounted(host.path("alone")) as alone, sandbox(host) as (c, i, image_id):
         for d in (shared, alone):

@@ -345,6 +345,17 @@ TEST(strv_split_drops_empty_fields)
         ASSERT_EQ(strv_length(none), 0);
 }
 
+TEST(strv_split_fields_keeps_empty_and_escaped_ones)
+{
+        _cleanup_strv_free_ char **l = NULL, **none = NULL;
+
+        ASSERT_OK(strv_split_fields("a,,b\\,c\\\\,\\d", &l));
+        _cleanup_free_ char *joined = strv_join(l, "|");
+        ASSERT_STREQ(joined, "a||b,c\\|\\d");
+        ASSERT_OK(strv_split_fields("", &none));
+        ASSERT_EQ(strv_length(none), 1);
+}
+
 TEST(strv_sort_by_bytes)
 {
         _cleanup_strv_free_ char **l = NULL;
@@ -378,6 +389,7 @@ int main(void)
         RUN(strv_grows);
         RUN(strv_copy_is_deep);
         RUN(strv_split_drops_empty_fields);
+        RUN(strv_split_fields_keeps_empty_and_escaped_ones);
         RUN(strv_sort_by_bytes);
         return TEST_END();
 }

@@ -474,7 +474,8 @@ TEST(settings_of_volumes)
 
         ASSERT_EQ(PARSE("--volume=a,kind=tmpfs,size=64Mi,nr_inodes=100,mode=0700",
                         "--volume=b,kind=host,source=/x,idmap,symlinks=true", "--volume=c,kind=named",
-                        "--volume=d,source=web,mode=0700,kind=named,uid=5,quota=1Mi", "i"),
+                        "--volume=d,source=web,mode=0700,kind=named,uid=5,quota=1Mi",
+                        "--volume=e,kind=image,source=example.com/t:1\\,arch=amd64,subpath=a,exec=false", "i"),
                   1);
         ASSERT_EQ(a.request.volumes[0].kind, VOLUME_EMPTY);
         ASSERT_EQ(a.request.volumes[0].mode, 0700);
@@ -484,6 +485,8 @@ TEST(settings_of_volumes)
         ASSERT_STREQ(a.request.volumes[3].settings, "kind=named,quota=1Mi,source=web");
         ASSERT_TRUE(a.request.volumes[3].mode == 0700 && a.request.volumes[3].uid == 5);
         ASSERT_TRUE(a.request.volumes[3].kind == VOLUME_EMPTY && !a.request.volumes[3].source);
+        ASSERT_STREQ(a.request.volumes[4].settings, "kind=image,subpath=a,exec=false,source=example.com/t:1\\,arch=amd64");
+        ASSERT_TRUE(a.request.volumes[4].kind == VOLUME_EMPTY && !a.request.volumes[4].source && a.request.volumes[4].read_only);
 }
 
 TEST(isolators)

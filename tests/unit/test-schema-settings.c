@@ -434,6 +434,31 @@ TEST(volume_values)
         ASSERT_EQ(s.id_map, ID_MAP_NO);
 }
 
+TEST(volumes_that_are_images)
+{
+        static const char text[] = "kind=image,source=example.com/a:1\\,arch=amd64,subpath=a\\\\b/c,exec=false";
+        _cleanup_free_ char *again = NULL;
+        VolumeSettings s;
+
+        ASSERT_OK(read_volume(VOLUME_EMPTY, text, &s, NULL));
+        ASSERT_STREQ(s.image, "example.com/a:1,arch=amd64");
+        ASSERT_STREQ(s.sub_path, "a\\b/c");
+        ASSERT_TRUE(s.no_exec && !s.tmpfs && !s.named[0]);
+        ASSERT_OK(volume_setting_add(&again, "kind", "image"));
+        ASSERT_OK(volume_setting_add(&again, "source", s.image));
+        ASSERT_OK(volume_setting_add(&again, "subpath", s.sub_path));
+        ASSERT_OK(volume_setting_add(&again, "exec", "false"));
+        ASSERT_STREQ(again, text);
+        ASSERT_OK(read_volume(VOLUME_EMPTY, "source=sha512-00,kind=image,exec=true", &s, NULL));
+        ASSERT_TRUE(!s.no_exec && !s.sub_path[0]);
+        char longest[VOLUME_IMAGE_MAX + 64] = "kind=image,source=";
+        size_t n = strlen(longest);
+        memset(longest + n, 'a', VOLUME_IMAGE_MAX);
+        ASSERT_OK(read_volume(VOLUME_EMPTY, longest, &s, NULL));
+        longest[n + VOLUME_IMAGE_MAX] = 'a';
+        ASSERT_EQ(read_volume(VOLUME_EMPTY, longest, &s, NULL), -EINVAL);
+}
+
 TEST(bad_volumes)
 {
         static const struct {
@@ -441,7 +466,17 @@ TEST(bad_volumes)
                 const char *text, *message;
         } bad[] = {
                         {VOLUME_EMPTY, "size=1M", "of kind=tmpfs"},
-                        {VOLUME_EMPTY, "kind=empty", "must be tmpfs or named"},
+                        {VOLUME_EMPTY, "kind=empty", "must be tmpfs, named or image"},
+                        {VOLUME_EMPTY, "kind=image", "needs source=IMAGE"},
+                        {VOLUME_EMPTY, "kind=image,source=", "needs source=IMAGE"},
+                        {VOLUME_EMPTY, "kind=image,source=a,subpath=/b", "relative and without '..'"},
+                        {VOLUME_EMPTY, "kind=image,source=a,subpath=b/../../c", "relative and without '..'"},
+                        {VOLUME_EMPTY, "kind=image,source=a,subpath=", "relative and without '..'"},
+                        {VOLUME_EMPTY, "kind=image,source=a,exec=perhaps", "true or false"},
+                        {VOLUME_EMPTY, "kind=image,source=a,owner=image", "of kind=named"},
+                        {VOLUME_EMPTY, "kind=named,source=a,subpath=b", "of kind=image"},
+                        {VOLUME_EMPTY, "kind=tmpfs,exec=false", "of kind=image"},
+                        {VOLUME_HOST, "kind=image,source=a", "is for empty volumes"},
                         {VOLUME_EMPTY, "kind=named", "needs source=NAME"},
                         {VOLUME_EMPTY, "source=a", "of kind=named"},
                         {VOLUME_EMPTY, "kind=tmpfs,source=a", "of kind=named"},
@@ -520,6 +555,7 @@ int main(void)
         RUN(order);
         RUN(volume_defaults);
         RUN(volume_values);
+        RUN(volumes_that_are_images);
         RUN(bad_volumes);
         RUN(settings_of_no_volume);
         return TEST_END();
