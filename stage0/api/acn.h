@@ -97,6 +97,11 @@ int acn_describe(AcnPod *a, AcnDescription *ret, Error *e);
  * freed. Other errors are those of preparing a pod; then nothing of the app is left. */
 int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret_name, char ***ret_warnings,
                 Error *e);
+/* Adds all apps of Q, each with the image of IMAGE_IDS, which have to be in the store, and starts them together: waits until
+ * each of them is executed, and ready if it reports that. *RET_NAMES are their names. After a failure, which names the app,
+ * nothing of any of them is left. */
+int acn_launch_group(AcnPod *a, const PodRequest *q, const char *const *image_ids, char ***ret_names,
+                     char ***ret_warnings, Error *e);
 typedef struct AcnReplaceOptions {
         const char *reference; /* the user's name of the image, for later runs of the pod */
         const char *image_id;  /* has to be in the store */

@@ -117,6 +117,93 @@ int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret
         return 0;
 }
 
+/* --- Groups -------------------------------------------------------------------------------------------- */
+
+static bool mounts_volume(const AppOverrides *app, const char *volume)
+{
+        for (size_t i = 0; i < app->n_mounts; i++)
+                if (streq_ptr(app->mounts[i].volume, volume))
+                        return true;
+        return false;
+}
+
+/* The app that brings VOLUME into the pod: the first one that mounts it. */
+static size_t volume_owner(const PodRequest *q, const char *volume)
+{
+        for (size_t i = 0; i < q->n_apps; i++)
+                if (mounts_volume(&q->apps[i], volume))
+                        return i;
+        return 0;
+}
+
+static int add_group_app(json_object *list, const PodRequest *q, size_t index, const char *image_id, Error *e)
+{
+        _cleanup_free_ Volume *volumes = calloc(q->n_volumes + 1, sizeof(Volume));
+        PodRequest one = *q;
+        json_object *o = NULL;
+
+        if (!volumes)
+                return error_oom(e);
+        one.apps = &q->apps[index];
+        one.n_apps = 1;
+        one.volumes = volumes; /* their content is lent */
+        one.n_volumes = 0;
+        for (size_t i = 0; i < q->n_volumes; i++)
+                if (volume_owner(q, q->volumes[i].name) == index)
+                        volumes[one.n_volumes++] = q->volumes[i];
+        int r = make_request(&one, image_id, &o, e);
+        if (r < 0)
+                return r;
+        return json_list_append(list, o) < 0 ? error_oom(e) : 0;
+}
+
+static int read_names(json_object *o, char ***ret)
+{
+        json_object *list = json_object_object_get(o, "apps");
+
+        if (!json_object_is_type(list, json_type_array))
+                return -EBADMSG;
+        for (size_t i = 0; i < json_object_array_length(list); i++)
+                if (strv_extend(ret, json_object_get_string(json_object_array_get_idx(list, i)) ?: "") < 0)
+                        return -ENOMEM;
+        return 0;
+}
+
+int acn_launch_group(AcnPod *a, const PodRequest *q, const char *const *image_ids, char ***ret_names,
+                     char ***ret_warnings, Error *e)
+{
+        _cleanup_json_ json_object *parameters = json_object_new_object();
+        _cleanup_strv_free_ char **names = NULL, **warnings = NULL;
+        _cleanup_(varlink_reply_done) VarlinkReply reply = {};
+        json_object *list = json_object_new_array();
+
+        if (json_member_add(parameters, "apps", list) < 0)
+                return error_oom(e);
+        int r = pod_check_running(a->pod, e);
+        for (size_t i = 0; r >= 0 && i < q->n_apps; i++)
+                r = add_group_app(list, q, i, image_ids[i], e);
+        if (r < 0)
+                return r;
+        const AcnCall c = {.method = "LaunchGroup",
+                           .what = "launch a group of apps in",
+                           .parameters = parameters,
+                           .timeout_usec = UINT64_MAX};
+        r = acn_call(a, &c, &reply, e);
+        if (r < 0)
+                return r;
+        r = read_names(reply.parameters, &names);
+        if (r >= 0)
+                r = read_warnings(reply.parameters, &warnings);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the answer of the supervisor of pod %s",
+                                       pod_display_name(a->pod));
+        *ret_names = TAKE_PTR(names);
+        *ret_warnings = TAKE_PTR(warnings);
+        return 0;
+}
+
+/* --- Replacing ----------------------------------------------------------------------------------------- */
+
 static int replace_request(const AcnReplaceOptions *o, json_object **ret, Error *e)
 {
         _cleanup_json_ json_object *p = json_object_new_object();

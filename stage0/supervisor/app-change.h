@@ -14,6 +14,7 @@ struct AppChange {
         bool stops;         /* the former is stopped first, if it is up, */
         uint64_t kill_usec; /* and killed after that time; UINT64_MAX: after its own */
         AppChangeFunction function;
+        GroupFunction group_function; /* instead, of a group of apps, as LaunchGroup() has it */
         void *userdata;
         /* while it is made */
         pid_t pid;
@@ -25,6 +26,7 @@ struct AppChange {
         unsigned tries; /* how often systemd was asked whether they are still loaded */
         void (*unloaded)(AppChange *c, bool done);
         struct Replacement *replacement;
+        struct Group *group;
         bool waits, abandoned; /* for a job, or a start, whose end frees it once it is abandoned */
         void (*job_done)(AppChange *c, int r, const char *result);
 };
@@ -43,6 +45,10 @@ AppInstance *change_instance(const AppChange *c);
 int change_prepare(AppChange *c);
 /* What the process has answered: a part of a manifest, as pod_format_added() has it, to be freed. */
 int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, Error *e);
+/* Puts what was prepared into the pod, except into its manifest on disk. */
+int change_take_over(Supervisor *s, const char *added, AppInstance **ret, Error *e);
+/* The reverse, of an app that is down and whose units are unloaded; sweep_apps() removes its files. */
+void change_drop(Supervisor *s, AppInstance *app);
 /* Has systemd unload the units of APP, which is down, so that it reads them again when it starts them. THEN is called once,
  * with DONE if it has, unless the call fails. */
 int change_unload(AppChange *c, const AppInstance *app, void (*then)(AppChange *c, bool done));
@@ -61,3 +67,11 @@ void replace_begin(AppChange *c);
 void replace_prepared(AppChange *c);
 /* The pod ends, or the supervisor does. */
 void replace_abandon(AppChange *c);
+
+/* --- supervisor-group.c -------------------------------------------------------------------------------- */
+
+/* The process that prepares the apps has answered, or ended. */
+void group_prepared(AppChange *c);
+/* The names of the apps of the group. */
+char *const *group_names(const AppChange *c);
+void group_done(AppChange *c);

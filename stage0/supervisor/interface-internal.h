@@ -69,6 +69,7 @@ void interface_drop_deferred(Interface *i);
 /* --- interface-set.c ----------------------------------------------------------------------------------- */
 
 int interface_add_app(VarlinkCall *call, json_object *parameters, void *userdata);
+int interface_launch_group(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_remove_app(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_replace_app(VarlinkCall *call, json_object *parameters, void *userdata);
 

@@ -4,6 +4,8 @@
 
 #include "stage0/supervisor/interface-internal.h"
 
+#define GROUP_APPS_MAX 128U
+
 static int reply_added(VarlinkCall *call, const char *app, char *const *warnings)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
@@ -79,6 +81,43 @@ static void on_added(void *userdata, int r, const char *app, char *const *warnin
         set_call_free(c);
 }
 
+static int add_texts(json_object *o, const char *key, char *const *texts)
+{
+        json_object *list = json_object_new_array();
+        int r = json_member_add(o, key, list);
+
+        STRV_FOREACH (t, texts)
+                if (r >= 0)
+                        r = json_list_append(list, json_object_new_string(*t));
+        return r;
+}
+
+static int reply_launched(VarlinkCall *call, char *const *apps, char *const *warnings)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        int r = add_texts(o, "apps", apps);
+        if (r >= 0)
+                r = add_texts(o, "warnings", warnings);
+        return r < 0 ? r : varlink_reply(call, o);
+}
+
+static void on_launched(void *userdata, int r, char *const *apps, char *const *warnings, const Error *e)
+{
+        SetCall *c = userdata;
+        VarlinkCall *call = c->call;
+
+        if (r >= 0)
+                r = reply_launched(call, apps, warnings);
+        else if (r == -ESHUTDOWN)
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else
+                r = reply_refused(call, r, e);
+        if (r < 0)
+                (void) varlink_reply_errno(call, r);
+        set_call_free(c);
+}
+
 static void on_removed(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
 {
         SetCall *c = userdata;
@@ -138,6 +177,11 @@ static int add(Interface *i, json_object *parameters, SetCall *c)
         return i->ops.add_app(i->userdata, parameters, on_added, c);
 }
 
+static int launch_group(Interface *i, json_object *parameters, SetCall *c)
+{
+        return i->ops.launch_group(i->userdata, parameters, on_launched, c);
+}
+
 static int remove_app(Interface *i, json_object *parameters, SetCall *c)
 {
         return i->ops.remove_app(i->userdata, parameters, on_removed, c);
@@ -146,6 +190,15 @@ static int remove_app(Interface *i, json_object *parameters, SetCall *c)
 int interface_add_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         return run_change(userdata, call, parameters, interface_add_app, add);
+}
+
+int interface_launch_group(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        size_t n = json_object_array_length(json_object_object_get(parameters, "apps"));
+
+        if (n == 0 || n > GROUP_APPS_MAX)
+                return varlink_reply_invalid_parameter(call, "apps");
+        return run_change(userdata, call, parameters, interface_launch_group, launch_group);
 }
 
 int interface_remove_app(VarlinkCall *call, json_object *parameters, void *userdata)

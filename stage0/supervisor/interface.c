@@ -277,6 +277,7 @@ static const VarlinkMethod methods[] = {
                 {"Describe", describe, 0},
                 {"Monitor", monitor, VARLINK_METHOD_MORE},
                 {"AddApp", interface_add_app, 0},
+                {"LaunchGroup", interface_launch_group, 0},
                 {"RemoveApp", interface_remove_app, 0},
                 {"StartApp", interface_start_app, 0},
                 {"StopApp", interface_stop_app, 0},

@@ -12,6 +12,9 @@ typedef struct Interface Interface;
 typedef void (*AppChangeFunction)(void *userdata, int r, const char *app, char *const *warnings,
                                   const Error *e);
 
+/* The same for a group: APPS are their names, NULL on failure. */
+typedef void (*GroupFunction)(void *userdata, int r, char *const *apps, char *const *warnings, const Error *e);
+
 /* Implementations of calls, by the supervisor, which owns the pod. */
 typedef struct InterfaceOps {
         /* Stops the pod: in order, or at once. */
@@ -22,6 +25,8 @@ typedef struct InterfaceOps {
         ManagerLink *(*manager)(void *userdata);
         /* Adds the app that REQUEST, the parameters of AddApp(), describes. */
         int (*add_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
+        /* Adds and starts the apps that REQUEST, the parameters of LaunchGroup(), describes: all or none. */
+        int (*launch_group)(void *userdata, json_object *request, GroupFunction function, void *data);
         /* Removes an app that does not run. 0 as well if there is none. */
         int (*remove_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
         /* Replaces an app as REQUEST, the parameters of ReplaceApp(), says. -EALREADY: it has that image; -ECONNABORTED: the new

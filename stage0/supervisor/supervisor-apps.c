@@ -38,6 +38,7 @@ static AppChange *change_free(AppChange *c)
         safe_close(c->sock); /* the child ends */
         if (c->pid > 0)
                 (void) waitpid(c->pid, NULL, 0);
+        group_done(c);
         json_object_put(c->request);
         strv_free(c->units);
         free(c->name);
@@ -74,12 +75,20 @@ int change_run(AppChange *c, const char *method, const char *unit,
         return r;
 }
 
+static void report(AppChange *c, int r, const char *app, char *const *warnings, const Error *e)
+{
+        if (c->group_function)
+                c->group_function(c->userdata, r, r < 0 ? NULL : group_names(c), warnings, e);
+        else
+                c->function(c->userdata, r, app, warnings, e);
+}
+
 void change_finish(AppChange *c, int r, const char *app, char **warnings, Error *e)
 {
         Supervisor *s = c->supervisor;
 
         s->changes = c->next;
-        c->function(c->userdata, r, app, warnings, e);
+        report(c, r, app, warnings, e);
         change_free(c);
         begin_next(s);
 }
@@ -220,10 +229,37 @@ static int prepare_replaced(const AppChange *c, PodDefinition *d, char **ret, ch
         return prepare_replacement(p, c->name, &d->request, ret, warnings, e);
 }
 
+/* One app after the other. What each of them adds is a text of a JSON list. */
+static int prepare_group(const AppChange *c, char **ret, char ***warnings, Error *e)
+{
+        json_object *apps = json_object_object_get(c->request, "apps");
+        _cleanup_json_ json_object *list = json_object_new_array();
+        int r = list ? 0 : error_oom(e);
+
+        for (size_t i = 0; r >= 0 && i < json_object_array_length(apps); i++) {
+                const AppChange one = {.supervisor = c->supervisor,
+                                       .request = json_object_array_get_idx(apps, i)};
+                PodDefinition d = {}; /* freed when the process ends */
+                _cleanup_free_ char *added = NULL;
+
+                r = prepare_added(&one, &d, &added, warnings, e);
+                if (r < 0)
+                        return error_prefix(e, r, "App %zu of the group", i + 1);
+                if (json_list_append(list, json_object_new_string(added)) < 0)
+                        r = error_oom(e);
+        }
+        if (r < 0)
+                return r;
+        *ret = strdup(json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN) ?: "");
+        return *ret ? 0 : error_oom(e);
+}
+
 static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
 {
         PodDefinition d = {}; /* freed when the process ends */
 
+        if (c->group_function)
+                return prepare_group(c, ret, warnings, e);
         return c->name ? prepare_replaced(c, &d, ret, warnings, e) : prepare_added(c, &d, ret, warnings, e);
 }
 
@@ -312,8 +348,6 @@ static int adopt(Supervisor *s, PodApp *manifest, char ***volumes, AppInstance *
         r = know_instance(s, app, e);
         if (r >= 0)
                 r = app_sockets_new(s->pod, s->runtime.leader, manifest, NULL, &app->sockets, e);
-        if (r >= 0)
-                r = pod_update_manifest(s->pod, e);
         if (r >= 0) {
                 *ret = app;
                 return 0;
@@ -324,7 +358,7 @@ static int adopt(Supervisor *s, PodApp *manifest, char ***volumes, AppInstance *
         return r;
 }
 
-static int take_over(Supervisor *s, const char *text, AppInstance **ret, Error *e)
+int change_take_over(Supervisor *s, const char *text, AppInstance **ret, Error *e)
 {
         _cleanup_(pod_manifest_freep) PodManifest *added = NULL;
         _cleanup_strv_free_ char **volumes = NULL;
@@ -343,6 +377,18 @@ static int take_over(Supervisor *s, const char *text, AppInstance **ret, Error *
         drop_volumes(s, volumes);
         pod_app_free(app);
         return r;
+}
+
+void change_drop(Supervisor *s, AppInstance *app)
+{
+        _cleanup_strv_free_ char **volumes = TAKE_PTR(app->volumes);
+        _cleanup_(pod_app_freep) PodApp *manifest = app->manifest;
+
+        forget_instance(s, app);
+        app_table_remove(s->apps, app);
+        discard_app(s->pod, manifest);
+        (void) pod_manifest_take_app(s->pod->manifest, manifest->name);
+        drop_volumes(s, volumes);
 }
 
 static int read_warnings(json_object *o, char ***ret)
@@ -392,7 +438,14 @@ static void conclude_adding(AppChange *c)
 
         int r = change_read_answer(c, &added, &warnings, &e);
         if (r >= 0)
-                r = take_over(s, added, &app, &e);
+                r = change_take_over(s, added, &app, &e);
+        if (r >= 0) {
+                r = pod_update_manifest(s->pod, &e);
+                if (r < 0) {
+                        change_drop(s, app);
+                        app = NULL;
+                }
+        }
         if (r < 0)
                 sweep_apps(s->pod);
         if (app) {
@@ -416,7 +469,9 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *us
         }
         c->io = sd_event_source_disable_unref(c->io);
         c->timer = sd_event_source_disable_unref(c->timer);
-        if (c->name)
+        if (c->group_function)
+                group_prepared(c);
+        else if (c->name)
                 replace_prepared(c);
         else
                 conclude_adding(c);
@@ -799,6 +854,16 @@ int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction fu
         return r;
 }
 
+int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata)
+{
+        json_object *kept = json_object_get(request);
+        int r = enqueue(s, (AppChange){.request = kept, .group_function = function, .userdata = userdata});
+
+        if (r < 0)
+                json_object_put(kept);
+        return r;
+}
+
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
 {
         json_object *timeout = json_object_object_get(request, "timeoutUSec");
@@ -844,7 +909,7 @@ void supervisor_end_changes(Supervisor *s)
                         (void) kill(c->pid, SIGKILL);
                 replace_abandon(c);
                 (void) error_set(&e, -ESHUTDOWN, "The pod ends");
-                c->function(c->userdata, -ESHUTDOWN, NULL, NULL, &e);
+                report(c, -ESHUTDOWN, NULL, NULL, &e);
                 c->abandoned = true;
                 c->timer = sd_event_source_disable_unref(c->timer);
                 c->slot = sd_bus_slot_unref(c->slot);

@@ -350,6 +350,11 @@ static int on_add_call(void *userdata, json_object *request, AppChangeFunction f
         return supervisor_add_app(userdata, request, function, data);
 }
 
+static int on_group_call(void *userdata, json_object *request, GroupFunction function, void *data)
+{
+        return supervisor_launch_group(userdata, request, function, data);
+}
+
 static int on_remove_call(void *userdata, json_object *request, AppChangeFunction function, void *data)
 {
         return supervisor_remove_app(userdata, request, function, data);
@@ -373,6 +378,7 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .ends = pod_ends,
                                          .manager = get_manager,
                                          .add_app = on_add_call,
+                                         .launch_group = on_group_call,
                                          .remove_app = on_remove_call,
                                          .replace_app = on_replace_call,
                                          .compare_credentials = compare_credentials,
