@@ -213,6 +213,7 @@ typedef struct PodApp {
         Mount *mounts;
         size_t n_mounts, mounts_allocated;
         PairList annotations;
+        bool tentative; /* not a part of the pod yet, only in memory: left out when the manifest is updated */
 } PodApp;
 
 typedef struct ExposedPort {

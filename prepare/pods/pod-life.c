@@ -193,10 +193,70 @@ static int publish(Pod *p, Error *e)
         return 0;
 }
 
+static bool mounts_volume(const PodApp *app, const char *volume)
+{
+        for (size_t i = 0; i < app->n_mounts; i++)
+                if (streq_ptr(app->mounts[i].volume, volume))
+                        return true;
+        return false;
+}
+
+/* Whether only apps mount it that are tentative. */
+static bool is_tentative_volume(const PodManifest *m, const char *volume)
+{
+        bool tentative = false;
+
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (mounts_volume(m->apps[i], volume)) {
+                        if (!m->apps[i]->tentative)
+                                return false;
+                        tentative = true;
+                }
+        return tentative;
+}
+
+/* Without what is tentative. The content of the lists is lent; the lists themselves are to be freed. */
+static int settle_manifest(const PodManifest *m, PodManifest *ret)
+{
+        PodApp **apps = calloc(m->n_apps + 1, sizeof(PodApp *));
+        Volume *volumes = calloc(m->n_volumes + 1, sizeof(Volume));
+
+        if (!apps || !volumes) {
+                free(apps);
+                free(volumes);
+                return -ENOMEM;
+        }
+        *ret = *m;
+        ret->apps = apps;
+        ret->volumes = volumes;
+        ret->n_apps = ret->n_volumes = 0;
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (!m->apps[i]->tentative)
+                        apps[ret->n_apps++] = m->apps[i];
+        for (size_t i = 0; i < m->n_volumes; i++)
+                if (!is_tentative_volume(m, m->volumes[i].name))
+                        volumes[ret->n_volumes++] = m->volumes[i];
+        return 0;
+}
+
+static int format_settled_manifest(Pod *p, char **ret, Error *e)
+{
+        PodManifest settled, *all = p->manifest;
+
+        if (settle_manifest(all, &settled) < 0)
+                return error_oom(e);
+        p->manifest = &settled;
+        int r = format_manifest(p, ret, e);
+        p->manifest = all;
+        free(settled.apps);
+        free(settled.volumes);
+        return r;
+}
+
 int pod_update_manifest(Pod *p, Error *e)
 {
         _cleanup_free_ char *text = NULL;
-        int r = format_manifest(p, &text, e);
+        int r = format_settled_manifest(p, &text, e);
 
         if (r < 0)
                 return r;

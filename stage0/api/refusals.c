@@ -83,6 +83,9 @@ static int wrong_state(AcnPod *a, const AcnCall *c, const char *state, Error *e)
         };
         const char *text = "its state does not allow that";
 
+        if (streq(state, "launching"))
+                return error_set(e, -EBUSY, "The group of app %s of pod %s is just being launched", c->app,
+                                 pod_display_name(a->pod));
         if (streq(state, "replacing") || streq(state, "busy"))
                 return error_set(e, -EBUSY, "App %s of pod %s is just being %s", c->app,
                                  pod_display_name(a->pod),

@@ -47,7 +47,7 @@ int change_prepare(AppChange *c);
 int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, Error *e);
 /* Puts what was prepared into the pod, except into its manifest on disk. */
 int change_take_over(Supervisor *s, const char *added, AppInstance **ret, Error *e);
-/* The reverse, of an app that is down and whose units are unloaded; sweep_apps() removes its files. */
+/* The reverse, of an app that is down, and has no units any more (discard_app()); sweep_apps() removes its files. */
 void change_drop(Supervisor *s, AppInstance *app);
 /* Has systemd unload the units of APP, which is down, so that it reads them again when it starts them. THEN is called once,
  * with DONE if it has, unless the call fails. */

@@ -25,7 +25,7 @@ typedef struct AppInstance {
         unsigned n_jobs;        /* calls that wait for a job of it, or for its exec */
         bool executed;          /* its main process is the app, and not the launcher any more */
         bool removing, removed; /* nothing can be done to it any more */
-        bool replacing;         /* by an app of another image: nothing can be done to it now */
+        const char *change; /* "replacing", or "launching" with its group: nothing can be done to it now; NULL: neither */
         char **volumes;         /* of the pod, that came with the app and go with it; NULL: none */
         AppStatus status;       /* this and the next ones: app-life.c */
         HealthStatus health;    /* of an app with a health check, once it was started */

@@ -116,9 +116,9 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else if (pod_is_paused(i->pod))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
-        else if (app->replacing)
+        else if (app->change)
                 r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", name, "state",
-                                          "replacing");
+                                          app->change);
         else if (!app->units[0].known || !i->ops.manager(i->userdata))
                 r = interface_defer(i, call, parameters, method);
         else {

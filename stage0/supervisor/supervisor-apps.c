@@ -386,9 +386,8 @@ void change_drop(Supervisor *s, AppInstance *app)
 
         forget_instance(s, app);
         app_table_remove(s->apps, app);
-        discard_app(s->pod, manifest);
         (void) pod_manifest_take_app(s->pod->manifest, manifest->name);
-        drop_volumes(s, volumes);
+        change_remove_volumes(s, volumes);
 }
 
 static int read_warnings(json_object *o, char ***ret)
@@ -442,6 +441,7 @@ static void conclude_adding(AppChange *c)
         if (r >= 0) {
                 r = pod_update_manifest(s->pod, &e);
                 if (r < 0) {
+                        discard_app(s->pod, app->manifest);
                         change_drop(s, app);
                         app = NULL;
                 }

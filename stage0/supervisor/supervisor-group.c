@@ -47,8 +47,15 @@ char *const *group_names(const AppChange *c)
 
 static void hold(AppInstance *app, bool held)
 {
-        app->replacing = held;
+        app->change = held ? "launching" : NULL;
+        app->manifest->tentative = held;
         app->units[0].held = held;
+}
+
+static void hold_all(const Group *g, bool held)
+{
+        for (size_t i = 0; i < g->n; i++)
+                hold(g->starts[i].app, held);
 }
 
 /* --- Undoing ------------------------------------------------------------------------------------------- */
@@ -115,16 +122,16 @@ static void conclude_starting(AppChange *c)
         Supervisor *s = c->supervisor;
         Group *g = c->group;
 
+        hold_all(g, g->result < 0);
         if (g->result >= 0)
                 g->result = pod_update_manifest(s->pod, &g->error);
         if (g->result < 0) {
+                hold_all(g, true);
                 remove_last(c);
                 return;
         }
-        for (size_t i = 0; i < g->n; i++) {
-                hold(g->starts[i].app, false);
+        for (size_t i = 0; i < g->n; i++)
                 supervisor_listen(s, g->starts[i].app);
-        }
         change_finish(c, 0, NULL, g->warnings, &g->error);
         supervisor_judge(s); /* short ones may have ended */
 }

@@ -47,7 +47,7 @@ static const char *parameter(const AppChange *c, const char *key)
 
 static void hold(AppInstance *app, bool held)
 {
-        app->replacing = held;
+        app->change = held ? "replacing" : NULL;
         app->units[0].held = held;
 }
 
