@@ -45,6 +45,7 @@
         })
 #define TAKE_PTR(ptr) TAKE_GENERIC(ptr, __typeof__(ptr), NULL)
 #define TAKE_FD(fd) TAKE_GENERIC(fd, int, -EBADF)
+#define TAKE_STRUCT(s) TAKE_GENERIC(s, __typeof__(s), ((__typeof__(s)){}))
 
 /* Defines NAMEp(), the function that _cleanup_() needs, from a function that frees and accepts NULL. */
 #define DEFINE_TRIVIAL_CLEANUP_FUNC(type, func)                                                             \

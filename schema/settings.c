@@ -129,6 +129,20 @@ static int read_pid(const char *value, void *target)
         return 0;
 }
 
+static int read_name(const char *value, void *target)
+{
+        char **result = target;
+
+        if (ac_name_check(value, NULL) < 0)
+                return -EINVAL;
+        char *copy = strdup(value);
+        if (!copy)
+                return -ENOMEM;
+        free(*result);
+        *result = copy;
+        return 0;
+}
+
 /* The root itself is not one. */
 static bool is_path_below_root(const char *s)
 {
@@ -550,14 +564,16 @@ static const Setting settings[] = {
                 {"caps-ambient", MEMBER(caps_ambient), read_capabilities,
                  "must be names of capabilities, as CAP_NET_BIND_SERVICE, separated by commas; or none"},
                 {"device", MEMBER(devices), read_devices,
-                 "must be none, or all, or absolute paths of devices, each with ':' and a path below /dev if it "
+                 "must be none, or all, or absolute paths of devices, each with ':' and a path below /dev "
+                 "if it "
                  "is to have another, separated by commas"},
+                {"fate-group", MEMBER(fate_group), read_name,
+                 "must be a name of lower-case letters, digits and '-'"},
                 {"grant", MEMBER(grants), read_grants,
                  "must be names of what the image requests, such as CAP_SYS_PTRACE, seccomp or "
                  "sysctl:NAME, separated by commas; or all, or none"},
                 {"group-policy", MEMBER(group_policy), read_group_policy, "must be auto, merge or strict"},
-                {"image-policy", MEMBER(image_policy), read_image_policy,
-                 "must be registry, local or none"},
+                {"image-policy", MEMBER(image_policy), read_image_policy, "must be registry, local or none"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
                 {"health-cmd", MEMBER(health.command), read_health_command,
                  "must be a command line, a JSON array of strings, or none"},
@@ -596,13 +612,15 @@ static const Setting settings[] = {
                 {"restart-limit", MEMBER(restart_limit), read_limit,
                  "must be a number of restarts up to 100000, or infinity"},
                 {"seccomp-profile", MEMBER(seccomp_profile), read_seccomp_profile,
-                 "must be a profile of system calls in JSON, as the runtime specification of OCI has it, or none"},
+                 "must be a profile of system calls in JSON, as the runtime specification of OCI has it, or "
+                 "none"},
                 {"start-timeout", MEMBER(start_timeout_usec), read_timeout,
                  "must be a time, as 30s, or infinity"},
                 {"stop-signal", MEMBER(stop_signal), read_signal, "must be a signal, as SIGTERM or 15"},
                 {"stop-timeout", MEMBER(stop_timeout_usec), read_timeout,
                  "must be a time, as 30s, or infinity"},
                 {"sys", MEMBER(writable_sys), read_sys, "must be read-only or writable"},
+                {"transient", MEMBER(transient), read_boolean, "must be true or false"},
 };
 
 static const Setting *find_setting(const char *name)
@@ -624,8 +642,9 @@ void app_settings_done(AppSettings *s)
         s->read_only.paths = strv_free(s->read_only.paths);
         s->caps_ambient = strv_free(s->caps_ambient);
         devices_done(&s->devices);
+        free(s->fate_group);
         free(s->seccomp_profile);
-        s->seccomp_profile = NULL;
+        s->fate_group = s->seccomp_profile = NULL;
         s->log_file.path = s->pid.app = NULL;
 }
 

@@ -154,6 +154,8 @@ typedef struct AppSettings {
         char **caps_ambient; /* "CAP_…", in upper case */
         DevicesSetting devices;
         bool writable_sys;
+        char *fate_group;      /* the other apps that have it are stopped if this one fails; or NULL */
+        bool transient;        /* its end means nothing for the pod */
         char *seccomp_profile; /* JSON, see schema/seccomp-profile.h; or NULL */
 } AppSettings;
 

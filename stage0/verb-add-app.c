@@ -17,38 +17,22 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-static int fetch_image(Context *c, PodArguments *a, Image **ret)
-{
-        _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
-
-        (void) interrupt_catch(c->operation);
-        int r = context_show_fetching(c, &a->fetch);
-        if (r >= 0)
-                r = fetcher_new(c->store, &a->fetch, &fetcher, &c->error);
-        if (r >= 0)
-                r = fetcher_fetch(fetcher, a->request.apps[0].reference, ret, &c->error);
-        context_end_fetching(c);
-        return r;
-}
-
 static int add(Context *c, Pod *p, PodArguments *a, const Arguments *own)
 {
         _cleanup_strv_free_ char **warnings = NULL;
         _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
-        _cleanup_(image_freep) Image *image = NULL;
+        const char *references[] = {a->request.apps[0].reference, NULL};
+        _cleanup_strv_free_ char **ids = NULL;
         _cleanup_free_ char *name = NULL;
 
         int r = acn_connect(p, &pod, &c->error); /* before anything is fetched in vain */
         if (r >= 0)
-                r = fetch_image(c, a, &image);
+                r = context_fetch_images(c, &a->fetch, references, &ids);
         if (r >= 0)
-                r = acn_add_app(pod, &a->request, image->id, &name, &warnings, &c->error);
+                r = acn_add_app(pod, &a->request, ids[0], &name, &warnings, &c->error);
         if (r < 0)
                 return r;
-        STRV_FOREACH (w, warnings) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(*w);
-                log_warning("%s", shown ?: "");
-        }
+        context_show_warnings(warnings);
         printf("%s\n", name);
         r = own->start ? acn_start_app(pod, name, &c->error) : 0;
         return r < 0 ? error_prefix(&c->error, r, "App %s was added", name) : EXIT_SUCCESS;

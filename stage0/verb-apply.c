@@ -58,10 +58,7 @@ static int show(Context *c, Run *x, const Pod *p, const ApplyPlan *plan, bool al
                 const ApplyStep *s = &plan->steps[i];
                 if (!all && s->result != APPLY_DONE)
                         break;
-                STRV_FOREACH (w, s->warnings) {
-                        _cleanup_free_ char *shown = text_escape_for_terminal(*w);
-                        log_warning("%s", shown ?: "");
-                }
+                context_show_warnings(s->warnings);
                 r = add_row(x->table, p, s->app, apply_change_to_string(s->change), s->keys,
                             apply_result_to_string(s->result));
         }

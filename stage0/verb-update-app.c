@@ -53,41 +53,25 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-static int fetch_image(Context *c, Arguments *a, Image **ret)
-{
-        _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
-
-        (void) interrupt_catch(c->operation);
-        int r = context_show_fetching(c, &a->fetch);
-        if (r >= 0)
-                r = fetcher_new(c->store, &a->fetch, &fetcher, &c->error);
-        if (r >= 0)
-                r = fetcher_fetch(fetcher, a->image, ret, &c->error);
-        context_end_fetching(c);
-        return r;
-}
-
 static int replace(Context *c, AcnPod *pod, const char *app, Arguments *a)
 {
         _cleanup_strv_free_ char **warnings = NULL;
-        _cleanup_(image_freep) Image *image = NULL;
+        const char *references[] = {a->image, NULL};
+        _cleanup_strv_free_ char **ids = NULL;
         bool replaced = false;
 
-        int r = fetch_image(c, a, &image);
+        int r = context_fetch_images(c, &a->fetch, references, &ids);
         if (r < 0)
                 return r;
         const AcnReplaceOptions o = {.reference = a->image,
-                                     .image_id = image->id,
+                                     .image_id = ids[0],
                                      .ready_timeout_usec = a->ready_timeout_usec};
         r = acn_replace_app(pod, app, &o, &replaced, &warnings, &c->error);
         if (r < 0)
                 return r;
-        STRV_FOREACH (w, warnings) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(*w);
-                log_warning("%s", shown ?: "");
-        }
+        context_show_warnings(warnings);
         if (!replaced && !c->quiet)
-                log_info("App %s has the image %.19s already.", app, image->id);
+                log_info("App %s has the image %.19s already.", app, ids[0]);
         return 0;
 }
 

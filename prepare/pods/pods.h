@@ -365,6 +365,9 @@ typedef struct PodRequest {
 } PodRequest;
 
 void pod_request_done(PodRequest *r);
+/* The apps and volumes of Q's template, which Q has instead of its apps and volumes (none) afterwards; it has no template then.
+ * -EINVAL: something in it is for pods as a whole, or cannot be said of an app in that form. */
+int pod_request_take_template(PodRequest *q, Error *e);
 
 /* --- Definitions of pods (definition.c) ---------------------------------------------------------------- */
 

@@ -278,7 +278,7 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 
 /* --- Preparing ----------------------------------------------------------------------------------------- */
 
-static int read_template(Context *c, PodArguments *a)
+int pod_arguments_read_manifest(Context *c, PodArguments *a)
 {
         _cleanup_close_ int fd = -EBADF;
         _cleanup_free_ char *text = NULL;
@@ -355,14 +355,6 @@ static int explain_word(Context *c, const PodRequest *request, int r)
         return r;
 }
 
-static void show_warnings(char *const *warnings)
-{
-        STRV_FOREACH (w, warnings) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(*w);
-                log_warning("%s", shown ?: "");
-        }
-}
-
 int pod_arguments_prepare_again(Context *c, PodArguments *a, Pod *old, bool resolve, bool as_prepared,
                                 Pod **ret)
 {
@@ -377,7 +369,7 @@ int pod_arguments_prepare_again(Context *c, PodArguments *a, Pod *old, bool reso
         if (r >= 0)
                 r = make_successor(old, &o, ret, &warnings, &c->error);
         context_end_fetching(c);
-        show_warnings(warnings);
+        context_show_warnings(warnings);
         return r;
 }
 
@@ -388,14 +380,14 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
         int r = 0;
 
         if (a->manifest_file)
-                r = read_template(c, a);
+                r = pod_arguments_read_manifest(c, a);
         if (r < 0)
                 return r;
         (void) interrupt_catch(c->operation);
         r = prepare_and_show(c, a, &p, &warnings);
         if (r < 0)
                 r = explain_word(c, &a->request, r);
-        show_warnings(warnings);
+        context_show_warnings(warnings);
         if (r >= 0 && a->uuid_file) {
                 r = write_uuid_file(c, a->uuid_file, p->uuid);
                 if (r < 0)

@@ -66,6 +66,8 @@ int only_app_complete_template(Context *c, PodArguments *a);
 
 /* Gives app_settings to the apps, once all are known. */
 int pod_arguments_give_settings(PodArguments *a, Error *e);
+/* Reads the file manifest_file, or standard input ("-"), into the template of the request. */
+int pod_arguments_read_manifest(Context *c, PodArguments *a);
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 /* The same for the successor of OLD (see make_successor()). RESOLVE: the images are fetched as A says. */

@@ -156,6 +156,14 @@ void context_print_error(Context *c, int r)
         error_print(&c->error, r);
 }
 
+void context_show_warnings(char *const *warnings)
+{
+        STRV_FOREACH (w, warnings) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(*w);
+                log_warning("%s", shown ?: "");
+        }
+}
+
 int context_for_each(Context *c, const Words *words,
                      int (*function)(Context *c, const char *word, void *userdata), void *userdata)
 {

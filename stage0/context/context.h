@@ -77,6 +77,8 @@ int context_parse(Context *c, const Option *options, void *data, int argc, char 
 /* Prints the error of the context, with the limit of the host that caused it, if any. */
 void context_print_error(Context *c, int r);
 
+void context_show_warnings(char *const *warnings); /* of what was done all the same */
+
 /* Calls FUNCTION for each word. A failure (a negative errno, whose message is printed at once, or a positive
  * value) does not prevent the others. Returns the exit status. */
 int context_for_each(Context *c, const Words *words,

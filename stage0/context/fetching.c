@@ -90,3 +90,32 @@ void context_end_fetching(Context *c)
 {
         c->progress = progress_free(c->progress);
 }
+
+static int fetch_all(Context *c, const FetchOptions *o, const char *const *references, char ***ids)
+{
+        _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
+
+        int r = fetcher_new(c->store, o, &fetcher, &c->error);
+        for (size_t i = 0; r >= 0 && references[i]; i++) {
+                _cleanup_(image_freep) Image *image = NULL;
+
+                r = fetcher_fetch(fetcher, references[i], &image, &c->error);
+                if (r >= 0 && strv_extend(ids, image->id) < 0)
+                        r = error_oom(&c->error);
+        }
+        return r;
+}
+
+int context_fetch_images(Context *c, FetchOptions *o, const char *const *references, char ***ret_ids)
+{
+        _cleanup_strv_free_ char **ids = NULL;
+
+        (void) interrupt_catch(c->operation);
+        int r = context_show_fetching(c, o);
+        if (r >= 0)
+                r = fetch_all(c, o, references, &ids);
+        context_end_fetching(c);
+        if (r >= 0)
+                *ret_ids = TAKE_PTR(ids);
+        return r;
+}

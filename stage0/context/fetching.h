@@ -60,3 +60,6 @@ int option_min_speed(const Option *o, const char *value, void *target, Error *e)
 int context_show_fetching(Context *c, FetchOptions *o);
 /* Removes the lines of what is not done. Also valid if nothing is shown. */
 void context_end_fetching(Context *c);
+
+/* Fetches the images that REFERENCES name, as O says and with that output: their IDs, in this order (strv). */
+int context_fetch_images(Context *c, FetchOptions *o, const char *const *references, char ***ret_ids);

@@ -26,6 +26,7 @@ typedef struct AppInstance {
         bool executed;          /* its main process is the app, and not the launcher any more */
         bool removing, removed; /* nothing can be done to it any more */
         const char *change; /* "replacing", or "launching" with its group: nothing can be done to it now; NULL: neither */
+        bool fate_spread;   /* it has failed, and the other apps of its group were stopped for that */
         char **volumes;         /* of the pod, that came with the app and go with it; NULL: none */
         AppStatus status;       /* this and the next ones: app-life.c */
         HealthStatus health;    /* of an app with a health check, once it was started */

@@ -24,6 +24,8 @@ void pod_unit_set(PodUnit *u, UnitLife life)
 
 static PodEnd judge_unit(ExitPolicy policy, const PodUnit *u)
 {
+        if (u->transient)
+                return POD_GOES_ON;
         if (u->kind == POD_UNIT_SOCKETS)
                 return u->life == UNIT_FAILED ? POD_END_APP_GIVEN_UP : POD_GOES_ON;
         if (u->life == UNIT_UP || u->held || !u->was_up)
@@ -76,6 +78,8 @@ int pod_units_new(AppInstance *app, PodUnit **ret, size_t *ret_n)
         units[0] = (PodUnit){.app = app, .kind = on_demand ? POD_UNIT_APP_ON_DEMAND : POD_UNIT_APP};
         if (on_demand)
                 units[1] = (PodUnit){.app = app, .kind = POD_UNIT_SOCKETS, .life = UNIT_UP, .known = true};
+        for (size_t i = 0; i < n; i++)
+                units[i].transient = app->settings.transient;
         int r = stage1_app_unit_name(app->name, &units[0].name);
         if (r < 0) {
                 pod_units_free(units, n);

@@ -250,7 +250,9 @@ static int prepare_group(const AppChange *c, char **ret, char ***warnings, Error
         }
         if (r < 0)
                 return r;
-        *ret = strdup(json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN) ?: "");
+        *ret = strdup(json_object_to_json_string_ext(list,
+                                                     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+                                      ?: "");
         return *ret ? 0 : error_oom(e);
 }
 

@@ -112,6 +112,19 @@ static AppStatus *list_statuses(const Supervisor *s)
         return l;
 }
 
+/* Those that the pod's result depends on; the others are as if they had not run. */
+static AppStatus *list_counted(const Supervisor *s, const AppStatus *statuses)
+{
+        const PodManifest *m = s->pod->manifest;
+        AppStatus *l = calloc(m->n_apps + 1, sizeof(AppStatus));
+
+        for (size_t i = 0; l && i < m->n_apps; i++) {
+                const AppInstance *app = app_table_find(s->apps, m->apps[i]->name);
+                l[i] = app && app->settings.transient ? app_status_initial() : statuses[i];
+        }
+        return l;
+}
+
 /* Reads how the apps ended, and derives the pod's result from that. *RET, which may stay NULL, is for
  * explain_failures(). */
 static int conclude(Supervisor *s, AppStatus **ret, Error *e)
@@ -123,9 +136,10 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
         FOREACH_APP(app, s->apps)
         app_life_finish(app, reason);
         AppStatus *statuses = *ret = list_statuses(s);
-        if (!statuses)
+        _cleanup_free_ AppStatus *counted = statuses ? list_counted(s, statuses) : NULL;
+        if (!counted)
                 return error_oom(e);
-        result.exit_status = pod_exit_status(s->pod->config.exit_policy, s->in_order, statuses,
+        result.exit_status = pod_exit_status(s->pod->config.exit_policy, s->in_order, counted,
                                              s->pod->manifest->n_apps);
         result.at_shutdown = (s->stopped_by_host || !s->in_order) && host_is_shutting_down();
         int r = pod_result_write(s->pod, &result);

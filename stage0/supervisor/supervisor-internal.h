@@ -104,6 +104,8 @@ void supervisor_give_up_app(Supervisor *s, AppInstance *app);
 
 /* As InterfaceOps have them. FUNCTION is called once, unless the call fails. */
 int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
+/* Stops the other apps of the groups of apps that share their fate and of which one has failed. (supervisor-fate.c) */
+void supervisor_spread_fate(Supervisor *s);
 int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata);
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);

@@ -52,6 +52,7 @@ static void judge(Supervisor *s)
 
         if (s->ends || s->stop_requests > 0)
                 return;
+        supervisor_spread_fate(s);
         _cleanup_free_ PodUnit **units = NULL;
         size_t n = list_units(s, &units);
         PodEnd end = units ? exit_policy_judge(s->pod->config.exit_policy, units, n, &unit) : POD_GOES_ON;

@@ -63,5 +63,153 @@ def if_one_app_of_a_group_fails_none_is_kept(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+def manifest(image, names, **more):
+    """A group as a file has it; MORE are members of each app."""
+    return json.dumps({"acKind": "PodManifest", "acVersion": "0.8.11",
+                       "apps": [dict({"name": n, "image": {"name": image}}, **more) for n in names]})
+
+
+@case
+def groups_are_launched_by_a_command(host):
+    """From the command line, a file and standard input, with volumes that its apps share."""
+    uuid = pod(host)
+    stay = host.shell(STAY, name="example.com/stay")
+    host.acnspawn("fetch", stay).expect(0)
+    r = host.acnspawn("launch-group", "p", "example.com/stay", "--name=a", "--memory=64M", "---", stay, "--name=b",
+                      "--exec=/bin/sh", "--", "-c", STAY)
+    equal((r.out, r.err), ("a\nb\n", ""))
+    text = json.loads(manifest("example.com/stay", ["c", "d"]))
+    text["volumes"] = [{"name": "shared", "kind": "empty"}]
+    for app in text["apps"]:
+        app["mounts"] = [{"volume": "shared", "path": "/out"}]
+    with open(host.path("group.json"), "w") as f:
+        json.dump(text, f)
+    equal(host.acnspawn("launch-group", "p", host.path("group.json")).expect(0).out, "c\nd\n")
+    equal(host.acnspawn("launch-group", "p", "-", input=manifest("example.com/stay", ["e"]).encode()).expect(0).out, "e\n")
+    equal({a["name"]: a["state"] for a in host.status("p")["apps"]}, dict.fromkeys("abcde", "running"))
+    host.acnspawn("enter", "--app=c", "p", "touch", "/out/seen").expect(0)
+    host.acnspawn("enter", "--app=d", "p", "test", "-e", "/out/seen").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def an_app_object_of_a_file_changes_that_of_the_image(host):
+    pod(host)
+    image = host.shell("true", name="example.com/env", app={"environment": [{"name": "KEPT", "value": "1"}]})
+    host.acnspawn("fetch", image).expect(0)
+    app = {"exec": ["/bin/sh", "-c", "echo $KEPT $ADDED; id -u; pwd"], "user": "7", "group": "8", "workingDirectory": "/tmp",
+           "environment": [{"name": "ADDED", "value": "2"}],
+           "isolators": [{"name": "resource/memory", "value": {"limit": "32M"}}]}
+    host.acnspawn("launch-group", "p", "-", input=manifest("example.com/env", ["a"], app=app).encode()).expect(0)
+    host.acnspawn("wait", "p", "a").expect(0)
+    equal(host.acnspawn("logs", "--app=a", "p").expect(0).out, "1 2\n7\n/tmp\n")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_a_command_refuses(host):
+    """Nothing of the group stays; the message names the app, and why."""
+    uuid = pod(host)
+    stay = host.shell(STAY, name="example.com/stay")
+    host.acnspawn("fetch", stay).expect(0)
+    broken = host.image(["/nowhere"], name="example.com/broken")
+
+    def refused(message, *line, status=1, **kwargs):
+        r = host.acnspawn("launch-group", *line, **kwargs).expect(status)
+        equal(r.out, "")
+        contains(r.err, message)
+
+    def by_file(message, text):
+        refused(message, "p", "-", input=(text if isinstance(text, str) else json.dumps(text)).encode())
+
+    refused("App b could not be started", "p", stay, "--name=a", "---", broken, "--name=b")
+    refused("None of the 2 apps of the group was kept", "p", stay, "--name=a", "---", broken, "--name=b")
+    refused("a", "p", stay, "--name=a", "---", stay, "--name=a")
+    refused("needs a pod, and images or a file", "p", status=2)
+    refused("needs a pod", status=2)
+    refused("An option of a pod cannot be given", "p", "--net=host", stay, status=2)
+    refused("it is the last word", "p", "x.json", stay, status=2)
+    refused("it is the last word", "p", "x.json", "--name=a", status=2)
+    refused("x.json", "p", "x.json")
+    refused("An option of a pod cannot be given", "p", "--user=7", "x.json", status=2)
+    refused("it is the last word", "p", "x.json", "--", "a", status=2)
+    by_file("Cannot use 'standard input'", "{")
+    by_file("The group has no apps", manifest("example.com/stay", []))
+    one = json.loads(manifest("example.com/stay", ["a"], app={"exec": ["/bin/true"], "user": "0", "group": "0"}))
+    for member, value in (("eventHandlers", [{"name": "pre-start", "exec": ["/bin/true"]}]),
+                          ("ports", [{"name": "www", "port": 80, "protocol": "tcp"}]),
+                          ("mountPoints", [{"name": "data", "path": "/data"}])):
+        changed = json.loads(json.dumps(one))
+        changed["apps"][0]["app"][member] = value
+        by_file("The app object of app a has '%s'" % member, changed)
+    for member, value in (("isolators", [{"name": "resource/memory", "value": {"limit": "1G"}}]),
+                          ("annotations", [{"name": "example.com/x", "value": "y"}]),
+                          ("ports", [{"name": "www", "hostPort": 80}])):
+        by_file("'%s' of a pod as a whole" % member, dict(one, **{member: value}))
+    is_empty(host, uuid)
+    host.acnspawn("stop", "p").expect(0)
+
+
+ON_DEMAND = "trap 'exit 0' TERM; while [ ! -s /end ]; do sleep 0.05; done; exit $(cat /end)"
+
+
+def end(host, app, status):
+    host.acnspawn("enter", "--app=" + app, "p", "sh", "-c", "echo %d >/end" % status)
+
+
+def states(host):
+    return {a["name"]: a["state"] for a in host.status("p")["apps"]}
+
+
+@case
+def apps_that_share_their_fate_end_if_one_fails(host):
+    """And neither if it ends in order, nor if it is stopped; other groups, and apps without one, stay."""
+    pod(host)
+    image = host.shell(ON_DEMAND, name="example.com/ends")
+    host.acnspawn("fetch", image).expect(0)
+    names = ["a", "b", "c", "d"]
+    host.acnspawn("launch-group", "p", "--fate=shared", "-", input=manifest("example.com/ends", names).encode()).expect(0)
+    host.acnspawn("launch-group", "p", "--fate=shared", "-", input=manifest("example.com/ends", ["x", "y"]).encode()).expect(0)
+    host.acnspawn("launch-group", "p", "--fate=independent", image, "--name=z", "---", image, "--name=own",
+                  "--fate-group=own").expect(0)
+    end(host, "a", 0)
+    host.acnspawn("wait", "p", "a").expect(0)
+    host.acnspawn("stop-app", "p", "b").expect(0)
+    equal(states(host), dict(dict.fromkeys("abcdxyz", "running"), a="ended", b="ended", own="running"))
+    end(host, "c", 3)
+    host.acnspawn("wait", "p", "c").expect(3)
+    host.acnspawn("wait", "p", "d").expect(0)
+    equal({n: s for n, s in states(host).items() if s == "running"}, dict.fromkeys(["x", "y", "z", "own"], "running"))
+    host.acnspawn("start-app", "p", "d").expect(0)
+    end(host, "y", 0)
+    host.acnspawn("wait", "p", "y").expect(0)
+    equal(states(host)["d"], "running")  # the failure of c is of earlier
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def apps_of_a_new_pod_can_share_their_fate(host):
+    image = host.shell(ON_DEMAND, name="example.com/ends")
+    host.detach("--name=p", "--exit-policy=all", image, "--name=a", "--fate-group=g", "---", image, "--name=b", "--fate-group=g",
+                "---", image, "--name=c")
+    end(host, "b", 1)
+    host.acnspawn("wait", "p", "a").expect(0)
+    equal(states(host)["c"], "running")
+    host.acnspawn("stop", "p").expect(0)
+    host.acnspawn("wait", "p").expect(1)
+
+
+@case
+def transient_apps_do_not_end_the_pod(host):
+    """Nor is their status that of the pod."""
+    image = host.shell(ON_DEMAND, name="example.com/ends")
+    uuid = host.detach("--name=p", "--exit-policy=any", image, "--name=a")
+    host.acnspawn("launch-group", "p", image, "--name=job", "--exec=/bin/sh", "--transient=true", "--", "-c", "exit 7").expect(0)
+    host.acnspawn("wait", "p", "job").expect(7)
+    equal(states(host)["a"], "running")
+    end(host, "a", 0)
+    host.acnspawn("wait", "p").expect(0)
+
+
 if __name__ == "__main__":
     main()

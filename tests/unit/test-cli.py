@@ -664,6 +664,8 @@ OFFERED = [
     ("start-app x ", "web"),
     ("rm-app x ", "web"),
     ("add-app ", "is-running"),
+    ("launch-group ", "is-running"),
+    ("launch-group --fate=", "independent shared"),
     ("stop-app --timeout=5s x ", "web"),
     ("wait x ", "web"),
     ("monitor --si", "--since="),

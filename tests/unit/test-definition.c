@@ -132,6 +132,8 @@ static const struct {
                 {"sys", "writable"},
                 {"grant", "seccomp"},
                 {"image-policy", "registry"},
+                {"fate-group", "one"},
+                {"transient", "true"},
                 {"input", "pipe"},
                 {"pid", "app:db"},
                 {"restart", "always"},

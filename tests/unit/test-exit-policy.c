@@ -115,6 +115,24 @@ TEST(an_app_that_is_replaced_counts_as_up)
         }
 }
 
+TEST(an_app_that_is_transient_keeps_the_pod_up_and_has_no_other_effect)
+{
+        PodUnit units[3];
+
+        for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
+                make(units);
+                units[0].transient = true;
+                set(units, UNIT_UP, UNIT_UP, UNIT_DOWN);
+                pod_unit_set(&units[0], UNIT_FAILED);
+                ASSERT_EQ(judge(p, units), POD_GOES_ON);
+                pod_unit_set(&units[0], UNIT_UP);
+                pod_unit_set(&units[1], UNIT_DOWN);
+                ASSERT_EQ(judge(p, units) == POD_GOES_ON, p != EXIT_ON_ANY);
+                pod_unit_set(&units[0], UNIT_DOWN);
+                ASSERT_EQ(judge(p, units) == POD_GOES_ON, p == EXIT_NEVER);
+        }
+}
+
 TEST(nothing_ends_before_all_units_are_known)
 {
         PodUnit units[3];

@@ -41,6 +41,7 @@ TEST(defaults)
         ASSERT_EQ(s.input, INPUT_NULL);
         ASSERT_TRUE(!s.after);
         ASSERT_TRUE(!s.oom_group);
+        ASSERT_TRUE(!s.transient && !s.fate_group);
         ASSERT_EQ(s.log_size, 0);
         ASSERT_TRUE(s.log_rate == LOG_RATE_DEFAULT);
         ASSERT_TRUE(s.log == LOG_TARGET_AUTO && !s.log_file.path);
@@ -60,6 +61,8 @@ TEST(values)
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/stop-timeout", "infinity"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/input", "terminal"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/oom-group", "yes"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/transient", "yes"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/fate-group", "one-2"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/log-size", "2Mi"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/log-rate", "infinity"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/after", "db,cache"));
@@ -70,6 +73,8 @@ TEST(values)
         ASSERT_TRUE(s.stop_timeout_usec == UINT64_MAX);
         ASSERT_EQ(s.input, INPUT_TERMINAL);
         ASSERT_TRUE(s.oom_group);
+        ASSERT_TRUE(s.transient);
+        ASSERT_STREQ(s.fate_group, "one-2");
         ASSERT_EQ(s.log_size, 2U << 20);
         ASSERT_TRUE(s.log_rate == UINT64_MAX);
         ASSERT_STREQ(s.after[0], "db");
@@ -267,6 +272,9 @@ TEST(invalid_values_are_named_with_valid_ones)
         for (const char *const *bad = (const char *const[]){"", ",", "CAP_", "CAP_A B", "none,CAP_KILL ", NULL}; *bad; bad++)
                 expect_error("acnspawn/caps-ambient", *bad, "must be names of capabilities");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
+        expect_error("acnspawn/transient", "perhaps", "must be true or false");
+        expect_error("acnspawn/fate-group", "A b", "must be a name of lower-case letters");
+        expect_error("acnspawn/fate-group", "", "must be a name of lower-case letters");
         expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");
 }
 
