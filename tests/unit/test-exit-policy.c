@@ -288,6 +288,7 @@ int main(void)
         RUN(lives_of_units);
         RUN(states_at_rest);
         RUN(an_app_that_is_replaced_counts_as_up);
+        RUN(an_app_that_is_transient_keeps_the_pod_up_and_has_no_other_effect);
         RUN(nothing_ends_before_all_units_are_known);
         RUN(policies);
         RUN(ends_before_the_first_look);
