@@ -26,9 +26,13 @@ STEPS = (
     (("update-app", "p", "db", "--image=IMAGE"), "running"),
     (("add-app", "p", "SOCKETS", "--name=db"), "absent"),
     (("update-app", "p", "db", "--image=SOCKETS"), "running"),
+    (("launch-group", "p", "IMAGE", "--name=db", "---", "IMAGE", "--name=db-2"), "absent"),
     (("rm-app", "p", "db"), "exited"),
     (("rm-app", "--force", "p", "db"), "running"),
 )
+
+# The apps of a pod at any moment, if not only db: a group is there as a whole, or not.
+NAMES = [], ["db", "db-2"]
 
 
 class Pod:
@@ -46,8 +50,10 @@ class Pod:
         """The pod has ended: what is known of it can be read, and nothing of it is left."""
         host = self.host
         wait_for(lambda: host.state(self.uuid) == "exited", "the end of the pod")
-        for app in host.status(self.uuid)["apps"]:
-            true(app["name"] == "db" and app["state"] in ("waiting", "ended"), "the app: %s" % app)
+        apps = host.status(self.uuid)["apps"]
+        contains((*NAMES, ["db"]), [a["name"] for a in apps], "the apps")
+        for app in apps:
+            contains(("waiting", "ended"), app["state"], "the state of app " + app["name"])
         host.acnspawn("cat-manifest", self.uuid).expect(0)
         host.acnspawn("rm", self.uuid).expect(0)
         equal(host.pods(), [])
@@ -57,10 +63,11 @@ class Pod:
         host = self.host
         equal(host.state("p"), "running")
         apps = [a["name"] for a in host.status("p")["apps"]]
+        contains((*NAMES, ["db"]), apps, "the apps")
         wait_for(lambda: names_of_apps(host, self.uuid) == sorted(a["name"] for a in host.status("p")["apps"]),
                  "the directories to be those of the apps")
         if apps:
-            host.acnspawn("rm-app", "--force", "p", "db").expect(0)
+            host.acnspawn("rm-app", "--force", "p", *apps).expect(0)
         host.acnspawn("stop", "p").expect(0)
         host.acnspawn("rm", "p").expect(0)
         equal(host.pods(), [])
