@@ -148,6 +148,8 @@ static json_object *app_json(const AppReport *a)
         failed |= put_object(o, "postStop", handler_json(&s->post_stop));
         failed |= put_readiness(o, a);
         failed |= put_log(o, a);
+        failed |= put_text(o, "seccomp", filter_kind_to_string(a->filter));
+        failed |= put_text(o, "seccompProfile", a->filter_digest);
         return take_unless(failed, o);
 }
 

@@ -249,6 +249,20 @@ static void add_image_policy(Text *t, const AppReport *a)
         text_add(t, "\n");
 }
 
+/* "profile of system calls sha256:0123456789ab" */
+static void add_filter(Text *t, const AppReport *a)
+{
+        static const char *const words[_FILTER_KIND_MAX] = {
+                        [FILTER_NONE] = "system calls are not filtered",
+                        [FILTER_ISOLATORS] = "filter of system calls by isolators",
+                        [FILTER_PROFILE] = "profile of system calls",
+        };
+
+        if (words[a->filter])
+                text_addf(t, "%*s%s%s%.19s\n", STATUS_LABEL_WIDTH + 4, "", words[a->filter], a->filter_digest ? " " : "",
+                          a->filter_digest ?: "");
+}
+
 static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_width)
 {
         _cleanup_free_ char *phrase = NULL;
@@ -277,6 +291,7 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
         add_restarts(t, d, a);
         add_log(t, d, a);
         add_image_policy(t, a);
+        add_filter(t, a);
 }
 
 static void add_apps(Text *t, const Display *d, const PodReport *report)

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "schema/settings.h"
-#include "stage0/report/report.h"
+#include "stage0/report/report-internal.h"
 #include "stage1/backoff.h"
 
 static void app_report_done(AppReport *a)
@@ -17,6 +17,7 @@ static void app_report_done(AppReport *a)
         app_status_done(&a->status);
         health_status_done(&a->health);
         free(a->log_file);
+        free(a->filter_digest);
         free(a->failed_image);
 }
 
@@ -58,6 +59,7 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         a->restart_limit = s.restart_limit;
         a->log = (LogTarget) s.log;
         a->log_file = TAKE_PTR(s.log_file.path);
+        a->filter = report_filter(a->app->app, &s, &a->filter_digest);
         if (s.health.command && status_fd >= 0)
                 a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
         if (p->state == POD_RUNNING && a->status.state == APP_ENDED && !a->status.restarting &&

@@ -8,6 +8,11 @@
 #include "schema/settings.h"
 #include "stage0/report/report.h"
 
+/* --- filter.c ---------------------------------------------------------------------------------------------- */
+
+/* Of APP (or NULL) with the settings S. *RET_DIGEST is set for a profile only. */
+FilterKind report_filter(const App *app, const AppSettings *s, char **ret_digest);
+
 /* --- journal.c: reading the output of apps ------------------------------------------------------------- */
 
 typedef struct JournalReader JournalReader;

@@ -5,6 +5,16 @@
 
 #include "stage0/host/host.h"
 
+/* What the filter of system calls of an app comes from (filter.c). */
+typedef enum FilterKind {
+        FILTER_DEFAULT,   /* acnspawn-defaults(7) */
+        FILTER_NONE,      /* there is none */
+        FILTER_ISOLATORS, /* of the image or of the user */
+        FILTER_PROFILE,   /* of the user, in the form of OCI */
+        _FILTER_KIND_MAX,
+} FilterKind;
+const char *filter_kind_to_string(FilterKind k);
+
 /* pod-status.c: the data of "status". */
 typedef struct AppReport {
         const PodApp *app;
@@ -19,6 +29,8 @@ typedef struct AppReport {
         LogDrops drops;           /* output that is not in the journal, or not in its log file */
         LogTarget log;
         char *log_file;           /* and to this file of the host; or NULL */
+        FilterKind filter;
+        char *filter_digest;      /* "sha256:…" of a profile; or NULL */
 } AppReport;
 
 typedef struct IsolatorReport {

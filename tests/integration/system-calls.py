@@ -4,6 +4,7 @@
 launcher needs to install a filter. Numbers of calls are those of the machine that the test runs on."""
 
 import errno
+import hashlib
 import platform
 
 from harness import *
@@ -164,6 +165,20 @@ def profile_in_the_form_of_oci(host, *options):
     given = out("--seccomp-profile=" + path)
     true(given[:2] == [os.strerror(errno.ENOTNAM), os.strerror(errno.EPERM)] and given[2] == default[2] and given[3] != default[3],
          (default, given))
+    # The status says what the filter comes from.
+    with open(path, "rb") as f:
+        digest = "sha256:" + hashlib.sha256(f.read()).hexdigest()
+    for n, (more, word, line) in enumerate(((["--seccomp-profile=" + path], "profile", "profile of system calls " + digest[:19]),
+                                            ([], "isolators", "filter of system calls by isolators"),
+                                            (["--seccomp=mode=retain,@appc.io/all"], "none", "system calls are not filtered"))):
+        name = "filtered%d" % n
+        host.prepare(*options, "--name=" + name, image, *more)
+        status = host.app_status(name, "image1")
+        equal((status["seccomp"], status["seccompProfile"]), (word, digest if word == "profile" else None))
+        contains(host.acnspawn("status", name).expect(0).out, line + "\n")
+    host.prepare(*options, "--name=default", host.shell("true", name="example.com/default"))
+    equal(host.app_status("default", "default")["seccomp"], "default")
+    lacks(host.acnspawn("status", "default").expect(0).out, "system calls")
     for text, message in (("{", "Invalid JSON"), ('{"defaultAction": "SCMP_ACT_NOTIFY"}', "which is not supported")):
         with open(path, "w") as f:
             f.write(text)

@@ -282,6 +282,8 @@ TEST(health_and_restarts)
                          .restart = RESTART_ALWAYS,
                          .restart_limit = 10,
                          .log_file = (char *) "/l\x1b",
+                         .filter = FILTER_PROFILE,
+                         .filter_digest = (char *) "sha256:0123456789abcdef",
                          .drops = {.file_lines = 3, .file_bytes = 2048}};
         const PodReport report = {.apps = &app, .n_apps = 1, .exit_status = -1};
         const Pod p = make_pod(POD_RUNNING);
@@ -300,7 +302,9 @@ TEST(health_and_restarts)
                         "4,"
                         "\"restartLimit\":10,\"nextStart\":null,\"droppedLines\":0,\"droppedSize\":0,"
                         "\"log\":\"auto\",\"logFile\":\"\\/l\\u001b\",\"logFileDroppedLines\":3,"
-                        "\"logFileDroppedSize\":2048");
+                        "\"logFileDroppedSize\":2048,\"seccomp\":\"profile\","
+                        "\"seccompProfile\":\"sha256:0123456789abcdef\"");
+        ASSERT_CONTAINS(s, "\n               profile of system calls sha256:0123456789ab\n");
         json_object_put(o);
         app.status.state = APP_ENDED;
         app.status.started_usec = NOW - 2000000;
