@@ -70,7 +70,10 @@ static void conclude_undoing(AppChange *c)
 
         sweep_apps(s->pod);
         (void) app_sockets_record(s->apps, NULL);
-        (void) error_move(&e, &g->error);
+        if (s->ends || s->stop_requests > 0) /* which apps fail of */
+                g->result = error_set(&e, -ESHUTDOWN, "The pod ends");
+        else
+                (void) error_move(&e, &g->error);
         change_finish(c, g->result, NULL, NULL, &e);
         supervisor_judge(s);
 }

@@ -210,6 +210,52 @@ def transient_apps_do_not_end_the_pod(host):
     end(host, "a", 0)
     host.acnspawn("wait", "p").expect(0)
 
+@case
+def a_pod_that_is_stopped_while_a_group_is_launched(host):
+    """At any moment: the client is told that the pod ends, or has a group; the pod ends, and has the group as a whole or not."""
+    stay = host.shell(STAY, name="example.com/stay")
+    host.acnspawn("fetch", stay).expect(0)
+    text = manifest("example.com/stay", NAMES).encode()
+    write = host.path("group.json")
+    with open(write, "wb") as f:
+        f.write(text)
+    for delay in 0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2:
+        uuid = pod(host)
+        p = host.start("launch-group", "p", write)
+        time.sleep(delay)
+        host.acnspawn("stop", "p").expect(0)
+        r = host.finish(p)
+        equal(r.out.split(), NAMES if r.rc == 0 else [])
+        if r.rc != 0:
+            true(re.search(r"[Pp]od p (is about to end|has ended|ends|is not running)", r.err), r.err)
+        contains(([], NAMES), [a["name"] for a in json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)["apps"]], "the apps")
+        host.acnspawn("rm", "p").expect(0)
+        equal(host.pods(), [])
+
+
+@case
+def calls_that_are_refused_have_no_effect(host):
+    """Whatever a client of the interface sends."""
+    uuid = pod(host)
+    c = Connection(host, uuid)
+    stay = host.shell(STAY, name="example.com/stay")
+    host.acnspawn("fetch", stay).expect(0)
+    one = {"definition": {"apps": [{"image": "example.com/stay", "name": "a"}]}}
+    for apps in ([], [one] * 129, [{}], [{"definition": {}}], [{"definition": {"apps": []}}],
+                 [one, {"definition": {"apps": one["definition"]["apps"] * 2}}],
+                 [one, {"definition": {"apps": [{"image": "example.com/stay", "name": "../a"}]}}],
+                 [one, {"definition": {"apps": [{"image": "example.com/stay", "name": "b", "settings": 7}]}}],
+                 [dict(one, imageID="sha512-" + "0" * 128)], [dict(one, credentials=[{"name": "../x", "data": "00"}])],
+                 [dict(one, ownerData="zz")]):
+        reply = c.call("LaunchGroup", apps=apps)
+        true(isinstance(reply, tuple), "%.80s: %s" % (apps, reply))
+        is_empty(host, uuid)
+    for parameters in {}, {"apps": 1}, {"apps": [1]}, {"apps": [one], "more": 1}:
+        true(isinstance(c.call("LaunchGroup", **parameters), tuple), str(parameters))
+        is_empty(host, uuid)
+    equal(c.call("LaunchGroup", apps=[one])["apps"], ["a"])
+    host.acnspawn("stop", "p").expect(0)
+
 
 if __name__ == "__main__":
     main()
