@@ -158,9 +158,9 @@ static int add_image(CriJob *j, const Runtime__V1__Mount *m, AppOverrides *a, Er
         return add_volume(m, &v, a, e);
 }
 
-static int add_mount(CriJob *j, const Runtime__V1__Mount *m, bool privileged, AppOverrides *a, Error *e)
+static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, const SecurityContext *x, AppOverrides *a, Error *e)
 {
-        int r = check_mount(m, privileged, e);
+        int r = check_mount(m, x->privileged, e);
         if (r < 0)
                 return r;
         if (m->image && !isempty(m->image->image))
@@ -171,6 +171,8 @@ static int add_mount(CriJob *j, const Runtime__V1__Mount *m, bool privileged, Ap
                 return error_set(e, -EINVAL, "The mount of '%s' on '%s' does not have two absolute paths", m->host_path,
                                  m->container_path);
         r = make_source(m->host_path, e);
+        if (r >= 0 && m->selinux_relabel)
+                r = container_relabel(j, s, m->host_path, x->selinux_options, e);
         if (r < 0)
                 return r;
         Volume v = {.kind = VOLUME_HOST, .source = strdup(m->host_path), .has_read_only = true,
@@ -231,7 +233,8 @@ static int set_command(const ContainerConfig *c, AppOverrides *a)
 
 int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a, Error *e)
 {
-        const SecurityContext none = RUNTIME__V1__LINUX_CONTAINER_SECURITY_CONTEXT__INIT;
+        const SecurityContext none = RUNTIME__V1__LINUX_CONTAINER_SECURITY_CONTEXT__INIT,
+                              *x = c->linux && c->linux->security_context ? c->linux->security_context : &none;
         int r = set_command(c, a) < 0 ? error_oom(e) : 0;
 
         if (r >= 0 && xasprintf(&a->name, "%.32s", id) < 0)
@@ -241,7 +244,7 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
         if (r >= 0)
                 r = set_environment(j, c, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_mounts; i++)
-                r = add_mount(j, c->mounts[i], c->linux && c->linux->security_context && c->linux->security_context->privileged, a, e);
+                r = add_mount(j, s, c->mounts[i], x, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_devices; i++)
                 r = add_device(j, c->devices[i], a, e);
         if (r >= 0)
@@ -252,5 +255,5 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
                 r = cri_set_option(app_options, a, "input", c->tty ? "tty" : "stdin", c->tty ? "terminal" : "pipe", e);
         if (r >= 0 && c->linux && c->linux->resources)
                 r = container_resources(c->linux->resources, a, e);
-        return r < 0 ? r : container_security(j, s, c->linux && c->linux->security_context ? c->linux->security_context : &none, a, e);
+        return r < 0 ? r : container_security(j, s, x, a, e);
 }

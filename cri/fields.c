@@ -34,6 +34,7 @@ const char *const cri_container_fields[] = {
                 "metadata.*", "image.*", "command", "args", "working_dir", "envs.*", "labels.*", "annotations.*",
                 "log_path", "stdin", "stdin_once", "tty", "devices.*", "mounts.container_path", "mounts.host_path",
                 "mounts.readonly", "mounts.recursive_read_only", "mounts.propagation", "mounts.image.*", "mounts.image_sub_path",
+                "mounts.selinux_relabel",
                 COMMON_RESOURCES("linux.resources."),
                 "linux.resources.unified.*",
                 "linux.security_context.capabilities.*", "linux.security_context.privileged",

@@ -99,6 +99,11 @@ int cri_set_option(const Option *options, void *data, const char *name, const ch
 int container_find_image(CriJob *j, const char *reference, char **ret, Error *e);
 /* container-app.c: fills in A, the app of a container; IMAGE is the one that it is made from. */
 int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a, Error *e);
+/* relabel.c: gives PATH, and all below it, the SELinux label of files of a container with the options X, or NULL; nothing without
+ * SELinux. */
+int container_relabel(CriJob *j, const Sandbox *s, const char *path, const Runtime__V1__SELinuxOption *x, Error *e);
+/* The same with any label. A file system without labels is success. -EINVAL: it is a directory of the system. */
+int relabel_tree(const char *path, const char *label, const Operation *o, Error *e);
 /* container-security.c: the same from its security context X. */
 typedef Runtime__V1__LinuxContainerSecurityContext SecurityContext;
 int container_security(CriJob *j, const Sandbox *s, const SecurityContext *x, AppOverrides *a, Error *e);

@@ -247,7 +247,7 @@ def mounts_of_a_container(host):
         mount = lambda name, source, **more: dict(more, host_path=source, container_path="/srv/" + name)
         a = create(c, i, "main", image_id, SLEEP, mounts=[
             mount("rw", host.path("volume")), mount("ro", host.path("volume"), readonly=True, recursive_read_only=True),
-            mount("new", missing)])
+            mount("new", missing, selinux_relabel=True)])
         true(status(c, a).mounts[1].recursive_read_only, status(c, a).mounts)
         c.call("StartContainer", container_id=a)
         equal(sh(c, a, "for d in rw rw/below ro ro/below new; do touch /srv/$d/x 2>/dev/null && echo $d; done"), "rw\nrw/below\nnew\n")

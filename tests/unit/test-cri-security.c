@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The capabilities of containers. */
+/* The capabilities of containers, and the labels of their mounts. */
+
+#include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "cri/sandbox.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
 static uint64_t bit(const char *name)
@@ -83,9 +87,66 @@ TEST(unknown_names_are_refused)
                                 "capability");
 }
 
+#define LABEL "system_u:object_r:container_file_t:s0:c1,c2"
+
+static bool is_labelled(const Scratch *s, const char *name)
+{
+        _cleanup_free_ char *path = NULL;
+        char value[128] = "";
+
+        if (xasprintf(&path, "%s/%s", s->path, name) < 0)
+                return false;
+        ssize_t n = lgetxattr(path, "security.selinux", value, sizeof(value));
+        return n == (ssize_t) sizeof(LABEL) && memcmp(value, LABEL, sizeof(LABEL)) == 0;
+}
+
+/* Links are labelled, not what they lead to. */
+TEST(labels_of_all_below)
+{
+        static const char *const labelled[] = {"v", "v/a", "v/a/b", "v/a/b/f", "v/link", "v/up"};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_free_ char *path = NULL;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(xasprintf(&path, "%s/v", s.path));
+        ASSERT_OK(mkdirat(s.fd, "v", 0700));
+        ASSERT_OK(mkdirat(s.fd, "v/a", 0700));
+        ASSERT_OK(mkdirat(s.fd, "v/a/b", 0700));
+        ASSERT_OK(write_file_new_at(s.fd, "v/a/b/f", "x", 1, 0400));
+        ASSERT_OK(write_file_new_at(s.fd, "outside", "x", 1, 0600));
+        ASSERT_OK(symlinkat("../outside", s.fd, "v/link"));
+        ASSERT_OK(symlinkat("..", s.fd, "v/up"));
+        if (lsetxattr(path, "security.selinux", LABEL, sizeof(LABEL), 0) < 0)
+                TEST_SKIP("no labels can be set here: %s", strerror(errno));
+        ASSERT_OK(lremovexattr(path, "security.selinux"));
+        ASSERT_OK(relabel_tree(path, LABEL, NULL, NULL));
+        for (size_t i = 0; i < ELEMENTSOF(labelled); i++)
+                ASSERT_TRUE(is_labelled(&s, labelled[i]));
+        ASSERT_TRUE(!is_labelled(&s, "outside"));
+        ASSERT_TRUE(!is_labelled(&s, "."));
+}
+
+TEST(labels_that_are_refused)
+{
+        static const char *const paths[] = {"/", "/usr", "/etc/ssl", "/var/../var/lib", "/tmp/.", "/proc/self"};
+
+        for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                if (access(paths[i], F_OK) < 0)
+                        continue;
+                ASSERT_EQ(relabel_tree(paths[i], LABEL, NULL, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "a directory of the system");
+        }
+        _cleanup_error_ Error e = ERROR_NULL;
+        ASSERT_EQ(relabel_tree("/no/such/path", LABEL, NULL, &e), -ENOENT);
+        ASSERT_CONTAINS(e.message, "Cannot give /no/such/path the SELinux label of the container");
+}
+
 int main(void)
 {
         RUN(sets);
         RUN(unknown_names_are_refused);
+        RUN(labels_of_all_below);
+        RUN(labels_that_are_refused);
         return TEST_END();
 }
