@@ -29,6 +29,7 @@ const CriCall cri_calls[] = {
                 {RUNTIME "ExecSync", TYPES(exec_sync), cri_exec_sync, CRI_WORKER},
                 {RUNTIME "Exec", TYPES(exec), cri_exec, 0},
                 {RUNTIME "Attach", TYPES(attach), cri_attach, 0},
+                {RUNTIME "PortForward", TYPES(port_forward), cri_port_forward, 0},
                 {RUNTIME "ContainerStats", TYPES(container_stats), cri_container_stats, CRI_WORKER | CRI_DISK},
                 {RUNTIME "ListContainerStats", TYPES(list_container_stats), cri_list_container_stats, CRI_WORKER | CRI_DISK},
                 {RUNTIME "StreamContainerStats", TYPES(stream_container_stats), cri_stream_container_stats,

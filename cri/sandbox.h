@@ -146,6 +146,7 @@ int cri_exec_sync(CriJob *j, const void *request, void *reply, Error *e);
 /* stream-calls.c */
 int cri_exec(CriJob *j, const void *request, void *reply, Error *e);
 int cri_attach(CriJob *j, const void *request, void *reply, Error *e);
+int cri_port_forward(CriJob *j, const void *request, void *reply, Error *e);
 int cri_container_stats(CriJob *j, const void *request, void *reply, Error *e);
 int cri_list_container_stats(CriJob *j, const void *request, void *reply, Error *e);
 int cri_pod_sandbox_stats(CriJob *j, const void *request, void *reply, Error *e);

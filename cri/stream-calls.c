@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Exec and Attach: the calls themselves, which are answered by a URL, and the processes that serve what a client then opens
- * there. The request is kept with the token of the URL; the container is looked for again when the stream is opened. */
+/* Exec, Attach and PortForward: the calls themselves, which are answered by a URL, and the processes that serve what a client
+ * then opens there. The request is kept with the token of the URL; the container is looked for again when the stream is opened. */
 
 #include "cri/streams.h"
 #include "library/libsystemd.h"
@@ -40,16 +40,32 @@ static int list_streams(bool in, bool out, bool err, bool tty, unsigned *ret, Er
         return 0;
 }
 
+static int check_ready(CriJob *j, const Sandbox *s, Error *e)
+{
+        return sandbox_is_ready(s) ? 0
+                                   : cri_status(j, GRPC_FAILED_PRECONDITION,
+                                                error_set(e, -ESRCH, "Sandbox %s is not ready", s->id));
+}
+
 static int check_container(CriJob *j, const char *id, Error *e)
 {
         _cleanup_sandbox_ Sandbox s = {};
         Container c;
 
         int r = container_find(j, id, &s, &c, e);
-        if (r >= 0 && !sandbox_is_ready(&s))
-                r = cri_status(j, GRPC_FAILED_PRECONDITION,
-                               error_set(e, -ESRCH, "Sandbox %s is not ready", s.id));
-        return r;
+        return r < 0 ? r : check_ready(j, &s, e);
+}
+
+static int check_ports(const Runtime__V1__PortForwardRequest *q, Error *e)
+{
+        if (q->n_port > FORWARDS_MAX)
+                return error_set(e, -EINVAL, "The field 'port' has %zu ports, and there can be %u", q->n_port,
+                                 FORWARDS_MAX);
+        for (size_t i = 0; i < q->n_port; i++)
+                if (q->port[i] < 1 || q->port[i] > UINT16_MAX)
+                        return error_set(e, -EINVAL, "The field 'port' has %d, which is not the number of a port",
+                                         q->port[i]);
+        return 0;
 }
 
 int cri_exec(CriJob *j, const void *request, void *reply, Error *e)
@@ -77,6 +93,24 @@ int cri_attach(CriJob *j, const void *request, void *reply, Error *e)
         return r < 0 ? r : offer(j, &o, &q->base, &answer->url, e);
 }
 
+int cri_port_forward(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__PortForwardRequest *q = request;
+        Runtime__V1__PortForwardResponse *answer = reply;
+        StreamOffer o = {.name = "portforward",
+                         .kind = CRI_STREAM_PORT_FORWARD,
+                         .forwards = true,
+                         .n_ports = (unsigned) q->n_port};
+        _cleanup_sandbox_ Sandbox s = {};
+
+        int r = check_ports(q, e);
+        if (r >= 0)
+                r = sandbox_find(j, q->pod_sandbox_id, &s, e);
+        if (r >= 0)
+                r = check_ready(j, &s, e);
+        return r < 0 ? r : offer(j, &o, &q->base, &answer->url, e);
+}
+
 /* --- The processes ------------------------------------------------------------------------------------- */
 
 /* RET_EXIT is the exit code of what was run. */
@@ -89,6 +123,8 @@ static int serve(CriJob *j, Session *session, unsigned kind, const void *data, s
         } kinds[] = {
                         [CRI_STREAM_EXEC] = {&runtime__v1__exec_request__descriptor, cri_stream_exec},
                         [CRI_STREAM_ATTACH] = {&runtime__v1__attach_request__descriptor, cri_stream_attach},
+                        [CRI_STREAM_PORT_FORWARD] = {&runtime__v1__port_forward_request__descriptor,
+                                                     cri_stream_port_forward},
         };
         ProtobufCMessage *request = NULL;
 

@@ -224,11 +224,11 @@ static void serve_stream(const StreamServer *s, const StreamOffer *o, int fd, co
         _cleanup_text_ Text out = {};
         Protocol *p = NULL;
 
-        int r = websocket_is_asked_for(h) ? websocket_accept(h, &p, &out) : spdy_accept(h, &p, &out);
+        int r = websocket_is_asked_for(h) ? websocket_accept(h, o, &p, &out) : spdy_accept(h, o, &p, &out);
         if (r >= 0)
-                r = session_new(fd, p, rest, n, &session);
-        if (r >= 0)
-                r = session_begin(session, &out, o->streams);
+                r = session_new(fd, p, rest, n, &out, &session);
+        if (r >= 0 && !o->forwards)
+                r = session_begin(session, o->streams);
         if (r >= 0)
                 s->function(session, o->kind, o->data, o->size, s->userdata);
 }
@@ -298,19 +298,24 @@ static void refuse(Connection *c, const char *status, const char *why)
 }
 
 /* The message of a request that cannot become a stream; NULL: it can. The protocols check the rest in the process. */
-static const char *check_upgrade(const HttpHead *h)
+static const char *check_upgrade(const HttpHead *h, const StreamOffer *o)
 {
         Protocol *p = NULL;
         _cleanup_text_ Text out = {};
         int r;
 
         if (websocket_is_asked_for(h))
-                r = websocket_accept(h, &p, &out);
+                r = websocket_accept(h, o, &p, &out);
         else if (spdy_is_asked_for(h))
-                r = spdy_accept(h, &p, &out);
+                r = spdy_accept(h, o, &p, &out);
         else
                 return "Streams are served by an upgrade to websocket or SPDY/3.1";
         protocol_free(p);
+        if (r == -ENODATA)
+                return "Ports are forwarded by v4.channel.k8s.io only if the call of PortForward has listed them";
+        if (r == -EPROTONOSUPPORT && o->forwards)
+                return "No protocol that the client names is served: portforward.k8s.io is by SPDY/3.1, "
+                       "SPDY/3.1+portforward.k8s.io and v4.channel.k8s.io are by WebSocket";
         if (r == -EPROTONOSUPPORT)
                 return "No protocol that the client names is served: v5.channel.k8s.io and "
                        "v4.channel.k8s.io are by WebSocket, these "
@@ -330,7 +335,7 @@ static void take_request(Connection *c, const HttpHead *h, size_t head_size)
                        "There is no such stream: its URL was used, or is older than a minute");
                 return;
         }
-        wrong = check_upgrade(h);
+        wrong = check_upgrade(h, &t->offer);
         if (wrong) {
                 refuse(c, "400 Bad Request", wrong);
                 return;

@@ -3,17 +3,16 @@
 /* SPDY/3.1, as far as clients of Kubernetes use it: the client opens each stream, and names it by the header "streamtype".
  * Neither side uses windows or priorities.
  *
+ * Streams that forward ports come in pairs, of data and of errors, which have the header "requestid" in common; a pair is used
+ * again when both of its streams have ended in both directions.
+ *
  * Spec: SPDY Protocol, drafts 3 and 3.1. */
-
-#include <endian.h>
-#include <zlib.h>
 
 #include "cri/streaming/streaming-internal.h"
 
-#define STREAMS_MAX 16U
-#define HEADERS_SIZE_MAX 16384U /* of one frame, uncompressed */
-#define HEADERS_MAX 64U
+#define STREAMS_MAX 16U /* unless ports are forwarded */
 #define FRAME_HEAD 8U
+#define VERSION_FIELD "X-Stream-Protocol-Version"
 #define CHUNK_SIZE_MAX 65536U
 
 enum {
@@ -32,172 +31,30 @@ enum { STATUS_REFUSED = 3 };
 
 typedef struct SpdyStream {
         uint32_t id;
-        StreamChannel channel;
+        unsigned channel;
         bool ended; /* by the client */
         bool sent_end;
 } SpdyStream;
 
+/* Streams that have a request in common. */
+typedef struct Pair {
+        char request[SPDY_REQUEST_SIZE]; /* empty: the pair is free */
+        uint16_t port;
+} Pair;
+
 typedef struct Spdy {
         Protocol protocol;
-        z_stream inflate, deflate;
-        bool can_inflate, can_deflate;
-        SpdyStream streams[STREAMS_MAX];
+        SpdyHeaders headers;
+        SpdyStream streams[2 * FORWARDS_MAX];
+        Pair pairs[FORWARDS_MAX]; /* of the channels 2n and 2n + 1 */
         size_t n_streams;
         uint32_t last; /* stream of the client */
         bool closed;
 } Spdy;
 
-/* --- The dictionary for header blocks ------------------------------------------------------------------ */
-
-/* Each with its length before it, and "_" for a space. */
-static const char *const dictionary_words[] = {
-                "options",
-                "head",
-                "post",
-                "put",
-                "delete",
-                "trace",
-                "accept",
-                "accept-charset",
-                "accept-encoding",
-                "accept-language",
-                "accept-ranges",
-                "age",
-                "allow",
-                "authorization",
-                "cache-control",
-                "connection",
-                "content-base",
-                "content-encoding",
-                "content-language",
-                "content-length",
-                "content-location",
-                "content-md5",
-                "content-range",
-                "content-type",
-                "date",
-                "etag",
-                "expect",
-                "expires",
-                "from",
-                "host",
-                "if-match",
-                "if-modified-since",
-                "if-none-match",
-                "if-range",
-                "if-unmodified-since",
-                "last-modified",
-                "location",
-                "max-forwards",
-                "pragma",
-                "proxy-authenticate",
-                "proxy-authorization",
-                "range",
-                "referer",
-                "retry-after",
-                "server",
-                "te",
-                "trailer",
-                "transfer-encoding",
-                "upgrade",
-                "user-agent",
-                "vary",
-                "via",
-                "warning",
-                "www-authenticate",
-                "method",
-                "get",
-                "status",
-                "200 OK",
-                "version",
-                "HTTP/1.1",
-                "url",
-                "public",
-                "set-cookie",
-                "keep-alive",
-                "origin",
-};
-static const char dictionary_text[] =
-                "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
-                "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 "
-                "Unauthorized403 Forbidden"
-                "404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable"
-                "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, "
-                "Sun, GMT"
-                "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/"
-                "plain,text/javascript,"
-                "publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.";
-
-size_t spdy_dictionary(uint8_t ret[static SPDY_DICTIONARY_SIZE])
-{
-        size_t n = 0;
-
-        for (size_t i = 0; i < ELEMENTSOF(dictionary_words); i++) {
-                size_t length = strlen(dictionary_words[i]);
-                uint32_t head = htobe32((uint32_t) length);
-                if (n + sizeof(head) + length > SPDY_DICTIONARY_SIZE)
-                        return 0;
-                memcpy(ret + n, &head, sizeof(head));
-                memcpy(ret + n + sizeof(head), dictionary_words[i], length);
-                n += sizeof(head) + length;
-        }
-        if (n + sizeof(dictionary_text) - 1 > SPDY_DICTIONARY_SIZE)
-                return 0;
-        memcpy(ret + n, dictionary_text, sizeof(dictionary_text) - 1);
-        return n + sizeof(dictionary_text) - 1;
-}
-
-static int init_compression(Spdy *s)
-{
-        uint8_t dictionary[SPDY_DICTIONARY_SIZE];
-        uInt n = (uInt) spdy_dictionary(dictionary);
-
-        if (inflateInit(&s->inflate) != Z_OK)
-                return -ENOMEM;
-        s->can_inflate = true;
-        if (deflateInit(&s->deflate, Z_DEFAULT_COMPRESSION) != Z_OK)
-                return -ENOMEM;
-        s->can_deflate = true;
-        return deflateSetDictionary(&s->deflate, dictionary, n) == Z_OK ? 0 : -EIO;
-}
-
-/* The state goes on from block to block. Returns the size. */
-static ssize_t inflate_block(Spdy *s, const uint8_t *data, size_t n, uint8_t *ret, size_t max)
-{
-        uint8_t dictionary[SPDY_DICTIONARY_SIZE];
-        z_stream *z = &s->inflate;
-
-        z->next_in = (Bytef *) data;
-        z->avail_in = (uInt) n;
-        z->next_out = ret;
-        z->avail_out = (uInt) max;
-        while (z->avail_in > 0) {
-                int r = inflate(z, Z_SYNC_FLUSH);
-                if (r == Z_NEED_DICT)
-                        r = inflateSetDictionary(z, dictionary, (uInt) spdy_dictionary(dictionary));
-                if (r != Z_OK || (z->avail_out == 0 && z->avail_in > 0))
-                        return -EPROTO;
-        }
-        return (ssize_t) (max - z->avail_out);
-}
-
-/* A block without headers. */
-static ssize_t deflate_empty_block(Spdy *s, uint8_t *ret, size_t max)
-{
-        static const uint8_t none[4] = {0};
-        z_stream *z = &s->deflate;
-
-        z->next_in = (Bytef *) none;
-        z->avail_in = sizeof(none);
-        z->next_out = ret;
-        z->avail_out = (uInt) max;
-        int r = deflate(z, Z_SYNC_FLUSH);
-        return r == Z_OK && z->avail_in == 0 && z->avail_out > 0 ? (ssize_t) (max - z->avail_out) : -EIO;
-}
-
 /* --- Frames that are sent ------------------------------------------------------------------------------ */
 
-static uint32_t get32(const uint8_t *p)
+uint32_t spdy_get32(const uint8_t *p)
 {
         return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
 }
@@ -230,7 +87,7 @@ static int add_data(Text *out, uint32_t id, unsigned flags, const uint8_t *data,
         return out->failed ? -ENOMEM : 0;
 }
 
-static SpdyStream *find_channel(Spdy *s, StreamChannel c)
+static SpdyStream *find_channel(Spdy *s, unsigned c)
 {
         for (size_t i = 0; i < s->n_streams; i++)
                 if (s->streams[i].channel == c)
@@ -239,7 +96,7 @@ static SpdyStream *find_channel(Spdy *s, StreamChannel c)
 }
 
 /* What is sent on a stream that the client has not opened is dropped. */
-static int send_data(Protocol *p, StreamChannel c, const uint8_t *data, size_t n, Text *out)
+static int send_data(Protocol *p, unsigned c, const uint8_t *data, size_t n, Text *out)
 {
         const SpdyStream *stream = find_channel((Spdy *) p, c);
         int r = 0;
@@ -252,14 +109,28 @@ static int send_data(Protocol *p, StreamChannel c, const uint8_t *data, size_t n
         return r;
 }
 
-static int send_end(Protocol *p, StreamChannel c, Text *out)
+/* Forgets a stream that forwards a port, if it has ended in both directions; and its pair with the second one. */
+static void release_stream(Spdy *s, SpdyStream *stream)
+{
+        unsigned c = stream->channel;
+
+        if (!s->protocol.forwards || !stream->ended || !stream->sent_end)
+                return;
+        *stream = s->streams[--s->n_streams];
+        if (!find_channel(s, c ^ 1))
+                s->pairs[c / 2] = (Pair){};
+}
+
+static int send_end(Protocol *p, unsigned c, Text *out)
 {
         SpdyStream *stream = find_channel((Spdy *) p, c);
 
         if (!stream || stream->sent_end)
                 return 0;
         stream->sent_end = true;
-        return add_data(out, stream->id, FLAG_FIN, NULL, 0);
+        int r = add_data(out, stream->id, FLAG_FIN, NULL, 0);
+        release_stream((Spdy *) p, stream);
+        return r;
 }
 
 static int send_close(Protocol *p, Text *out)
@@ -270,7 +141,7 @@ static int send_close(Protocol *p, Text *out)
 
         if (s->closed)
                 return 0;
-        for (size_t i = 0; r >= 0 && i < s->n_streams; i++)
+        for (size_t i = s->n_streams; r >= 0 && i-- > 0;)
                 r = send_end(p, s->streams[i].channel, out);
         s->closed = true;
         put32(goaway, s->last);
@@ -286,64 +157,6 @@ static int refuse_stream(Text *out, uint32_t id)
         return add_control(out, RST_STREAM, data, sizeof(data));
 }
 
-/* --- Headers ------------------------------------------------------------------------------------------- */
-
-/* A text with its length before it. */
-static bool next_text(const uint8_t **p, size_t *left, const uint8_t **ret, size_t *ret_n)
-{
-        if (*left < 4)
-                return false;
-        uint32_t n = get32(*p);
-        if (n > *left - 4)
-                return false;
-        *ret = *p + 4;
-        *ret_n = n;
-        *p += 4 + n;
-        *left -= 4 + n;
-        return true;
-}
-
-static bool equals(const uint8_t *data, size_t n, const char *word)
-{
-        return n == strlen(word) && strncasecmp((const char *) data, word, n) == 0;
-}
-
-static StreamChannel find_type(const uint8_t *name, size_t n)
-{
-        static const char *const types[_STREAM_CHANNEL_MAX] = {
-                        [STREAM_STDIN] = "stdin", [STREAM_STDOUT] = "stdout", [STREAM_STDERR] = "stderr",
-                        [STREAM_ERROR] = "error", [STREAM_RESIZE] = "resize",
-        };
-        StreamChannel c = 0;
-
-        while (c < _STREAM_CHANNEL_MAX && !equals(name, n, types[c]))
-                c++;
-        return c;
-}
-
-/* _STREAM_CHANNEL_MAX: the stream has no type that is known. */
-static int read_headers(const uint8_t *p, size_t left, StreamChannel *ret)
-{
-        const uint8_t *name, *value;
-        size_t n_name, n_value;
-
-        *ret = _STREAM_CHANNEL_MAX;
-        if (left < 4)
-                return -EPROTO;
-        uint32_t n = get32(p);
-        p += 4;
-        left -= 4;
-        if (n > HEADERS_MAX)
-                return -EPROTO;
-        for (uint32_t i = 0; i < n; i++) {
-                if (!next_text(&p, &left, &name, &n_name) || !next_text(&p, &left, &value, &n_value))
-                        return -EPROTO;
-                if (equals(name, n_name, "streamtype"))
-                        *ret = find_type(value, n_value);
-        }
-        return left == 0 ? 0 : -EPROTO;
-}
-
 /* --- Frames of the client ------------------------------------------------------------------------------ */
 
 static int reply_to_stream(Spdy *s, uint32_t id, Text *out)
@@ -351,34 +164,74 @@ static int reply_to_stream(Spdy *s, uint32_t id, Text *out)
         uint8_t data[4 + 64];
 
         put32(data, id);
-        ssize_t n = deflate_empty_block(s, data + 4, sizeof(data) - 4);
+        ssize_t n = spdy_headers_empty(&s->headers, data + 4, sizeof(data) - 4);
         return n < 0 ? (int) n : add_control(out, SYN_REPLY, data, 4 + (size_t) n);
 }
 
-/* IDs of the client are odd, and grow. */
-static int open_stream(Spdy *s, unsigned flags, const uint8_t *data, size_t n, const ProtocolEvents *events,
-                       Text *out)
+/* The pair of the request of a stream, or a free one. FORWARDS_MAX: there is none, or it is for another port. */
+static unsigned find_pair(Spdy *s, const SpdyStreamHeaders *h)
 {
-        uint8_t block[HEADERS_SIZE_MAX];
-        StreamChannel c = _STREAM_CHANNEL_MAX;
+        unsigned found = FORWARDS_MAX;
 
-        if (n < 10)
-                return -EPROTO;
-        uint32_t id = get32(data) & INT32_MAX;
-        if (id % 2 == 0 || id <= s->last)
-                return -EPROTO;
-        s->last = id;
-        ssize_t size = inflate_block(s, data + 10, n - 10, block, sizeof(block));
-        int r = size < 0 ? (int) size : read_headers(block, (size_t) size, &c);
-        if (r < 0)
-                return r;
-        if (c == _STREAM_CHANNEL_MAX || s->n_streams >= STREAMS_MAX || find_channel(s, c))
-                return refuse_stream(out, id);
-        s->streams[s->n_streams++] = (SpdyStream){.id = id, .channel = c, .ended = flags & FLAG_FIN};
-        r = reply_to_stream(s, id, out);
-        if (r >= 0)
-                r = events->opened(events->userdata, c);
-        return r >= 0 && (flags & FLAG_FIN) ? events->ended(events->userdata, c) : r;
+        for (unsigned i = FORWARDS_MAX; i-- > 0;)
+                if (streq(s->pairs[i].request, h->request))
+                        return s->pairs[i].port == h->port ? i : FORWARDS_MAX;
+                else if (!*s->pairs[i].request)
+                        found = i;
+        if (found < FORWARDS_MAX) {
+                memcpy(s->pairs[found].request, h->request, sizeof(h->request));
+                s->pairs[found].port = h->port;
+        }
+        return found;
+}
+
+/* Clients that give requests no IDs open the stream of data right after that of errors. */
+static bool find_forward(Spdy *s, uint32_t id, SpdyStreamHeaders *h, unsigned *ret)
+{
+        bool data = strcasecmp(h->type, "data") == 0;
+
+        if (h->port == 0 || (!data && strcasecmp(h->type, "error") != 0))
+                return false;
+        if (!*h->request)
+                snprintf(h->request, sizeof(h->request), "of %u", data ? id - 2 : id);
+        unsigned pair = find_pair(s, h);
+        *ret = 2 * pair + (data ? FORWARD_DATA : FORWARD_ERROR);
+        return pair < FORWARDS_MAX;
+}
+
+static bool find_type(const char *type, unsigned *ret)
+{
+        static const char *const types[_STREAM_CHANNEL_MAX] = {
+                        [STREAM_STDIN] = "stdin", [STREAM_STDOUT] = "stdout", [STREAM_STDERR] = "stderr",
+                        [STREAM_ERROR] = "error", [STREAM_RESIZE] = "resize",
+        };
+        unsigned c = 0;
+
+        while (c < _STREAM_CHANNEL_MAX && strcasecmp(type, types[c]) != 0)
+                c++;
+        *ret = c;
+        return c < _STREAM_CHANNEL_MAX;
+}
+
+static int end_stream(Spdy *s, SpdyStream *stream, const ProtocolEvents *events)
+{
+        if (!stream || stream->ended)
+                return 0;
+        unsigned c = stream->channel;
+        stream->ended = true;
+        release_stream(s, stream);
+        return events->ended(events->userdata, c);
+}
+
+/* The client takes nothing more on it, either. */
+static int reset_stream(Spdy *s, SpdyStream *stream, const ProtocolEvents *events)
+{
+        if (!stream || !events->reset)
+                return end_stream(s, stream, events);
+        unsigned c = stream->channel;
+        stream->ended = stream->sent_end = true;
+        release_stream(s, stream);
+        return events->reset(events->userdata, c);
 }
 
 static SpdyStream *find_stream(Spdy *s, uint32_t id)
@@ -389,21 +242,37 @@ static SpdyStream *find_stream(Spdy *s, uint32_t id)
         return NULL;
 }
 
-static int end_stream(SpdyStream *stream, const ProtocolEvents *events)
+/* IDs of the client are odd, and grow. */
+static int open_stream(Spdy *s, unsigned flags, const uint8_t *data, size_t n, const ProtocolEvents *events,
+                       Text *out)
 {
-        if (!stream || stream->ended)
-                return 0;
-        stream->ended = true;
-        return events->ended(events->userdata, stream->channel);
+        const size_t max = s->protocol.forwards ? ELEMENTSOF(s->streams) : STREAMS_MAX;
+        SpdyStreamHeaders h;
+        unsigned c = 0;
+
+        if (n < 10)
+                return -EPROTO;
+        uint32_t id = spdy_get32(data) & INT32_MAX;
+        if (id % 2 == 0 || id <= s->last)
+                return -EPROTO;
+        s->last = id;
+        int r = spdy_headers_read(&s->headers, data + 10, n - 10, &h);
+        if (r < 0)
+                return r;
+        if (s->n_streams >= max || !(s->protocol.forwards ? find_forward(s, id, &h, &c) : find_type(h.type, &c)) ||
+            find_channel(s, c))
+                return refuse_stream(out, id);
+        s->streams[s->n_streams++] = (SpdyStream){.id = id, .channel = c};
+        r = reply_to_stream(s, id, out);
+        if (r >= 0)
+                r = events->opened(events->userdata, c, s->protocol.forwards ? h.port : 0);
+        return r >= 0 && (flags & FLAG_FIN) ? end_stream(s, find_stream(s, id), events) : r;
 }
 
 /* Blocks that are not used have to be read all the same, for the state of the compression. */
 static int skip_headers(Spdy *s, const uint8_t *data, size_t n)
 {
-        uint8_t block[HEADERS_SIZE_MAX];
-
-        return n < 4 ? -EPROTO
-                     : (int) MIN(inflate_block(s, data + 4, n - 4, block, sizeof(block)), (ssize_t) 0);
+        return n < 4 ? -EPROTO : spdy_headers_skip(&s->headers, data + 4, n - 4);
 }
 
 static int take_control(Spdy *s, unsigned type, unsigned flags, const uint8_t *data, size_t n,
@@ -416,10 +285,11 @@ static int take_control(Spdy *s, unsigned type, unsigned flags, const uint8_t *d
         case HEADERS:
                 return skip_headers(s, data, n);
         case RST_STREAM:
-                return n < 8 ? -EPROTO : end_stream(find_stream(s, get32(data) & INT32_MAX), events);
+                return n < 8 ? -EPROTO
+                             : reset_stream(s, find_stream(s, spdy_get32(data) & INT32_MAX), events);
         case PING:
                 return n != 4 ? -EPROTO
-                       : get32(data) % 2 == 1
+                       : spdy_get32(data) % 2 == 1
                                        ? add_control(out, PING, data, n) /* of the client, to be sent back */
                                        : 0;
         case GOAWAY:
@@ -441,13 +311,13 @@ static int take_data(Spdy *s, uint32_t id, unsigned flags, const uint8_t *data, 
         if (!stream || stream->ended) /* one that was refused */
                 return 0;
         int r = n > 0 ? events->data(events->userdata, stream->channel, data, n) : 0;
-        return r >= 0 && (flags & FLAG_FIN) ? end_stream(stream, events) : r;
+        return r >= 0 && (flags & FLAG_FIN) ? end_stream(s, find_stream(s, id), events) : r;
 }
 
 static int take_frame(Spdy *s, const uint8_t *head, const uint8_t *data, size_t n,
                       const ProtocolEvents *events, Text *out)
 {
-        uint32_t first = get32(head);
+        uint32_t first = spdy_get32(head);
 
         if (!(first & 0x80000000U))
                 return take_data(s, first, head[4], data, n, events);
@@ -461,7 +331,7 @@ static ssize_t take(Protocol *p, const uint8_t *data, size_t n, const ProtocolEv
         size_t at = 0;
 
         while (n - at >= FRAME_HEAD) {
-                size_t size = get32(data + at + 4) & 0xffffff;
+                size_t size = spdy_get32(data + at + 4) & 0xffffff;
 
                 if (size > FRAME_SIZE_MAX)
                         return -EPROTO;
@@ -477,12 +347,7 @@ static ssize_t take(Protocol *p, const uint8_t *data, size_t n, const ProtocolEv
 
 static void spdy_done(Protocol *p)
 {
-        Spdy *s = (Spdy *) p;
-
-        if (s->can_inflate)
-                (void) inflateEnd(&s->inflate);
-        if (s->can_deflate)
-                (void) deflateEnd(&s->deflate);
+        spdy_headers_done(&((Spdy *) p)->headers);
 }
 
 static const ProtocolOps spdy_ops = {
@@ -500,50 +365,66 @@ bool spdy_is_asked_for(const HttpHead *h)
         return http_head_lists(h, "Upgrade", "SPDY/3.1") && http_head_lists(h, "Connection", "Upgrade");
 }
 
+static bool offers_versions(const HttpHead *h)
+{
+        for (size_t i = 0; i < h->n_fields; i++)
+                if (strcasecmp(h->fields[i].name, VERSION_FIELD) == 0)
+                        return true;
+        return false;
+}
+
 /* The best of those that the client offers; the first version has no number, and is that of clients which offer none. */
 static int choose_version(const HttpHead *h, char name[static 32], unsigned *ret)
 {
-        static const char field[] = "X-Stream-Protocol-Version";
-
         for (unsigned v = 4; v >= 1; v--) {
                 if (v > 1)
                         snprintf(name, 32, "v%u.channel.k8s.io", v);
                 else
                         snprintf(name, 32, "channel.k8s.io");
                 *ret = v;
-                if (http_head_lists(h, field, name))
+                if (http_head_lists(h, VERSION_FIELD, name))
                         return 0;
         }
-        for (size_t i = 0; i < h->n_fields; i++)
-                if (strcasecmp(h->fields[i].name, field) == 0)
-                        return -EPROTONOSUPPORT;
         *name = 0;
-        return 0;
+        return offers_versions(h) ? -EPROTONOSUPPORT : 0;
 }
 
-int spdy_accept(const HttpHead *h, Protocol **ret, Text *out)
+static int choose_forwarding(const HttpHead *h, char name[static 32])
+{
+        snprintf(name, 32, "%s", http_head_lists(h, VERSION_FIELD, PORT_FORWARD_PROTOCOL) ? PORT_FORWARD_PROTOCOL : "");
+        return !*name && offers_versions(h) ? -EPROTONOSUPPORT : 0;
+}
+
+int spdy_new(bool forwards, unsigned version, Protocol **ret)
+{
+        Spdy *s = calloc(1, sizeof(Spdy));
+
+        if (!s)
+                return -ENOMEM;
+        s->protocol = (Protocol){.ops = &spdy_ops, .version = version, .forwards = forwards};
+        int r = spdy_headers_init(&s->headers);
+        if (r < 0)
+                protocol_free(&s->protocol);
+        else
+                *ret = &s->protocol;
+        return r;
+}
+
+int spdy_accept(const HttpHead *h, const StreamOffer *o, Protocol **ret, Text *out)
 {
         unsigned version = 0;
         char name[32];
 
         if (!streq(h->method, "POST") && !streq(h->method, "GET"))
                 return -EBADMSG;
-        int r = choose_version(h, name, &version);
+        int r = o->forwards ? choose_forwarding(h, name) : choose_version(h, name, &version);
+        if (r >= 0)
+                r = spdy_new(o->forwards, version, ret);
         if (r < 0)
                 return r;
-        Spdy *s = calloc(1, sizeof(Spdy));
-        if (!s)
-                return -ENOMEM;
-        s->protocol = (Protocol){.ops = &spdy_ops, .version = version};
-        r = init_compression(s);
-        if (r < 0) {
-                protocol_free(&s->protocol);
-                return r;
-        }
         text_add(out, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n");
         if (*name)
-                text_addf(out, "X-Stream-Protocol-Version: %s\r\n", name);
+                text_addf(out, VERSION_FIELD ": %s\r\n", name);
         text_add(out, "\r\n");
-        *ret = &s->protocol;
         return 0;
 }

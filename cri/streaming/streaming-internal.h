@@ -3,6 +3,8 @@
 
 /* What the files of cri/streaming/ share. */
 
+#include <zlib.h>
+
 #include "cri/streaming/streaming.h"
 
 /* --- http-head.c --------------------------------------------------------------------------------------- */
@@ -32,12 +34,21 @@ const char *http_head_value(const HttpHead *h, const char *name);
 
 #define FRAME_SIZE_MAX (1024U * 1024U) /* of a client's frames */
 
+/* Channels of streams that forward ports: connection n has 2n for its data, and 2n + 1 for its errors. Channels of other
+ * streams are StreamChannel. */
+enum { FORWARD_DATA, FORWARD_ERROR };
+
+#define PORT_FORWARD_PROTOCOL "portforward.k8s.io"
+#define TUNNEL_PROTOCOL ("SPDY/3.1+" PORT_FORWARD_PROTOCOL) /* the same in a WebSocket */
+
 /* What a client has sent. */
 typedef struct ProtocolEvents {
-        int (*opened)(void *userdata, StreamChannel c);
-        int (*data)(void *userdata, StreamChannel c, const uint8_t *data, size_t n);
-        int (*ended)(void *userdata, StreamChannel c);
-        int (*closed)(void *userdata); /* all of it */
+        /* PORT is 0 unless a port is forwarded. */
+        int (*opened)(void *userdata, unsigned c, uint16_t port);
+        int (*data)(void *userdata, unsigned c, const uint8_t *data, size_t n);
+        int (*ended)(void *userdata, unsigned c);
+        int (*reset)(void *userdata, unsigned c); /* it takes nothing more, either; may be NULL: as ended */
+        int (*closed)(void *userdata);            /* all of it */
         void *userdata;
 } ProtocolEvents;
 
@@ -45,12 +56,11 @@ typedef struct Protocol Protocol;
 
 /* The functions of a protocol. All of them add what is to be sent to OUT. */
 typedef struct ProtocolOps {
-        bool implicit; /* all streams are open from the beginning */
         /* Takes what is complete of N bytes. Returns how many bytes it has taken; -EPROTO: they are not valid. */
         ssize_t (*take)(Protocol *p, const uint8_t *data, size_t n, const ProtocolEvents *events, Text *out);
-        int (*send)(Protocol *p, StreamChannel c, const uint8_t *data, size_t n, Text *out);
+        int (*send)(Protocol *p, unsigned c, const uint8_t *data, size_t n, Text *out);
         /* Nothing more is sent on a channel. */
-        int (*end)(Protocol *p, StreamChannel c, Text *out);
+        int (*end)(Protocol *p, unsigned c, Text *out);
         int (*close)(Protocol *p, Text *out);
         void (*done)(Protocol *p);
 } ProtocolOps;
@@ -58,24 +68,91 @@ typedef struct ProtocolOps {
 struct Protocol {
         const ProtocolOps *ops;
         unsigned version; /* of channel.k8s.io */
+        bool implicit;    /* all streams are open from the beginning */
+        bool forwards;    /* ports */
 };
 
-/* Chooses the version for the request H, and adds the head of the response. -EPROTONOSUPPORT: it supports none of ours; -EBADMSG: the request is not valid. */
-int websocket_accept(const HttpHead *h, Protocol **ret, Text *out);
+/* Chooses the version for the request H for the stream O, and adds the head of the response. -EPROTONOSUPPORT: it supports none
+ * of ours; -EBADMSG: the request is not valid; -ENODATA: this protocol needs ports, and O has none. */
+int websocket_accept(const HttpHead *h, const StreamOffer *o, Protocol **ret, Text *out);
 bool websocket_is_asked_for(const HttpHead *h);
-int spdy_accept(const HttpHead *h, Protocol **ret, Text *out);
+int spdy_accept(const HttpHead *h, const StreamOffer *o, Protocol **ret, Text *out);
 bool spdy_is_asked_for(const HttpHead *h);
-/* The dictionary of header blocks; returns its size. */
-#define SPDY_DICTIONARY_SIZE 1423U
-size_t spdy_dictionary(uint8_t ret[static SPDY_DICTIONARY_SIZE]);
+/* Without a handshake. */
+int spdy_new(bool forwards, unsigned version, Protocol **ret);
+uint32_t spdy_get32(const uint8_t *p);
 Protocol *protocol_free(Protocol *p);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Protocol *, protocol_free);
 
+/* --- spdy-headers.c ------------------------------------------------------------------------------------ */
+
+/* The dictionary of header blocks; returns its size. */
+#define SPDY_DICTIONARY_SIZE 1423U
+size_t spdy_dictionary(uint8_t ret[static SPDY_DICTIONARY_SIZE]);
+
+typedef struct SpdyHeaders {
+        z_stream inflate, deflate;
+        bool can_inflate, can_deflate;
+} SpdyHeaders;
+
+#define SPDY_REQUEST_SIZE 32U
+
+/* Of a stream; what is missing, or not valid, is empty or 0. */
+typedef struct SpdyStreamHeaders {
+        char type[16], request[SPDY_REQUEST_SIZE];
+        uint16_t port;
+} SpdyStreamHeaders;
+
+int spdy_headers_init(SpdyHeaders *h);
+void spdy_headers_done(SpdyHeaders *h);
+/* -EPROTO: the block is not valid. */
+int spdy_headers_read(SpdyHeaders *h, const uint8_t *data, size_t n, SpdyStreamHeaders *ret);
+int spdy_headers_skip(SpdyHeaders *h, const uint8_t *data, size_t n);
+/* A block without headers; returns its size. */
+ssize_t spdy_headers_empty(SpdyHeaders *h, uint8_t *ret, size_t max);
+
+/* --- transport.c --------------------------------------------------------------------------------------- */
+
+#define WAITING_MAX (256U * 1024U) /* bytes for one side; then nothing more is read for it */
+
+/* Bytes on their way. */
+typedef struct Buffer {
+        Text text;
+        size_t done; /* bytes that are gone */
+} Buffer;
+
+size_t buffer_waiting(const Buffer *b);
+void buffer_done(Buffer *b);
+/* Writes what FD takes now. */
+int buffer_flush(Buffer *b, int fd, bool is_socket);
+int fd_set_nonblocking(int fd);
+
+typedef struct Transport {
+        int fd; /* does not block */
+        Protocol *protocol;
+        uint8_t *in; /* what is not complete yet */
+        size_t n_in;
+        Buffer out;
+        bool gone; /* the client */
+        ProtocolEvents events;
+} Transport;
+
+/* FD and P are taken over, also if it fails; REST is what was read after the head, OUT what is to be sent first. */
+int transport_init(Transport *t, int fd, Protocol *p, const uint8_t *rest, size_t n, const Text *out);
+void transport_done(Transport *t);
+/* Takes what was received. */
+int transport_take(Transport *t);
+int transport_receive(Transport *t);
+int transport_flush(Transport *t);
+/* In order: waits until the client has closed its end, so that it gets all that was sent. */
+int transport_close(Transport *t);
+
 /* --- session.c ----------------------------------------------------------------------------------------- */
 
-/* FD is the connection, taken over; REST is what was read after the head. */
-int session_new(int fd, Protocol *p, const uint8_t *rest, size_t n_rest, Session **ret);
+/* The parameters are those of transport_init(). */
+int session_new(int fd, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out, Session **ret);
 Session *session_free(Session *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Session *, session_free);
-/* Sends what is in OUT, and waits until the client has opened all of these streams. -ETIMEDOUT: it has not in time. */
-int session_begin(Session *s, Text *out, unsigned streams);
+Transport *session_transport(Session *s);
+/* Waits until the client has opened all of these streams. -ETIMEDOUT: it has not in time. */
+int session_begin(Session *s, unsigned streams);

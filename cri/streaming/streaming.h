@@ -39,6 +39,8 @@ typedef struct StreamOffer {
         const char *name; /* "exec", "attach" or "portforward" */
         unsigned kind;
         unsigned streams;
+        bool forwards;    /* ports: the client opens streams at any time */
+        unsigned n_ports; /* that were requested */
         const void *data;
         size_t size;
 } StreamOffer;
@@ -77,5 +79,23 @@ void session_set_output(Session *s, StreamChannel channel, int fd);
  * has sent is not valid. */
 int session_run(Session *s, const SessionHandler *h);
 /* Sends how the stream has ended, in the form of the version that was chosen, and closes the connection in order. MESSAGE
- * is NULL unless there was a failure other than the exit code. */
+ * is NULL unless there was a failure other than the exit code. Streams that forward ports have no such end. */
 int session_finish(Session *s, int exit_code, const char *message);
+
+/* --- forward.c: the same for streams that forward ports ------------------------------------------------ */
+
+#define FORWARDS_MAX 100U /* connections of a session at a time */
+
+typedef struct ForwardHandler {
+        /* Connects to a port, in a process of its own: may wait, and enter namespaces. */
+        int (*connect)(uint16_t port, void *userdata, int *ret_fd, Error *e);
+        /* Readable when connections are not possible any more, those that there are included; -EBADF: it is not known. */
+        int fd;
+        const char *ended;     /* the message to the client when FD is readable */
+        const uint16_t *ports; /* that were requested: with WebSocket they are connected at once */
+        size_t n_ports;
+        void *userdata;
+} ForwardHandler;
+
+/* Passes connections on until the client, or the target, has ended. The same errors as of session_run(). */
+int session_forward(Session *s, const ForwardHandler *h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* WebSocket, with the subprotocols of Kubernetes: the first byte of a message is its channel. With version 5 the message 255
- * and a channel closes that channel.
+ * and a channel closes that channel. A tunnel has no channels: its messages are the bytes of SPDY, cut anywhere.
  *
  * Spec: RFC 6455. */
 
@@ -12,6 +12,7 @@
 
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define KEY_LENGTH 24U /* 16 bytes as base64 */
+#define PROTOCOL_FIELD "Sec-WebSocket-Protocol"
 #define CLOSE_CHANNEL 255U
 #define CONTROL_SIZE_MAX 125U
 
@@ -24,6 +25,9 @@ typedef struct WebSocket {
         uint8_t channel; /* of that message */
         bool closed;     /* we have sent a close frame */
         Text close;      /* a message with CLOSE_CHANNEL, as far as it came */
+        unsigned channels;
+        Protocol *inner; /* of a tunnel */
+        Text inner_in;   /* what is not complete yet */
 } WebSocket;
 
 /* --- Frames that are sent ------------------------------------------------------------------------------ */
@@ -49,19 +53,39 @@ static void add_frame(Text *out, unsigned opcode, const void *first, size_t n_fi
         text_add_bytes(out, data, n);
 }
 
-static int send_data(Protocol *p, StreamChannel c, const uint8_t *data, size_t n, Text *out)
+/* What the protocol in the tunnel has to send. */
+static int add_tunnelled(Text *inner, int r, Text *out)
 {
+        if (r >= 0 && inner->size > 0)
+                add_frame(out, OP_BINARY, NULL, 0, inner->data, inner->size);
+        return r < 0 ? r : inner->failed || out->failed ? -ENOMEM : 0;
+}
+
+static int send_data(Protocol *p, unsigned c, const uint8_t *data, size_t n, Text *out)
+{
+        Protocol *inner = ((WebSocket *) p)->inner;
         const uint8_t channel = (uint8_t) c;
 
+        if (inner) {
+                _cleanup_text_ Text text = {};
+                int r = inner->ops->send(inner, c, data, n, &text);
+                return add_tunnelled(&text, r, out);
+        }
         add_frame(out, OP_BINARY, &channel, 1, data, n);
         return out->failed ? -ENOMEM : 0;
 }
 
 /* Before version 5 there is no way to say so but the end of all. */
-static int send_end(Protocol *p, StreamChannel c, Text *out)
+static int send_end(Protocol *p, unsigned c, Text *out)
 {
+        Protocol *inner = ((WebSocket *) p)->inner;
         const uint8_t message[] = {CLOSE_CHANNEL, (uint8_t) c};
 
+        if (inner) {
+                _cleanup_text_ Text text = {};
+                int r = inner->ops->end(inner, c, &text);
+                return add_tunnelled(&text, r, out);
+        }
         if (p->version >= 5)
                 add_frame(out, OP_BINARY, message, sizeof(message), NULL, 0);
         return out->failed ? -ENOMEM : 0;
@@ -72,6 +96,13 @@ static int send_close(Protocol *p, Text *out)
         static const uint8_t normal[] = {1000 >> 8, 1000 & 255};
         WebSocket *w = (WebSocket *) p;
 
+        if (!w->closed && w->inner) {
+                _cleanup_text_ Text text = {};
+                int r = w->inner->ops->close(w->inner, &text);
+                r = add_tunnelled(&text, r, out);
+                if (r < 0)
+                        return r;
+        }
         if (!w->closed)
                 add_frame(out, OP_CLOSE, normal, sizeof(normal), NULL, 0);
         w->closed = true;
@@ -122,18 +153,40 @@ static int take_close_message(WebSocket *w, bool final, const ProtocolEvents *ev
                 return -EPROTO;
         if (!final)
                 return 0;
-        if (w->close.size != 1 || (uint8_t) w->close.data[0] >= _STREAM_CHANNEL_MAX)
+        if (w->close.size != 1 || (uint8_t) w->close.data[0] >= w->channels)
                 return -EPROTO;
-        StreamChannel c = (StreamChannel) (uint8_t) w->close.data[0];
+        unsigned c = (uint8_t) w->close.data[0];
         text_done(&w->close);
         return events->ended(events->userdata, c);
 }
 
+/* At most an incomplete frame is kept. */
+static int take_tunnelled(WebSocket *w, const uint8_t *data, size_t n, const ProtocolEvents *events, Text *out)
+{
+        _cleanup_text_ Text text = {};
+        Text *in = &w->inner_in;
+
+        text_add_bytes(in, data, n);
+        if (in->failed)
+                return -ENOMEM;
+        ssize_t taken = w->inner->ops->take(w->inner, (const uint8_t *) in->data, in->size, events, &text);
+        if (taken > 0) {
+                in->size -= (size_t) taken;
+                memmove(in->data, in->data + taken, in->size);
+        }
+        return add_tunnelled(&text, taken < 0 ? (int) taken : 0, out);
+}
+
 /* A part of a message, which may be all of it. */
-static int take_part(WebSocket *w, const uint8_t *data, size_t n, bool final, const ProtocolEvents *events)
+static int take_part(WebSocket *w, const uint8_t *data, size_t n, bool final, const ProtocolEvents *events,
+                     Text *out)
 {
         int r = 0;
 
+        if (w->inner) {
+                w->in_message = !final;
+                return take_tunnelled(w, data, n, events, out);
+        }
         if (!w->has_channel && n > 0) {
                 w->channel = *data++;
                 w->has_channel = true;
@@ -142,10 +195,10 @@ static int take_part(WebSocket *w, const uint8_t *data, size_t n, bool final, co
         if (w->has_channel && w->channel == CLOSE_CHANNEL) {
                 text_add_bytes(&w->close, data, n);
                 r = w->close.failed ? -ENOMEM : take_close_message(w, final, events);
-        } else if (w->has_channel && w->channel >= _STREAM_CHANNEL_MAX)
+        } else if (w->has_channel && w->channel >= w->channels)
                 r = -EPROTO;
         else if (n > 0)
-                r = events->data(events->userdata, (StreamChannel) w->channel, data, n);
+                r = events->data(events->userdata, w->channel, data, n);
         w->in_message = !final;
         if (final)
                 w->has_channel = false;
@@ -172,9 +225,9 @@ static int take_frame(WebSocket *w, const Frame *f, const ProtocolEvents *events
         }
         case OP_TEXT:
         case OP_BINARY:
-                return w->in_message ? -EPROTO : take_part(w, data, f->size, f->final, events);
+                return w->in_message ? -EPROTO : take_part(w, data, f->size, f->final, events, out);
         case OP_CONTINUATION:
-                return w->in_message ? take_part(w, data, f->size, f->final, events) : -EPROTO;
+                return w->in_message ? take_part(w, data, f->size, f->final, events, out) : -EPROTO;
         default:
                 return -EPROTO;
         }
@@ -203,10 +256,11 @@ static void websocket_done(Protocol *p)
         WebSocket *w = (WebSocket *) p;
 
         text_done(&w->close);
+        text_done(&w->inner_in);
+        protocol_free(w->inner);
 }
 
 static const ProtocolOps websocket_ops = {
-                .implicit = true,
                 .take = take,
                 .send = send_data,
                 .end = send_end,
@@ -221,17 +275,20 @@ bool websocket_is_asked_for(const HttpHead *h)
         return http_head_lists(h, "Upgrade", "websocket") && http_head_lists(h, "Connection", "Upgrade");
 }
 
-/* The best of those that the client offers. */
-static int choose_version(const HttpHead *h, unsigned *ret)
+/* The best of those that the client offers. Version 5 is not defined for ports. */
+static int choose_version(const HttpHead *h, const StreamOffer *o, char name[static 32], unsigned *ret)
 {
-        char name[32];
-
-        for (unsigned v = 5; v >= 4; v--) {
-                snprintf(name, sizeof(name), "v%u.channel.k8s.io", v);
-                if (http_head_lists(h, "Sec-WebSocket-Protocol", name)) {
-                        *ret = v;
+        *ret = 0;
+        if (o->forwards) {
+                snprintf(name, 32, "%s", TUNNEL_PROTOCOL);
+                if (http_head_lists(h, PROTOCOL_FIELD, name))
                         return 0;
-                }
+        }
+        for (unsigned v = o->forwards ? 4 : 5; v >= 4; v--) {
+                snprintf(name, 32, "v%u.channel.k8s.io", v);
+                *ret = v;
+                if (http_head_lists(h, PROTOCOL_FIELD, name))
+                        return o->forwards && o->n_ports == 0 ? -ENODATA : 0;
         }
         return -EPROTONOSUPPORT;
 }
@@ -250,29 +307,43 @@ static int make_answer(const char *key, char ret[static 29])
         return 0;
 }
 
-int websocket_accept(const HttpHead *h, Protocol **ret, Text *out)
+static int make_protocol(const StreamOffer *o, unsigned version, Protocol **ret)
+{
+        WebSocket *w = calloc(1, sizeof(WebSocket));
+
+        if (!w)
+                return -ENOMEM;
+        w->protocol = (Protocol){
+                        .ops = &websocket_ops, .version = version, .forwards = o->forwards, .implicit = version > 0};
+        w->channels = o->forwards ? 2 * MIN(o->n_ports, FORWARDS_MAX) : _STREAM_CHANNEL_MAX;
+        int r = version > 0 ? 0 : spdy_new(o->forwards, 0, &w->inner);
+        if (r < 0)
+                protocol_free(&w->protocol);
+        else
+                *ret = &w->protocol;
+        return r;
+}
+
+int websocket_accept(const HttpHead *h, const StreamOffer *o, Protocol **ret, Text *out)
 {
         const char *key = http_head_value(h, "Sec-WebSocket-Key"),
                    *version = http_head_value(h, "Sec-WebSocket-Version");
         unsigned subprotocol = 0;
-        char answer[29];
+        char answer[29], name[32];
 
         if (!streq(h->method, "GET") || !key || !streq_ptr(version, "13"))
                 return -EBADMSG;
         int r = make_answer(key, answer);
         if (r >= 0)
-                r = choose_version(h, &subprotocol);
+                r = choose_version(h, o, name, &subprotocol);
+        if (r >= 0)
+                r = make_protocol(o, subprotocol, ret);
         if (r < 0)
                 return r;
-        WebSocket *w = calloc(1, sizeof(WebSocket));
-        if (!w)
-                return -ENOMEM;
-        w->protocol = (Protocol){.ops = &websocket_ops, .version = subprotocol};
         text_addf(out,
                   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                  "Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: v%u.channel.k8s.io\r\n\r\n",
-                  answer, subprotocol);
-        *ret = &w->protocol;
+                  "Sec-WebSocket-Accept: %s\r\n" PROTOCOL_FIELD ": %s\r\n\r\n",
+                  answer, name);
         return 0;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Exec and Attach of the CRI: the URLs, and what clients open there."""
+"""Exec, Attach and PortForward of the CRI: the URLs, and what clients open there."""
 
 from cri_client import *
 from stream_client import *
@@ -251,6 +251,201 @@ def what_is_not_valid_harms_nobody(host):
         equal((x.finish(), x.pong, x.refused), (SUCCESS, struct.pack(">I", 7), {99}))
         wait_for(lambda: len(s.children()) == 0, "the processes of the streams to end")
         equal(WebSocket(exec_url(c, container, "echo x")).finish(), SUCCESS)
+        remove(c, sandbox)
+
+
+# Forwarded ports.
+
+LOOPBACK = r"""#!/bin/sh
+set -e
+case $CNI_COMMAND in
+ADD) nsenter --net="$CNI_NETNS" ip link set lo up >&2; echo '{"cniVersion": "1.0.0", "ips": []}' ;;
+esac
+"""
+SERVERS = """trap 'exit 0' TERM
+nc -ll -p 1 -e cat &
+nc -ll -p 3 -e sh -c 'head -c 100000000 /dev/zero' &
+nc -ll -p 4 -e sh -c 'wc -c' &
+nc -ll -p 5 -e sh -c 'echo $$; exec sleep 1000' &
+while :; do sleep 0.05; done"""
+
+
+@contextlib.contextmanager
+def forwarding(host):
+    """(service, client, sandbox, container): a sandbox with a network of its own, where servers listen."""
+    os.mkdir(host.path("plugins"))
+    with open(host.path("plugins/own"), "w") as f:
+        f.write(LOOPBACK)
+    os.chmod(host.path("plugins/own"), 0o755)
+    with Service(host, "--cni-bin-dir=" + host.path("plugins")) as s:
+        with open(s.conf + "/10-net.conflist", "w") as f:
+            json.dump({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "own"}]}, f)
+        c = s.client()
+        sandbox = c.call("RunPodSandbox", config=sandbox_config(linux={})).pod_sandbox_id
+        container = create(c, sandbox, "app", image(host), SERVERS)
+        c.call("StartContainer", container_id=container)
+        listening = "test $(grep -c ' 0A ' /proc/net/tcp6) = 4"
+        wait_for(lambda: c.call("ExecSync", container_id=container, cmd=["/bin/sh", "-c", listening]).exit_code == 0, "servers to listen")
+        yield s, c, sandbox, container
+        remove(c, sandbox)
+
+
+def forward_url(c, sandbox, *ports):
+    return c.call("PortForward", pod_sandbox_id=sandbox, port=ports).url
+
+
+SIX = """import socket
+s = socket.create_server(("::1", 2), family=socket.AF_INET6)
+print("listens", flush=True)
+while True:
+    peer, _ = s.accept()
+    peer.sendall(b"six\\n")
+    peer.recv(1)"""
+
+
+@contextlib.contextmanager
+def served_by_ipv6(c, sandbox):
+    pid = json.loads(c.call("PodSandboxStatus", pod_sandbox_id=sandbox, verbose=True).info["info"])["pid"]
+    with subprocess.Popen(["nsenter", "--net=/proc/%d/ns/net" % pid, sys.executable, "-c", SIX], stdout=subprocess.PIPE) as p:
+        equal(p.stdout.readline(), b"listens\n")
+        yield
+        p.kill()
+
+
+@case
+def ports_are_forwarded(host):
+    with forwarding(host) as (s, c, sandbox, container), served_by_ipv6(c, sandbox):
+        refused = "Cannot connect to port 9 of sandbox %s: Connection refused" % sandbox
+        for tunnel in False, True:
+            x = Forward(forward_url(c, sandbox), tunnel)
+            one, two, six = x.connect(1), x.connect(1), x.connect(2)  # the last is served by IPv6 only
+            x.send(one, b"first")
+            x.send(two, b"second")
+            x.until_said(b"first", one)
+            x.until_said(b"second", two)
+            x.until_said(b"six\n", six)
+            equal(x.until_ended(x.connect(9)), (b"", refused))
+            x.send(one, b", more")
+            x.end(one)  # the server reads to the end, and then answers
+            equal(x.until_ended(one), (b"first, more", ""))
+            x.send(two, b", still")
+            x.until_said(b"second, still", two)
+            x.reset(six)
+            old = x.connect(1, requestID="")  # the number of the stream counts
+            x.send(old, b"old")
+            x.until_said(b"old", old)
+            for number, headers in (1001, {"port": "0"}), (1003, {"port": "70000"}), (1005, {}), (1007, {"name": "stdin"}):
+                x.open("wrong", number, **dict({"name": "data", "requestID": "w"}, **({"port": "http"} if not headers else headers)))
+            x.until(lambda: x.refused == {1001, 1003, 1005, 1007}, "refusals")
+            for _ in range(150):  # more than at a time
+                x.connections += 300
+                last = x.connect(1)
+                x.end(last)
+                equal(x.until_ended(last), (b"", ""))
+            x.close()
+            wait_for(lambda: len(s.children()) == 0, "the process of the stream to end")
+        x = WebSocket(forward_url(c, sandbox, 1, 9, 258), "v4.channel.k8s.io")
+        x.data = {i: b"" for i in range(6)}
+        x.send(0, b"word")
+        x.until_said(b"word", 0)
+        for port, channel in (1, 0), (1, 1), (9, 2), (9, 3), (258, 4), (258, 5):
+            equal(x.data[channel][:2], struct.pack("<H", port))
+        x.until_said(refused.encode(), 3)
+        x.close()
+        # Clients that go away.
+        x = Forward(forward_url(c, sandbox))
+        sleeping = x.connect(5)
+        x.until_said(b"\n", sleeping)
+        x.close()
+        wait_for(lambda: len(s.children()) == 0, "the process of the stream to end")
+
+
+@case
+def ports_that_are_not_forwarded(host):
+    with forwarding(host) as (s, c, sandbox, container):
+        for ports, why in ([0], "has 0, which is not the number of a port"), ([70000], "has 70000"), ([-1], "has -1"), ([1] * 101, "has 101 ports"):
+            status, message = c.refused("PortForward", pod_sandbox_id=sandbox, port=ports)
+            equal(status, "INVALID_ARGUMENT")
+            contains(message, why)
+        equal(c.refused("PortForward", pod_sandbox_id="f" * 64)[0], "NOT_FOUND")
+        upgrade = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + "A" * 22 + "==")
+        url = forward_url(c, sandbox)
+        status, message = refusal(url, *upgrade, "Sec-WebSocket-Protocol: v4.channel.k8s.io")
+        equal((status, message), ("400 Bad Request", "Ports are forwarded by v4.channel.k8s.io only if the call of PortForward has listed them"))
+        for wrong in ((*upgrade, "Sec-WebSocket-Protocol: v5.channel.k8s.io"),
+                      ("Upgrade: SPDY/3.1", "Connection: Upgrade", "X-Stream-Protocol-Version: v4.channel.k8s.io")):
+            status, message = refusal(url, *wrong)
+            equal(status, "400 Bad Request")
+            contains(message, "portforward.k8s.io is by SPDY/3.1")
+        x = Forward(url)
+        equal(refusal(url)[0], "404 Not Found")
+        x.close()
+        x = Forward(forward_url(c, sandbox, 4, 5))
+        equal(x.until_ended(x.connect(1)), (b"", "Port 1 of sandbox %s was not requested by the call of PortForward" % sandbox))
+        counted = x.connect(4)
+        x.end(counted)
+        equal(x.until_ended(counted), (b"0\n", ""))
+        for data in b"\x80\x02\x00\x01" + bytes(4), b"\xff" * 64:
+            for tunnel in False, True:
+                y = Forward(forward_url(c, sandbox), tunnel)
+                y.connect(1)
+                y.socket.sendall(data)
+                y.finish_session()
+        # The sandbox ends while a port is forwarded.
+        sleeping = x.connect(5)
+        x.until_said(b"\n", sleeping)
+        late = forward_url(c, sandbox)
+        c.call("StopPodSandbox", pod_sandbox_id=sandbox)
+        _, message = x.until_ended(sleeping)
+        true(message in ("", "Sandbox %s has ended" % sandbox, "The connection to port 5 has failed: Connection reset by peer"), message)
+        x.finish_session()
+        Forward(late).finish_session()
+        status, message = c.refused("PortForward", pod_sandbox_id=sandbox)
+        equal((status, message), ("FAILED_PRECONDITION", "Sandbox %s is not ready" % sandbox))
+        wait_for(lambda: len(s.children()) == 0, "the processes of the streams to end")
+
+
+@case
+def much_data_by_forwarded_ports(host):
+    """In both directions, over several connections; neither side keeps more than a little of it."""
+    with forwarding(host) as (s, c, sandbox, container):
+        for tunnel in False, True:
+            x = Forward(forward_url(c, sandbox), tunnel)
+            channels, seen, peak = [x.connect(3), x.connect(3)], 0, 0
+            while not set(channels) <= x.ended:
+                x.receive()
+                for channel in channels:
+                    seen += len(x.data[channel])
+                    x.data[channel] = b""
+                peak = max([peak] + [memory(child) for child in s.children()])
+            equal(seen, 200000000)
+            counted = x.connect(4)
+            for _ in range(50):
+                x.send(counted, bytes(1 << 20))
+            x.end(counted)
+            equal(x.until_ended(counted), (b"%d\n" % (50 << 20), ""))
+            peak = max([peak] + [memory(child) for child in s.children()])
+            true(peak < 40000, "the process of the stream had %d KiB" % peak)
+            x.close()
+
+
+@case
+def ports_of_sandboxes_in_the_network_of_the_host(host):
+    import socket
+    with Service(host) as s, socket.create_server(("127.0.0.1", 0)) as server:
+        c = s.client()
+        sandbox = run_sandbox(c)
+        x = Forward(forward_url(c, sandbox))
+        data = x.connect(server.getsockname()[1])
+        server.settimeout(30)
+        peer, _ = server.accept()
+        with peer:
+            peer.sendall(b"hello")
+            x.until_said(b"hello", data)
+            c.call("StopPodSandbox", pod_sandbox_id=sandbox)
+            equal(x.until_ended(data), (b"hello", "Sandbox %s has ended" % sandbox))
+            equal(peer.recv(1), b"")
+        x.close()
         remove(c, sandbox)
 
 

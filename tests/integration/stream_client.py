@@ -151,16 +151,19 @@ class Spdy(Stream):
                                                      method="POST")
         equal((status, fields["upgrade"]), ("HTTP/1.1 101 Switching Protocols", "SPDY/3.1"))
         self.protocol = fields.get("x-stream-protocol-version")
-        self.deflate, self.inflate = zlib.compressobj(zdict=DICTIONARY), zlib.decompressobj(zdict=DICTIONARY)
-        self.ids, self.replied, self.refused, self.pong = {}, set(), set(), None
+        self.begin()
         for i, c in enumerate((ERROR, *streams)):
             self.open(c, 2 * i + 1)
+
+    def begin(self):
+        self.deflate, self.inflate = zlib.compressobj(zdict=DICTIONARY), zlib.decompressobj(zdict=DICTIONARY)
+        self.ids, self.replied, self.refused, self.pong = {}, set(), set(), None
 
     def control(self, kind, payload, flags=0):
         self.socket.sendall(struct.pack(">II", 0x80030000 | kind, flags << 24 | len(payload)) + payload)
 
-    def open(self, channel, number, name=None):
-        pairs = {"streamtype": name or NAMES[channel], "port": "1"}
+    def open(self, channel, number, name=None, **headers):
+        pairs = dict({"streamtype": name or NAMES[channel], "port": "1"}, **headers)
         block = struct.pack(">I", len(pairs)) + b"".join(struct.pack(">I", len(x)) + x.encode() for p in pairs.items() for x in p)
         block = self.deflate.compress(block) + self.deflate.flush(zlib.Z_SYNC_FLUSH)
         self.ids[channel] = number
@@ -200,3 +203,74 @@ class Spdy(Stream):
             self.pong = data
         elif kind != 7:
             fail("frame of type %d" % kind)
+
+
+class Tunnel:
+    """A connection in binary messages of a WebSocket."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def sendall(self, data):
+        for i in range(0, len(data), 50000):
+            self.stream.socket.sendall(self.stream.frame(2, data[i:i + 50000]))
+
+    def recv(self, size):
+        while not self.stream.closed:
+            head = self.stream.read(2)
+            if head is None:
+                break
+            n = head[1] & 0x7f
+            if n > 125:
+                n = struct.unpack(">H" if n == 126 else ">Q", self.stream.read(2 if n == 126 else 8))[0]
+            data = self.stream.read(n) if n else b""
+            if head[0] & 15 == 2:
+                return data
+            equal(head[0] & 15, 8, "opcode")
+            self.stream.socket.sendall(self.stream.frame(8, data))
+        return b""
+
+    def close(self):
+        self.stream.close()
+
+
+class Forward(Spdy):
+    """Forwarded ports. Channels are (connection, "data") and (connection, "error")."""
+
+    def __init__(self, url, tunnel=False):
+        Stream.__init__(self)
+        if tunnel:
+            self.socket, self.rest = Tunnel(WebSocket(url, "SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io")), b""
+            equal(self.socket.stream.protocol, "SPDY/3.1+portforward.k8s.io")
+        else:
+            status, fields, self.rest, self.socket = ask(url, "Connection: Upgrade", "Upgrade: SPDY/3.1",
+                                                         "X-Stream-Protocol-Version: portforward.k8s.io", method="POST")
+            equal((status, fields["x-stream-protocol-version"]), ("HTTP/1.1 101 Switching Protocols", "portforward.k8s.io"))
+        self.begin()
+        self.connections = 0
+
+    def connect(self, port, **headers):
+        """As kubectl does: the stream of errors first, on which nothing is sent. Returns the channel of data."""
+        n = self.connections
+        self.connections += 1
+        headers = headers or {"requestID": str(n)}
+        for k, kind in enumerate(("error", "data")):
+            self.data[n, kind] = b""
+            self.open((n, kind), 4 * n + 2 * k + 1, name=kind, port=str(port), **headers)
+            if kind == "error":
+                self.end((n, kind))
+        return n, "data"
+
+    def reset(self, channel):
+        self.control(3, struct.pack(">II", self.ids[channel], 5))
+
+    def until_ended(self, data):
+        """Both channels of a connection, which are returned."""
+        error = data[0], "error"
+        self.until(lambda: {data, error} <= self.ended, "end of connection %d" % data[0])
+        return self.data[data], self.data[error].decode()
+
+    def finish_session(self):
+        while not self.closed:
+            self.receive()
+        self.socket.close()

@@ -66,22 +66,23 @@ TEST(heads_that_are_not_complete_or_not_valid)
 /* --- WebSocket ----------------------------------------------------------------------------------------- */
 
 static char said[256];
+static const StreamOffer offer;
 static Text out;
 
-static int on_opened(void *userdata, StreamChannel c)
+static int on_opened(void *userdata, unsigned c, uint16_t port)
 {
-        snprintf(said + strlen(said), sizeof(said) - strlen(said), "[%d]", (int) c);
+        snprintf(said + strlen(said), sizeof(said) - strlen(said), port ? "[%u:%u]" : "[%u]", c, port);
         return 0;
 }
 
-static int on_data(void *userdata, StreamChannel c, const uint8_t *data, size_t n)
+static int on_data(void *userdata, unsigned c, const uint8_t *data, size_t n)
 {
         snprintf(said + strlen(said), sizeof(said) - strlen(said), "%d:%.*s ", (int) c,
                  (int) MIN(n, (size_t) 32), data);
         return 0;
 }
 
-static int on_ended(void *userdata, StreamChannel c)
+static int on_ended(void *userdata, unsigned c)
 {
         snprintf(said + strlen(said), sizeof(said) - strlen(said), "end%d ", (int) c);
         return 0;
@@ -115,7 +116,7 @@ static Protocol *make_websocket(const char *protocols)
                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
                  protocols);
         out.size = 0;
-        return parse(request) <= 0 || websocket_accept(&head, &p, &out) < 0 ? NULL : p;
+        return parse(request) <= 0 || websocket_accept(&head, &offer, &p, &out) < 0 ? NULL : p;
 }
 
 TEST(websocket_is_answered)
@@ -130,7 +131,7 @@ TEST(websocket_is_answered)
         ASSERT_NULL(make_websocket("v3.channel.k8s.io"));
         ASSERT_TRUE(parse("GET / HTTP/1.1\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
                           "short\r\n\r\n") > 0);
-        ASSERT_EQ(websocket_accept(&head, &p, &out), -EBADMSG);
+        ASSERT_EQ(websocket_accept(&head, &offer, &p, &out), -EBADMSG);
 }
 
 TEST(frames_of_websocket)
@@ -236,7 +237,7 @@ TEST(versions_of_spdy)
                 snprintf(request, sizeof(request), "POST / HTTP/1.1\r\n%s\r\n", cases[i].fields);
                 ASSERT_TRUE(parse(request) > 0);
                 out.size = 0;
-                ASSERT_OK(spdy_accept(&head, &p, &out));
+                ASSERT_OK(spdy_accept(&head, &offer, &p, &out));
                 text_add(&out, "");
                 ASSERT_CONTAINS(out.data, cases[i].answer);
                 ASSERT_EQ(p->version, cases[i].version);
@@ -247,7 +248,7 @@ TEST(versions_of_spdy)
                 ASSERT_EQ(take(p, "\x80\2\0\6\0\0\0\0", 8), -EPROTO);
         }
         ASSERT_TRUE(parse("POST / HTTP/1.1\r\nX-Stream-Protocol-Version: v9.channel.k8s.io\r\n\r\n") > 0);
-        ASSERT_EQ(spdy_accept(&head, &(Protocol *){NULL}, &out), -EPROTONOSUPPORT);
+        ASSERT_EQ(spdy_accept(&head, &offer, &(Protocol *){NULL}, &out), -EPROTONOSUPPORT);
 }
 
 int main(void)
