@@ -39,14 +39,17 @@ def logs(host, name="web", pod="p"):
 
 
 def main_process(host, uuid, name):
+    """PID and start time of the app's process whose parent is not one of the app: PIDs may wrap, so that a child has a lower one."""
+    found = {}
     for pid in os.listdir("/proc"):
         try:
             if pid.isdigit() and uuid in read_text("/proc/%s/cgroup" % pid) and \
                     "app-%s.service" % name in read_text("/proc/%s/cgroup" % pid):
-                return pid, read_text("/proc/%s/stat" % pid).rsplit(")", 1)[1].split()[19]
+                stat = read_text("/proc/%s/stat" % pid).rsplit(")", 1)[1].split()
+                found[pid] = (stat[1], stat[19])
         except (OSError, ValueError):
             pass
-    return None
+    return next(((pid, start) for pid, (parent, start) in found.items() if parent not in found), None)
 
 
 def update(host, *args, rc=0, **more):
