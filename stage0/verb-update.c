@@ -17,6 +17,7 @@ static const char *const usual[] = {"pod", "app", "image", "policy", "currentID"
 
 typedef struct Arguments {
         UpdateOptions update;
+        bool if_running;
         TableFormat format;
 } Arguments;
 
@@ -27,6 +28,8 @@ static const Option options[] = {
                 {NULL, "retry", 0, NULL, false,
                  "Also try images with which the app did not get ready before", NULL, option_true,
                  offsetof(Arguments, update.retry)},
+                {NULL, "if-running", 0, NULL, false, "Pass over named pods that do not run, or do not exist",
+                 NULL, option_true, offsetof(Arguments, if_running)},
                 {NULL, "ready-timeout", 0, "TIME", false,
                  "Go back to the old image unless the new app is ready within this time (default: its own "
                  "start time-out)",
@@ -111,13 +114,18 @@ static int report_pod(Run *x, int r)
         return 0;
 }
 
-static int update_named(Run *x, const char *word)
+/* With --if-running that a pod does not run is no failure: timers of pods elapse whether these run or not. */
+static int update_named(Run *x, const char *word, bool if_running)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
         Context *c = x->context;
         size_t n = 0;
 
         int r = context_find_pod(c, word, &p);
+        if (if_running && (r == -ENOENT || (r >= 0 && p->state != POD_RUNNING))) {
+                error_done(&c->error);
+                return 0;
+        }
         if (r >= 0 && p->state != POD_RUNNING)
                 r = error_set(&c->error, -ESRCH, "Pod %s is not running, but %s", pod_display_name(p),
                               pod_state_to_string(p->state));
@@ -165,7 +173,7 @@ static int update(Context *c, const Words *words, Arguments *a)
                 r = updater_new(c->store, &a->update, &updater, &c->error);
         x.updater = updater;
         for (size_t i = 0; r >= 0 && i < words->n; i++)
-                r = update_named(&x, words->list[i]);
+                r = update_named(&x, words->list[i], a->if_running);
         if (r >= 0 && words->n == 0)
                 r = update_all(&x);
         context_end_fetching(c);
@@ -187,6 +195,9 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r > 0 && a.update.ready_timeout_usec == 0)
                 r = context_usage(c, "--ready-timeout= must be longer than 0");
+        if (r > 0 && a.if_running && words.n == 0)
+                r = context_usage(c, "--if-running is for pods that are named; without names, only pods "
+                                     "that run are updated");
         if (r > 0 && context_check_format(c, &a.format) < 0)
                 r = -EINVAL;
         if (r > 0) {

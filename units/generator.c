@@ -5,9 +5,10 @@
  *     /usr/lib/systemd/system-generators/acnspawn-generator NORMAL-DIR EARLY-DIR LATE-DIR
  *
  * For each NAME.pod: a drop-in of acnspawn@NAME.service with [Unit] and [Service]; acnspawn@NAME.socket of
- * [Socket]; links of [Install], so that the unit is started with others. It runs while the machine boots, with
- * hardly anything there: it reads the files, and does nothing else. What is wrong with one pod is said in the
- * kernel's log, from which the journal takes it, and does not hinder the others. */
+ * [Socket]; a drop-in of acnspawn-update@NAME.timer with [Update], and a link that starts that timer; links of
+ * [Install], so that the unit is started with others. It runs while the machine boots, with hardly anything
+ * there: it reads the files, and does nothing else. What is wrong with one pod is said in the kernel's log, from
+ * which the journal takes it, and does not hinder the others. */
 
 #include <sys/stat.h>
 
@@ -73,6 +74,19 @@ static bool has_section(const Declared *d, DeclaredSection section)
         return false;
 }
 
+/* TARGET.SUFFIX/UNIT, by which the host's systemd starts UNIT with TARGET. */
+static int link_unit(Generator *g, const char *target, const char *suffix, const char *unit)
+{
+        _cleanup_free_ char *dir = NULL, *link = NULL, *to = NULL;
+
+        if (xasprintf(&dir, "%s.%s", target, suffix) < 0 || xasprintf(&link, "%s/%s", dir, unit) < 0 ||
+            xasprintf(&to, "../%s", unit) < 0)
+                return -ENOMEM;
+        if (mkdirat(g->dir_fd, dir, 0755) < 0 && errno != EEXIST)
+                return -errno;
+        return symlinkat(to, g->dir_fd, link) < 0 && errno != EEXIST ? -errno : 0;
+}
+
 /* What makes acnspawn@.service what it is. */
 static const char *const own_service_keys[] = {
                 "BusName",       "Delegate",  "DelegateSubgroup",
@@ -89,6 +103,8 @@ static const char *refused(const DeclaredSetting *s)
                                        ? "the sockets are those of one pod, and cannot be given to another "
                                          "unit"
                                        : NULL;
+        if (s->section == DECLARED_UPDATE)
+                return streq(s->key, "Unit") ? "the timer is that of acnspawn-update@.service" : NULL;
         if (s->section != DECLARED_SERVICE)
                 return NULL;
         if (streq(s->key, "ExecStart") || streq(s->key, "ExecReload"))
@@ -148,6 +164,35 @@ static int write_socket(Generator *g, const Declared *d)
         return write_unit_file(g, NULL, file, &t);
 }
 
+/* --- [Update] ------------------------------------------------------------------------------------------ */
+
+/* Times that the file names are in place of the daily one of acnspawn-update@.timer. */
+static bool has_times(const Declared *d)
+{
+        for (size_t i = 0; i < d->n_settings; i++)
+                if (d->settings[i].section == DECLARED_UPDATE && startswith(d->settings[i].key, "On") &&
+                    *d->settings[i].value)
+                        return true;
+        return false;
+}
+
+static int write_timer(Generator *g, const Declared *d)
+{
+        _cleanup_free_ char *unit = NULL, *dir = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (!d->has_update)
+                return 0;
+        if (xasprintf(&unit, "acnspawn-update@%s.timer", d->name) < 0 || xasprintf(&dir, "%s.d", unit) < 0)
+                return -ENOMEM;
+        text_addf(&t, HEADER "[Unit]\nSourcePath=%s\n", d->files[0]);
+        if (has_times(d))
+                text_add(&t, "\n[Timer]\nOnCalendar=\n");
+        add_section(g, &t, d, DECLARED_UPDATE, "Timer");
+        int r = write_unit_file(g, dir, "50-declared.conf", &t);
+        return r < 0 ? r : link_unit(g, "timers.target", "wants", unit);
+}
+
 /* --- [Install] ----------------------------------------------------------------------------------------- */
 
 static bool is_unit_name(const char *s)
@@ -167,18 +212,14 @@ static bool is_unit_name(const char *s)
         return false;
 }
 
-static int link_unit(Generator *g, const Declared *d, const char *target, const char *suffix)
+static int link_pod(Generator *g, const Declared *d, const char *target, const char *suffix)
 {
         bool is_socket = streq(target, "sockets.target") && has_section(d, DECLARED_SOCKET);
-        _cleanup_free_ char *dir = NULL, *link = NULL, *to = NULL;
+        _cleanup_free_ char *unit = NULL;
 
-        if (xasprintf(&dir, "%s.%s", target, suffix) < 0 ||
-            xasprintf(&link, "%s/acnspawn@%s.%s", dir, d->name, is_socket ? "socket" : "service") < 0 ||
-            xasprintf(&to, "../acnspawn@%s.%s", d->name, is_socket ? "socket" : "service") < 0)
+        if (xasprintf(&unit, "acnspawn@%s.%s", d->name, is_socket ? "socket" : "service") < 0)
                 return -ENOMEM;
-        if (mkdirat(g->dir_fd, dir, 0755) < 0 && errno != EEXIST)
-                return -errno;
-        return symlinkat(to, g->dir_fd, link) < 0 && errno != EEXIST ? -errno : 0;
+        return link_unit(g, target, suffix, unit);
 }
 
 static int install(Generator *g, const Declared *d, const DeclaredSetting *s)
@@ -209,7 +250,7 @@ static int install(Generator *g, const Declared *d, const DeclaredSetting *s)
                         say_at(g, s, "a word is not the name of a unit");
                         continue;
                 }
-                r = link_unit(g, d, *word, suffix);
+                r = link_pod(g, d, *word, suffix);
                 if (r < 0)
                         return r;
         }
@@ -252,6 +293,8 @@ static void generate(Generator *g, char *const *dirs, const char *name)
         r = write_drop_in(g, d);
         if (r >= 0)
                 r = write_socket(g, d);
+        if (r >= 0)
+                r = write_timer(g, d);
         if (r >= 0)
                 r = install_all(g, d);
         if (r < 0)

@@ -29,6 +29,7 @@ typedef enum DeclaredSection {
         DECLARED_UNIT, /* this and the following: for the unit of the host */
         DECLARED_SERVICE,
         DECLARED_SOCKET,
+        DECLARED_UPDATE,
         DECLARED_INSTALL,
         _DECLARED_SECTION_MAX,
 } DeclaredSection;
@@ -69,6 +70,7 @@ typedef struct Declared {
         DeclaredFinding *findings;
         size_t n_findings, findings_allocated, n_more_findings;
         bool has_errors;
+        bool has_update; /* there is a section [Update], be it an empty one */
 } Declared;
 
 Declared *declared_free(Declared *d);

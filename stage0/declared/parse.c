@@ -111,7 +111,8 @@ typedef struct Reader {
 
 static const char *const section_names[_DECLARED_SECTION_MAX] = {
                 [DECLARED_POD] = "Pod",         [DECLARED_APP] = "App",       [DECLARED_UNIT] = "Unit",
-                [DECLARED_SERVICE] = "Service", [DECLARED_SOCKET] = "Socket", [DECLARED_INSTALL] = "Install",
+                [DECLARED_SERVICE] = "Service", [DECLARED_SOCKET] = "Socket", [DECLARED_UPDATE] = "Update",
+                [DECLARED_INSTALL] = "Install",
 };
 
 static int find_app(Reader *x, const char *name)
@@ -178,6 +179,7 @@ static int take_section(Reader *x, char *name)
         for (int i = DECLARED_POD; i < _DECLARED_SECTION_MAX; i++)
                 if (i != DECLARED_APP && streq(name, section_names[i])) {
                         x->section = (DeclaredSection) i;
+                        x->declared->has_update |= i == DECLARED_UPDATE;
                         return 0;
                 }
         return unknown_section(x, name);
@@ -187,7 +189,7 @@ static int take_section(Reader *x, char *name)
 static void take_back(Declared *d, const DeclaredSetting *s)
 {
         if (*s->value || s->section == DECLARED_UNIT || s->section == DECLARED_SERVICE ||
-            s->section == DECLARED_SOCKET)
+            s->section == DECLARED_SOCKET || s->section == DECLARED_UPDATE)
                 return;
         for (size_t i = 0; i < d->n_settings; i++) {
                 DeclaredSetting *other = &d->settings[i];

@@ -246,6 +246,21 @@ def policies_that_make_no_sense_are_refused(host):
 
 
 @case
+def pods_that_do_not_run(host):
+    """They are an error, or passed over on request, as timers of pods need it."""
+    fetch(host, image(host, 1))
+    run(host, "p", "example.com/web", "--name=web", "--image-policy=local")
+    host.acnspawn("prepare", "--name=q", "example.com/web", "--image-policy=local").expect(0)
+    fetch(host, image(host, 2))
+    contains(update(host, "q", rc=1).err, "Pod q is not running, but prepared")
+    contains(update(host, "none", rc=1).err, "There is no pod 'none'")
+    equal(rows(host, "--if-running", "q", "none", "p"), [("p", "web", "replaced")])
+    equal(update(host, "--if-running", "q", "none").err, "")
+    contains(update(host, "--if-running", rc=2).err, "--if-running is for pods that are named")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def apps_without_a_policy_are_left_alone(host):
     run(host, "p", "--image-policy=local", image(host, 1, name="example.com/a"), "--name=a", "--image-policy=none")
     contains(update(host).err, "No app of a running pod has an image policy")

@@ -77,6 +77,19 @@ def sockets_of_a_pod(d):
         ["acnspawn-generator: CONFIG/pods/web.pod:6: Accept=: the sockets are those of one pod, and cannot be given to another unit"], 1))
 
 
+def timers_of_updates(d):
+    write(d, "web.pod", "[App web]\nImage=x\nImagePolicy=registry\n[Update]\nOnCalendar=Sun 03:00\nUnit=x.service\nPersistent=no\n")
+    write(d, "db.pod", "[App db]\nImage=x\n[Update]\n")
+    write(d, "late.pod", "[App a]\nImage=x\n[Update]\nRandomizedDelaySec=1h\nOnCalendar=\n")
+    head = "# Made by acnspawn-generator\n[Unit]\nSourcePath=CONFIG/pods/%s.pod\n"
+    check("what is made", generate(d), ({
+        "acnspawn-update@web.timer.d/50-declared.conf": head % "web" + "\n[Timer]\nOnCalendar=\n\n[Timer]\nOnCalendar=Sun 03:00\nPersistent=no\n",
+        "acnspawn-update@db.timer.d/50-declared.conf": head % "db",
+        "acnspawn-update@late.timer.d/50-declared.conf": head % "late" + "\n[Timer]\nRandomizedDelaySec=1h\nOnCalendar=\n",
+        **{f"timers.target.wants/acnspawn-update@{n}.timer": f"-> ../acnspawn-update@{n}.timer" for n in ("web", "db", "late")}},
+        ["acnspawn-generator: CONFIG/pods/web.pod:6: Unit=: the timer is that of acnspawn-update@.service"], 1))
+
+
 def nothing_declared(d):
     check("without a directory", generate(d), ({}, [], 0))
     os.mkdir(os.path.join(d, "pods"))
@@ -137,7 +150,7 @@ def usage(d):
     check("without a directory", (r.returncode, r.stderr), (1, f"acnspawn-generator: Cannot open '{d}/none': No such file or directory\n"))
 
 
-for test in (units_of_a_pod, sockets_of_a_pod, nothing_declared, one_broken_pod_does_not_hinder_others, hostile_names_and_words, masked_pods,
+for test in (units_of_a_pod, sockets_of_a_pod, timers_of_updates, nothing_declared, one_broken_pod_does_not_hinder_others, hostile_names_and_words, masked_pods,
              it_is_quick, usage):
     case(test)
 sys.exit(1 if failures else 0)

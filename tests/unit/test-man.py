@@ -128,7 +128,7 @@ def commands_lead_to_the_pages_that_have_them():
             check(f"the page that acnspawn-{verb}(1) refers to", "acnspawn-" + aliases.pop(verb, "?"), page)
             check_contains(f"the name of {page}(1)", plain(section(PAGES[page + ".1"], "SH", "NAME")), "acnspawn-" + verb)
     check("references to pages of commands that are not there", aliases, {})
-    check("the pages that are installed", sorted(re.findall(r"'(acnspawn[a-z.-]*\.[1-8])'", build)), sorted(PAGES))
+    check("the pages that are installed", sorted(re.findall(r"'(acnspawn[a-z.@-]*\.[1-8])'", build)), sorted(PAGES))
 
 
 def options_are_those_of_the_program():
@@ -200,7 +200,7 @@ def each_page_has_examples_and_leads_on():
 
 def references_lead_somewhere():
     for name, text in PAGES.items():
-        for page, number in re.findall(r"\b(acnspawn[a-z.-]*?) ?\((\d)\)", plain(text)):
+        for page, number in re.findall(r"\b(acnspawn[a-z.@-]*?) ?\((\d)\)", plain(text)):
             check(f"whether the page {page}({number}), to which {name} refers, is there", f"{page}.{number}" in PAGES, True)
         for heading in re.findall(r"\\fB([A-Z][A-Z ]+)\\fR\.$", text, re.M):
             found = any(section(t, "SH", heading) is not None for t in PAGES.values())
