@@ -163,6 +163,9 @@ static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, c
         int r = check_mount(m, x->privileged, e);
         if (r < 0)
                 return r;
+        int mapped = container_mount_users(s, m, e);
+        if (mapped < 0)
+                return mapped;
         if (m->image && !isempty(m->image->image))
                 return add_image(j, m, a, e);
         if (!isempty(m->image_sub_path))
@@ -177,7 +180,7 @@ static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, c
                 return r;
         Volume v = {.kind = VOLUME_HOST, .source = strdup(m->host_path), .has_read_only = true,
                     .read_only = m->readonly, .settings = strdup(host_settings[m->propagation])};
-        if (!v.source || !v.settings) {
+        if (!v.source || !v.settings || (!mapped && volume_setting_add(&v.settings, "idmap", "no") < 0)) {
                 volume_done(&v);
                 return error_oom(e);
         }

@@ -300,14 +300,14 @@ static int confine(CriJob *j, const Sandbox *s, const SecurityContext *x, const 
 }
 
 /* Clients send capabilities, paths and profiles for privileged containers, too; only a profile of AppArmor that they name is
- * used. */
+ * used. In a sandbox with a range of users they are privileged among these, and /sys is that of the host. */
 static int set_privileged(const Sandbox *s, const SecurityContext *x, const HostFeatures *h, AppOverrides *a, Error *e)
 {
         static const struct {
                 const char *option, *value;
         } options[] = {
                         {"seccomp", SECCOMP_NONE}, {"masked-paths", "none"}, {"read-only-paths", "none"},
-                        {"device", "all"},         {"sys", "writable"},
+                        {"device", "all"},
         };
         const Runtime__V1__Capability everything = {PROTOBUF_C_MESSAGE_INIT(&runtime__v1__capability__descriptor),
                                                     .n_add_capabilities = 1,
@@ -319,6 +319,8 @@ static int set_privileged(const Sandbox *s, const SecurityContext *x, const Host
         int r = set_capabilities(&everything, a, e);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(options); i++)
                 r = cri_set_option(app_options, a, options[i].option, CONTEXT "privileged", options[i].value, e);
+        if (r >= 0 && !s->pod->config.private_users)
+                r = cri_set_option(app_options, a, "sys", CONTEXT "privileged", "writable", e);
         if (r < 0)
                 return r;
         if (x->apparmor && x->apparmor->profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
@@ -333,6 +335,9 @@ int container_security(CriJob *j, const Sandbox *s, const SecurityContext *x, Ap
         int r = pod_features(s->pod, false, &h);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot determine the features of this host");
+        r = container_users_check(s, x->namespace_options ? x->namespace_options->userns_options : NULL, e);
+        if (r < 0)
+                return r;
         a->read_only_rootfs = x->readonly_rootfs;
         r = set_user(j, x, a, e);
         if (r >= 0)

@@ -128,6 +128,7 @@ struct CriServer {
         bool measuring;
         struct CriEvents *events; /* events.c */
         struct StreamServer *streams;
+        bool has_users; /* see cri_users_are_supported() */
 };
 
 /* A worker has ended: so does the server, if it was the last thing to wait for. */
@@ -152,6 +153,11 @@ void cri_sandboxes_clean(CriServer *s);
 struct Session;
 /* In a process of its own: serves what a client has opened (see streaming/streaming.h). */
 void cri_stream_serve(struct Session *session, unsigned kind, const void *data, size_t size, void *userdata);
+
+/* --- users.c ------------------------------------------------------------------------------------------- */
+
+/* Whether sandboxes can have ranges of users. */
+bool cri_users_are_supported(const Store *s);
 
 /* --- socket.c ------------------------------------------------------------------------------------------ */
 

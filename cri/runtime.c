@@ -76,6 +76,7 @@ static int add_handlers(CriJob *j, Runtime__V1__StatusResponse *p)
                     !(h->features = cri_message(&j->memory, &runtime__v1__runtime_handler_features__descriptor)))
                         return -ENOMEM;
                 h->features->recursive_read_only_mounts = true;
+                h->features->user_namespaces = j->server->has_users;
                 p->runtime_handlers[p->n_runtime_handlers++] = h;
         }
         return 0;
@@ -116,7 +117,9 @@ int cri_runtime_status(CriJob *j, const void *request, void *reply, Error *e)
 
         p->features = cri_message(&j->memory, &runtime__v1__runtime_features__descriptor);
         if (p->features)
-                p->features->supplemental_groups_policy = true;
+                *p->features = (Runtime__V1__RuntimeFeatures){.base = p->features->base,
+                                                              .supplemental_groups_policy = true,
+                                                              .user_namespaces_host_network = j->server->has_users};
         if (!p->features || add_conditions(j, p) < 0 || add_handlers(j, p) < 0 ||
             (q->verbose && add_info(j, p) < 0))
                 return error_oom(e);

@@ -43,8 +43,6 @@ static int check_namespaces(const NamespaceOption *o, Error *e)
                 if (modes[i].mode == RUNTIME__V1__NAMESPACE_MODE__TARGET)
                         return refuse(field, "with the value TARGET", e);
         }
-        if (o->userns_options && o->userns_options->mode != RUNTIME__V1__NAMESPACE_MODE__NODE)
-                return refuse("linux.security_context.namespace_options.userns_options", "but with the mode NODE", e);
         return 0;
 }
 
@@ -160,10 +158,12 @@ static int fill(CriJob *j, const SandboxConfig *c, PodArguments *a, Error *e)
         int r = set_network(j, a, c, e);
 
         a->options.exit_policy = EXIT_NEVER;
-        a->options.private_users = false;
         a->options.owner = CRI_OWNER;
         if (c->linux && !isempty(c->linux->cgroup_parent))
                 a->options.cgroup_parent = c->linux->cgroup_parent;
+        if (r >= 0)
+                r = sandbox_users(c, &a->options.uid_base, e);
+        a->options.private_users = a->options.uid_base > 0;
         if (r >= 0)
                 r = set_dns(a, c->dns_config, e);
         if (r >= 0)

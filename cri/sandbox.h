@@ -78,6 +78,13 @@ int sandbox_status(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatus **
 char *container_image_id(CriJob *j, const PodApp *app);
 int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e);
 
+/* users.c: where the range of users of a sandbox begins on the host; 0: it has those of the host. */
+int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e);
+/* Whether U, of a request for a container of S, are the users of S. -EINVAL. */
+int container_users_check(const Sandbox *s, const Runtime__V1__UserNamespace *u, Error *e);
+/* 1: files of M have the same owners in a container of S as on the host; 0: other owners. -EINVAL: M has another range. */
+int container_mount_users(const Sandbox *s, const Runtime__V1__Mount *m, Error *e);
+
 /* network.c: where O finds networks and plugins; *RET_NAME is the network of sandboxes. */
 int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error *e);
 

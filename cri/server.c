@@ -136,6 +136,7 @@ static int prepare(CriServer *s, Error *e)
                 r = cri_lock(s->store, &s->lock_fd, e);
         if (r < 0)
                 return r;
+        s->has_users = cri_users_are_supported(s->store);
         r = sd_event_new(&s->event);
         if (r >= 0)
                 r = sd_event_set_watchdog(s->event, true);

@@ -116,6 +116,8 @@ int pod_new(Store *s, Pod **ret, Error *e);
 /* Gives the pod (state preparing) its range of uids; disjoint from every other pod's and from the host's
  * users. */
 int pod_allocate_uids(Pod *p, Error *e);
+/* The same with the range at BASE. -EUSERS: it is that of another pod, which has not ended. */
+int pod_take_uids(Pod *p, uint32_t base, Error *e);
 /* Reserves the pod's name; -EEXIST with the pod that has it. */
 int pod_reserve_name(Pod *p, const char *name, Error *e);
 /* Makes P (state preparing) the successor of OLD, which this process has locked and which has ended: OLD's

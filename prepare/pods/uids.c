@@ -9,6 +9,9 @@
  * another one of the host (uids-host.c), its base is neither a user nor a group of the host, it does not
  * overlap the ranges in /etc/subuid and /etc/subgid, and systemd-nspawn does not use it for a container at
  * the moment.
+ *
+ * A program that a pod belongs to may have a range of its own choice for it, anywhere above the first 65536 uids, which are those
+ * of the host. Whether that is free on the host is that program's business.
  */
 
 #include <grp.h>
@@ -18,6 +21,7 @@
 
 #define UID_BASE_MIN 0x00080000U
 #define UID_BASE_MAX 0x6FFF0000U
+#define UID_BASE_LAST 0xFFFE0000U /* the last one that does not have uid -1 */
 #define N_UID_BASES ((UID_BASE_MAX - UID_BASE_MIN) / UID_RANGE_SIZE + 1)
 
 #define SUBID_FILE_MAX (16U * 1024U * 1024U)
@@ -27,7 +31,7 @@
 
 bool uid_base_is_valid(uint32_t base)
 {
-        return base >= UID_BASE_MIN && base <= UID_BASE_MAX && base % UID_RANGE_SIZE == 0;
+        return base >= UID_RANGE_SIZE && base <= UID_BASE_LAST && base % UID_RANGE_SIZE == 0;
 }
 
 uint32_t uid_base_nth(const char *uuid, uint32_t n)
@@ -173,4 +177,39 @@ int pod_allocate_uids(Pod *p, Error *e)
         return error_hint(e, r,
                           "Remove pods that have ended with 'acnspawn gc', in each store of this host, or "
                           "look at /etc/subuid and /etc/subgid.");
+}
+
+/* A pod that has ended has no process: the range may be that of the next pod. */
+static int release_ended(const Pod *p, uint32_t base, Error *e)
+{
+        _cleanup_(pod_freep) Pod *holder = NULL;
+        _cleanup_free_ char *uuid = NULL;
+        char key[16];
+
+        snprintf(key, sizeof(key), "%u", base);
+        int r = registry_find(p->store, REGISTRY_UIDS, key, &uuid, e);
+        if (r < 0 || streq(uuid, p->uuid))
+                return r == -ENOENT ? 0 : r;
+        r = pod_open(p->store, uuid, &holder, NULL);
+        if (r < 0 || holder->state != POD_EXITED)
+                return r == -ENOENT ? 0 : MIN(r, 0);
+        registry_drop(p->store, REGISTRY_UIDS, key, uuid);
+        host_uids_drop(holder, base);
+        return 0;
+}
+
+int pod_take_uids(Pod *p, uint32_t base, Error *e)
+{
+        if (!uid_base_is_valid(base))
+                return error_set(e, -EINVAL, "Users from %u on cannot be those of a pod: the first has to be a multiple of %u",
+                                 base, UID_RANGE_SIZE);
+        int r = release_ended(p, base, e);
+        if (r >= 0)
+                r = take_range(p, base, e);
+        if (r == -EEXIST)
+                return error_set(e, -EUSERS, "The users %u to %u are those of another pod", base, base + UID_RANGE_SIZE - 1);
+        if (r < 0)
+                return r;
+        p->config.uid_base = base;
+        return 0;
 }

@@ -707,8 +707,11 @@ TEST(uid_bases)
         ASSERT_NE(uid_base_nth(uuid, 0), uid_base_nth("11234567-89ab-cdef-0123-456789abcdef", 0));
         ASSERT_FALSE(uid_base_is_valid(0));
         ASSERT_FALSE(uid_base_is_valid(0x80001));
-        ASSERT_FALSE(uid_base_is_valid(0x70000000));
+        ASSERT_FALSE(uid_base_is_valid(0x8000));
+        ASSERT_FALSE(uid_base_is_valid(0xFFFF0000));
         ASSERT_TRUE(uid_base_is_valid(0x6FFF0000));
+        ASSERT_TRUE(uid_base_is_valid(0x10000));
+        ASSERT_TRUE(uid_base_is_valid(0xFFFE0000));
 }
 
 TEST(taken_range_is_skipped)
@@ -880,6 +883,39 @@ TEST(range_of_another_store_is_skipped)
         pod_abandon(p);
         ASSERT_EQ(count_host_ranges(&host), 1);
         pod_abandon(q);
+}
+
+/* A range that the owner of a pod has chosen is the pod's until it has ended; other pods can have it then. */
+TEST(chosen_range)
+{
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *r = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_new(s, &q, &e));
+        ASSERT_OK(pod_new(t, &r, &e));
+        ASSERT_ERR(pod_take_uids(p, 0x30001, &e), -EINVAL);
+        ASSERT_OK(pod_take_uids(p, 0x30000, &e));
+        ASSERT_EQ(p->config.uid_base, 0x30000);
+        ASSERT_ERR(pod_take_uids(q, 0x30000, &e), -EUSERS);
+        ASSERT_STREQ(e.message, "The users 196608 to 262143 are those of another pod");
+        error_done(&e);
+        ASSERT_ERR(pod_take_uids(r, 0x30000, &e), -EUSERS);
+        p->manifest = parse_test_manifest();
+        ASSERT_OK(pod_publish(p, &e));
+        ASSERT_OK(pod_begin_run(p, &e));
+        error_done(&e);
+        ASSERT_ERR(pod_take_uids(q, 0x30000, &e), -EUSERS);
+        ASSERT_OK(pod_end_run(p, &e));
+        ASSERT_OK(pod_take_uids(q, 0x30000, &e));
+        ASSERT_EQ(q->config.uid_base, 0x30000);
+        p = pod_free(p);
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_EQ(count(s, "uids"), 1);
+        ASSERT_EQ(count_host_ranges(&host), 1);
+        pod_abandon(q);
+        pod_abandon(r);
+        ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
 /* An incomplete pod, one of a removed store, and a foreign link. */
@@ -1827,6 +1863,7 @@ int main(void)
         RUN(journal_is_linked_while_the_pod_exists);
         RUN(ranges_of_two_stores_are_disjoint);
         RUN(range_of_another_store_is_skipped);
+        RUN(chosen_range);
         RUN(stale_range_is_taken);
         RUN(ranges_of_killed_processes_are_collected);
         RUN(range_is_claimed_when_a_pod_starts);

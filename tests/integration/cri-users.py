@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Sandboxes with a range of users that the client has chosen."""
+
+from cri_client import *
+
+BASE = 65536 * 37
+
+
+def ranges(base=BASE, length=65536, container=0):
+    return [{"host_id": base, "container_id": container, "length": length}]
+
+
+def users(uids=None, gids=None, mode=0):
+    return {"mode": mode, "uids": ranges() if uids is None else uids, "gids": ranges() if gids is None else gids}
+
+
+def config(name="web", userns=None, network=2, **more):
+    return sandbox_config(name=name, uid=name, linux={"security_context": dict(
+        {"namespace_options": {"network": network, "pid": 1, "userns_options": userns or users()}}, **more)})
+
+
+def start(c, i, *args, context=None, **more):
+    security = dict({"namespace_options": {"network": 2, "pid": 1, "userns_options": users()}}, **(context or {}))
+    a = create(c, i, *args, linux={"security_context": security}, **more)
+    c.call("StartContainer", container_id=a)
+    return a
+
+
+def sh(c, container, script):
+    return c.call("ExecSync", container_id=container, cmd=["/bin/sh", "-c", script]).stdout.decode()
+
+
+@case
+def containers_have_users_of_their_own(host):
+    directory = host.path("volume")
+    os.mkdir(directory)
+    for uid in 0, 1000:
+        with open("%s/%d" % (directory, uid), "w"):
+            pass
+        os.chown("%s/%d" % (directory, uid), uid, uid)
+    mount = {"host_path": directory, "container_path": "/srv/mapped", "uidMappings": ranges(), "gidMappings": ranges()}
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        t = c.call("Status")
+        true(all(h.features.user_namespaces for h in t.runtime_handlers) and t.features.user_namespaces_host_network, t)
+        i = c.call("RunPodSandbox", config=config()).pod_sandbox_id
+        equal(c.call("PodSandboxStatus", pod_sandbox_id=i).status.linux.namespaces.options.userns_options.uids[0].host_id, BASE)
+        a = start(c, i, "main", image_id, SLEEP, mounts=[mount, {"host_path": directory, "container_path": "/srv/not-mapped"}])
+        equal(sh(c, a, "cat /proc/self/uid_map /proc/self/gid_map").split(), ["0", str(BASE), "65536"] * 2)
+        equal(sh(c, a, "stat -c %u:%g /srv/mapped/0 /srv/mapped/1000 /srv/not-mapped/0 /etc/passwd").split(),
+              ["0:0", "1000:1000", "65534:65534", "0:0"])
+        equal(sh(c, a, "touch /srv/mapped/new && echo made; touch /srv/not-mapped/x 2>/dev/null || echo refused").split(), ["made", "refused"])
+        equal(os.stat(directory + "/new").st_uid, 0)
+        leader = json.loads(c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True).info["info"])["pid"]
+        equal(os.stat("/proc/%d" % leader).st_uid, BASE, "the owner of the pod's processes on the host")
+        # A user of the container, and one that may do everything there.
+        b = start(c, i, "user", image_id, SLEEP, context={"run_as_user": {"value": 1000}})
+        equal(status(c, b).user.linux.uid, 1000)
+        equal(sh(c, b, "id -u").strip(), "1000")
+        # The same range again, as after a sandbox that has failed.
+        code, message = c.refused("RunPodSandbox", config=config("second"))
+        equal((code, message), ("FAILED_PRECONDITION", "The users %d to %d are those of another pod" % (BASE, BASE + 65535)))
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        k = c.call("RunPodSandbox", config=config("second")).pod_sandbox_id
+        c.call("RemovePodSandbox", pod_sandbox_id=i)
+        a = start(c, k, "main", image_id, SLEEP)
+        equal(sh(c, a, "cat /proc/self/uid_map").split()[1], str(BASE))
+        remove(c, k)
+
+
+@case
+def privileged_ones_are_so_among_their_users(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = c.call("RunPodSandbox", config=config(privileged=True)).pod_sandbox_id
+        a = start(c, i, "main", image_id, SLEEP, context={"privileged": True})
+        equal(sh(c, a, "mkdir /m && mount -t tmpfs none /m && echo mounted; (echo 1 >/proc/sys/vm/drop_caches) 2>/dev/null || echo refused").split(),
+              ["mounted", "refused"])
+        remove(c, i)
+
+
+@case
+def ranges_that_are_refused(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        for u, text in ((users(uids=[], gids=[]), "uids' of the request has to be one range of 65536 users"),
+                        (users(gids=[]), "gids' of the request has to be one range"), (users(uids=ranges(length=1000)), "one range"),
+                        (users(uids=ranges(base=0)), "one range"), (users(uids=ranges(base=70000)), "one range"),
+                        (users(uids=ranges(container=1)), "one range"), (users(uids=ranges() + ranges(65536)), "one range"),
+                        (users(uids=ranges(2 * 65536)), "different ranges of users and groups"), (users(mode=3), "neither POD nor NODE"),
+                        (users(mode=1), "neither POD nor NODE"), (users(mode=2), "has a range with the mode NODE")):
+            code, message = c.refused("RunPodSandbox", config=config(userns=u))
+            equal(code, "INVALID_ARGUMENT", u)
+            contains(message, text)
+        equal(sandboxes(c), [])
+        i = c.call("RunPodSandbox", config=config()).pod_sandbox_id
+        options = lambda u: {"linux": {"security_context": {"namespace_options": {"userns_options": u}}}}
+        mount = lambda base: {"mounts": [{"host_path": "/usr", "container_path": "/m", "uidMappings": ranges(base), "gidMappings": ranges(base)}]}
+        for more, text in ((options(users(uids=[], gids=[], mode=2)), "is not that of sandbox " + i), (options(users(uids=ranges(65536))), "is not that of sandbox"),
+                           (mount(65536), "The mount on '/m' has a range of users that is not that of sandbox"), (mount(0), "mounts.uidMappings")):
+            code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", **more))
+            equal(code, "INVALID_ARGUMENT", more)
+            contains(message, text)
+        remove(c, i)
+        # In a sandbox with the users of the host.
+        i = run_sandbox(c)
+        for more in options(users()), mount(BASE):
+            contains(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", **more))[1],
+                     "is not that of sandbox " + i)
+        remove(c, i)
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()
