@@ -263,6 +263,7 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_monitor = {
                 .name = "monitor",
+                .also = "events",
                 .page = "acnspawn-status",
                 .synopsis = "[OPTIONS…] [POD]",
                 .brief = "[POD]",
@@ -270,7 +271,8 @@ const Verb verb_monitor = {
                 .text = "Shows what happens in the pod, a line for each event, until the pod ends: apps "
                         "that start, become ready, stop and exit, and changes of the pod itself. Without a "
                         "pod shows all pods as they are, and from then on what happens to any of them. Each "
-                        "event has a number. With --json each is an object on a line of its own.",
+                        "event has a number. With --json each is an object on a line of its own. 'events' "
+                        "is the same command.",
                 .words = "pod:running,paused",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

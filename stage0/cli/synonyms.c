@@ -4,7 +4,8 @@
  *
  * They are not accepted, but the error message suggests the name here, which is more helpful than a word of
  * similar spelling. Where podman and docker agree about the name of an option that is used every day, and about
- * its meaning, it is in the tables of options themselves, and accepted.
+ * its meaning, it is in the tables of options themselves, and accepted; so is the name of a command in that of
+ * the verb (Verb.also).
  */
 
 #include "stage0/cli/options.h"
@@ -36,7 +37,6 @@ static const Synonym verbs[] = {
                 {"copy-from", "cp"},
                 {"copy-to", "cp"},
                 {"delete", "rm"},
-                {"events", "monitor"},
                 {"exec", "enter"},
                 {"freeze", "pause"},
                 {"history", "image show"},

@@ -39,6 +39,7 @@ typedef struct Context {
 struct Verb {
         const char *group;    /* heading in the list of verbs that begins with this one, or NULL */
         const char *name;     /* "list", "image list" */
+        const char *also;     /* one word by which podman and docker call the same, or NULL */
         const char *page;     /* the man page in section 1 that describes it; NULL: acnspawn(1) */
         const char *synopsis; /* the arguments, one or more lines */
         const char *brief;    /* the arguments in the list of verbs, or NULL: none */

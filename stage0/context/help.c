@@ -210,6 +210,8 @@ const Verb *verb_find(const Verb *const *verbs, const char *name, const char *se
         for (const Verb *const *v = verbs; *v; v++) {
                 const char *rest = startswith((*v)->name, name);
 
+                if (streq_ptr((*v)->also, name))
+                        return *v;
                 if (!rest)
                         continue;
                 if (!*rest || (*rest == ' ' && second && streq(rest + 1, second)))

@@ -78,7 +78,7 @@ USAGE_ERRORS = [
     # what other tools call it
     (["ps"], "Unknown command 'ps'", "Did you mean 'list'? Try 'acnspawn --help'"),
     (["exec", "p", "ls"], "Unknown command 'exec'", "Did you mean 'enter'?"),
-    (["events", "p"], "Unknown command 'events'", "Did you mean 'monitor'?"),
+    (["journal", "p"], "Unknown command 'journal'", "Did you mean 'logs'?"),
     (["run", "--setenv=A=1", "i"], "Unknown option '--setenv'", "Did you mean '--environment'?"),
     (["enter", "-it", "p"], "Unknown option '-i'", "on a terminal the command gets a terminal: -i and -t are not needed."),
     (["enter", "--tty", "p"], "Unknown option '--tty'", "-i and -t are not needed. Try 'acnspawn enter --help'"),
@@ -326,6 +326,11 @@ def synonyms_name_what_there_is():
         # It may be one of commands that lack the other.
         check(f"commands that have both {word} and --{here}",
               [v for v in VERBS if word.startswith("--") and {word, f"--{here}"} <= options_of(v)], [])
+
+
+def names_that_other_tools_agree_on():
+    check("the help of events", run("events", "--help").stdout, run("monitor", "--help").stdout)
+    check_contains("the help of events", run("events", "--help").stdout, "'events' is the same command")
 
 
 def help_of_every_verb():
@@ -819,7 +824,8 @@ def json_has_plain_slashes():
                             raise AssertionError(f"in {name}: {call}")
 
 
-for test in (usage_errors, mistyped_verbs, synonyms_name_what_there_is, help_of_every_verb, help_of_all, help_is_ascii_where_nothing_else_can_be_shown, help_shows_every_option,
+for test in (usage_errors, mistyped_verbs, synonyms_name_what_there_is, names_that_other_tools_agree_on, help_of_every_verb, help_of_all,
+             help_is_ascii_where_nothing_else_can_be_shown, help_shows_every_option,
              what_few_verbs_need_is_not_loaded_by_all, what_is_loaded_later_is_noted_for_packages,
              library_that_cannot_be_loaded, version, dump_is_well_formed, colors, help_fits_terminal,
              closed_streams, reader_goes_away, validation, fetching, missing_store, needs_root, completions, bash_completions, fish_completions, zsh_completions, keys_of_json, json_has_plain_slashes):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The units of the host: systemd-analyze accepts them, and they start the program with valid arguments. The files of
-sysctl.d raise limits that exist in the kernel.
+sysctl.d raise limits that exist in the kernel, and that of tmpfiles.d makes directories that the program uses.
 
-usage: test-host-units.py ACNSPAWN BINDIR LIBEXECDIR UNIT|SYSCTL-FILE…
+usage: test-host-units.py ACNSPAWN BINDIR LIBEXECDIR UNIT|SYSCTL-FILE|TMPFILES-FILE…
 """
 
 import os
@@ -24,7 +24,17 @@ def case(name, why):
     print(f"not ok {name}: {why}" if why else f"ok {name}")
 
 
+def tmpfiles(path):
+    with open(path) as f, open(PROGRAM, "rb") as p:
+        lines, program = [line.strip() for line in f if line.strip() and line[0] != "#"], p.read()
+    wrong = [line for line in lines if not re.fullmatch(r"d /run/[a-z/]+ 0755 root root -", line) or line.split()[1].encode() not in program]
+    case(os.path.basename(path), f"no directories of the program: {wrong}" if wrong or not lines else None)
+
+
 for path in sorted(set(FILES) - set(UNITS)):
+    if path.endswith(".tmpfiles.conf"):
+        tmpfiles(path)
+        continue
     with open(path) as f:
         lines = [line.strip() for line in f if line.strip() and line[0] != "#"]
     wrong = [line for line in lines if not re.fullmatch(r"[a-z._]+ = \d+", line)
