@@ -17,6 +17,7 @@
 
 #include "prepare/trust/trust-internal.h"
 
+#define HOME_ATTEMPTS 64 /* other processes may take a new directory for a stale one */
 #define HOME_PREFIX "acnspawn-gnupg-"
 #define HOME_SIZE "256m" /* of the tmpfs: a limit, not a reservation */
 
@@ -129,11 +130,29 @@ static void remove_stale_homes(int base_fd)
         }
 }
 
+/* -EAGAIN: another process has taken the directory for a stale one before it was locked. */
+static int make_locked_directory(const char *path, int *ret_fd)
+{
+        struct stat st;
+
+        if (mkdir(path, 0700) < 0)
+                return -errno;
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT ? -EAGAIN : -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return -errno;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (st.st_nlink == 0)
+                return -EAGAIN;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
 static int directory_home(GpgHome *ret)
 {
         const char *base = getenv("XDG_RUNTIME_DIR");
-        _cleanup_free_ char *path = NULL;
-        char hex[RANDOM_HEX_SIZE];
 
         if (isempty(base))
                 base = getenv("TMPDIR");
@@ -143,19 +162,23 @@ static int directory_home(GpgHome *ret)
         if (base_fd < 0)
                 return -errno;
         remove_stale_homes(base_fd);
-        int r = random_hex(hex);
-        if (r >= 0)
-                r = xasprintf(&path, "%s/%s%s", base, HOME_PREFIX, hex);
-        if (r >= 0 && mkdir(path, 0700) < 0)
-                r = -errno;
+        int r = -EAGAIN;
+        for (unsigned i = 0; i < HOME_ATTEMPTS && r == -EAGAIN; i++) {
+                _cleanup_free_ char *path = NULL;
+                char hex[RANDOM_HEX_SIZE];
+
+                r = random_hex(hex);
+                if (r >= 0)
+                        r = xasprintf(&path, "%s/%s%s", base, HOME_PREFIX, hex);
+                if (r >= 0)
+                        r = make_locked_directory(path, &ret->fd);
+                if (r >= 0)
+                        ret->name = TAKE_PTR(path);
+        }
         if (r < 0)
                 return r;
-        ret->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (ret->fd >= 0 && flock(ret->fd, LOCK_EX | LOCK_NB) < 0)
-                return -errno; /* swept away already */
-        ret->name = TAKE_PTR(path);
         ret->path = strdup(ret->name);
-        return ret->fd < 0 ? -errno : ret->path ? 0 : -ENOMEM;
+        return ret->path ? 0 : -ENOMEM;
 }
 
 void gpg_home_done(GpgHome *h)

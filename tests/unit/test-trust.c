@@ -3,8 +3,10 @@
 /* Which signatures are accepted: trusted keys in files, and each reason to reject a signature. */
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "prepare/prepare.h"
+#include "prepare/trust/trust-internal.h"
 #include "tests/unit/gpg-fixture.h"
 
 static GpgFixture g; /* keys are made once */
@@ -694,6 +696,50 @@ TEST(leftovers_of_writers)
         ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/prefix.d/example.com,app/0123.7-1.tmp"));
 }
 
+#define N_HOME_PROCESSES 6
+#define N_HOMES 150
+
+/* Exits with 0, or 1 if a home could not be made. */
+static void make_homes(const char *base)
+{
+        if (setenv("XDG_RUNTIME_DIR", base, 1) < 0 || (geteuid() == 0 && setresuid(65534, 65534, 65534) < 0))
+                _exit(1);
+        for (unsigned i = 0; i < N_HOMES; i++) {
+                GpgHome h = GPG_HOME_NULL;
+                Error e = ERROR_NULL;
+
+                if (gpg_home_new(NULL, &h, &e) < 0) {
+                        fprintf(stderr, "%s\n", e.message);
+                        _exit(1);
+                }
+                gpg_home_done(&h);
+        }
+        _exit(0);
+}
+
+/* Each process removes stale homes of others, and must not fail if one of its own was removed before it was locked. */
+TEST(homes_of_many_processes)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        pid_t pids[N_HOME_PROCESSES];
+        unsigned n_failed = 0;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_TRUE(fchmod(s.fd, 01777) >= 0);
+        for (unsigned i = 0; i < N_HOME_PROCESSES; i++) {
+                pids[i] = fork();
+                if (pids[i] == 0)
+                        make_homes(s.path);
+        }
+        for (unsigned i = 0; i < N_HOME_PROCESSES; i++) {
+                int status;
+
+                if (pids[i] < 0 || waitpid(pids[i], &status, 0) < 0 || status != 0)
+                        n_failed++;
+        }
+        ASSERT_EQ(n_failed, 0);
+}
+
 /* A check that is cancelled, and one of large content: the thread keeps up, and ends. */
 TEST(streams)
 {
@@ -755,6 +801,7 @@ int main(void)
         RUN(c8_permissions);
         RUN(inspect);
         RUN(leftovers_of_writers);
+        RUN(homes_of_many_processes);
         RUN(streams);
         gpg_fixture_done(&g);
         return TEST_END();
