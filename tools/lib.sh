@@ -27,6 +27,8 @@ PACKAGES_CHECK+=(dosfstools xfsprogs)
 PACKAGES_CHECK+=(qemu-system-x86 mmdebstrap e2fsprogs lz4 xz-utils zstd)
 # The packages of Debian; with --long the one of RPM, too.
 PACKAGES_CHECK+=(debhelper dpkg-dev dh-apparmor lintian blhc)
+# What is compiled again is not compiled twice.
+PACKAGES_CHECK+=(ccache)
 # shellcheck disable=SC2034 # used by check
 PACKAGES_LONG=(rpm)
 
@@ -41,6 +43,17 @@ die() {
 
 need_root() {
         [ "$(id -u)" -eq 0 ] || die "needs root: it installs packages and runs pods"
+}
+
+# A compiler whose results are kept beside the virtual machines, whatever directory the source is in. Warnings are repeated.
+cached() {
+        export CCACHE_DIR=${CCACHE_DIR:-/var/cache/acnspawn-test/ccache} CCACHE_MAXSIZE=4G CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+        if command -v ccache >/dev/null && mkdir -p "$CCACHE_DIR" 2>/dev/null && [ -w "$CCACHE_DIR" ]; then
+                CC="ccache $1"
+        else
+                CC=$1
+        fi
+        export CC
 }
 
 is_installed() {
