@@ -21,12 +21,28 @@ static int open_cgroup(Pod *p)
         return fd < 0 ? -errno : fd;
 }
 
+int pod_open_freezer(Pod *p)
+{
+        _cleanup_close_ int dir_fd = open_cgroup(p);
+
+        if (dir_fd < 0)
+                return dir_fd;
+        int fd = openat(dir_fd, "cgroup.freeze", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        return fd < 0 ? -errno : fd;
+}
+
+bool freezer_is_frozen(int fd)
+{
+        char c;
+
+        return fd >= 0 && pread(fd, &c, 1, 0) == 1 && c == '1';
+}
+
 bool pod_is_paused(Pod *p)
 {
-        _cleanup_close_ int fd = open_cgroup(p);
-        _cleanup_free_ char *text = NULL;
+        _cleanup_close_ int fd = pod_open_freezer(p);
 
-        return fd >= 0 && read_file_at(fd, "cgroup.freeze", 16, &text, NULL) >= 0 && text[0] == '1';
+        return freezer_is_frozen(fd);
 }
 
 const char *pod_shown_state(Pod *p)

@@ -295,6 +295,10 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
 /* Whether the pod is paused. */
 bool pod_is_paused(Pod *p);
+/* The same for a caller that asks often: a descriptor of the pod's freezer, or a negative errno; and whether that is frozen,
+ * which without a freezer (a negative FD) it is not. */
+int pod_open_freezer(Pod *p);
+bool freezer_is_frozen(int fd);
 /* Returns when all processes of the pod are frozen, or thawed. -ENOENT: the pod has no cgroup. */
 int pod_freeze(Pod *p, bool freeze, Error *e);
 /* For output: the state's name, or "paused". */

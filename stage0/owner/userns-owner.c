@@ -82,7 +82,10 @@ static long clone_as(unsigned long uid, Syscall function, const long a[static N_
         return r;
 }
 
-__attribute__((visibility("default"))) long syscall(long number, ...)
+/* In the place of the C library's syscall(). */
+long intercept_call(long number, ...) __asm__("syscall") __attribute__((visibility("default")));
+
+long intercept_call(long number, ...)
 {
         static Syscall function;
         long a[N_ARGUMENTS];

@@ -19,10 +19,13 @@ typedef struct Execution {
         bool ended;
         pid_t pid; /* of the process that got the last answer, */
         int fd;    /* which this stands for */
+        sd_event_source *source; /* of the end of the process that becomes the app, */
+        uint64_t ended_usec;     /* which was then; 0: not noticed yet */
 } Execution;
 
 struct Admission {
         Pod *pod;
+        sd_event *event;
         AppTable *apps;
         bool mounts_known;
         struct stat mounts; /* the mount namespace of the pod's systemd */
@@ -51,11 +54,12 @@ void admission_remove_app(AppInstance *app)
 {
         if (!app->execution)
                 return;
+        sd_event_source_disable_unref(app->execution->source);
         safe_close(app->execution->fd);
         app->execution = (free(app->execution), NULL);
 }
 
-int admission_new(Pod *p, AppTable *apps, Admission **ret, Error *e)
+int admission_new(Pod *p, AppTable *apps, sd_event *event, Admission **ret, Error *e)
 {
         _cleanup_(admission_freep) Admission *a = calloc(1, sizeof(Admission));
 
@@ -63,6 +67,7 @@ int admission_new(Pod *p, AppTable *apps, Admission **ret, Error *e)
                 return error_oom(e);
         a->pod = p;
         a->apps = apps;
+        a->event = event;
         FOREACH_APP(app, apps)
         if (admission_add_app(app) < 0)
                 return error_oom(e);
@@ -128,29 +133,51 @@ static bool begins(AppInstance *app, LaunchPhase phase)
         return phase == (app->app->pre_start ? LAUNCH_PRE_START : LAUNCH_MAIN);
 }
 
-static int give(Execution *x, AppInstance *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
+static int on_process_end(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Execution *x = userdata;
+
+        x->ended_usec = now_usec(CLOCK_REALTIME);
+        x->source = sd_event_source_disable_unref(x->source);
+        return 0;
+}
+
+/* Only when the process ends is noted; without that the end counts as now when it is known. */
+static void set_process(Admission *a, Execution *x, pid_t pid, int fd, bool watch)
+{
+        x->source = sd_event_source_disable_unref(x->source);
+        safe_close(x->fd);
+        x->fd = fd;
+        x->pid = pid;
+        x->ended_usec = 0;
+        if (watch)
+                (void) sd_event_add_io(a->event, &x->source, fd, EPOLLIN, on_process_end, x);
+}
+
+static int give(Admission *a, AppInstance *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
 {
         int fd = fcntl(pid_fd, F_DUPFD_CLOEXEC, 3);
+        Execution *x = app->execution;
 
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot copy a descriptor");
-        safe_close(x->fd);
-        if (begins(app, phase))
-                *x = (Execution){};
-        x->fd = fd;
-        x->pid = pid;
+        set_process(a, x, pid, fd, phase == LAUNCH_MAIN);
+        if (begins(app, phase)) {
+                memset(x->given, 0, sizeof(x->given));
+                x->ended = false;
+        }
         x->given[phase] = true;
         return 0;
 }
 
-int admission_check_phase(AppInstance *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
+int admission_check_phase(Admission *a, AppInstance *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
 {
         Execution *x = app->execution;
 
         if (!is_next(x, app, phase))
                 return error_set(e, -EALREADY,
                                  "The files of app %s were passed on in this execution already", app->name);
-        return phase < LAUNCH_HEALTH ? give(x, app, phase, pid, pid_fd, e) : 0;
+        return phase < LAUNCH_HEALTH ? give(a, app, phase, pid, pid_fd, e) : 0;
 }
 
 void admission_end(AppInstance *app)
@@ -173,14 +200,17 @@ bool admission_process_is_alive(const AppInstance *app)
         return app->execution && process_is_alive(app->execution->fd);
 }
 
-int admission_wait_status(const AppInstance *app, int *ret)
+int admission_wait_status(const AppInstance *app, int *ret, uint64_t *ret_usec)
 {
         const Execution *x = app->execution;
 
         if (!x || !x->given[LAUNCH_MAIN] || x->given[LAUNCH_POST_STOP] || x->fd < 0 ||
             process_is_alive(x->fd))
                 return -ESRCH;
-        return process_wait_status(x->fd, ret);
+        int r = process_wait_status(x->fd, ret);
+        if (r >= 0)
+                *ret_usec = x->ended_usec;
+        return r;
 }
 
 int admission_may_be_main_process(Admission *a, pid_t pid)
@@ -190,15 +220,12 @@ int admission_may_be_main_process(Admission *a, pid_t pid)
         return r > 0 ? -EPERM : r;
 }
 
-int admission_set_main_process(AppInstance *app, pid_t pid, int pid_fd)
+int admission_set_main_process(Admission *a, AppInstance *app, pid_t pid, int pid_fd)
 {
-        Execution *x = app->execution;
         int fd = fcntl(pid_fd, F_DUPFD_CLOEXEC, 3);
 
         if (fd < 0)
                 return -errno;
-        safe_close(x->fd);
-        x->fd = fd;
-        x->pid = pid;
+        set_process(a, app->execution, pid, fd, true);
         return 0;
 }

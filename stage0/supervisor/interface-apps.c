@@ -114,7 +114,7 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
                 r = interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
         else if (starts && i->ops.ends(i->userdata))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
-        else if (pod_is_paused(i->pod))
+        else if (interface_pod_is_paused(i))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
         else if (app->change)
                 r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", name, "state",

@@ -155,7 +155,7 @@ int interface_attach(VarlinkCall *call, json_object *parameters, void *userdata)
                 return interface_reply_error(call, POD "NoSuchApp", "app", name, NULL, NULL);
         if (!i->execs)
                 return varlink_reply_error(call, POD "PodEnds", NULL);
-        if (pod_is_paused(i->pod))
+        if (interface_pod_is_paused(i))
                 return varlink_reply_error(call, POD "PodPaused", NULL);
         int r = read_parameters(call, parameters, fds, &size);
         if (r == 0 && fds[STDIN_FILENO] >= 0 && app->settings.input == INPUT_NULL)

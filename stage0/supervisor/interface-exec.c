@@ -215,7 +215,7 @@ int interface_exec(VarlinkCall *call, json_object *parameters, void *userdata)
                 return interface_reply_error(call, POD "NoSuchApp", "app", name, NULL, NULL);
         if (!i->execs)
                 return varlink_reply_error(call, POD "PodEnds", NULL);
-        if (pod_is_paused(i->pod))
+        if (interface_pod_is_paused(i))
                 return varlink_reply_error(call, POD "PodPaused", NULL);
         int r = read_options(call, parameters, &o);
         if (r == 0 && o.terminal && !call->more && !call->oneway)

@@ -29,12 +29,17 @@ struct Interface {
         struct DeferredCall *
                         deferred; /* calls that wait for the connection to the pod's systemd, the oldest first */
         sd_event_source *kill_timer;
+        int freezer_fd; /* negative: not open yet, or there is none */
         bool ended;
         bool killed;               /* by a call, or since it did not stop in time */
         Execs *execs;              /* NULL: the pod has ended */
         char *events[EVENTS_KEPT]; /* a ring of JSON texts: event N is at N % EVENTS_KEPT */
         uint64_t sequence;         /* of the last event; 0: there was none */
 };
+
+/* --- interface.c --------------------------------------------------------------------------------------- */
+
+bool interface_pod_is_paused(Interface *i);
 
 /* --- interface-apps.c ---------------------------------------------------------------------------------- */
 

@@ -145,7 +145,7 @@ static int begin(Interface *i, VarlinkCall *call, json_object *parameters, Varli
 
         if (i->ops.ends(i->userdata))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
-        else if (pod_is_paused(i->pod))
+        else if (interface_pod_is_paused(i))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
         else if (!i->ops.manager(i->userdata) || (app && !app->units[0].known))
                 r = interface_defer(i, call, parameters, method);

@@ -14,12 +14,19 @@
 
 #define SOCKET_NAME "interface"
 
-static json_object *pod_state(const Interface *i, bool exited)
+bool interface_pod_is_paused(Interface *i)
 {
-        const char *state = exited                     ? "exited"
-                            : i->ops.ends(i->userdata) ? "stopping"
-                            : pod_is_paused(i->pod)    ? "paused"
-                                                       : "running";
+        if (i->freezer_fd < 0)
+                i->freezer_fd = pod_open_freezer(i->pod);
+        return freezer_is_frozen(i->freezer_fd);
+}
+
+static json_object *pod_state(Interface *i, bool exited)
+{
+        const char *state = exited                       ? "exited"
+                            : i->ops.ends(i->userdata)   ? "stopping"
+                            : interface_pod_is_paused(i) ? "paused"
+                                                         : "running";
 
         return json_object_new_string(state);
 }
@@ -27,8 +34,8 @@ static json_object *pod_state(const Interface *i, bool exited)
 /* --- Events -------------------------------------------------------------------------------------------- */
 
 /* STATUS: the exit status of the pod if it has ended. */
-static json_object *make_event(const Interface *i, AppInstance *app, bool exited, int status,
-                               const char *change, const char *why)
+static json_object *make_event(Interface *i, AppInstance *app, bool exited, int status, const char *change,
+                               const char *why)
 {
         json_object *o = json_object_new_object();
 
@@ -324,7 +331,12 @@ int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *o
 
         if (!i)
                 return error_oom(e);
-        *i = (Interface){.pod = p, .event = event, .apps = apps, .ops = *ops, .userdata = userdata};
+        *i = (Interface){.pod = p,
+                         .event = event,
+                         .apps = apps,
+                         .ops = *ops,
+                         .userdata = userdata,
+                         .freezer_fd = -EBADF};
         int r = varlink_server_new(event, "acnspawn", ACNSPAWN_VERSION, &i->server, e);
         if (r >= 0)
                 r = interface_open_execs(i, e);
@@ -404,6 +416,7 @@ Interface *interface_free(Interface *i)
         interface_end_logs(i);
         interface_drop_attachments(i);
         varlink_server_free(i->server);
+        safe_close(i->freezer_fd);
         for (size_t k = 0; k < EVENTS_KEPT; k++)
                 free(i->events[k]);
         free(i);

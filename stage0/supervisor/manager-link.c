@@ -13,7 +13,8 @@
  * lost.
  *
  * How the main process of a service has ended comes with every change of its state, in a separate signal
- * that is sent just before. For services that had ended before the connection, it is read by a call. */
+ * that is sent just before. For services that had ended before the connection the kernel may know it, of the
+ * process that became the app; else all properties of the service are read by a call. */
 
 #include <signal.h>
 
@@ -298,13 +299,25 @@ static int on_end(sd_bus_message *m, void *userdata, sd_bus_error *error)
         return 0;
 }
 
+/* A unit that is inactive, and not failed, has ended with success, whatever the status of its main process. */
+static bool find_end(ManagerLink *l, LinkedUnit *u)
+{
+        MainEnd end = {.exit_status = -1, .result = "success"};
+
+        if (!streq(u->sub, "dead") || !l->events.find_end || !l->events.find_end(l->userdata, u->tag, &end))
+                return false;
+        u->end = end;
+        u->end_known = true;
+        return true;
+}
+
 /* Takes the state of U from a list. A service may have ended before this connection: then how it has ended
  * is read first. */
 static void take_listed_state(ManagerLink *l, LinkedUnit *u)
 {
         if (u->end_slot)
                 return;
-        if (!u->service || !unit_is_at_rest(u->sub) || u->job > 0 || u->end_known ||
+        if (!u->service || !unit_is_at_rest(u->sub) || u->job > 0 || u->end_known || find_end(l, u) ||
             sd_bus_call_method_async(l->bus, &u->end_slot, SYSTEMD_NAME, u->path,
                                      "org.freedesktop.DBus.Properties", "GetAll", on_end, u, "s",
                                      SERVICE_INTERFACE) < 0)

@@ -40,6 +40,9 @@ typedef struct ManagerLinkEvents {
          * ago. Comes before the change of state that it belongs to, more than once for one end, and also for
          * a service that will be started again. */
         void (*stopped)(void *userdata, void *tag, const MainEnd *end);
+        /* How the main process of a service has ended whose unit is inactive, if that is known without systemd; optional.
+         * Nothing more is asked of systemd then, which takes ten times as long. */
+        bool (*find_end)(void *userdata, void *tag, MainEnd *ret);
         /* The connection has ended. The link cannot be used any more; it must not be freed in this
          * callback. */
         void (*lost)(void *userdata);

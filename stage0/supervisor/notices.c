@@ -258,7 +258,7 @@ static int set_main_process(AppNotices *a, uint32_t number)
         int r = admission_may_be_main_process(n->admission, pid);
         if (r >= 0)
                 r = tell_main_process(a, number);
-        return r < 0 ? r : admission_set_main_process(a->app, pid, fd);
+        return r < 0 ? r : admission_set_main_process(n->admission, a->app, pid, fd);
 }
 
 static const char *refusal(int code)

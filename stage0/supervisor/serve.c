@@ -331,7 +331,7 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
         if (r >= 0 && phase == app_life_first_phase(app))
                 s->events.superseded(s->userdata, app);
         if (r >= 0 && launch_phase_has_root(phase))
-                r = admission_check_phase(app, phase, q->peer.pid, peer_fd, e);
+                r = admission_check_phase(s->admission, app, phase, q->peer.pid, peer_fd, e);
         if (r < 0)
                 log_debug("A request for app %s is refused: %s", app->name, e->message ?: strerror(-r));
         else
@@ -568,7 +568,7 @@ int server_new(Pod *p, AppTable *apps, sd_event *event, Forwarders *forwarders, 
                       .forwarders = forwarders,
                       .inputs = inputs,
                       .listen_fd = -EBADF};
-        int r = admission_new(p, apps, &s->admission, e);
+        int r = admission_new(p, apps, event, &s->admission, e);
         if (r >= 0)
                 r = notices_new(p, apps, event, s->admission, &s->notices, e);
         if (r < 0)

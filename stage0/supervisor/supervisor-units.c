@@ -109,24 +109,41 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         idle_watch_begin(s->idle_watch);
 }
 
-/* systemd has not reported how the app has ended: newer kernels know it, for the process that became the
- * app. IN_ORDER: if not, the kernel has killed the processes, which is not the end of the app by itself. */
+/* Newer kernels know how the process that became the app has ended. *RET has what systemd says of it already. */
+static int end_of_process(const AppInstance *app, MainEnd *ret)
+{
+        uint64_t usec = 0;
+        int status = 0;
+
+        int r = admission_wait_status(app, &status, &usec);
+        if (r < 0)
+                return r;
+        ret->known = true;
+        ret->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        ret->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        ret->core_dumped = WIFSIGNALED(status) && WCOREDUMP(status);
+        ret->usec = usec;
+        return 0;
+}
+
+static bool has_exited(const MainEnd *end)
+{
+        return end->known && end->signal == 0;
+}
+
+/* systemd has not reported how the app has ended. IN_ORDER: if not, the kernel has killed the processes, which is not
+ * the end of the app by itself. */
 static void end_unknown(Supervisor *s, AppInstance *app, bool in_order)
 {
         MainEnd end = {.exit_status = -1};
-        int status = 0;
 
         if (!app->begun)
                 return;
-        int r = admission_wait_status(app, &status);
+        int r = end_of_process(app, &end);
         log_debug("The end of app %s is known only from its process: %s", app->name,
                   r < 0 ? strerror(-r) : "it is");
-        if (r >= 0 && (in_order || WIFEXITED(status))) {
-                end.known = true;
-                end.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-                end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-                end.core_dumped = WIFSIGNALED(status) && WCOREDUMP(status);
-        }
+        if (!in_order && !has_exited(&end))
+                end = (MainEnd){.exit_status = -1};
         end_app(s, app, &end);
 }
 
@@ -143,10 +160,9 @@ void supervisor_end_apps(Supervisor *s, bool in_order)
         manager_link_drain(s->manager);
         FOREACH_APP(app, s->apps)
         {
+                MainEnd end = {};
                 readiness_settle(app);
-                int status = 0;
-                if (app->begun && admission_wait_status(app, &status) >= 0 &&
-                    (in_order || WIFEXITED(status)))
+                if (app->begun && end_of_process(app, &end) >= 0 && (in_order || has_exited(&end)))
                         end_unknown(s, app, in_order);
         }
 }
@@ -162,6 +178,13 @@ static void on_stopped(void *userdata, void *tag, const MainEnd *end)
                 end_unknown(userdata, u->app, true);
         else
                 end_app(userdata, u->app, end);
+}
+
+static bool find_end(void *userdata, void *tag, MainEnd *ret)
+{
+        const PodUnit *u = tag;
+
+        return u->app->begun && end_of_process(u->app, ret) >= 0;
 }
 
 /* --- States of units ----------------------------------------------------------------------------------- */
@@ -212,8 +235,11 @@ static void on_lost(void *userdata)
 
 static int connect_manager(Supervisor *s, Error *e)
 {
-        static const ManagerLinkEvents events = {
-                        .stopped = on_stopped, .changed = on_unit, .ready = on_ready, .lost = on_lost};
+        static const ManagerLinkEvents events = {.stopped = on_stopped,
+                                                 .changed = on_unit,
+                                                 .find_end = find_end,
+                                                 .lost = on_lost,
+                                                 .ready = on_ready};
 
         s->manager = manager_link_free(s->manager);
         int r = manager_link_new(s->pod, s->event, &events, s, &s->manager, e);
