@@ -147,16 +147,28 @@ static int set_groups(CriJob *j, const SecurityContext *x, AppOverrides *a, Erro
                               e);
 }
 
-/* POD is not the namespace of the pod's systemd, which may be what root of the host is. TARGET needs the container's name. */
-static int set_pid(CriJob *j, const Runtime__V1__NamespaceOption *given, AppOverrides *a, Error *e)
+static int refuse_node(const Sandbox *s, const char *field, Error *e)
+{
+        return error_set(e, -EINVAL, "The field '%s' of the request is NODE, but sandbox %s is not in that namespace of the host", field,
+                         s->id);
+}
+
+/* POD is not the namespace of the pod's systemd, which may be what root of the host is. TARGET needs the container's name. In the
+ * pid namespace of the host all containers are that do not want one of their own. */
+static int set_pid(CriJob *j, const Sandbox *s, const Runtime__V1__NamespaceOption *given, AppOverrides *a, Error *e)
 {
         const Runtime__V1__NamespaceOption none = RUNTIME__V1__NAMESPACE_OPTION__INIT, *o = given ?: &none;
         const char *field = CONTEXT "namespace_options.pid", *value;
+        const PodConfig *pod = &s->pod->config;
 
-        if (o->network == RUNTIME__V1__NAMESPACE_MODE__TARGET || o->ipc == RUNTIME__V1__NAMESPACE_MODE__TARGET ||
-            o->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE || o->pid == RUNTIME__V1__NAMESPACE_MODE__NODE)
-                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "namespace_options", "NODE");
+        if (o->network == RUNTIME__V1__NAMESPACE_MODE__TARGET || o->ipc == RUNTIME__V1__NAMESPACE_MODE__TARGET)
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "namespace_options", "TARGET");
+        if (o->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE && !pod->host_ipc)
+                return refuse_node(s, CONTEXT "namespace_options.ipc", e);
+        if (o->pid == RUNTIME__V1__NAMESPACE_MODE__NODE && !pod->host_pid)
+                return refuse_node(s, field, e);
         value = o->pid == RUNTIME__V1__NAMESPACE_MODE__CONTAINER ? "private"
+                : pod->host_pid                                  ? "pod"
                 : o->pid == RUNTIME__V1__NAMESPACE_MODE__TARGET
                                 ? cri_printf(&j->memory, "app:%.32s", o->target_id)
                                 : "shared";
@@ -345,7 +357,7 @@ int container_security(CriJob *j, const Sandbox *s, const SecurityContext *x, Ap
         if (r >= 0 && x->no_new_privs)
                 r = cri_set_option(app_options, a, "no-new-privileges", CONTEXT "no_new_privs", NULL, e);
         if (r >= 0)
-                r = set_pid(j, x->namespace_options, a, e);
+                r = set_pid(j, s, x->namespace_options, a, e);
         if (r >= 0)
                 r = set_selinux(j, x, &h, a, e);
         if (r < 0)

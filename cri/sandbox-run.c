@@ -32,17 +32,17 @@ static int check_namespaces(const NamespaceOption *o, Error *e)
         const struct {
                 const char *name;
                 int mode;
-                bool node; /* honoured, too */
-        } modes[] = {{"network", o->network, true}, {"pid", o->pid, false}, {"ipc", o->ipc, false}};
+        } modes[] = {{"network", o->network}, {"pid", o->pid}, {"ipc", o->ipc}};
 
         for (size_t i = 0; i < ELEMENTSOF(modes); i++) {
                 char field[80];
                 snprintf(field, sizeof(field), "%s%s", prefix, modes[i].name);
-                if (modes[i].mode == RUNTIME__V1__NAMESPACE_MODE__NODE && !modes[i].node)
-                        return refuse(field, "with the value NODE", e);
                 if (modes[i].mode == RUNTIME__V1__NAMESPACE_MODE__TARGET)
                         return refuse(field, "with the value TARGET", e);
         }
+        if ((o->pid == RUNTIME__V1__NAMESPACE_MODE__NODE || o->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE) && o->userns_options &&
+            o->userns_options->mode != RUNTIME__V1__NAMESPACE_MODE__NODE)
+                return refuse("linux.security_context.namespace_options.userns_options", "in the pid or ipc namespace of the host", e);
         return 0;
 }
 
@@ -159,6 +159,8 @@ static int fill(CriJob *j, const SandboxConfig *c, PodArguments *a, Error *e)
 
         a->options.exit_policy = EXIT_NEVER;
         a->options.owner = CRI_OWNER;
+        a->options.host_pid = namespaces_of(c) && namespaces_of(c)->pid == RUNTIME__V1__NAMESPACE_MODE__NODE;
+        a->options.host_ipc = namespaces_of(c) && namespaces_of(c)->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE;
         if (c->linux && !isempty(c->linux->cgroup_parent))
                 a->options.cgroup_parent = c->linux->cgroup_parent;
         if (r >= 0)

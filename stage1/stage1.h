@@ -32,6 +32,7 @@
 typedef struct Stage1Options {
         const char *uuid, *hostname;
         uint64_t stop_timeout_usec;
+        bool host_pid;    /* the pod is in the pid namespace of the host */
         bool keeps_slice; /* the slice of all apps, and with it the pod's limits, are there without apps, too */
 } Stage1Options;
 

@@ -135,6 +135,8 @@ static const struct Member {
                 {"predecessor", MEMBER_TEXT, offsetof(PodConfig, predecessor), true},
                 {"owner", MEMBER_TEXT, offsetof(PodConfig, owner), true},
                 {"bootID", MEMBER_TEXT, offsetof(PodConfig, boot_id), true},
+                {"hostPID", MEMBER_BOOLEAN, offsetof(PodConfig, host_pid), true},
+                {"hostIPC", MEMBER_BOOLEAN, offsetof(PodConfig, host_ipc), true},
                 {"cgroupParent", MEMBER_TEXT, offsetof(PodConfig, cgroup_parent), true},
 };
 

@@ -24,7 +24,7 @@
 typedef struct Call {
         Pod *pod;
         int leader_fd, root_fd, sock;
-        bool private_users;
+        int namespaces; /* of the pod that are not those of the host */
         /* NULL: no call, the connection itself is passed back */
         int (*function)(sd_bus *bus, void *data, int *ret_fd, Error *e);
         void *data;
@@ -139,11 +139,9 @@ static void wipe_command_line(void)
 
 static _noreturn_ void outer_child(const Call *c)
 {
-        int flags = CLONE_NEWPID | (c->private_users ? CLONE_NEWUSER : 0);
-
         wipe_command_line();
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-            setns(c->leader_fd, flags) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+            (c->namespaces != 0 && setns(c->leader_fd, c->namespaces) < 0) || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
                 _exit(1);
         pid_t pid = fork();
         if (pid == 0)
@@ -230,7 +228,7 @@ int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_f
                         .pod = p,
                         .leader_fd = -EBADF,
                         .root_fd = -EBADF,
-                        .private_users = p->config.private_users,
+                        .namespaces = (p->config.host_pid ? 0 : CLONE_NEWPID) | (p->config.private_users ? CLONE_NEWUSER : 0),
                         .function = function,
                         .data = data,
                         .size = size,

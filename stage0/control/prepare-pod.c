@@ -21,6 +21,8 @@ static int configure(Pod *p, const PrepareOptions *o)
         PodConfig *c = &p->config;
 
         c->private_users = o->private_users;
+        c->host_pid = o->host_pid;
+        c->host_ipc = o->host_ipc;
         c->net = o->net;
         c->strict = o->strict;
         c->exit_policy = o->exit_policy;
@@ -47,6 +49,7 @@ static Stage1Options stage1_options(const Pod *p, const char *hostname)
                         .uuid = p->uuid,
                         .hostname = hostname,
                         .stop_timeout_usec = p->config.stop_timeout_usec,
+                        .host_pid = p->config.host_pid,
                         .keeps_slice = p->config.exit_policy == EXIT_NEVER,
         };
 }

@@ -9,6 +9,9 @@
  * The kernel kills nspawn when we die. nspawn has asked for the same for the pod's PID 1, but with user
  * namespaces this is lost when that process changes its user. So nspawn is made the first process of a pid
  * namespace of its own, around the pod's: when it dies, however it dies, nothing in there survives it.
+ *
+ * A pod in the pid namespace of the host has no PID 1. Its systemd is a user's one, of root, which the launcher
+ * starts (stage1/launch/manager.c). What such a pod leaves behind when nspawn is killed is killed by its cgroup.
  */
 
 #include <sched.h>
@@ -30,7 +33,6 @@
 static const char *const fixed_arguments[] = {
                 NSPAWN_PROGRAM,
                 "--quiet",
-                "--boot",
                 "--settings=no",
                 "--link-journal=no",
                 "--notify-ready=yes",
@@ -41,6 +43,9 @@ static const char *const fixed_arguments[] = {
                 "--register=no", /* its numbers would not be those of the host */
                 "--keep-unit",   /* the cgroup it is in is the pod's */
 };
+
+/* Instead of the PID 1 that nspawn finds. */
+static const char *const manager_arguments[] = {"/acnspawn/launch", "manager"};
 
 /* The default capabilities of the pod's PID 1 may not include all that an app, now or later, is to have. */
 static int add_capabilities(const Pod *p, char ***argv)
@@ -99,8 +104,12 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
                 if (r >= 0)
                         r = strv_extend(&argv, "--private-users-ownership=off");
         }
+        if (r >= 0 && p->config.host_ipc)
+                r = strv_extend(&argv, "--bind=/dev/shm");
         if (r >= 0)
                 r = add_capabilities(p, &argv);
+        if (r >= 0)
+                r = p->config.host_pid ? add_list(&argv, manager_arguments, ELEMENTSOF(manager_arguments)) : strv_extend(&argv, "--boot");
         if (r >= 0)
                 *ret = TAKE_PTR(argv);
         return r;
@@ -143,6 +152,10 @@ static int build_environment(const Pod *p, const char *stub, char ***ret)
                 r = strv_extend(&environment, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1");
         if (r >= 0)
                 r = strv_extend(&environment, "SYSTEMD_SECCOMP=0");
+        if (r >= 0 && p->config.host_pid)
+                r = strv_extend(&environment, "SYSTEMD_NSPAWN_SHARE_NS_PID=1");
+        if (r >= 0 && p->config.host_ipc)
+                r = strv_extend(&environment, "SYSTEMD_NSPAWN_SHARE_NS_IPC=1");
         if (r >= 0)
                 r = add_preloads(p, stub, &environment);
         if (r >= 0)
@@ -233,7 +246,7 @@ static int child_setup(const Child *c, char ***ret_environment, Error *e)
                 r = mount_namespace_unshare(NULL, e);
         if (r < 0)
                 return r;
-        r = mount_proc();
+        r = c->pod->config.host_pid ? 0 : mount_proc();
         if (r < 0)
                 return error_set_errno(e, r, "Cannot mount /proc for systemd-nspawn");
         root_fd = open(c->root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -285,10 +298,10 @@ static _noreturn_ void child(const Child *c)
         _exit(125);
 }
 
-/* Like fork(), but the child is the first process of a pid namespace. */
-static pid_t fork_child(void)
+/* Like fork(), but the child is the first process of a pid namespace, unless the pod is in that of the host. */
+static pid_t fork_child(const Pod *p)
 {
-        return (pid_t) syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+        return (pid_t) syscall(SYS_clone, (p->config.host_pid ? 0 : CLONE_NEWPID) | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
 static int cannot_start(const Child *c, int code, Error *e)
@@ -303,7 +316,7 @@ static int cannot_start(const Child *c, int code, Error *e)
 
 static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
 {
-        pid_t pid = fork_child();
+        pid_t pid = fork_child(c->pod);
 
         if (pid == 0)
                 child(c);

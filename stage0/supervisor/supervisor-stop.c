@@ -15,13 +15,14 @@ void supervisor_kill(Supervisor *s)
                 (void) syscall(SYS_pidfd_send_signal, s->nspawn.pid_fd, SIGKILL, NULL, 0);
 }
 
-/* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end. */
+/* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end; one of a user
+ * goes to exit.target. */
 void supervisor_signal_leader(Supervisor *s)
 {
         if (pod_is_paused(s->pod)) /* a frozen PID 1 would not receive it */
                 (void) pod_freeze(s->pod, false, NULL);
         if (s->leader_fd >= 0)
-                (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGRTMIN + 3, NULL, 0);
+                (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3, NULL, 0);
 }
 
 void supervisor_stop(Supervisor *s)

@@ -9,6 +9,7 @@
  *     launch ready APP …      waits until the app is ready, and reports it (ExecStartPost=)
  *     launch check APP …      checks whether the app is healthy (ExecStart= of a unit of its own)
  *     launch processes        is process 1 of the pid namespace that apps share; see processes.c
+ *     launch manager          becomes the pod's systemd, where that is not PID 1; see manager.c
  *     launch bus              serves a client of the pod's bus; see bus.c
  *     launch enter            runs a command beside an app; this one is started by stage0, on the host
  *
@@ -124,6 +125,8 @@ int main(int argc, char *argv[])
                 return bus_main();
         if (argc == 2 && streq(argv[1], "processes"))
                 return processes_main();
+        if (argc == 2 && streq(argv[1], "manager"))
+                return manager_main();
         if (argc < 3 || launch_numbers_parse(argv + 3, &numbers) < 0) {
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;

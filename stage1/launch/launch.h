@@ -106,6 +106,8 @@ int launch_enter_processes(Launch *l, Failure *f);
 int launch_fork_into_processes(Launch *l, Failure *f);
 /* "launch processes" */
 int processes_main(void);
+/* manager.c */
+int manager_main(void);
 /* proc.c: a detached mount of /proc for the pid namespace of this process, protected as that of the pod. */
 int proc_mount(int *ret_fd);
 /* Mounts on it what the pod has on its own. */

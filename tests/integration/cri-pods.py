@@ -191,8 +191,9 @@ def killed_supervisor(host):
 def unsupported_fields_are_named(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
-        for more, field in (({"linux": {"security_context": {"namespace_options": {"ipc": 2}}}}, "namespace_options.ipc"),
-                            ({"linux": {"security_context": {"namespace_options": {"pid": 2}}}}, "namespace_options.pid")):
+        for more, field in (({"linux": {"security_context": {"namespace_options": {"ipc": 3}}}}, "namespace_options.ipc"),
+                            ({"linux": {"security_context": {"namespace_options": {"pid": 3}}}}, "namespace_options.pid"),
+                            ({"windows": {"security_context": {"run_as_username": "x"}}}, "windows")):
             code, message = c.refused("RunPodSandbox", config=sandbox_config(**more))
             equal(code, "INVALID_ARGUMENT")
             contains(message, field)

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Sandboxes in the pid and ipc namespaces of the host, and containers in those of each other."""
+
+from cri_client import *
+
+
+def config(name="web", **modes):
+    return sandbox_config(name=name, uid=name, linux={"security_context": {"namespace_options": dict({"network": 2}, **modes), "privileged": True}})
+
+
+def start(c, i, name, image_id, script=SLEEP, context=None, **modes):
+    a = create(c, i, name, image_id, script,
+               linux={"security_context": dict({"namespace_options": dict({"network": 2}, **modes)}, **(context or {}))})
+    c.call("StartContainer", container_id=a)
+    return a
+
+
+def sh(c, container, script):
+    return c.call("ExecSync", container_id=container, cmd=["/bin/sh", "-c", script]).stdout.decode().strip()
+
+
+def leader(c, i):
+    return json.loads(c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True).info["info"])["pid"]
+
+
+def processes(i):
+    """The processes of a sandbox; those that have ended may wait for the init of the host."""
+    found = []
+    for p in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if p.isdigit() and i[:8] in read_text("/proc/%s/cgroup" % p) and read_text("/proc/%s/stat" % p).rsplit(")", 1)[1].split()[0] != "Z":
+                found.append(int(p))
+    return found
+
+
+@case
+def pid_namespace_of_the_host(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = c.call("RunPodSandbox", config=config(pid=2)).pod_sandbox_id
+        a = start(c, i, "main", image_id, "trap 'exit 5' TERM; sleep 1000 & while :; do sleep 0.05; done", pid=2)
+        own = os.readlink("/proc/self/ns/pid")
+        equal(sh(c, a, "readlink /proc/self/ns/pid"), own)
+        equal(os.readlink("/proc/%d/ns/pid" % leader(c, i)), own)
+        true(os.readlink("/proc/%d/ns/mnt" % leader(c, i)) != os.readlink("/proc/self/ns/mnt"), "the mount namespace")
+        # It sees this process, by the number that it has here, and the service.
+        equal(sh(c, a, "tr '\\0' ' ' </proc/%d/cmdline" % s.process.pid).split()[0], PROGRAM)
+        # One with processes of its own is beside it; and another one that is to see those of the first sees them here.
+        b = start(c, i, "own", image_id, pid=1)
+        equal(sh(c, b, "ls -d /proc/%d 2>/dev/null || echo none" % s.process.pid), "none")
+        d = start(c, i, "debug", image_id, pid=3)
+        equal(sh(c, d, "readlink /proc/self/ns/pid"), own)
+        # A restart of the service changes nothing, and the end of a container is known.
+        s.process.kill()
+        s.process.wait(60)
+        s.start()
+        c = s.client()
+        wait_for(lambda: answers(c), "a reply after the restart")
+        equal(sh(c, a, "echo there"), "there")
+        stop(c, a, 30)
+        equal((status(c, a).state, status(c, a).exit_code), (2, 5))
+        e = start(c, i, "ends", image_id, "exit 7", pid=2)
+        wait_for(lambda: state(c, e) == "EXITED", "the end of a container")
+        equal(status(c, e).exit_code, 7)
+        c.call("RemoveContainer", container_id=a)
+        # The processes that are left end with the sandbox.
+        true(len(processes(i)) > 3, processes(i))
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal(processes(i), [])
+        c.call("RemovePodSandbox", pod_sandbox_id=i)
+
+
+
+@case
+def a_killed_supervisor_leaves_processes_that_end_with_the_sandbox(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = c.call("RunPodSandbox", config=config(pid=2)).pod_sandbox_id
+        a = start(c, i, "main", image_id, "trap '' TERM; while :; do sleep 0.05; done", pid=2)
+        os.kill(host.supervisor("%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32])), 9)
+        wait_for(lambda: sandboxes(c) == [(i, "NOTREADY")], "the end of the sandbox")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal(processes(i), [])
+        equal(state(c, a), "EXITED")
+        remove(c, i)
+
+
+@case
+def ipc_namespace_of_the_host(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        own, name = os.readlink("/proc/self/ns/ipc"), "acnspawn-test-%d" % os.getpid()
+        with open("/dev/shm/" + name, "w") as f:
+            f.write("shared")
+        try:
+            i = c.call("RunPodSandbox", config=config(ipc=2, pid=1)).pod_sandbox_id
+            a = start(c, i, "main", image_id, pid=1, ipc=2)
+            equal(sh(c, a, "readlink /proc/self/ns/ipc; cat /dev/shm/" + name).split(), [own, "shared"])
+            k = c.call("RunPodSandbox", config=config("other")).pod_sandbox_id
+            b = start(c, k, "main", image_id)
+            true(sh(c, b, "readlink /proc/self/ns/ipc; ls /dev/shm") not in (own, name), "another sandbox")
+            remove(c, i, k)
+        finally:
+            os.unlink("/dev/shm/" + name)
+
+
+@case
+def namespaces_of_other_sandboxes_are_refused(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        equal(c.refused("RunPodSandbox", config=config(pid=3)),
+              ("INVALID_ARGUMENT", "The field 'linux.security_context.namespace_options.pid' of the request is not supported with the value TARGET"))
+        contains(c.refused("RunPodSandbox", config=config(pid=2, userns_options={"mode": 0}))[1], "in the pid or ipc namespace of the host")
+        i = run_sandbox(c)
+        for field in "pid", "ipc":
+            options = {"linux": {"security_context": {"namespace_options": {field: 2}}}}
+            equal(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", **options)),
+                  ("INVALID_ARGUMENT", "The field 'linux.security_context.namespace_options.%s' of the request is NODE, but sandbox %s is not in that "
+                                       "namespace of the host" % (field, i)))
+        remove(c, i)
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()
