@@ -9,7 +9,7 @@
 static int app_cgroup(const char *pod, const PodApp *app, char **ret)
 {
         _cleanup_free_ char *slice = NULL;
-        int r = stage1_app_slice_name(app->name, &slice);
+        int r = nested_slices(app->name, &slice);
 
         return r < 0 ? r : xasprintf(ret, "%s/payload/app.slice/%s", pod, slice);
 }
@@ -23,12 +23,14 @@ int cri_app_cgroup(const Sandbox *s, const PodApp *app, char **ret)
 }
 
 /* Its cgroup is gone when it has ended. */
-static void read_app(CriJob *j, const Pod *p, const PodApp *app, const char *pod, CriParts parts, CriUsage *ret)
+static void read_app(CriJob *j, const Pod *p, const PodApp *app, const char *pod, CriParts parts,
+                     CriUsage *ret)
 {
         _cleanup_free_ char *path = NULL;
         char key[CRI_SAMPLE_KEY_SIZE];
 
-        if (pod && app_cgroup(pod, app, &path) >= 0 && cri_usage_read(path, parts, ret) >= 0 && cri_sample_key(p, app, key) >= 0)
+        if (pod && app_cgroup(pod, app, &path) >= 0 && cri_usage_read(path, parts, ret) >= 0 &&
+            cri_sample_key(p, app, key) >= 0)
                 cri_sample_processor(j, key, ret);
 }
 
@@ -42,7 +44,8 @@ static void limit_memory(const char *path, CriUsage *u)
                 uint64_t limit;
 
                 *end = 0;
-                if (xasprintf(&file, "%s/memory.max", copy) < 0 || read_file_at(AT_FDCWD, file, 64, &text, NULL) < 0)
+                if (xasprintf(&file, "%s/memory.max", copy) < 0 ||
+                    read_file_at(AT_FDCWD, file, 64, &text, NULL) < 0)
                         return;
                 text[strcspn(text, "\n")] = 0;
                 if (parse_u64(text, &limit) >= 0)
@@ -61,7 +64,8 @@ static void read_pod(CriJob *j, const Sandbox *s, const char *path, CriUsage *re
         cri_sample_processor(j, key, ret);
 }
 
-int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod, CriUsage **ret_apps, Error *e)
+int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod, CriUsage **ret_apps,
+                 Error *e)
 {
         const PodManifest *m = s->pod->manifest;
         _cleanup_free_ char *path = NULL;

@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 
 #include "schema/schema-internal.h"
+#include "schema/settings.h"
 
 /* --- Mounts -------------------------------------------------------------------------------------------- */
 
@@ -314,9 +315,14 @@ PodManifest *pod_manifest_new(void)
 PodApp *pod_manifest_find_app(const PodManifest *m, const char *name)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                if (streq_ptr(m->apps[i]->name, name))
+                if (streq_ptr(m->apps[i]->name, name) || streq_ptr(pod_app_path_name(m->apps[i]), name))
                         return m->apps[i];
         return NULL;
+}
+
+const char *pod_app_path_name(const PodApp *a)
+{
+        return pair_list_get(&a->annotations, SETTING_PREFIX NESTED_PATH_SETTING) ?: a->name;
 }
 
 size_t pod_manifest_index_of(const PodManifest *m, const PodApp *a)

@@ -243,7 +243,10 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(PodApp *, pod_app_free);
 void volume_done(Volume *v);
 void mount_done(Mount *m);
 Volume *volume_free(Volume *v);
-PodApp *pod_manifest_find_app(const PodManifest *m, const char *name); /* NULL if absent */
+/* NULL if absent. NAME may be the path of a nested app. */
+PodApp *pod_manifest_find_app(const PodManifest *m, const char *name);
+/* The name of the app for users: of a nested one its path. */
+const char *pod_app_path_name(const PodApp *a);
 /* Which of its apps A is. */
 size_t pod_manifest_index_of(const PodManifest *m, const PodApp *a);
 Volume *pod_manifest_find_volume(const PodManifest *m, const char *name);

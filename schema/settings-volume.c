@@ -9,10 +9,13 @@
 
 /* --- Values: each reads VALUE into its member ---------------------------------------------------------- */
 
+#define ANY_KIND (-1)
+
 enum { OF_TMPFS = 1, OF_NAMED = 2, OF_IMAGE = 4, OF_SOURCE = 8 };
 
 #define NAME_EXPECTED                                                                                       \
-        "must be the name of a named volume: at most 63 lower case letters and digits, with '-' between them"
+        "must be the name of a named volume: at most 63 lower case letters and digits, with '-' between "   \
+        "them"
 
 typedef struct Reading {
         VolumeSettings settings;
@@ -22,7 +25,10 @@ typedef struct Reading {
 
 static int read_kind(const char *value, Reading *x)
 {
-        x->kind = streq(value, "tmpfs") ? OF_TMPFS : streq(value, "named") ? OF_NAMED : streq(value, "image") ? OF_IMAGE : 0;
+        x->kind = streq(value, "tmpfs")   ? OF_TMPFS
+                  : streq(value, "named") ? OF_NAMED
+                  : streq(value, "image") ? OF_IMAGE
+                                          : 0;
         x->settings.tmpfs = x->kind == OF_TMPFS;
         return x->kind ? 0 : -EINVAL;
 }
@@ -38,7 +44,8 @@ static int read_sub_path(const char *value, Reading *x)
 {
         _cleanup_strv_free_ char **parts = NULL;
 
-        if (isempty(value) || *value == '/' || strlen(value) > VOLUME_SUB_PATH_MAX || !utf8_is_valid(value, strlen(value)))
+        if (isempty(value) || *value == '/' || strlen(value) > VOLUME_SUB_PATH_MAX ||
+            !utf8_is_valid(value, strlen(value)))
                 return -EINVAL;
         int r = strv_split(value, "/", &parts);
         if (r >= 0 && strv_contains(parts, ".."))
@@ -119,6 +126,14 @@ static int read_set_uid(const char *value, Reading *x)
         return r;
 }
 
+static int read_nested(const char *value, Reading *x)
+{
+        int r = parse_boolean(value);
+
+        x->settings.nested = r > 0;
+        return r;
+}
+
 static int read_propagation(const char *value, Reading *x)
 {
         static const char *const words[_PROPAGATION_MAX] = {"private", "slave", "shared"};
@@ -193,15 +208,17 @@ static const struct Setting {
         const char *key;
         int (*read)(const char *value, Reading *x);
         const char *expected;
-        VolumeKind kind; /* kind of volumes that it applies to */
-        int needs;       /* of the empty ones only to these, or 0 */
+        int kind;  /* VolumeKind of volumes that it applies to; or ANY_KIND */
+        int needs; /* of the empty ones only to these, or 0 */
 } settings[] = {
+                {"nested", read_nested, "must be true or false", ANY_KIND, 0},
                 {"kind", read_kind, "must be tmpfs, named or image", VOLUME_EMPTY, 0},
                 {"size", read_size, "must be a number of bytes, as 64Mi or 1G", VOLUME_EMPTY, OF_TMPFS},
                 {"nr_inodes", read_inodes, "must be a number of files, as 1000 or 10k", VOLUME_EMPTY,
                  OF_TMPFS},
                 {"source", read_source, NAME_EXPECTED, VOLUME_EMPTY, OF_SOURCE},
-                {"subpath", read_sub_path, "must be a path in the image, relative and without '..'", VOLUME_EMPTY, OF_IMAGE},
+                {"subpath", read_sub_path, "must be a path in the image, relative and without '..'",
+                 VOLUME_EMPTY, OF_IMAGE},
                 {"exec", read_exec, "must be true or false", VOLUME_EMPTY, OF_IMAGE},
                 {"owner", read_owner, "must be image", VOLUME_EMPTY, OF_NAMED},
                 {"quota", read_quota, VOLUME_QUOTA_EXPECTED, VOLUME_EMPTY, OF_NAMED},
@@ -250,7 +267,7 @@ static int read_pair(const char *pair, const Volume *v, Reading *x, Error *e)
         if (!row)
                 return error_set(e, -EINVAL, "Volume '%s' has an unknown setting '%s'", v->name,
                                  shown ?: "?");
-        if (row->kind != v->kind)
+        if (row->kind != ANY_KIND && row->kind != (int) v->kind)
                 return error_set(e, -EINVAL, "Volume '%s' cannot have %s: that is for %s volumes", v->name,
                                  row->key, row->kind == VOLUME_HOST ? "host" : "empty");
         int r = row->read(pair + n + 1, x);
@@ -293,8 +310,8 @@ static int settle_source(Reading *x, const Volume *v, Error *e)
                 return 0;
         if (volume_name_check(x->source, NULL) < 0) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(x->source);
-                return error_set(e, -EINVAL, "Volume '%s' has the setting 'source=%s', but source %s", v->name, shown ?: "?",
-                                 NAME_EXPECTED);
+                return error_set(e, -EINVAL, "Volume '%s' has the setting 'source=%s', but source %s",
+                                 v->name, shown ?: "?", NAME_EXPECTED);
         }
         memcpy(s->named, x->source, strlen(x->source) + 1);
         return 0;

@@ -129,11 +129,11 @@ static int read_pid(const char *value, void *target)
         return 0;
 }
 
-static int read_name(const char *value, void *target)
+static int copy_checked(const char *value, bool valid, void *target)
 {
         char **result = target;
 
-        if (ac_name_check(value, NULL) < 0)
+        if (!valid)
                 return -EINVAL;
         char *copy = strdup(value);
         if (!copy)
@@ -141,6 +141,25 @@ static int read_name(const char *value, void *target)
         free(*result);
         *result = copy;
         return 0;
+}
+
+static int read_name(const char *value, void *target)
+{
+        return copy_checked(value, ac_name_check(value, NULL) >= 0, target);
+}
+
+static int read_nested_path(const char *value, void *target)
+{
+        return copy_checked(value, nested_is_path(value), target);
+}
+
+static int read_share_cgroups(const char *value, void *target)
+{
+        int r = parse_boolean(value);
+
+        if (r >= 0)
+                *(bool *) target = r == 0;
+        return MIN(r, 0);
 }
 
 /* The root itself is not one. */
@@ -495,7 +514,8 @@ static int read_capabilities(const char *value, void *target)
         STRV_FOREACH (word, words) {
                 _cleanup_free_ char *name = NULL;
                 if (r >= 0)
-                        r = xasprintf(&name, "%s%s", strncasecmp(*word, "CAP_", 4) == 0 ? "" : "CAP_", *word);
+                        r = xasprintf(&name, "%s%s", strncasecmp(*word, "CAP_", 4) == 0 ? "" : "CAP_",
+                                      *word);
                 if (r >= 0 && !is_capability(name))
                         r = -EINVAL;
                 for (char *c = name; r >= 0 && *c; c++)
@@ -599,6 +619,8 @@ static const Setting settings[] = {
                 {"log-size", MEMBER(log_size), read_log_size,
                  "must be a number of bytes of at least 64Ki, as 100Mi, or infinity"},
                 {"masked-paths", MEMBER(masked), read_paths, PATHS_EXPECTED},
+                {"nested-path", MEMBER(nested_path), read_nested_path,
+                 "must be names of apps, each nested under the one before, with '/' between"},
                 {"notify", MEMBER(notify), read_boolean, "must be true or false"},
                 {"oom-group", MEMBER(oom_group), read_boolean, "must be true or false"},
                 {"pid", MEMBER(pid), read_pid,
@@ -614,6 +636,7 @@ static const Setting settings[] = {
                 {"seccomp-profile", MEMBER(seccomp_profile), read_seccomp_profile,
                  "must be a profile of system calls in JSON, as the runtime specification of OCI has it, or "
                  "none"},
+                {"share-cgroups", MEMBER(own_limits), read_share_cgroups, "must be true or false"},
                 {"start-timeout", MEMBER(start_timeout_usec), read_timeout,
                  "must be a time, as 30s, or infinity"},
                 {"stop-signal", MEMBER(stop_signal), read_signal, "must be a signal, as SIGTERM or 15"},
@@ -644,7 +667,8 @@ void app_settings_done(AppSettings *s)
         devices_done(&s->devices);
         free(s->fate_group);
         free(s->seccomp_profile);
-        s->fate_group = s->seccomp_profile = NULL;
+        free(s->nested_path);
+        s->fate_group = s->seccomp_profile = s->nested_path = NULL;
         s->log_file.path = s->pid.app = NULL;
 }
 
@@ -691,7 +715,8 @@ int app_settings_read(const PodApp *app, AppSettings *ret, Error *e)
                         r = read_setting(name, app->annotations.items[i].value, &s, e);
         }
         /* There has to be a process before its namespace can be joined. */
-        if (r >= 0 && s.pid.app && !strv_contains(s.after, s.pid.app) && strv_extend(&s.after, s.pid.app) < 0)
+        if (r >= 0 && s.pid.app && !strv_contains(s.after, s.pid.app) &&
+            strv_extend(&s.after, s.pid.app) < 0)
                 r = error_oom(e);
         if (r < 0) {
                 app_settings_done(&s);
@@ -775,15 +800,16 @@ static int check_pid_of(const PodManifest *m, const AppSettings *all, size_t i, 
                 return 0;
         if (target < 0)
                 return error_set(e, -ENOENT,
-                                 "App %s is to share the processes of app %s, but the pod has no such app", app,
-                                 name);
+                                 "App %s is to share the processes of app %s, but the pod has no such app",
+                                 app, name);
         if ((size_t) target == i)
                 return error_set(e, -ELOOP, "App %s is to share its own processes", app);
         if (all[target].pid.mode == PID_PRIVATE)
                 return 0;
-        int r = error_set(e, -EINVAL,
-                          "App %s is to share the processes of app %s, which has no pid namespace of its own",
-                          app, name);
+        int r = error_set(
+                        e, -EINVAL,
+                        "App %s is to share the processes of app %s, which has no pid namespace of its own",
+                        app, name);
         return error_hint(e, r, "Give app %s the option --pid=private, or both --pid=shared.", name);
 }
 
@@ -796,6 +822,33 @@ static int check_pids(const PodManifest *m, const AppSettings *all, Error *e)
         return r;
 }
 
+/* The name of a nested app says which app it is nested under, and so does its path. */
+static int check_nested(const PodManifest *m, const AppSettings *all, size_t i, Error *e)
+{
+        const char *name = m->apps[i]->name, *path = all[i].nested_path;
+        size_t n = nested_parent_length(name);
+        _cleanup_free_ char *parent = n > 0 ? strndup(name, n) : NULL;
+        const PodApp *above = parent ? pod_manifest_find_app(m, parent) : NULL;
+        const char *own = path ? strrchr(path, '/') : NULL, *prefix = above ? pod_app_path_name(above) : "";
+
+        if (n == 0 && !path && !all[i].own_limits)
+                return 0;
+        if (n == 0 && !path)
+                return error_set(e, -EINVAL,
+                                 "App %s is not nested under another one, and so cannot have the "
+                                 "setting " SETTING_PREFIX "share-cgroups",
+                                 name);
+        if (above && own && strlen(prefix) == (size_t) (own - path) && startswith(path, prefix))
+                return 0;
+        if (n > 0 && !path)
+                return error_set(e, -EINVAL,
+                                 "The name '%s' is one of nested apps, whose names are given to them", name);
+        return error_set(e, -EINVAL,
+                         "App %s has the setting " SETTING_PREFIX NESTED_PATH_SETTING
+                         ", but is not nested there",
+                         name);
+}
+
 int pod_settings_check(const PodManifest *m, Error *e)
 {
         AppSettings *all = calloc(m->n_apps + 1, sizeof(*all));
@@ -804,6 +857,8 @@ int pod_settings_check(const PodManifest *m, Error *e)
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = app_settings_read(m->apps[i], &all[i], e);
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = check_nested(m, all, i, e);
         if (r >= 0)
                 r = check_pids(m, all, e);
         if (r >= 0)

@@ -5,6 +5,7 @@
  * acnspawn/<setting>. They are set by the user, on the command line or in a pod manifest; those of an image
  * are never copied there, so that no image decides how it is restarted. */
 
+#include "schema/nested.h"
 #include "schema/schema.h"
 
 #define SETTING_PREFIX "acnspawn/"
@@ -157,6 +158,8 @@ typedef struct AppSettings {
         char *fate_group;      /* the other apps that have it are stopped if this one fails; or NULL */
         bool transient;        /* its end means nothing for the pod */
         char *seccomp_profile; /* JSON, see schema/seccomp-profile.h; or NULL */
+        char *nested_path;     /* of an app that is nested under another one; or NULL */
+        bool own_limits; /* of such an app: what it uses does not only count against the limits of its parent */
 } AppSettings;
 
 void app_settings_done(AppSettings *s);
@@ -197,8 +200,8 @@ int health_settings_from_oci(const char *text, PairList *ret, Error *e);
 
 #define VOLUME_SETTINGS_PREFIX SETTING_PREFIX "volume/"
 #define VOLUME_ID_RANGES_MAX 32U
-#define VOLUME_POD_IDS 65536U /* number of users of a pod */
-#define VOLUME_NAME_MAX 63U   /* characters of the name of a named volume */
+#define VOLUME_POD_IDS 65536U     /* number of users of a pod */
+#define VOLUME_NAME_MAX 63U       /* characters of the name of a named volume */
 #define VOLUME_IMAGE_MAX 1023U    /* bytes of the reference of an image */
 #define VOLUME_SUB_PATH_MAX 1023U /* bytes of a path in it */
 #define VOLUME_QUOTA_MIN (UINT64_C(64) << 10)
@@ -228,11 +231,13 @@ typedef enum VolumePropagation {
 /* Properties of a volume beyond the specification: pairs in the annotation acnspawn/volume/<name> of the
  * pod. */
 typedef struct VolumeSettings {
-        bool tmpfs;        /* an empty volume in memory */
+        bool nested;                     /* apps that are nested under an app that mounts it have it, too */
+        bool tmpfs;                      /* an empty volume in memory */
         char named[VOLUME_NAME_MAX + 1]; /* the named volume of the store that it is; "": none */
-        char image[VOLUME_IMAGE_MAX + 1]; /* the image that it is, read-only: a reference, in the manifest of a pod its ID */
+        char image[VOLUME_IMAGE_MAX +
+                   1]; /* the image that it is, read-only: a reference, in the manifest of a pod its ID */
         char sub_path[VOLUME_SUB_PATH_MAX + 1]; /* of the image only this file or directory; "": its root */
-        bool no_exec;      /* programs in the image cannot be executed */
+        bool no_exec;                           /* programs in the image cannot be executed */
         bool owner_image;  /* a new named volume gets owner and mode of the image's directory */
         uint64_t quota;    /* the bytes that the files of a new named volume may use; 0: no limit */
         uint64_t size;     /* its limit in bytes; 0: the kernel's default */

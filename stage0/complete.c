@@ -62,7 +62,7 @@ static void complete_pods(const Completion *c, const char *states)
 static void offer_apps(const Completion *c, const Pod *p)
 {
         for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++)
-                offer(c, p->manifest->apps[i]->name);
+                offer(c, pod_app_path_name(p->manifest->apps[i]));
 }
 
 /* Apps of the pod on the command line, else of all running pods. The first word is the command. */
@@ -177,14 +177,31 @@ static void complete_volume(const Completion *c, const char *unused)
         static const struct {
                 const char *kind, *key;
         } keys[] = {
-                        {"empty", "mode="},          {"empty", "uid="},         {"empty", "gid="},
-                        {"tmpfs", "size="},          {"tmpfs", "nr_inodes="},   {"tmpfs", "mode="},
-                        {"tmpfs", "uid="},           {"tmpfs", "gid="},         {"host", "source="},
-                        {"host", "idmap=auto"},      {"host", "idmap=yes"},     {"host", "idmap=no"},
-                        {"host", "recursive=false"}, {"host", "symlinks=true"}, {"named", "source="},
-                        {"host", "dev=true"},        {"host", "suid=true"},     {"host", "propagation=slave"}, {"host", "propagation=shared"},
-                        {"named", "mode="},          {"named", "uid="},         {"named", "gid="},
-                        {"named", "quota="},         {"image", "source="},      {"image", "subpath="},
+                        {"empty", "mode="},
+                        {"empty", "uid="},
+                        {"empty", "gid="},
+                        {"tmpfs", "size="},
+                        {"tmpfs", "nr_inodes="},
+                        {"tmpfs", "mode="},
+                        {"tmpfs", "uid="},
+                        {"tmpfs", "gid="},
+                        {"host", "source="},
+                        {"host", "idmap=auto"},
+                        {"host", "idmap=yes"},
+                        {"host", "idmap=no"},
+                        {"host", "recursive=false"},
+                        {"host", "symlinks=true"},
+                        {"named", "source="},
+                        {"host", "dev=true"},
+                        {"host", "suid=true"},
+                        {"host", "propagation=slave"},
+                        {"host", "propagation=shared"},
+                        {"named", "mode="},
+                        {"named", "uid="},
+                        {"named", "gid="},
+                        {"named", "quota="},
+                        {"image", "source="},
+                        {"image", "subpath="},
                         {"image", "exec=false"},
         };
         const char *kind = strstr(c->current, ",kind="), *end = kind ? strchr(kind + 1, ',') : NULL;

@@ -129,7 +129,7 @@ static json_object *app_json(const AppReport *a)
         const AppStatus *s = &a->status;
         bool failed = false;
 
-        failed |= put_text(o, "name", a->app->name);
+        failed |= put_text(o, "name", pod_app_path_name(a->app));
         failed |= put_text(o, "imageID", a->app->image_id);
         failed |= put_text(o, "imageName", a->app->image_name);
         failed |= put_text(o, "imageVersion", pair_list_get(&a->app->image_labels, "version"));
@@ -315,7 +315,8 @@ static json_object *mounts_json(const PodManifest *m, const Volume *v)
                         if (mount->app_volume || !streq_ptr(mount->volume, v->name))
                                 continue;
                         json_object *o = json_object_new_object();
-                        failed |= put_text(o, "app", m->apps[i]->name) || put_text(o, "path", mount->path);
+                        failed |= put_text(o, "app", pod_app_path_name(m->apps[i])) ||
+                                  put_text(o, "path", mount->path);
                         failed |= append(l, take_unless(failed, o));
                 }
         return take_unless(failed, l);

@@ -188,7 +188,7 @@ static void add_targets(Text *t, const PodManifest *m, const Volume *v)
 
                         if (mount->app_volume || !streq_ptr(mount->volume, v->name))
                                 continue;
-                        text_addf(t, ", %s:", m->apps[i]->name);
+                        text_addf(t, ", %s:", pod_app_path_name(m->apps[i]));
                         status_add_escaped(t, mount->path);
                 }
 }

@@ -259,8 +259,8 @@ static void add_filter(Text *t, const AppReport *a)
         };
 
         if (words[a->filter])
-                text_addf(t, "%*s%s%s%.19s\n", STATUS_LABEL_WIDTH + 4, "", words[a->filter], a->filter_digest ? " " : "",
-                          a->filter_digest ?: "");
+                text_addf(t, "%*s%s%s%.19s\n", STATUS_LABEL_WIDTH + 4, "", words[a->filter],
+                          a->filter_digest ? " " : "", a->filter_digest ?: "");
 }
 
 static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_width)
@@ -274,7 +274,7 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
                 return;
         }
         add_dot(t, d, color);
-        text_addf(t, "%-*s  ", (int) name_width, a->app->name);
+        text_addf(t, "%-*s  ", (int) name_width, pod_app_path_name(a->app));
         add_colored(t, d, color, phrase);
         add_health(t, d, a);
         if (since > 0) {
@@ -303,7 +303,8 @@ static void add_apps(Text *t, const Display *d, const PodReport *report)
                 text_add(t, "none\n");
         }
         for (size_t i = 0; i < report->n_apps; i++)
-                width = MAX(width, strlen(report->apps[i].app->name)); /* an AC Name: plain ASCII */
+                width = MAX(width,
+                            strlen(pod_app_path_name(report->apps[i].app))); /* an AC Name: plain ASCII */
         for (size_t i = 0; i < report->n_apps; i++) {
                 if (i == 0)
                         status_add_label(t, "Apps");

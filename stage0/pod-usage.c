@@ -53,7 +53,7 @@ static int add_pod(Context *c, Pod *p, void *userdata)
                 return r;
         r = add_row(s, p, NULL, &pod);
         for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++)
-                r = add_row(s, p, p->manifest->apps[i]->name, &apps[i]);
+                r = add_row(s, p, pod_app_path_name(p->manifest->apps[i]), &apps[i]);
         return r < 0 ? error_oom(&c->error) : 0;
 }
 

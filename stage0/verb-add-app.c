@@ -9,11 +9,14 @@
 
 typedef struct Arguments {
         bool start;
+        const char *parent;
 } Arguments;
 
 static const Option options[] = {
                 {"Options (before the image)", "start", 0, NULL, false, "Start the app, too", NULL,
                  option_true, offsetof(Arguments, start)},
+                {NULL, "parent", 0, "APP", false, "Nest the app under this one, which runs", "app",
+                 option_word, offsetof(Arguments, parent)},
                 OPTION_END,
 };
 
@@ -27,7 +30,11 @@ static int add(Context *c, Pod *p, PodArguments *a, const Arguments *own)
 
         int r = acn_connect(p, &pod, &c->error); /* before anything is fetched in vain */
         if (r >= 0)
+                r = pod_arguments_nest(a, p, own->parent, &c->error);
+        if (r >= 0) {
+                references[0] = a->request.apps[0].reference;
                 r = context_fetch_images(c, &a->fetch, references, &ids);
+        }
         if (r >= 0)
                 r = acn_add_app(pod, &a->request, ids[0], &name, &warnings, &c->error);
         if (r < 0)
@@ -59,7 +66,8 @@ static int run(Context *c, int argc, char **argv)
                 return context_usage(
                                 c,
                                 "An option of a pod cannot be given for one that is running: of the options "
-                                "before the image, add-app has --start and those for fetching it");
+                                "before the image, add-app has --start, --parent= and those for fetching "
+                                "it");
         r = context_open_store_as_root(c);
         if (r >= 0)
                 r = context_find_pod(c, argv[0], &p);

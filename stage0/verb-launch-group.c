@@ -9,6 +9,7 @@
 
 typedef struct Arguments {
         bool shared; /* fate */
+        const char *parent;
 } Arguments;
 
 static int option_fate(const Option *o, const char *value, void *target, Error *e)
@@ -23,6 +24,8 @@ static const Option options[] = {
                 {"Options (before the first image)", "fate", 0, "shared|independent", false,
                  "Stop all apps of the group if one fails, or only let it end (default)",
                  "shared|independent", option_fate, offsetof(Arguments, shared)},
+                {NULL, "parent", 0, "APP", false, "Nest the apps under this one, which runs", "app",
+                 option_word, offsetof(Arguments, parent)},
                 OPTION_END,
 };
 
@@ -58,12 +61,14 @@ static int share_fate(Context *c, PodRequest *q)
         return r < 0 ? error_oom(&c->error) : 0;
 }
 
-static int launch(Context *c, Pod *p, PodArguments *a)
+static int launch(Context *c, Pod *p, PodArguments *a, const char *parent)
 {
         _cleanup_strv_free_ char **ids = NULL, **names = NULL, **warnings = NULL;
         _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
 
         int r = acn_connect(p, &pod, &c->error); /* before anything is fetched in vain */
+        if (r >= 0)
+                r = pod_arguments_nest(a, p, parent, &c->error);
         if (r >= 0)
                 r = fetch_images(c, a, &ids);
         if (r >= 0)
@@ -84,10 +89,10 @@ static int check_line(Context *c, const PodArguments *a, const char *file)
                                 c,
                                 "'acnspawn launch-group' needs a pod, and images or a file, in this order");
         if (a->describes_whole_pod || a->manifest_file)
-                return context_usage(c,
-                                     "An option of a pod cannot be given for one that is running: of the "
-                                     "options before the "
-                                     "first image, launch-group has --fate= and those for fetching images");
+                return context_usage(c, "An option of a pod cannot be given for one that is running: of the "
+                                        "options before the "
+                                        "first image, launch-group has --fate=, --parent= and those for "
+                                        "fetching images");
         for (size_t i = 0; !file && i < a->request.n_apps; i++) {
                 const char *word = a->request.apps[i].reference;
                 if (is_file(word))
@@ -142,7 +147,7 @@ static int run(Context *c, int argc, char **argv)
                 r = read_file(c, &a, file);
         if (r >= 0 && own.shared)
                 r = share_fate(c, &a.request);
-        return r < 0 ? r : launch(c, p, &a);
+        return r < 0 ? r : launch(c, p, &a, own.parent);
 }
 
 const Verb verb_launch_group = {

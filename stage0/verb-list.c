@@ -8,11 +8,17 @@
 #include "stage0/pods/pods.h"
 
 static const TableColumn columns[] = {
-                {"UUID", "uuid", false, 0},       {"NAME", "name", false, 12},
-                {"STATE", "state", false, 0},     {"APPS", "apps", false, 16},
-                {"CREATED", "created", false, 0}, {"EXIT", "exitStatus", true, 0},
-                {"ENDED BY", "endedBy", false, 0}, {"IMAGES", "images", false, 16},  {"NETWORKS", "networks", false, 12},
-                {"LABELS", "labels", false, 16},  {"ANNOTATIONS", "annotations", false, 16},
+                {"UUID", "uuid", false, 0},
+                {"NAME", "name", false, 12},
+                {"STATE", "state", false, 0},
+                {"APPS", "apps", false, 16},
+                {"CREATED", "created", false, 0},
+                {"EXIT", "exitStatus", true, 0},
+                {"ENDED BY", "endedBy", false, 0},
+                {"IMAGES", "images", false, 16},
+                {"NETWORKS", "networks", false, 12},
+                {"LABELS", "labels", false, 16},
+                {"ANNOTATIONS", "annotations", false, 16},
 };
 
 static const char *const usual[] = {"uuid", "name", "state", "apps", "created", "exitStatus", NULL};
@@ -57,7 +63,8 @@ static int check_state(const char *value, Error *e)
 
 static bool state_matches(const void *object, const char *value)
 {
-        return streq(pod_shown_state((Pod *) object), streq(value, "aborted-prepare") ? "aborted prepare" : value);
+        return streq(pod_shown_state((Pod *) object),
+                     streq(value, "aborted-prepare") ? "aborted prepare" : value);
 }
 
 static bool name_matches(const void *object, const char *value)
@@ -70,7 +77,7 @@ static bool app_matches(const void *object, const char *value)
         const PodManifest *m = ((const Pod *) object)->manifest;
 
         for (size_t i = 0; m && i < m->n_apps; i++)
-                if (filter_glob(value, m->apps[i]->name))
+                if (filter_glob(value, pod_app_path_name(m->apps[i])))
                         return true;
         return false;
 }
@@ -168,7 +175,7 @@ static int add_apps(Table *t, const Pod *p)
         _cleanup_strv_free_ char **names = NULL;
 
         for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++)
-                if (strv_extend(&names, p->manifest->apps[i]->name) < 0)
+                if (strv_extend(&names, pod_app_path_name(p->manifest->apps[i])) < 0)
                         return -ENOMEM;
         table_add_list(t, names);
         return 0;

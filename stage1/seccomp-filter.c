@@ -216,6 +216,28 @@ bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const 
                (!i || apply_isolator(i, &rules, NULL) >= 0) && seccomp_rules_allow(&rules, call);
 }
 
+static int make_rules(const IsolatorList *l, uint64_t capabilities, SeccompRules *ret, Error *e)
+{
+        const Isolator *i = find_seccomp_isolator(l);
+
+        if (seccomp_rules_init_default(ret, capabilities) < 0)
+                return error_oom(e);
+        return i ? apply_isolator(i, ret, e) : 0;
+}
+
+int seccomp_beyond(const IsolatorList *l, uint64_t capabilities, const IsolatorList *limit,
+                   uint64_t limit_capabilities, char ***ret, Error *e)
+{
+        _cleanup_seccomp_rules_ SeccompRules own = {}, bound = {};
+
+        int r = make_rules(l, capabilities, &own, e);
+        if (r >= 0)
+                r = make_rules(limit, limit_capabilities, &bound, e);
+        if (r < 0)
+                return r;
+        return seccomp_rules_wider(&own, &bound, ret) < 0 ? error_oom(e) : 0;
+}
+
 bool seccomp_has_filter(const IsolatorList *isolators)
 {
         const Isolator *i = find_seccomp_isolator(isolators);

@@ -17,6 +17,11 @@ int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, Seccom
 /* Whether that filter allows CALL, if only with some arguments. */
 bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const char *call);
 
+/* The calls that the filter of an app with these isolators and this bounding set allows, and one with LIMIT and LIMIT_CAPABILITIES
+ * does not, or only with some arguments. Both have a filter. */
+int seccomp_beyond(const IsolatorList *l, uint64_t capabilities, const IsolatorList *limit,
+                   uint64_t limit_capabilities, char ***ret, Error *e);
+
 /* Whether there is a filter at all. */
 bool seccomp_has_filter(const IsolatorList *isolators);
 

@@ -174,6 +174,18 @@ int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool 
         return 0;
 }
 
+int seccomp_rules_wider(const SeccompRules *r, const SeccompRules *limit, char ***ret)
+{
+        for (size_t i = 0; i < SECCOMP_N_CALLS; i++) {
+                const SeccompRule *l = &limit->items[i], *own = &r->items[i];
+                if (!allows(own) || (allows(l) && (!l->check || l->check == own->check)))
+                        continue;
+                if (strv_extend(ret, seccomp_calls[i].name) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 static bool group_has(int group, uint16_t call)
 {
         for (size_t i = 0; i < seccomp_groups[group].n; i++)
@@ -222,7 +234,12 @@ static void split_multiplexer(const SeccompRules *r, Architecture *a, const char
         SeccompTable *t = &a->sub_tables[m];
         bool same = true;
 
-        *t = (SeccompTable){SECCOMP_ARGUMENT(0), multiplexers[m].mask, entry->action, a->sub_entries[m], 0, false};
+        *t = (SeccompTable){SECCOMP_ARGUMENT(0),
+                            multiplexers[m].mask,
+                            entry->action,
+                            a->sub_entries[m],
+                            0,
+                            false};
         for (const Subcall *s = multiplexers[m].subcalls; t->n < SUBCALLS_MAX && s->name; s++) {
                 uint32_t action = subcall_action(r, s->name, entry->action);
                 a->sub_entries[m][t->n++] = (SeccompEntry){s->number, s->number, action, NULL};
@@ -281,7 +298,8 @@ int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret)
         return seccomp_rules_assemble_for(r, NULL, NULL, ret);
 }
 
-int seccomp_rules_assemble_for(const SeccompRules *r, bool (*is_covered)(uint32_t architecture, const void *userdata),
+int seccomp_rules_assemble_for(const SeccompRules *r,
+                               bool (*is_covered)(uint32_t architecture, const void *userdata),
                                const void *userdata, SeccompProgram *ret)
 {
         _cleanup_free_ Architecture *architectures = calloc(SECCOMP_N_ARCHITECTURES, sizeof(Architecture));
@@ -299,7 +317,11 @@ int seccomp_rules_assemble_for(const SeccompRules *r, bool (*is_covered)(uint32_
                 }
         }
         qsort(entries, ELEMENTSOF(entries), sizeof(entries[0]), compare_entries);
-        SeccompTable root = {offsetof(struct seccomp_data, arch), 0, is_covered ? SECCOMP_RET_KILL_PROCESS : r->otherwise,
-                             entries, ELEMENTSOF(entries), false};
+        SeccompTable root = {offsetof(struct seccomp_data, arch),
+                             0,
+                             is_covered ? SECCOMP_RET_KILL_PROCESS : r->otherwise,
+                             entries,
+                             ELEMENTSOF(entries),
+                             false};
         return seccomp_program_assemble(&root, ret);
 }

@@ -37,6 +37,8 @@ void seccomp_rules_limit(SeccompRules *r, const SeccompRules *limit);
 /* Appends the calls that R allows and LIMIT refuses; with LIMITED also those that LIMIT allows with some
  * arguments only, or that fail there with ENOSYS. */
 int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool limited, char ***ret);
+/* Appends the calls that R allows and LIMIT does not, or only with arguments that R does not check likewise. */
+int seccomp_rules_wider(const SeccompRules *r, const SeccompRules *limit, char ***ret);
 /* Whether GROUP is part of the group OF (both are "@systemd/NAME"), and RULES allow at least one of its
  * calls. */
 bool seccomp_group_is_common(const char *group, const char *of, const SeccompRules *rules);
@@ -47,7 +49,8 @@ int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret);
 SeccompRule *seccomp_rules_find(SeccompRules *r, const char *name);
 /* The same as seccomp_rules_assemble() for programs of those architectures for which IS_COVERED returns true; others are
  * killed. */
-int seccomp_rules_assemble_for(const SeccompRules *r, bool (*is_covered)(uint32_t architecture, const void *userdata),
+int seccomp_rules_assemble_for(const SeccompRules *r,
+                               bool (*is_covered)(uint32_t architecture, const void *userdata),
                                const void *userdata, SeccompProgram *ret);
 /* How many calls have a rule. */
 size_t seccomp_rules_count(void);

@@ -24,6 +24,7 @@
  * descriptor.
  */
 
+#include "schema/nested.h"
 #include "schema/schema.h"
 #include "stage1/app-status.h"
 
@@ -74,7 +75,7 @@ int stage1_generate_bus(Stage1Files *ret);
 int stage1_write_bus(int root_fd);
 /* The name of the unit of an app ("app-web.service"). */
 int stage1_app_unit_name(const char *app, char **ret);
-/* The name of the app's slice. */
+/* The name of the app's slice; its cgroup below app.slice is nested_slices(). */
 int stage1_app_slice_name(const char *app, char **ret);
 /* The text of that unit for an app with these isolators, and the directory of units in the pod's root. */
 int stage1_app_slice_text(const char *app, const IsolatorList *isolators, char **ret);

@@ -125,17 +125,10 @@ int stage1_app_unit_name(const char *app, char **ret)
 
 /* In the name of a slice a dash means "below", so that the slice of the app "a-b" would be inside that of
  * the app "a". It is replaced by a character that names of apps cannot contain; systemd's own escape would
- * make long names too long for a file. */
+ * make long names too long for a file. That of a nested app is inside that of its parent (schema/nested.c). */
 int stage1_app_slice_name(const char *app, char **ret)
 {
-        int r = xasprintf(ret, "app-%s.slice", app);
-
-        if (r < 0)
-                return r;
-        for (char *c = *ret + strlen("app-"); *c; c++)
-                if (*c == '-')
-                        *c = '_';
-        return 0;
+        return nested_slice(app, ret);
 }
 
 static void add_time(Text *t, const char *key, uint64_t usec)
@@ -229,7 +222,7 @@ static void add_wants(Text *t, const char *app, const AppSettings *s)
 
 static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, const char *slice)
 {
-        text_addf(t, "[Unit]\nDescription=App %s of image %s\n", app->name,
+        text_addf(t, "[Unit]\nDescription=App %s of image %s\n", pod_app_path_name(app),
                   app->image_name ?: app->image_id);
         text_add(t, "DefaultDependencies=no\n"
                     "Requires=systemd-journald.socket\n"
@@ -239,6 +232,11 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
                   s->pid.mode == PID_SHARED ? " " LAUNCH_PROCESSES_UNIT : "");
         STRV_FOREACH (name, s->after)
                 text_addf(t, " started-%s.target", *name);
+        /* A nested app is stopped before its parent is. It is removed before, too, so that the name does not keep the unit of the
+         * parent loaded. */
+        size_t parent = nested_parent_length(app->name);
+        if (parent > 0)
+                text_addf(t, " app-%.*s.service", (int) parent, app->name);
         text_add(t, "\n");
         add_wants(t, app->name, s);
         add_start_limit(t, app, s);

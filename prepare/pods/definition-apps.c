@@ -372,7 +372,9 @@ int pod_definition_read_current(const Pod *p, PodDefinition *ret, Error *e)
                 if (!pod_manifest_find_app(p->manifest, d.images[i - 1].app))
                         remove_app(&d, i - 1);
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
-                r = take_app(p, p->manifest->apps[i], &d, e);
+                if (!nested_is_name(p->manifest->apps[i]
+                                                    ->name)) /* which end with the pod that they were launched in */
+                        r = take_app(p, p->manifest->apps[i], &d, e);
         if (r < 0)
                 return r;
         *ret = d;

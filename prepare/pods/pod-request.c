@@ -29,6 +29,7 @@ void app_overrides_done(AppOverrides *o)
         credential_list_done(&o->credentials);
         mounts_done(o->mounts, o->n_mounts);
         free(o->supplementary_gids);
+        free(o->parent);
         *o = (AppOverrides){};
 }
 

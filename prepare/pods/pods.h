@@ -57,6 +57,7 @@ int hostname_check(const char *s, Error *e);
 
 /* The longest name of an app: it becomes part of file and unit names. */
 #define APP_NAME_MAX 200U
+#define NESTED_APPS_MAX 1024U /* of a pod, at a time */
 
 #define UID_RANGE_SIZE 65536U
 
@@ -340,6 +341,9 @@ typedef struct AppOverrides {
         size_t n_supplementary_gids, supplementary_gids_allocated;
         OwnerData owner_data;
         bool separate; /* what the request has for all apps is not for this one */
+        /* Of an app that is added to a running pod; not in definitions: */
+        char *parent;           /* the app that it is nested under; or NULL */
+        uint64_t nested_number; /* unique in the pod, as nested_name() has it */
 } AppOverrides;
 
 void app_overrides_done(AppOverrides *o);

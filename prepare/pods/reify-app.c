@@ -348,18 +348,22 @@ static int reify_requested_app(Reify *r, size_t index, Error *e)
 {
         const AppOverrides *o = &r->request->apps[index];
         _cleanup_(image_freep) Image *i = NULL;
-        _cleanup_free_ char *name = NULL;
+        _cleanup_free_ char *name = NULL, *path = NULL;
         PodApp *a;
 
         int k = reify_take_image(r, index, &i, e);
         if (k >= 0)
                 k = app_name_of(o, i, &name, e);
         if (k >= 0)
+                k = reify_nested_name(r, o, &name, &path, e);
+        if (k >= 0)
                 k = add_app(r, name, i, &a, e);
         if (k >= 0)
                 k = set_app(a, i->manifest->app, e);
         if (k >= 0)
                 k = complete_app(r, a, o, i, e);
+        if (k >= 0 && path)
+                k = reify_nested_app(r, a, path, e);
         if (k >= 0)
                 k = reify_image_settings(r, a, i->manifest, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);

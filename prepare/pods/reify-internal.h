@@ -29,9 +29,9 @@ typedef struct Reify {
         size_t first_app, first_volume; /* those before are there already, and stay as they are */
         bool adds;                      /* one app to a pod that runs */
         const PodApp *old;              /* which takes the place of this one; or NULL */
-        const char **kept;              /* for each mount of the app: the volume that the old one has there; NULL: none */
+        const char **kept; /* for each mount of the app: the volume that the old one has there; NULL: none */
         size_t n_kept;
-        AppImage *images;               /* of the apps from the first on, in their order */
+        AppImage *images; /* of the apps from the first on, in their order */
         size_t n_images, images_allocated;
         Fetcher *fetcher;
         ImageIndex *index; /* of the store; owned by the fetcher */
@@ -76,6 +76,11 @@ int isolators_override(IsolatorList *into, const IsolatorList *overrides, const 
  * are taken. */
 int reify_fetch(Reify *r, Error *e);
 int reify_take_image(Reify *r, size_t i, Image **ret, Error *e);
+/* The app of O, which is nested under another one, gets a *NAME for its place instead of its own, and a path (reify-nested.c).
+ * Without O->parent it stays. */
+int reify_nested_name(const Reify *r, const AppOverrides *o, char **name, char **ret_path, Error *e);
+/* Gives A, which has this path, the volumes that its parent shares with it. */
+int reify_nested_app(const Reify *r, PodApp *a, const char *path, Error *e);
 /* The apps: their images, and the options for them (reify-app.c). */
 int reify_apps(Reify *r, Error *e);
 /* Applies the image's settings for running its app, unless the user has set them

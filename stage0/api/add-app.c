@@ -55,6 +55,8 @@ static int make_request(const PodRequest *q, const char *image_id, json_object *
 
         if (add_all_credentials(o, q) < 0 || (image_id && json_member_add_text(o, "imageID", image_id) < 0))
                 return error_oom(e);
+        if (q->apps[0].parent && json_member_add_text(o, "parent", q->apps[0].parent) < 0)
+                return error_oom(e);
         int r = add_definition(o, q, e);
         if (r < 0)
                 return r;
@@ -136,7 +138,8 @@ static size_t volume_owner(const PodRequest *q, const char *volume)
         return 0;
 }
 
-static int add_group_app(json_object *list, const PodRequest *q, size_t index, const char *image_id, Error *e)
+static int add_group_app(json_object *list, const PodRequest *q, size_t index, const char *image_id,
+                         Error *e)
 {
         _cleanup_free_ Volume *volumes = calloc(q->n_volumes + 1, sizeof(Volume));
         PodRequest one = *q;

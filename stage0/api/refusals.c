@@ -228,10 +228,13 @@ static bool is_new_parameter(const AcnCall *c, const VarlinkReply *reply)
 {
         static const char *const parameters[][2] = {{"ReplaceApp", "definition"},
                                                     {"ReplaceApp", "credentials"},
-                                                    {"StartApp", "tentative"}};
+                                                    {"StartApp", "tentative"},
+                                                    {"AddApp", "parent"},
+                                                    {"LaunchGroup", "apps"}};
         const char *parameter = acn_text(reply->parameters, "parameter");
 
-        for (size_t i = 0; streq(reply->error, SERVICE "InvalidParameter") && i < ELEMENTSOF(parameters); i++)
+        for (size_t i = 0; streq(reply->error, SERVICE "InvalidParameter") && i < ELEMENTSOF(parameters);
+             i++)
                 if (streq(c->method, parameters[i][0]) && streq_ptr(parameter, parameters[i][1]))
                         return true;
         return false;

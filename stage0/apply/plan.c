@@ -47,7 +47,8 @@ static bool waits_for_its_start(const AcnDescription *d, const PodApp *app)
 {
         for (size_t i = 0; i < d->n_apps; i++)
                 if (streq_ptr(d->apps[i].name, app->name))
-                        return d->apps[i].state == ACN_APP_CREATED && !stage1_app_is_socket_activated(app->app);
+                        return d->apps[i].state == ACN_APP_CREATED &&
+                               !stage1_app_is_socket_activated(app->app);
         return false;
 }
 
@@ -122,7 +123,8 @@ static int plan_unwanted(const Planner *x, const Pod *wanted, Error *e)
 
         for (size_t i = m->n_apps; r >= 0 && i > 0; i--) {
                 const char *name = m->apps[order[i - 1]]->name;
-                if (!pod_manifest_find_app(wanted->manifest, name) &&
+                /* What is nested under an app goes with it. */
+                if (!nested_is_name(name) && !pod_manifest_find_app(wanted->manifest, name) &&
                     add_step(x->plan, APPLY_REMOVE, name, NULL) < 0)
                         r = error_oom(e);
         }

@@ -66,6 +66,10 @@ int only_app_complete_template(Context *c, PodArguments *a);
 
 /* Gives app_settings to the apps, once all are known. */
 int pod_arguments_give_settings(PodArguments *a, Error *e);
+/* Nests the apps under PARENT (NULL: they are not nested), an app of P, which runs. One whose image is PARENT_IMAGE has that of its
+ * parent, read-only. */
+#define PARENT_IMAGE "@parent"
+int pod_arguments_nest(PodArguments *a, const Pod *p, const char *parent, Error *e);
 /* Reads the file manifest_file, or standard input ("-"), into the template of the request. */
 int pod_arguments_read_manifest(Context *c, PodArguments *a);
 /* Prepares the pod and prints the warnings; the store is open. */

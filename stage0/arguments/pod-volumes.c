@@ -19,8 +19,8 @@
 
 typedef struct VolumeFields {
         Volume volume;
-        bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting, has_named, has_quota, has_image,
-                        has_image_setting;
+        bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting, has_named, has_quota,
+                        has_image, has_image_setting;
 } VolumeFields;
 
 /* Settings of volumes are kept as text, as in manifests. */
@@ -179,6 +179,7 @@ static const Field volume_fields[] = {
                 {"dev", store_host_setting, true},
                 {"suid", store_host_setting, true},
                 {"propagation", store_host_setting},
+                {"nested", store_setting, true},
 };
 
 /* Checks the combination of fields. */
@@ -255,7 +256,8 @@ static int parse_volume(const Option *o, const char *value, VolumeFields *f, Err
         if (f->has_named && !f->volume.source && volume_name_check(fields[0], &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
         if (f->has_named && f->volume.source && volume_name_check(f->volume.source, NULL) < 0)
-                return option_invalid(o, value, e, "source '%s' must be the name of a volume", f->volume.source);
+                return option_invalid(o, value, e, "source '%s' must be the name of a volume",
+                                      f->volume.source);
         if (f->has_named && settle_named(f, f->volume.source ?: fields[0]) < 0)
                 return error_oom(e);
         if (f->has_image && settle_image(f) < 0)
@@ -392,7 +394,7 @@ static const Field short_fields[] = {
                 {"readOnly", store_read_only, true}, {"recursive", store_recursive, true},
                 {"idmap", store_host_setting, true}, {"symlinks", store_host_setting, true},
                 {"dev", store_host_setting, true},   {"suid", store_host_setting, true},
-                {"propagation", store_host_setting},
+                {"propagation", store_host_setting}, {"nested", store_setting, true},
 };
 
 /* The name of such a volume: derived from its target. */

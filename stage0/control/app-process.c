@@ -32,7 +32,7 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
                 return 0;
         }
         for (size_t i = 0; i < m->n_apps; i++)
-                if (strv_extend(&names, m->apps[i]->name) < 0)
+                if (strv_extend(&names, pod_app_path_name(m->apps[i])) < 0)
                         return error_oom(e);
         list = strv_join(names, ", ");
         int r = name ? error_set(e, -ENOENT, "Pod %s has no app '%s'", pod_display_name(p), shown ?: "")
@@ -144,7 +144,8 @@ int app_not_running(Pod *p, const PodApp *app, Error *e)
                 state = statuses[pod_manifest_index_of(p->manifest, app)].state;
                 app_statuses_free(statuses, n);
         }
-        return error_set(e, -ESRCH, "App %s of pod %s is not running: %s", app->name, pod_display_name(p),
+        return error_set(e, -ESRCH, "App %s of pod %s is not running: %s", pod_app_path_name(app),
+                         pod_display_name(p),
                          state == APP_ENDED       ? "it has ended"
                          : state == APP_PRE_START ? "its pre-start handler runs"
                          : state == APP_POST_STOP ? "its post-stop handler runs"
@@ -182,7 +183,7 @@ static int not_in_cgroup(const Pod *p, const PodApp *app, const AppProcess *proc
                          "Process %d, which the systemd of pod %s reports as that of app %s, is not in the "
                          "app's "
                          "cgroup",
-                         (int) process->pid, pod_display_name(p), app->name);
+                         (int) process->pid, pod_display_name(p), pod_app_path_name(app));
 }
 
 int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)

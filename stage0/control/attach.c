@@ -46,7 +46,7 @@ static const char *only_app(const Pod *p)
                         continue;
                 if (found)
                         return NULL;
-                found = p->manifest->apps[i]->name;
+                found = pod_app_path_name(p->manifest->apps[i]);
         }
         return found;
 }
@@ -102,7 +102,7 @@ static int open_streams(Attachment *a, AcnAttachOptions *x)
 
 static int call(Attachment *a, const PodApp *app, Error *e)
 {
-        AcnAttachOptions x = {.app = app->name, .fds = {-EBADF, -EBADF, -EBADF}};
+        AcnAttachOptions x = {.app = pod_app_path_name(app), .fds = {-EBADF, -EBADF, -EBADF}};
 
         if (a->terminal)
                 forward_get_size(&x.size);

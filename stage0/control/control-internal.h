@@ -33,6 +33,12 @@ int image_policies_check(const PodRequest *q, Error *e);
  * to WARNINGS. To be called after the pod's apps have been written; those from FIRST on are checked. */
 int check_name_files(Pod *p, size_t first, char ***warnings, Error *e);
 
+/* --- nested.c ------------------------------------------------------------------------------------------ */
+
+/* Gives the last app of P, which is nested under another one, the confinement of that one in all that it does not say itself, and
+ * refuses it if it says more than its parent has (-EPERM). Volumes from FIRST on came with it. Without effect for other apps. */
+int confine_nested(Pod *p, size_t first_volume, Error *e);
+
 /* --- privileges.c -------------------------------------------------------------------------------------- */
 
 /* Refuses the reified pod if its images request more privileges than the operator grants (-EPERM, with all

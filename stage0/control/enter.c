@@ -70,7 +70,7 @@ static int open_streams(Session *s, AcnExecOptions *x, Error *e)
 
 static int start(Session *s, Pod *p, const PodApp *app, const EnterOptions *o, Error *e)
 {
-        AcnExecOptions x = {.app = app->name,
+        AcnExecOptions x = {.app = pod_app_path_name(app),
                             .argv = o->argv,
                             .environment = o->environment,
                             .user = o->user,

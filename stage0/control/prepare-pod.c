@@ -278,12 +278,10 @@ static int write_units(Pod *p, const PodApp *a, Error *e)
         return stage1_write_app(root_fd, a, &o, pod_root_uid(p), e);
 }
 
-static int check_app(Pod *p, const PodRequest *q, size_t first, char ***warnings, Error *e)
+static int check_app(Pod *p, size_t first, char ***warnings, Error *e)
 {
-        int r = decide_app_privileges(p, q, e);
+        int r = pod_volumes_check(p, warnings, e);
 
-        if (r >= 0)
-                r = pod_volumes_check(p, warnings, e);
         if (r >= 0)
                 r = stage1_sockets_check(p->manifest, e);
         if (r >= 0)
@@ -294,16 +292,20 @@ static int check_app(Pod *p, const PodRequest *q, size_t first, char ***warnings
 }
 
 /* What comes after the app's own files, of which all but its units are in one directory. */
-static int complete_app(Pod *p, const PodRequest *q, size_t first, uint64_t capabilities, char ***warnings,
-                        Error *e)
+static int complete_app(Pod *p, const PodRequest *q, size_t first, size_t first_volume,
+                        uint64_t capabilities, char ***warnings, Error *e)
 {
         const PodApp *app = p->manifest->apps[first];
 
         int r = stage1_load_isolator_libraries(&app->app->isolators, e);
         if (r >= 0)
+                r = decide_app_privileges(p, q, e);
+        if (r >= 0)
+                r = confine_nested(p, first_volume, e);
+        if (r >= 0)
                 r = check_within_pod(p, app, capabilities, e);
         if (r >= 0)
-                r = check_app(p, q, first, warnings, e);
+                r = check_app(p, first, warnings, e);
         if (r >= 0)
                 r = write_launch_file(p, app, e);
         if (r >= 0 && !q->template)
@@ -323,7 +325,7 @@ int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings,
         if (r >= 0)
                 r = pod_reify_app(p, q, NULL, warnings, e);
         if (r >= 0)
-                r = complete_app(p, q, first, capabilities, warnings, e);
+                r = complete_app(p, q, first, first_volume, capabilities, warnings, e);
         if (r >= 0)
                 r = write_units(p, p->manifest->apps[first], e);
         if (r >= 0)
@@ -347,7 +349,7 @@ int prepare_replacement(Pod *p, const char *name, const PodRequest *q, char **re
         r = pod_reify_app(p, q, old, warnings, e);
         if (r < 0)
                 return r;
-        r = complete_app(p, q, first, capabilities, warnings, e);
+        r = complete_app(p, q, first, first_volume, capabilities, warnings, e);
         if (r >= 0)
                 r = stage1_check_app(p->manifest->apps[first], &o, e);
         return r < 0 ? r : pod_format_added(p, first, first_volume, ret_added, e);

@@ -41,6 +41,15 @@ int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
+/* The slice of a nested app is below that of its parent. */
+static bool is_below_slice(const char *path)
+{
+        const char *end = strchr(path, '/'), *suffix = ".slice";
+        size_t length = end ? (size_t) (end - path) : 0, n = strlen(suffix);
+
+        return length > n && strncmp(path + length - n, suffix, n) == 0;
+}
+
 int pod_app_has_process(const Pod *p, const char *app, pid_t pid)
 {
         _cleanup_free_ char *path = NULL, *slice = NULL, *prefix = NULL;
@@ -49,10 +58,13 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid)
         if (r == -ENOENT)
                 return 0;
         if (r >= 0)
-                r = stage1_app_slice_name(app, &slice);
+                r = nested_slices(app, &slice);
         if (r >= 0)
                 r = xasprintf(&prefix, "payload/app.slice/%s/", slice);
-        return r < 0 ? r : startswith(path, prefix) != NULL;
+        if (r < 0)
+                return r;
+        const char *rest = startswith(path, prefix);
+        return rest && !is_below_slice(rest);
 }
 
 /* --- Processes by PIDs in the pod ---------------------------------------------------------------------- */
@@ -134,7 +146,7 @@ int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number,
                             *list = NULL;
         Numbers own;
 
-        int r = stage1_app_slice_name(app, &slice);
+        int r = nested_slices(app, &slice);
         if (r >= 0)
                 r = stage1_app_unit_name(app, &unit);
         if (r >= 0)

@@ -31,7 +31,8 @@ static int add_apps(json_object *o, const Pod *p)
         json_object *list = json_object_new_array();
 
         for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++)
-                if (json_list_append(list, json_new_string_lossy(p->manifest->apps[i]->name)) < 0) {
+                if (json_list_append(list, json_new_string_lossy(pod_app_path_name(p->manifest->apps[i]))) <
+                    0) {
                         json_object_put(list);
                         return -ENOMEM;
                 }
@@ -48,7 +49,8 @@ int pod_to_json(Pod *p, json_object **ret)
             json_member_add_text(o, "state", pod_shown_state(p)) < 0 || add_apps(o, p) < 0 ||
             (p->config.created_usec > 0 &&
              json_member_add(o, "created", json_object_new_uint64(p->config.created_usec)) < 0) ||
-            (end.exit_status >= 0 && json_member_add(o, "exitStatus", json_object_new_int(end.exit_status)) < 0) ||
+            (end.exit_status >= 0 &&
+             json_member_add(o, "exitStatus", json_object_new_int(end.exit_status)) < 0) ||
             (end.by_reboot && json_member_add_text(o, "endedBy", POD_ENDED_BY_REBOOT) < 0))
                 return -ENOMEM;
         *ret = TAKE_PTR(o);

@@ -69,7 +69,7 @@ static bool is_asked_for(const Pod *p, const PodRequest *request, const Isolator
         if (!k->app)
                 return has_isolator(&request->isolators, k->name);
         for (size_t i = 0; i < request->n_apps && i < p->manifest->n_apps; i++) /* in one order */
-                if (streq(p->manifest->apps[i]->name, k->app))
+                if (streq(pod_app_path_name(p->manifest->apps[i]), k->app))
                         return has_isolator(&request->apps[i].isolators, k->name);
         return false;
 }

@@ -27,7 +27,7 @@
 
 struct JournalReader {
         const Pod *pod;
-        Pod *again; /* the manifest as read again later, with apps that were added; NULL: not read again */
+        Pod *again;  /* the manifest as read again later, with apps that were added; NULL: not read again */
         bool looked; /* since the last wait */
         JournalFiles files;
         int socket;
@@ -134,8 +134,7 @@ static int explain_end(JournalReader *r, Error *e)
                                  "it was ended by signal %d (%s), because a file of it is damaged, or was "
                                  "changed meanwhile",
                                  r->files.title, WTERMSIG(status), strsignal(WTERMSIG(status)));
-        return error_set(e, -EIO, "The process that read the %s has failed",
-                         r->files.title);
+        return error_set(e, -EIO, "The process that read the %s has failed", r->files.title);
 }
 
 static uint64_t cpu_used(pid_t pid)
@@ -157,11 +156,9 @@ static int wait_for_records(JournalReader *r, Error *e)
                 if (n > 0)
                         return 0;
                 if (n < 0 && errno != EINTR)
-                        return error_set_errno(e, -errno, "Cannot wait for the %s",
-                                               r->files.title);
+                        return error_set_errno(e, -errno, "Cannot wait for the %s", r->files.title);
                 if (cpu_used(r->pid) > r->cpu_usec + CPU_MAX_USEC)
-                        return error_set(e, -ETIME,
-                                         "The %s is damaged: to read on would take too long",
+                        return error_set(e, -ETIME, "The %s is damaged: to read on would take too long",
                                          r->files.title);
         }
 }
@@ -242,7 +239,7 @@ static bool take_line(JournalReader *r, const JournalRecord *record, JournalLine
         if (!app)
                 return false;
         *ret = (JournalLine){
-                        .app = app->name,
+                        .app = pod_app_path_name(app),
                         .data = record->data,
                         .size = record->data_size,
                         .error = record->flags & JOURNAL_ERROR,
@@ -270,8 +267,7 @@ int journal_reader_next(JournalReader *r, JournalLine *ret, Error *e)
                         report_damaged(r, &record);
                         break;
                 case JOURNAL_FAILED:
-                        return error_set_errno(e, record.code ?: -EIO, "Cannot read the %s",
-                                               r->files.title);
+                        return error_set_errno(e, record.code ?: -EIO, "Cannot read the %s", r->files.title);
                 default:
                         r->idle = true;
                 }
@@ -295,9 +291,7 @@ static int tell_child(JournalReader *r, Error *e)
                 for (size_t i = 0; i < n; i++)
                         safe_close(r->files.new_fds[--r->files.n_new]);
         } while (k >= 0 && r->files.n_new > 0);
-        return k < 0 ? error_set_errno(e, k, "Cannot pass on the %s",
-                                       r->files.title)
-                     : 0;
+        return k < 0 ? error_set_errno(e, k, "Cannot pass on the %s", r->files.title) : 0;
 }
 
 int journal_reader_refresh(JournalReader *r, Error *e)
@@ -333,7 +327,8 @@ int journal_reader_new(Pod *p, const JournalQuery *q, JournalReader **ret, Error
                 return error_oom(e);
         int k = library_load(&systemd_library, e);
         if (k >= 0)
-                k = q->n_host_apps > 0 ? journal_files_open_host(&r->files, e) : journal_files_open_pod(&r->files, p, e);
+                k = q->n_host_apps > 0 ? journal_files_open_host(&r->files, e)
+                                       : journal_files_open_pod(&r->files, p, e);
         if (k >= 0 && q->follow)
                 k = journal_files_watch(&r->files, e);
         if (k >= 0)

@@ -59,12 +59,13 @@ static const char *reason(const Places *places, int target)
 }
 
 /* Output that is not in a journal: it is in the log file, or lost. */
-static int show_log_file(Pod *p, const PodApp *app, const AppSettings *s, const Places *places, const LogOptions *o,
-                         const OutputOptions *output, Error *e)
+static int show_log_file(Pod *p, const PodApp *app, const AppSettings *s, const Places *places,
+                         const LogOptions *o, const OutputOptions *output, Error *e)
 {
         if (!s->log_file.path && s->log == LOG_TARGET_JOURNAL)
                 return error_set(e, -ENODATA,
-                                 "The output of app %s of pod %s is in the journal of the host, and this host has none "
+                                 "The output of app %s of pod %s is in the journal of the host, and this "
+                                 "host has none "
                                  "in /var/log/journal or /run/log/journal",
                                  app->name, pod_display_name(p));
         if (!s->log_file.path)
@@ -81,15 +82,15 @@ static void point_to_log_file(const Pod *p, const PodApp *app, const AppSettings
         const char *why = reason(places, s->log);
 
         if (s->log_file.path)
-                log_info("The output of app %s %s: 'acnspawn logs --app=%s %s' shows its log file %s.", app->name, why,
-                         app->name, pod_display_name(p), s->log_file.path);
+                log_info("The output of app %s %s: 'acnspawn logs --app=%s %s' shows its log file %s.",
+                         app->name, why, app->name, pod_display_name(p), s->log_file.path);
         else
                 log_info("The output of app %s %s, and it has no log file.", app->name, why);
 }
 
 /* Shows the log file of APP if no journal has its output. */
-static int find_place(Pod *p, const PodApp *app, const LogOptions *o, const OutputOptions *output, Places *places,
-                      Error *e)
+static int find_place(Pod *p, const PodApp *app, const LogOptions *o, const OutputOptions *output,
+                      Places *places, Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
 
@@ -124,7 +125,8 @@ static int find_places(Pod *p, const LogOptions *o, const OutputOptions *output,
         return r;
 }
 
-static int show_journals(Pod *p, const LogOptions *o, const OutputOptions *output, const Places *places, Error *e)
+static int show_journals(Pod *p, const LogOptions *o, const OutputOptions *output, const Places *places,
+                         Error *e)
 {
         const JournalQuery query = {
                         .app = o->app,
@@ -147,14 +149,17 @@ static int show_journals(Pod *p, const LogOptions *o, const OutputOptions *outpu
         return query.follow ? follow(p, &sources, output, o, e) : 0;
 }
 
-int pod_logs(Pod *p, const LogOptions *o, Error *e)
+int pod_logs(Pod *p, const LogOptions *options, Error *e)
 {
+        LogOptions own = *options, *o = &own;
+        const PodApp *app = o->app ? pod_manifest_find_app(p->manifest, o->app) : NULL;
         const OutputOptions output = {
                         .prefix = o->prefix, .json = o->json, .timestamps = o->timestamps, .raw = o->raw};
         Places places = {};
 
-        if (o->app && !pod_manifest_find_app(p->manifest, o->app))
+        if (o->app && !app)
                 return error_set(e, -ENOENT, "Pod %s has no app %s", pod_display_name(p), o->app);
+        o->app = app ? app->name : NULL; /* of a nested app its path was given */
         if (p->state != POD_RUNNING && p->state != POD_EXITED)
                 return refuse_pod(p, e);
         int r = find_places(p, o, &output, &places, e);

@@ -84,8 +84,7 @@ static int report_apps(Pod *p, PodReport *r)
         if (k < 0)
                 return k;
         for (size_t i = 0; i < n; i++)
-                r->apps[i] = (AppReport){
-                                .app = p->manifest->apps[i], .status = statuses[i]};
+                r->apps[i] = (AppReport){.app = p->manifest->apps[i], .status = statuses[i]};
         r->n_apps = n;
         if (p->state == POD_EXITED)
                 r->exit_status = pod_exit_status(p->config.exit_policy, false, statuses, n);
@@ -137,7 +136,7 @@ static int report_exposure(const Pod *p, const HostFeatures *h, PodReport *r)
 
         for (size_t i = 0; m->n_apps > 1 && i < m->n_apps; i++)
                 if (!stage1_app_is_confined(m->apps[i], h) &&
-                    strv_extend(&r->exposed_to, m->apps[i]->name) < 0)
+                    strv_extend(&r->exposed_to, pod_app_path_name(m->apps[i])) < 0)
                         return -ENOMEM;
         r->exposed_to_all = r->exposed_to && h->landlock < 2;
         return 0;
@@ -150,7 +149,8 @@ static int report_defaults(const IsolatorList *l, const PodApp *app, IsolatorRep
         PodReport *r = reporter->report;
 
         for (size_t i = 0; i < n; i++) {
-                IsolatorReport item = {.app = app ? app->name : NULL, .name = defaults[i]->name};
+                IsolatorReport item = {.app = app ? pod_app_path_name(app) : NULL,
+                                       .name = defaults[i]->name};
 
                 if (GREEDY_REALLOC(r->defaults, reporter->defaults_allocated, r->n_defaults + 1) < 0)
                         return -ENOMEM;
@@ -166,7 +166,7 @@ static int report_defaults(const IsolatorList *l, const PodApp *app, IsolatorRep
 /* APP: NULL for the pod as a whole. */
 static int report_limits(const IsolatorList *l, const PodApp *app, IsolatorReporter *reporter)
 {
-        int k = report_isolators(l, app ? app->name : NULL, reporter);
+        int k = report_isolators(l, app ? pod_app_path_name(app) : NULL, reporter);
 
         return k < 0 ? k : report_defaults(l, app, reporter);
 }

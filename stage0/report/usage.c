@@ -153,7 +153,7 @@ static int read_app(const char *pod_path, const PodApp *app, Usage *ret)
         _cleanup_free_ char *slice = NULL, *path = NULL;
 
         usage_init(ret);
-        int r = stage1_app_slice_name(app->name, &slice);
+        int r = nested_slices(app->name, &slice);
         if (r >= 0)
                 r = xasprintf(&path, "%s/payload/app.slice/%s", pod_path, slice);
         if (r >= 0)

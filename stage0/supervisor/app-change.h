@@ -13,6 +13,8 @@ struct AppChange {
         char *name;         /* of an app to be removed, or replaced */
         bool stops;         /* the former is stopped first, if it is up, */
         uint64_t kill_usec; /* and killed after that time; UINT64_MAX: after its own */
+        uint64_t nested_number; /* of the app to be added, or the first of a group, if it is nested under another one */
+        AppInstance *stopping; /* of those to be removed: systemd stops it */
         AppChangeFunction function;
         GroupFunction group_function; /* instead, of a group of apps, as LaunchGroup() has it */
         void *userdata;

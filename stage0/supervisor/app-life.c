@@ -66,8 +66,7 @@ static uint64_t count_oom_kills(const AppInstance *a)
 {
         _cleanup_free_ char *own = NULL, *slice = NULL, *path = NULL, *events = NULL;
 
-        if (!a->table || pod_cgroup_unified(a->table->pod, &own) < 0 ||
-            stage1_app_slice_name(a->name, &slice) < 0 ||
+        if (!a->table || pod_cgroup_unified(a->table->pod, &own) < 0 || nested_slices(a->name, &slice) < 0 ||
             xasprintf(&path, "%s/payload/app.slice/%s/memory.events", own, slice) < 0 ||
             read_file_at(AT_FDCWD, path, 4096, &events, NULL) < 0)
                 return 0;
@@ -449,8 +448,7 @@ void app_life_finish(AppInstance *a, const char *message)
                 set_text(&a->status.message, message);
                 changed = true;
         }
-        changed |= app_status_finish(a->manifest, &a->status, CAUSE_POD_KILLED,
-                                     now_usec(CLOCK_REALTIME));
+        changed |= app_status_finish(a->manifest, &a->status, CAUSE_POD_KILLED, now_usec(CLOCK_REALTIME));
         if (changed)
                 save(a);
 }

@@ -23,6 +23,19 @@ void limits_done(Limits *l)
 
 /* --- Disks --------------------------------------------------------------------------------------------- */
 
+/* The end of the last slice at the beginning of PATH: that of a nested app is below those of the apps above it. */
+static char *slices_end(char *path)
+{
+        char *result = NULL;
+
+        for (char *part = path, *end; (end = strchr(part, '/')); part = end + 1) {
+                if (end - part < (ptrdiff_t) strlen(".slice") || strncmp(end - strlen(".slice"), ".slice", strlen(".slice")) != 0)
+                        break;
+                result = end;
+        }
+        return result;
+}
+
 /* The slices of the pod and of the app, one inside the other. */
 static int open_slices(Pod *p, pid_t pid, int *ret_pod, int *ret_app)
 {
@@ -36,7 +49,7 @@ static int open_slices(Pod *p, pid_t pid, int *ret_pod, int *ret_app)
         slice = strstr(path, POD_SLICE);
         if (!slice || (slice > path && slice[-1] != '/'))
                 return -ENOENT;
-        end = strchr(slice + strlen(POD_SLICE), '/');
+        end = slices_end(slice + strlen(POD_SLICE));
         if (!end)
                 return -ENOENT;
         r = pod_cgroup_unified(p, &own);

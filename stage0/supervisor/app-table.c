@@ -30,8 +30,32 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(AppInstance *, instance_free);
 AppInstance *app_table_find(const AppTable *t, const char *name)
 {
         FOREACH_APP(a, t)
-        if (streq(a->name, name))
+        if (streq(a->name, name) || streq_ptr(a->settings.nested_path, name))
                 return a;
+        return NULL;
+}
+
+const char *app_instance_path(const AppInstance *a)
+{
+        return a->settings.nested_path ?: a->name;
+}
+
+AppInstance *app_table_parent(const AppInstance *a)
+{
+        size_t n = nested_parent_length(a->name);
+
+        FOREACH_APP(other, a->table)
+        if (n > 0 && strlen(other->name) == n && startswith(a->name, other->name))
+                return other;
+        return NULL;
+}
+
+/* Apps are added behind their parents. */
+AppInstance *app_table_last_below(const AppTable *t, const char *name)
+{
+        for (size_t i = t->n; i > 0; i--)
+                if (nested_is_below(t->items[i - 1]->name, name))
+                        return t->items[i - 1];
         return NULL;
 }
 

@@ -26,10 +26,11 @@ typedef struct AppInstance {
         bool executed;          /* its main process is the app, and not the launcher any more */
         bool removing, removed; /* nothing can be done to it any more */
         const char *change; /* "replacing", or "launching" with its group: nothing can be done to it now; NULL: neither */
-        bool fate_spread;   /* it has failed, and the other apps of its group were stopped for that */
-        char **volumes;         /* of the pod, that came with the app and go with it; NULL: none */
-        AppStatus status;       /* this and the next ones: app-life.c */
-        HealthStatus health;    /* of an app with a health check, once it was started */
+        bool fate_spread;    /* it has failed, and the other apps of its group were stopped for that */
+        bool ending;         /* it is being stopped as the app that it is nested under ends */
+        char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
+        AppStatus status;    /* this and the next ones: app-life.c */
+        HealthStatus health; /* of an app with a health check, once it was started */
         bool has_health;
         bool begun;         /* launchers of an execution have asked for something, and it has not ended */
         int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
@@ -53,7 +54,14 @@ typedef struct AppTable {
 int app_table_new(Pod *p, AppTable **ret, Error *e);
 AppTable *app_table_free(AppTable *t); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(AppTable *, app_table_free);
-AppInstance *app_table_find(const AppTable *t, const char *name); /* NULL: there is none */
+/* NULL: there is none. NAME may be the path of a nested app. */
+AppInstance *app_table_find(const AppTable *t, const char *name);
+/* The name of the app for users: of a nested one its path. */
+const char *app_instance_path(const AppInstance *a);
+/* The app that A is nested under; NULL: none. */
+AppInstance *app_table_parent(const AppInstance *a);
+/* The last one of the apps that are nested under the app NAME, at any level: nothing is nested under it. NULL: there is none. */
+AppInstance *app_table_last_below(const AppTable *t, const char *name);
 /* Adds MANIFEST, an app of the pod's manifest. Other parts of the supervisor add and free their own data of
  * it. */
 int app_table_add(AppTable *t, PodApp *manifest, AppInstance **ret, Error *e);

@@ -24,7 +24,7 @@ static int open_app(Pod *p, const char *app)
 {
         _cleanup_free_ char *slice = NULL, *unit = NULL, *unified = NULL, *path = NULL;
 
-        int r = stage1_app_slice_name(app, &slice);
+        int r = nested_slices(app, &slice);
         if (r >= 0)
                 r = stage1_app_unit_name(app, &unit);
         if (r >= 0)

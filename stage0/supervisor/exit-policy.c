@@ -79,7 +79,7 @@ int pod_units_new(AppInstance *app, PodUnit **ret, size_t *ret_n)
         if (on_demand)
                 units[1] = (PodUnit){.app = app, .kind = POD_UNIT_SOCKETS, .life = UNIT_UP, .known = true};
         for (size_t i = 0; i < n; i++)
-                units[i].transient = app->settings.transient;
+                units[i].transient = app->settings.transient || app->settings.nested_path;
         int r = stage1_app_unit_name(app->name, &units[0].name);
         if (r < 0) {
                 pod_units_free(units, n);

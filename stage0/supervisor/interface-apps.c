@@ -64,7 +64,7 @@ json_object *interface_app_json(const Interface *i, const AppInstance *app)
         const char *state = interface_app_state(i, app);
         json_object *o = json_object_new_object();
 
-        int r = json_member_add_text(o, "name", app->name);
+        int r = json_member_add_text(o, "name", app_instance_path(app));
         if (r >= 0)
                 r = json_member_add_text(o, "state", state);
         if (r >= 0)
@@ -130,8 +130,8 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
 
 int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *app)
 {
-        return interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app->name, "state",
-                                     interface_app_state(i, app));
+        return interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app_instance_path(app),
+                                     "state", interface_app_state(i, app));
 }
 
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static void reply_failed(AppCall *a, const char *result)
         }
         o = json_object_new_object();
 
-        int r = json_member_add_text(o, "app", a->app->name);
+        int r = json_member_add_text(o, "app", app_instance_path(a->app));
         if (r >= 0)
                 r = json_member_add_text(o, "result", result);
         if (r >= 0 && a->starts && message)
@@ -334,6 +334,9 @@ static int on_stop_timeout(sd_event_source *source, uint64_t usec, void *userdat
 
         if (l)
                 (void) manager_link_kill(l, a->app->units[0].name, true, SIGKILL);
+        FOREACH_APP(app, a->interface->apps)
+        if (l && nested_is_below(app->name, a->app->name) && app->units[0].life == UNIT_UP)
+                (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
         return 0;
 }
 
@@ -410,6 +413,28 @@ int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, Inter
         return r;
 }
 
+int interface_refuse(VarlinkCall *call, int code, const char *format, ...)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *message = NULL;
+        va_list args;
+
+        va_start(args, format);
+        int r = vasprintf(&message, format, args) < 0 ? -ENOMEM : 0;
+        va_end(args);
+        if (r >= 0)
+                r = json_member_add_text(o, "message", message);
+        if (r >= 0)
+                r = json_member_add(o, "errno", json_object_new_int(-code));
+        return r < 0 ? r : varlink_reply_error(call, "org.acnspawn.Pod.AppRefused", o);
+}
+
+static int refuse_orphan(VarlinkCall *call, const AppInstance *app, const AppInstance *parent)
+{
+        return interface_refuse(call, -ESRCH, "App %s cannot be started: app %s, which it is nested under, does not run",
+                                app_instance_path(app), app_instance_path(parent));
+}
+
 int interface_start_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         Interface *i = userdata;
@@ -420,6 +445,9 @@ int interface_start_app(VarlinkCall *call, json_object *parameters, void *userda
                 return MIN(r, 0);
         if (app->units[0].life == UNIT_UP)
                 return interface_wrong_state(i, call, app);
+        const AppInstance *parent = app_table_parent(app);
+        if (parent && parent->units[0].life != UNIT_UP)
+                return refuse_orphan(call, app, parent);
         app->units[0].held = json_object_get_boolean(json_object_object_get(parameters, "tentative"));
         forget_failures(i, app);
         return run_job(i, call, app, "StartUnit", UINT64_MAX);
@@ -433,8 +461,12 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
         int r = interface_begin(i, call, parameters, true, interface_restart_app, &app);
         if (r != 0)
                 return MIN(r, 0);
+        const AppInstance *parent = app_table_parent(app);
+        if (parent && parent->units[0].life != UNIT_UP)
+                return refuse_orphan(call, app, parent);
         app->units[0].held = false;
         forget_failures(i, app);
+        i->ops.end_below(i->userdata, app);
         return run_job(i, call, app, "RestartUnit", UINT64_MAX);
 }
 
@@ -458,5 +490,6 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
                         return varlink_reply_invalid_parameter(call, "timeoutUSec");
                 kill_usec = (uint64_t) usec;
         }
+        i->ops.end_below(i->userdata, app);
         return run_job(i, call, app, "StopUnit", kill_usec);
 }

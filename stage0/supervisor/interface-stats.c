@@ -48,8 +48,8 @@ static json_object *apps_json(const PodManifest *m, const Usage *usage, const ch
         _cleanup_json_ json_object *l = json_object_new_array();
 
         for (size_t i = 0; i < m->n_apps; i++)
-                if ((!only || streq(m->apps[i]->name, only)) &&
-                    json_list_append(l, app_json(m->apps[i]->name, &usage[i])) < 0)
+                if ((!only || streq(m->apps[i]->name, only) || streq(pod_app_path_name(m->apps[i]), only)) &&
+                    json_list_append(l, app_json(pod_app_path_name(m->apps[i]), &usage[i])) < 0)
                         return NULL;
         return TAKE_PTR(l);
 }

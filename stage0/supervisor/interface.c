@@ -271,7 +271,7 @@ static int reopen_logs(VarlinkCall *call, json_object *parameters, void *userdat
         const char *name = app ? json_object_get_string(app) : NULL;
         if (name && !app_table_find(i->apps, name))
                 return interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
-        int r = i->ops.reopen_logs(i->userdata, name, &e);
+        int r = i->ops.reopen_logs(i->userdata, name ? app_table_find(i->apps, name)->name : NULL, &e);
         if (r >= 0)
                 return varlink_reply(call, NULL);
         return interface_reply_error(call, "org.acnspawn.Pod.LogsNotReopened", "message",

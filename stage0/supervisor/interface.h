@@ -13,7 +13,8 @@ typedef void (*AppChangeFunction)(void *userdata, int r, const char *app, char *
                                   const Error *e);
 
 /* The same for a group: APPS are their names, NULL on failure. */
-typedef void (*GroupFunction)(void *userdata, int r, char *const *apps, char *const *warnings, const Error *e);
+typedef void (*GroupFunction)(void *userdata, int r, char *const *apps, char *const *warnings,
+                              const Error *e);
 
 /* Implementations of calls, by the supervisor, which owns the pod. */
 typedef struct InterfaceOps {
@@ -37,6 +38,8 @@ typedef struct InterfaceOps {
                                    char ***ret);
         /* Opens the log file of APP, or all of them (NULL), anew, as forwarders_reopen(). */
         int (*reopen_logs)(void *userdata, const char *app, Error *e);
+        /* Stops the apps that are nested under APP. */
+        void (*end_below)(void *userdata, const AppInstance *app);
         /* An app counts for the exit policy from now on. */
         void (*judge)(void *userdata);
         /* A new descriptor of the null device in the /dev of apps. */

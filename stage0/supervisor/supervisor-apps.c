@@ -23,7 +23,7 @@
 #define ANSWER_SIZE_MAX (2U * MANIFEST_SIZE_MAX)
 #define UNLOAD_USEC UINT64_C(5000)
 #define ANSWER_USEC UINT64_C(2000000)
-#define UNLOAD_TRIES 2000U /* ten seconds: the host may be busy */
+#define UNLOAD_TRIES 2000U                  /* ten seconds: the host may be busy */
 #define UNLOAD_ACCURACY_USEC UINT64_C(1000) /* the default of sd-event is 250 ms */
 
 static void begin_next(Supervisor *s);
@@ -159,6 +159,19 @@ static int take_credentials(const AppChange *c, CredentialList *l, Error *e)
         return r < 0 ? error_prefix(e, r, "A credential of the app") : check_data(l, e);
 }
 
+static int take_parent(const AppChange *c, PodRequest *q, Error *e)
+{
+        const char *parent = text_of(c->request, "parent");
+
+        if (!parent)
+                return 0;
+        if (q->n_apps != 1)
+                return error_set(e, -EINVAL, "An app of a pod manifest cannot be nested under another one");
+        q->apps[0].nested_number = c->nested_number;
+        q->apps[0].parent = strdup(parent);
+        return q->apps[0].parent ? 0 : error_oom(e);
+}
+
 static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char ***warnings, Error *e)
 {
         const char *const ids[] = {text_of(c->request, "imageID")};
@@ -170,6 +183,8 @@ static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char 
                 r = take_owner_data(c, &d->request.apps[0].owner_data, e);
         if (r >= 0 && pod_request_separate(&d->request) < 0)
                 r = error_oom(e);
+        if (r >= 0)
+                r = take_parent(c, &d->request, e);
         if (r < 0)
                 return r;
         d->request.image_ids = ids[0] ? ids : NULL;
@@ -238,7 +253,8 @@ static int prepare_group(const AppChange *c, char **ret, char ***warnings, Error
 
         for (size_t i = 0; r >= 0 && i < json_object_array_length(apps); i++) {
                 const AppChange one = {.supervisor = c->supervisor,
-                                       .request = json_object_array_get_idx(apps, i)};
+                                       .request = json_object_array_get_idx(apps, i),
+                                       .nested_number = c->nested_number + i};
                 PodDefinition d = {}; /* freed when the process ends */
                 _cleanup_free_ char *added = NULL;
 
@@ -454,7 +470,7 @@ static void conclude_adding(AppChange *c)
                 supervisor_listen(s, app);
                 interface_changed(s->interface, app);
         }
-        change_finish(c, r, app ? app->name : NULL, warnings, &e);
+        change_finish(c, r, app ? app_instance_path(app) : NULL, warnings, &e);
 }
 
 static int on_answer(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -532,9 +548,9 @@ void change_remove_directory(Supervisor *s, const char *place, const char *name)
 static AppInstance *find_user(const Supervisor *s, const char *volume)
 {
         FOREACH_APP(app, s->apps)
-                for (size_t i = 0; i < app->manifest->n_mounts; i++)
-                        if (streq_ptr(app->manifest->mounts[i].volume, volume))
-                                return app;
+        for (size_t i = 0; i < app->manifest->n_mounts; i++)
+                if (streq_ptr(app->manifest->mounts[i].volume, volume))
+                        return app;
         return NULL;
 }
 
@@ -560,10 +576,16 @@ void change_remove_volumes(Supervisor *s, char *const *volumes)
                 remove_volume(s, *name);
 }
 
+/* What is nested under an app that is removed goes first. */
 AppInstance *change_instance(const AppChange *c)
 {
-        return app_table_find(c->supervisor->apps, c->name);
+        AppTable *apps = c->supervisor->apps;
+        AppInstance *below = c->request ? NULL : app_table_last_below(apps, c->name);
+
+        return below ?: app_table_find(apps, c->name);
 }
+
+static void begin_removing(AppChange *c);
 
 static void conclude_removing(AppChange *c, AppInstance *app)
 {
@@ -587,6 +609,10 @@ static void conclude_removing(AppChange *c, AppInstance *app)
         (void) app_sockets_record(s->apps, NULL);
         change_remove_directory(s, "credentials", files ? files + strlen("apps/") : manifest->name);
         change_remove_directory(s, "apps", files ? files + strlen("apps/") : manifest->name);
+        if (r >= 0 && app_table_find(s->apps, c->name)) {
+                begin_removing(c);
+                return;
+        }
         change_finish(c, r, NULL, NULL, &e);
         supervisor_judge(s); /* what has listened may have kept the pod up */
 }
@@ -745,23 +771,33 @@ static void remove_app(AppChange *c, AppInstance *app)
                 conclude_removing(c, app);
 }
 
+/* One of the apps to be removed that is up; the app itself before those that are nested under it. */
+static AppInstance *find_up(const AppChange *c)
+{
+        FOREACH_APP(app, c->supervisor->apps)
+        if ((streq(app->name, c->name) || nested_is_below(app->name, c->name)) && is_up(app))
+                return app;
+        return NULL;
+}
+
 static void on_app_stopped(AppChange *c, int r, const char *result)
 {
-        AppInstance *app = change_instance(c);
+        AppInstance *app = c->stopping;
 
         c->timer = sd_event_source_disable_unref(c->timer);
         if (r < 0 || is_up(app))
                 refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
         else
-                remove_app(c, app);
+                begin_removing(c);
 }
 
 static int on_kill(sd_event_source *source, uint64_t usec, void *userdata)
 {
         AppChange *c = userdata;
-        const AppInstance *app = change_instance(c);
 
-        if (app && c->supervisor->manager)
+        FOREACH_APP(app, c->supervisor->apps)
+        if (c->supervisor->manager && is_up(app) &&
+            (app == c->stopping || nested_is_below(app->name, c->stopping->name)))
                 (void) manager_link_kill(c->supervisor->manager, app->units[0].name, true, SIGKILL);
         return 0;
 }
@@ -774,6 +810,8 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
                                 : sd_event_add_time_relative(c->supervisor->event, &c->timer,
                                                              CLOCK_MONOTONIC, c->kill_usec, 0, on_kill, c);
 
+        c->stopping = app;
+        supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);
         if (r < 0)
@@ -782,24 +820,25 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
 
 static void begin_removing(AppChange *c)
 {
-        AppInstance *app = change_instance(c);
+        AppInstance *app = change_instance(c), *up = find_up(c);
         _cleanup_error_ Error e = ERROR_NULL;
 
         if (!app)
                 change_finish(c, 0, NULL, NULL, &e);
-        else if (!is_up(app))
+        else if (!up)
                 remove_app(c, app);
         else if (c->stops)
-                stop_for_removal(c, app);
+                stop_for_removal(c, up);
         else
-                refuse_removing(c, app, -EBUSY, "is to be stopped first");
+                refuse_removing(c, up, -EBUSY, "is to be stopped first");
 }
 
 bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
 {
         const AppChange *c = s->changes;
 
-        return app->removing || (c && !c->request && streq_ptr(c->name, app->name));
+        return app->removing ||
+               (c && !c->request && (streq_ptr(c->name, app->name) || nested_is_below(app->name, c->name)));
 }
 
 /* --- The queue ----------------------------------------------------------------------------------------- */
@@ -849,7 +888,10 @@ static int enqueue(Supervisor *s, AppChange change)
 int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
 {
         json_object *kept = json_object_get(request);
-        int r = enqueue(s, (AppChange){.request = kept, .function = function, .userdata = userdata});
+        int r = enqueue(s, (AppChange){.request = kept,
+                                       .nested_number = ++s->n_nested,
+                                       .function = function,
+                                       .userdata = userdata});
 
         if (r < 0)
                 json_object_put(kept);
@@ -859,17 +901,32 @@ int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction fu
 int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata)
 {
         json_object *kept = json_object_get(request);
-        int r = enqueue(s, (AppChange){.request = kept, .group_function = function, .userdata = userdata});
+        uint64_t number = s->n_nested + 1;
+
+        s->n_nested += json_object_array_length(json_object_object_get(request, "apps"));
+        int r = enqueue(s, (AppChange){.request = kept,
+                                       .nested_number = number,
+                                       .group_function = function,
+                                       .userdata = userdata});
 
         if (r < 0)
                 json_object_put(kept);
         return r;
 }
 
+/* The name of the app that a request names, perhaps by its path. */
+static char *copy_name(const Supervisor *s, json_object *request)
+{
+        const char *name = text_of(request, "app") ?: "";
+        const AppInstance *app = app_table_find(s->apps, name);
+
+        return strdup(app ? app->name : name);
+}
+
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
 {
         json_object *timeout = json_object_object_get(request, "timeoutUSec");
-        char *name = strdup(text_of(request, "app") ?: "");
+        char *name = copy_name(s, request);
 
         int r = !name ? -ENOMEM
                       : enqueue(s,
@@ -887,7 +944,7 @@ int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction
 
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
 {
-        char *name = strdup(text_of(request, "app") ?: "");
+        char *name = copy_name(s, request);
         json_object *kept = json_object_get(request);
         int r = !name ? -ENOMEM
                       : enqueue(s, (AppChange){.request = kept,

@@ -156,7 +156,7 @@ static void fail(AppChange *c, const AppInstance *app, int r, const Error *e)
 
         if (g->result < 0)
                 return;
-        g->result = error_set(&g->error, r, "App %s could not be started: %s", app->name,
+        g->result = error_set(&g->error, r, "App %s could not be started: %s", app_instance_path(app),
                               e && e->message ? e->message : strerror(-r));
         (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
         cancel_starts(c);
@@ -188,6 +188,15 @@ static void start_all(AppChange *c)
 
                 if (stage1_app_is_socket_activated(start->app->app))
                         continue;
+                const AppInstance *parent = app_table_parent(start->app);
+                if (parent && parent->units[0].life != UNIT_UP) {
+                        _cleanup_error_ Error e = ERROR_NULL;
+                        fail(c, start->app, -ESRCH,
+                             (error_set(&e, -ESRCH, "app %s, which it is nested under, does not run",
+                                        app_instance_path(parent)),
+                              &e));
+                        continue;
+                }
                 g->n_waits++;
                 r = interface_start(c->supervisor->interface, start->app, UINT64_MAX, on_started, start);
                 if (r >= 0)
@@ -217,7 +226,7 @@ static int take_one(AppChange *c, json_object *added, Error *e)
         g->starts[g->n++] = (Start){.change = c, .app = app};
         hold(app, true);
         interface_changed(s->interface, app);
-        return strv_extend(&g->names, app->name) < 0 ? error_oom(e) : 0;
+        return strv_extend(&g->names, app_instance_path(app)) < 0 ? error_oom(e) : 0;
 }
 
 static int take_all(AppChange *c, const char *text, Error *e)

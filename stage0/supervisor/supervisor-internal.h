@@ -36,7 +36,7 @@ typedef struct Supervisor {
         ManagerLink *manager; /* NULL: not connected yet */
         Interface *interface;
         AppChange *changes; /* of the set of apps, in their order; the first is being made */
-        uint64_t n_removed;
+        uint64_t n_removed, n_nested;
         bool target_released; /* the target that has started the pod keeps no unit loaded any more */
         sd_event_source *connect_source, *reconnect_source;
         uint64_t reconnect_usec; /* the delay before the current attempt; 0: the connection is there */
@@ -106,6 +106,8 @@ void supervisor_give_up_app(Supervisor *s, AppInstance *app);
 int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 /* Stops the other apps of the groups of apps that share their fate and of which one has failed. (supervisor-fate.c) */
 void supervisor_spread_fate(Supervisor *s);
+/* Stops the apps that are nested under APP, which ends or is to end. (supervisor-nested.c) */
+void supervisor_end_below(Supervisor *s, const AppInstance *app);
 int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata);
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);

@@ -397,6 +397,11 @@ void replace_begin(AppChange *c)
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = check_idle(c, app, &e);
+        if (r >= 0 && app_table_last_below(c->supervisor->apps, app->name)) {
+                r = error_set(&e, -ENOTEMPTY, "App %s cannot be replaced: apps are nested under it",
+                              app_instance_path(app));
+                (void) error_hint(&e, r, "They have to be removed first.");
+        }
         if (r >= 0 && !parameter(c, "definition") &&
             streq(app->manifest->image_id, parameter(c, "imageID") ?: ""))
                 r = -EALREADY;

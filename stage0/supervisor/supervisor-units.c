@@ -85,6 +85,7 @@ void supervisor_main_ended(Supervisor *s, AppInstance *app, const MainEnd *end)
         readiness_settle(app);
         app_life_main_ended(app, end);
         server_end_execution(s->server, app);
+        supervisor_end_below(s, app);
 }
 
 /* A report of systemd may be older than the last request of a launcher. */
@@ -99,6 +100,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         if (!app_life_ended(app, end))
                 return;
         server_end_execution(s->server, app);
+        supervisor_end_below(s, app);
         supervisor_journal_app_ended(s, app);
         check_restarts(s, app);
         readiness_ended(app);
@@ -194,6 +196,11 @@ void supervisor_judge(Supervisor *s)
         judge(s);
 }
 
+static void on_end_below(void *userdata, const AppInstance *app)
+{
+        supervisor_end_below(userdata, app);
+}
+
 static void on_judge(void *userdata)
 {
         judge(userdata);
@@ -207,7 +214,9 @@ static void on_unit(void *userdata, void *tag, UnitLife life)
         pod_unit_set(u, life);
         if (life != UNIT_UP) {
                 end_unknown(s, u->app, true);
+                u->app->ending = false;
                 interface_executed(s->interface, u->app, START_DOWN);
+                supervisor_end_below(s, u->app);
         }
         judge(s);
         supervisor_listen(s, u->app);
@@ -410,6 +419,7 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .replace_app = on_replace_call,
                                          .compare_credentials = compare_credentials,
                                          .reopen_logs = on_reopen_call,
+                                         .end_below = on_end_below,
                                          .judge = on_judge,
                                          .open_null = open_null};
 

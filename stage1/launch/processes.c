@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include "schema/nested.h"
 #include "stage1/launch/launch.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
@@ -73,17 +74,13 @@ static int find_first_process(const char *cgroup)
         return r == -ENOENT || r == -ENODEV ? -ESRCH : r < 0 ? r : open_first_process(procs);
 }
 
-/* The cgroup of an app's service; in the name of its slice dashes are underscores (stage1_app_slice_name()). */
+/* The cgroup of an app's service. */
 static int app_cgroup(const char *app, char **ret)
 {
-        _cleanup_free_ char *slice = strdup(app);
+        _cleanup_free_ char *slices = NULL;
+        int r = nested_slices(app, &slices);
 
-        if (!slice)
-                return -ENOMEM;
-        for (char *c = slice; *c; c++)
-                if (*c == '-')
-                        *c = '_';
-        return xasprintf(ret, "app.slice/app-%s.slice/app-%s.service", slice, app);
+        return r < 0 ? r : xasprintf(ret, "app.slice/%s/app-%s.service", slices, app);
 }
 
 static int find_app(const char *app)
@@ -108,8 +105,8 @@ static int join_first_process(int fd, const char *what, const char *name, Failur
         int r = fd < 0 ? fd : setns(fd, CLONE_NEWPID) < 0 ? -errno : 0;
 
         if (r == -ESRCH)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot join the processes of %s%s, which does not run",
-                                   what, name);
+                return failure_set(f, CAUSE_SETUP, r,
+                                   "Cannot join the processes of %s%s, which does not run", what, name);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot join the processes of %s%s", what, name)
                      : 0;
 }

@@ -134,6 +134,7 @@ static const struct {
                 {"image-policy", "registry"},
                 {"fate-group", "one"},
                 {"transient", "true"},
+                {"share-cgroups", "true"},
                 {"input", "pipe"},
                 {"pid", "app:db"},
                 {"restart", "always"},

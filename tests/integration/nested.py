@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Apps of a running pod that are nested under others: their places, rights and ends."""
+
+from harness import *
+from pod_interface import Connection
+
+STAY = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+NONE = "--exit-policy=never"
+
+
+def pod(host, *more, volumes=(), script=STAY):
+    """A pod p with the app web."""
+    uuid = host.acnspawn("run", "--detach", NONE, "--name=p", *volumes, host.shell(script, name="example.com/web"), "--name=web",
+                         *more).expect(0).out.strip()
+    host.acnspawn("fetch", host.shell(STAY, name="example.com/stay")).expect(0)
+    host.uuid = uuid
+    return uuid
+
+
+def nest(host, parent, name, *more, image="example.com/stay"):
+    """Nests an app, which runs then."""
+    r = host.acnspawn("launch-group", "p", "--parent=" + parent, image, "--name=" + name, *more).expect(0)
+    equal(r.out, "%s/%s\n" % (parent, name))
+    return parent + "/" + name
+
+
+def states(host):
+    return {a["name"]: a["state"] for a in Connection(host, host.uuid).call("Describe")["apps"]}
+
+
+def cgroups_of(host):
+    """The cgroups below app.slice that processes of the pod are in."""
+    found = set()
+    for pid in host.processes():
+        with contextlib.suppress(OSError):
+            for line in read_text("/proc/%s/cgroup" % pid).splitlines():
+                if line.startswith("0::") and "/app.slice/" in line:
+                    found.add(line.split("/app.slice/")[1])
+    return found
+
+
+@case
+def an_app_is_nested_by_its_path(host):
+    """All verbs for apps take the path."""
+    uuid = pod(host)
+    nest(host, "web", "helper")
+    probe = nest(host, "web/helper", "probe", "--exec=/bin/sh", "--", "-c", "echo hello; trap 'exit 7' USR1; " + STAY)
+    equal(states(host), {"web": "running", "web/helper": "running", probe: "running"})
+    wait_for(lambda: host.acnspawn("logs", "--app=" + probe, "p").expect(0).out == "hello\n", "the output of the app")
+    equal(host.acnspawn("enter", "--app=" + probe, "p", "echo", "inside").expect(0).out, "inside\n")
+    host.acnspawn("kill", "--signal=USR1", "--app=" + probe, "p").expect(0)
+    equal(host.acnspawn("wait", "p", probe).rc, 7)
+    equal(states(host)[probe], "exited")
+    equal([a["name"] for a in host.status("p")["apps"]], ["web", "web/helper", probe])
+    contains(host.acnspawn("status", "p").expect(0).out, probe)
+    host.acnspawn("start-app", "p", probe).expect(0)
+    host.acnspawn("restart-app", "p", probe).expect(0)
+    host.acnspawn("stop-app", "p", probe).expect(0)
+    host.acnspawn("rm-app", "p", probe).expect(0)
+    lacks(states(host), probe)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def its_cgroup_is_below_that_of_its_parent(host):
+    uuid = pod(host)
+    nest(host, "web", "helper")
+    nest(host, "web/helper", "probe")
+    equal([a["name"] for a in Connection(host, uuid).call("Describe")["apps"]], ["web", "web/helper", "web/helper/probe"])
+    equal(cgroups_of(host), {"app-web.slice/app-web.service", "app-web.slice/app-web-0n1.slice/app-web-0n1.service",
+                             "app-web.slice/app-web-0n1.slice/app-web-0n1-0n2.slice/app-web-0n1-0n2.service"})
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def the_end_of_a_parent_ends_what_is_below_it(host):
+    """In order: what is nested deepest ends first; their statuses stay until they are removed."""
+    uuid = pod(host, "--mount=volume=log,target=/log", volumes=["--volume=log,kind=empty,nested=true"])
+    end = "trap 'echo $0 >> /log/ends; exit 3' TERM; while :; do sleep 0.05; done"
+    nest(host, "web", "a", "--exec=/bin/sh", "--", "-c", end, "a")
+    nest(host, "web/a", "b", "--exec=/bin/sh", "--", "-c", end, "b")
+    nest(host, "web", "c", "--exec=/bin/sh", "--", "-c", end, "c")
+    host.acnspawn("stop-app", "p", "web").expect(0)
+    wait_for(lambda: states(host) == dict.fromkeys(["web", "web/a", "web/a/b", "web/c"], "exited"), "all of them to end")
+    ends = read_text(os.path.join(host.pod_dir(uuid), "volumes", "log", "ends")).split()
+    equal(sorted(ends), ["a", "b", "c"])
+    true(ends.index("b") < ends.index("a"), "the deepest one ends first: %s" % ends)
+    for n in "web/a", "web/a/b", "web/c":
+        equal(host.acnspawn("wait", "p", n).rc, 3)
+    r = host.acnspawn("start-app", "p", "web/a").expect(1)
+    contains(r.err, "app web, which it is nested under, does not run")
+    host.acnspawn("rm-app", "p", "web").expect(0)
+    equal(states(host), {})
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def an_app_that_ends_by_itself_ends_what_is_below_it(host):
+    """Also if it is restarted."""
+    pod(host, "--restart=always", "--restart-delay=1ms")
+    nest(host, "web", "a")
+    nest(host, "web/a", "b")
+    host.acnspawn("kill", "--signal=KILL", "--app=web", "p").expect(0)
+    wait_for(lambda: states(host) == {"web": "running", "web/a": "exited", "web/a/b": "exited"}, "the nested apps to end")
+    host.acnspawn("start-app", "p", "web/a").expect(0)
+    r = host.acnspawn("rm-app", "p", "web/a").expect(1)
+    contains(r.err, "it is running")
+    host.acnspawn("rm-app", "--force", "p", "web/a").expect(0)
+    equal(states(host), {"web": "running"})
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def apps_can_be_nested_to_level_32(host):
+    pod(host)
+    path = "web"
+    for level in range(2, 33):
+        path = nest(host, path, "n")
+    r = host.acnspawn("add-app", "p", "--parent=" + path, "example.com/stay", "--name=n").expect(1)
+    contains(r.err, "apps can be nested to level 32")
+    equal(host.acnspawn("enter", "--app=" + path, "p", "echo", "deep").expect(0).out, "deep\n")
+    equal(len(states(host)), 32)
+    host.acnspawn("stop-app", "p", "web").expect(0)
+    wait_for(lambda: set(states(host).values()) == {"exited"}, "all of them to end")
+    host.acnspawn("rm-app", "p", "web").expect(0)
+    equal(states(host), {})
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def a_nested_app_has_no_more_rights_than_its_parent(host):
+    """Field by field; what it does not say it has from its parent."""
+    pod(host, "--caps-retain=CAP_CHOWN,CAP_KILL", "--no-new-privileges", "--memory=64M", "--mount=volume=v,target=/v",
+        "--user=7", "--group=8", volumes=["--volume=v,kind=empty"])
+    account = ["--user=7", "--group=8"]
+
+    def refused(message, *more):
+        r = host.acnspawn("add-app", "p", "--parent=web", "example.com/stay", "--name=x", *more).expect(1)
+        contains(r.err, message)
+        equal(states(host), {"web": "running"})
+
+    refused("the user 0, not 7")
+    refused("the group 0, not 8", "--user=7")
+    refused("CAP_NET_BIND_SERVICE", "--caps-retain=CAP_CHOWN,CAP_NET_BIND_SERVICE", *account)
+    refused("no filter of system calls", "--seccomp=mode=retain,@appc.io/all", *account)
+    refused("the system call", "--seccomp=mode=retain,@acnspawn/default,add_key", *account)
+    refused("no-new-privileges is false", "--isolator=os/linux/no-new-privileges=false", *account)
+    refused("a lower os/linux/oom-score-adj", "--oom-score-adj=-1", *account)
+    refused("the device /dev/null", "--device=/dev/null", *account)
+    refused("a writable /sys", "--sys=writable", *account)
+    refused("other masked-paths", "--masked-paths=none", *account)
+    refused("the volume v", "--mount=volume=v,target=/v", *account)
+    refused("--share-cgroups=false", "--memory=32M", *account)
+    refused("where app web has a limit of 64000000", "--memory=65M", "--share-cgroups=false", *account)
+    nest(host, "web", "inherits", "--exec=/bin/sh", *account, "--", "-c", "grep -E 'CapBnd|NoNewPrivs' /proc/self/status; exec sleep 1000")
+    out = lambda: host.acnspawn("logs", "--app=web/inherits", "p").expect(0).out
+    wait_for(lambda: out().count("\n") == 2, "the output of the app")
+    equal(int(re.search(r"CapBnd:\s*(\w+)", out()).group(1), 16), (1 << 0) | (1 << 5))
+    equal(re.search(r"NoNewPrivs:\s*(\w+)", out()).group(1), "1")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def apps_beside_each_other_are_alike_in_sharing_cgroups(host):
+    pod(host, "--memory=64M")
+    nest(host, "web", "a", "--share-cgroups=false", "--memory=32M")
+    r = host.acnspawn("add-app", "p", "--parent=web", "example.com/stay", "--name=b").expect(1)
+    contains(r.err, "App web/b has share-cgroups=true, but app web/a, beside it, has share-cgroups=false")
+    r = host.acnspawn("add-app", "p", "example.com/stay", "--name=b", "--share-cgroups=true").expect(0)
+    r = host.acnspawn("add-app", "p", "example.com/stay", "--name=c", "--share-cgroups=false").expect(1)
+    contains(r.err, "is not nested under another one")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def volumes_and_the_image_of_the_parent(host):
+    """Only volumes that are marked appear below; the image of the parent is read-only there."""
+    pod(host, "--mount=volume=s,target=/s", "--mount=volume=o,target=/o",
+        volumes=["--volume=s,kind=empty,nested=true", "--volume=o,kind=empty"])
+    host.acnspawn("enter", "--app=web", "p", "touch", "/s/seen").expect(0)
+    nest(host, "web", "a")
+    host.acnspawn("enter", "--app=web/a", "p", "test", "-e", "/s/seen").expect(0)
+    equal(host.acnspawn("enter", "--app=web/a", "p", "test", "-e", "/o").rc, 1)
+    nest(host, "web", "debug", "--exec=/bin/sh", "--", "-c", "exec sleep 1000", image="@parent")
+    host.acnspawn("enter", "--app=web/debug", "p", "touch", "/s/written").expect(0)
+    r = host.acnspawn("enter", "--app=web/debug", "p", "touch", "/file")
+    equal(r.rc, 1)
+    contains(r.err, "Read-only file system")
+    images = {a["name"]: a["imageID"] for a in Connection(host, host.uuid).call("Describe")["apps"]}
+    equal(images["web/debug"], images["web"])
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_is_refused(host):
+    pod(host)
+
+    def refused(message, *line, status=1):
+        contains(host.acnspawn("add-app", "p", *line).expect(status).err, message)
+
+    nest(host, "web", "a")
+    contains(host.acnspawn("update-app", "--memory=32M", "p", "web/a").expect(1).err, "App web/a has share-cgroups=true")
+    refused("has no app 'none'", "--parent=none", "example.com/stay")
+    refused("App web has a nested app 'a' already", "--parent=web", "example.com/stay", "--name=a")
+    refused("given with --parent=", "@parent")
+    refused("cannot be the name of an app", "example.com/stay", "--name=web-0n1")
+    r = host.acnspawn("enter", "--app=web/b", "p", "true")
+    true(r.rc != 0, "there is no such app")
+    contains(r.err, "web/b")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def a_group_can_be_nested(host):
+    """All or none, as any group."""
+    pod(host)
+    broken = host.image(["/nowhere"], name="example.com/broken")
+    line = ["launch-group", "p", "--parent=web", "example.com/stay", "--name=a", "---"]
+    r = host.acnspawn(*line, broken, "--name=b").expect(1)
+    contains(r.err, "App web/b could not be started")
+    equal(states(host), {"web": "running"})
+    equal(host.acnspawn(*line, "example.com/stay", "--name=b").expect(0).out, "web/a\nweb/b\n")
+    host.acnspawn("stop-app", "p", "web").expect(0)
+    r = host.acnspawn(*line, "example.com/stay", "--name=c").expect(1)
+    contains(r.err, "already")
+    host.acnspawn("rm-app", "p", "web/a").expect(0)
+    r = host.acnspawn(*line, "example.com/stay", "--name=c").expect(1)
+    contains(r.err, "which it is nested under, does not run")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def apps_one_after_the_other_leave_nothing(host):
+    uuid = pod(host)
+    descriptors = lambda: len(descriptors_of(host.supervisor(uuid)))
+    for i in range(3):
+        nest(host, "web", "t", "--exec=/bin/true")
+        host.acnspawn("wait", "p", "web/t").expect(0)
+        host.acnspawn("rm-app", "p", "web/t").expect(0)
+    before = descriptors()
+    for i in range(10):
+        nest(host, "web", "t", "--exec=/bin/true")
+        host.acnspawn("wait", "p", "web/t").expect(0)
+        host.acnspawn("rm-app", "p", "web/t").expect(0)
+    nothing_more(descriptors, before, "descriptors of the supervisor")
+    wait_for(lambda: [n for n in os.listdir(host.pod_dir(uuid) + "/apps") if n[0] != "."] == ["web"], "their files to be removed")
+    host.acnspawn("stop", "p").expect(0)
+
+
+if __name__ == "__main__":
+    main()
