@@ -28,7 +28,7 @@ int host_features_read(const char *file, HostFeatures *ret)
         if (r >= 0)
                 r = strv_split(text, " \n", &controllers);
         if (r < 0)
-                return r;
+                return r == -ENODEV ? -ENOENT : r; /* the cgroup was removed between open() and read() */
         ret->cpu = strv_contains(controllers, "cpu");
         ret->memory = strv_contains(controllers, "memory");
         ret->io = strv_contains(controllers, "io");
