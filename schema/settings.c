@@ -619,6 +619,8 @@ static const Setting settings[] = {
                 {"log-size", MEMBER(log_size), read_log_size,
                  "must be a number of bytes of at least 64Ki, as 100Mi, or infinity"},
                 {"masked-paths", MEMBER(masked), read_paths, PATHS_EXPECTED},
+                {"max-runtime", MEMBER(max_runtime_usec), read_timeout,
+                 "must be a time, as 30s, or infinity"},
                 {"nested-path", MEMBER(nested_path), read_nested_path,
                  "must be names of apps, each nested under the one before, with '/' between"},
                 {"notify", MEMBER(notify), read_boolean, "must be true or false"},

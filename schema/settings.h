@@ -139,6 +139,7 @@ typedef struct AppSettings {
         HealthCheck health;
         int stop_signal;            /* 0: SIGTERM */
         uint64_t stop_timeout_usec; /* 0: the pod's */
+        uint64_t max_runtime_usec;  /* after which the app is stopped, and has failed; 0: no limit */
         int input;                  /* AppInput */
         char **after;               /* apps that have to be ready before this one starts */
         bool oom_group;             /* an OOM kill applies to all processes of the app */

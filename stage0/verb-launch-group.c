@@ -4,6 +4,7 @@
  * the supervisor of the pod. */
 
 #include "stage0/arguments/pod-arguments.h"
+#include "stage0/arguments/task-group.h"
 #include "stage0/context/fetching.h"
 #include "stage0/pod-words.h"
 
@@ -105,17 +106,51 @@ static int check_line(Context *c, const PodArguments *a, const char *file)
         return 0;
 }
 
-static int read_file(Context *c, PodArguments *a, const char *file)
+static int read_text(Context *c, const char *file, char **ret, size_t *ret_size)
+{
+        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        _cleanup_free_ char *text = malloc(MANIFEST_SIZE_MAX + 1);
+
+        if (fd < 0)
+                return error_set_errno(&c->error, -errno, "Cannot open '%s'", file);
+        if (!text)
+                return error_oom(&c->error);
+        ssize_t n = loop_read(fd, text, MANIFEST_SIZE_MAX + 1);
+        if (n < 0)
+                return error_set_errno(&c->error, (int) n, "Cannot read '%s'", file);
+        *ret = TAKE_PTR(text);
+        *ret_size = (size_t) n;
+        return 0;
+}
+
+/* The form is recognized by the members: a pod manifest, or a group of tasks of Mesos. */
+static int read_group(Context *c, const Pod *p, PodArguments *a, const char *file, bool nested)
+{
+        PodRequest *q = &a->request;
+        _cleanup_free_ char *text = NULL;
+        size_t size = 0;
+
+        int r = read_text(c, file, &text, &size);
+        if (r < 0)
+                return r;
+        if (task_group_is(text, size))
+                return task_group_parse(text, size, p->manifest, nested, q, &c->error);
+        r = pod_manifest_parse(text, size, &q->template, NULL, &c->error);
+        if (r >= 0)
+                r = only_app_complete_template(c, a);
+        if (r >= 0)
+                r = pod_arguments_give_settings(a, &c->error);
+        return r < 0 ? r : pod_request_take_template(q, &c->error);
+}
+
+static int read_file(Context *c, const Pod *p, PodArguments *a, const char *file, bool nested)
 {
         PodRequest *q = &a->request;
 
         app_overrides_done(&q->apps[0]);
         q->n_apps = 0;
-        a->manifest_file = file;
-        int r = pod_arguments_read_manifest(c, a);
-        if (r < 0)
-                return r;
-        r = pod_request_take_template(q, &c->error);
+        int r = read_group(c, p, a, file, nested);
         if (r >= 0 && q->n_apps == 0)
                 r = error_set(&c->error, -EINVAL, "The group has no apps");
         return r < 0 ? error_prefix(&c->error, r, "Cannot use '%s'",
@@ -144,7 +179,7 @@ static int run(Context *c, int argc, char **argv)
         if (r >= 0)
                 r = context_find_pod(c, argv[0], &p);
         if (r >= 0 && file)
-                r = read_file(c, &a, file);
+                r = read_file(c, p, &a, file, own.parent);
         if (r >= 0 && own.shared)
                 r = share_fate(c, &a.request);
         return r < 0 ? r : launch(c, p, &a, own.parent);

@@ -264,6 +264,8 @@ static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *
                 text_addf(t, "KillSignal=%d\n", s->stop_signal);
         add_time(t, "TimeoutStopSec",
                  s->stop_timeout_usec > 0 ? s->stop_timeout_usec : o->stop_timeout_usec);
+        if (s->max_runtime_usec > 0 && s->max_runtime_usec != UINT64_MAX)
+                add_time(t, "RuntimeMaxSec", s->max_runtime_usec);
         if (s->oom_group)
                 text_add(t, "OOMPolicy=kill\n");
 }

@@ -230,6 +230,49 @@ def a_group_can_be_nested(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+def task(task_id, script, image="example.com/stay", **more):
+    """A task of Mesos; without an image it has that of its parent."""
+    container = {"type": "MESOS", "mesos": {"image": {"type": "APPC", "appc": {"name": image}}} if image else {}}
+    container.update(more.pop("container", {}))
+    return dict({"name": "a task", "task_id": {"value": task_id}, "agent_id": {"value": "here"}, "container": container,
+                 "command": {"value": script}}, **more)
+
+
+def volume(path, kind, name):
+    return {"mode": "RW", "container_path": path, "source": {"type": "SANDBOX_PATH", "sandbox_path": {"type": kind, "path": name}}}
+
+
+@case
+def tasks_of_mesos_are_launched(host):
+    """As apps of the pod, with a volume that they share; and nested, with a volume of the parent."""
+    pod(host, "--mount=volume=box,target=/box", volumes=["--volume=box,kind=empty,nested=true"])
+
+    def launch(tasks, *more, status=0):
+        return host.acnspawn("launch-group", "p", *more, "-", input=json.dumps({"tasks": tasks}).encode()).expect(status)
+
+    shared = {"volumes": [volume("/shared", "PARENT", "shared/data")]}
+    r = launch([task("Job.1", "echo one > /shared/a; " + STAY, container=shared, resources=[
+                    {"name": "mem", "type": "SCALAR", "scalar": {"value": 32}}], limits={"mem": {"value": 64}}),
+                task("Job.2", "while ! [ -s /shared/a ]; do sleep 0.05; done; cat /shared/a; exit 4", container=shared,
+                     command={"value": "while ! [ -s /shared/a ]; do sleep 0.05; done; cat /shared/a; exit 4",
+                              "environment": {"variables": [{"name": "A", "value": "b"}]}})])
+    equal(r.out, "job-1\njob-2\n")
+    equal(host.acnspawn("wait", "p", "job-2").rc, 4)
+    equal(host.acnspawn("logs", "--app=job-2", "p").expect(0).out, "one\n")
+    r = launch([task("probe", "touch /box/seen; touch /file; echo $?; " + STAY, image=None,
+                     container={"volumes": [volume("/box", "PARENT", "box")]}),
+                task("late", STAY, image=None, max_completion_time={"nanoseconds": 100000000})], "--parent=web")
+    equal(r.out, "web/probe\nweb/late\n")
+    wait_for(lambda: "\n1\n" in "\n" + host.acnspawn("logs", "--app=web/probe", "p").expect(0).out, "the output of the task")
+    host.acnspawn("enter", "--app=web", "p", "test", "-e", "/box/seen").expect(0)
+    wait_for(lambda: states(host)["web/late"] == "exited", "the task that takes too long to end")
+    r = launch([task("x", "true", image=None, discovery={}), task("y", "true", limits={"mem": {"value": 1}})], "--parent=web", status=1)
+    contains(r.err, "tasks[0].discovery: this cannot be honoured")
+    contains(r.err, "tasks[1]: limits need container.linux_info.share_cgroups to be false")
+    equal(sorted(states(host)), ["job-1", "job-2", "web", "web/late", "web/probe"])
+    host.acnspawn("stop", "p").expect(0)
+
+
 @case
 def apps_one_after_the_other_leave_nothing(host):
     uuid = pod(host)

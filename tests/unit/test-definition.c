@@ -135,6 +135,7 @@ static const struct {
                 {"fate-group", "one"},
                 {"transient", "true"},
                 {"share-cgroups", "true"},
+                {"max-runtime", "1h"},
                 {"input", "pipe"},
                 {"pid", "app:db"},
                 {"restart", "always"},
