@@ -97,7 +97,9 @@ static json_object *app_json(const AcnApp *app)
             add_number(o, "signal", app->signal, exited && app->signal > 0) >= 0 &&
             add_number(o, "exitCode", app->exit_code, exited) >= 0 &&
             (!app->cause || json_member_add_text(o, "cause", app->cause) >= 0) &&
-            (!app->message || json_member_add_text(o, "message", app->message) >= 0))
+            (!app->message || json_member_add_text(o, "message", app->message) >= 0) &&
+            (!app->task || json_member_add_text(o, "task", app->task) >= 0) &&
+            (!app->reason || json_member_add_text(o, "reason", app->reason) >= 0))
                 return o;
         json_object_put(o);
         return NULL;

@@ -195,7 +195,7 @@ static int write_app(Context *c, PodWriter *w, const Recorder *x, size_t i, char
 
 static int check_words(Context *c, const PodArguments *a)
 {
-        if (a->request.n_apps == 0 && !a->manifest_file && a->options.exit_policy != EXIT_NEVER)
+        if (a->request.n_apps == 0 && !a->manifest_file && !exit_policy_is_open(a->options.exit_policy))
                 return context_usage(c,
                                      "After '--' stands what 'acnspawn run' would be given: options and at "
                                      "least one image, or --pod-manifest=, or --exit-policy=never");

@@ -45,7 +45,7 @@ static int take_declared(Context *c, const Arguments *own, PodArguments *a)
 
 static int check_line(Context *c, const PodArguments *a)
 {
-        if (a->request.n_apps == 0 && !a->manifest_file && a->options.exit_policy != EXIT_NEVER)
+        if (a->request.n_apps == 0 && !a->manifest_file && !exit_policy_is_open(a->options.exit_policy))
                 return context_usage(c, "'acnspawn prepare' needs an image, or --pod-manifest=; or, for a "
                                         "pod without apps, --exit-policy=never");
         return a->options.replace && !a->options.name ? pod_arguments_refuse_replace(c) : 0;

@@ -425,9 +425,22 @@ static int check_line(Context *c, const PodArguments *a, const RunArguments *own
         if (own->again && (a->describes_pod || a->request.n_apps == 0))
                 return context_usage(c, "--images= and --apps= are only for a single pod that is run again");
         if (a->describes_pod && a->request.n_apps == 0 && !a->manifest_file &&
-            a->options.exit_policy != EXIT_NEVER)
+            !exit_policy_is_open(a->options.exit_policy))
                 return context_usage(c, "Options that describe a pod need an image to make it from, or "
                                         "--pod-manifest=; or, for a pod without apps, --exit-policy=never");
+        return 0;
+}
+
+/* The pod is a new one. */
+static int take_policy(Context *c, PodArguments *a, const RunArguments *own)
+{
+        if (!own->executor)
+                return 0;
+        if (a->options.exit_policy != EXIT_ON_FAILURE && a->options.exit_policy != EXIT_ON_TASKS)
+                return context_usage(c, "--executor is --exit-policy=tasks, and cannot be given with "
+                                        "another policy");
+        a->options.exit_policy = EXIT_ON_TASKS;
+        a->describes_pod = a->describes_whole_pod = true;
         return 0;
 }
 
@@ -447,6 +460,9 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         a.options.strict = own.strict;
+        r = take_policy(c, &a, &own);
+        if (r < 0)
+                return r;
         a.describes_pod = a.describes_pod || (a.fetches && !own.resolve);
         r = choose_declared(c, &a, &own);
         if (r >= 0)

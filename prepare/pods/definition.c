@@ -648,7 +648,7 @@ static int check_apps(const PodDefinition *d, ExitPolicy policy, Error *e)
         const PodRequest *q = &d->request;
         bool empty = !q->template && q->n_apps == 0;
 
-        if ((q->template && q->n_apps > 0) || (empty && policy != EXIT_NEVER))
+        if ((q->template && q->n_apps > 0) || (empty && !exit_policy_is_open(policy)))
                 return error_set(e, -EINVAL, "it needs either 'podManifest' or 'apps'");
         size_t n = q->template ? q->template->n_apps : q->n_apps;
         if (d->n_images != n)

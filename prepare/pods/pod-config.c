@@ -14,6 +14,7 @@ static const char *const exit_policies[_EXIT_POLICY_MAX] = {
                 [EXIT_ON_ALL] = "all",
                 [EXIT_ON_ANY] = "any",
                 [EXIT_NEVER] = "never",
+                [EXIT_ON_TASKS] = "tasks",
 };
 
 static const char *const net_modes[_NET_MODE_MAX] = {

@@ -26,9 +26,15 @@ typedef enum ExitPolicy {
         EXIT_ON_ALL,     /* when all apps have ended */
         EXIT_ON_ANY,     /* as soon as one app has ended */
         EXIT_NEVER,      /* only when it is stopped; such a pod needs no apps */
+        EXIT_ON_TASKS,   /* when all apps that were started have ended; it needs none either, and waits for the first */
         _EXIT_POLICY_MAX,
 } ExitPolicy;
 
+/* Whether a pod with that policy can be without apps. */
+static inline bool exit_policy_is_open(ExitPolicy p)
+{
+        return p == EXIT_NEVER || p == EXIT_ON_TASKS;
+}
 const char *exit_policy_to_string(ExitPolicy p);
 int exit_policy_from_string(const char *s); /* -EINVAL */
 

@@ -223,7 +223,7 @@ static int check_request(const Pod *p, const PodRequest *q, Error *e)
                 return error_set(e, -EINVAL,
                                  "A pod is made either from a pod manifest or from images, not from both");
         size_t n = q->template ? q->template->n_apps : q->n_apps;
-        if (n == 0 && p->config.exit_policy != EXIT_NEVER)
+        if (n == 0 && !exit_policy_is_open(p->config.exit_policy))
                 return refuse_empty(q->template, e);
         return q->template ? pod_template_check(q->template, e) : 0;
 }

@@ -73,6 +73,7 @@ typedef struct AcnApp {
         int exit_code, exit_status; /* exit_status is -1 if it was killed by a signal */
         int signal;                 /* 0: none */
         char *cause, *message;
+        char *task, *reason; /* as schedulers have it: "RUNNING"; of a supervisor of this version */
 } AcnApp;
 
 typedef struct AcnDescription {

@@ -201,7 +201,7 @@ static int check_line(PodParser *p)
         const char *conflict = pod_arguments_conflict(a);
         if (conflict)
                 return context_usage(p->context, "%s", conflict);
-        if (a->declares_capabilities && a->options.exit_policy != EXIT_NEVER)
+        if (a->declares_capabilities && !exit_policy_is_open(a->options.exit_policy))
                 return context_usage(
                                 p->context,
                                 "For an app, --caps-retain= stands after its image; before the first one "

@@ -464,12 +464,12 @@ static int check_pod(Applier *x)
                 r = check_order(x, i);
         if (r >= 0 && a->manifest_file && a->request.n_apps > 0)
                 r = find_in_pod(x, NULL, NULL, "there are apps beside PodManifest=, which names them");
-        if (r >= 0 && !a->manifest_file && a->request.n_apps == 0 && a->options.exit_policy != EXIT_NEVER)
+        if (r >= 0 && !a->manifest_file && a->request.n_apps == 0 && !exit_policy_is_open(a->options.exit_policy))
                 r = find_in_pod(x, NULL, "Add a section [App NAME] with Image=.",
                                 "the pod has no apps: that needs ExitPolicy=never, or PodManifest=");
         if (r >= 0 && conflict)
                 r = find_in_pod(x, NULL, NULL, conflict);
-        if (r >= 0 && a->declares_capabilities && a->options.exit_policy != EXIT_NEVER)
+        if (r >= 0 && a->declares_capabilities && !exit_policy_is_open(a->options.exit_policy))
                 r = find_in_pod(x, NULL, "For an app it belongs into the section of the app.",
                                 "CapsRetain= in [Pod] is for apps that are added to a pod with "
                                 "ExitPolicy=never");

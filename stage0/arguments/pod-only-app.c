@@ -63,7 +63,7 @@ int only_app_complete(Context *c, PodArguments *a)
                                      "With several apps, %s has to be given for one of them: put it after its "
                                      "image",
                                      a->only_app_option);
-        return a->options.exit_policy == EXIT_NEVER
+        return exit_policy_is_open(a->options.exit_policy)
                                ? context_usage(c, "%s is for the only app, and the pod has none",
                                                a->only_app_option)
                                : 0;

@@ -134,10 +134,10 @@ const Option pod_options[] = {
                  "Let apps that are added to the pod have these capabilities, too (with "
                  "--exit-policy=never)",
                  "capability", option_pod_caps_retain, 0, OPTION_JOINED},
-                {NULL, "exit-policy", 0, "on-failure|all|any|never", false,
+                {NULL, "exit-policy", 0, "on-failure|all|any|never|tasks", false,
                  "End the pod when all apps have ended or one failed (default), when all have ended, "
-                 "when any has, or only when it is stopped",
-                 "on-failure|all|any|never", option_exit_policy, POD(options.exit_policy)},
+                 "when any has, only when it is stopped, or when all apps that were started meanwhile have ended",
+                 "on-failure|all|any|never|tasks", option_exit_policy, POD(options.exit_policy)},
                 {NULL, "stop-timeout", 0, "TIME", false,
                  "How long an app may take to end after SIGTERM, and a post-stop handler to run (default: "
                  "10s)",

@@ -8,6 +8,7 @@
 #include "stage0/supervisor/supervisor.h"
 
 typedef struct RunArguments {
+        bool executor; /* --executor */
         bool detach, remove, strict, keep_unit, raw;
         bool again;             /* --images= or --apps= was given, */
         bool resolve;           /* the former with "resolve", */

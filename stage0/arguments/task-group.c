@@ -755,7 +755,8 @@ static void read_health_command(Reading *x, const char *path, json_object *o)
                 keep(x, list ? json_list_append(list, json_object_new_string(*word)) : -ENOMEM);
         if (!x->out_of_memory)
                 set_setting(x, path, "health-cmd",
-                            json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN));
+                            json_object_to_json_string_ext(
+                                            list, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
 static void set_seconds(Reading *x, const char *path, const char *name, json_object *value)

@@ -50,7 +50,7 @@ static Stage1Options stage1_options(const Pod *p, const char *hostname)
                         .hostname = hostname,
                         .stop_timeout_usec = p->config.stop_timeout_usec,
                         .host_pid = p->config.host_pid,
-                        .keeps_slice = p->config.exit_policy == EXIT_NEVER,
+                        .keeps_slice = exit_policy_is_open(p->config.exit_policy),
         };
 }
 

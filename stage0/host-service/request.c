@@ -194,7 +194,7 @@ static int parse_credentials(json_object *list, PodRequest *q, char **ret_field,
 
 static int check_apps(const PodArguments *a, char **ret_field, Error *e)
 {
-        if (a->request.n_apps > 0 || a->request.template || a->options.exit_policy == EXIT_NEVER)
+        if (a->request.n_apps > 0 || a->request.template || exit_policy_is_open(a->options.exit_policy))
                 return 0;
         return refuse(ret_field, "definition",
                       error_set(e, -EINVAL,

@@ -76,6 +76,8 @@ static uint64_t count_oom_kills(const AppInstance *a)
 
 void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
 {
+        if (phase == app_life_first_phase(a))
+                a->stopped = NULL;
         if (phase == LAUNCH_DELAY || phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
                 a->begun = true;
         if (phase == app_life_first_phase(a) && a->status.starts > 0)

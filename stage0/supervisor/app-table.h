@@ -27,6 +27,7 @@ typedef struct AppInstance {
         bool removing, removed; /* nothing can be done to it any more */
         const char *change; /* "replacing", or "launching" with its group: nothing can be done to it now; NULL: neither */
         bool fate_spread;    /* it has failed, and the other apps of its group were stopped for that */
+        const char *stopped; /* why it was stopped, or is being (task-state.h); NULL: it was not */
         bool ending;         /* it is being stopped as the app that it is nested under ends */
         char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
         AppStatus status;    /* this and the next ones: app-life.c */

@@ -7,7 +7,8 @@
  * pod's systemd for the orderly end of the pod.
  *
  * A pod whose apps listen on ports stays up while it listens. An app that connections start does not count as
- * ended before it ran. With the policy "never" the pod does not depend on its apps, and needs none.
+ * ended before it ran. With the policy "never" the pod does not depend on its apps, and needs none. With "tasks" it needs
+ * none at its start, and ends with the last of those that it was given.
  */
 
 #include "stage0/supervisor/app-table.h"
@@ -30,7 +31,7 @@ static PodEnd judge_unit(ExitPolicy policy, const PodUnit *u)
                 return u->life == UNIT_FAILED ? POD_END_APP_GIVEN_UP : POD_GOES_ON;
         if (u->life == UNIT_UP || u->held || !u->was_up)
                 return POD_GOES_ON;
-        if (policy == EXIT_ON_ALL)
+        if (policy == EXIT_ON_ALL || policy == EXIT_ON_TASKS)
                 return POD_GOES_ON;
         if (u->life == UNIT_FAILED || u->unsound)
                 return POD_END_APP_FAILED;
@@ -39,7 +40,7 @@ static PodEnd judge_unit(ExitPolicy policy, const PodUnit *u)
 
 PodEnd exit_policy_judge(ExitPolicy policy, PodUnit *const *units, size_t n, const PodUnit **ret_unit)
 {
-        size_t n_up = 0;
+        size_t n_up = 0, n_ran = 0;
 
         *ret_unit = NULL;
         if (policy == EXIT_NEVER)
@@ -54,7 +55,10 @@ PodEnd exit_policy_judge(ExitPolicy policy, PodUnit *const *units, size_t n, con
                         return end;
                 }
                 n_up += units[i]->life == UNIT_UP || units[i]->held;
+                n_ran += units[i]->was_up;
         }
+        if (policy == EXIT_ON_TASKS && n_ran == 0)
+                return POD_GOES_ON;
         return n_up > 0 ? POD_GOES_ON : POD_END_NOTHING_RUNS;
 }
 

@@ -12,6 +12,7 @@
 #include "stage0/supervisor/app-life.h"
 #include "stage0/supervisor/interface-internal.h"
 #include "stage0/supervisor/readiness.h"
+#include "stage0/supervisor/task-state.h"
 
 const char *interface_app_state(const Interface *i, const AppInstance *a)
 {
@@ -59,6 +60,14 @@ static int add_status(json_object *o, const AppStatus *s, bool exited)
         return r < 0 || !s->message ? r : json_member_add_text(o, "message", s->message);
 }
 
+static int add_task(json_object *o, const AppInstance *app, const char *state)
+{
+        const char *reason = NULL, *task = task_state(state, &app->status, app->stopped, &reason);
+        int r = task ? json_member_add_text(o, "task", task) : 0;
+
+        return r < 0 || !reason ? r : json_member_add_text(o, "reason", reason);
+}
+
 json_object *interface_app_json(const Interface *i, const AppInstance *app)
 {
         const char *state = interface_app_state(i, app);
@@ -73,6 +82,8 @@ json_object *interface_app_json(const Interface *i, const AppInstance *app)
                 r = json_member_add_text(o, "image", app->manifest->image_name);
         if (r >= 0)
                 r = add_status(o, &app->status, streq(state, "exited"));
+        if (r >= 0)
+                r = add_task(o, app, state);
         if (r >= 0)
                 return o;
         json_object_put(o);
@@ -490,6 +501,7 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
                         return varlink_reply_invalid_parameter(call, "timeoutUSec");
                 kill_usec = (uint64_t) usec;
         }
+        app->stopped = STOP_REQUESTED;
         i->ops.end_below(i->userdata, app);
         return run_job(i, call, app, "StopUnit", kill_usec);
 }

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "stage0/supervisor/interface-internal.h"
+#include "stage0/supervisor/task-state.h"
 
 typedef struct SignalCall {
         Interface *interface;
@@ -103,6 +104,8 @@ int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userd
                                       : 0;
         if (sig < 1 || sig > SIGRTMAX)
                 return varlink_reply_invalid_parameter(call, "signal");
+        if (app->units[0].life == UNIT_UP && sig == SIGKILL)
+                app->stopped = STOP_REQUESTED;
         return app->units[0].life == UNIT_UP ? ask(i, call, app, (int) sig)
                                              : interface_wrong_state(i, call, app);
 }

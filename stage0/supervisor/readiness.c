@@ -143,7 +143,7 @@ bool readiness_waits_for_word(const Readiness *r)
 /* By its exit policy, or as nothing is left that runs. */
 static bool pod_ends(const Readiness *r)
 {
-        if (r->n[WAIT_FAILED] == 0 || r->pod->config.exit_policy == EXIT_NEVER)
+        if (r->n[WAIT_FAILED] == 0 || exit_policy_is_open(r->pod->config.exit_policy))
                 return false;
         return r->pod->config.exit_policy != EXIT_ON_ALL || r->n[WAIT_FAILED] == r->apps->n;
 }

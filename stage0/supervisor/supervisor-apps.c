@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "stage0/supervisor/app-change.h"
+#include "stage0/supervisor/task-state.h"
 
 #define PREPARE_USEC (UINT64_C(600) * 1000000)
 #define ANSWER_SIZE_MAX (2U * MANIFEST_SIZE_MAX)
@@ -811,6 +812,7 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
                                                              CLOCK_MONOTONIC, c->kill_usec, 0, on_kill, c);
 
         c->stopping = app;
+        app->stopped = STOP_REQUESTED;
         supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);

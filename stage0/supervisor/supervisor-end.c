@@ -209,8 +209,8 @@ static int judge_readiness(Supervisor *s, const AppStatus *l, int status, Error 
         }
         if (!s->options->detach)
                 return status;
-        /* With EXIT_NEVER the ends of apps do not explain the end of the pod. */
-        bool by_apps = s->pod->config.exit_policy != EXIT_NEVER;
+        /* In a pod that can be without apps the ends of apps do not explain the end of the pod. */
+        bool by_apps = !exit_policy_is_open(s->pod->config.exit_policy);
         if (by_apps && readiness_is_complete(s->readiness))
                 return 0;
         if (by_apps && status == 0 && !readiness_is_used(s->readiness)) /* the end of one app ends the pod */

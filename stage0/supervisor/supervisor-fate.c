@@ -6,6 +6,7 @@
  * stopped, or ends successfully, concerns no other. What happens to the pod is decided afterwards, by the exit policy. */
 
 #include "stage0/supervisor/supervisor-internal.h"
+#include "stage0/supervisor/task-state.h"
 
 static bool has_failed(const PodUnit *u)
 {
@@ -23,6 +24,7 @@ static void stop_others(Supervisor *s, const AppInstance *failed)
                     !streq_ptr(app->settings.fate_group, failed->settings.fate_group))
                         continue;
                 int r = manager_link_run(s->manager, "StopUnit", u->name, NULL, NULL);
+                app->stopped = STOP_GROUP_FAILED;
                 if (r < 0)
                         log_warning("App %s of group %s has failed, but app %s cannot be stopped: %s.",
                                     failed->name, failed->settings.fate_group, app->name, strerror(-r));

@@ -7,6 +7,7 @@
  * that is restarted has ended, too: what was nested under it stays down. */
 
 #include "stage0/supervisor/supervisor-internal.h"
+#include "stage0/supervisor/task-state.h"
 
 static bool is_up(const AppInstance *app)
 {
@@ -23,6 +24,7 @@ void supervisor_end_below(Supervisor *s, const AppInstance *app)
                 if (!nested_is_below(below->name, app->name) || !is_up(below) || below->ending)
                         continue;
                 int r = manager_link_run(s->manager, "StopUnit", below->units[0].name, NULL, NULL);
+                below->stopped = below->stopped ?: STOP_PARENT_ENDED;
                 below->ending = r >= 0 && below->units[0].life == UNIT_UP;
                 if (r < 0)
                         log_warning("App %s has ended, but app %s, which is nested under it, cannot be "

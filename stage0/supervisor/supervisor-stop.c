@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "stage0/supervisor/supervisor-internal.h"
+#include "stage0/supervisor/task-state.h"
 
 void supervisor_kill(Supervisor *s)
 {
@@ -21,8 +22,12 @@ void supervisor_signal_leader(Supervisor *s)
 {
         if (pod_is_paused(s->pod)) /* a frozen PID 1 would not receive it */
                 (void) pod_freeze(s->pod, false, NULL);
+        FOREACH_APP(app, s->apps)
+        if (app->units[0].life == UNIT_UP && !app->stopped)
+                app->stopped = STOP_POD_ENDED;
         if (s->leader_fd >= 0)
-                (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3, NULL, 0);
+                (void) syscall(SYS_pidfd_send_signal, s->leader_fd,
+                               s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3, NULL, 0);
 }
 
 void supervisor_stop(Supervisor *s)

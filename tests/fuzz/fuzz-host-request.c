@@ -15,7 +15,7 @@ static void check(const PodArguments *a)
                         abort();
         if (a->options.name && pod_name_check(a->options.name, NULL) < 0)
                 abort();
-        if (a->request.n_apps == 0 && !a->request.template && a->options.exit_policy != EXIT_NEVER)
+        if (a->request.n_apps == 0 && !a->request.template && !exit_policy_is_open(a->options.exit_policy))
                 abort();
 }
 

@@ -274,6 +274,43 @@ def tasks_of_mesos_are_launched(host):
 
 
 @case
+def an_executor_ends_with_its_tasks(host):
+    """A pod that begins without apps; the states of its tasks are events."""
+    uuid = host.acnspawn("run", "--detach", "--executor", "--name=p").expect(0).out.strip()
+    host.uuid = uuid
+    c, events = Connection(host, uuid), Connection(host, uuid)
+    events.send("Monitor", more=True)
+    for name, script in ("good", "sleep 0.2"), ("bad", "exit 3"), ("stay", STAY):
+        host.acnspawn("fetch", host.shell(script, name="example.com/" + name)).expect(0)
+    host.acnspawn("launch-group", "p", "example.com/stay", "--name=stay", "---", "example.com/bad", "--name=bad", "---",
+                  "example.com/good", "--name=good").expect(0)
+    host.acnspawn("launch-group", "p", "--parent=stay", "example.com/stay", "--name=below").expect(0)
+    host.acnspawn("wait", "p", "good").expect(0)
+    equal(host.acnspawn("wait", "p", "bad").rc, 3)
+    equal(states(host)["stay"], "running")
+    host.acnspawn("stop-app", "p", "stay").expect(0)
+    seen = {}
+    while True:
+        event = events.receive()["parameters"]
+        app = event.get("app")
+        if app and app.get("task"):
+            t = (app["task"], app.get("reason"))
+            if t not in seen.setdefault(app["name"], []):
+                seen[app["name"]].append(t)
+        if event["state"] == "exited":
+            break
+    equal({n: t[-1] for n, t in seen.items()}, {"good": ("FINISHED", None), "bad": ("FAILED", "exited"),
+                                               "stay": ("KILLED", "requested"), "stay/below": ("KILLED", "parent-ended")})
+    equal([t[0] for t in seen["stay"]], ["STAGING", "STARTING", "RUNNING", "KILLED"])
+    equal(host.acnspawn("wait", "p").rc, 3)
+
+
+@case
+def what_an_executor_refuses(host):
+    contains(host.acnspawn("run", "--executor", "--exit-policy=any").expect(2).err, "--executor is --exit-policy=tasks")
+
+
+@case
 def apps_one_after_the_other_leave_nothing(host):
     uuid = pod(host)
     descriptors = lambda: len(descriptors_of(host.supervisor(uuid)))

@@ -180,7 +180,7 @@ TEST(policies)
                         make(units);
                         set(units, UNIT_UP, UNIT_UP, UNIT_UP);
                         set(units, cases[i].app, cases[i].on_demand, cases[i].socket);
-                        ASSERT_EQ(judge(p, units), cases[i].ends[p]);
+                        ASSERT_EQ(judge(p, units), cases[i].ends[p == EXIT_ON_TASKS ? EXIT_ON_ALL : p]);
                 }
 }
 
@@ -252,14 +252,14 @@ TEST(a_pod_that_never_ends_by_its_apps)
         }
 }
 
-/* Without apps no other policy has anything to wait for. */
+/* Without apps the other policies have nothing to wait for. */
 TEST(no_apps)
 {
         const PodUnit *unit = NULL;
 
         for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++)
                 ASSERT_EQ(exit_policy_judge(p, NULL, 0, &unit),
-                          p == EXIT_NEVER ? POD_GOES_ON : POD_END_NOTHING_RUNS);
+                          exit_policy_is_open(p) ? POD_GOES_ON : POD_END_NOTHING_RUNS);
 }
 
 /* Under policies by which apps end the pod, its status is that of an app; otherwise it depends on how the
@@ -283,6 +283,24 @@ TEST(exit_statuses)
         }
 }
 
+/* A pod that begins without apps, and ends with the last of those that it is given. */
+TEST(a_pod_that_ends_with_its_tasks)
+{
+        PodUnit units[3];
+
+        make(units);
+        ASSERT_EQ(exit_policy_judge(EXIT_ON_TASKS, NULL, 0, &(const PodUnit *){NULL}), POD_GOES_ON);
+        set(units, UNIT_DOWN, UNIT_DOWN, UNIT_DOWN);
+        units[0].was_up = units[1].was_up = false; /* none has started */
+        ASSERT_EQ(judge(EXIT_ON_TASKS, units), POD_GOES_ON);
+        set(units, UNIT_UP, UNIT_DOWN, UNIT_DOWN);
+        ASSERT_EQ(judge(EXIT_ON_TASKS, units), POD_GOES_ON);
+        set(units, UNIT_FAILED, UNIT_UP, UNIT_DOWN);
+        ASSERT_EQ(judge(EXIT_ON_TASKS, units), POD_GOES_ON);
+        set(units, UNIT_FAILED, UNIT_DOWN, UNIT_DOWN);
+        ASSERT_EQ(judge(EXIT_ON_TASKS, units), POD_END_NOTHING_RUNS);
+}
+
 int main(void)
 {
         RUN(lives_of_units);
@@ -296,6 +314,7 @@ int main(void)
         RUN(unsound_apps);
         RUN(a_pod_that_never_ends_by_its_apps);
         RUN(no_apps);
+        RUN(a_pod_that_ends_with_its_tasks);
         RUN(exit_statuses);
         return TEST_END();
 }

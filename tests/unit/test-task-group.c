@@ -89,7 +89,7 @@ TEST(a_task_with_everything)
         ASSERT_FALSE(cpu->has_limit);
         ASSERT_EQ(memory->request, 32 << 20);
         ASSERT_EQ(memory->limit, 64 << 20);
-        ASSERT_STREQ(setting(o, "acnspawn/health-cmd"), "[\"CMD\",\"\\/bin\\/test\",\"-e\",\"\\/up\"]");
+        ASSERT_STREQ(setting(o, "acnspawn/health-cmd"), "[\"CMD\",\"/bin/test\",\"-e\",\"/up\"]");
         ASSERT_STREQ(setting(o, "acnspawn/health-interval"), "2500000us");
         ASSERT_STREQ(setting(o, "acnspawn/health-retries"), "5");
         ASSERT_STREQ(setting(o, "acnspawn/health-on-failure"), "kill");
