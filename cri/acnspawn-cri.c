@@ -17,7 +17,7 @@
 typedef struct Arguments {
         CriOptions service;
         const char *config_dirs[2];
-        char **cni_conf_dirs, **cni_bin_dirs;
+        char **cni_conf_dirs, **cni_bin_dirs, **cdi_dirs;
         bool help, version;
 } Arguments;
 
@@ -65,6 +65,9 @@ static const Option options[] = {
                 {NULL, "cni-bin-dir", 0, "PATH", false,
                  "Look for network plugins in PATH (default: the usual directories); can be repeated", NULL,
                  option_directories, offsetof(Arguments, cni_bin_dirs), OPTION_WORDS},
+                {NULL, "cdi-spec-dir", 0, "PATH", false,
+                 "Read devices of CDI from PATH (default: /etc/cdi and /var/run/cdi); can be repeated", NULL, option_directories,
+                 offsetof(Arguments, cdi_dirs), OPTION_WORDS},
                 {NULL, "stream-port", 0, "PORT", false,
                  "Serve the streams of exec and attach on PORT of 127.0.0.1 (default: any that is free)", NULL, option_port,
                  offsetof(Arguments, service.stream_port)},
@@ -94,6 +97,7 @@ static void arguments_done(Arguments *a)
 {
         strv_free(a->cni_conf_dirs);
         strv_free(a->cni_bin_dirs);
+        strv_free(a->cdi_dirs);
 }
 
 static int complete(Arguments *a, Error *e)
@@ -102,8 +106,11 @@ static int complete(Arguments *a, Error *e)
 
         if (r >= 0 && !a->cni_bin_dirs)
                 r = strv_split(ACNSPAWN_PLUGIN_PATH, ":", &a->cni_bin_dirs);
+        if (r >= 0 && !a->cdi_dirs)
+                r = strv_split("/etc/cdi:/var/run/cdi", ":", &a->cdi_dirs);
         if (r < 0)
                 return error_oom(e);
+        a->service.cdi_dirs = a->cdi_dirs;
         a->service.cni_conf_dirs = a->cni_conf_dirs;
         a->service.cni_bin_dirs = a->cni_bin_dirs;
         a->service.config_dirs = a->config_dirs[0] ? a->config_dirs : NULL;

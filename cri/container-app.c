@@ -7,7 +7,7 @@
 
 #define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
 #define CPU_PERIOD_DEFAULT 100000
-#define HOST_SETTINGS "symlinks=true,dev=true,suid=true" /* as with other runtimes */
+#define HOST_SETTINGS CONTAINER_HOST_SETTINGS
 
 static const char *const host_settings[] = {
                 [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE] = HOST_SETTINGS,
@@ -31,15 +31,51 @@ static int refuse_limit(const char *field, Error *e)
         return error_set(e, -EINVAL, "The field '%s' of the request is not supported with this value", field);
 }
 
-/* Swap cannot be limited apart from memory: the same value, or none, is what clients send that do not use it. */
-static int check_resources(const Runtime__V1__LinuxContainerResources *r, Error *e)
+/* Attributes by the kernel's names, in JSON, as the isolator of this name has them. */
+static int add_attribute(json_object *o, const char *name, const char *value, Error *e)
 {
-        if (r->memory_swap_limit_in_bytes > 0 && r->memory_swap_limit_in_bytes != r->memory_limit_in_bytes)
-                return refuse_limit("linux.resources.memory_swap_limit_in_bytes", e);
-        for (size_t i = 0; i < r->n_unified; i++)
-                if (!streq(r->unified[i]->key, "memory.oom.group"))
-                        return error_set(e, -EINVAL, SUPPORTED_ERROR, "linux.resources.unified", r->unified[i]->key);
-        return 0;
+        return isempty(value) || json_member_add_text(o, name, value) >= 0 ? 0 : error_oom(e);
+}
+
+/* The limit of the request is that of memory and swap together. */
+static int add_swap(const Runtime__V1__LinuxContainerResources *r, json_object *o, Error *e)
+{
+        int64_t both = r->memory_swap_limit_in_bytes, memory = r->memory_limit_in_bytes;
+        char text[24] = "max";
+
+        if (both == 0)
+                return 0;
+        if (both > 0 && (memory <= 0 || both < memory))
+                return error_set(e, -EINVAL,
+                                 "The field 'linux.resources.memory_swap_limit_in_bytes' of the request is %" PRId64
+                                 ", which is less than 'memory_limit_in_bytes', or without it",
+                                 both);
+        if (both > 0)
+                snprintf(text, sizeof(text), "%" PRId64, both - memory);
+        return add_attribute(o, "memory.swap.max", text, e);
+}
+
+/* "memory.oom.group" is a setting of the app. */
+static int set_attributes(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *value = NULL;
+
+        int k = !o ? error_oom(e) : add_swap(r, o, e);
+        if (k >= 0)
+                k = add_attribute(o, "cpuset.cpus", r->cpuset_cpus, e);
+        if (k >= 0)
+                k = add_attribute(o, "cpuset.mems", r->cpuset_mems, e);
+        for (size_t i = 0; k >= 0 && i < r->n_unified; i++)
+                k = streq(r->unified[i]->key, "memory.oom.group")
+                                    ? cri_set_option(app_options, a, "oom-group", "linux.resources.unified",
+                                                     streq(r->unified[i]->value, "1") ? "true" : "false", e)
+                                    : add_attribute(o, r->unified[i]->key, r->unified[i]->value, e);
+        if (k < 0 || json_object_object_length(o) == 0)
+                return k;
+        if (xasprintf(&value, "os/linux/cgroup=%s", json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE)) < 0)
+                return error_oom(e);
+        return cri_set_option(app_options, a, "isolator", "linux.resources.unified", value, e);
 }
 
 /* A quota that is not positive is none; the processor time is in thousandths of a processor. */
@@ -58,9 +94,9 @@ static int set_cpu(const Runtime__V1__LinuxContainerResources *r, AppOverrides *
 
 int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
 {
-        int k = check_resources(r, e);
+        int k = 0;
 
-        if (k >= 0 && r->memory_limit_in_bytes > 0)
+        if (r->memory_limit_in_bytes > 0)
                 k = set_number(a, "memory", "linux.resources.memory_limit_in_bytes", r->memory_limit_in_bytes, e);
         if (k >= 0)
                 k = set_cpu(r, a, e);
@@ -68,10 +104,7 @@ int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverri
                 k = set_number(a, "cpu-shares", "linux.resources.cpu_shares", r->cpu_shares, e);
         if (k >= 0 && r->oom_score_adj != 0)
                 k = set_number(a, "oom-score-adj", "linux.resources.oom_score_adj", r->oom_score_adj, e);
-        for (size_t i = 0; k >= 0 && i < r->n_unified; i++)
-                k = cri_set_option(app_options, a, "oom-group", "linux.resources.unified",
-                                   streq(r->unified[i]->value, "1") ? "true" : "false", e);
-        return k;
+        return k < 0 ? k : set_attributes(r, a, e);
 }
 
 /* --- Files and streams --------------------------------------------------------------------------------- */
@@ -108,7 +141,7 @@ static int check_mount(const Runtime__V1__Mount *m, bool privileged, Error *e)
 }
 
 /* Takes over the text in V, also if it fails. */
-static int add_volume(const Runtime__V1__Mount *m, const Volume *v, AppOverrides *a, Error *e)
+static int add_volume(const char *path, const Volume *v, AppOverrides *a, Error *e)
 {
         Volume volume = *v;
 
@@ -117,7 +150,7 @@ static int add_volume(const Runtime__V1__Mount *m, const Volume *v, AppOverrides
                 return error_oom(e);
         }
         Mount *n = &a->mounts[a->n_mounts++];
-        *n = (Mount){.path = strdup(m->container_path), .app_volume = calloc(1, sizeof(Volume))};
+        *n = (Mount){.path = strdup(path), .app_volume = calloc(1, sizeof(Volume))};
         if (!n->app_volume) {
                 volume_done(&volume);
                 return error_oom(e);
@@ -155,7 +188,19 @@ static int add_image(CriJob *j, const Runtime__V1__Mount *m, AppOverrides *a, Er
                 volume_done(&v);
                 return error_oom(e);
         }
-        return add_volume(m, &v, a, e);
+        return add_volume(m->container_path, &v, a, e);
+}
+
+int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings, AppOverrides *a, Error *e)
+{
+        const Volume v = {.kind = VOLUME_HOST, .source = strdup(source), .has_read_only = true,
+                          .read_only = read_only, .settings = strdup(settings)};
+
+        if (v.source && v.settings)
+                return add_volume(path, &v, a, e);
+        free(v.source);
+        free(v.settings);
+        return error_oom(e);
 }
 
 static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, const SecurityContext *x, AppOverrides *a, Error *e)
@@ -178,13 +223,8 @@ static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, c
                 r = container_relabel(j, s, m->host_path, x->selinux_options, e);
         if (r < 0)
                 return r;
-        Volume v = {.kind = VOLUME_HOST, .source = strdup(m->host_path), .has_read_only = true,
-                    .read_only = m->readonly, .settings = strdup(host_settings[m->propagation])};
-        if (!v.source || !v.settings || (!mapped && volume_setting_add(&v.settings, "idmap", "no") < 0)) {
-                volume_done(&v);
-                return error_oom(e);
-        }
-        return add_volume(m, &v, a, e);
+        char *settings = cri_printf(&j->memory, "%s%s", host_settings[m->propagation], mapped ? "" : ",idmap=no");
+        return settings ? container_add_host_mount(m->host_path, m->container_path, m->readonly, settings, a, e) : error_oom(e);
 }
 
 /* A device that could be read but not written to, say, takes a filter of its cgroup, which there is none. */
@@ -250,6 +290,8 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
                 r = add_mount(j, s, c->mounts[i], x, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_devices; i++)
                 r = add_device(j, c->devices[i], a, e);
+        if (r >= 0)
+                r = container_cdi(j, c, a, e);
         if (r >= 0)
                 r = cri_set_option(app_options, a, "log", "log_path", "none", e);
         if (r >= 0)

@@ -33,11 +33,11 @@ const char *const cri_sandbox_fields[] = {
 
 const char *const cri_container_fields[] = {
                 "metadata.*", "image.*", "command", "args", "working_dir", "envs.*", "labels.*", "annotations.*",
-                "log_path", "stdin", "stdin_once", "tty", "devices.*", "mounts.container_path", "mounts.host_path",
+                "log_path", "stdin", "stdin_once", "tty", "devices.*", "CDI_devices.*", "mounts.container_path", "mounts.host_path",
                 "mounts.readonly", "mounts.recursive_read_only", "mounts.propagation", "mounts.image.*", "mounts.image_sub_path",
                 "mounts.selinux_relabel", "mounts.uidMappings.*", "mounts.gidMappings.*",
                 COMMON_RESOURCES("linux.resources."),
-                "linux.resources.unified.*",
+                "linux.resources.unified.*", "linux.resources.cpuset_cpus", "linux.resources.cpuset_mems",
                 "linux.security_context.capabilities.*", "linux.security_context.privileged",
                 "linux.security_context.namespace_options.network",
                 "linux.security_context.namespace_options.pid",

@@ -79,13 +79,15 @@ int resources_merge(CriJob *j, const Resources *now, const Resources *wanted, Re
                 changed.cpu_period = merged.cpu_period;
                 changed.cpu_quota = merged.cpu_quota;
         }
-        /* Swap is not limited apart from memory. */
-        if (merged.memory_swap_limit_in_bytes > 0 && merged.memory_swap_limit_in_bytes != merged.memory_limit_in_bytes) {
+        /* How much may be swapped stays as it is; the limit that includes it follows the limit of memory. */
+        int64_t swap = now->memory_swap_limit_in_bytes > 0 ? now->memory_swap_limit_in_bytes - now->memory_limit_in_bytes : 0,
+                both = merged.memory_limit_in_bytes + (merged.memory_limit_in_bytes > 0 ? swap : 0);
+        if (merged.memory_swap_limit_in_bytes > 0 && merged.memory_swap_limit_in_bytes != both) {
                 if (wanted->memory_swap_limit_in_bytes > 0)
                         return error_set(e, -EINVAL,
-                                         "The field 'linux.memory_swap_limit_in_bytes' is not supported with another value "
-                                         "than that of 'memory_limit_in_bytes'");
-                merged.memory_swap_limit_in_bytes = merged.memory_limit_in_bytes;
+                                         "The field 'linux.memory_swap_limit_in_bytes' cannot be changed while the container exists, but "
+                                         "with 'memory_limit_in_bytes', by as much");
+                merged.memory_swap_limit_in_bytes = both;
         }
         changed.memory_swap_limit_in_bytes = 0;
         *ret = merged;

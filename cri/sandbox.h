@@ -78,6 +78,12 @@ int sandbox_status(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatus **
 char *container_image_id(CriJob *j, const PodApp *app);
 int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e);
 
+#define CONTAINER_HOST_SETTINGS "symlinks=true,dev=true,suid=true" /* of mounts, as with other runtimes */
+/* Adds the mount of a directory or file of the host, with the settings of its volume. */
+int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings, AppOverrides *a, Error *e);
+/* container-cdi.c: adds what C requests by the Container Device Interface. */
+int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e);
+
 /* users.c: where the range of users of a sandbox begins on the host; 0: it has those of the host. */
 int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e);
 /* Whether U, of a request for a container of S, are the users of S. -EINVAL. */

@@ -27,13 +27,15 @@ static bool is_private(const UserNamespace *u)
 /* A pod has a range of fixed size. *RET: where it begins on the host. */
 static int read_range(IDMapping *const *l, size_t n, const char *field, uint32_t *ret, Error *e)
 {
-        if (n == 1 && l[0]->container_id == 0 && l[0]->length == UID_RANGE_SIZE && l[0]->host_id >= UID_RANGE_SIZE &&
-            l[0]->host_id % UID_RANGE_SIZE == 0 && l[0]->host_id < UINT32_MAX - UID_RANGE_SIZE) {
+        if (n == 1 && l[0]->container_id == 0 && l[0]->length == UID_RANGE_SIZE &&
+            l[0]->host_id >= UID_RANGE_SIZE && l[0]->host_id % UID_RANGE_SIZE == 0 &&
+            l[0]->host_id < UINT32_MAX - UID_RANGE_SIZE) {
                 *ret = l[0]->host_id;
                 return 0;
         }
         return error_set(e, -EINVAL,
-                         "The field '%s' of the request has to be one range of %u users, from 0 in the container and from a multiple "
+                         "The field '%s' of the request has to be one range of %u users, from 0 in the "
+                         "container and from a multiple "
                          "of that on the host",
                          field, UID_RANGE_SIZE);
 }
@@ -44,10 +46,13 @@ int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e)
         uint32_t base, groups;
 
         if (u && u->mode != RUNTIME__V1__NAMESPACE_MODE__POD && u->mode != RUNTIME__V1__NAMESPACE_MODE__NODE)
-                return error_set(e, -EINVAL, "The field '" FIELD ".mode' of the request is neither POD nor NODE");
+                return error_set(e, -EINVAL,
+                                 "The field '" FIELD ".mode' of the request is neither POD nor NODE");
         if (!is_private(u)) {
                 if (u && (u->n_uids > 0 || u->n_gids > 0))
-                        return error_set(e, -EINVAL, "The field '" FIELD "' of the request has a range with the mode NODE");
+                        return error_set(e, -EINVAL,
+                                         "The field '" FIELD
+                                         "' of the request has a range with the mode NODE");
                 *ret = 0;
                 return 0;
         }
@@ -57,7 +62,9 @@ int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e)
         if (r < 0)
                 return r;
         if (base != groups)
-                return error_set(e, -EINVAL, "The field '" FIELD "' of the request has different ranges of users and groups");
+                return error_set(e, -EINVAL,
+                                 "The field '" FIELD
+                                 "' of the request has different ranges of users and groups");
         *ret = base;
         return 0;
 }
@@ -70,10 +77,14 @@ int container_users_check(const Sandbox *s, const UserNamespace *u, Error *e)
 
         if (same && is_private(u))
                 same = u->mode == own->mode && u->n_uids == 1 && u->n_gids == 1 && own->n_uids == 1 &&
-                       u->uids[0]->host_id == own->uids[0]->host_id && u->uids[0]->length == own->uids[0]->length &&
-                       u->gids[0]->host_id == own->uids[0]->host_id && u->gids[0]->length == own->uids[0]->length;
+                       u->uids[0]->host_id == own->uids[0]->host_id &&
+                       u->uids[0]->length == own->uids[0]->length &&
+                       u->gids[0]->host_id == own->uids[0]->host_id &&
+                       u->gids[0]->length == own->uids[0]->length;
         return same ? 0
-                    : error_set(e, -EINVAL, "The field '" FIELD "' of the request is not that of sandbox %s, whose users its containers have",
+                    : error_set(e, -EINVAL,
+                                "The field '" FIELD "' of the request is not that of sandbox %s, whose "
+                                                    "users its containers have",
                                 s->id);
 }
 
@@ -91,7 +102,8 @@ int container_mount_users(const Sandbox *s, const Runtime__V1__Mount *m, Error *
                 return r;
         if (s->pod->config.private_users && users == s->pod->config.uid_base && groups == users)
                 return 1;
-        return error_set(e, -EINVAL, "The mount on '%s' has a range of users that is not that of sandbox %s", m->container_path, s->id);
+        return error_set(e, -EINVAL, "The mount on '%s' has a range of users that is not that of sandbox %s",
+                         m->container_path, s->id);
 }
 
 /* Whether the owners of the images' files can be mapped, which a range of users takes. */
@@ -99,6 +111,7 @@ bool cri_users_are_supported(const Store *s)
 {
         _cleanup_close_ int users = -EBADF, tree = -EBADF;
 
-        return userns_open(UID_RANGE_SIZE, &users, NULL) >= 0 && (tree = mount_clone(store_fd(s), "", false)) >= 0 &&
+        return userns_open(UID_RANGE_SIZE, &users, NULL) >= 0 &&
+               (tree = mount_clone(store_fd(s), "", false)) >= 0 &&
                mount_map_owners(tree, users, false) >= 0;
 }

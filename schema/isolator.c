@@ -28,6 +28,7 @@ void isolator_done(Isolator *i)
         free(i->errno_name);
         free(i->text);
         pair_list_done(&i->sysctl);
+        pair_list_done(&i->cgroup);
         *i = (Isolator){};
 }
 
@@ -212,6 +213,49 @@ static void sysctl_parse(Parser *p, json_object *v, Isolator *i)
                                           "is not the name of a kernel parameter");
 }
 
+static bool is_amount(const char *s)
+{
+        uint64_t value;
+
+        return streq(s, "max") || (made_of(s, DIGITS) && parse_u64(s, &value) >= 0);
+}
+
+/* "0-3,7" */
+static bool is_list_of_numbers(const char *s)
+{
+        return made_of(s, DIGITS "-,") && is_digit(s[0]) && is_digit(s[strlen(s) - 1]);
+}
+
+/* Attributes of cgroups of version 2 for which there is no isolator of their own. */
+static const struct {
+        const char *name;
+        bool (*valid)(const char *s);
+        const char *expected;
+} cgroup_attributes[] = {
+                {"cpuset.cpus", is_list_of_numbers, "must be a list of numbers as 0-3,7"},
+                {"cpuset.mems", is_list_of_numbers, "must be a list of numbers as 0-3,7"},
+                {"memory.high", is_amount, "must be a number of bytes, or max"},
+                {"memory.low", is_amount, "must be a number of bytes, or max"},
+                {"memory.min", is_amount, "must be a number of bytes, or max"},
+                {"memory.swap.max", is_amount, "must be a number of bytes, or max"},
+};
+
+static void cgroup_parse(Parser *p, json_object *v, Isolator *i)
+{
+        type_user_map.parse(p, &type_user_map, v, &i->cgroup);
+        for (size_t k = 0; k < i->cgroup.n; k++) {
+                const Pair *a = &i->cgroup.items[k];
+                size_t n = 0;
+
+                while (n < ELEMENTSOF(cgroup_attributes) && !streq(cgroup_attributes[n].name, a->name))
+                        n++;
+                if (n == ELEMENTSOF(cgroup_attributes))
+                        parser_finding_at(p, a->name, "is not a supported attribute of cgroups");
+                else if (!cgroup_attributes[n].valid(a->value))
+                        parser_finding_at(p, a->name, cgroup_attributes[n].expected);
+        }
+}
+
 /* --- Isolators by name
  * ------------------------------------------------------------------------------------------- */
 
@@ -239,6 +283,7 @@ static const Kind kinds[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_OOM_SCORE_ADJ] = {"os/linux/oom-score-adj", oom_score_adj_parse, true},
                 [ISOLATOR_CPU_SHARES] = {"os/linux/cpu-shares", cpu_shares_parse, true},
                 [ISOLATOR_SYSCTL] = {"os/unix/sysctl", sysctl_parse, true},
+                [ISOLATOR_CGROUP] = {"os/linux/cgroup", cgroup_parse, true},
 };
 
 const char *isolator_type_to_string(IsolatorType t)
@@ -343,7 +388,7 @@ static int isolator_item_copy(const Type *t, const void *source, void *target)
         to->name = to->errno_name = to->text = NULL;
         to->value = NULL;
         to->set = NULL;
-        to->sysctl = (PairList){};
+        to->sysctl = to->cgroup = (PairList){};
         if (from->value && json_object_deep_copy(from->value, &to->value, NULL) < 0)
                 return -ENOMEM;
         int r = string_copy(&type_string, &from->name, &to->name);
@@ -353,7 +398,9 @@ static int isolator_item_copy(const Type *t, const void *source, void *target)
                 r = string_copy(&type_string, &from->text, &to->text);
         if (r >= 0)
                 r = strings_copy(&type_strings, &from->set, &to->set);
-        return r < 0 ? r : pair_list_copy(&from->sysctl, &to->sysctl);
+        if (r >= 0)
+                r = pair_list_copy(&from->sysctl, &to->sysctl);
+        return r < 0 ? r : pair_list_copy(&from->cgroup, &to->cgroup);
 }
 
 static void isolator_item_done(const Type *t, void *target)

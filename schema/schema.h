@@ -91,6 +91,7 @@ typedef enum IsolatorType {
         ISOLATOR_OOM_SCORE_ADJ,
         ISOLATOR_CPU_SHARES,
         ISOLATOR_SYSCTL,
+        ISOLATOR_CGROUP, /* not of the specification: further attributes of the app's cgroup */
         _ISOLATOR_TYPE_MAX,
 } IsolatorType;
 
@@ -112,6 +113,7 @@ typedef struct Isolator {
         int64_t number;   /* oom-score-adj, cpu-shares */
         char *text;       /* apparmor profile; selinux "user:role:type:level" */
         PairList sysctl;
+        PairList cgroup; /* "memory.high" -> "1048576"; names and values are those of the kernel */
 } Isolator;
 
 typedef struct IsolatorList {

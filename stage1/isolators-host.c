@@ -30,6 +30,7 @@ int host_features_read(const char *file, HostFeatures *ret)
         if (r < 0)
                 return r == -ENODEV ? -ENOENT : r; /* the cgroup was removed between open() and read() */
         ret->cpu = strv_contains(controllers, "cpu");
+        ret->cpuset = strv_contains(controllers, "cpuset");
         ret->memory = strv_contains(controllers, "memory");
         ret->io = strv_contains(controllers, "io");
         ret->pids = strv_contains(controllers, "pids");

@@ -26,6 +26,10 @@ IsolatorVerdict no_new_privileges_verdict(const VerdictInput *j, Text *detail);
 const Isolator *tasks_default(const IsolatorList *l, bool pod_scope);
 IsolatorVerdict tasks_verdict(const VerdictInput *j, Text *detail);
 
+/* isolators-cgroup.c */
+void cgroup_directives(const Isolator *i, Text *slice);
+IsolatorVerdict cgroup_verdict(const VerdictInput *j, Text *detail);
+
 /* isolators-sysctl.c */
 IsolatorVerdict sysctl_verdict(const VerdictInput *j, Text *detail);
 /* Which sources may set a kernel parameter of a pod. */

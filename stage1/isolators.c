@@ -103,12 +103,12 @@ typedef struct Sections {
  * accepted. */
 static void memory_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
 {
+        const Isolator *cgroup = isolator_list_find(l, ISOLATOR_CGROUP);
         uint64_t request;
 
-        (void) l;
         if (i->has_limit)
-                text_addf(s.slice, "MemoryMax=%llu\nMemorySwapMax=0\n",
-                          (unsigned long long) MAX(i->limit, UINT64_C(1)));
+                text_addf(s.slice, "MemoryMax=%llu\n%s", (unsigned long long) MAX(i->limit, UINT64_C(1)),
+                          cgroup && pair_list_get(&cgroup->cgroup, "memory.swap.max") ? "" : "MemorySwapMax=0\n");
         if (!pod_scope && effective_request(i, &request))
                 text_addf(s.slice, "MemoryLow=%llu\n", (unsigned long long) request);
 }
@@ -144,6 +144,13 @@ static void oom_score_directives(const IsolatorList *l, const Isolator *i, bool 
                 text_addf(s.service, "OOMScoreAdjust=%d\n", oom_score(i));
 }
 
+static void further_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
+{
+        (void) l;
+        (void) pod_scope;
+        cgroup_directives(i, s.slice);
+}
+
 /* --- Verdicts: each function describes how the isolator is enforced, given that its controller exists
  * ------------- */
 
@@ -168,9 +175,11 @@ static IsolatorVerdict memory_verdict(const VerdictInput *j, Text *detail)
         const Isolator *i = j->isolator;
         uint64_t request = 0;
 
+        const Isolator *cgroup = isolator_list_find(j->list, ISOLATOR_CGROUP);
+        bool swap = cgroup && pair_list_get(&cgroup->cgroup, "memory.swap.max");
         if (i->has_limit)
-                text_addf(detail, "%s at most %llu bytes, without swap",
-                          j->pod_scope ? "all apps together" : "the app", (unsigned long long) i->limit);
+                text_addf(detail, "%s at most %llu bytes%s", j->pod_scope ? "all apps together" : "the app",
+                          (unsigned long long) i->limit, swap ? "" : ", without swap");
         if (!i->has_request)
                 return i->has_limit ? ISOLATOR_ENFORCED : ISOLATOR_IGNORED;
         (void) effective_request(i, &request);
@@ -329,6 +338,7 @@ static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_OOM_SCORE_ADJ] = {oom_score_directives, oom_score_verdict, .app_only = true},
                 [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, FEATURE(cpu)},
                 [ISOLATOR_SYSCTL] = {.verdict = sysctl_verdict},
+                [ISOLATOR_CGROUP] = {further_directives, cgroup_verdict},
 };
 
 static const IsolatorRule *rule_of(const Isolator *i)

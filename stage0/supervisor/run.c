@@ -36,9 +36,10 @@ static int run_detached(Pod *p, const RunOptions *o, Error *e)
                 return r;
         r = operation_poll(pod_operation(p), report_fd, POLLIN, -1, NULL);
         if (operation_ended(r)) {
-                log_info("Pod %s is still starting: 'acnspawn status %s' shows how far it is, 'acnspawn "
-                         "stop %s' ends it.",
-                         pod_display_name(p), pod_display_name(p), pod_display_name(p));
+                if (!p->config.owner) /* which decides what becomes of it */
+                        log_info("Pod %s is still starting: 'acnspawn status %s' shows how far it is, "
+                                 "'acnspawn stop %s' ends it.",
+                                 pod_display_name(p), pod_display_name(p), pod_display_name(p));
                 return r;
         }
         r = report_read(p, report_fd, &status, e);

@@ -75,8 +75,9 @@ def life_of_a_container(host):
             t = status(c, a)
             equal((t.state, t.exit_code, t.reason), (2, 0, "Completed"))
         # Without a time-out it is killed.
-        k = create(c, i, "killed", image_id, "trap '' TERM; " + SLEEP[len("trap 'exit 0' TERM; "):])
+        k = create(c, i, "killed", image_id, "trap '' TERM; touch /tmp/up; " + SLEEP[len("trap 'exit 0' TERM; "):])
         c.call("StartContainer", container_id=k)
+        wait_for(lambda: c.call("ExecSync", container_id=k, cmd=["test", "-e", "/tmp/up"]).exit_code == 0, "a shell that ignores SIGTERM")
         stop(c, k, 0)
         equal((status(c, k).exit_code, status(c, k).reason), (137, "Error"))
         c.call("RemoveContainer", container_id=k)
@@ -200,7 +201,7 @@ def unsupported_fields_are_named(host):
         equal(c.refused("RunPodSandbox", config={})[0], "INVALID_ARGUMENT")
         equal(sandboxes(c), [])
         i = run_sandbox(c)
-        for more, field in (({"CDI_devices": [{"name": "x"}]}, "CDI_devices"),
+        for more, field in (({"CDI_devices": [{"name": "x"}]}, "CDI_devices"), ({"windows": {"security_context": {"run_as_username": "x"}}}, "windows"),
                             ({"mounts": [{"host_path": "/a", "container_path": "/b", "propagation": 2}]}, "mounts.propagation")):
             code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", **more))
             equal(code, "INVALID_ARGUMENT")

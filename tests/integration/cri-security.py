@@ -192,6 +192,41 @@ def devices_of_a_container(host):
         contains(c.refused("StartContainer", container_id=b)[1], "/dev/none-such of the host: No such file")
 
 
+@case
+def devices_of_the_container_device_interface(host):
+    directories = [host.path("cdi-1"), host.path("cdi-2")]
+    share = host.path("share")
+    for d in directories + [share]:
+        os.mkdir(d)
+    with open(share + "/driver", "w") as f:
+        f.write("of the host")
+    device = lambda name, **edits: {"name": name, "containerEdits": edits}
+    write = lambda d, name, *devices: open("%s/%s.json" % (d, name), "w").write(json.dumps(
+        {"cdiVersion": "0.6.0", "kind": "example.com/net", "containerEdits": {"env": ["KIND=net"]}, "devices": devices}))
+    write(directories[0], "a", device("eth0", env=["NET=old"]), device("eth1", env=["OTHER=1"]), device("hooked", hooks=[{"path": "/bin/true"}]))
+    write(directories[1], "b", device("eth0", env=["NET=eth0"], deviceNodes=[{"path": "/dev/net/given", "hostPath": "/dev/zero"}],
+                                      mounts=[{"hostPath": share, "containerPath": "/opt/driver", "options": ["ro", "nosuid", "nodev", "bind"]}]))
+    with open(directories[0] + "/broken.json", "w") as f:
+        f.write("{")
+    with Service(host, *["--cdi-spec-dir=" + d for d in directories]) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = create(c, i, "main", image_id, SLEEP, CDI_devices=[{"name": "example.com/net=eth0"}, {"name": "example.com/net=eth1"}])
+        c.call("StartContainer", container_id=a)
+        equal(sh(c, a, "echo $NET $KIND $OTHER; head -c 2 /dev/net/given | wc -c; cat /opt/driver/driver; touch /opt/driver/x 2>/dev/null || echo refused"),
+              "eth0 net 1\n2\nof the hostrefused\n")
+        refused = lambda name: c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", CDI_devices=[{"name": name}]))
+        equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: hooks"))
+        code, message = refused("example.com/net=none")
+        equal(code, "INVALID_ARGUMENT")
+        contains(message, "There is no CDI device 'example.com/net=none' in a file in JSON in %s, %s. A file that is not valid is left out: %s/broken.json: "
+                 % (*directories, directories[0]))
+        contains(refused("eth0")[1], "'eth0', which is not a name as example.com/net=eth0")
+        write(directories[1], "c", device("eth0"))
+        contains(refused("example.com/net=eth0")[1], "Two files in %s have the CDI device" % directories[1])
+        remove(c, i)
+
+
 def profile(host, name, *rules, default="SCMP_ACT_ALLOW"):
     path = host.path(name)
     with open(path, "w") as f:

@@ -19,7 +19,7 @@ except ImportError:
 
 from harness import *
 
-SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cri/runtime.proto")
+SCHEMA = os.environ.get("ACNSPAWN_TEST_SCHEMA") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cri/runtime.proto")
 CACHE = os.path.abspath(os.environ.get("ACNSPAWN_TEST_CACHE", "."))
 PROGRAM = os.environ.get("ACNSPAWN_CRI") or os.path.join(os.path.dirname(os.path.dirname(ACNSPAWN)), "cri/acnspawn-cri")
 

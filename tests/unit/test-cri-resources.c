@@ -68,6 +68,67 @@ TEST(swap_goes_with_memory)
         ASSERT_EQ(changed.memory_limit_in_bytes, 200);
         ASSERT_ERR(merge(now, RESOURCES(.memory_limit_in_bytes = 200, .memory_swap_limit_in_bytes = 300), &e), -EINVAL);
         ASSERT_CONTAINS(e.message, "memory_swap_limit_in_bytes");
+        /* 50 bytes may be swapped, and go on to. */
+        const Resources more = RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 150);
+        error_done(&e);
+        ASSERT_OK(merge(more, RESOURCES(.memory_limit_in_bytes = 200), &e));
+        ASSERT_EQ(merged.memory_swap_limit_in_bytes, 250);
+        ASSERT_OK(merge(more, RESOURCES(.memory_limit_in_bytes = 200, .memory_swap_limit_in_bytes = 250), &e));
+        ASSERT_EQ(changed.memory_limit_in_bytes, 200);
+        ASSERT_ERR(merge(more, RESOURCES(.memory_swap_limit_in_bytes = 300), &e), -EINVAL);
+}
+
+static int isolators(Resources r, const char **ret, Error *e)
+{
+        static AppOverrides a;
+        static char empty[] = "";
+
+        app_overrides_done(&a);
+        a = (AppOverrides){};
+        r.cpuset_cpus = r.cpuset_cpus ?: empty;
+        r.cpuset_mems = r.cpuset_mems ?: empty;
+        int k = container_resources(&r, &a, e);
+        const Isolator *i = isolator_list_find(&a.isolators, ISOLATOR_CGROUP);
+        *ret = i ? json_object_to_json_string_ext(i->value, JSON_C_TO_STRING_PLAIN) : NULL;
+        return k;
+}
+
+/* What there is no limit of its own for is an attribute of the cgroup. */
+TEST(attributes_of_cgroups)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Runtime__V1__LinuxContainerResources__UnifiedEntry one = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__UNIFIED_ENTRY__INIT,
+                                                           *unified[] = {&one};
+        char key[] = "memory.swap.max", value[] = "0", cpus[] = "0-1", other[] = "memory.numa", bad[] = "a lot";
+        const char *text;
+
+        one.key = key;
+        one.value = value;
+        ASSERT_OK(isolators(RESOURCES(.cpu_shares = 2), &text, &e));
+        ASSERT_NULL(text);
+        /* What the kubelet sends with every container. */
+        ASSERT_OK(isolators(RESOURCES(.n_unified = 1, .unified = unified), &text, &e));
+        ASSERT_STREQ(text, "{\"memory.swap.max\":\"0\"}");
+        ASSERT_OK(isolators(RESOURCES(.cpuset_cpus = cpus, .cpuset_mems = value), &text, &e));
+        ASSERT_STREQ(text, "{\"cpuset.cpus\":\"0-1\",\"cpuset.mems\":\"0\"}");
+        ASSERT_OK(isolators(RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 100), &text, &e));
+        ASSERT_STREQ(text, "{\"memory.swap.max\":\"0\"}");
+        ASSERT_OK(isolators(RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 150), &text, &e));
+        ASSERT_STREQ(text, "{\"memory.swap.max\":\"50\"}");
+        ASSERT_OK(isolators(RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = -1), &text, &e));
+        ASSERT_STREQ(text, "{\"memory.swap.max\":\"max\"}");
+        ASSERT_ERR(isolators(RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 50), &text, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "memory_swap_limit_in_bytes");
+        error_done(&e);
+        one.value = bad;
+        ASSERT_ERR(isolators(RESOURCES(.n_unified = 1, .unified = unified), &text, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "must be a number of bytes, or max");
+        error_done(&e);
+        one.key = other;
+        one.value = value;
+        ASSERT_ERR(isolators(RESOURCES(.n_unified = 1, .unified = unified), &text, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "memory.numa");
+        ASSERT_CONTAINS(e.message, "is not a supported attribute of cgroups");
 }
 
 TEST(fields_that_cannot_be_changed)
@@ -102,6 +163,7 @@ int main(void)
         RUN(fields_that_are_not_set_stay);
         RUN(a_quota_is_one_of_a_period);
         RUN(swap_goes_with_memory);
+        RUN(attributes_of_cgroups);
         RUN(fields_that_cannot_be_changed);
         return TEST_END();
 }

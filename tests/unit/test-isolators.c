@@ -9,6 +9,7 @@
 #include "tests/unit/test.h"
 
 static const HostFeatures all_features = {.cpu = true,
+                                          .cpuset = true,
                                           .memory = true,
                                           .io = true,
                                           .pids = true,
@@ -87,6 +88,12 @@ static const struct {
                 {"CPUWeight=150 |", "|", {"resource/cpu", "{'request':'1.5'}"}},
                 {"CPUWeight=10000 |", "|", {"resource/cpu", "{'request':'9223372036854775'}"}},
                 {"CPUWeight=100 |", "|", {"os/linux/cpu-shares", "1024"}},
+                {"AllowedCPUs=0-3,7 MemoryHigh=4096 MemorySwapMax=infinity |",
+                 "AllowedCPUs=0-3,7 MemoryHigh=4096 MemorySwapMax=infinity |",
+                 {"os/linux/cgroup", "{'cpuset.cpus':'0-3,7','memory.high':'4096','memory.swap.max':'max'}"}},
+                {"MemoryMax=1000 MemoryLow=1000 MemorySwapMax=5 |",
+                 "MemoryMax=1000 MemorySwapMax=5 |",
+                 {"resource/memory", "{'limit':'1K'}", "os/linux/cgroup", "{'memory.swap.max':'5'}"}},
                 {"CPUWeight=1 |", "|", {"os/linux/cpu-shares", "2"}},
                 {"CPUWeight=10000 |", "|", {"os/linux/cpu-shares", "262144"}},
                 /* A request takes precedence over shares, and shares over a request that is derived from the
@@ -159,6 +166,8 @@ static const struct {
                 {"resource/cpu", "{'limit':'2','request':'500m'}",
                  "modified: the app at most 200% of one CPU; a weight of 50",
                  "modified: all apps together at most 200% of one CPU; a weight of 50 where pods"},
+                {"os/linux/cgroup", "{'memory.high':'4096','cpuset.mems':'0'}", "enforced: memory.high is 4096; cpuset.mems is 0",
+                 "enforced: memory.high is 4096"},
                 {"os/linux/cpu-shares", "1024", "enforced: a weight of 100 where",
                  "enforced: a weight of 100 where pods compete"},
                 {"os/linux/cpu-shares", "1000", "modified: a weight of 98 (the nearest possible weight)",

@@ -186,6 +186,11 @@ static const struct {
                 {"os/linux/apparmor-profile", "'a b'", "\"a b\" is not one word"},
                 {"os/linux/apparmor-profile", "''", "is not one word"},
                 {"os/unix/sysctl", "[]", "must be an object, not a list"},
+                {"os/linux/cgroup", "{'memory.max':'1'}", "is not a supported attribute of cgroups"},
+                {"os/linux/cgroup", "{'memory.high':'1G'}", "must be a number of bytes, or max"},
+                {"os/linux/cgroup", "{'memory.high':'99999999999999999999'}", "must be a number of bytes, or max"},
+                {"os/linux/cgroup", "{'cpuset.cpus':'0\\nDelegate=yes'}", "must be a list of numbers"},
+                {"os/linux/cgroup", "{'cpuset.cpus':'-1'}", "must be a list of numbers"},
                 {"os/unix/sysctl", "{'net.x':1}", "[\"net.x\"]: must be a string, not a number"},
                 {"os/unix/sysctl", "{'net/../kernel':'1'}", "is not the name of a kernel parameter"},
                 {"os/unix/sysctl", "{'':'1'}", "is not the name of a kernel parameter"},
@@ -327,6 +332,22 @@ TEST(depth)
         ASSERT_ERR(isolator_parse("example.com/deep", nested, &i, &e), -EBADMSG);
 }
 
+/* A copy has attributes of its own. */
+TEST(cgroup)
+{
+        App *copy = NULL;
+
+        PARSE("os/linux/cgroup", "{'memory.swap.max': 'max', 'cpuset.cpus': '0-3,7'}");
+        ASSERT_EQ(i.cgroup.n, 2);
+        App app = {.isolators = {&i, 1, 1}};
+        ASSERT_OK(app_copy(&app, &copy));
+        const Isolator *other = isolator_list_find(&copy->isolators, ISOLATOR_CGROUP);
+        ASSERT_STREQ(pair_list_get(&other->cgroup, "cpuset.cpus"), "0-3,7");
+        ASSERT_TRUE(other->cgroup.items != i.cgroup.items);
+        app_free(copy);
+        ASSERT_STREQ(pair_list_get(&i.cgroup, "memory.swap.max"), "max");
+}
+
 int main(void)
 {
         RUN(names);
@@ -342,6 +363,7 @@ int main(void)
         RUN(selinux);
         RUN(apparmor);
         RUN(sysctl);
+        RUN(cgroup);
         RUN(unknown);
         RUN(unknown_null);
         RUN(refused);

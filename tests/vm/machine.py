@@ -32,7 +32,8 @@ DISK_MIB = 3072
 BOOT_TIMEOUT = 180  # seconds from the start of QEMU to the first line
 PACKAGES = (
     "systemd systemd-sysv systemd-container dbus dbus-daemon kmod iproute2 iptables nftables containernetworking-plugins "
-    "e2fsprogs linux-image-cloud-amd64 busybox-static python3-minimal libpython3-stdlib gnupg procps apparmor checkpolicy").split()
+    "e2fsprogs linux-image-cloud-amd64 busybox-static python3-minimal libpython3-stdlib gnupg procps apparmor checkpolicy "
+    "python3-grpcio python3-protobuf protobuf-compiler libprotobuf-c1").split()
 # What the package of acnspawn depends on and recommends beyond that, by the names of each release.
 LIBRARIES = {
     "12": "libarchive13 libbz2-1.0 libcap-ng0 libcurl4 libgpgme11 libjson-c5 libmicrohttpd12 libmount1 libssl3 libsystemd0 libxml2 libzstd1",

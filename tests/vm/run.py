@@ -18,6 +18,7 @@ those about such modules are run. """
 
 import argparse
 import concurrent.futures
+import glob
 import os
 import re
 import shutil
@@ -32,7 +33,7 @@ TIMEOUT = 1200  # seconds for all cases together, from the moment the machine is
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 SECONDS = {"network": 390, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
-           "limits": 90, "sockets": 80, "declared": 110, "readiness": 50, "host-service": 40, "packages": 190, "quota": 40, "reboot": 150, "tutorial": 5}  # about
+           "limits": 90, "sockets": 80, "declared": 110, "cri": 90, "readiness": 50, "host-service": 40, "packages": 190, "quota": 40, "reboot": 150, "tutorial": 5}  # about
 REBOOTS = {"reboot": 2}
 
 FROM_BUILD = """
@@ -50,6 +51,9 @@ dpkg --install package/acnspawn.deb >package.log 2>&1 || {
         echo "not ok package: it cannot be installed"
         exit 1
 }
+# It is not a package there: those of acnspawn come and go in packages.py.
+[ ! -e package/acnspawn-cri.deb ] || dpkg-deb --extract package/acnspawn-cri.deb /
+systemctl daemon-reload
 """
 
 # Before each program, as boots and installations switch these on. Cases about profiles load them themselves, and nothing is
@@ -69,6 +73,7 @@ INSTALL
 }
 modprobe -a overlay veth bridge br_netfilter nf_tables 2>/dev/null
 export ACNSPAWN=/usr/bin/acnspawn ACNSPAWN_TEST_HELPERS=/opt/tests/helpers ACNSPAWN_TEST_DIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
+export ACNSPAWN_CRI=/usr/bin/acnspawn-cri ACNSPAWN_TEST_SCHEMA=/opt/tests/runtime.proto
 export ACNSPAWN_TEST_SLOW=10 PYTHONPATH=/opt/tests/integration
 for program in PROGRAMS; do
         [ -e done/$program ] && continue # in an earlier boot
@@ -146,10 +151,12 @@ def files_for(build, package, tutorial, work):
         files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
     files["helpers/varlink-serve"] = os.path.join(build, "tests", "vm", "varlink-serve")
     source = os.path.join(HERE, "..", "..")
+    files["runtime.proto"] = source + "/cri/runtime.proto"
     if tutorial:
         files.update({"tutorial/" + n: os.path.join(tutorial, n) for n in os.listdir(tutorial) if n.endswith(".oci")})
         files["tutorial/acnspawn-intro.7"] = source + "/man/acnspawn-intro.7"
     if package:
+        files.update({"package/acnspawn-cri.deb": p for p in glob.glob(os.path.join(os.path.dirname(package), "acnspawn-cri_*.deb"))})
         files.update({"package/acnspawn.deb": package, "package/acnspawn-next.deb": next_version(package, work),
                       "source/debian/tests": source + "/debian/tests",
                       "source/tools/make-example-images": source + "/tools/make-example-images"})
@@ -158,6 +165,7 @@ def files_for(build, package, tutorial, work):
     subprocess.run(["meson", "install", "-C", build, "--destdir", stage, "--no-rebuild", "--quiet"], check=True,
                    stdout=sys.stderr)
     linked = [stage + "/usr/bin/acnspawn", files["helpers/varlink-serve"]]
+    linked += glob.glob(stage + "/usr/bin/acnspawn-cri")
     linked += [p for p in (os.path.join(stage, "usr/lib/acnspawn", n) for n in os.listdir(stage + "/usr/lib/acnspawn"))
                if os.access(p, os.X_OK) and subprocess.run(["ldd", p], capture_output=True).returncode == 0]
     files.update(libraries(linked))

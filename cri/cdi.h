@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* cdi.c: files of the Container Device Interface (github.com/cncf-tags/container-device-interface), in JSON. */
+
+#include "schema/schema.h"
+
+#define CDI_FILE_SIZE_MAX (4U * 1024U * 1024U)
+
+typedef struct CdiNode {
+        char *path, *host_path; /* in the container, and on the host */
+} CdiNode;
+
+typedef struct CdiMount {
+        char *source, *target;
+        bool read_only, plain; /* plain: no devices and set-user-ID programs count there */
+} CdiMount;
+
+/* What a container gets. */
+typedef struct CdiEdits {
+        PairList environment;
+        CdiNode *nodes;
+        CdiMount *mounts;
+        size_t n_nodes, nodes_allocated, n_mounts, mounts_allocated;
+        char *unsupported; /* a member that cannot be honoured, so that no container can have this; or NULL */
+} CdiEdits;
+
+typedef struct CdiDevice {
+        char *name;
+        CdiEdits edits;
+} CdiDevice;
+
+typedef struct CdiSpec {
+        char *kind;     /* "example.com/net" */
+        CdiEdits edits; /* with any of the devices */
+        CdiDevice *devices;
+        size_t n_devices, devices_allocated;
+} CdiSpec;
+
+/* -EINVAL: it is not valid. */
+int cdi_spec_parse(const char *text, size_t size, CdiSpec **ret, Error *e);
+CdiSpec *cdi_spec_free(CdiSpec *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(CdiSpec *, cdi_spec_free);
+/* "example.com/net=eth0": where the name of the device begins; NULL: it is not the name of one. */
+const char *cdi_name_split(const char *s);
+const CdiDevice *cdi_spec_find(const CdiSpec *s, const char *name);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Files of the Container Device Interface: what is accepted has names by which its devices are found, and absolute paths. */
+
+#include "cri/cdi.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const CdiEdits *x)
+{
+        for (size_t i = 0; i < x->n_nodes; i++)
+                if (!startswith(x->nodes[i].path, "/dev/") || !path_is_absolute(x->nodes[i].host_path) ||
+                    strstr(x->nodes[i].path, ".."))
+                        abort();
+        for (size_t i = 0; i < x->n_mounts; i++)
+                if (!path_is_absolute(x->mounts[i].source) || !path_is_absolute(x->mounts[i].target))
+                        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (cdi_spec_parse((const char *) data, size, &s, &e) < 0) {
+                if (!e.message)
+                        abort();
+                return 0;
+        }
+        check(&s->edits);
+        for (size_t i = 0; i < s->n_devices; i++) {
+                _cleanup_free_ char *name = NULL;
+                check(&s->devices[i].edits);
+                if (xasprintf(&name, "%s=%s", s->kind, s->devices[i].name) < 0)
+                        return 0;
+                const char *part = cdi_name_split(name);
+                if (!part || cdi_spec_find(s, part) != &s->devices[i])
+                        abort();
+        }
+        return 0;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Files of the Container Device Interface. */
+
+#include "cri/cdi.h"
+#include "tests/unit/test.h"
+
+static int parse(const char *text, CdiSpec **ret, Error *e)
+{
+        return cdi_spec_parse(text, strlen(text), ret, e);
+}
+
+#define DEVICE(edits)                                                                                       \
+        "{\"kind\":\"example.com/net\",\"devices\":[{\"name\":\"eth0\",\"containerEdits\":{" edits "}}]}"
+
+TEST(devices)
+{
+        _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(parse("{\"cdiVersion\":\"0.6.0\",\"kind\":\"example.com/"
+                        "net\",\"containerEdits\":{\"env\":[\"ALL=1\"]},\"devices\":["
+                        "{\"name\":\"eth0\",\"containerEdits\":{\"env\":[\"A=b=c\",\"A=d\"],\"deviceNodes\":"
+                        "[{\"path\":\"/dev/n0\"},"
+                        "{\"path\":\"/dev/n1\",\"hostPath\":\"/dev/zero\",\"permissions\":\"rwm\"}],"
+                        "\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/"
+                        "b\",\"options\":[\"ro\",\"nosuid\",\"nodev\",\"bind\"]}]}},"
+                        "{\"name\":\"1:2.x\"}]}",
+                        &s, &e));
+        ASSERT_STREQ(pair_list_get(&s->edits.environment, "ALL"), "1");
+        const CdiDevice *d = cdi_spec_find(s, "eth0");
+        ASSERT_NOT_NULL(d);
+        ASSERT_STREQ(pair_list_get(&d->edits.environment, "A"), "d");
+        ASSERT_EQ(d->edits.n_nodes, 2);
+        ASSERT_STREQ(d->edits.nodes[0].host_path, "/dev/n0");
+        ASSERT_STREQ(d->edits.nodes[1].host_path, "/dev/zero");
+        ASSERT_TRUE(d->edits.mounts[0].read_only && d->edits.mounts[0].plain);
+        ASSERT_NULL(d->edits.unsupported);
+        ASSERT_NOT_NULL(cdi_spec_find(s, "1:2.x"));
+        ASSERT_NULL(cdi_spec_find(s, "eth"));
+}
+
+TEST(names)
+{
+        static const char *const bad[] = {
+                        "",         "=",         "eth0",    "example.com/net", "example.com/net=",
+                        "net=eth0", "/net=eth0", "a/b/c=d", "a/b=c/d",         "a/b=-c"};
+
+        ASSERT_STREQ(cdi_name_split("example.com/net=eth0"), "eth0");
+        ASSERT_STREQ(cdi_name_split("a/b-c_d=0:1"), "0:1");
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
+                ASSERT_NULL(cdi_name_split(bad[i]));
+}
+
+/* The rest of the file can be used. */
+TEST(what_is_not_supported)
+{
+        static const struct {
+                const char *text, *what;
+        } cases[] = {
+                        {DEVICE("\"hooks\":[{\"path\":\"/x\"}]"), "hooks"},
+                        {DEVICE("\"additionalGids\":[5]"), "additionalGids"},
+                        {DEVICE("\"intelRdt\":{}"), "intelRdt"},
+                        {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a\",\"permissions\":\"r\"}]"),
+                         "permissions of device nodes"},
+                        {DEVICE("\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/"
+                                "b\",\"type\":\"tmpfs\"}]"),
+                         "mounts of file systems"},
+                        {DEVICE("\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/"
+                                "b\",\"options\":[\"noexec\"]}]"),
+                         "options of mounts"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                ASSERT_OK(parse(cases[i].text, &s, &e));
+                ASSERT_CONTAINS(s->devices[0].edits.unsupported, cases[i].what);
+        }
+}
+
+TEST(mistakes)
+{
+        static const struct {
+                const char *text, *message;
+        } cases[] = {
+                        {"", ""},
+                        {"[]", "an object is expected"},
+                        {"{}", "is not a kind of devices"},
+                        {"{\"kind\":5}", "\"kind\" is not a string"},
+                        {"{\"kind\":\"a/b\\u0000c\"}", "is not allowed in a string"},
+                        {"{\"kind\":\"a/b\",\"devices\":[{\"name\":\"a b\"}]}",
+                         "'a b' is not the name of a device"},
+                        {"{\"kind\":\"a/b\",\"devices\":[{\"name\":\"a\"},{\"name\":\"a\"}]}",
+                         "There are two devices 'a'"},
+                        {"{\"kind\":\"a/b\",\"devices\":[5]}", "an object is expected"},
+                        {DEVICE("\"env\":[\"x\"]"),
+                         "Device 'eth0': \"env\" has an entry that is not NAME=VALUE"},
+                        {DEVICE("\"deviceNodes\":[{}]"), "A device node has no \"path\" below /dev"},
+                        {DEVICE("\"deviceNodes\":[{\"path\":\"/etc/x\"}]"), "below /dev"},
+                        {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/../x\"}]"),
+                         "'/dev/../x', which is not an absolute path"},
+                        {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a:/b\"}]"),
+                         "which is not an absolute path that can be used"},
+                        {DEVICE("\"mounts\":[{\"hostPath\":\"/a\"}]"), "no \"containerPath\""},
+                        {DEVICE("\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/"
+                                "b\",\"options\":[5]}]"),
+                         "\"options\" is not a list of strings"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                ASSERT_ERR(parse(cases[i].text, &s, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, cases[i].message);
+        }
+}
+
+int main(void)
+{
+        RUN(devices);
+        RUN(names);
+        RUN(what_is_not_supported);
+        RUN(mistakes);
+        return TEST_END();
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A node whose init is systemd, with the controllers of cgroup v2: what the kubelet's slices and limits of the Container Runtime Interface
+become, and the service as a unit."""
+
+from cri_client import *
+
+SLICES = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
+
+
+def systemctl(*args):
+    subprocess.run(["systemctl", *args], check=True)
+
+
+def cgroup_of(c, i, name):
+    """The directory of the slice that an app's limits are of."""
+    leader = json.loads(c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True).info["info"])["pid"]
+    pod = "/sys/fs/cgroup" + read_text("/proc/%d/cgroup" % leader).strip().split("::")[1].rsplit("/", 1)[0]
+    for directory, _, _ in os.walk(pod):
+        if directory.endswith("/app-%s.slice" % name):
+            return directory
+    fail("no slice of %s below %s" % (name, pod))
+
+
+def value(cgroup, name):
+    return read_text(os.path.join(cgroup, name)).strip()
+
+
+@case
+def limits_of_the_kubelet(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        equal(c.call("RuntimeConfig").linux.cgroup_driver, 0, "the driver is systemd's")
+        systemctl("start", os.path.basename(SLICES))
+        i = c.call("RunPodSandbox", config=sandbox_config(linux={"cgroup_parent": SLICES, "security_context": {
+            "namespace_options": {"network": 2}}})).pod_sandbox_id
+        a = create(c, i, "main", image_id, "x=$(head -c 20000000 /dev/zero | tr '\\0' a); touch /out/up; " + SLEEP, linux={"resources": {
+            "memory_limit_in_bytes": 128 << 20, "cpu_quota": 50000, "cpu_period": 100000, "cpu_shares": 512, "cpuset_cpus": "0",
+            "oom_score_adj": 900, "unified": {"memory.swap.max": "0", "memory.high": str(96 << 20), "memory.oom.group": "1"},
+            "hugepage_limits": [{"page_size": "2MB", "limit": 0}]}})
+        c.call("StartContainer", container_id=a)
+        cgroup = cgroup_of(c, i, a[:32])
+        contains(cgroup, SLICES + "/")
+        equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "cpu.max", "cpu.weight", "cpuset.cpus")],
+              [str(128 << 20), str(96 << 20), "0", "50000 100000", "50", "0"])
+        wait_for(lambda: c.call("ExecSync", container_id=a, cmd=["ls", "/out/up"]).exit_code == 0, "the memory to be used", timeout=60)
+        t = c.call("ContainerStats", container_id=a).stats
+        true(t.memory.working_set_bytes.value > 20000000 and t.cpu.usage_core_nano_seconds.value > 0, t)
+        # In place; not below what is used.
+        update = lambda **f: c.call("UpdateContainerResources", container_id=a, linux=f)
+        update(memory_limit_in_bytes=112 << 20, cpu_quota=25000, cpu_period=100000, cpu_shares=1024, unified={"memory.swap.max": "0"})
+        equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "cpu.max", "cpu.weight")],
+              [str(112 << 20), str(96 << 20), "0", "25000 100000", "100"])
+        code, message = c.refused("UpdateContainerResources", container_id=a, linux={"memory_limit_in_bytes": 4 << 20})
+        equal(code, "FAILED_PRECONDITION")
+        contains(message, "it uses")
+        # One that uses too much.
+        b = create(c, i, "hog", image_id, "x=$(head -c 60000000 /dev/zero | tr '\\0' a); " + SLEEP,
+                   linux={"resources": {"memory_limit_in_bytes": 32 << 20, "unified": {"memory.swap.max": "0"}}})
+        c.call("StartContainer", container_id=b)
+        wait_for(lambda: state(c, b) == "EXITED", "the end of the hog", timeout=60)
+        equal((status(c, b).reason, status(c, b).exit_code), ("OOMKilled", 137))
+        equal(state(c, a), "RUNNING")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal([d for d, _, files in os.walk("/sys/fs/cgroup" + SLICES) if "cgroup.procs" in files and value(d, "cgroup.procs")], [],
+              "cgroups with processes in the pod's slice")
+        c.call("RemovePodSandbox", pod_sandbox_id=i)
+        systemctl("stop", os.path.basename(SLICES))
+
+
+@case
+def processes_of_the_host(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        options = {"network": 2, "pid": 2}
+        i = c.call("RunPodSandbox", config=sandbox_config(linux={"security_context": {"namespace_options": options}})).pod_sandbox_id
+        a = create(c, i, "main", image_id, SLEEP, linux={"resources": {"memory_limit_in_bytes": 64 << 20}, "security_context": {"namespace_options": options}})
+        c.call("StartContainer", container_id=a)
+        equal(value(cgroup_of(c, i, a[:32]), "memory.max"), str(64 << 20))
+        equal(c.call("ExecSync", container_id=a, cmd=["cat", "/proc/1/comm"]).stdout, b"systemd\n")
+        stop(c, a, 30)
+        equal((status(c, a).state, status(c, a).exit_code), (2, 0))
+        remove(c, i)
+
+
+@case
+def the_service_is_a_unit(host):
+    path = "/run/acnspawn/cri.sock"
+    image_id = acnspawn("--dir=/var/lib/acnspawn", "fetch", "--insecure-options=signature", host.image(name="example.com/app")).stdout.split()[-1]
+    systemctl("start", "acnspawn-cri.socket")
+    c = Client(path)
+    i = run_sandbox(c)
+    try:
+        a = create(c, i, "main", image_id, SLEEP)
+        c.call("StartContainer", container_id=a)
+        for command in ("restart",), ("kill", "--signal=KILL", "--kill-whom=main"):
+            main = lambda: subprocess.run(["systemctl", "show", "--value", "--property=MainPID", "acnspawn-cri.service"], capture_output=True, text=True, check=True).stdout.strip()
+            before = main()
+            systemctl(*command, "acnspawn-cri.service")
+            c.close()
+            c = Client(path)
+            wait_for(lambda: answers(c) and main() not in (before, "0"), "a reply of another process", timeout=60)
+            equal(state(c, a), "RUNNING", command)
+        stop(c, a, 30)
+        equal(status(c, a).exit_code, 0)
+    finally:
+        remove(c, i)
+        systemctl("stop", "acnspawn-cri.socket", "acnspawn-cri.service")
+
+
+def acnspawn(*args):
+    return subprocess.run([ACNSPAWN, *args], capture_output=True, text=True, check=True)
+
+
+if __name__ == "__main__":
+    if missing():
+        print("skip cri: " + missing())
+        sys.exit(0)
+    main()
