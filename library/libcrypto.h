@@ -24,9 +24,7 @@
         F(EVP_ENCODE_CTX_new)                                                                               \
         F(EVP_EncodeBlock)                                                                                  \
         F(EVP_MD_CTX_free)                                                                                  \
-        F(EVP_MD_CTX_get0_md)                                                                               \
         F(EVP_MD_CTX_new)                                                                                   \
-        F(EVP_MD_get_size)                                                                                  \
         F(EVP_get_digestbyname)                                                                             \
         F(EVP_sha256)                                                                                       \
         F(EVP_sha512)                                                                                       \
@@ -57,9 +55,7 @@ extern Library crypto_library;
 #define EVP_ENCODE_CTX_new(...) CRYPTO_CALL(EVP_ENCODE_CTX_new)(__VA_ARGS__)
 #define EVP_EncodeBlock(...) CRYPTO_CALL(EVP_EncodeBlock)(__VA_ARGS__)
 #define EVP_MD_CTX_free(...) CRYPTO_CALL(EVP_MD_CTX_free)(__VA_ARGS__)
-#define EVP_MD_CTX_get0_md(...) CRYPTO_CALL(EVP_MD_CTX_get0_md)(__VA_ARGS__)
 #define EVP_MD_CTX_new(...) CRYPTO_CALL(EVP_MD_CTX_new)(__VA_ARGS__)
-#define EVP_MD_get_size(...) CRYPTO_CALL(EVP_MD_get_size)(__VA_ARGS__)
 #define EVP_get_digestbyname(...) CRYPTO_CALL(EVP_get_digestbyname)(__VA_ARGS__)
 #define EVP_sha256(...) CRYPTO_CALL(EVP_sha256)(__VA_ARGS__)
 #define EVP_sha512(...) CRYPTO_CALL(EVP_sha512)(__VA_ARGS__)

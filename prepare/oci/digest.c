@@ -36,7 +36,6 @@ void digester_add(Digester *d, const void *p, size_t n)
 
 int digester_finish(Digester *d, char **ret)
 {
-        bool sha512 = EVP_MD_CTX_get_size(d->context) == 64;
         _cleanup_free_ char *hex = NULL;
         unsigned char hash[EVP_MAX_MD_SIZE];
         unsigned size = 0;
@@ -44,7 +43,7 @@ int digester_finish(Digester *d, char **ret)
         if (d->failed || EVP_DigestFinal_ex(d->context, hash, &size) != 1)
                 return -EIO;
         hex = hex_encode(hash, size);
-        return hex ? xasprintf(ret, "%s%s", sha512 ? "sha512:" : "sha256:", hex) : -ENOMEM;
+        return hex ? xasprintf(ret, "%s%s", size == 64 ? "sha512:" : "sha256:", hex) : -ENOMEM;
 }
 
 int digest_bytes(const char *like, const void *p, size_t n, char **ret)
