@@ -74,21 +74,8 @@ cpu = 'aarch64'
 endian = 'little'
 E2
 
-# inside COMMAND: in the root, which is written to in memory only; /out is the output directory.
 inside() {
-        # shellcheck disable=SC2016 # expanded inside
-        unshare --mount --pid --fork --kill-child sh -ec '
-                mount --make-rprivate /
-                mount -t tmpfs -o size=1G scratch /mnt
-                mkdir /mnt/upper /mnt/work /mnt/root
-                mount -t overlay -o "lowerdir=$1,upperdir=/mnt/upper,workdir=/mnt/work" root /mnt/root
-                mount -t proc proc /mnt/root/proc
-                mount --rbind /dev /mnt/root/dev
-                mount -t tmpfs -o mode=1777 tmp /mnt/root/tmp
-                mkdir -p /mnt/root/out
-                mount --bind "$2" /mnt/root/out
-                exec chroot /mnt/root env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 sh -c "$3"
-        ' inside "$root" "$out/tree" "$1"
+        "$here/inside" "$root" "$out/tree" "$1"
 }
 
 if ! inside 'cd /out && meson setup build source --cross-file cross -Dtests=true --buildtype=debugoptimized && ninja -C build' \
