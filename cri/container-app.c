@@ -238,6 +238,17 @@ static int add_device(CriJob *j, const Runtime__V1__Device *d, AppOverrides *a, 
         return value ? cri_set_option(app_options, a, "device", "devices", value, e) : error_oom(e);
 }
 
+/* Without one it is that of the image. */
+static int set_stop_signal(const ContainerConfig *c, AppOverrides *a, Error *e)
+{
+        int number = cri_signal_to_number(c->stop_signal);
+
+        if (c->stop_signal == RUNTIME__V1__SIGNAL__RUNTIME_DEFAULT)
+                return 0;
+        return number > 0 ? set_number(a, "stop-signal", "stop_signal", number, e)
+                          : error_set(e, -EINVAL, "The field 'stop_signal' of the request is %d, which is not a signal", (int) c->stop_signal);
+}
+
 /* The log is in the directory of the sandbox. */
 static int set_log(CriJob *j, const SandboxConfig *s, const ContainerConfig *c, AppOverrides *a, Error *e)
 {
@@ -294,6 +305,8 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
                 r = container_cdi(j, c, a, e);
         if (r >= 0)
                 r = cri_set_option(app_options, a, "log", "log_path", "none", e);
+        if (r >= 0)
+                r = set_stop_signal(c, a, e);
         if (r >= 0)
                 r = set_log(j, s->config, c, a, e);
         if (r >= 0 && (c->tty || c->stdin))

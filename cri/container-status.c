@@ -3,7 +3,11 @@
 /* ContainerStatus: by what the supervisor of a pod says of its apps, or of a pod that has ended by its
  * records. */
 
+#include <signal.h>
+
 #include "cri/sandbox.h"
+#include "schema/settings.h"
+#include "stage0/control/control.h"
 
 #define NSEC_PER_USEC 1000
 #define EXIT_UNKNOWN 255
@@ -163,6 +167,17 @@ static int add_user(CriJob *j, const Container *c, Runtime__V1__ContainerStatus 
         return words[2] ? add_groups(j, words[2], t->user->linux) : 0;
 }
 
+/* The one that it is stopped by, whether the request or the image has it. */
+static int add_stop_signal(const Container *c, Runtime__V1__ContainerStatus *t)
+{
+        _cleanup_app_settings_ AppSettings settings = {};
+
+        if (app_settings_read(c->app, &settings, NULL) < 0)
+                return 0;
+        t->stop_signal = cri_signal_from_number(settings.stop_signal > 0 ? settings.stop_signal : SIGTERM);
+        return 0;
+}
+
 static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V1__ContainerStatus *t)
 {
         t->id = cri_strdup(&j->memory, c->id);
@@ -185,7 +200,7 @@ static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V
         t->n_mounts = c->config->n_mounts;
         t->mounts = c->config->mounts;
         return t->id && t->image_ref && t->reason && t->message && add_log(j, c, t) >= 0 && add_resources(j, c->config, t) >= 0 &&
-                                       add_user(j, c, t) >= 0
+                                       add_user(j, c, t) >= 0 && add_stop_signal(c, t) >= 0
                                ? 0
                                : -ENOMEM;
 }
@@ -223,6 +238,27 @@ int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***re
         return 0;
 }
 
+/* For people, as JSON: the pod and its app, for the commands of acnspawn, and the process. */
+static int add_info(CriJob *j, const Container *c, Runtime__V1__ContainerStatusResponse *answer, Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        AppProcess process;
+
+        if (json_member_add_text(o, "pod", c->sandbox->pod->uuid) < 0 || json_member_add_text(o, "app", c->app->name) < 0 ||
+            json_member_add_text(o, "image", c->app->image_id) < 0)
+                return error_oom(e);
+        if (answer->status->state == RUNTIME__V1__CONTAINER_STATE__CONTAINER_RUNNING &&
+            app_process_open(c->sandbox->pod, c->app, &process, NULL) >= 0) {
+                safe_close(process.pid_fd);
+                if (json_member_add(o, "pid", json_object_new_int((int) process.pid)) < 0)
+                        return error_oom(e);
+        }
+        return cri_map_add(&j->memory, &answer->n_info, &answer->info, &runtime__v1__container_status_response__info_entry__descriptor,
+                           "info", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE) ?: "{}") < 0
+                               ? error_oom(e)
+                               : 0;
+}
+
 int cri_container_status(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__ContainerStatusRequest *q = request;
@@ -240,5 +276,7 @@ int cri_container_status(CriJob *j, const void *request, void *reply, Error *e)
         r = read_states(j, &s, l, e);
         if (r < 0)
                 return r;
-        return fill_status(j, &c, &l[index_of(s.pod->manifest, c.app)], answer->status) < 0 ? error_oom(e) : 0;
+        if (fill_status(j, &c, &l[index_of(s.pod->manifest, c.app)], answer->status) < 0)
+                return error_oom(e);
+        return q->verbose ? add_info(j, &c, answer, e) : 0;
 }

@@ -33,7 +33,7 @@ const char *const cri_sandbox_fields[] = {
 
 const char *const cri_container_fields[] = {
                 "metadata.*", "image.*", "command", "args", "working_dir", "envs.*", "labels.*", "annotations.*",
-                "log_path", "stdin", "stdin_once", "tty", "devices.*", "CDI_devices.*", "mounts.container_path", "mounts.host_path",
+                "log_path", "stop_signal", "stdin", "stdin_once", "tty", "devices.*", "CDI_devices.*", "mounts.container_path", "mounts.host_path",
                 "mounts.readonly", "mounts.recursive_read_only", "mounts.propagation", "mounts.image.*", "mounts.image_sub_path",
                 "mounts.selinux_relabel", "mounts.uidMappings.*", "mounts.gidMappings.*",
                 COMMON_RESOURCES("linux.resources."),

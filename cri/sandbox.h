@@ -84,6 +84,10 @@ int container_add_host_mount(const char *source, const char *path, bool read_onl
 /* container-cdi.c: adds what C requests by the Container Device Interface. */
 int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e);
 
+/* signals.c: the number of S here; 0: it has none. And the other way. */
+int cri_signal_to_number(Runtime__V1__Signal s);
+Runtime__V1__Signal cri_signal_from_number(int number);
+
 /* users.c: where the range of users of a sandbox begins on the host; 0: it has those of the host. */
 int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e);
 /* Whether U, of a request for a container of S, are the users of S. -EINVAL. */

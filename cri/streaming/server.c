@@ -405,6 +405,19 @@ static int connection_new(StreamServer *s, int fd)
         return r;
 }
 
+/* Any process in the host's network can connect, and say nothing. When there are too many such connections, the oldest makes way: a
+ * client sends its request at once, so that its connection is not among them for long. */
+static void make_place(StreamServer *s)
+{
+        Connection *oldest = s->connections;
+
+        if (s->n_connections < STREAM_CONNECTIONS_MAX)
+                return;
+        while (oldest->next)
+                oldest = oldest->next;
+        connection_free(oldest);
+}
+
 static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         StreamServer *s = userdata;
@@ -414,7 +427,8 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
         if (client < 0)
                 return 0;
         (void) setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        if (s->n_connections >= STREAM_CONNECTIONS_MAX || connection_new(s, client) < 0)
+        make_place(s);
+        if (connection_new(s, client) < 0)
                 safe_close(client);
         return 0;
 }

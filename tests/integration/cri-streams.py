@@ -254,6 +254,32 @@ def what_is_not_valid_harms_nobody(host):
         remove(c, sandbox)
 
 
+ATTACK = """for i in $(seq 300); do (sleep 1000 | nc 127.0.0.1 PORT >/dev/null 2>&1) & done
+for i in $(seq 50); do printf 'GET /exec/%064d HTTP/1.1\\r\\nHost: x\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\\r\\n' $i | nc 127.0.0.1 PORT | head -n 1; done | sort | uniq -c
+head -c 100000 /dev/zero | nc 127.0.0.1 PORT | head -n 1
+echo done; sleep 1000"""
+
+
+@case
+def a_container_in_the_network_of_the_host_attacks_the_server(host):
+    """It can connect; but it has no URL, and what others open is served."""
+    with Service(host) as s:
+        c = s.client()
+        sandbox, container = started(host, c)
+        port = exec_url(c, container, "true").split("/")[2].rsplit(":", 1)[1]
+        own = WebSocket(exec_url(c, container, ATTACK.replace("PORT", port)))
+        own.until_said(b"done")
+        lines = own.data[STDOUT].decode().splitlines()
+        equal(lines[0].split(None, 1)[0], "50")
+        contains(lines[0], "HTTP/1.1 404 Not Found")
+        # Connections that say nothing are not served before those that do.
+        for _ in range(20):
+            equal(WebSocket(exec_url(c, container, "echo x")).finish(), SUCCESS)
+        true(len(os.listdir("/proc/%d/fd" % s.process.pid)) < 350, "descriptors of the server")
+        equal(state(c, container), "RUNNING")
+        remove(c, sandbox)
+
+
 # Forwarded ports.
 
 LOOPBACK = r"""#!/bin/sh

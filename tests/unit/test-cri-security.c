@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include <signal.h>
+
 #include "cri/sandbox.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
@@ -142,8 +144,26 @@ TEST(labels_that_are_refused)
         ASSERT_CONTAINS(e.message, "Cannot give /no/such/path the SELinux label of the container");
 }
 
+TEST(signals)
+{
+        ASSERT_EQ(cri_signal_to_number(RUNTIME__V1__SIGNAL__RUNTIME_DEFAULT), 0);
+        ASSERT_EQ(cri_signal_to_number(RUNTIME__V1__SIGNAL__SIGTERM), SIGTERM);
+        ASSERT_EQ(cri_signal_to_number(RUNTIME__V1__SIGNAL__SIGPOLL), SIGIO);
+        ASSERT_EQ(cri_signal_to_number(RUNTIME__V1__SIGNAL__SIGRTMINPLUS3), SIGRTMIN + 3);
+        ASSERT_EQ(cri_signal_to_number(RUNTIME__V1__SIGNAL__SIGRTMAXMINUS2), SIGRTMAX - 2);
+        ASSERT_EQ(cri_signal_to_number((Runtime__V1__Signal) 999), 0);
+        for (int v = RUNTIME__V1__SIGNAL__SIGABRT; v <= (int) RUNTIME__V1__SIGNAL__SIGRTMAX; v++) {
+                int number = cri_signal_to_number((Runtime__V1__Signal) v);
+                ASSERT_TRUE(number > 0);
+                ASSERT_EQ(cri_signal_to_number(cri_signal_from_number(number)), number);
+        }
+        ASSERT_EQ(cri_signal_from_number(SIGCHLD), RUNTIME__V1__SIGNAL__SIGCHLD);
+        ASSERT_EQ(cri_signal_from_number(0), RUNTIME__V1__SIGNAL__RUNTIME_DEFAULT);
+}
+
 int main(void)
 {
+        RUN(signals);
         RUN(sets);
         RUN(unknown_names_are_refused);
         RUN(labels_of_all_below);
