@@ -5,6 +5,7 @@
 from harness import *
 
 UNIT = "acnspawn@web.service"
+TIMER, UPDATE = "acnspawn-update@web.timer", "acnspawn-update@web.service"
 PODS = "/etc/acnspawn/pods"
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 STAY = "trap 'exit 0' TERM; touch /out/up; while true; do sleep 0.1; done"
@@ -79,6 +80,110 @@ def started_stopped_and_restarted(host):
         listed = json.loads(host.acnspawn("list", "--all", "--json", "web").expect(0).out)
         equal([p["state"] for p in listed], ["exited"] * 3)
         contains(systemctl("reload", UNIT, rc=1), UNIT + " is not active, cannot reload")
+
+
+def write_pod(host, text):
+    """The file of "web" with TEXT, which needs no daemon-reload."""
+    with open(PODS + "/web.pod", "w") as f:
+        f.write(text + "\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n" % host.dir)
+
+
+def lives(host):
+    """Of each app: its state, and since when it is so."""
+    return {a["name"]: (a["state"], a["started"]) for a in host.status("web")["apps"]}
+
+
+def messages_of_unit(unit=UNIT):
+    return subprocess.run(("journalctl", "-b", "-o", "cat", "-u", unit), stdout=subprocess.PIPE, text=True).stdout
+
+
+@case
+@with_timeout(600)
+def each_kind_of_change_by_reload(host):
+    """Apps are added, replaced, limited and removed; what does not get ready is undone, and what needs a new pod is refused."""
+    one, two = (host.shell(STAY, name="example.com/" + n) for n in ("one", "two"))
+    app = "[App %s]\nImage=%s\n%s\n"
+    first = app % ("stays", one, "") + app % ("image", one, "") + app % ("limit", one, "Memory=64Mi") + app % ("gone", one, "")
+    with declared(host, first):
+        systemctl("start", UNIT)
+        uuid, before, group = host.status("web")["uuid"], lives(host), show("ControlGroup", "MainPID")
+        second = app % ("stays", one, "") + app % ("image", two, "After=new") + app % ("limit", one, "Memory=48Mi") + app % ("new", one, "")
+        write_pod(host, second)
+        contains(host.acnspawn("apply", "--dry-run", "web").expect(0).out, "planned")
+        equal(lives(host), before, "apps after a dry run")
+        systemctl("reload", UNIT)
+        after = lives(host)
+        equal(sorted(after), ["image", "limit", "new", "stays"])
+        equal({state for state, _ in after.values()}, {"running"})
+        equal([after[n] for n in ("stays", "limit")], [before[n] for n in ("stays", "limit")], "apps that go on")
+        true(after["image"][1] >= after["new"][1], "the new app was started before the one that comes after it")
+        equal(host.status("web")["uuid"], uuid)
+        # It does not get ready: what was there is there again.
+        write_pod(host, second.replace("Memory=48Mi", "Memory=32Mi").replace(two, two + "\nExec=/none"))
+        contains(systemctl("reload", UNIT, rc=1), "failed")
+        contains(messages_of_unit(), "App image of the old image runs again")
+        now = lives(host)
+        equal([now[n] for n in ("stays", "limit", "new")], [after[n] for n in ("stays", "limit", "new")], "the other apps")
+        equal(now["image"][0], "running")
+        # Nothing is done if one of the changes needs a new pod.
+        write_pod(host, "[Pod]\nHostname=other\n" + first)
+        contains(systemctl("reload", UNIT, rc=1), "failed")
+        contains(messages_of_unit(), "only a new pod can have another hostname")
+        equal(lives(host), now)
+        equal((show("ActiveState", "NRestarts"), show("ControlGroup", "MainPID")), (("active", "0"), group))
+        systemctl("restart", UNIT)
+        status = host.status("web")
+        equal((status["predecessor"], status["hostname"], sorted(lives(host))), (uuid, "other", ["gone", "image", "limit", "stays"]))
+
+
+@contextlib.contextmanager
+def updates_in_the_store_of(host):
+    path = "/run/systemd/system/acnspawn-update@.service.d"
+    os.makedirs(path)
+    with open(path + "/test.conf", "w") as f:
+        f.write("[Unit]\nConditionPathExists=\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n" % host.dir)
+    try:
+        yield
+    finally:
+        systemctl("stop", TIMER, UPDATE, rc=None)
+        systemctl("reset-failed", UPDATE, rc=None)
+        systemctl("stop", "system-acnspawn\\x2dupdate.slice", rc=None)
+        shutil.rmtree(path)
+        systemctl("daemon-reload")
+
+
+@case
+@with_timeout(600)
+def updates_by_the_timer_of_a_pod(host):
+    """At the times of the file; an image that does not get ready is not kept, and a pod that does not run is no failure."""
+    def fetch(n, script=STAY, **more):
+        return host.acnspawn("fetch", host.shell("echo version %d; %s" % (n, script), name="example.com/a", **more)).expect(0).out.strip()
+    def runs():
+        a = host.app_status("web", "a")
+        return a["imageID"], a["state"]
+    first = fetch(1)
+    text = "[App a]\nImage=example.com/a\nImagePolicy=local\n[Update]\nOnActiveSec=1s\nAccuracySec=1ms\nRandomizedDelaySec=0\n"
+    with updates_in_the_store_of(host), declared(host, text):
+        equal(show("ActiveState", unit=TIMER), ("inactive",))
+        contains(systemctl("list-dependencies", "--plain", "timers.target"), TIMER)
+        systemctl("start", UPDATE)
+        equal(show("Result", "ExecMainStatus", unit=UPDATE), ("success", "0"))
+        systemctl("start", UNIT)
+        second = fetch(2)
+        equal(runs(), (first, "running"))
+        systemctl("start", TIMER)
+        equal(show("TimersCalendar", unit=TIMER), ("",))
+        wait_for(lambda: runs() == (second, "running"), "a replacement at the time of the timer", timeout=120)
+        wait_for(lambda: show("ActiveState", unit=UPDATE) == ("inactive",), "the end of the update", timeout=60)
+        third = fetch(3, app={"exec": ["/bin/missing"]})
+        systemctl("start", UPDATE, rc=1)
+        equal((runs(), host.app_status("web", "a")["failedImageID"]), ((second, "running"), third))
+        contains(messages_of_unit(UPDATE), "of the old image runs again")
+        # It is not tried again, and that is not a failure.
+        starts = host.app_status("web", "a")["starts"]
+        systemctl("start", UPDATE)
+        equal((runs(), host.app_status("web", "a")["starts"]), ((second, "running"), starts))
+        equal(show("ActiveState"), ("active",))
 
 
 @case
