@@ -127,9 +127,9 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else if (interface_pod_is_paused(i))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
-        else if (app->change)
+        else if (app->change || (starts && i->ops.removes(i->userdata, app)))
                 r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", name, "state",
-                                          app->change);
+                                          app->change ?: "removing");
         else if (!app->units[0].known || !i->ops.manager(i->userdata))
                 r = interface_defer(i, call, parameters, method);
         else {
@@ -488,7 +488,8 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
         Interface *i = userdata;
         AppInstance *app = NULL;
 
-        if (!app_table_find(i->apps, text_parameter(parameters, "app")))
+        const AppInstance *found = app_table_find(i->apps, text_parameter(parameters, "app"));
+        if (!found || found->removing)
                 return varlink_reply(call, NULL);
         int r = interface_begin(i, call, parameters, false, interface_stop_app, &app);
         if (r != 0)

@@ -236,7 +236,7 @@ static int reply_rolled_back(VarlinkCall *call, const char *app, const Error *e)
         return r < 0 ? r : varlink_reply_error(call, "org.acnspawn.Pod.RolledBack", o);
 }
 
-/* -ECONNABORTED: the old app is back. */
+/* -ECONNABORTED: the old app is back; -ESRCH: it was removed before its turn. */
 static void on_replaced(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
 {
         VarlinkCall *call = userdata;
@@ -247,6 +247,8 @@ static void on_replaced(void *userdata, int r, const char *app, char *const *war
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else if (r == -EBUSY)
                 r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app, "state", "busy");
+        else if (r == -ESRCH)
+                r = interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", app, NULL, NULL);
         else if (r == -ECONNABORTED)
                 r = reply_rolled_back(call, app, e);
         else

@@ -22,6 +22,8 @@ typedef struct InterfaceOps {
         void (*stop)(void *userdata, bool kill);
         /* Whether the pod is ending, and why no app can be started any more. */
         bool (*ends)(void *userdata);
+        /* Whether an app is being removed, or stopped for that: no call starts it any more. */
+        bool (*removes)(void *userdata, const AppInstance *app);
         /* The connection to the pod's systemd; NULL: there is none now. */
         ManagerLink *(*manager)(void *userdata);
         /* Adds the app that REQUEST, the parameters of AddApp(), describes. */

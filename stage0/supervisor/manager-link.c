@@ -490,13 +490,15 @@ static void finish_job(LinkJob *j, const char *result)
                 end_job(j, 0, j->result);
 }
 
-static LinkJob *find_job(ManagerLink *l, const char *path)
+/* Calls for the same kind of job share one job. They are answered in the order in which they came. */
+static LinkJob *find_oldest_job(ManagerLink *l, const char *path)
 {
-        LinkJob *j = l->jobs;
+        LinkJob *found = NULL;
 
-        while (j && !streq_ptr(j->path, path))
-                j = j->next;
-        return j;
+        for (LinkJob *j = l->jobs; j; j = j->next)
+                if (streq_ptr(j->path, path))
+                        found = j;
+        return found;
 }
 
 static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -507,8 +509,7 @@ static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error
 
         if (sd_bus_message_read(m, "uoss", &id, &path, &unit, &result) < 0)
                 return 0;
-        /* Calls for the same kind of job share one job. */
-        for (LinkJob *j; (j = find_job(l, path));)
+        for (LinkJob *j; (j = find_oldest_job(l, path));)
                 finish_job(j, result);
         return 0;
 }

@@ -36,7 +36,7 @@ typedef struct ServerEvents {
         /* A launcher has sent a request. */
         void (*asked)(void *userdata, AppInstance *app, LaunchPhase what);
         /* A launcher of a new execution has sent a request: the previous one has ended. */
-        void (*superseded)(void *userdata, AppInstance *app);
+        void (*superseded)(void *userdata, AppInstance *app); /* which may be gone afterwards */
         /* A launcher has reported an event. Returns the reply: an error; 0; 1: 0, after all output of the
          * app is forwarded. */
         int (*reported)(void *userdata, AppInstance *app, const LaunchEvent *event);

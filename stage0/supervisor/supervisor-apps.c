@@ -781,10 +781,35 @@ static AppInstance *find_up(const AppChange *c)
         return NULL;
 }
 
+static void on_app_stopped(AppChange *c, int r, const char *result);
+
+static void on_calls_answered(void *userdata, int r, uint32_t number)
+{
+        AppChange *c = userdata;
+
+        if (change_resume(c))
+                on_app_stopped(c, r == -ECONNRESET ? r : 0, "done");
+}
+
+/* Other calls may have asked for the stop as well, and not be answered yet. What systemd replies to them comes before its
+ * reply to this. */
+static bool await_calls(AppChange *c, const AppInstance *app)
+{
+        ManagerLink *l = c->supervisor->manager;
+
+        if (app->n_jobs == 0 || !l ||
+            manager_link_main_process(l, app->units[0].name, on_calls_answered, c) < 0)
+                return false;
+        c->waits = true;
+        return true;
+}
+
 static void on_app_stopped(AppChange *c, int r, const char *result)
 {
         AppInstance *app = c->stopping;
 
+        if (r >= 0 && await_calls(c, app))
+                return;
         c->timer = sd_event_source_disable_unref(c->timer);
         if (r < 0 || is_up(app))
                 refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
@@ -803,7 +828,7 @@ static int on_kill(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
-/* Connections do not start it any more meanwhile. */
+/* Connections and calls do not start it any more meanwhile. */
 static void stop_for_removal(AppChange *c, AppInstance *app)
 {
         int r = c->kill_usec == UINT64_MAX

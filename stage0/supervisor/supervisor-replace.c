@@ -127,6 +127,7 @@ static int exchange(Supervisor *s, AppInstance *app, const PodApp *from, PodApp 
         r = app_table_change(app, to, e);
         int k = change_know_instance(s, app, r < 0 ? NULL : e);
         hold(app, true);
+        interface_changed(s->interface, app); /* what it is now was not started yet */
         return r < 0 ? r : k;
 }
 
@@ -351,7 +352,7 @@ static void on_old_stopped(AppChange *c, int r, const char *result)
 static int check_idle(AppChange *c, AppInstance *app, Error *e)
 {
         if (!app || app->removing)
-                return error_set(e, -ENOENT, "The pod has no app %s", c->name);
+                return error_set(e, -ESRCH, "The pod has no app %s", c->name);
         if (app->n_jobs > 0)
                 return error_set(e, -EBUSY, "App %s is just being started or stopped", app->name);
         return 0;

@@ -149,12 +149,22 @@ static void end_unknown(Supervisor *s, AppInstance *app, bool in_order)
         end_app(s, app, &end);
 }
 
+static bool is_app(const Supervisor *s, const AppInstance *app)
+{
+        FOREACH_APP(a, s->apps)
+        if (a == app)
+                return true;
+        return false;
+}
+
+/* What systemd has reported by now is about the previous execution. It may also complete the removal of the app. */
 void supervisor_end_superseded(void *userdata, AppInstance *app)
 {
         Supervisor *s = userdata;
 
-        manager_link_drain(s->manager); /* the report is about the previous execution */
-        end_unknown(s, app, true);
+        manager_link_drain(s->manager);
+        if (is_app(s, app))
+                end_unknown(s, app, true);
 }
 
 void supervisor_end_apps(Supervisor *s, bool in_order)
@@ -360,6 +370,11 @@ static bool pod_ends(void *userdata)
         return s->ends || s->stop_requests > 0;
 }
 
+static bool removes_app(void *userdata, const AppInstance *app)
+{
+        return supervisor_removes_app(userdata, app);
+}
+
 static ManagerLink *get_manager(void *userdata)
 {
         const Supervisor *s = userdata;
@@ -412,6 +427,7 @@ int supervisor_open_interface(Supervisor *s, Error *e)
 {
         static const InterfaceOps ops = {.stop = on_stop_call,
                                          .ends = pod_ends,
+                                         .removes = removes_app,
                                          .manager = get_manager,
                                          .add_app = on_add_call,
                                          .launch_group = on_group_call,

@@ -22,7 +22,7 @@ FOLLOWS = {
     "starting": {"starting", "running", "stopping", "exited"},
     "running": {"running", "starting", "stopping", "exited"},
     "stopping": {"stopping", "starting", "running", "exited"},
-    "exited": {"exited", "starting", "running", "removing"},
+    "exited": {"exited", "starting", "running", "removing", "created"},  # the last of an app that is replaced
     "removing": {"removing", "absent"},
 }
 
@@ -37,6 +37,7 @@ class Pod:
         self.uuid = first.out.strip()
         definition = json.loads(read_text(host.pod_dir(self.uuid) + "/definition"))
         self.image_id = definition["images"][0]["id"]
+        self.other_id = host.acnspawn("fetch", host.shell(script, name="example.com/other")).expect(0).out.strip()
         c = self.connect()
         c.call("StopApp", app="first")
         equal(c.call("RemoveApp", app="first"), {})
@@ -44,12 +45,12 @@ class Pod:
     def connect(self):
         return Connection(self.host, self.uuid)
 
-    def adding(self, name):
-        app = {"image": "example.com/job", "name": name}
+    def adding(self, name, **more):
+        app = dict({"image": "example.com/job", "name": name}, **more)
         return {"definition": {"apps": [app]}, "imageID": self.image_id}
 
-    def add(self, c, name):
-        return c.call("AddApp", **self.adding(name))
+    def add(self, c, name, **more):
+        return c.call("AddApp", **self.adding(name, **more))
 
     def end(self):
         self.host.acnspawn("stop", "p").expect(0)
@@ -79,6 +80,9 @@ WRONG = "WrongState"
 NONE = "NoSuchApp"
 NO_FILE = "LogsNotReopened"
 OK = "ok"
+WAITS = "waits"
+BUSY = (WRONG,)
+LIMITED = (OK, "NotSupported")  # by the controllers of the host
 
 # call: {state: (answer, state after)}
 TABLE = {
@@ -101,16 +105,71 @@ TABLE = {
                    "exited": (NO_FILE, "exited")},
     "Stats": {"absent": (NONE, "absent"), "created": (OK, "created"), "running": (OK, "running"),
               "exited": (OK, "exited")},
-    "UpdateApp": {"absent": (NONE, "absent")},
+    "UpdateApp": {"absent": (NONE, "absent"), "created": (LIMITED, "created"), "running": (LIMITED, "running"),
+                  "exited": (LIMITED, "exited")},
+    "StartApp tentative": {"absent": (NONE, "absent"), "created": (OK, "running"), "running": (WRONG, "running"),
+                           "exited": (OK, "running")},
+    "ReplaceApp": {"absent": (NONE, "absent"), "created": (OK, "created"), "running": (OK, "running"), "exited": (OK, "created")},
+    "CompareCredentials": {"absent": (NONE, "absent"), "created": (OK, "created"), "running": (OK, "running"),
+                           "exited": (OK, "exited")},
+    "LaunchGroup": {"absent": (OK, "running"), "created": (REFUSED, "created"), "running": (REFUSED, "running"),
+                    "exited": (REFUSED, "exited")},
+    "Attach": {"absent": (NONE, "absent"), "created": (WRONG, "created"), "running": (OK, "running"), "exited": (WRONG, "exited")},
+    "Logs": {"absent": (NONE, "absent"), "created": (OK, "created"), "running": (OK, "running"), "exited": (OK, "exited")},
+}
+
+# The same while an app is on its way: its pre-start handler runs, or it does not end when it is asked to.
+ON_THE_WAY = {
+    "AddApp": {"starting": ((REFUSED,), "starting"), "stopping": ((REFUSED,), "stopping")},
+    "StartApp": {"starting": ((WRONG,), "starting"), "stopping": ((WRONG,), "stopping")},
+    "StartApp tentative": {"starting": ((WRONG,), "starting"), "stopping": ((WRONG,), "stopping")},
+    # The removal that ends it may come first.
+    "RestartApp": {"starting": (("JobFailed", NONE, WRONG), WAITS), "stopping": (("JobFailed", NONE, WRONG), WAITS)},
+    "StopApp": {"starting": ((OK,), "exited"), "stopping": ((OK,), "exited")},
+    "RemoveApp": {"starting": ((WRONG,), "starting"), "stopping": ((WRONG,), "stopping")},
+    "RemoveApp stop": {"starting": ((OK,), "absent"), "stopping": ((OK,), "absent")},
+    "SignalApp": {"starting": ((WRONG,), "starting"), "stopping": ((OK,), "stopping")},
+    "Exec": {"starting": ((WRONG,), "starting"), "stopping": ((OK,), "stopping")},
+    "ReopenLogs": {"starting": ((NO_FILE,), "starting"), "stopping": ((NO_FILE,), "stopping")},
+    "Stats": {"starting": ((OK,), "starting"), "stopping": ((OK,), "stopping")},
+    "UpdateApp": {"starting": (LIMITED, "starting"), "stopping": (LIMITED, "stopping")},
+    "ReplaceApp": {"starting": (BUSY, "starting"), "stopping": (BUSY, "stopping")},
+    "CompareCredentials": {"starting": ((OK,), "starting"), "stopping": ((OK,), "stopping")},
+    "LaunchGroup": {"starting": ((REFUSED,), "starting"), "stopping": ((REFUSED,), "stopping")},
+    "Attach": {"starting": ((WRONG,), "starting"), "stopping": ((OK,), "stopping")},
+    "Logs": {"starting": ((OK,), "starting"), "stopping": ((OK,), "stopping")},
 }
 
 
-def parameters_of(pod, method, app):
+def parameters_of(pod, method, app, timeout=5000000):
     if method == "AddApp":
         return pod.adding(app)
-    more = {"SignalApp": {"signal": 28}, "Exec": {"command": ["true"]}, "StopApp": {"timeoutUSec": 5000000},
-            "RemoveApp stop": {"stop": True, "timeoutUSec": 5000000}}
+    if method == "LaunchGroup":
+        return {"apps": [pod.adding(app)]}
+    more = {"SignalApp": {"signal": 28}, "Exec": {"command": ["true"]}, "StopApp": {"timeoutUSec": timeout},
+            "RemoveApp stop": {"stop": True, "timeoutUSec": timeout}, "StartApp tentative": {"tentative": True},
+            "ReplaceApp": {"imageID": pod.other_id, "image": "example.com/other"}, "UpdateApp": {"tasks": 50},
+            "CompareCredentials": {"credentials": []}}
     return dict(more.get(method, {}), app=app)
+
+
+def reply_of(c):
+    """As call() has it."""
+    reply = c.receive()
+    return (reply["error"].replace(POD, ""), reply["parameters"]) if "error" in reply else reply["parameters"]
+
+
+def ask(pod, c, method, app, timeout=5000000):
+    """The first reply to a call; those that go on have a connection of their own, which ends then."""
+    if method not in ("Attach", "Logs"):
+        return c.call(method.split()[0], **parameters_of(pod, method, app, timeout))
+    own, (r, w) = pod.connect(), os.pipe()
+    own.send(method, {"app": app, "stdout": 0}, [w], more=method == "Attach")
+    reply = reply_of(own)
+    own.socket.close()
+    os.close(r)
+    os.close(w)
+    return reply
 
 
 def answer_of(reply):
@@ -119,11 +178,11 @@ def answer_of(reply):
     return REFUSED if reply[0] == "AppRefused" else reply[0]
 
 
-def bring(pod, c, app, state):
+def bring(pod, c, app, state, **more):
     """An app that is in a state, by calls alone."""
     if state == "absent":
         return
-    equal(pod.add(c, app)["app"], app)
+    equal(pod.add(c, app, **more)["app"], app)
     if state != "created":
         equal(c.call("StartApp", app=app), {})
     if state == "exited":
@@ -142,8 +201,8 @@ def each_call_in_each_state_is_answered_as_the_model_says(host):
             where = "%s of an app that is %s" % (method, state)
             bring(pod, c, app, state)
             equal(settled(c, app), state)
-            reply = c.call(method.split()[0], **parameters_of(pod, method, app))
-            equal(answer_of(reply), answer, where)
+            reply = ask(pod, c, method, app)
+            contains(answer if isinstance(answer, tuple) else (answer,), answer_of(reply), where)
             equal(settled(c, app), after, "the state after " + where)
             if answer in (WRONG, NONE):
                 equal(reply[1]["app"], app)
@@ -152,6 +211,78 @@ def each_call_in_each_state_is_answered_as_the_model_says(host):
             c.call("StopApp", app=app, timeoutUSec=0)
             equal(c.call("RemoveApp", app=app), {})
     equal(describe(c)[1], {})
+    pod.end()
+
+
+def on_the_way(pod, c, app, state, slow):
+    """An app that stays on its way until it is killed, and the connection of the call that has sent it there."""
+    if state == "starting":
+        request = {"definition": {"apps": [{"image": "example.com/slow", "name": app}]}, "imageID": slow}
+    else:
+        request = pod.adding(app, annotations=[{"name": "acnspawn/stop-signal", "value": "SIGCONT"}])
+    equal(c.call("AddApp", **request)["app"], app)
+    other = pod.connect()
+    if state == "stopping":
+        equal(c.call("StartApp", app=app), {})
+    other.send("StartApp" if state == "starting" else "StopApp", {"app": app})
+    wait_for(lambda: c.state(app) == state, "%s to be %s" % (app, state))
+    return other
+
+
+@case
+def each_call_while_an_app_starts_or_stops_is_answered_as_the_model_says(host):
+    pod = Pod(host)
+    c = pod.connect()
+    handler = {"name": "pre-start", "exec": ["/bin/sh", "-c", "while :; do sleep 0.05; done"]}
+    image = host.shell(STAY, name="example.com/slow", app={"eventHandlers": [handler]})
+    slow = host.acnspawn("fetch", image).expect(0).out.strip()
+    n = 0
+    for method, expected in ON_THE_WAY.items():
+        for state, (answer, after) in expected.items():
+            n += 1
+            app = "a%d" % n
+            where = "%s of an app that is %s" % (method, state)
+            other, waiting = on_the_way(pod, c, app, state, slow), None
+            if after == WAITS:
+                waiting = pod.connect()
+                waiting.send(method, {"app": app})
+            else:
+                reply = ask(pod, c, method, app, 0)
+                contains(answer, answer_of(reply), where)
+                equal(describe(c)[1].get(app, "absent"), after, "the state after " + where)
+                if answer_of(reply) == WRONG:
+                    equal((reply[1]["app"], reply[1]["state"]), (app, "busy" if answer is BUSY else state), where)
+            equal(c.call("RemoveApp", app=app, stop=True, timeoutUSec=0), {})
+            if waiting:
+                contains(answer, answer_of(reply_of(waiting)), where)
+            contains(("JobFailed",) if state == "starting" else (OK, "JobFailed"), answer_of(reply_of(other)),
+                     "the answer to the call before " + where)
+    equal(describe(c)[1], {})
+    pod.end()
+
+
+@case
+def an_app_that_is_stopped_to_be_removed_is_not_started_again(host):
+    pod = Pod(host)
+    c = pod.connect()
+    # Two calls wait for the same stop. Neither is refused for the other.
+    stopping = on_the_way(pod, c, "a", "stopping", None)
+    removing = pod.connect()
+    begin = describe(c)[0]
+    removing.send("RemoveApp", {"app": "a", "stop": True})
+    wait_for(lambda: c.call("StartApp", app="a")[1]["state"] == "removing", "the removal to begin")
+    for method in "StartApp", "RestartApp":
+        equal(c.call(method, app="a"), (WRONG, {"app": "a", "state": "removing"}))
+    equal(c.call("StopApp", app="a", timeoutUSec=0), {})
+    equal(reply_of(stopping), {})
+    equal(reply_of(removing), {})
+    equal(describe(c)[1], {})
+    listener = pod.connect()
+    listener.send("Monitor", {"since": begin}, more=True)
+    states = []
+    while states[-1:] != ["removed"]:
+        states.append(listener.receive()["parameters"]["app"]["state"])
+    lacks(states, "starting", "what has happened")
     pod.end()
 
 
@@ -176,10 +307,10 @@ def a_paused_pod_changes_nothing(host):
 
 @case
 def a_pod_that_ends_changes_nothing(host):
-    pod = Pod(host, "trap 'sleep 7; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done")
+    pod = Pod(host, "trap 'while [ ! -e /out/end ]; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done")
     c, other = pod.connect(), pod.connect()
     for state in STATES[1:]:
-        bring(pod, c, state, state)
+        bring(pod, c, state, state, **({"annotations": [{"name": "acnspawn/stop-timeout", "value": "90s"}]} if state == "running" else {}))
     wait_for(lambda: os.path.exists(os.path.join(host.upper("running"), "out/up")), "the trap of the app")
     other.send("Stop")
     wait_for(lambda: c.call("Describe")["state"] == "stopping", "the pod to end")
@@ -188,6 +319,7 @@ def a_pod_that_ends_changes_nothing(host):
             reply = c.call(method, **parameters_of(pod, method, state))
             true(answer_of(reply) in ("PodEnds", NONE, WRONG, OK if (method, state) == ("Exec", "running") else None), "%s of an app that is %s: %s" % (method, state, reply))
     equal(sorted(describe(c)[1]), sorted(STATES[1:]))
+    equal(c.call("Exec", app="running", command=["touch", "/out/end"])["exitStatus"], 0)
     equal(other.receive()["parameters"], {"exitStatus": 0})
 
 
@@ -242,13 +374,16 @@ EXPLAINED = {
     ("AddApp", OK): {"created"},
     ("AddApp", REFUSED): {"created", "starting", "running", "stopping", "exited", "removing"},
     ("StartApp", OK): {"running", "exited", "stopping"},
-    ("StartApp", "JobFailed"): {"stopping", "exited"},
+    ("StartApp", "JobFailed"): {"created", "starting", "stopping", "exited"},  # a removal may come first
     ("RestartApp", OK): {"running", "exited", "stopping"},
-    ("RestartApp", "JobFailed"): {"starting", "running", "stopping", "exited"},
+    ("RestartApp", "JobFailed"): {"created", "starting", "running", "stopping", "exited"},
     # An app that another client starts again as soon as it has ended is not reported as ended.
     ("StopApp", OK): {"created", "exited", "removing", "absent", "starting"},
     ("StopApp", "JobFailed"): {"starting", "running", "stopping"},
     ("RemoveApp", OK): {"absent"},
+    ("RemoveApp stop", OK): {"absent"},
+    ("ReplaceApp", OK): {"created", "starting", "running", "stopping", "exited"},
+    ("ReplaceApp", "RolledBack"): {"created", "starting", "running", "stopping", "exited"},
     ("SignalApp", OK): {"running", "starting", "stopping"},
     ("SignalApp", "ForeignProcess"): {"running", "starting", "stopping"},
     # The app's process is there before its unit is reported as running.
@@ -257,8 +392,8 @@ EXPLAINED = {
     ("Exec", "ExecFailed"): {"created", "exited", "starting", "running", "stopping"},
     ("Stats", OK): {"created", "starting", "running", "stopping", "exited", "removing"},
 }
-CALLS = ("AddApp", "AddApp", "StartApp", "StartApp", "StopApp", "RemoveApp", "RemoveApp", "RestartApp", "SignalApp", "Exec", "Stats",
-         "Describe")
+CALLS = ("AddApp", "AddApp", "StartApp", "StartApp", "StopApp", "RemoveApp", "RemoveApp stop", "RestartApp", "ReplaceApp", "SignalApp",
+         "Exec", "Stats", "Describe")
 
 
 def explain(method, reply, states):
@@ -266,7 +401,9 @@ def explain(method, reply, states):
     answer = answer_of(reply)
     if answer == WRONG:
         # A call that starts an app may be under way before its unit is, and a process gone before its unit is.
-        sooner = {"starting": {"created", "exited"}, "stopping": {"running"} if method == "Exec" else set()}
+        there = {"created", "starting", "running", "stopping", "exited"}
+        sooner = {"starting": {"created", "exited"}, "stopping": {"running"} if method == "Exec" else set(),
+                  "busy": there, "replacing": there, "removing": there}
         fits = bool(({reply[1]["state"]} | sooner.get(reply[1]["state"], set())) & states)
     elif answer == NONE:
         fits = bool({"absent", "removing"} & states)
@@ -289,7 +426,7 @@ def client(pod, history, seed, until, problems, counts):
                 if state not in history.between(name, begin, begin):
                     problems.append("Describe says that %s is %s after event %d: %s" % (name, state, begin, history.changes[name]))
             continue
-        reply = c.call(method, **parameters_of(pod, method, app))
+        reply = ask(pod, c, method, app)
         end = describe(c)[0]
         wrong = explain(method, reply, history.between(app, begin, end))
         if wrong:
