@@ -251,11 +251,10 @@ def daemon(script, first="while ! test -e /out/named; do sleep 0.05; done"):
 @case
 def an_app_that_forks_names_its_main_process(host):
     """"kill" signals that process, and its end is the end of the app; the first process may exit."""
-    script = "poke notify \"$(printf 'MAINPID=%s\\nREADY=1' $$)\"; touch /out/named; trap 'exit 7' USR1; while :; do sleep 0.05; done"
+    script = "poke notify-barrier \"$(printf 'MAINPID=%s\\nREADY=1' $$)\"; touch /out/named; trap 'exit 7' USR1; while :; do sleep 0.05; done"
     r = host.acnspawn("run", "--detach", "--name=p", host.shell(daemon(script), name="example.com/a", annotations=NOTIFY)).expect(0)
     lacks(r.err, "refused")
-    time.sleep(0.5)
-    equal((host.app_status("p", "a")["state"], host.app_status("p", "a")["ready"]), ("running", True), "the app without its first process")
+    wait_for(lambda: (host.app_status("p", "a")["state"], host.app_status("p", "a")["ready"]) == ("running", True), "the app without its first process")
     host.acnspawn("enter", "p", "true").expect(0)
     host.acnspawn("kill", "--signal=USR1", "p").expect(0)
     wait_for(lambda: host.state("p") == "exited", "the end of the pod")
@@ -266,8 +265,8 @@ def an_app_that_forks_names_its_main_process(host):
 def a_main_process_is_named_while_the_app_runs(host):
     """Twice: the end of the previous process is not the end of the app, and statuses are forwarded for the last
     one."""
-    last = ("poke notify \"MAINPID=$$\"; touch /out/third; sleep 0.5; poke notify STATUS=third; touch /out/up; sleep 0.5; exit 9")
-    second = ("poke notify \"MAINPID=$$\"; touch /out/named\ncat >/out/last <<'END'\n"
+    last = ("poke notify-barrier \"MAINPID=$$\"; touch /out/third; sleep 0.5; poke notify STATUS=third; touch /out/up; sleep 0.5; exit 9")
+    second = ("poke notify-barrier \"MAINPID=$$\"; touch /out/named\ncat >/out/last <<'END'\n"
               "while test $(cut -d ' ' -f 4 /proc/$$/stat) != 1; do sleep 0.02; done\n%s\nEND\n"
               "(sh /out/last &); while ! test -e /out/third; do sleep 0.05; done" % last)
     image = host.shell("poke notify READY=1; sleep 0.3; " + daemon(second), name="example.com/a", annotations=NOTIFY)
