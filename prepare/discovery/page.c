@@ -24,6 +24,7 @@ typedef struct Reader {
         htmlParserCtxtPtr parser;
         DiscoveryPage page;
         const char *text_only; /* the enclosing raw text element, or NULL */
+        unsigned depth;        /* of the elements that are open */
         int error;
 } Reader;
 
@@ -112,7 +113,7 @@ static void element_begins(void *userdata, const xmlChar *name, const xmlChar **
 {
         Reader *r = userdata;
 
-        if (r->parser->nameNr > OPEN_MAX)
+        if (++r->depth > OPEN_MAX)
                 xmlStopParser(r->parser);
         if (r->text_only)
                 return;
@@ -127,6 +128,7 @@ static void element_ends(void *userdata, const xmlChar *name)
 {
         Reader *r = userdata;
 
+        r->depth -= r->depth > 0 ? 1 : 0;
         if (r->text_only && streq((const char *) name, r->text_only))
                 r->text_only = NULL;
 }

@@ -85,7 +85,9 @@ static int step(Walk *w, char *const *layers)
         }
         if (at + 1 + n >= sizeof(w->at))
                 return -ENAMETOOLONG;
-        snprintf(w->at + at, sizeof(w->at) - at, "%s%s", at > 0 ? "/" : "", name);
+        if (at > 0)
+                w->at[at] = '/';
+        memcpy(w->at + at + (at > 0 ? 1 : 0), name, n + 1);
         _cleanup_close_ int fd = open_merged(layers, w->at, &st);
         if (fd < 0 || !S_ISLNK(st.st_mode))
                 return 1;

@@ -130,8 +130,8 @@ static int check_answers(AcnPod *a, Error *e)
         return r < 0 ? acn_connection_error(a, r, e) : 0;
 }
 
-static int call_once(AcnPod *a, const AcnCall *c, const char *method, json_object *parameters,
-                     VarlinkReply *ret, Error *e)
+static int try_call(AcnPod *a, const AcnCall *c, const char *method, json_object *parameters,
+                    VarlinkReply *ret, Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
 
@@ -172,7 +172,7 @@ int acn_call(AcnPod *a, const AcnCall *c, VarlinkReply *ret, Error *e)
                         return r;
         }
         for (;;) {
-                r = call_once(a, c, method, parameters, ret, e);
+                r = try_call(a, c, method, parameters, ret, e);
                 if (!may_repeat(r, begin))
                         return r == -EREMCHG ? -EPERM : r;
                 error_done(e);
