@@ -17,7 +17,7 @@
 typedef struct Arguments {
         CriOptions service;
         const char *config_dirs[2];
-        char **cni_conf_dirs, **cni_bin_dirs, **cdi_dirs;
+        char **cni_conf_dirs, **cni_bin_dirs, **cdi_dirs, **pinned_images;
         bool help, version;
 } Arguments;
 
@@ -33,6 +33,13 @@ static int option_configurations(const Option *o, const char *value, void *targe
         if (!endswith(value, "/net.d"))
                 return option_invalid(o, value, e, "it is not named net.d");
         return option_directories(o, value, target, e);
+}
+
+static int option_image(const Option *o, const char *value, void *target, Error *e)
+{
+        if (isempty(value))
+                return option_invalid(o, value, e, "it is empty");
+        return strv_extend(target, value) < 0 ? error_oom(e) : 0;
 }
 
 static int option_path(const Option *o, const char *value, void *target, Error *e)
@@ -68,6 +75,8 @@ static const Option options[] = {
                 {NULL, "cdi-spec-dir", 0, "PATH", false,
                  "Read devices of CDI from PATH (default: /etc/cdi and /var/run/cdi); can be repeated", NULL, option_directories,
                  offsetof(Arguments, cdi_dirs), OPTION_WORDS},
+                {NULL, "pinned-image", 0, "IMAGE", false, "Tell clients not to remove IMAGE when they need space; can be repeated", NULL,
+                 option_image, offsetof(Arguments, pinned_images), OPTION_WORDS},
                 {NULL, "stream-port", 0, "PORT", false,
                  "Serve the streams of exec and attach on PORT of 127.0.0.1 (default: any that is free)", NULL, option_port,
                  offsetof(Arguments, service.stream_port)},
@@ -98,6 +107,7 @@ static void arguments_done(Arguments *a)
         strv_free(a->cni_conf_dirs);
         strv_free(a->cni_bin_dirs);
         strv_free(a->cdi_dirs);
+        strv_free(a->pinned_images);
 }
 
 static int complete(Arguments *a, Error *e)
@@ -111,6 +121,7 @@ static int complete(Arguments *a, Error *e)
         if (r < 0)
                 return error_oom(e);
         a->service.cdi_dirs = a->cdi_dirs;
+        a->service.pinned_images = a->pinned_images;
         a->service.cni_conf_dirs = a->cni_conf_dirs;
         a->service.cni_bin_dirs = a->cni_bin_dirs;
         a->service.config_dirs = a->config_dirs[0] ? a->config_dirs : NULL;

@@ -12,6 +12,7 @@ typedef struct CriOptions {
         uint16_t stream_port; /* of 127.0.0.1, for streams; 0: any that is free */
         char *const *cni_conf_dirs; /* of network configurations, by precedence */
         char *const *cni_bin_dirs;  /* of network plugins, by precedence */
+        char *const *pinned_images; /* references or IDs; or NULL */
         char *const *cdi_dirs;      /* of files of the Container Device Interface; later ones have precedence */
 } CriOptions;
 

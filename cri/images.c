@@ -183,17 +183,25 @@ static const Image *find_by_name(CriJob *j, const Images *x, const char *s)
         return strchr(s, '@') || s[0] == '/' || image_find_id(j->store, s, &id, NULL) < 0 ? NULL : image_of(x, id);
 }
 
+static const Image *find_by_text(CriJob *j, const Images *x, const char *s)
+{
+        const Image *i = isempty(s) ? NULL : find_by_id(x, s);
+
+        if (!i && !isempty(s))
+                i = find_by_reference(j, x, s);
+        return i || isempty(s) ? i : find_by_name(j, x, s);
+}
+
 static const Image *find(CriJob *j, const Images *x, const Runtime__V1__ImageSpec *spec)
 {
-        const char *s = spec ? spec->image : NULL;
-        const Image *i = NULL;
+        return find_by_text(j, x, spec ? spec->image : NULL);
+}
 
-        if (isempty(s))
-                return NULL;
-        i = find_by_id(x, s);
-        if (!i)
-                i = find_by_reference(j, x, s);
-        return i ?: find_by_name(j, x, s);
+/* The kubelet leaves those alone that are pinned. */
+static void mark_pinned(CriJob *j, const Images *x, const Image *i, ImageMessage *p)
+{
+        STRV_FOREACH (s, j->server->options->pinned_images)
+                p->pinned |= find_by_text(j, x, *s) == i;
 }
 
 /* --- Lists --------------------------------------------------------------------------------------------- */
@@ -211,9 +219,13 @@ static int list(CriJob *j, const Runtime__V1__ImageFilter *filter, ImageMessage 
         ImageMessage **messages = cri_alloc(&j->memory, (x.n + 1) * sizeof(*messages));
         if (!messages)
                 return error_oom(e);
-        for (size_t i = 0; i < x.n; i++)
-                if ((!filtered || x.list[i] == only) && !(messages[n++] = message_of(j, &x, x.list[i])))
+        for (size_t i = 0; i < x.n; i++) {
+                if (filtered && x.list[i] != only)
+                        continue;
+                if (!(messages[n] = message_of(j, &x, x.list[i])))
                         return error_oom(e);
+                mark_pinned(j, &x, x.list[i], messages[n++]);
+        }
         *ret = messages;
         *ret_n = n;
         return 0;
@@ -274,6 +286,8 @@ int cri_image_status(CriJob *j, const void *request, void *reply, Error *e)
         if (!i)
                 return 0;
         p->image = message_of(j, &x, i);
+        if (p->image)
+                mark_pinned(j, &x, i, p->image);
         return p->image && (!q->verbose || add_info(j, i, p) >= 0) ? 0 : error_oom(e);
 }
 

@@ -110,6 +110,16 @@ def images_of_the_store_by_name(host):
 
 
 @case
+def pinned_images(host):
+    for name in "kept", "other":
+        host.acnspawn("fetch", "--insecure-options=signature", host.shell("exit 0", name="example.com/" + name)).expect()
+    with Service(host, "--pinned-image=example.com/kept", "--pinned-image=example.com/none") as s:
+        c = s.client()
+        equal({i.repo_tags[0]: i.pinned for i in images(c).values()}, {"example.com/kept:1": True, "example.com/other:1": False})
+        equal([c.call("ImageStatus", image={"image": "example.com/" + n}).image.pinned for n in ("kept", "other")], [True, False])
+
+
+@case
 def credentials_of_the_request(host):
     passwords = host.path("htpasswd")
     with open(passwords, "w") as f:
