@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include "cri/events.h"
 #include "cri/streaming/streaming.h"
@@ -14,19 +15,57 @@
 #include "library/libsystemd.h"
 
 #define LOCK_FILE "cri.lock"
+#define LOCK_TRIES 1000U
+#define LOCK_PAUSE_USEC 10000U
 #define DRAIN_USEC (20 * UINT64_C(1000000)) /* for calls that were accepted, when the server is to end */
 
 /* --- The lock ------------------------------------------------------------------------------------------ */
 
-static int refuse_second(const Store *s, int fd, Error *e)
+/* 0: it is not known. */
+static uint32_t read_holder(int fd)
 {
         _cleanup_free_ char *pid = NULL;
         uint32_t number;
 
+        return lseek(fd, 0, SEEK_SET) == 0 && read_fd_bounded(fd, 16, &pid, NULL) >= 0 &&
+                                               parse_u32(pid, &number) >= 0
+                               ? number
+                               : 0;
+}
+
+static int refuse_second(const Store *s, int fd, Error *e)
+{
+        uint32_t number = read_holder(fd);
+
         int r = error_set(e, -EBUSY, "The store '%s' is served by another acnspawn-cri", store_path(s));
-        if (read_fd_bounded(fd, 16, &pid, NULL) < 0 || parse_u32(pid, &number) < 0)
-                return r;
-        return error_hint(e, r, "It is process %u.", number);
+        return number > 0 ? error_hint(e, r, "It is process %u.", number) : r;
+}
+
+static bool has_ended(uint32_t pid)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+        if (read_file_at(AT_FDCWD, path, 4096, &text, NULL) < 0)
+                return true;
+        const char *state = strrchr(text, ')');
+        return state && (startswith(state, ") Z") || startswith(state, ") X"));
+}
+
+/* A process that was killed may leave one that it had just started, which inherits the lock, and is about to close it. */
+static int lock_soon(int fd)
+{
+        for (unsigned i = 0;; i++) {
+                if (flock(fd, LOCK_EX | LOCK_NB) >= 0)
+                        return 0;
+                if (errno != EWOULDBLOCK)
+                        return -errno;
+                uint32_t holder = read_holder(fd);
+                if (i == LOCK_TRIES || holder == 0 || !has_ended(holder))
+                        return -EBUSY;
+                (void) usleep(LOCK_PAUSE_USEC);
+        }
 }
 
 int cri_lock(Store *s, int *ret_fd, Error *e)
@@ -36,10 +75,11 @@ int cri_lock(Store *s, int *ret_fd, Error *e)
 
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot open '%s/" LOCK_FILE "'", store_path(s));
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return errno == EWOULDBLOCK
-                                       ? refuse_second(s, fd, e)
-                                       : error_set_errno(e, -errno, "Cannot lock '%s/" LOCK_FILE "'", store_path(s));
+        int r = lock_soon(fd);
+        if (r == -EBUSY)
+                return refuse_second(s, fd, e);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot lock '%s/" LOCK_FILE "'", store_path(s));
         snprintf(pid, sizeof(pid), "%d", (int) getpid());
         if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, strlen(pid), 0) < 0)
                 return error_set_errno(e, -errno, "Cannot write '%s/" LOCK_FILE "'", store_path(s));

@@ -63,7 +63,8 @@ class KubePod:
         os.makedirs(directory, exist_ok=True)
         self.config = sandbox_config(name=self.name, uid="u-" + self.name, attempt=self.attempt, hostname=self.name, log_directory=directory,
                                      labels={"io.kubernetes.pod.name": self.name, "io.kubernetes.pod.uid": "u-" + self.name},
-                                     linux={"security_context": {"namespace_options": {"network": 2, "pid": 1}}})
+                                     linux={"security_context": {"namespace_options": {"network": 2, "pid": 1, "userns_options": {"mode": 2}}, "seccomp": {}},
+                                            "overhead": {}, "resources": {"cpu_shares": 2}})
         self.sandbox = self.node.call("RunPodSandbox", config=self.config).pod_sandbox_id
         equal(self.node.call("PodSandboxStatus", pod_sandbox_id=self.sandbox).status.state, 0)
 
@@ -72,7 +73,8 @@ class KubePod:
         return container_config(name, self.image, script, attempt=attempt, log_path="%s/%d.log" % (name, attempt), **dict({"linux": {
             "resources": {"cpu_period": 100000, "cpu_shares": 2, "oom_score_adj": 1000, "hugepage_limits": [{"page_size": "2MB", "limit": 0}],
                           "unified": {"memory.swap.max": "0", "memory.oom.group": "1"}},
-            "security_context": {"namespace_options": {"network": 2, "pid": pid, "target_id": target}, "seccomp": {}}}}, **more))
+            "security_context": {"namespace_options": {"network": 2, "pid": pid, "target_id": target, "userns_options": {"mode": 2}}, "seccomp": {},
+                                 "masked_paths": ["/proc/kcore"], "readonly_paths": ["/proc/sys"], "supplemental_groups": [0]}}}, **more))
 
     def start(self, name, script, **more):
         """As for each container: is its image there, then made, and started."""

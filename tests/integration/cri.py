@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The Container Runtime Interface of Kubernetes: acnspawn-cri and its calls about itself."""
 
+import fcntl
+import threading
+
 from cri_client import *
 
 
@@ -103,6 +106,21 @@ def one_process_serves_a_store(host):
         third = subprocess.run([PROGRAM, *s.options, "--dir=" + host.path("store3")], capture_output=True, text=True, timeout=60)
         contains(third.stderr, "Cannot listen on '%s': another process does" % s.path)
         s.client().call("Version")
+
+
+@case
+def waits_for_what_a_killed_process_has_left(host):
+    """A process that it had just started has inherited the lock."""
+    with Service(host) as s:
+        s.process.kill()
+        s.process.wait(60)
+        with open(os.path.join(host.dir, "cri.lock")) as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            release = threading.Timer(0.3, fcntl.flock, (f, fcntl.LOCK_UN))
+            release.start()
+            s.start()
+            release.join()
+        true(answers(s.client()), "a reply after the restart")
 
 
 @case
