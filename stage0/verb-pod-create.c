@@ -152,7 +152,7 @@ static int name_app(Context *c, const AppOverrides *a, char **ret)
                 r = app_name_from_image_name(image->manifest->name, &name);
         if (r == -EINVAL) { /* fetched later: NAME:VERSION, or NAME,LABEL=VALUE, or a path */
                 _cleanup_free_ char *base = strndup(a->reference, strcspn(a->reference, ","));
-                const char *slash = base ? strrchr(base, '/') : NULL;
+                char *slash = base ? strrchr(base, '/') : NULL;
                 char *end = base ? strrchr(slash ?: base, ':') : NULL;
 
                 if (end)

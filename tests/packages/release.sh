@@ -65,7 +65,7 @@ if ! "$here/inside" "$root" "$out/tree" "cd /out/acnspawn && DEB_BUILD_OPTIONS='
 fi
 echo "ok $name/builds"
 # As tests/packages/deb.py has it: of objects from which dependencies on loaded libraries are derived.
-warnings=$(grep 'warning:' "$log" | grep -vE "binaries to analyze should already be installed|couldn't parse dynamic symbol definition: no symbols" | sort -u)
+warnings=$(grep 'warning:' "$log" | grep -vE "binaries to analyze should already be installed|(couldn't|cannot) parse dynamic symbol definition: no symbols" | sort -u)
 if [ -n "$warnings" ]; then
         head -n 20 <<<"$warnings" >&2
         echo "not ok $name/warnings: see $log"
