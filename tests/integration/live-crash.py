@@ -27,12 +27,13 @@ STEPS = (
     (("add-app", "p", "SOCKETS", "--name=db"), "absent"),
     (("update-app", "p", "db", "--image=SOCKETS"), "running"),
     (("launch-group", "p", "IMAGE", "--name=db", "---", "IMAGE", "--name=db-2"), "absent"),
+    (("launch-group", "p", "--parent=db", "IMAGE", "--name=x"), "running"),
     (("rm-app", "p", "db"), "exited"),
     (("rm-app", "--force", "p", "db"), "running"),
 )
 
 # The apps of a pod at any moment, if not only db: a group is there as a whole, or not.
-NAMES = [], ["db", "db-2"]
+NAMES = [], ["db", "db-2"], ["db", "db/x"]
 
 
 class Pod:
@@ -65,17 +66,17 @@ class Pod:
         apps = [a["name"] for a in host.status("p")["apps"]]
         contains((*NAMES, ["db"]), apps, "the apps")
         wait_for(lambda: names_of_apps(host, self.uuid) == sorted(a["name"] for a in host.status("p")["apps"]),
-                 "the directories to be those of the apps")
+                 lambda: "the directories to be those of the apps: %s, %s" % (names_of_apps(host, self.uuid), apps))
         if apps:
-            host.acnspawn("rm-app", "--force", "p", *apps).expect(0)
+            host.acnspawn("rm-app", "--force", "p", *[a for a in apps if "/" not in a]).expect(0)
         host.acnspawn("stop", "p").expect(0)
         host.acnspawn("rm", "p").expect(0)
         equal(host.pods(), [])
 
 
 def names_of_apps(host, uuid):
-    """By their directories; that of an app that was replaced has its image in the name."""
-    return sorted(n.split("@")[0] for n in os.listdir(host.pod_dir(uuid) + "/apps") if n[0] != ".")
+    """By their directories; that of an app that was replaced has its image in the name, that of a nested one its place."""
+    return sorted(re.sub(r"-0n\w+$", "/x", n.split("@")[0]) for n in os.listdir(host.pod_dir(uuid) + "/apps") if n[0] != ".")
 
 
 def words(host, args, image):

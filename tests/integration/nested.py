@@ -311,6 +311,27 @@ def what_an_executor_refuses(host):
 
 
 @case
+def many_at_once(host):
+    """A group nested under one app, with waiters for one of them before its end and after it."""
+    uuid = pod(host)
+    c = Connection(host, uuid)
+    names = ["n%d" % i for i in range(40)]
+    image = host.shell("trap 'exit 5' TERM; while :; do sleep 0.2; done", name="example.com/five")
+    host.acnspawn("fetch", image).expect(0)
+    reply = c.call("LaunchGroup", apps=[{"definition": {"apps": [{"image": "example.com/five", "name": n}]}, "parent": "web"} for n in names])
+    equal(reply["apps"], ["web/" + n for n in names])
+    waiters = [host.start("wait", "p", "web/n7") for _ in range(3)]
+    host.acnspawn("stop-app", "p", "web").expect(0)
+    equal([host.finish(w).rc for w in waiters], [5, 5, 5])
+    equal(host.acnspawn("wait", "p", "web/n7").rc, 5)
+    wait_for(lambda: set(states(host).values()) == {"exited"}, "all of them to end")
+    host.acnspawn("rm-app", "p", "web", timeout=120).expect(0)
+    equal(states(host), {})
+    equal(cgroups_of(host), set())
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def apps_one_after_the_other_leave_nothing(host):
     uuid = pod(host)
     descriptors = lambda: len(descriptors_of(host.supervisor(uuid)))
