@@ -33,7 +33,7 @@ TIMEOUT = 1600  # seconds for all cases together, from the moment the machine is
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 SECONDS = {"network": 390, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
-           "limits": 90, "sockets": 80, "declared": 200, "cri": 90, "readiness": 50, "host-service": 40, "packages": 190, "quota": 40, "upgrade": 120,
+           "limits": 90, "sockets": 80, "declared": 200, "cri": 90, "readiness": 50, "host-service": 40, "nested": 60, "packages": 190, "quota": 40, "upgrade": 120,
            "reboot": 150, "tutorial": 5}  # about
 REBOOTS = {"reboot": 2}
 
