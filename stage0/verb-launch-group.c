@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn launch-group: apps for a running pod that start all or not at all. Their images are fetched here; the rest is done by
+/* acnspawn launch-group: apps for a running pod that start all or not at all; acnspawn launch: one such app. Their images are fetched here; the rest is done by
  * the supervisor of the pod. */
 
 #include "stage0/arguments/pod-arguments.h"
@@ -27,6 +27,12 @@ static const Option options[] = {
                  "shared|independent", option_fate, offsetof(Arguments, shared)},
                 {NULL, "parent", 0, "APP", false, "Nest the apps under this one, which runs", "app",
                  option_word, offsetof(Arguments, parent)},
+                OPTION_END,
+};
+
+static const Option launch_options[] = {
+                {"Options (before the image)", "parent", 0, "APP", false,
+                 "Nest the app under this one, which runs", "app", option_word, offsetof(Arguments, parent)},
                 OPTION_END,
 };
 
@@ -184,6 +190,48 @@ static int run(Context *c, int argc, char **argv)
                 r = share_fate(c, &a.request);
         return r < 0 ? r : launch(c, p, &a, own.parent);
 }
+
+static int run_launch(Context *c, int argc, char **argv)
+{
+        _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_(pod_freep) Pod *p = NULL;
+        Arguments own = {};
+
+        bool has_pod = argc > 0 && argv[0][0] != '-';
+        pod_arguments_init(&a);
+        int r = pod_arguments_parse(c, launch_options, &own, has_pod ? argc - 1 : argc,
+                                    has_pod ? argv + 1 : argv, &a);
+        if (r <= 0)
+                return r;
+        if (!has_pod || a.request.n_apps == 0)
+                return context_usage(c, "'acnspawn launch' needs a pod and an image, in this order");
+        if (a.request.n_apps > 1 || a.manifest_file)
+                return context_usage(
+                                c,
+                                "One app is launched at a time; 'acnspawn launch-group' launches several");
+        if (a.describes_whole_pod)
+                return context_usage(c, "An option of a pod cannot be given for one that is running: of the "
+                                        "options before the "
+                                        "image, launch has --parent= and those for fetching it");
+        r = context_open_store_as_root(c);
+        if (r >= 0)
+                r = context_find_pod(c, argv[0], &p);
+        return r < 0 ? r : launch(c, p, &a, own.parent);
+}
+
+const Verb verb_launch = {
+                .name = "launch",
+                .page = "acnspawn-add-app",
+                .synopsis = "POD [OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…]",
+                .brief = "POD IMAGE…",
+                .summary = "Add an app to a running pod and start it",
+                .text = "Adds an app to a running pod, starts it, and prints its name. If its program "
+                        "cannot be executed, it "
+                        "does not stay. The other apps go on undisturbed.",
+                .words = "pod:running image",
+                .options = (const Option *const[]){launch_options, image_options, app_options, NULL},
+                .run = run_launch,
+};
 
 const Verb verb_launch_group = {
                 .name = "launch-group",

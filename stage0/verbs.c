@@ -41,6 +41,7 @@ const Verb *const verbs[] = {
                 &verb_pause,
                 &verb_resume,
                 &verb_add_app,
+                &verb_launch,
                 &verb_launch_group,
                 &verb_start_app,
                 &verb_stop_app,

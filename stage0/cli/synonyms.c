@@ -58,7 +58,6 @@ static const Synonym verbs[] = {
                 {"info", "version"},
                 {"inspect", "status --json"},
                 {"journal", "logs"},
-                {"launch", "launch-group"},
                 {"load", "fetch"},
                 {"ls", "list"},
                 {"poweroff", "stop"},

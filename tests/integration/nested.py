@@ -20,7 +20,7 @@ def pod(host, *more, volumes=(), script=STAY):
 
 def nest(host, parent, name, *more, image="example.com/stay"):
     """Nests an app, which runs then."""
-    r = host.acnspawn("launch-group", "p", "--parent=" + parent, image, "--name=" + name, *more).expect(0)
+    r = host.acnspawn("launch", "p", "--parent=" + parent, image, "--name=" + name, *more).expect(0)
     equal(r.out, "%s/%s\n" % (parent, name))
     return parent + "/" + name
 
@@ -200,6 +200,11 @@ def what_is_refused(host):
         contains(host.acnspawn("add-app", "p", *line).expect(status).err, message)
 
     nest(host, "web", "a")
+    contains(host.acnspawn("launch", "p").expect(2).err, "needs a pod and an image")
+    contains(host.acnspawn("launch", "p", "example.com/stay", "---", "example.com/stay").expect(2).err, "One app is launched at a time")
+    contains(host.acnspawn("launch", "p", "--net=host", "example.com/stay").expect(2).err, "An option of a pod cannot be given")
+    broken = host.image(["/nowhere"], name="example.com/broken")
+    contains(host.acnspawn("launch", "p", "--parent=web", broken, "--name=b").expect(1).err, "App web/b could not be started")
     contains(host.acnspawn("update-app", "--memory=32M", "p", "web/a").expect(1).err, "App web/a has share-cgroups=true")
     refused("has no app 'none'", "--parent=none", "example.com/stay")
     refused("App web has a nested app 'a' already", "--parent=web", "example.com/stay", "--name=a")

@@ -669,6 +669,8 @@ OFFERED = [
     ("start-app x ", "web"),
     ("rm-app x ", "web"),
     ("add-app ", "is-running"),
+    ("launch ", "is-running"),
+    ("launch x --parent=", "web"),
     ("launch-group ", "is-running"),
     ("launch-group --fate=", "independent shared"),
     ("stop-app --timeout=5s x ", "web"),

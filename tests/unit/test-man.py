@@ -143,7 +143,7 @@ def options_are_those_of_the_program():
         check(f"whether {page}(1) has a section for {verb}", block is not None, True)
         check(f"options that {page}(1) has and {verb} has not", options_in(block) - options_of(verb), set())
         # The options of an app, and those for fetching its image, are described once.
-        elsewhere = options_in(section(PAGES["acnspawn-prepare.1"], "SH", "OPTIONS")) if verb in ("add-app", "launch-group") else set()
+        elsewhere = options_in(section(PAGES["acnspawn-prepare.1"], "SH", "OPTIONS")) if verb in ("add-app", "launch", "launch-group") else set()
         check(f"options of {verb} that {page}(1) lacks", options_of(verb) - options_in(block) - elsewhere, set())
 
 
