@@ -36,7 +36,7 @@ static long call(Syscall function, long number, const long a[static N_ARGUMENTS]
 }
 
 /* 0: none was given. */
-static unsigned long owner(void)
+static unsigned long requested_owner(void)
 {
         const char *text = getenv(USERNS_OWNER_VARIABLE);
         char *end = NULL;
@@ -102,6 +102,6 @@ long intercept_call(long number, ...)
         for (size_t i = 0; i < N_ARGUMENTS; i++)
                 a[i] = va_arg(ap, long);
         va_end(ap);
-        unsigned long uid = number == SYS_clone && (a[0] & CLONE_NEWUSER) ? owner() : 0;
+        unsigned long uid = number == SYS_clone && (a[0] & CLONE_NEWUSER) ? requested_owner() : 0;
         return uid ? clone_as(uid, function, a) : call(function, number, a);
 }

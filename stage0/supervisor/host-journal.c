@@ -57,7 +57,7 @@ static void add_field(Text *t, const char *name, const char *value)
                 text_addf(t, "%s=%s\n", name, value);
 }
 
-static void format(HostJournal *j, const HostRecord *r)
+static void format_record(HostJournal *j, const HostRecord *r)
 {
         Text *t = &j->record;
 
@@ -153,7 +153,7 @@ int host_journal_send(HostJournal *j, const HostRecord *r)
 {
         if (j->source)
                 return -EAGAIN;
-        format(j, r);
+        format_record(j, r);
         if (j->record.failed) {
                 text_done(&j->record);
                 return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The methods that attach callers to apps.
+/* The methods that attach clients to apps.
  *
  * A call lasts as long as the caller is attached: to disconnect is to detach, and the last reply comes when
  * the app has ended. Meanwhile no further call is read from its connection, so other connections control the

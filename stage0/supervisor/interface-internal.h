@@ -105,7 +105,7 @@ void interface_drop_attachments(Interface *i);
 /* --- interface-logs.c ---------------------------------------------------------------------------------- */
 
 int interface_logs(VarlinkCall *call, json_object *parameters, void *userdata);
-/* The pod has ended, and all output is logged: replies to the calls whose callers read, within some
+/* The pod has ended, and all output is logged: replies to the calls whose clients read, within some
  * seconds. */
 void interface_end_logs(Interface *i);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The method that passes output of apps to callers.
+/* The method that passes output of apps to clients.
  *
  * Each call has its own process, which reads the journal, or a log file, and writes to pipes of the caller
  * (stage0/read-logs.c): a child without any rights parses there what apps have written, and a caller that
@@ -17,7 +17,7 @@
 #define READERS_MAX 16U
 #define READER_SOCKET 3
 #define MESSAGE_SIZE_MAX 4096U
-#define END_MSEC 3000 /* how long the end of the pod waits for callers that do not read */
+#define END_MSEC 3000 /* how long the end of the pod waits for clients that do not read */
 
 typedef struct LogReader {
         struct LogReader *next;

@@ -85,6 +85,6 @@ typedef void (*InterfaceStartFunction)(void *userdata, int r, const Error *e);
  * expired before. */
 int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, InterfaceStartFunction function,
                     void *userdata);
-/* Kills the commands that run beside apps, waits for their ends, and replies to their callers. NULL is
+/* Kills the commands that run beside apps, waits for their ends, and replies to their clients. NULL is
  * fine. */
 void interface_end_execs(Interface *i);

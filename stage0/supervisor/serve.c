@@ -43,7 +43,7 @@ struct Server {
         Inputs *inputs;
         pid_t leader;
         int listen_fd;
-        Connections *callers;
+        Connections *launchers;
         Admission *admission;
         Notices *notices;
         Cleaner *cleaner;
@@ -73,7 +73,7 @@ Server *server_free(Server *s)
 {
         if (!s)
                 return NULL;
-        connections_free(s->callers);
+        connections_free(s->launchers);
         notices_free(s->notices);
         admission_free(s->admission);
         cleaner_free(s->cleaner);
@@ -556,7 +556,7 @@ static int listen_for_launchers(Server *s, sd_event *event)
                 return r;
         if (fchownat(dir_fd, "socket", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
                 return -errno;
-        return connections_new(event, s->listen_fd, on_launcher, s, &s->callers);
+        return connections_new(event, s->listen_fd, on_launcher, s, &s->launchers);
 }
 
 int server_new(Pod *p, AppTable *apps, sd_event *event, Forwarders *forwarders, Inputs *inputs, Server **ret,
