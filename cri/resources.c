@@ -29,14 +29,53 @@ static void take_number(int64_t wanted, int64_t *value, int64_t *changed)
         *value = *changed = wanted;
 }
 
+/* Empty: the field is not set. */
+static void take_text(char *wanted, char **value, char **changed)
+{
+        if (*wanted && !streq(wanted, *value))
+                *value = *changed = wanted;
+}
+
+static int add_unified(CriMemory *m, Resources *r, const char *key, const char *value)
+{
+        return cri_map_add(m, &r->n_unified, &r->unified,
+                           &runtime__v1__linux_container_resources__unified_entry__descriptor, key, value);
+}
+
+/* Both maps are made anew, as that of NOW is the recorded request's. Keys without a value stay as they are. */
+static int take_unified(CriMemory *m, const Resources *now, const Resources *wanted, Resources *merged,
+                        Resources *changed)
+{
+        int r = 0;
+
+        merged->n_unified = 0;
+        merged->unified = NULL;
+        for (size_t i = 0; r >= 0 && i < now->n_unified; i++) {
+                const char *value = cri_map_get(wanted->n_unified, wanted->unified, now->unified[i]->key);
+                r = add_unified(m, merged, now->unified[i]->key,
+                                isempty(value) ? now->unified[i]->value : value);
+        }
+        for (size_t i = 0; r >= 0 && i < wanted->n_unified; i++) {
+                const char *key = wanted->unified[i]->key, *value = wanted->unified[i]->value,
+                           *old = cri_map_get(now->n_unified, now->unified, key);
+                if (isempty(value) || streq_ptr(old, value))
+                        continue;
+                r = old ? 0 : add_unified(m, merged, key, value);
+                if (r >= 0)
+                        r = add_unified(m, changed, key, value);
+        }
+        return r;
+}
+
+/* It is not an attribute that is set, but a setting of the app. */
 static int check_unified(const Resources *now, const Resources *wanted, Error *e)
 {
-        for (size_t i = 0; i < wanted->n_unified; i++) {
-                const char *old = cri_map_get(now->n_unified, now->unified, wanted->unified[i]->key);
-                if (!streq_ptr(old, wanted->unified[i]->value))
-                        return refuse("unified", wanted->unified[i]->key, e);
-        }
-        return 0;
+        static const char key[] = "memory.oom.group";
+        const char *value = cri_map_get(wanted->n_unified, wanted->unified, key);
+
+        return !value || streq_ptr(cri_map_get(now->n_unified, now->unified, key), value)
+                               ? 0
+                               : refuse("unified", key, e);
 }
 
 static uint64_t huge_limit(const Resources *r, const char *size)
@@ -54,10 +93,6 @@ static int check_fixed(const Resources *now, const Resources *wanted, Error *e)
                 if (h->limit != huge_limit(now, h->page_size))
                         return refuse("hugepage_limits", h->page_size, e);
         }
-        if (*wanted->cpuset_cpus && !streq(wanted->cpuset_cpus, now->cpuset_cpus))
-                return refuse("cpuset_cpus", NULL, e);
-        if (*wanted->cpuset_mems && !streq(wanted->cpuset_mems, now->cpuset_mems))
-                return refuse("cpuset_mems", NULL, e);
         return check_unified(now, wanted, e);
 }
 
@@ -74,6 +109,11 @@ int resources_merge(CriJob *j, const Resources *now, const Resources *wanted, Re
         take_number(wanted->cpu_quota, &merged.cpu_quota, &changed.cpu_quota);
         take_number(wanted->cpu_shares, &merged.cpu_shares, &changed.cpu_shares);
         take_number(wanted->oom_score_adj, &merged.oom_score_adj, &changed.oom_score_adj);
+        take_text(wanted->cpuset_cpus, &merged.cpuset_cpus, &changed.cpuset_cpus);
+        take_text(wanted->cpuset_mems, &merged.cpuset_mems, &changed.cpuset_mems);
+        r = take_unified(&j->memory, now, wanted, &merged, &changed);
+        if (r < 0)
+                return error_oom(e);
         /* A quota is one of a period. */
         if (changed.cpu_period != 0 || changed.cpu_quota != 0) {
                 changed.cpu_period = merged.cpu_period;

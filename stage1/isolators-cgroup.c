@@ -35,6 +35,16 @@ void cgroup_directives(const Isolator *i, Text *slice)
         }
 }
 
+const char *stage1_missing_controller(const PairList *l, const HostFeatures *h)
+{
+        for (size_t i = 0; i < l->n; i++) {
+                const struct Attribute *a = find_attribute(l->items[i].name);
+                if (a && !*(const bool *) ((const char *) h + a->feature))
+                        return a->controller;
+        }
+        return NULL;
+}
+
 IsolatorVerdict cgroup_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;

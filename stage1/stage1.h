@@ -195,6 +195,8 @@ uint64_t stage1_block_limit(const Isolator *i);
 
 /* Whether the launcher can keep processes of APP, on such a host, from inspecting those of other apps; see
  * apply_landlock(). */
+/* A controller that attributes of an app's cgroup need, which pods do not have on this host; NULL: there is none. */
+const char *stage1_missing_controller(const PairList *attributes, const HostFeatures *h);
 bool stage1_app_is_confined(const PodApp *app, const HostFeatures *h);
 
 /* Refuses a manifest whose mandatory isolators such a host cannot enforce: kernel parameters that are not a

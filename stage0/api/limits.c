@@ -27,10 +27,29 @@ static int add_unlimited(json_object *parameters, const char *name, Error *e)
         return json_list_append(list, json_object_new_string(name)) < 0 ? error_oom(e) : 0;
 }
 
+/* os/linux/cgroup: those that it does not have stay. */
+static int add_attributes(json_object *parameters, const PairList *l, Error *e)
+{
+        json_object *list = json_object_new_array();
+        int r = json_member_add(parameters, "attributes", list);
+
+        for (size_t i = 0; r >= 0 && i < l->n; i++) {
+                json_object *o = json_object_new_object();
+                r = json_list_append(list, o);
+                if (r >= 0)
+                        r = json_member_add_text(o, "name", l->items[i].name);
+                if (r >= 0)
+                        r = json_member_add_text(o, "value", l->items[i].value);
+        }
+        return r < 0 ? error_oom(e) : 0;
+}
+
 static int add_limit(json_object *parameters, const Isolator *i, Error *e)
 {
         uint64_t value = i->type == ISOLATOR_CPU_SHARES ? (uint64_t) i->number : i->limit;
 
+        if (i->type == ISOLATOR_CGROUP)
+                return add_attributes(parameters, &i->cgroup, e);
         for (size_t k = 0; k < ELEMENTSOF(limits); k++)
                 if (limits[k].type == i->type && i->type != ISOLATOR_CPU_SHARES && !i->has_limit)
                         return add_unlimited(parameters, limits[k].parameter, e);

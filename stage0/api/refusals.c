@@ -229,7 +229,8 @@ static bool is_new_parameter(const AcnCall *c, const VarlinkReply *reply)
         static const char *const parameters[][2] = {{"ReplaceApp", "definition"},
                                                     {"ReplaceApp", "credentials"},
                                                     {"StartApp", "tentative"},
-                                                    {"AddApp", "parent"}};
+                                                    {"AddApp", "parent"},
+                                                    {"UpdateApp", "attributes"}};
         const char *parameter = acn_text(reply->parameters, "parameter");
 
         for (size_t i = 0; streq(reply->error, SERVICE "InvalidParameter") && i < ELEMENTSOF(parameters);

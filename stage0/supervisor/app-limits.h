@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* app-limits.c, parameters.c: isolators that only the host can apply. They are applied when a launcher
+/* app-limits.c, parameters.c, app-attributes.c: isolators that only the host can apply. They are applied when a launcher
  * requests its app: the launcher waits for the answer, and nothing of the app has run yet. */
 
 #include "stage0/supervisor/run-internal.h"
@@ -27,6 +27,11 @@ uint64_t tasks_by_user(const Limits *l, const PodApp *app);
 
 /* Applies the limit of a running app again after its isolators have changed. */
 int tasks_update(Pod *p, const PodApp *app);
+
+/* app-attributes.c: writes attributes of the cgroup of APP, by the kernel's names: all, or none. *RET_OLD are the values
+ * before, which attributes_restore() puts back; it stays empty if the app does not run, or fails. */
+int attributes_write(Pod *p, const char *app, const PairList *l, PairList *ret_old, Error *e);
+void attributes_restore(Pod *p, const char *app, const PairList *old);
 
 /* Whether the launcher at the other end of SOCK is there still. */
 bool launcher_is_connected(int sock);

@@ -4,7 +4,8 @@
  *
  * The pod's systemd has the app's slice, and writes what is changed to the kernel before it answers. It gets
  * the differences between the current unit and the unit for the new isolators, so that a limit means the
- * same here as at the start. After that the isolators become those of the app: in the unit's file, for when
+ * same here as at the start. Attributes of the isolator os/linux/cgroup are written to the kernel before, which may refuse them:
+ * app-attributes.c. After that the isolators become those of the app: in the unit's file, for when
  * systemd loads the slice again, and in the manifest, for all other readers. Limits that this host has no
  * controller for are refused, all of the call with them. */
 
@@ -41,11 +42,15 @@ typedef struct Update {
         VarlinkCall *call;
         char *app;
         int64_t values[N_LIMITS]; /* 0: unchanged; CLEARED */
+        PairList attributes;      /* of the isolator os/linux/cgroup, those that change */
+        PairList old;             /* those that were written to the kernel, with their values before */
 } Update;
 
 static Update *update_free(Update *u)
 {
         varlink_call_unref(u->call);
+        pair_list_done(&u->attributes);
+        pair_list_done(&u->old);
         free(u->app);
         free(u);
         return NULL;
@@ -81,27 +86,18 @@ static void remove_isolator(IsolatorList *l, Isolator *i)
         memmove(i, i + 1, (size_t) (l->items + --l->n - i) * sizeof(Isolator));
 }
 
-static int set_isolator(IsolatorList *l, const Limit *k, int64_t value)
+/* Replaces the isolator of this type, or adds it. */
+static int put_isolator(IsolatorList *l, IsolatorType type, json_object *value, Error *e)
 {
-        Isolator *old = isolator_list_find(l, k->type), changed = {};
-
-        if (value == CLEARED && k->unlimited > 0)
-                value = k->unlimited;
-        if (value == CLEARED && (!old || !old->has_request)) {
-                if (old)
-                        remove_isolator(l, old);
-                return 0;
-        }
-        _cleanup_json_ json_object *o = limit_json(k, value, old);
-        const char *text = o ? json_object_to_json_string_ext(
-                                               o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-                             : NULL;
+        const char *text = json_object_to_json_string_ext(
+                        value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        Isolator *old = isolator_list_find(l, type), changed = {};
 
         if (!text)
                 return -ENOMEM;
         if (!old && GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
                 return -ENOMEM;
-        int r = isolator_parse(isolator_type_to_string(k->type), text, &changed, NULL);
+        int r = isolator_parse(isolator_type_to_string(type), text, &changed, e);
         if (r < 0)
                 return r;
         if (!old)
@@ -111,6 +107,38 @@ static int set_isolator(IsolatorList *l, const Limit *k, int64_t value)
                 *old = changed;
         }
         return 0;
+}
+
+static int set_isolator(IsolatorList *l, const Limit *k, int64_t value)
+{
+        const Isolator *old = isolator_list_find(l, k->type);
+
+        if (value == CLEARED && k->unlimited > 0)
+                value = k->unlimited;
+        if (value == CLEARED && (!old || !old->has_request)) {
+                if (old)
+                        remove_isolator(l, isolator_list_find(l, k->type));
+                return 0;
+        }
+        _cleanup_json_ json_object *o = limit_json(k, value, old);
+        return o ? put_isolator(l, k->type, o, NULL) : -ENOMEM;
+}
+
+/* Attributes of the isolator that are not among ATTRIBUTES stay. */
+static int set_attributes(IsolatorList *l, const PairList *attributes, Error *e)
+{
+        const Isolator *old = isolator_list_find(l, ISOLATOR_CGROUP);
+        _cleanup_(pair_list_done) PairList all = {};
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        if (attributes->n == 0)
+                return 0;
+        int r = !o ? -ENOMEM : old ? pair_list_copy(&old->cgroup, &all) : 0;
+        for (size_t i = 0; r >= 0 && i < attributes->n; i++)
+                r = pair_list_set(&all, attributes->items[i].name, attributes->items[i].value);
+        for (size_t i = 0; r >= 0 && i < all.n; i++)
+                r = json_member_add_text(o, all.items[i].name, all.items[i].value);
+        return r < 0 ? r : put_isolator(l, ISOLATOR_CGROUP, o, e);
 }
 
 /* A copy of the app with the new isolators. */
@@ -123,6 +151,8 @@ static int change_app(const PodApp *app, const Update *u, App **ret)
                 if (u->values[i] != 0)
                         r = set_isolator(&copy->isolators, &limits[i], u->values[i]);
         if (r >= 0)
+                r = set_attributes(&copy->isolators, &u->attributes, NULL);
+        if (r >= 0)
                 *ret = TAKE_PTR(copy);
         return r;
 }
@@ -134,6 +164,7 @@ static const struct {
         const char *directive, *property;
         bool percent;    /* a share of a processor, as microseconds in a second */
         uint64_t absent; /* the value without the directive */
+        bool list;       /* of numbers */
 } directives[] = {
                 {"\nMemoryMax=", "MemoryMax", false, UINT64_MAX},
                 {"\nMemorySwapMax=", "MemorySwapMax", false, UINT64_MAX},
@@ -141,16 +172,28 @@ static const struct {
                 {"\nCPUQuota=", "CPUQuotaPerSecUSec", true, UINT64_MAX},
                 {"\nCPUWeight=", "CPUWeight", false, UINT64_MAX},
                 {"\nTasksMax=", "TasksMax", false, UINT64_MAX},
+                {"\nMemoryHigh=", "MemoryHigh", false, UINT64_MAX},
+                {"\nMemoryMin=", "MemoryMin", false, 0},
+                {"\nAllowedCPUs=", "AllowedCPUs", .list = true},
+                {"\nAllowedMemoryNodes=", "AllowedMemoryNodes", .list = true},
 };
 
-/* The last one in the text is in force. "12.5%" are 125000 of a million. */
-static bool read_directive(const char *text, const char *directive, bool percent, uint64_t *ret)
+/* The last one in the text is in force. NULL: there is none. */
+static const char *find_directive(const char *text, const char *directive)
 {
         const char *value = NULL;
-        char *end;
 
         for (const char *p = text; (p = strstr(p, directive));)
                 value = p += strlen(directive);
+        return value;
+}
+
+/* "12.5%" are 125000 of a million. */
+static bool read_directive(const char *text, const char *directive, bool percent, uint64_t *ret)
+{
+        const char *value = find_directive(text, directive);
+        char *end;
+
         if (!value)
                 return false;
         if (startswith(value, "infinity")) {
@@ -163,6 +206,13 @@ static bool read_directive(const char *text, const char *directive, bool percent
         return true;
 }
 
+static bool same_line(const char *a, const char *b)
+{
+        size_t n = strcspn(a, "\n");
+
+        return n == strcspn(b, "\n") && memcmp(a, b, n) == 0;
+}
+
 size_t interface_limit_properties(const char *before, const char *after,
                                   UnitProperty ret[static UNIT_PROPERTIES_MAX])
 {
@@ -170,10 +220,18 @@ size_t interface_limit_properties(const char *before, const char *after,
 
         for (size_t i = 0; i < ELEMENTSOF(directives); i++) {
                 uint64_t old, new;
+                if (directives[i].list) {
+                        const char *was = find_directive(before, directives[i].directive),
+                                   *is = find_directive(after, directives[i].directive);
+                        if (!same_line(was ?: "", is ?: ""))
+                                ret[n++] = (UnitProperty){.name = directives[i].property, .list = is ?: ""};
+                        continue;
+                }
                 bool was = read_directive(before, directives[i].directive, directives[i].percent, &old);
                 bool is = read_directive(after, directives[i].directive, directives[i].percent, &new);
                 if (is ? !was || old != new : was)
-                        ret[n++] = (UnitProperty){directives[i].property, is ? new : directives[i].absent};
+                        ret[n++] = (UnitProperty){.name = directives[i].property,
+                                                  .value = is ? new : directives[i].absent};
         }
         return n;
 }
@@ -191,35 +249,39 @@ static int write_unit(const Interface *i, const char *app, const char *text)
 
 /* --- The call ------------------------------------------------------------------------------------------ */
 
-/* Copies the isolators that U changes from the definition to APP. One that the definition does not have has
- * to be in it nevertheless: the image may have it. */
+/* Copies an isolator from APP to the definition. One that the definition does not have has to be in it
+ * nevertheless: the image may have it. */
+static int define_isolator(const PodApp *app, IsolatorType type, IsolatorList *l)
+{
+        Isolator *old = isolator_list_find(l, type);
+        const Isolator *new = isolator_list_find(&app->app->isolators, type);
+        Isolator copy = {};
+
+        const char *text = new ? json_object_to_json_string_ext(
+                                                 new->value,
+                                                 JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+                               : "{}";
+        int r = text ? isolator_parse(isolator_type_to_string(type), text, &copy, NULL) : -ENOMEM;
+        if (r < 0)
+                return r;
+        if (old)
+                remove_isolator(l, old);
+        if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0) {
+                isolator_done(&copy);
+                return -ENOMEM;
+        }
+        l->items[l->n++] = copy;
+        return 0;
+}
+
 static int define_limits(const Update *u, const PodApp *app, IsolatorList *l)
 {
-        for (size_t i = 0; i < N_LIMITS; i++) {
-                Isolator *old = isolator_list_find(l, limits[i].type);
-                const Isolator *new = isolator_list_find(&app->app->isolators, limits[i].type);
-                Isolator copy = {};
+        int r = u->attributes.n > 0 ? define_isolator(app, ISOLATOR_CGROUP, l) : 0;
 
-                if (u->values[i] == 0)
-                        continue;
-                const char *text = new ? json_object_to_json_string_ext(
-                                                         new->value,
-                                                         JSON_C_TO_STRING_PLAIN |
-                                                                         JSON_C_TO_STRING_NOSLASHESCAPE)
-                                       : "{}";
-                int r = text ? isolator_parse(isolator_type_to_string(limits[i].type), text, &copy, NULL)
-                             : -ENOMEM;
-                if (r < 0)
-                        return r;
-                if (old)
-                        remove_isolator(l, old);
-                if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0) {
-                        isolator_done(&copy);
-                        return -ENOMEM;
-                }
-                l->items[l->n++] = copy;
-        }
-        return 0;
+        for (size_t i = 0; r >= 0 && i < N_LIMITS; i++)
+                if (u->values[i] != 0)
+                        r = define_isolator(app, limits[i].type, l);
+        return r;
 }
 
 /* For later runs of the pod. If the definition is a pod manifest, it is made from the manifest of the
@@ -270,7 +332,9 @@ static void on_set(void *userdata, int r, const char *result)
 {
         Update *u = userdata;
 
-        if (r >= 0)
+        if (r < 0)
+                attributes_restore(u->interface->pod, u->app, &u->old);
+        else
                 r = record(u);
         if (r < 0)
                 (void) varlink_reply_errno(u->call, r);
@@ -324,11 +388,65 @@ static int read_limits(Update *u, json_object *parameters)
         return r;
 }
 
+/* Also of an app that does not run, whose values the kernel gets later. */
+static int check_list(const Pair *a, Error *e)
+{
+        uint8_t bits[UNIT_LIST_SIZE_MAX];
+        size_t size;
+
+        int r = startswith(a->name, "cpuset.") ? manager_link_list_bits(a->value, bits, &size) : 0;
+        return r < 0 ? error_set(e, -EINVAL, "Attribute %s: '%s' is not a valid list of numbers", a->name,
+                                 a->value)
+                     : 0;
+}
+
+static int take_attributes(Update *u, json_object *list, Error *e)
+{
+        IsolatorList checked = {};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < json_object_array_length(list); i++) {
+                json_object *a = json_object_array_get_idx(list, i);
+                r = pair_list_set(&u->attributes, json_object_get_string(json_object_object_get(a, "name")),
+                                  json_object_get_string(json_object_object_get(a, "value")));
+        }
+        if (r >= 0)
+                r = set_attributes(&checked, &u->attributes, e);
+        isolator_list_done(&checked);
+        for (size_t i = 0; r >= 0 && i < u->attributes.n; i++)
+                r = check_list(&u->attributes.items[i], e);
+        return r;
+}
+
+/* 1: the call was answered with an error. */
+static int read_attributes(Update *u, json_object *parameters)
+{
+        json_object *list = json_object_object_get(parameters, "attributes");
+        _cleanup_error_ Error e = ERROR_NULL;
+        HostFeatures h = {};
+
+        if (!list)
+                return 0;
+        int r = take_attributes(u, list, &e);
+        if (r < 0) {
+                r = interface_refuse(u->call, r, "%s", e.message ?: strerror(-r));
+                return r < 0 ? r : 1;
+        }
+        r = pod_features(u->interface->pod, false, &h);
+        const char *missing = r < 0 ? NULL : stage1_missing_controller(&u->attributes, &h);
+        if (missing)
+                r = interface_reply_error(u->call, "org.acnspawn.Pod.NotSupported", "controller", missing,
+                                          NULL, NULL);
+        return r < 0 ? r : missing ? 1 : 0;
+}
+
+/* 1: the call was answered with an error. */
 static int begin(Update *u, ManagerLink *l, const PodApp *app)
 {
         _cleanup_free_ char *slice = NULL, *before = NULL, *after = NULL;
         _cleanup_(app_freep) App *changed = NULL;
         UnitProperty properties[UNIT_PROPERTIES_MAX];
+        _cleanup_error_ Error e = ERROR_NULL;
 
         int r = change_app(app, u, &changed);
         if (r >= 0)
@@ -339,8 +457,16 @@ static int begin(Update *u, ManagerLink *l, const PodApp *app)
                 r = stage1_app_slice_text(app->name, &changed->isolators, &after);
         if (r < 0)
                 return r;
+        r = attributes_write(u->interface->pod, u->app, &u->attributes, &u->old, &e);
+        if (r < 0) {
+                r = interface_refuse(u->call, r, "%s", e.message ?: strerror(-r));
+                return r < 0 ? r : 1;
+        }
         size_t n = interface_limit_properties(before, after, properties);
-        return manager_link_set(l, slice, properties, n, on_set, u);
+        r = manager_link_set(l, slice, properties, n, on_set, u);
+        if (r < 0)
+                attributes_restore(u->interface->pod, u->app, &u->old);
+        return r;
 }
 
 int interface_update_app(VarlinkCall *call, json_object *parameters, void *userdata)
@@ -361,6 +487,8 @@ int interface_update_app(VarlinkCall *call, json_object *parameters, void *userd
                 return -ENOMEM;
         *u = (Update){.interface = i, .call = varlink_call_ref(call), .app = strdup(app->name)};
         r = u->app ? read_limits(u, parameters) : -ENOMEM;
+        if (r == 0)
+                r = read_attributes(u, parameters);
         if (r == 0)
                 r = begin(u, i->ops.manager(i->userdata), app->manifest);
         if (r != 0)

@@ -615,12 +615,69 @@ static int on_set(sd_bus_message *m, void *userdata, sd_bus_error *error)
         return 0;
 }
 
+/* A number at *P, which is moved behind it. */
+static int take_index(const char **p, unsigned long *ret)
+{
+        char *end;
+
+        if (**p < '0' || **p > '9')
+                return -EINVAL;
+        *ret = strtoul(*p, &end, 10);
+        *p = end;
+        return *ret < UNIT_LIST_SIZE_MAX * 8 ? 0 : -ERANGE;
+}
+
+int manager_link_list_bits(const char *list, uint8_t ret[static UNIT_LIST_SIZE_MAX], size_t *ret_size)
+{
+        size_t size = 0;
+
+        memset(ret, 0, UNIT_LIST_SIZE_MAX);
+        for (const char *p = list; *p && *p != '\n';) {
+                unsigned long first, last;
+                int r = take_index(&p, &first);
+                last = first;
+                if (r >= 0 && *p == '-') {
+                        p++;
+                        r = take_index(&p, &last);
+                }
+                if (r < 0 || last < first || (*p && *p != '\n' && *p != ','))
+                        return r < 0 ? r : -EINVAL;
+                for (unsigned long i = first; i <= last; i++)
+                        ret[i / 8] |= (uint8_t) (1U << i % 8);
+                size = MAX(size, (size_t) last / 8 + 1);
+                p += *p == ',';
+        }
+        *ret_size = size;
+        return 0;
+}
+
+static int add_list(sd_bus_message *m, const UnitProperty *p)
+{
+        uint8_t bits[UNIT_LIST_SIZE_MAX];
+        size_t size = 0;
+
+        int r = manager_link_list_bits(p->list, bits, &size);
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'r', "sv");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", p->name);
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'v', "ay");
+        if (r >= 0)
+                r = sd_bus_message_append_array(m, 'y', bits, size);
+        if (r >= 0)
+                r = sd_bus_message_close_container(m);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
 static int add_properties(sd_bus_message *m, const UnitProperty *properties, size_t n)
 {
         int r = sd_bus_message_open_container(m, 'a', "(sv)");
 
         for (size_t i = 0; r >= 0 && i < n; i++)
-                r = sd_bus_message_append(m, "(sv)", properties[i].name, "t", properties[i].value);
+                r = properties[i].list ? add_list(m, &properties[i])
+                                       : sd_bus_message_append(m, "(sv)", properties[i].name, "t",
+                                                               properties[i].value);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 

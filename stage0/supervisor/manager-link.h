@@ -86,13 +86,18 @@ int manager_link_is_loaded(ManagerLink *l, const char *unit, sd_bus_message_hand
                            void *userdata, sd_bus_slot **ret_slot);
 /* Sends SIG to the main process of the unit, or with ALL to every process of it. */
 int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig);
-/* Sets numeric properties of a unit until the pod ends. FUNCTION is called as with manager_link_run(), with
+/* Sets properties of a unit until the pod ends. FUNCTION is called as with manager_link_run(), with
  * "done" as the result, when they are in force. */
-#define UNIT_PROPERTIES_MAX 8U
+#define UNIT_PROPERTIES_MAX 12U
+#define UNIT_LIST_SIZE_MAX 1024U /* 8192 numbers, as many as systemd takes */
 typedef struct UnitProperty {
         const char *name;
         uint64_t value;
+        const char *list; /* instead of VALUE: "0-3,7" and the end of the line */
 } UnitProperty;
+/* Pure. Sets the bits of the numbers in LIST, up to the end of the line; *RET_SIZE is how many bytes they take. -EINVAL: it is not such a
+ * list; -ERANGE: a number is too large. */
+int manager_link_list_bits(const char *list, uint8_t ret[static UNIT_LIST_SIZE_MAX], size_t *ret_size);
 int manager_link_set(ManagerLink *l, const char *unit, const UnitProperty *properties, size_t n,
                      ManagerJobFunction function, void *userdata);
 /* Resets the failed state of the unit and the counter of its starts. */

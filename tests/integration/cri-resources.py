@@ -67,8 +67,7 @@ def what_cannot_be_changed_is_named(host):
         a = create(c, i, "main", image_id, SLEEP, linux={"resources": {"unified": {"memory.oom.group": "1"}}})
         c.call("StartContainer", container_id=a)
         update(c, a, unified={"memory.oom.group": "1"}, hugepage_limits=[{"page_size": "2MB", "limit": 0}])
-        for fields, name in (({"cpuset_cpus": "0"}, "cpuset_cpus"), ({"cpuset_mems": "0"}, "cpuset_mems"),
-                             ({"unified": {"memory.high": "1"}}, "unified.memory.high"),
+        for fields, name in (({"unified": {"memory.oom.group": "0"}}, "unified.memory.oom.group"),
                              ({"hugepage_limits": [{"page_size": "2MB", "limit": 1}]}, "hugepage_limits.2MB")):
             equal(c.refused("UpdateContainerResources", container_id=a, linux=fields),
                   ("INVALID_ARGUMENT", "The field 'linux.%s' cannot be changed while the container exists" % name))
@@ -83,6 +82,17 @@ def what_cannot_be_changed_is_named(host):
             true("memory" in message, (code, message))
             equal(status(c, a).resources.linux.memory_limit_in_bytes, 0)
         equal(c.refused("UpdateContainerResources", container_id="0" * 64)[0], "NOT_FOUND")
+        # Attributes of cgroups; where there is the controller, tests/vm/cri.py changes them.
+        for unified, text in (({"memory.numa": "1"}, "is not a supported attribute of cgroups"), ({"memory.high": "lots"}, "must be a number of bytes, or max")):
+            code, message = c.refused("UpdateContainerResources", container_id=a, linux={"oom_score_adj": 70, "unified": unified})
+            equal(code, "INVALID_ARGUMENT", message)
+            contains(message, text)
+        if not has_memory_controller():
+            for fields, controller in (({"cpuset_cpus": "0"}, "cpuset"), ({"cpuset_mems": "0"}, "cpuset"), ({"unified": {"memory.high": "max"}}, "memory")):
+                contains(c.refused("UpdateContainerResources", container_id=a, linux=dict(fields, oom_score_adj=70))[1],
+                         "this host has no cgroup v2 controller '%s' for pods" % controller)
+        linux = status(c, a).resources.linux
+        equal((linux.oom_score_adj, linux.cpuset_cpus, dict(linux.unified)), (0, "", {"memory.oom.group": "1"}), "what a status has after refusals")
         c.call("StopPodSandbox", pod_sandbox_id=i)
         equal(c.refused("UpdateContainerResources", container_id=a, linux={"oom_score_adj": 5}),
               ("FAILED_PRECONDITION", "Sandbox %s is not ready" % i))

@@ -97,6 +97,10 @@ def limits_without_a_controller_are_refused_and_nothing_changes(host):
             equal(c.call("UpdateApp", app="a", unlimited=[name]), ("NotSupported", {"controller": controller}))
             contains(host.acnspawn("update-app", "p", "a", "--%s=infinity" % name).expect(1).err,
                      "no cgroup v2 controller '%s'" % controller)
+    for name, controller in ("cpuset.cpus", "cpuset"), ("memory.high", "memory"):
+        if controller not in controllers(host, uuid):
+            equal(c.call("UpdateApp", app="a", tasks=20, attributes=[{"name": name, "value": "0"}]), ("NotSupported", {"controller": controller}))
+            equal(host.acnspawn("cat-manifest", "p").out, before)
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -108,6 +112,15 @@ def calls_that_are_wrong(host):
     wait_for(lambda: c.state("a") == "running", "the app")
     invalid = "org.varlink.service.InvalidParameter"
     equal(c.call("UpdateApp", app="nosuch", tasks=20), ("NoSuchApp", {"app": "nosuch"}))
+    for attributes, text in (([{"name": "memory.max", "value": "1"}], "is not a supported attribute of cgroups"),
+                             ([{"name": "memory.high", "value": "x"}], "must be a number of bytes, or max"),
+                             ([{"name": "cpuset.cpus", "value": "3-1"}], "'3-1' is not a valid list of numbers")):
+        error, parameters = c.call("UpdateApp", app="a", tasks=20, attributes=attributes)
+        equal((error, parameters["errno"]), ("AppRefused", 22))
+        contains(parameters["message"], text)
+    equal(c.call("UpdateApp", app="a", attributes={}), (invalid, {"parameter": "attributes"}))
+    equal(c.call("UpdateApp", app="a", attributes=[]), {})
+    equal(reported(host, "resource/tasks"), None)
     for value in 0, -1, "20", 2.5:
         equal(c.call("UpdateApp", app="a", tasks=value), (invalid, {"parameter": "tasks"}))
     equal(c.call("UpdateApp", app="a", tasks=20, unlimited=["tasks"]), (invalid, {"parameter": "tasks"}))

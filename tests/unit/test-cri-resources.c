@@ -16,7 +16,8 @@ static int merge(Resources now, Resources wanted, Error *e)
 {
         static char empty[] = "";
 
-        now.cpuset_cpus = now.cpuset_mems = wanted.cpuset_mems = empty;
+        now.cpuset_cpus = now.cpuset_cpus ?: empty;
+        now.cpuset_mems = wanted.cpuset_mems = empty;
         wanted.cpuset_cpus = wanted.cpuset_cpus ?: empty;
         return resources_merge(&job, &now, &wanted, &merged, &changed, e);
 }
@@ -137,7 +138,7 @@ TEST(fields_that_cannot_be_changed)
         Runtime__V1__LinuxContainerResources__UnifiedEntry one = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__UNIFIED_ENTRY__INIT,
                                                            *unified[] = {&one};
         Runtime__V1__HugepageLimit huge = RUNTIME__V1__HUGEPAGE_LIMIT__INIT, *list[] = {&huge};
-        char key[] = "memory.oom.group", value[] = "1", size[] = "2MB", cpus[] = "0-1";
+        char key[] = "memory.oom.group", value[] = "1", size[] = "2MB";
 
         one.key = key;
         one.value = value;
@@ -153,9 +154,43 @@ TEST(fields_that_cannot_be_changed)
         huge.limit = 4096;
         ASSERT_ERR(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_hugepage_limits = 1, .hugepage_limits = list), &e), -EINVAL);
         ASSERT_CONTAINS(e.message, "linux.hugepage_limits.2MB");
-        error_done(&e);
-        ASSERT_ERR(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.cpuset_cpus = cpus), &e), -EINVAL);
-        ASSERT_CONTAINS(e.message, "cpuset_cpus");
+}
+
+/* Of maps the keys that are named, also those that are new; of both, only what differs. */
+TEST(attributes_change)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Runtime__V1__LinuxContainerResources__UnifiedEntry
+                        high = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__UNIFIED_ENTRY__INIT,
+                        more = high, low = high, *has[] = {&high, &low}, *wanted[] = {&low, &more},
+                        *fresh[] = {&low};
+        char memory_high[] = "memory.high", memory_low[] = "memory.low", one[] = "1", two[] = "2",
+             cpus[] = "0-1", other[] = "1";
+
+        high.key = more.key = memory_high;
+        low.key = memory_low;
+        high.value = low.value = one;
+        more.value = two;
+        const Resources now = RESOURCES(.n_unified = 2, .unified = has, .cpuset_cpus = cpus);
+        ASSERT_OK(merge(now, now, &e));
+        ASSERT_EQ(protobuf_c_message_get_packed_size(&changed.base), 0);
+        ASSERT_OK(merge(now, RESOURCES(.n_unified = 2, .unified = wanted, .cpuset_cpus = other), &e));
+        ASSERT_EQ(changed.n_unified, 1);
+        ASSERT_STREQ(changed.unified[0]->key, "memory.high");
+        ASSERT_STREQ(changed.unified[0]->value, "2");
+        ASSERT_STREQ(changed.cpuset_cpus, "1");
+        ASSERT_EQ(merged.n_unified, 2);
+        ASSERT_STREQ(cri_map_get(merged.n_unified, merged.unified, "memory.high"), "2");
+        ASSERT_STREQ(cri_map_get(merged.n_unified, merged.unified, "memory.low"), "1");
+        ASSERT_STREQ(merged.cpuset_cpus, "1");
+        ASSERT_STREQ(high.value, "1");
+        /* A key that is new beside one that stays. */
+        ASSERT_OK(merge(RESOURCES(.n_unified = 1, .unified = has),
+                        RESOURCES(.n_unified = 1, .unified = fresh), &e));
+        ASSERT_EQ(changed.n_unified, 1);
+        ASSERT_EQ(merged.n_unified, 2);
+        ASSERT_STREQ(cri_map_get(merged.n_unified, merged.unified, "memory.high"), "1");
+        cri_memory_done(&job.memory);
 }
 
 int main(void)
@@ -165,5 +200,6 @@ int main(void)
         RUN(swap_goes_with_memory);
         RUN(attributes_of_cgroups);
         RUN(fields_that_cannot_be_changed);
+        RUN(attributes_change);
         return TEST_END();
 }

@@ -71,8 +71,77 @@ TEST(differences)
         }
 }
 
+static char *slice_of_attributes(const char *value)
+{
+        Isolator item = {};
+        IsolatorList l = {.items = &item, .n = 1};
+        char *text = NULL;
+
+        if (isolator_parse("os/linux/cgroup", value, &item, NULL) >= 0)
+                (void) stage1_app_slice_text("a", &l, &text);
+        isolator_done(&item);
+        return text;
+}
+
+/* Those of cgroups by the kernel's names; lists are compared as text. */
+TEST(differences_of_attributes)
+{
+        _cleanup_free_ char *before = slice_of_attributes("{\"cpuset.cpus\":\"0-1\",\"cpuset.mems\":\"0\","
+                                                          "\"memory.high\":\"5\"}"),
+                            *after = slice_of_attributes("{\"cpuset.cpus\":\"0-13\",\"cpuset.mems\":\"0\","
+                                                         "\"memory.high\":\"max\","
+                                                         "\"memory.min\":\"7\"}");
+        UnitProperty found[UNIT_PROPERTIES_MAX];
+
+        ASSERT_NOT_NULL(before);
+        ASSERT_NOT_NULL(after);
+        ASSERT_EQ(interface_limit_properties(before, before, found), 0);
+        ASSERT_EQ(interface_limit_properties(before, after, found), 3);
+        ASSERT_STREQ(found[0].name, "MemoryHigh");
+        ASSERT_EQ(found[0].value, UINT64_MAX);
+        ASSERT_STREQ(found[1].name, "MemoryMin");
+        ASSERT_EQ(found[1].value, 7);
+        ASSERT_STREQ(found[2].name, "AllowedCPUs");
+        ASSERT_EQ(strncmp(found[2].list, "0-13\n", 5), 0);
+}
+
+TEST(bits_of_lists)
+{
+        static const struct {
+                const char *list;
+                int r;
+                size_t size;
+                uint8_t bits[3];
+        } table[] = {
+                        {"", 0, 0, {0}},
+                        {"0", 0, 1, {1}},
+                        {"0-3,7", 0, 1, {0x8f}},
+                        {"17,8-9\nMemoryHigh=3", 0, 3, {0, 3, 2}},
+                        {"8191", 0, UNIT_LIST_SIZE_MAX, {0}},
+                        {"8192", -ERANGE, 0, {0}},
+                        {"0-99999999999999999999999", -ERANGE, 0, {0}},
+                        {"3-1", -EINVAL, 0, {0}},
+                        {"1--2", -EINVAL, 0, {0}},
+                        {"1-2-3", -EINVAL, 0, {0}},
+                        {"1,,2", -EINVAL, 0, {0}},
+                        {"-1", -EINVAL, 0, {0}},
+                        {"1 2", -EINVAL, 0, {0}},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                uint8_t bits[UNIT_LIST_SIZE_MAX];
+                size_t size = 0;
+                ASSERT_EQ(manager_link_list_bits(table[i].list, bits, &size), table[i].r);
+                ASSERT_EQ(size, table[i].size);
+                if (table[i].r >= 0)
+                        ASSERT_EQ(memcmp(bits, table[i].bits, sizeof(table[i].bits)), 0);
+        }
+}
+
 int main(void)
 {
         RUN(differences);
+        RUN(differences_of_attributes);
+        RUN(bits_of_lists);
         return TEST_END();
 }

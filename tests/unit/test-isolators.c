@@ -90,10 +90,15 @@ static const struct {
                 {"CPUWeight=100 |", "|", {"os/linux/cpu-shares", "1024"}},
                 {"AllowedCPUs=0-3,7 MemoryHigh=4096 MemorySwapMax=infinity |",
                  "AllowedCPUs=0-3,7 MemoryHigh=4096 MemorySwapMax=infinity |",
-                 {"os/linux/cgroup", "{'cpuset.cpus':'0-3,7','memory.high':'4096','memory.swap.max':'max'}"}},
+                 {"os/linux/cgroup",
+                  "{'cpuset.cpus':'0-3,7','memory.high':'4096','memory.swap.max':'max'}"}},
                 {"MemoryMax=1000 MemoryLow=1000 MemorySwapMax=5 |",
                  "MemoryMax=1000 MemorySwapMax=5 |",
                  {"resource/memory", "{'limit':'1K'}", "os/linux/cgroup", "{'memory.swap.max':'5'}"}},
+                /* In either order. */
+                {"MemoryLow=7 MemoryMax=1000 MemorySwapMax=0 |",
+                 "MemoryLow=7 MemoryMax=1000 MemorySwapMax=0 |",
+                 {"os/linux/cgroup", "{'memory.low':'7'}", "resource/memory", "{'limit':'1K'}"}},
                 {"CPUWeight=1 |", "|", {"os/linux/cpu-shares", "2"}},
                 {"CPUWeight=10000 |", "|", {"os/linux/cpu-shares", "262144"}},
                 /* A request takes precedence over shares, and shares over a request that is derived from the

@@ -69,6 +69,58 @@ def limits_of_the_kubelet(host):
 
 
 @case
+def attributes_of_cgroups_change_while_the_container_runs(host):
+    """As the policies of the kubelet for processors and memory need it: of a container that had none of them before."""
+    def read(cgroup):
+        return {n: value(cgroup, n) for n in ("cpuset.cpus", "cpuset.mems", "memory.high", "memory.low", "memory.min", "memory.swap.max", "memory.max")}
+
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = create(c, i, "main", image_id, SLEEP)
+        c.call("StartContainer", container_id=a)
+        update = lambda **f: c.call("UpdateContainerResources", container_id=a, linux=f)
+        cgroup = cgroup_of(c, i, a[:32])
+        true(not os.path.exists(cgroup + "/cpuset.cpus"), "the controller is not there before it is needed")
+        before = value(cgroup, "memory.max"), value(cgroup, "memory.high")
+        # Refused by the kernel, and with it all that the request has.
+        code, message = c.refused("UpdateContainerResources", container_id=a, linux={
+            "memory_limit_in_bytes": 128 << 20, "cpuset_cpus": "7000", "unified": {"memory.high": str(64 << 20)}})
+        equal(code, "INVALID_ARGUMENT", message)
+        contains(message, "Attribute cpuset.cpus of app %s cannot be set to '7000', and no limit was changed" % a[:32])
+        equal((value(cgroup, "memory.max"), value(cgroup, "memory.high")), before)
+        linux = status(c, a).resources.linux
+        equal((linux.memory_limit_in_bytes, linux.cpuset_cpus, dict(linux.unified)), (0, "", {}))
+        update(cpuset_cpus="0", cpuset_mems="0", memory_limit_in_bytes=128 << 20,
+               unified={"memory.high": str(96 << 20), "memory.low": str(8 << 20), "memory.swap.max": "4096"})
+        expected = {"cpuset.cpus": "0", "cpuset.mems": "0", "memory.high": str(96 << 20), "memory.low": str(8 << 20), "memory.min": "0",
+                    "memory.swap.max": "4096", "memory.max": str(128 << 20)}
+        equal(read(cgroup), expected)
+        update(unified={"memory.high": "max", "memory.min": str(4 << 20)})
+        expected.update({"memory.high": "max", "memory.min": str(4 << 20)})
+        equal(read(cgroup), expected)
+        for fields in {"cpuset_mems": "900"}, {"unified": {"memory.min": "0", "cpuset.cpus": "5000-6000"}}:
+            equal(c.refused("UpdateContainerResources", container_id=a, linux=fields)[0], "INVALID_ARGUMENT")
+            equal(read(cgroup), expected)
+        # Other limits leave them alone; so does a start in the same pod, and statuses after one of the service.
+        update(memory_limit_in_bytes=112 << 20)
+        expected["memory.max"] = str(112 << 20)
+        equal(read(cgroup), expected)
+        s.process.kill()
+        s.process.wait(60)
+        s.start()
+        c = s.client()
+        wait_for(lambda: answers(c), "a reply after the restart", timeout=60)
+        linux = status(c, a).resources.linux
+        equal((linux.cpuset_cpus, linux.cpuset_mems, dict(linux.unified)),
+              ("0", "0", {"memory.high": "max", "memory.low": str(8 << 20), "memory.min": str(4 << 20), "memory.swap.max": "4096"}))
+        host.acnspawn("restart-app", "%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32]), a[:32]).expect(0)
+        wait_for(lambda: os.path.exists(cgroup + "/cpuset.cpus"), "the container again", timeout=60)
+        equal(read(cgroup), expected)
+        remove(c, i)
+
+
+@case
 def processes_of_the_host(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
