@@ -50,6 +50,7 @@ Isolator *isolator_list_find(const IsolatorList *l, IsolatorType type)
 
 /* --- Sets ---------------------------------------------------------------------------------------------- */
 
+#define CGROUP_NUMBER_MAX 8191U /* of processors and nodes of memory */
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
@@ -213,17 +214,48 @@ static void sysctl_parse(Parser *p, json_object *v, Isolator *i)
                                           "is not the name of a kernel parameter");
 }
 
+/* The pod's systemd ignores a line with another value, and with it the limit. */
 static bool is_amount(const char *s)
 {
         uint64_t value;
 
-        return streq(s, "max") || (made_of(s, DIGITS) && parse_u64(s, &value) >= 0);
+        return streq(s, "max") || (made_of(s, DIGITS) && parse_u64(s, &value) >= 0 && value < UINT64_MAX);
+}
+
+static bool is_positive_amount(const char *s)
+{
+        return is_amount(s) && strspn(s, "0") < strlen(s);
+}
+
+/* Reads a number of at most CGROUP_NUMBER_MAX. */
+static bool read_number(const char **s, unsigned *ret)
+{
+        const char *begin = *s;
+
+        for (*ret = 0; is_digit(**s); (*s)++) {
+                *ret = *ret * 10 + (unsigned) (**s - '0');
+                if (*ret > CGROUP_NUMBER_MAX)
+                        return false;
+        }
+        return *s > begin;
 }
 
 /* "0-3,7" */
 static bool is_list_of_numbers(const char *s)
 {
-        return made_of(s, DIGITS "-,") && is_digit(s[0]) && is_digit(s[strlen(s) - 1]);
+        unsigned first, last;
+
+        for (;; s++) {
+                if (!read_number(&s, &first))
+                        return false;
+                last = first;
+                if (*s == '-' && (s++, !read_number(&s, &last)))
+                        return false;
+                if (last < first || (*s && *s != ','))
+                        return false;
+                if (!*s)
+                        return true;
+        }
 }
 
 /* Attributes of cgroups of version 2 for which there is no isolator of their own. */
@@ -234,7 +266,7 @@ static const struct {
 } cgroup_attributes[] = {
                 {"cpuset.cpus", is_list_of_numbers, "must be a list of numbers as 0-3,7"},
                 {"cpuset.mems", is_list_of_numbers, "must be a list of numbers as 0-3,7"},
-                {"memory.high", is_amount, "must be a number of bytes, or max"},
+                {"memory.high", is_positive_amount, "must be a number of bytes, or max"},
                 {"memory.low", is_amount, "must be a number of bytes, or max"},
                 {"memory.min", is_amount, "must be a number of bytes, or max"},
                 {"memory.swap.max", is_amount, "must be a number of bytes, or max"},
