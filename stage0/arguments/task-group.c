@@ -26,6 +26,7 @@ typedef struct Reading {
         PodRequest *request;
         AppOverrides *app;
         bool nested, out_of_memory;
+        PairList places; /* volumes by their names -> whose they are, and where */
         Text refused;
         size_t n_refused;
         double request_cpus, request_memory, limit_cpus, limit_memory; /* negative: not given */
@@ -400,6 +401,12 @@ static const Volume *find_volume(const Reading *x, const char *name)
         return x->manifest ? pod_manifest_find_volume(x->manifest, name) : NULL;
 }
 
+/* Whether the pod has it already. */
+static bool pod_has_volume(const Reading *x, const char *name)
+{
+        return x->manifest && pod_manifest_find_volume(x->manifest, name);
+}
+
 static Volume *add_volume(Reading *x, const char *name)
 {
         PodRequest *q = x->request;
@@ -440,6 +447,27 @@ static void name_volume(Reading *x, const char *prefix, const char *path, char *
                 x->out_of_memory = true;
 }
 
+/* Different paths may give the same name. A volume of a task alone is not one that others have, of the pod or of the group. */
+static bool take_place(Reading *x, const char *name, bool self, const char *path)
+{
+        _cleanup_free_ char *absolute = NULL, *normal = NULL, *place = NULL;
+        const char *taken = pair_list_get(&x->places, name);
+
+        if (xasprintf(&absolute, "/%s", path) < 0) {
+                x->out_of_memory = true;
+                return false;
+        }
+        if (path_normalize(absolute, &normal) < 0 ||
+            xasprintf(&place, "%s%s", self && x->app->name ? x->app->name : "", normal) < 0)
+                return false;
+        if (taken)
+                return streq(taken, place);
+        if (find_volume(x, name) && (self || !pod_has_volume(x, name)))
+                return false;
+        keep(x, pair_list_set(&x->places, name, place));
+        return true;
+}
+
 static void use_sandbox(Reading *x, const char *path, json_object *o, const char *target, bool read_only)
 {
         static const Member members[] = {
@@ -458,6 +486,10 @@ static void use_sandbox(Reading *x, const char *path, json_object *o, const char
         name_volume(x, self ? x->app->name : NULL, place, &name);
         if (!name) {
                 refuse(x, path, "no name for a volume can be made of its path");
+                return;
+        }
+        if (!take_place(x, name, self, place)) {
+                refuse(x, path, "the volume '%s' is another one, and no other name can be made of its path", name);
                 return;
         }
         if (!self && x->nested && !find_volume(x, name)) {
@@ -972,5 +1004,6 @@ int task_group_parse(const char *text, size_t size, const PodManifest *m, bool n
         read_object(&x, members, "", o);
         r = conclude(&x, e);
         text_done(&x.refused);
+        pair_list_done(&x.places);
         return r;
 }

@@ -236,6 +236,47 @@ TEST(what_cannot_be_honoured)
         }
 }
 
+#define SANDBOX(type, path)                                                                                 \
+        CONTAINER(", \"volumes\": [{\"mode\": \"RW\", \"container_path\": \"/a\", \"source\": {\"type\": \"SANDBOX_PATH\", "  \
+                  "\"sandbox_path\": {\"type\": \"" type "\", \"path\": \"" path "\"}}}]")
+#define HOST_PATH(target)                                                                                   \
+        CONTAINER(", \"volumes\": [{\"mode\": \"RO\", \"container_path\": \"" target "\", \"host_path\": \"/srv\"}]")
+
+/* Different places whose names would be the same; those of the pod are not those of a task. */
+TEST(volumes_are_not_mixed_up)
+{
+        static const char *const pairs[][2] = {
+                        {TASK("a", SANDBOX("SELF", "b/c")), TASK("a-b", SANDBOX("SELF", "c"))},
+                        {TASK("a", SANDBOX("SELF", "b")), TASK("c", SANDBOX("PARENT", "a-b"))},
+                        {TASK("c", SANDBOX("PARENT", "a/b")), TASK("a", SANDBOX("SELF", "b"))},
+                        {TASK("a", SANDBOX("PARENT", "a/b")), TASK("c", SANDBOX("PARENT", "a-b"))},
+                        {TASK("a", HOST_PATH("/b")), TASK("c", SANDBOX("PARENT", "a-b"))},
+                        {TASK("c", SANDBOX("PARENT", "a-b")), TASK("a", HOST_PATH("/b"))},
+        };
+        Volume volumes[] = {{.name = (char *) "a-b"}};
+        const PodManifest m = {.volumes = volumes, .n_volumes = 1};
+        static const char same[] = GROUP(TASK("a", SANDBOX("PARENT", "a/b")) "," TASK("c", SANDBOX("PARENT", "a/b/"))),
+                          self[] = GROUP(TASK("a", SANDBOX("SELF", "b")));
+        PodRequest q = {};
+
+        for (size_t i = 0; i < ELEMENTSOF(pairs); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                _cleanup_free_ char *text = NULL;
+                ASSERT_OK(xasprintf(&text, GROUP("%s,%s"), pairs[i][0], pairs[i][1]));
+                ASSERT_ERR(parse(text, false, &q, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "tasks[1].container.volumes[0].");
+                pod_request_done(&q);
+        }
+        ASSERT_OK(parse(same, false, &q, NULL));
+        ASSERT_EQ(q.n_volumes, 1);
+        pod_request_done(&q);
+        ASSERT_OK(task_group_parse(same, strlen(same), &m, false, &q, NULL));
+        ASSERT_EQ(q.n_volumes, 0);
+        pod_request_done(&q);
+        ASSERT_ERR(task_group_parse(self, strlen(self), &m, false, &q, NULL), -EINVAL);
+        pod_request_done(&q);
+}
+
 TEST(all_errors_are_told)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -264,6 +305,7 @@ int main(void)
         RUN(nested_tasks);
         RUN(an_image_of_appc);
         RUN(what_cannot_be_honoured);
+        RUN(volumes_are_not_mixed_up);
         RUN(all_errors_are_told);
         return TEST_END();
 }
