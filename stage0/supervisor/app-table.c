@@ -35,6 +35,14 @@ AppInstance *app_table_find(const AppTable *t, const char *name)
         return NULL;
 }
 
+bool app_table_has(const AppTable *t, const AppInstance *a)
+{
+        FOREACH_APP(other, t)
+        if (other == a)
+                return true;
+        return false;
+}
+
 const char *app_instance_path(const AppInstance *a)
 {
         return a->settings.nested_path ?: a->name;

@@ -57,6 +57,8 @@ AppTable *app_table_free(AppTable *t); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(AppTable *, app_table_free);
 /* NULL: there is none. NAME may be the path of a nested app. */
 AppInstance *app_table_find(const AppTable *t, const char *name);
+/* Whether A is there still. */
+bool app_table_has(const AppTable *t, const AppInstance *a);
 /* The name of the app for users: of a nested one its path. */
 const char *app_instance_path(const AppInstance *a);
 /* The app that A is nested under; NULL: none. */

@@ -756,9 +756,10 @@ static void refuse_removing(AppChange *c, AppInstance *app, int code, const char
         _cleanup_error_ Error e = ERROR_NULL;
         Supervisor *s = c->supervisor;
 
-        int r = error_set(&e, code, "App %s %s", app->name, why);
-        change_finish(c, r, app->name, NULL, &e);
-        supervisor_listen(s, app);
+        int r = error_set(&e, code, "App %s %s", app_instance_path(app), why);
+        change_finish(c, r, app_instance_path(app), NULL, &e);
+        if (app_table_has(s->apps, app)) /* the next change may have been its removal */
+                supervisor_listen(s, app);
 }
 
 /* First its sockets: what connects from now on is refused. */

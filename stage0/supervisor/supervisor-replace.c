@@ -60,9 +60,10 @@ static void end_replacing(AppChange *c, int r, Error *e)
         AppInstance *app = x->app;
 
         hold(app, false);
-        change_finish(c, r, app->name, x->warnings, e);
+        change_finish(c, r, app_instance_path(app), x->warnings, e);
         replacement_free(x);
-        supervisor_listen(s, app);
+        if (app_table_has(s->apps, app)) /* the next change may have been its removal */
+                supervisor_listen(s, app);
         supervisor_judge(s);
 }
 
@@ -171,9 +172,9 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
         (void) error_move(&e, &x->error);
         if (r < 0)
                 (void) error_hint(&e, code, "App %s of the old image could not be started again, either: %s",
-                                  x->app->name, why && why->message ? why->message : strerror(-r));
+                                  app_instance_path(x->app), why && why->message ? why->message : strerror(-r));
         else if (x->was_running)
-                (void) error_hint(&e, code, "App %s of the old image runs again.", x->app->name);
+                (void) error_hint(&e, code, "App %s of the old image runs again.", app_instance_path(x->app));
         interface_announce(s->interface, x->app, "rolledBack", e.message);
         end_replacing(c, code, &e);
 }
@@ -272,7 +273,7 @@ static void on_new_started(void *userdata, int r, const Error *e)
                 commit(c);
                 return;
         }
-        (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s", x->app->name,
+        (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s", app_instance_path(x->app),
                          x->new->image_name ?: x->new->image_id, e->message ?: strerror(-r));
         begin_restoring(c);
 }
@@ -290,7 +291,7 @@ static void start_new(AppChange *c)
         if (r >= 0)
                 return;
         c->waits = false;
-        (void) error_set_errno(&x->error, r, "Cannot start app %s", x->app->name);
+        (void) error_set_errno(&x->error, r, "Cannot start app %s", app_instance_path(x->app));
         begin_restoring(c);
 }
 
@@ -302,7 +303,7 @@ static void swap(AppChange *c, bool unloaded)
         _cleanup_app_settings_ AppSettings settings = {};
         int r = unloaded ? take_new(s, x, &x->error)
                          : error_set(&x->error, -EBUSY, "The pod's systemd does not unload app %s",
-                                     x->app->name);
+                                     app_instance_path(x->app));
         if (r >= 0)
                 r = app_settings_read(x->new, &settings, &x->error);
         if (r >= 0)
@@ -343,7 +344,7 @@ static void on_old_stopped(AppChange *c, int r, const char *result)
                 unload_old(c);
                 return;
         }
-        (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped", x->app->name);
+        (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped", app_instance_path(x->app));
         x->was_running = false; /* its units stay as they are */
         begin_restoring(c);
 }

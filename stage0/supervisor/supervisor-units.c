@@ -149,21 +149,13 @@ static void end_unknown(Supervisor *s, AppInstance *app, bool in_order)
         end_app(s, app, &end);
 }
 
-static bool is_app(const Supervisor *s, const AppInstance *app)
-{
-        FOREACH_APP(a, s->apps)
-        if (a == app)
-                return true;
-        return false;
-}
-
 /* What systemd has reported by now is about the previous execution. It may also complete the removal of the app. */
 void supervisor_end_superseded(void *userdata, AppInstance *app)
 {
         Supervisor *s = userdata;
 
         manager_link_drain(s->manager);
-        if (is_app(s, app))
+        if (app_table_has(s->apps, app))
                 end_unknown(s, app, true);
 }
 
