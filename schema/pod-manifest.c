@@ -320,6 +320,14 @@ PodApp *pod_manifest_find_app(const PodManifest *m, const char *name)
         return NULL;
 }
 
+bool app_has_read_only(const App *a, const char *path)
+{
+        for (size_t i = 0; i < a->n_mount_points; i++)
+                if (streq_ptr(a->mount_points[i].path, path))
+                        return a->mount_points[i].read_only;
+        return false;
+}
+
 const char *pod_app_path_name(const PodApp *a)
 {
         return pair_list_get(&a->annotations, SETTING_PREFIX NESTED_PATH_SETTING) ?: a->name;

@@ -268,6 +268,8 @@ PodApp *pod_manifest_take_app(PodManifest *m, const char *name);
 void pod_manifest_insert_app(PodManifest *m, size_t i, PodApp *a);
 Volume *pod_manifest_add_volume(PodManifest *m);
 Mount *pod_app_add_mount(PodApp *a);
+/* Whether a mount on PATH is read-only, whatever the volume says, as the mount point there is (spec: aci.md, "mountPoints"). */
+bool app_has_read_only(const App *a, const char *path);
 PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */
 
 /* --- Text to structure and back ------------------------------------------------------------------------ */

@@ -446,6 +446,8 @@ int pod_reify_app(Pod *p, const PodRequest *request, const PodApp *old, char ***
 /* The path, in the pod directory, of what APP has there, or (FILE is not NULL) of one of these: the manifest of its image,
  * its "lowers", "launch", "upper" and "work", and its "definition" and "grants" if it came or was changed while the pod ran. */
 int pod_app_path(const Pod *p, const PodApp *app, const char *file, char **ret);
+/* What keeps mount M of A read-only in the manifest, if it is: a mount point on its path. */
+int pod_app_keep_read_only(PodApp *a, const Mount *m, Error *e);
 /* The name of the directory below "apps" of an app that replaces another one of its name. */
 int pod_app_replacement(const PodApp *app, char **ret);
 

@@ -240,8 +240,10 @@ static int add_mount_point(App *a, const Mount *m, Error *e)
 }
 
 /* In a manifest a mount is read-only if the mount point on its path is. */
-static int keep_read_only(App *a, const Mount *m, Error *e)
+int pod_app_keep_read_only(PodApp *pa, const Mount *m, Error *e)
 {
+        App *a = pa->app;
+
         if (!m->read_only)
                 return 0;
         for (size_t i = 0; i < a->n_mount_points; i++)
@@ -324,7 +326,7 @@ static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
         if (k >= 0)
                 k = reify_targets(r, a, layers, e);
         for (size_t n = 0; n < a->n_mounts && k >= 0; n++)
-                k = keep_read_only(a->app, &a->mounts[n], e);
+                k = pod_app_keep_read_only(a, &a->mounts[n], e);
         return k;
 }
 

@@ -100,11 +100,14 @@ static bool has_mount_at(const PodApp *a, const char *path)
         return false;
 }
 
-static int add_mount(PodApp *a, const Mount *above)
+static int add_mount(PodApp *a, const PodApp *parent, const Mount *above)
 {
         Mount *m = pod_app_add_mount(a);
+        int r = m ? mount_copy(above, m) : -ENOMEM;
 
-        return m ? mount_copy(above, m) : -ENOMEM;
+        if (r >= 0)
+                m->read_only = m->read_only || app_has_read_only(parent->app, above->path);
+        return r;
 }
 
 static int share_volumes(const Reify *r, const PodApp *parent, PodApp *a, Error *e)
@@ -117,7 +120,7 @@ static int share_volumes(const Reify *r, const PodApp *parent, PodApp *a, Error 
                 if (k < 0)
                         return k;
                 if (v && s.nested && !has_mount_at(a, parent->mounts[i].path) &&
-                    add_mount(a, &parent->mounts[i]) < 0)
+                    add_mount(a, parent, &parent->mounts[i]) < 0)
                         return error_oom(e);
         }
         return 0;

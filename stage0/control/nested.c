@@ -11,10 +11,12 @@
  * its own. Apps with the same parent are alike in that. Memory beyond its request makes such an app one of the first that the
  * kernel kills when the host runs out of memory. */
 
+#include <linux/capability.h>
 #include <sys/sysinfo.h>
 
 #include "schema/settings.h"
 #include "stage0/control/control-internal.h"
+#include "stage1/launch-config.h"
 #include "stage1/seccomp-filter.h"
 
 #define OOM_SCORE_LEAST 2
@@ -42,6 +44,11 @@ static int refuse(const Nesting *n, Error *e, const char *format, ...)
         return error_set(e, -EPERM,
                          "App %s cannot have more rights than app %s, which it is nested under: %s",
                          pod_app_path_name(n->app), pod_app_path_name(n->parent), what);
+}
+
+static bool is_root(const char *user)
+{
+        return !user || streq(user, "0") || streq(user, "root");
 }
 
 /* --- Isolators ----------------------------------------------------------------------------------------- */
@@ -103,6 +110,17 @@ static int check_capabilities(const Nesting *n, Error *e)
         (void) stage1_capability_name((unsigned) __builtin_ctzll(beyond), name);
         r = refuse(n, e, "%s", name);
         return error_hint(e, r, "Give it fewer with --caps-retain= or --caps-remove= after the image.");
+}
+
+/* Root has all of the set in effect; another user only those that are ambient. */
+static int check_ambient(const Nesting *n, Error *e)
+{
+        if (is_root(n->parent->app->user))
+                return 0;
+        STRV_FOREACH (name, n->own.caps_ambient)
+                if (!strv_contains(n->above.caps_ambient, *name))
+                        return refuse(n, e, "%s is ambient", *name);
+        return 0;
 }
 
 static int check_profile(const Nesting *n, Error *e)
@@ -178,11 +196,6 @@ static int check_flags(const Nesting *n, Error *e)
 
 /* --- Users --------------------------------------------------------------------------------------------- */
 
-static bool is_root(const char *user)
-{
-        return !user || streq(user, "0") || streq(user, "root");
-}
-
 /* Names mean the same in the same image only. */
 static bool same_account(const Nesting *n, const char *own, const char *above)
 {
@@ -203,20 +216,53 @@ static bool has_group(const App *a, uint32_t gid)
         return a->group && parse_u64(a->group, &own) >= 0 && own == gid;
 }
 
+/* Whether it is in the groups that the image's files have for its user. */
+static bool has_groups_of_image(const App *a, const AppSettings *s)
+{
+        return s->group_policy == GROUP_POLICY_MERGE ||
+               (s->group_policy == GROUP_POLICY_AUTO && streq_ptr(a->group, GROUPS_OF_USER));
+}
+
+static const char *show_group(const char *group)
+{
+        return !group ? "0" : streq(group, GROUPS_OF_USER) ? "of the user in the image" : group;
+}
+
+/* Root can take another identity, unless it lacks the capability. */
+static bool can_change(const Nesting *n, unsigned capability)
+{
+        const App *above = n->parent->app;
+
+        return is_root(above->user) && (stage1_app_capabilities(above) & UINT64_C(1) << capability);
+}
+
+static int check_groups(const Nesting *n, Error *e)
+{
+        const App *own = n->app->app, *above = n->parent->app;
+
+        if (can_change(n, CAP_SETGID))
+                return 0;
+        if (!same_account(n, own->group, above->group))
+                return refuse(n, e, "the group %s, not %s", show_group(own->group), show_group(above->group));
+        for (size_t i = 0; i < own->n_supplementary_gids; i++)
+                if (!has_group(above, own->supplementary_gids[i]))
+                        return refuse(n, e, "the group %u", own->supplementary_gids[i]);
+        if (has_groups_of_image(own, &n->own) && (!has_groups_of_image(above, &n->above) ||
+                                                  !streq_ptr(n->app->image_id, n->parent->image_id)))
+                return refuse(n, e, "the groups of its user in the image");
+        return 0;
+}
+
 static int check_user(const Nesting *n, Error *e)
 {
         const App *own = n->app->app, *above = n->parent->app;
+        bool same = (is_root(own->user) && is_root(above->user)) || same_account(n, own->user, above->user);
         int r = 0;
 
-        if (is_root(above->user))
-                return 0;
-        if (!same_account(n, own->user, above->user))
-                r = refuse(n, e, "the user %s, not %s", own->user ?: "0", above->user);
-        else if (!same_account(n, own->group, above->group))
-                r = refuse(n, e, "the group %s, not %s", own->group ?: "0", above->group ?: "0");
-        for (size_t i = 0; r >= 0 && i < own->n_supplementary_gids; i++)
-                if (!has_group(above, own->supplementary_gids[i]))
-                        r = refuse(n, e, "the group %u", own->supplementary_gids[i]);
+        if (!same && !can_change(n, CAP_SETUID))
+                r = refuse(n, e, "the user %s, not %s", own->user ?: "0", above->user ?: "0");
+        if (r >= 0)
+                r = check_groups(n, e);
         return r < 0 ? error_hint(e, r,
                                   "In an image of its own, an app is given the same user by number: "
                                   "--user=, --group=.")
@@ -250,7 +296,7 @@ static bool has_device(const DevicesSetting *all, const char *source)
         for (size_t i = 0; i < all->n; i++)
                 if (streq(all->items[i].source, source))
                         return true;
-        return all->all;
+        return all->all && startswith(source, "/dev/");
 }
 
 static int check_devices(const Nesting *n, Error *e)
@@ -294,19 +340,22 @@ static int check_settings(const Nesting *n, Error *e)
 
 /* --- Volumes ------------------------------------------------------------------------------------------- */
 
-static const Mount *find_mount(const PodApp *a, const char *volume)
+/* 1: it mounts the volume so that it can be written to; 0: only read-only; -ENOENT: not at all. */
+static int writes_volume(const PodApp *a, const char *volume)
 {
-        for (size_t i = 0; i < a->n_mounts; i++)
+        int r = -ENOENT;
+
+        for (size_t i = 0; i < a->n_mounts && r <= 0; i++)
                 if (streq_ptr(a->mounts[i].volume, volume))
-                        return &a->mounts[i];
-        return NULL;
+                        r = !app_has_read_only(a->app, a->mounts[i].path);
+        return r;
 }
 
 /* Of the volumes of the pod an app may have those that its parent shares. */
 static int check_mount(const Nesting *n, Mount *m, Error *e)
 {
         Volume *v = pod_manifest_find_volume(n->pod->manifest, m->volume);
-        const Mount *above = find_mount(n->parent, m->volume);
+        int writes = writes_volume(n->parent, m->volume);
         VolumeSettings s;
 
         if (!v || (size_t) (v - n->pod->manifest->volumes) >= n->first_volume)
@@ -314,9 +363,9 @@ static int check_mount(const Nesting *n, Mount *m, Error *e)
         int r = volume_settings_read(n->pod->manifest, v, &s, e);
         if (r < 0)
                 return r;
-        if (above && s.nested) {
-                m->read_only = m->read_only || above->read_only;
-                return 0;
+        if (writes >= 0 && s.nested) {
+                m->read_only = m->read_only || writes == 0;
+                return pod_app_keep_read_only(n->app, m, e);
         }
         r = refuse(n, e, "the volume %s", m->volume);
         return error_hint(e, r,
@@ -341,7 +390,8 @@ static const IsolatorType resources[] = {ISOLATOR_RESOURCE_MEMORY,
                                          ISOLATOR_RESOURCE_TASKS,
                                          ISOLATOR_RESOURCE_BLOCK_BANDWIDTH,
                                          ISOLATOR_RESOURCE_BLOCK_IOPS,
-                                         ISOLATOR_RESOURCE_NETWORK_BANDWIDTH};
+                                         ISOLATOR_RESOURCE_NETWORK_BANDWIDTH,
+                                         ISOLATOR_CGROUP};
 
 static int check_siblings(const Nesting *n, Error *e)
 {
@@ -447,8 +497,8 @@ static int check_resources(const Nesting *n, Error *e)
 static int confine(const Nesting *n, Error *e)
 {
         static int (*const checks[])(const Nesting *n, Error *e) = {
-                        check_capabilities, check_system_calls, check_labels,  check_flags,
-                        check_user,         check_settings,     check_volumes, check_resources};
+                        check_capabilities, check_ambient, check_system_calls, check_labels,   check_flags,
+                        check_user,         check_settings, check_volumes,     check_resources};
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(checks); i++)

@@ -9,15 +9,6 @@
 
 #define TERMINAL_GROUP 5U /* "tty", as nspawn has it for the pod's own */
 
-/* A mount point may ask to be read-only whatever the volume says (spec: aci.md, "mountPoints"). */
-static bool mount_point_is_read_only(const App *app, const char *path)
-{
-        for (size_t i = 0; i < app->n_mount_points; i++)
-                if (streq(app->mount_points[i].path, path))
-                        return app->mount_points[i].read_only;
-        return false;
-}
-
 static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
 {
         const Mount *mount = &app->mounts[i];
@@ -26,7 +17,7 @@ static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
         if (!v)
                 return error_set(e, -ENOENT, "App %s mounts volume %s, which the pod does not have",
                                  app->name, mount->volume);
-        return pod_mounts_clone_volume(m, v, mount_point_is_read_only(app->app, mount->path), e);
+        return pod_mounts_clone_volume(m, v, app_has_read_only(app->app, mount->path), e);
 }
 
 static int clone_root(PodMounts *m, const PodApp *app, Error *e)

@@ -151,13 +151,44 @@ def a_nested_app_has_no_more_rights_than_its_parent(host):
     refused("a writable /sys", "--sys=writable", *account)
     refused("other masked-paths", "--masked-paths=none", *account)
     refused("the volume v", "--mount=volume=v,target=/v", *account)
+    refused("CAP_CHOWN is ambient", "--caps-ambient=CAP_CHOWN", *account)
+    refused("the groups of its user in the image", "--group-policy=merge", *account)
     refused("--share-cgroups=false", "--memory=32M", *account)
+    refused("cannot have os/linux/cgroup", '--isolator=os/linux/cgroup={"memory.high":"1000000"}', *account)
     refused("where app web has a limit of 64000000", "--memory=65M", "--share-cgroups=false", *account)
     nest(host, "web", "inherits", "--exec=/bin/sh", *account, "--", "-c", "grep -E 'CapBnd|NoNewPrivs' /proc/self/status; exec sleep 1000")
     out = lambda: host.acnspawn("logs", "--app=web/inherits", "p").expect(0).out
     wait_for(lambda: out().count("\n") == 2, "the output of the app")
     equal(int(re.search(r"CapBnd:\s*(\w+)", out()).group(1), 16), (1 << 0) | (1 << 5))
     equal(re.search(r"NoNewPrivs:\s*(\w+)", out()).group(1), "1")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def root_without_capabilities_has_its_identity_only(host):
+    """With CAP_SETUID and CAP_SETGID it could take any."""
+    pod(host, "--caps-retain=CAP_CHOWN", "--group=0")
+    for message, *more in (("the user 7, not 0", "--user=7", "--group=0"), ("the group 8, not 0", "--group=8"),
+                           ("the groups of its user in the image", "--group=0", "--group-policy=merge")):
+        contains(host.acnspawn("add-app", "p", "--parent=web", "example.com/stay", "--name=x", *more).expect(1).err, message)
+    nest(host, "web", "a", "--user=0", "--group=0")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_is_read_only_for_the_parent_is_so_below(host):
+    """At its place by itself, and at any other."""
+    pod(host, "--mount=volume=v,target=/v,readOnly=true", "--mount=volume=w,target=/w,readOnly=true", "--mount=volume=w,target=/w2",
+        volumes=["--volume=v,kind=empty,nested=true", "--volume=w,kind=empty,nested=true"])
+    nest(host, "web", "a", "--mount=volume=v,target=/own", "--mount=volume=w,target=/more")
+    nest(host, "web/a", "b", "--mount=volume=v,target=/deep")
+    for name, path, writable in (("web", "/v", False), ("web/a", "/v", False), ("web/a", "/own", False), ("web/a", "/w", False),
+                                 ("web/a", "/w2", True), ("web/a", "/more", True), ("web/a/b", "/v", False), ("web/a/b", "/deep", False),
+                                 ("web/a/b", "/more", True)):
+        r = host.acnspawn("enter", "--app=" + name, "p", "touch", path + "/file")
+        equal((name, path, r.rc), (name, path, 0 if writable else 1))
+        if not writable:
+            contains(r.err, "Read-only file system")
     host.acnspawn("stop", "p").expect(0)
 
 
