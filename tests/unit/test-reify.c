@@ -399,6 +399,29 @@ TEST(isolators)
 }
 
 /* Milli-cores of an image from before 0.7.0 mean the same in the pod manifest, which is newer. */
+/* The image's limit of swap is not one of the limit of memory that is given in place of the image's. */
+TEST(swap_of_images)
+{
+        FIXTURE(f);
+
+        ASSERT_NOT_NULL(import(&f, "example.com/web",
+                               APP(",\"isolators\":[{\"name\":\"os/linux/cgroup\",\"value\":"
+                                   "{\"memory.swap.max\":\"max\",\"cpuset.cpus\":\"0\"}}]")));
+        AppOverrides *o = add_app(&f, "example.com/web");
+        ASSERT_OK(reify(&f));
+        const Isolator *i = find_isolator(&f.pod->manifest->apps[0]->app->isolators, "os/linux/cgroup");
+        ASSERT_STREQ(pair_list_get(&i->cgroup, "memory.swap.max"), "max");
+        add_isolator(&o->isolators, "resource/memory", "{\"limit\":\"1G\"}");
+        ASSERT_OK(reify(&f));
+        i = find_isolator(&f.pod->manifest->apps[0]->app->isolators, "os/linux/cgroup");
+        ASSERT_NULL(pair_list_get(&i->cgroup, "memory.swap.max"));
+        ASSERT_STREQ(pair_list_get(&i->cgroup, "cpuset.cpus"), "0");
+        add_isolator(&o->isolators, "os/linux/cgroup", "{\"memory.swap.max\":\"4096\"}");
+        ASSERT_OK(reify(&f));
+        i = find_isolator(&f.pod->manifest->apps[0]->app->isolators, "os/linux/cgroup");
+        ASSERT_STREQ(pair_list_get(&i->cgroup, "memory.swap.max"), "4096");
+}
+
 TEST(isolators_of_old_images)
 {
         static const char manifest[] =
@@ -1155,6 +1178,7 @@ int main(void)
         RUN(overrides);
         RUN(overrides_refused);
         RUN(isolators);
+        RUN(swap_of_images);
         RUN(isolators_of_old_images);
         RUN(platforms);
         RUN(requests_refused);
