@@ -489,7 +489,8 @@ static void use_sandbox(Reading *x, const char *path, json_object *o, const char
                 return;
         }
         if (!take_place(x, name, self, place)) {
-                refuse(x, path, "the volume '%s' is another one, and no other name can be made of its path", name);
+                refuse(x, path, "the volume '%s' is another one, and no other name can be made of its path",
+                       name);
                 return;
         }
         if (!self && x->nested && !find_volume(x, name)) {

@@ -99,7 +99,7 @@ def limits_without_a_controller_are_refused_and_nothing_changes(host):
                      "no cgroup v2 controller '%s'" % controller)
     for name, controller in ("cpuset.cpus", "cpuset"), ("memory.high", "memory"):
         if controller not in controllers(host, uuid):
-            equal(c.call("UpdateApp", app="a", tasks=20, attributes=[{"name": name, "value": "0"}]), ("NotSupported", {"controller": controller}))
+            equal(c.call("UpdateApp", app="a", tasks=20, attributes=[{"name": name, "value": "1"}]), ("NotSupported", {"controller": controller}))
             equal(host.acnspawn("cat-manifest", "p").out, before)
     host.acnspawn("stop", "p").expect(0)
 
@@ -114,7 +114,7 @@ def calls_that_are_wrong(host):
     equal(c.call("UpdateApp", app="nosuch", tasks=20), ("NoSuchApp", {"app": "nosuch"}))
     for attributes, text in (([{"name": "memory.max", "value": "1"}], "is not a supported attribute of cgroups"),
                              ([{"name": "memory.high", "value": "x"}], "must be a number of bytes, or max"),
-                             ([{"name": "cpuset.cpus", "value": "3-1"}], "'3-1' is not a valid list of numbers")):
+                             ([{"name": "cpuset.cpus", "value": "3-1"}], "[\"cpuset.cpus\"]: must be a list of numbers")):
         error, parameters = c.call("UpdateApp", app="a", tasks=20, attributes=attributes)
         equal((error, parameters["errno"]), ("AppRefused", 22))
         contains(parameters["message"], text)

@@ -237,10 +237,12 @@ TEST(what_cannot_be_honoured)
 }
 
 #define SANDBOX(type, path)                                                                                 \
-        CONTAINER(", \"volumes\": [{\"mode\": \"RW\", \"container_path\": \"/a\", \"source\": {\"type\": \"SANDBOX_PATH\", "  \
+        CONTAINER(", \"volumes\": [{\"mode\": \"RW\", \"container_path\": \"/a\", \"source\": {\"type\": "  \
+                  "\"SANDBOX_PATH\", "                                                                      \
                   "\"sandbox_path\": {\"type\": \"" type "\", \"path\": \"" path "\"}}}]")
 #define HOST_PATH(target)                                                                                   \
-        CONTAINER(", \"volumes\": [{\"mode\": \"RO\", \"container_path\": \"" target "\", \"host_path\": \"/srv\"}]")
+        CONTAINER(", \"volumes\": [{\"mode\": \"RO\", \"container_path\": \"" target                        \
+                  "\", \"host_path\": \"/srv\"}]")
 
 /* Different places whose names would be the same; those of the pod are not those of a task. */
 TEST(volumes_are_not_mixed_up)
@@ -255,7 +257,8 @@ TEST(volumes_are_not_mixed_up)
         };
         Volume volumes[] = {{.name = (char *) "a-b"}};
         const PodManifest m = {.volumes = volumes, .n_volumes = 1};
-        static const char same[] = GROUP(TASK("a", SANDBOX("PARENT", "a/b")) "," TASK("c", SANDBOX("PARENT", "a/b/"))),
+        static const char same[] =
+                        GROUP(TASK("a", SANDBOX("PARENT", "a/b")) "," TASK("c", SANDBOX("PARENT", "a/b/"))),
                           self[] = GROUP(TASK("a", SANDBOX("SELF", "b")));
         PodRequest q = {};
 
