@@ -243,12 +243,13 @@ static int check_groups(const Nesting *n, Error *e)
         if (can_change(n, CAP_SETGID))
                 return 0;
         if (!same_account(n, own->group, above->group))
-                return refuse(n, e, "the group %s, not %s", show_group(own->group), show_group(above->group));
+                return refuse(n, e, "the group %s, not %s", show_group(own->group),
+                              show_group(above->group));
         for (size_t i = 0; i < own->n_supplementary_gids; i++)
                 if (!has_group(above, own->supplementary_gids[i]))
                         return refuse(n, e, "the group %u", own->supplementary_gids[i]);
-        if (has_groups_of_image(own, &n->own) && (!has_groups_of_image(above, &n->above) ||
-                                                  !streq_ptr(n->app->image_id, n->parent->image_id)))
+        if (has_groups_of_image(own, &n->own) &&
+            (!has_groups_of_image(above, &n->above) || !streq_ptr(n->app->image_id, n->parent->image_id)))
                 return refuse(n, e, "the groups of its user in the image");
         return 0;
 }
@@ -497,8 +498,8 @@ static int check_resources(const Nesting *n, Error *e)
 static int confine(const Nesting *n, Error *e)
 {
         static int (*const checks[])(const Nesting *n, Error *e) = {
-                        check_capabilities, check_ambient, check_system_calls, check_labels,   check_flags,
-                        check_user,         check_settings, check_volumes,     check_resources};
+                        check_capabilities, check_ambient,  check_system_calls, check_labels,   check_flags,
+                        check_user,         check_settings, check_volumes,      check_resources};
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(checks); i++)

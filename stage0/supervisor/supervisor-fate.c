@@ -27,8 +27,8 @@ static void stop_others(Supervisor *s, const AppInstance *failed)
                 app->stopped = STOP_GROUP_FAILED;
                 if (r < 0)
                         log_warning("App %s of group %s has failed, but app %s cannot be stopped: %s.",
-                                    app_instance_path(failed), failed->settings.fate_group, app_instance_path(app),
-                                    strerror(-r));
+                                    app_instance_path(failed), failed->settings.fate_group,
+                                    app_instance_path(app), strerror(-r));
         }
 }
 

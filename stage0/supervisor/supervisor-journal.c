@@ -61,7 +61,8 @@ void supervisor_journal_app_started(Supervisor *s, const AppInstance *app)
                 return;
         if (status->starts > 1)
                 report(s, app, APP_STARTED_ID, LOG_INFO, -1,
-                       "App %s has started, for the %" PRIu64 ". time.", app_instance_path(app), status->starts);
+                       "App %s has started, for the %" PRIu64 ". time.", app_instance_path(app),
+                       status->starts);
         else
                 report(s, app, APP_STARTED_ID, LOG_INFO, -1, "App %s has started.", app_instance_path(app));
 }
@@ -76,8 +77,9 @@ void supervisor_journal_app_ended(Supervisor *s, const AppInstance *app)
                 report(s, app, APP_ENDED_ID, priority, status->exit_status, "App %s has ended: %s.",
                        app_instance_path(app), status->message);
         else if (status->signal > 0)
-                report(s, app, APP_ENDED_ID, priority, -1, "App %s was ended by SIG%s (%s).", app_instance_path(app),
-                       sigabbrev_np(status->signal) ?: "?", app_cause_to_string(status->cause));
+                report(s, app, APP_ENDED_ID, priority, -1, "App %s was ended by SIG%s (%s).",
+                       app_instance_path(app), sigabbrev_np(status->signal) ?: "?",
+                       app_cause_to_string(status->cause));
         else if (status->exit_status >= 0)
                 report(s, app, APP_ENDED_ID, priority, status->exit_status,
                        "App %s has exited with status %d.", app_instance_path(app), status->exit_status);

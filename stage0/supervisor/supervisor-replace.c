@@ -172,9 +172,11 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
         (void) error_move(&e, &x->error);
         if (r < 0)
                 (void) error_hint(&e, code, "App %s of the old image could not be started again, either: %s",
-                                  app_instance_path(x->app), why && why->message ? why->message : strerror(-r));
+                                  app_instance_path(x->app),
+                                  why && why->message ? why->message : strerror(-r));
         else if (x->was_running)
-                (void) error_hint(&e, code, "App %s of the old image runs again.", app_instance_path(x->app));
+                (void) error_hint(&e, code, "App %s of the old image runs again.",
+                                  app_instance_path(x->app));
         interface_announce(s->interface, x->app, "rolledBack", e.message);
         end_replacing(c, code, &e);
 }
@@ -273,8 +275,9 @@ static void on_new_started(void *userdata, int r, const Error *e)
                 commit(c);
                 return;
         }
-        (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s", app_instance_path(x->app),
-                         x->new->image_name ?: x->new->image_id, e->message ?: strerror(-r));
+        (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s",
+                         app_instance_path(x->app), x->new->image_name ?: x->new->image_id,
+                         e->message ?: strerror(-r));
         begin_restoring(c);
 }
 
@@ -344,7 +347,8 @@ static void on_old_stopped(AppChange *c, int r, const char *result)
                 unload_old(c);
                 return;
         }
-        (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped", app_instance_path(x->app));
+        (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped",
+                         app_instance_path(x->app));
         x->was_running = false; /* its units stay as they are */
         begin_restoring(c);
 }
