@@ -55,6 +55,24 @@ static int add_swap(const Runtime__V1__LinuxContainerResources *r, json_object *
         return add_attribute(o, "memory.swap.max", text, e);
 }
 
+/* Limits of 0 bytes, which the kubelet sends for all sizes of pages that the host has, are those of containers without an isolator. */
+static int add_huge_pages(const Runtime__V1__LinuxContainerResources *r, json_object *o, Error *e)
+{
+        for (size_t i = 0; i < r->n_hugepage_limits; i++) {
+                const Runtime__V1__HugepageLimit *h = r->hugepage_limits[i];
+                char name[64], text[24];
+
+                if (h->limit == 0)
+                        continue;
+                snprintf(name, sizeof(name), "hugetlb.%s.max", h->page_size);
+                snprintf(text, sizeof(text), "%" PRIu64, h->limit);
+                int k = add_attribute(o, name, text, e);
+                if (k < 0)
+                        return k;
+        }
+        return 0;
+}
+
 /* "memory.oom.group" is a setting of the app. */
 static int set_attributes(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
 {
@@ -62,6 +80,8 @@ static int set_attributes(const Runtime__V1__LinuxContainerResources *r, AppOver
         _cleanup_free_ char *value = NULL;
 
         int k = !o ? error_oom(e) : add_swap(r, o, e);
+        if (k >= 0)
+                k = add_huge_pages(r, o, e);
         if (k >= 0)
                 k = add_attribute(o, "cpuset.cpus", r->cpuset_cpus, e);
         if (k >= 0)
@@ -90,6 +110,26 @@ static int set_cpu(const Runtime__V1__LinuxContainerResources *r, AppOverrides *
                 return refuse_limit("linux.resources.cpu_quota", e);
         snprintf(text, sizeof(text), "%" PRId64 "m", MAX(quota / period, INT64_C(1)));
         return cri_set_option(app_options, a, "cpu", "linux.resources.cpu_quota", text, e);
+}
+
+/* Without the controller the container could use as many as the host has. */
+static int check_huge_pages(Pod *p, const Runtime__V1__LinuxContainerResources *r, Error *e)
+{
+        bool limited = false;
+        HostFeatures h;
+
+        for (size_t i = 0; i < r->n_hugepage_limits; i++)
+                limited = limited || r->hugepage_limits[i]->limit > 0;
+        if (!limited)
+                return 0;
+        int k = pod_features(p, false, &h);
+        if (k < 0)
+                return error_set_errno(e, k, "Cannot determine the features of this host");
+        return h.hugetlb ? 0
+                         : error_set(e, -EINVAL,
+                                     "The field 'linux.resources.hugepage_limits' of the request is not "
+                                     "supported: this host has no cgroup "
+                                     "v2 controller 'hugetlb' for the pod");
 }
 
 int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
@@ -311,6 +351,8 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
                 r = set_log(j, s->config, c, a, e);
         if (r >= 0 && (c->tty || c->stdin))
                 r = cri_set_option(app_options, a, "input", c->tty ? "tty" : "stdin", c->tty ? "terminal" : "pipe", e);
+        if (r >= 0 && c->linux && c->linux->resources)
+                r = check_huge_pages(s->pod, c->linux->resources, e);
         if (r >= 0 && c->linux && c->linux->resources)
                 r = container_resources(c->linux->resources, a, e);
         return r < 0 ? r : container_security(j, s, x, a, e);

@@ -12,7 +12,7 @@
 #define COMMON_RESOURCES(prefix)                                                                            \
         prefix "cpu_period", prefix "cpu_quota", prefix "cpu_shares", prefix "memory_limit_in_bytes",       \
                         prefix "memory_swap_limit_in_bytes", prefix "oom_score_adj",                        \
-                        prefix "hugepage_limits.page_size"
+                        prefix "hugepage_limits.*"
 
 /* There is no process of a sandbox of its own, so settings of its user and its confinement concern nothing; resources and
  * overhead are those of the cgroup that the client makes itself. */

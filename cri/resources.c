@@ -78,6 +78,7 @@ static int check_unified(const Resources *now, const Resources *wanted, Error *e
                                : refuse("unified", key, e);
 }
 
+/* Zero: there is none. */
 static uint64_t huge_limit(const Resources *r, const char *size)
 {
         for (size_t i = 0; i < r->n_hugepage_limits; i++)

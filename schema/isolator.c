@@ -258,12 +258,26 @@ static bool is_list_of_numbers(const char *s)
         }
 }
 
+/* "hugetlb.2MB.max", by the size of the pages */
+static bool is_hugetlb_limit(const char *s)
+{
+        static const char *const units[] = {"KB.max", "MB.max", "GB.max"};
+        const char *size = startswith(s, "hugetlb.");
+        size_t n = size ? strspn(size, DIGITS) : 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(units); i++)
+                if (n > 0 && n < 8 && streq(size + n, units[i]))
+                        return true;
+        return false;
+}
+
 /* Attributes of cgroups of version 2 for which there is no isolator of their own. */
 static const struct {
         const char *name;
         bool (*valid)(const char *s);
         const char *expected;
 } cgroup_attributes[] = {
+                {"hugetlb.", is_amount, "must be a number of bytes, or max"},
                 {"cpuset.cpus", is_list_of_numbers, "must be a list of numbers as 0-3,7"},
                 {"cpuset.mems", is_list_of_numbers, "must be a list of numbers as 0-3,7"},
                 {"memory.high", is_positive_amount, "must be a number of bytes, or max"},
@@ -279,7 +293,8 @@ static void cgroup_parse(Parser *p, json_object *v, Isolator *i)
                 const Pair *a = &i->cgroup.items[k];
                 size_t n = 0;
 
-                while (n < ELEMENTSOF(cgroup_attributes) && !streq(cgroup_attributes[n].name, a->name))
+                while (n < ELEMENTSOF(cgroup_attributes) &&
+                       !(n == 0 ? is_hugetlb_limit(a->name) : streq(cgroup_attributes[n].name, a->name)))
                         n++;
                 if (n == ELEMENTSOF(cgroup_attributes))
                         parser_finding_at(p, a->name, "is not a supported attribute of cgroups");

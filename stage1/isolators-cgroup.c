@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The isolator os/linux/cgroup: attributes of an app's cgroup by the kernel's names, for programs that know these, such as the kubelet. The
- * pod's systemd writes them; their values were checked when the manifest was parsed. */
+ * pod's systemd writes them, but for limits of huge pages, which it does not know: the supervisor does. Their values were checked when the
+ * manifest was parsed. */
 
 #include "stage1/isolators-internal.h"
 
@@ -17,8 +18,12 @@ static const struct Attribute {
                 {"memory.swap.max", "MemorySwapMax", "memory", offsetof(HostFeatures, memory)},
 };
 
+static const struct Attribute hugetlb = {"hugetlb.", NULL, "hugetlb", offsetof(HostFeatures, hugetlb)};
+
 static const struct Attribute *find_attribute(const char *name)
 {
+        if (startswith(name, hugetlb.name))
+                return &hugetlb;
         for (size_t i = 0; i < ELEMENTSOF(attributes); i++)
                 if (streq(attributes[i].name, name))
                         return &attributes[i];
@@ -30,7 +35,7 @@ void cgroup_directives(const Isolator *i, Text *slice)
         for (size_t k = 0; k < i->cgroup.n; k++) {
                 const struct Attribute *a = find_attribute(i->cgroup.items[k].name);
                 const char *value = i->cgroup.items[k].value;
-                if (a)
+                if (a && a->directive)
                         text_addf(slice, "%s=%s\n", a->directive, streq(value, "max") ? "infinity" : value);
         }
 }
@@ -55,7 +60,8 @@ IsolatorVerdict cgroup_verdict(const VerdictInput *j, Text *detail)
                 bool has = a && *(const bool *) ((const char *) j->host + a->feature);
                 if (!a)
                         continue;
-                text_addf(detail, "%s%s is %s", k > 0 ? "; " : "", a->name, i->cgroup.items[k].value);
+                text_addf(detail, "%s%s is %s", k > 0 ? "; " : "", i->cgroup.items[k].name,
+                          i->cgroup.items[k].value);
                 if (!has)
                         text_addf(detail, ", but this host has no cgroup v2 controller '%s' for pods",
                                   a->controller);

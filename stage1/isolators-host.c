@@ -34,6 +34,7 @@ int host_features_read(const char *file, HostFeatures *ret)
         ret->memory = strv_contains(controllers, "memory");
         ret->io = strv_contains(controllers, "io");
         ret->pids = strv_contains(controllers, "pids");
+        ret->hugetlb = strv_contains(controllers, "hugetlb");
         return 0;
 }
 

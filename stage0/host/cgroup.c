@@ -136,6 +136,16 @@ static int make_cgroups(Pod *p, pid_t pid, const PodPlace *place, Cgroups *c, Er
         return 0;
 }
 
+/* From the slice to the scope: the host's systemd does not know this controller. Other programs enable it for the slices that they
+ * make, such as the kubelet; where it is not available, the write fails. */
+static void hand_on_hugetlb(const Cgroups *c)
+{
+        _cleanup_close_ int fd = open(c->unified, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd >= 0)
+                (void) write_attribute_at(fd, "../../cgroup.subtree_control", "+hugetlb");
+}
+
 int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e)
 {
         _cleanup_(cgroups_done) Cgroups c = {};
@@ -152,8 +162,10 @@ int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Er
                 r = set_requests(p, &c, e);
         if (r < 0)
                 return r;
-        if (scope)
+        if (scope) {
+                hand_on_hugetlb(&c);
                 cgroup_hand_on_controllers(c.unified);
+        }
         *ret = c;
         c = (Cgroups){};
         return 0;

@@ -199,5 +199,7 @@ int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Erro
                 r = apply_disks(l, p, app, pid, e);
         if (r >= 0)
                 r = tasks_apply(l, p, app, sock, pid, e);
+        if (r >= 0)
+                r = attributes_apply(l, p, app, e);
         return r < 0 ? r : apply_oom_score(l, app, sock, pid, e);
 }

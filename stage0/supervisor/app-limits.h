@@ -32,6 +32,8 @@ int tasks_update(Pod *p, const PodApp *app);
  * before, which attributes_restore() puts back; it stays empty if the app does not run, or fails. */
 int attributes_write(Pod *p, const char *app, const PairList *l, PairList *ret_old, Error *e);
 void attributes_restore(Pod *p, const char *app, const PairList *old);
+/* The part of limits_apply() that is about huge pages. */
+int attributes_apply(const Limits *l, Pod *p, const PodApp *app, Error *e);
 
 /* Whether the launcher at the other end of SOCK is there still. */
 bool launcher_is_connected(int sock);

@@ -71,6 +71,11 @@ def what_cannot_be_changed_is_named(host):
                              ({"hugepage_limits": [{"page_size": "2MB", "limit": 1}]}, "hugepage_limits.2MB")):
             equal(c.refused("UpdateContainerResources", container_id=a, linux=fields),
                   ("INVALID_ARGUMENT", "The field 'linux.%s' cannot be changed while the container exists" % name))
+        if not has_memory_controller():
+            code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("huge", image_id, SLEEP, linux={
+                "resources": {"hugepage_limits": [{"page_size": "2MB", "limit": 2 << 20}]}}))
+            equal(code, "INVALID_ARGUMENT", message)
+            contains(message, "no cgroup v2 controller 'hugetlb'")
         if has_memory_controller():
             update(c, a, memory_limit_in_bytes=1 << 28, cpu_shares=512)
             equal([getattr(status(c, a).resources.linux, n) for n in ("memory_limit_in_bytes", "cpu_shares")], [1 << 28, 512])

@@ -100,9 +100,15 @@ TEST(attributes_of_cgroups)
         _cleanup_error_ Error e = ERROR_NULL;
         Runtime__V1__LinuxContainerResources__UnifiedEntry one = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__UNIFIED_ENTRY__INIT,
                                                            *unified[] = {&one};
-        char key[] = "memory.swap.max", value[] = "0", cpus[] = "0-1", other[] = "memory.numa", bad[] = "a lot";
+        Runtime__V1__HugepageLimit some = RUNTIME__V1__HUGEPAGE_LIMIT__INIT, none = some,
+                                   *pages[] = {&some, &none};
+        char small[] = "2MB", large[] = "1GB", key[] = "memory.swap.max", value[] = "0", cpus[] = "0-1",
+             other[] = "memory.numa", bad[] = "a lot";
         const char *text;
 
+        some.page_size = small;
+        some.limit = 4 << 20;
+        none.page_size = large;
         one.key = key;
         one.value = value;
         ASSERT_OK(isolators(RESOURCES(.cpu_shares = 2), &text, &e));
@@ -112,6 +118,8 @@ TEST(attributes_of_cgroups)
         ASSERT_STREQ(text, "{\"memory.swap.max\":\"0\"}");
         ASSERT_OK(isolators(RESOURCES(.cpuset_cpus = cpus, .cpuset_mems = value), &text, &e));
         ASSERT_STREQ(text, "{\"cpuset.cpus\":\"0-1\",\"cpuset.mems\":\"0\"}");
+        ASSERT_OK(isolators(RESOURCES(.n_hugepage_limits = 2, .hugepage_limits = pages), &text, &e));
+        ASSERT_STREQ(text, "{\"hugetlb.2MB.max\":\"4194304\"}");
         ASSERT_OK(isolators(RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 100), &text, &e));
         ASSERT_STREQ(text, "{\"memory.swap.max\":\"0\"}");
         ASSERT_OK(isolators(RESOURCES(.memory_limit_in_bytes = 100, .memory_swap_limit_in_bytes = 150), &text, &e));

@@ -87,7 +87,7 @@ def attributes_of_cgroups_change_while_the_container_runs(host):
         code, message = c.refused("UpdateContainerResources", container_id=a, linux={
             "memory_limit_in_bytes": 128 << 20, "cpuset_cpus": "7000", "unified": {"memory.high": str(64 << 20)}})
         equal(code, "INVALID_ARGUMENT", message)
-        contains(message, "Attribute cpuset.cpus of app %s cannot be set to '7000', and no limit was changed" % a[:32])
+        contains(message, "Attribute cpuset.cpus of app %s cannot be set to '7000', and none was changed" % a[:32])
         equal((value(cgroup, "memory.max"), value(cgroup, "memory.high")), before)
         linux = status(c, a).resources.linux
         equal((linux.memory_limit_in_bytes, linux.cpuset_cpus, dict(linux.unified)), (0, "", {}))
@@ -118,6 +118,39 @@ def attributes_of_cgroups_change_while_the_container_runs(host):
         wait_for(lambda: os.path.exists(cgroup + "/cpuset.cpus"), "the container again", timeout=60)
         equal(read(cgroup), expected)
         remove(c, i)
+
+
+@case
+def huge_pages_are_limited(host):
+    """The kubelet enables the controller for its slices, which systemd does not know."""
+    huge = {"resources": {"hugepage_limits": [{"page_size": "2MB", "limit": 4 << 20}, {"page_size": "1GB", "limit": 0}]}}
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        # A sandbox whose slice does not have it.
+        i = run_sandbox(c)
+        code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("huge", image_id, SLEEP, linux=huge))
+        equal(code, "INVALID_ARGUMENT", message)
+        contains(message, "no cgroup v2 controller 'hugetlb'")
+        remove(c, i)
+        systemctl("start", os.path.basename(SLICES))
+        parts = SLICES.split("/")[:-1]
+        for n in range(len(parts)):
+            with open("/sys/fs/cgroup" + "/".join(parts[:n + 1]) + "/cgroup.subtree_control", "w") as f:
+                f.write("+hugetlb")
+        i = c.call("RunPodSandbox", config=sandbox_config(linux={"cgroup_parent": SLICES, "security_context": {
+            "namespace_options": {"network": 2}}})).pod_sandbox_id
+        a = create(c, i, "main", image_id, SLEEP, linux=huge)
+        c.call("StartContainer", container_id=a)
+        file = cgroup_of(c, i, a[:32]) + "/hugetlb.2MB.max"
+        equal(read_text(file).strip(), str(4 << 20))
+        equal([(h.page_size, h.limit) for h in status(c, a).resources.linux.hugepage_limits], [("2MB", 4 << 20), ("1GB", 0)])
+        # In a cgroup that is made anew.
+        host.acnspawn("restart-app", "%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32]), a[:32]).expect(0)
+        wait_for(lambda: os.path.exists(file) and read_text(file).strip() == str(4 << 20), "the limit of the next start", timeout=60)
+        c.call("UpdateContainerResources", container_id=a, linux={"unified": {"hugetlb.2MB.max": str(2 << 20)}})
+        equal(read_text(file).strip(), str(2 << 20))
+        remove(c, i)
+        systemctl("stop", os.path.basename(SLICES))
 
 
 @case
