@@ -99,7 +99,7 @@ static int drop_as_root(uid_t uid, gid_t gid, Error *e)
         return r < 0 ? r : become(uid, gid, e);
 }
 
-static int limit_resources(unsigned connections, Error *e)
+static int limit_resources(unsigned connections, unsigned tasks, Error *e)
 {
         const struct {
                 int resource;
@@ -107,7 +107,7 @@ static int limit_resources(unsigned connections, Error *e)
         } limits[] = {
                         {RLIMIT_NOFILE, connections + DESCRIPTORS_BESIDES},
                         {RLIMIT_CORE, 0},
-                        {RLIMIT_NPROC, SANITIZED ? RLIM_INFINITY : 0},
+                        {RLIMIT_NPROC, SANITIZED ? RLIM_INFINITY : tasks},
                         {RLIMIT_MEMLOCK, 0},
                         {RLIMIT_MSGQUEUE, 0},
                         {RLIMIT_FSIZE, METADATA_BODY_MAX}, /* a query to the parent is a memfd */
@@ -139,7 +139,7 @@ static int check_no_capabilities(Error *e)
         return 0;
 }
 
-int metadata_drop(uid_t uid, gid_t gid, unsigned connections, Error *e)
+int metadata_drop(uid_t uid, gid_t gid, unsigned connections, unsigned tasks, Error *e)
 {
         int r;
 
@@ -153,6 +153,6 @@ int metadata_drop(uid_t uid, gid_t gid, unsigned connections, Error *e)
         /* After the change of user, which makes a process dumpable again. */
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, SANITIZED, 0, 0, 0) < 0)
                 return error_set_errno(e, -errno, "Cannot renounce new privileges");
-        r = limit_resources(connections, e);
+        r = limit_resources(connections, tasks, e);
         return r < 0 ? r : check_no_capabilities(e);
 }

@@ -18,4 +18,4 @@
 /* Drops irrevocably everything that the service does not need. CONNECTIONS is how many it will serve at
  * once. As root it becomes UID and GID, in namespaces of its own and with an empty file system for a root;
  * otherwise UID and GID must be what it is. */
-int metadata_drop(uid_t uid, gid_t gid, unsigned connections, Error *e);
+int metadata_drop(uid_t uid, gid_t gid, unsigned connections, unsigned tasks, Error *e);

@@ -72,7 +72,7 @@ static int run(int argc, char **argv, Error *e)
         if (r >= 0)
                 r = library_load(&crypto_library, e);
         if (r >= 0)
-                r = metadata_drop(uid, gid, METADATA_CONNECTIONS_MAX, e);
+                r = metadata_drop(uid, gid, METADATA_CONNECTIONS_MAX, 0, e);
         if (r < 0)
                 return r;
         /* Releases stderr, so that a process that reads the parent's stderr to its end need not wait for

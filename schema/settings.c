@@ -583,6 +583,7 @@ static const Setting settings[] = {
                 {"after", MEMBER(after), read_apps, "must be names of apps of the pod, separated by commas"},
                 {"caps-ambient", MEMBER(caps_ambient), read_capabilities,
                  "must be names of capabilities, as CAP_NET_BIND_SERVICE, separated by commas; or none"},
+                {"control", MEMBER(control), read_boolean, "must be true or false"},
                 {"device", MEMBER(devices), read_devices,
                  "must be none, or all, or absolute paths of devices, each with ':' and a path below /dev "
                  "if it "

@@ -33,6 +33,7 @@ typedef struct LaunchConfig {
         size_t n_filter;            /* instructions; 0: no filter, which the file has to state explicitly */
         bool has_filter;
         char *apparmor_profile, *selinux_context; /* or NULL */
+        bool control;                             /* the app has a socket to launch others */
         bool notify;                              /* the app notifies that it is ready */
         bool no_new_privileges;
         bool may_mount; /* with its capabilities, or in a user namespace that it creates */

@@ -32,6 +32,10 @@
 #define LAUNCH_SOCKET_PATH "/acnspawn/socket"
 #define LAUNCH_MOUNT_PATH "/acnspawn/mnt"
 #define LAUNCH_CREDENTIALS_PATH "/dev/credentials" /* in the app's root */
+/* Beside the credentials of an app that may launch others: its socket, and the token for it. */
+#define LAUNCH_CONTROL_SOCKET "acnspawn.control"
+#define LAUNCH_CONTROL_TOKEN "acnspawn.token"
+#define LAUNCH_CONTROL_VARIABLE "ACNSPAWN_CONTROL" /* has the path of the socket */
 #define LAUNCH_PROTOCOL_VERSION 10U
 /* Where an app that notifies readiness finds the socket for that. */
 #define LAUNCH_NOTIFY_NAME "notify"

@@ -334,6 +334,8 @@ static int check_settings(const Nesting *n, Error *e)
 {
         int r = check_equal(n, e);
 
+        if (r >= 0 && n->own.control && !n->above.control)
+                r = refuse(n, e, "to launch apps (--control=true)");
         if (r >= 0)
                 r = check_devices(n, e);
         return r < 0 ? r : check_processes(n, e);

@@ -7,6 +7,7 @@
 #include <spawn.h>
 
 #include "config.h"
+#include "containers/containers.h"
 #include "metadata/metadata.h"
 #include "stage0/owner/owner.h"
 #include "stage0/host/host.h"
@@ -19,6 +20,7 @@ static const struct Helper {
                 {"launch", "../stage1/launch", X_OK},
                 {READ_LOGS_PROGRAM, "../stage0/" READ_LOGS_PROGRAM, X_OK},
                 {SUPERVISE_PROGRAM, "../stage0/" SUPERVISE_PROGRAM, X_OK},
+                {CONTROL_PROGRAM, "../containers/" CONTROL_PROGRAM, X_OK},
                 {METADATA_PROGRAM, "../metadata/" METADATA_PROGRAM, X_OK},
                 {USERNS_OWNER_LIBRARY, "owner/" USERNS_OWNER_LIBRARY, R_OK},
                 {LIBCRYPTO_STUB, "../stage1/stub/" LIBCRYPTO_STUB_SONAME, R_OK},

@@ -13,6 +13,9 @@
 #define MOUNT_ATTR_NOSYMFOLLOW 0x00200000
 #endif
 
+#define MOUNT_ATTRIBUTES                                                                                    \
+        (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSYMFOLLOW)
+
 static void hold_name(const AppMount *a, char name[static 16])
 {
         snprintf(name, 16, "c%u", a->root.credentials);
@@ -57,8 +60,7 @@ static int take(PodMounts *m, int from_fd, const AppMount *a)
         char name[16];
 
         int r = mount_new("ramfs", options,
-                          MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSYMFOLLOW,
-                          &mount_fd);
+                          MOUNT_ATTRIBUTES, &mount_fd);
         if (r >= 0)
                 r = fill(from_fd, mount_fd, owner);
         if (r < 0)
@@ -100,6 +102,32 @@ int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e)
         r = take_app(m, app);
         return r < 0 ? error_set_errno(e, r, "Cannot load the credentials of app %s into memory", app->name)
                      : 0;
+}
+
+int pod_mounts_open_credentials(PodMounts *m, const PodApp *app)
+{
+        static const char *const options[] = {"mode", "0500", NULL};
+        _cleanup_close_ int mount_fd = -EBADF;
+        const AppMount *a = pod_mounts_know_app(m, app->name);
+        char name[16];
+        int r = a ? 0 : -ENOMEM;
+
+        if (r < 0)
+                return r;
+        hold_name(a, name);
+        int fd = openat(m->holder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 || errno != ENOENT)
+                return fd < 0 ? -errno : fd;
+        r = pod_mounts_extend_dev(m, false, true);
+        if (r >= 0)
+                r = mount_new("ramfs", options, MOUNT_ATTRIBUTES, &mount_fd);
+        if (r >= 0)
+                r = pod_mounts_hold(m, mount_fd, name);
+        if (r < 0)
+                return r;
+        m->has_credentials = true;
+        fd = openat(m->holder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
 }
 
 int pod_mounts_exchange_credentials(PodMounts *m, const PodApp *app, AppMount *a)
@@ -149,6 +177,12 @@ static int compare_file(int dir_fd, const Credential *c, char ***different)
         return same ? 0 : strv_extend(different, c->name);
 }
 
+/* They are not the user's. */
+static bool is_control_file(const char *name)
+{
+        return streq(name, LAUNCH_CONTROL_SOCKET) || streq(name, LAUNCH_CONTROL_TOKEN);
+}
+
 static bool has_name(const CredentialList *l, const char *name)
 {
         for (size_t i = 0; i < l->n; i++)
@@ -175,7 +209,7 @@ int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const 
         for (size_t i = 0; r >= 0 && i < l->n; i++)
                 r = compare_file(fd, &l->items[i], &different);
         STRV_FOREACH (name, names)
-                if (r >= 0 && !has_name(l, *name))
+                if (r >= 0 && !has_name(l, *name) && !is_control_file(*name))
                         r = strv_extend(&different, *name);
         if (r < 0)
                 return r;

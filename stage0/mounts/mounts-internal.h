@@ -130,6 +130,8 @@ void pod_mounts_release_image(PodMounts *m, VolumeMount *v);
 int pod_mounts_take_credentials(PodMounts *m, Error *e);
 /* Those of APP, which replaces another one whose place A is, if it has others. */
 int pod_mounts_exchange_credentials(PodMounts *m, const PodApp *app, AppMount *a);
+/* The directory of what APP has as credentials, which is made if it has none. */
+int pod_mounts_open_credentials(PodMounts *m, const PodApp *app);
 /* A detached mount of the credentials of APP. -ENOENT (without a message): it has none. */
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 

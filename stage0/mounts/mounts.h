@@ -53,6 +53,9 @@ int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *
                          Error *e);
 /* devices.c: the null device in the /dev of apps. */
 int pod_mounts_open_null(const PodMounts *m);
+/* control.c: a listening socket for the calls of APP, with TOKEN beside it, where only APP finds them. 0: both are there already, and
+ * not to be renewed; 1: they are new. -EEXIST: the app has a credential of such a name. */
+int pod_mounts_open_control(PodMounts *m, const PodApp *app, const char *token, bool renew, int *ret);
 /* notify.c: a new socket, bound where only APP can send to it. */
 int pod_mounts_open_notify(PodMounts *m, const PodApp *app);
 /* A detached mount of the file that it is bound to. */

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "config.h"
+#include "stage0/supervisor/control-api.h"
 #include "stage0/supervisor/interface-internal.h"
 #include "stage0/supervisor/pod-interface.h" /* generated from org.acnspawn.Pod.varlink */
 
@@ -125,6 +126,8 @@ void interface_announce(Interface *i, AppInstance *app, const char *change, cons
 {
         _cleanup_json_ json_object *event = i ? record_event(i, app, false, -1, change, why) : NULL;
 
+        if (i && app)
+                control_api_changed(i, app);
         for (Monitor *m = event ? i->monitors : NULL; m; m = m->next)
                 (void) varlink_reply_continues(m->call, event);
 }

@@ -14,6 +14,7 @@
 #include "stage0/supervisor/app-limits.h"
 #include "stage0/supervisor/connections.h"
 #include "stage0/supervisor/cleaner.h"
+#include "stage0/supervisor/control-api.h"
 #include "stage0/supervisor/metadata-service.h"
 #include "stage0/supervisor/notices.h"
 #include "stage0/supervisor/readiness.h"
@@ -73,6 +74,10 @@ Server *server_free(Server *s)
 {
         if (!s)
                 return NULL;
+        FOREACH_APP(app, s->apps)
+        {
+                app->control = control_api_free(app->control);
+        }
         connections_free(s->launchers);
         notices_free(s->notices);
         admission_free(s->admission);
@@ -138,6 +143,7 @@ void server_remove_app(Server *s, AppInstance *app)
                 *i = w->next;
                 waiting_free(w);
         }
+        app->control = control_api_free(app->control);
         cleaner_forget(s->cleaner, app);
         admission_remove_app(app);
         notices_remove_app(app);
@@ -388,6 +394,8 @@ static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, i
         show_question(app, q);
         s->events.asked(s->userdata, app, (LaunchPhase) q->request.phase);
         r = limits_apply(&s->limits, s->pod, app->manifest, fd, q->peer.pid, e);
+        if (r >= 0 && q->request.phase == LAUNCH_MAIN)
+                r = s->events.prepare(s->userdata, app, e);
         if (r >= 0)
                 r = collect(s, app, &q->request, reply, fds, n, e);
         if (r >= 0)

@@ -35,6 +35,8 @@ void server_set_activity(Server *s, void (*function)(void *userdata), void *user
 typedef struct ServerEvents {
         /* A launcher has sent a request. */
         void (*asked)(void *userdata, AppInstance *app, LaunchPhase what);
+        /* The main process of APP is about to get its mounts. */
+        int (*prepare)(void *userdata, AppInstance *app, Error *e);
         /* A launcher of a new execution has sent a request: the previous one has ended. */
         void (*superseded)(void *userdata, AppInstance *app); /* which may be gone afterwards */
         /* A launcher has reported an event. Returns the reply: an error; 0; 1: 0, after all output of the

@@ -133,6 +133,7 @@ int supervisor_serve_watchdog(Supervisor *s);
 void supervisor_tell_status(Supervisor *s);
 /* As ServerEvents has them. USERDATA is the Supervisor. */
 void supervisor_asked(void *userdata, AppInstance *app, LaunchPhase what);
+int supervisor_prepare(void *userdata, AppInstance *app, Error *e);
 int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *event);
 void supervisor_pod_ended(void *userdata);
 /* The launcher of APP has gone: it was executed, or could not be. */

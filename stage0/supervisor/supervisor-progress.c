@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "stage0/supervisor/control-api.h"
 #include "stage0/supervisor/supervisor-internal.h"
 
 static void set_leader(Supervisor *s)
@@ -104,6 +105,14 @@ void supervisor_asked(void *userdata, AppInstance *app, LaunchPhase what)
                 supervisor_signal_leader(s);
         s->heard = true;
         supervisor_follow_units(s);
+}
+
+/* Makes the socket of an app that may launch others. */
+int supervisor_prepare(void *userdata, AppInstance *app, Error *e)
+{
+        Supervisor *s = userdata;
+
+        return app->settings.control ? control_api_begin(s->interface, s->mounts, app, e) : 0;
 }
 
 static MainEnd read_end(const LaunchEvent *event)

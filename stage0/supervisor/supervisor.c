@@ -144,6 +144,7 @@ static int open_streams(Supervisor *s, Error *e)
 static int open_server(Supervisor *s, Error *e)
 {
         static const ServerEvents events = {.asked = supervisor_asked,
+                                            .prepare = supervisor_prepare,
                                             .superseded = supervisor_end_superseded,
                                             .reported = supervisor_reported,
                                             .launched = supervisor_launched,

@@ -56,7 +56,8 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
 
         STRV_FOREACH (e, l->config.environment) {
                 if (is_reserved(*e) || (l->has_credentials && startswith(*e, "CREDENTIALS_DIRECTORY=")) ||
-                    (l->notify && startswith(*e, "NOTIFY_SOCKET=")))
+                    (l->notify && startswith(*e, "NOTIFY_SOCKET=")) ||
+                    (l->config.control && startswith(*e, LAUNCH_CONTROL_VARIABLE "=")))
                         continue;
                 r = strv_extend(&environment, *e);
                 if (r < 0)
@@ -78,6 +79,9 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
                 r = add_default(&environment, "container", "acnspawn");
         if (r >= 0 && l->notify)
                 r = add_default(&environment, "NOTIFY_SOCKET", LAUNCH_NOTIFY_PATH);
+        if (r >= 0 && l->config.control && l->has_credentials)
+                r = add_default(&environment, LAUNCH_CONTROL_VARIABLE,
+                                LAUNCH_CREDENTIALS_PATH "/" LAUNCH_CONTROL_SOCKET);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(environment);

@@ -143,6 +143,7 @@ static const struct {
                 {"restart-delay-max", "2s"},
                 {"restart-limit", "3"},
                 {"after", "db"},
+                {"control", "true"},
                 {"notify", "true"},
                 {"start-timeout", "4s"},
                 {"health-cmd", "true"},

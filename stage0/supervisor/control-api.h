@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* control-api.c: apps that launch others, which are nested under them. */
+
+#include "stage0/mounts/mounts.h"
+#include "stage0/supervisor/interface.h"
+
+#define CONTROL_APPS_MAX 64U                   /* under one such app, at all levels */
+#define CONTROL_PENDING_MAX 4U                 /* launches of one app that are not done yet */
+#define CONTROL_BURST 32U                      /* launches at a time, ... */
+#define CONTROL_INTERVAL_USEC UINT64_C(100000) /* ... and one more in each such interval */
+
+typedef struct ControlApi ControlApi;
+
+/* Makes the socket of APP, which is about to be executed, unless it has one. */
+int control_api_begin(Interface *i, PodMounts *m, AppInstance *app, Error *e);
+ControlApi *control_api_free(ControlApi *c); /* NULL is fine */
+/* Something about APP has changed: answers the calls that wait for its end. */
+void control_api_changed(Interface *i, AppInstance *app);
+/* Pure. Whether a launch at the time NOW is one too many; else it is recorded in *NEXT, which is 0 at first. */
+bool control_api_exceeds_rate(uint64_t *next, uint64_t now);
+
+/* --- control-process.c: the process that talks HTTP ---------------------------------------------------- */
+
+typedef struct ControlProcess ControlProcess;
+
+/* Starts the process at the first connection to LISTEN_FD, which is taken, also on failure, and again if it has ended. Each of its
+ * calls comes on a connection of its own, which CONNECTED takes. */
+int control_process_new(Pod *p, sd_event *event, int listen_fd, void (*connected)(void *userdata, int fd),
+                        void *userdata, ControlProcess **ret, Error *e);
+ControlProcess *control_process_free(ControlProcess *p); /* NULL is fine */
