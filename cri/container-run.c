@@ -47,6 +47,17 @@ static int find(CriJob *j, const char *id, Sandbox *s, Container *c, Error *e)
         return cri_status(j, GRPC_OK, 0);
 }
 
+/* Lists are made from a table that follows the pods, and may have the container still: the reply waits for that. */
+static void note_absent(CriJob *j, const char *id)
+{
+        char uuid[UUID_TEXT_SIZE];
+
+        if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
+                return;
+        cri_uuid_from_digits(id + 32, uuid);
+        cri_event_note(j, CRI_NOTE_DELETED, uuid, id);
+}
+
 /* The pod, or the app, has gone meanwhile. */
 static bool has_gone(int r)
 {
@@ -66,7 +77,7 @@ int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e)
         r = acn_connect(s.pod, &a, e);
         if (r >= 0)
                 r = acn_stop_app(a, c.app->name, q->timeout <= 0 ? 0 : (uint64_t) q->timeout * USEC_PER_SEC, e);
-        if (r >= 0)
+        if (r >= 0 || has_gone(r))
                 cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, c.id);
         return has_gone(r) ? 0 : r;
 }
@@ -94,6 +105,8 @@ int cri_remove_container(CriJob *j, const void *request, void *reply, Error *e)
         Container c;
 
         int r = find(j, q->container_id, &s, &c, e);
+        if (r == 0)
+                note_absent(j, q->container_id);
         if (r <= 0)
                 return r;
         if (!sandbox_is_ready(&s)) {
@@ -104,7 +117,7 @@ int cri_remove_container(CriJob *j, const void *request, void *reply, Error *e)
                 r = acn_connect(s.pod, &a, e);
                 if (r >= 0)
                         r = acn_remove_app(a, c.app->name, true, 0, e);
-                if (r >= 0)
+                if (r >= 0 || r == -ENOENT)
                         cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, c.id);
         }
         return r == -ENOENT ? 0 : r;

@@ -44,6 +44,17 @@ static int find(CriJob *j, const char *id, Sandbox *ret, Error *e)
         return cri_status(j, GRPC_OK, 0);
 }
 
+/* Lists are made from a table that follows the pods, and may have the sandbox still: the reply waits for that. */
+static void note_absent(CriJob *j, const char *id)
+{
+        char uuid[UUID_TEXT_SIZE];
+
+        if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
+                return;
+        cri_uuid_from_digits(id, uuid);
+        cri_event_note(j, CRI_NOTE_DELETED, uuid, id);
+}
+
 int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__StopPodSandboxRequest *q = request;
@@ -63,6 +74,8 @@ int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e
         _cleanup_sandbox_ Sandbox s = {};
 
         int r = find(j, q->pod_sandbox_id, &s, e);
+        if (r == 0)
+                note_absent(j, q->pod_sandbox_id);
         if (r > 0 && s.pod->state == POD_RUNNING)
                 r = stop_pod(s.pod, 0, e) < 0 ? e->code : 1;
         if (r <= 0)
