@@ -81,8 +81,8 @@ typedef struct PrepareOptions {
         const char *const *config_dirs; /* the parents of net.d; NULL: the default directories */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;
-        uint64_t exit_idle_usec; /* 0 or UINT64_MAX: the pod stays up */
-        bool strict;             /* refuse the pod unless all isolators are enforced here */
+        uint64_t exit_idle_usec;   /* 0 or UINT64_MAX: the pod stays up */
+        bool strict;               /* refuse the pod unless all isolators are enforced here */
         const char *owner;         /* the program that it belongs to, see pod_set_owner(); or NULL */
         OwnerData owner_data;      /* not owned */
         const char *cgroup_parent; /* see PodConfig; or NULL */
@@ -139,6 +139,10 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e);
 
 /* start-order.c: the indexes of the apps of M, each after the apps that it waits for (--after=); to be freed. */
 int start_order(const PodManifest *m, size_t **ret, Error *e);
+
+/* nested.c: whether LIMITS, which APP is to have while it runs, are within those of the apps that it is nested under. -EPERM: they are
+ * not. */
+int nested_check_limits(Pod *p, PodApp *app, const IsolatorList *limits, Error *e);
 
 /* Removes a pod and all of its resources; a running one is shut down first. */
 int discard_pod(Pod *p, Error *e);

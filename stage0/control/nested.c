@@ -509,21 +509,44 @@ static int confine(const Nesting *n, Error *e)
         return r;
 }
 
-int confine_nested(Pod *p, size_t first_volume, Error *e)
+/* 0: the app is not nested. */
+static int find_parent(Nesting *n, Error *e)
 {
-        PodApp *app = p->manifest->apps[p->manifest->n_apps - 1];
-        size_t length = nested_parent_length(app->name);
-        _cleanup_free_ char *name = length > 0 ? strndup(app->name, length) : NULL;
-        Nesting n = {.pod = p, .app = app, .first_volume = first_volume};
+        size_t length = nested_parent_length(n->app->name);
+        _cleanup_free_ char *name = length > 0 ? strndup(n->app->name, length) : NULL;
 
         if (length == 0)
                 return 0;
-        n.parent = name ? pod_manifest_find_app(p->manifest, name) : NULL;
-        if (!n.parent)
-                return name ? error_set(e, -ENOENT, "App %s is nested under an app that does not exist",
-                                        app->name)
-                            : error_oom(e);
-        int r = stage1_load_isolator_libraries(&n.parent->app->isolators, e);
+        n->parent = name ? pod_manifest_find_app(n->pod->manifest, name) : NULL;
+        if (n->parent)
+                return 1;
+        return name ? error_set(e, -ENOENT, "App %s is nested under an app that does not exist",
+                                n->app->name)
+                    : error_oom(e);
+}
+
+int nested_check_limits(Pod *p, PodApp *app, const IsolatorList *limits, Error *e)
+{
+        Nesting n = {.pod = p, .app = app};
+        int r = find_parent(&n, e);
+
+        for (size_t i = 0; r > 0 && i < ELEMENTSOF(resources); i++) {
+                const Isolator *own = isolator_list_find(limits, resources[i]);
+                if (own && check_limit(&n, own, e) < 0)
+                        return -EPERM;
+        }
+        return MIN(r, 0);
+}
+
+int confine_nested(Pod *p, size_t first_volume, Error *e)
+{
+        PodApp *app = p->manifest->apps[p->manifest->n_apps - 1];
+        Nesting n = {.pod = p, .app = app, .first_volume = first_volume};
+
+        int r = find_parent(&n, e);
+        if (r <= 0)
+                return r;
+        r = stage1_load_isolator_libraries(&n.parent->app->isolators, e);
         if (r >= 0)
                 r = app_settings_read(app, &n.own, e);
         if (r >= 0)

@@ -9,6 +9,7 @@
  * systemd loads the slice again, and in the manifest, for all other readers. Limits that this host has no
  * controller for are refused, all of the call with them. */
 
+#include "stage0/control/control.h"
 #include "stage0/supervisor/app-limits.h"
 #include "stage0/supervisor/interface-internal.h"
 
@@ -441,7 +442,7 @@ static int read_attributes(Update *u, json_object *parameters)
 }
 
 /* 1: the call was answered with an error. */
-static int begin(Update *u, ManagerLink *l, const PodApp *app)
+static int begin(Update *u, ManagerLink *l, PodApp *app)
 {
         _cleanup_free_ char *slice = NULL, *before = NULL, *after = NULL;
         _cleanup_(app_freep) App *changed = NULL;
@@ -457,6 +458,11 @@ static int begin(Update *u, ManagerLink *l, const PodApp *app)
                 r = stage1_app_slice_text(app->name, &changed->isolators, &after);
         if (r < 0)
                 return r;
+        r = nested_check_limits(u->interface->pod, app, &changed->isolators, &e);
+        if (r < 0) {
+                r = interface_refuse(u->call, r, "%s", e.message ?: strerror(-r));
+                return r < 0 ? r : 1;
+        }
         r = attributes_write(u->interface->pod, u->app, &u->attributes, &u->old, &e);
         if (r < 0) {
                 r = interface_refuse(u->call, r, "%s", e.message ?: strerror(-r));
@@ -479,7 +485,8 @@ int interface_update_app(VarlinkCall *call, json_object *parameters, void *userd
                 return MIN(r, 0);
         if (app->settings.nested_path && !app->settings.own_limits)
                 return interface_refuse(call, -EINVAL,
-                                        "App %s has share-cgroups=true, and so no limits of its own: those of the app that it is "
+                                        "App %s has share-cgroups=true, and so no limits of its own: those "
+                                        "of the app that it is "
                                         "nested under can be changed",
                                         app->settings.nested_path);
         Update *u = calloc(1, sizeof(Update));

@@ -224,6 +224,20 @@ def volumes_and_the_image_of_the_parent(host):
 
 
 @case
+def limits_that_change_stay_below_the_parents(host):
+    pod(host, "--tasks-max=100")
+    nest(host, "web", "a", "--share-cgroups=false", "--tasks-max=50")
+    nest(host, "web/a", "b", "--share-cgroups=false")
+    for app, of, most in (("web/a/b", "web/a", 50), ("web/a", "web", 100)):
+        contains(host.acnspawn("update-app", "--tasks-max=%d" % (most + 1), "p", app).expect(1).err,
+                 "resource/tasks of %d, where app %s has a limit of %d" % (most + 1, of, most))
+        contains(host.acnspawn("update-app", "--tasks-max=infinity", "p", app).expect(1).err, "where app %s has a limit of %d" % (of, most))
+        host.acnspawn("update-app", "--tasks-max=%d" % (most - 1), "p", app).expect(0)
+        host.acnspawn("update-app", "--tasks-max=%d" % most, "p", app).expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def what_is_refused(host):
     pod(host)
 
