@@ -216,11 +216,15 @@ static int write_words(Context *c, PodWriter *w, int argc, char **argv, bool *re
         int r = pod_arguments_parse(c, run_options, &run, argc, argv, &a);
         if (r <= 0)
                 return r;
-        r = check_words(c, &a);
+        r = run_arguments_take_policy(c, &run, &a);
+        if (r >= 0)
+                r = check_words(c, &a);
         if (r >= 0 && context_open_store_if_there(c) < 0) /* images in it have names */
                 error_done(&c->error);
         if (r >= 0)
                 r = write_recorded(c, w, &x, 0);
+        if (r >= 0 && run.executor)
+                r = pod_writer_add(w, "exit-policy", exit_policy_to_string(EXIT_ON_TASKS), &c->error);
         for (size_t i = 0; r >= 0 && i < a.request.n_apps; i++)
                 r = write_app(c, w, &x, i, &names);
         *ret_secret = x.secret;

@@ -431,19 +431,6 @@ static int check_line(Context *c, const PodArguments *a, const RunArguments *own
         return 0;
 }
 
-/* The pod is a new one. */
-static int take_policy(Context *c, PodArguments *a, const RunArguments *own)
-{
-        if (!own->executor)
-                return 0;
-        if (a->options.exit_policy != EXIT_ON_FAILURE && a->options.exit_policy != EXIT_ON_TASKS)
-                return context_usage(c, "--executor is --exit-policy=tasks, and cannot be given with "
-                                        "another policy");
-        a->options.exit_policy = EXIT_ON_TASKS;
-        a->describes_pod = a->describes_whole_pod = true;
-        return 0;
-}
-
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a, declared;
@@ -460,7 +447,7 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         a.options.strict = own.strict;
-        r = take_policy(c, &a, &own);
+        r = run_arguments_take_policy(c, &own, &a);
         if (r < 0)
                 return r;
         a.describes_pod = a.describes_pod || (a.fetches && !own.resolve);

@@ -88,6 +88,7 @@ static const struct {
                 {"apps", "is for the command line, where the pod is run"},
                 {"raw", "is for the command line, where the pod is run"},
                 {"keep-unit", "is for the command line, where the pod is run"},
+                {"executor", "is ExitPolicy=tasks"},
 };
 
 const char *declared_excluded(KeySection section, const Option *o)

@@ -19,6 +19,18 @@ void run_arguments_done(RunArguments *a)
         passed_sockets_done(&a->sockets);
 }
 
+int run_arguments_take_policy(Context *c, const RunArguments *own, PodArguments *a)
+{
+        if (!own->executor)
+                return 0;
+        if (a->options.exit_policy != EXIT_ON_FAILURE && a->options.exit_policy != EXIT_ON_TASKS)
+                return context_usage(c, "--executor is --exit-policy=tasks, and cannot be given with "
+                                        "another policy");
+        a->options.exit_policy = EXIT_ON_TASKS;
+        a->describes_pod = a->describes_whole_pod = true;
+        return 0;
+}
+
 int option_detach_keys(const Option *o, const char *value, void *target, Error *e)
 {
         int r = detach_keys_parse(value, target);

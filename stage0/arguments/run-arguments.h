@@ -3,6 +3,7 @@
 
 /* The options of run beyond those of a pod. */
 
+#include "stage0/arguments/pod-arguments.h"
 #include "stage0/context/context.h"
 #include "stage0/control/control.h"
 #include "stage0/supervisor/supervisor.h"
@@ -25,6 +26,9 @@ typedef struct RunArguments {
 void run_arguments_init(RunArguments *a);
 void run_arguments_done(RunArguments *a);
 #define _cleanup_run_arguments_ _cleanup_(run_arguments_done)
+
+/* The exit policy of a new pod: that of --executor is "tasks". */
+int run_arguments_take_policy(Context *c, const RunArguments *own, PodArguments *a);
 
 extern const Option run_options[]; /* data: RunArguments */
 

@@ -247,6 +247,7 @@ def create_writes_a_file(host):
     contains(d.read("web"), "[App b]\nImage=%s\nSetCredential=key:geheim\n" % image)
     equal(os.stat(path).st_mode & 0o777, 0o600, "mode of a file with a secret")
     contains(d.acnspawn("pod", "create", "db", "--output=-", "--", image).expect(0).out, "Image=" + image)
+    contains(d.acnspawn("pod", "create", "db", "--output=-", "--", "--executor").expect(0).out, "\n[Pod]\nExitPolicy=tasks\n")
     equal(sorted(os.listdir(d.dir)), ["web.pod"])
     for words, message in ((("db",), "is made either of an existing one"), (("db", "--from=x", "--", "y"), "is made either of an existing one"),
                            (("A", "--", image), "'A' is not a valid name"), (("db", "x", "--", image), "Unexpected argument 'x'"),
@@ -331,10 +332,11 @@ APP = {
     "health-cmd": 'test "a" = b', "health-interval": "10s", "health-timeout": "5s", "health-retries": "2", "health-start-period": "3s",
     "health-start-interval": "1s", "health-on-failure": "restart", "no-healthcheck": None, "stop-signal": "SIGINT", "stop-timeout": "9s",
     "log-size": "1Mi", "log-rate": "1Ki", "log-file": "{log},max-size=1Mi", "log": "both", "oom-group": "true", "image-policy": "local", "pid": "shared", "fate-group": "one", "transient": "true",
+    "control": "true", "max-runtime": "1h", "share-cgroups": "true",
     "isolator": "os/linux/no-new-privileges=true", "annotation": "example.com/a=b c", "user-annotation": "u=v", "user-label": "l=m",
 }
 # Those of the command line alone, and those whose effect is tested elsewhere or depends on more than they say.
-NOT_DECLARED = ["name", "replace", "interactive", "detach", "detach-keys", "images", "apps", "declared", "service", "raw", "keep-unit"]
+NOT_DECLARED = ["name", "replace", "interactive", "detach", "detach-keys", "images", "apps", "declared", "service", "raw", "keep-unit", "executor"]
 APART = {"pod-manifest", "stage1", "passphrase-file", "port", "publish", "exit-idle-time"}
 # These may not be enforced here, or contradict others: only what is written and read is compared, by a pod of their own.
 ALONE = {"strict", "verify", "apparmor-profile", "selinux-context", "caps-retain", "caps-remove", "net", "network", "stdin", "tty", "input", "no-healthcheck", "exit-policy"}
