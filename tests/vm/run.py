@@ -53,7 +53,7 @@ dpkg --install package/acnspawn.deb >package.log 2>&1 || {
         exit 1
 }
 # It is not a package there: those of acnspawn come and go in packages.py.
-[ ! -e package/acnspawn-cri.deb ] || dpkg-deb --extract package/acnspawn-cri.deb /
+[ ! -e package/acnspawn-cri.deb ] || dpkg-deb --fsys-tarfile package/acnspawn-cri.deb | tar --extract --keep-directory-symlink --directory=/
 systemctl daemon-reload
 """
 
