@@ -157,7 +157,7 @@ def files_for(build, package, tutorial, work):
         files.update({"tutorial/" + n: os.path.join(tutorial, n) for n in os.listdir(tutorial) if n.endswith(".oci")})
         files["tutorial/acnspawn-intro.7"] = source + "/man/acnspawn-intro.7"
     if package:
-        files.update({"package/acnspawn-cri.deb": p for p in glob.glob(os.path.join(os.path.dirname(package), "acnspawn-cri[._]*deb"))})
+        files.update({"package/acnspawn-cri.deb": p for p in glob.glob(os.path.join(os.path.dirname(package), "acnspawn-cri_*.deb"))})
         files.update({"package/acnspawn.deb": package, "package/acnspawn-next.deb": next_version(package, work),
                       "source/debian/tests": source + "/debian/tests",
                       "source/tools/make-example-images": source + "/tools/make-example-images"})
