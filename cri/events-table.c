@@ -90,7 +90,7 @@ static Seen *add_container(CriJob *j, SeenSandbox *x, const Container *c)
                     .memory = own.memory,
                     .config = (ContainerConfig *) config,
                     .image_id = image};
-        strcpy(n->app, c->app->name);
+        snprintf(n->app, sizeof(n->app), "%s", c->app->name);
         memcpy(n->id, c->id, sizeof(n->id));
         return n;
 }
