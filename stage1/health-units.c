@@ -44,7 +44,10 @@ static void add_head(Text *t, const char *app)
                   "Before=shutdown.target\n"
                   /* No limit of starts: by default systemd refuses a unit that starts more than five times
                    * in ten seconds. */
-                  "StartLimitIntervalSec=0\n",
+                  "StartLimitIntervalSec=0\n"
+                  /* A check that is killed as its app is stopped has failed. It must not stay loaded: with it the
+                   * units of the app would stay, which then could not be replaced. */
+                  "CollectMode=inactive-or-failed\n",
                   app);
 }
 

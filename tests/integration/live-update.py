@@ -205,6 +205,17 @@ def an_app_that_is_not_ready_in_time_gives_way_to_the_old_one(host):
 
 
 @case
+def a_check_that_is_killed_by_the_change_does_not_hinder_it(host):
+    """systemd ends the check that runs beside an app when the slice of the app is stopped. As killed, it has failed."""
+    pod(host, app=("--health-cmd=test ! -e /out/slow || { touch /out/checks; sleep 60; }", "--health-interval=100ms", "--health-timeout=60s"))
+    host.acnspawn("enter", "--app=web", "p", "/bin/sh", "-c", "touch /out/slow").expect(0)
+    wait_for(lambda: os.path.exists(host.upper("web") + "/out/checks"), "a check that is slow")
+    update(host, "--image=" + image(host, 2))
+    equal((state(host), image_of(host)), ("running", "example.com/web-2"))
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def what_is_refused_leaves_the_app_alone(host):
     uuid = pod(host)
     web, manifest = main_process(host, uuid, "web"), host.acnspawn("cat-manifest", "p").out
