@@ -3,10 +3,10 @@
 /* The confinement of the process that reads a pod's journal.
  *
  * Journal files are written by the pod, so their parser, which is libsystemd's, is assumed to be compromised
- * by them. It runs as the user "nobody", without capabilities and without a way to gain any, and can make
- * only the system calls required to read open files: it cannot open files, connect to sockets, start
- * programs or access other processes. Its memory is limited here, its time by the process that it writes
- * to. */
+ * by them. It runs as the user "acnspawn-journal", which the packages make (units/acnspawn.sysusers.conf),
+ * without capabilities and without a way to gain any, and can make only the system calls required to read open
+ * files: it cannot open files, connect to sockets, start programs or access other processes. Its memory is
+ * limited here, its time by the process that it writes to. */
 
 #include <grp.h>
 #include <linux/landlock.h>
@@ -19,7 +19,9 @@
 #include "stage0/report/journal-internal.h"
 #include "stage1/seccomp-rules.h"
 
-#define NOBODY 65534U
+#define JOURNAL_USER "acnspawn-journal"
+#define NOBODY 65534U /* without that user: the one that others without privileges have, too */
+#define PASSWD_MAX (16U << 20)
 #define DATA_LIMIT (256U << 20)          /* bytes of memory of its own: values are decompressed there */
 #define SPACE_LIMIT (UINT64_C(16) << 30) /* bytes of address space: files are mapped */
 #define STAT_EMPTY_PATH 0x1000U          /* AT_EMPTY_PATH alone: of a descriptor, not of a name */
@@ -137,13 +139,48 @@ static void forbid_files(void)
                 (void) syscall(SYS_landlock_restrict_self, rules, 0U);
 }
 
-/* Changing the user drops all capabilities. */
-static int become_nobody(void)
+/* UID and GID in LINE of /etc/passwd, if it is that of the user. */
+static bool read_account(char *line, uid_t *ret_uid, gid_t *ret_gid)
 {
+        char *fields[4] = {};
+        uint32_t uid, gid;
+
+        for (size_t i = 0; i < ELEMENTSOF(fields); i++)
+                if (!(fields[i] = strsep(&line, ":")))
+                        return false;
+        if (!streq(fields[0], JOURNAL_USER) || parse_u32(fields[2], &uid) < 0 ||
+            parse_u32(fields[3], &gid) < 0 || uid == 0 || gid == 0)
+                return false;
+        *ret_uid = uid;
+        *ret_gid = gid;
+        return true;
+}
+
+/* The file is read, as systemd-sysusers writes it, because the C library would load modules that ask other
+ * machines. */
+static void find_user(uid_t *ret_uid, gid_t *ret_gid)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size = 0;
+
+        *ret_uid = *ret_gid = NOBODY;
+        if (read_file_at(AT_FDCWD, "/etc/passwd", PASSWD_MAX, &text, &size) < 0)
+                return;
+        for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
+                if (read_account(line, ret_uid, ret_gid))
+                        return;
+}
+
+/* Changing the user drops all capabilities. */
+static int drop_privileges(void)
+{
+        uid_t uid;
+        gid_t gid;
+
         if (geteuid() != 0)
                 return 0;
-        if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-            setresuid(NOBODY, NOBODY, NOBODY) < 0)
+        find_user(&uid, &gid);
+        if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
                 return -errno;
         return 0;
 }
@@ -156,7 +193,7 @@ int journal_confine(void)
         if (r >= 0)
                 r = limit_resources();
         if (r >= 0)
-                r = become_nobody();
+                r = drop_privileges();
         if (r < 0)
                 return r;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||

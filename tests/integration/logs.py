@@ -176,15 +176,16 @@ def too_many_files_are_refused(host):
 
 @case
 def reader_has_no_rights(host):
-    """The parser of the files runs as user "nobody", without capabilities, with few system calls, and only with these
-    descriptors."""
+    """The parser of the files runs as a user of its own, or "nobody" where that is missing, without capabilities, with few system calls, and
+    only with these descriptors."""
     host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
+    user = [l.split(":")[2:4] for l in read_text("/etc/passwd").splitlines() if l.startswith("acnspawn-journal:")] or [["65534"] * 2]
     p = host.start("logs", "--follow", "p")
     equal(p.stdout.readline(), b"up\n")
     pid, = readers(host, p.pid)
     status = dict(line.split(":\t", 1) for line in read_text("/proc/%d/status" % pid).splitlines() if ":\t" in line)
-    equal(status["Uid"].split(), ["65534"] * 4, "users")
-    equal(status["Gid"].split(), ["65534"] * 4, "groups")
+    equal(status["Uid"].split(), [user[0][0]] * 4, "users")
+    equal(status["Gid"].split(), [user[0][1]] * 4, "groups")
     equal(status["Groups"].split(), [], "supplementary groups")
     for which in "CapInh", "CapPrm", "CapEff", "CapAmb":
         equal(int(status[which], 16), 0, which)
@@ -198,6 +199,30 @@ def reader_has_no_rights(host):
     p.kill()
     p.wait()
     wait_for(lambda: not os.path.exists("/proc/%d" % pid), "end of the reader")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def the_reader_has_the_user_of_the_package(host):
+    """With lines in /etc/passwd that are not for it: of another user, incomplete, without a number, of root."""
+    host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
+    lines = ("root:x:0:0::/:/bin/sh", "acnspawn-journal-x:x:1:1::/:/", "acnspawn-journal:x", "acnspawn-journal:x:a:b::/:/",
+             "acnspawn-journal:x:0:0::/:/")
+    for added, uid, gid in ("acnspawn-journal:x:991:992::/:/usr/sbin/nologin", "991", "992"), ("last:x:5:5::/:/", "65534", "65534"):
+        passwd = host.path("passwd-" + uid)
+        with open(passwd, "w") as f:
+            f.write("\n".join(lines + (added,)) + "\n")
+        p = subprocess.Popen(["unshare", "--mount", "sh", "-c", 'mount --bind "$1" /etc/passwd && shift && exec "$@"', "sh", passwd,
+                              ACNSPAWN, "--dir=" + host.dir, "logs", "--follow", "p"], stdout=subprocess.PIPE)
+        try:
+            equal(p.stdout.readline(), b"up\n")
+            pid, = readers(host, p.pid)
+            ids = re.findall(r"(?m)^[UG]id:\t(\d+)", read_text("/proc/%d/status" % pid))
+            equal(ids, [uid, gid], "user and group")
+        finally:
+            p.kill()
+            p.wait()
+            p.stdout.close()
     host.acnspawn("stop", "p").expect(0)
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The units of the host: systemd-analyze accepts them, and they start the program with valid arguments. The files of
-sysctl.d raise limits that exist in the kernel, and that of tmpfiles.d makes directories that the program uses.
+sysctl.d raise limits that exist in the kernel, that of sysusers.d makes a user and that of tmpfiles.d directories that the
+program uses.
 
-usage: test-host-units.py ACNSPAWN BINDIR LIBEXECDIR UNIT|SYSCTL-FILE|TMPFILES-FILE…
+usage: test-host-units.py ACNSPAWN BINDIR LIBEXECDIR UNIT|SYSCTL-FILE|SYSUSERS-FILE|TMPFILES-FILE…
 """
 
 import os
@@ -31,7 +32,33 @@ def tmpfiles(path):
     case(os.path.basename(path), f"no directories of the program: {wrong}" if wrong or not lines else None)
 
 
+def sysusers(path):
+    """In a root of its own, where the user and its group are made, which can neither log in nor have files."""
+    with open(path) as f, open(PROGRAM, "rb") as p:
+        names, program = re.findall(r"(?m)^u (\S+) - \"[^\"]+\"$", f.read()), p.read()
+    wrong = [name for name in names if name.encode() + b"\0" not in program]
+    case(os.path.basename(path), f"no users of the program: {wrong}" if wrong or not names else None)
+    if not shutil.which("systemd-sysusers"):
+        print("skip users-are-made: systemd-sysusers is missing (Debian package systemd)")
+        return
+    with tempfile.TemporaryDirectory() as root:
+        os.mkdir(root + "/etc")
+        r = subprocess.run(["systemd-sysusers", "--root=" + root, path], text=True, capture_output=True)
+        made = {}
+        for file in "passwd", "group":
+            if os.path.exists(f"{root}/etc/{file}"):
+                with open(f"{root}/etc/{file}") as f:
+                    made[file] = [line.rstrip("\n").split(":") for line in f]
+        users = [(u[0], u[5], u[6].split("/")[-1]) for u in made.get("passwd", [])]
+        expected = [(name, "/", "nologin") for name in names]
+        groups = [g[0] for g in made.get("group", [])]
+        case("users-are-made", f"{users} and {groups}; {r.stderr}" if users != expected or groups != names else None)
+
+
 for path in sorted(set(FILES) - set(UNITS)):
+    if path.endswith(".sysusers.conf"):
+        sysusers(path)
+        continue
     if path.endswith(".tmpfiles.conf"):
         tmpfiles(path)
         continue

@@ -83,6 +83,7 @@ def what_an_installation_switches_on(host):
     equal(systemctl("is-enabled", "acnspawn.socket", "acnspawn-gc.timer"), "enabled\nenabled")
     equal(systemctl("is-active", "acnspawn.socket"), "active")
     equal(read_text("/proc/sys/fs/inotify/max_user_instances").strip(), "8192")
+    contains(command("getent", "passwd", "acnspawn-journal"), "nologin")
     equal([oct(os.stat(d).st_mode) for d in ("/run/acnspawn", "/run/acnspawn/netns")], ["0o40755"] * 2)
     if "apparmor" in read_text("/sys/kernel/security/lsm"):
         dpkg("--install", PACKAGE)
