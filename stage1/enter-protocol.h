@@ -28,7 +28,7 @@ enum {
         ENTER_FD_STDIN,
         ENTER_FD_STDOUT,
         ENTER_FD_STDERR,
-        ENTER_FD_CGROUPS, /* cgroup.procs in the other hierarchies in which the app's cgroup is not the supervisor's */
+        ENTER_FD_CGROUPS, /* "tasks" in the other hierarchies in which the app's cgroup is not the supervisor's */
 };
 
 typedef struct EnterRequest {

@@ -20,8 +20,9 @@ static bool is_unified(const char *line)
         return startswith(line, "0::") != NULL;
 }
 
-/* A line is "NUMBER:CONTROLLERS:PATH". */
-static int open_procs(const char *line)
+/* A line is "NUMBER:CONTROLLERS:PATH". A process of a single thread that writes "0" to "tasks" is moved at once; for
+ * "cgroup.procs" the kernel first waits for an RCU grace period, about 10 ms, as it excludes forks on the whole host. */
+static int open_tasks(const char *line)
 {
         _cleanup_free_ char *path = NULL;
         const char *controllers = strchr(line, ':'),
@@ -31,7 +32,7 @@ static int open_procs(const char *line)
                 return -EBADMSG;
         controllers++;
         controllers = startswith(controllers, "name=") ?: controllers;
-        int r = xasprintf(&path, "/sys/fs/cgroup/%.*s%s/cgroup.procs", (int) (group - controllers),
+        int r = xasprintf(&path, "/sys/fs/cgroup/%.*s%s/tasks", (int) (group - controllers),
                           controllers, group + 1);
         if (r < 0)
                 return r;
@@ -67,7 +68,7 @@ int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t 
         for (size_t i = 0; r >= 0 && theirs[i]; i++) {
                 if (is_unified(theirs[i]) || strv_contains(own, theirs[i]))
                         continue;
-                r = n < max ? open_procs(theirs[i]) : -E2BIG;
+                r = n < max ? open_tasks(theirs[i]) : -E2BIG;
                 if (r >= 0)
                         ret_fds[n++] = r;
         }

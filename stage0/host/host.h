@@ -256,7 +256,7 @@ int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
 
 /* --- cgroup-join.c: joining the cgroups of a process of the pod ---------------------------------------- */
 
-/* Opens the cgroup.procs of every hierarchy of version 1 in which process PID, of POD, has another cgroup than this
+/* Opens the file "tasks" of every hierarchy of version 1 in which process PID, of POD, has another cgroup than this
  * process; at most MAX. -ESRCH: the process does not (or no longer) belong to the pod. */
 int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n);
 

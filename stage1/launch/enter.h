@@ -23,7 +23,7 @@ typedef struct InheritedSettings {
 int inherited_settings_read(pid_t pid, const char *app, InheritedSettings *ret, Failure *f);
 /* Applies them to this process, which needs privileges on the host. */
 int inherited_settings_apply(const InheritedSettings *i, Failure *f);
-/* Moves this process to the cgroups whose cgroup.procs are FDS. */
+/* Moves this process, which has a single thread, to the cgroups whose "tasks" or cgroup.procs are FDS. */
 int join_cgroups(const int *fds, size_t n, const char *app, Failure *f);
 /* Joins all namespaces, except the pid namespace, of the process PID that PID_FD refers to, at once, and
  * becomes their root. */
