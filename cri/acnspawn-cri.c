@@ -80,6 +80,10 @@ static const Option options[] = {
                 {NULL, "stream-port", 0, "PORT", false,
                  "Serve the streams of exec and attach on PORT of 127.0.0.1 (default: any that is free)", NULL, option_port,
                  offsetof(Arguments, service.stream_port)},
+                {NULL, "stream-tls-cert", 0, "FILE", false, "Serve these streams by TLS, with the certificate in FILE", NULL,
+                 option_path, offsetof(Arguments, service.stream_tls_cert)},
+                {NULL, "stream-tls-key", 0, "FILE", false, "The key of that certificate", NULL, option_path,
+                 offsetof(Arguments, service.stream_tls_key)},
                 {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop,
                  offsetof(Arguments, help)},
                 {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop,
@@ -128,6 +132,13 @@ static int complete(Arguments *a, Error *e)
         return 0;
 }
 
+static int check_tls(const CriOptions *o, Error *e)
+{
+        return !o->stream_tls_cert == !o->stream_tls_key
+                               ? 0
+                               : error_set(e, -EINVAL, "--stream-tls-cert and --stream-tls-key are needed together");
+}
+
 static int serve(Arguments *a, Error *e)
 {
         _cleanup_(conf_done) Conf conf = {};
@@ -160,6 +171,8 @@ int main(int argc, char *argv[])
                 return program_show_help(introduction, options) < 0;
         if (r >= 0 && n > 0)
                 r = error_set(&e, -EINVAL, "Unexpected argument '%s'", words[0]);
+        if (r >= 0)
+                r = check_tls(&a.service, &e);
         if (r < 0) {
                 error_print(&e, r);
                 return EXIT_STATUS_USAGE;

@@ -128,6 +128,7 @@ struct CriServer {
         bool measuring;
         struct CriEvents *events; /* events.c */
         struct StreamServer *streams;
+        struct StreamTls *stream_tls; /* NULL: without */
         bool has_users; /* see cri_users_are_supported() */
 };
 

@@ -10,6 +10,7 @@ typedef struct CriOptions {
         const char *dir;    /* the store's directory */
         const char *const *config_dirs; /* as in PrepareOptions */
         uint16_t stream_port; /* of 127.0.0.1, for streams; 0: any that is free */
+        const char *stream_tls_cert, *stream_tls_key; /* PEM files, for streams by TLS; or NULL, both */
         char *const *cni_conf_dirs; /* of network configurations, by precedence */
         char *const *cni_bin_dirs;  /* of network plugins, by precedence */
         char *const *pinned_images; /* references or IDs; or NULL */

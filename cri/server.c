@@ -166,6 +166,16 @@ static int make_methods(CriServer *s)
         return 0;
 }
 
+static int prepare_streams(CriServer *s, Error *e)
+{
+        const CriOptions *o = s->options;
+        int r = o->stream_tls_cert ? stream_tls_new(o->stream_tls_cert, o->stream_tls_key, &s->stream_tls, e) : 0;
+
+        return r < 0 ? r
+                     : stream_server_new(s->event, o->stream_port, s->stream_tls, store_fd(s->store), cri_stream_serve, s,
+                                         &s->streams, e);
+}
+
 static int prepare(CriServer *s, Error *e)
 {
         int r = library_load(&systemd_library, e);
@@ -187,9 +197,7 @@ static int prepare(CriServer *s, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot prepare the service");
         r = grpc_server_new(s->event, s->methods, n_cri_calls, s, &s->grpc, e);
-        return r < 0 ? r
-                     : stream_server_new(s->event, s->options->stream_port, store_fd(s->store), cri_stream_serve, s,
-                                         &s->streams, e);
+        return r < 0 ? r : prepare_streams(s, e);
 }
 
 static void server_done(CriServer *s)
@@ -197,6 +205,7 @@ static void server_done(CriServer *s)
         cri_events_done(s);
         grpc_server_free(s->grpc);
         stream_server_free(s->streams);
+        stream_tls_free(s->stream_tls);
         sd_event_source_disable_unref(s->timer);
         sd_event_unref(s->event);
         free(s->methods);

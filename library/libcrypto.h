@@ -4,6 +4,7 @@
 /* libcrypto, loaded when one of these functions is called for the first time; see library.h. */
 
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
@@ -12,6 +13,9 @@
 
 #define CRYPTO_FUNCTIONS(F)                                                                                 \
         F(CRYPTO_memcmp)                                                                                    \
+        F(ERR_clear_error)                                                                                  \
+        F(ERR_peek_error)                                                                              \
+        F(ERR_reason_error_string)                                                                          \
         F(EVP_DecodeBlock)                                                                                  \
         F(EVP_DecodeFinal)                                                                                  \
         F(EVP_DecodeInit)                                                                                   \
@@ -43,6 +47,9 @@ extern Library crypto_library;
 #define CRYPTO_CALL(function) (library_require(&crypto_library), crypto_functions.function)
 
 #define CRYPTO_memcmp(...) CRYPTO_CALL(CRYPTO_memcmp)(__VA_ARGS__)
+#define ERR_clear_error(...) CRYPTO_CALL(ERR_clear_error)(__VA_ARGS__)
+#define ERR_peek_error(...) CRYPTO_CALL(ERR_peek_error)(__VA_ARGS__)
+#define ERR_reason_error_string(...) CRYPTO_CALL(ERR_reason_error_string)(__VA_ARGS__)
 #define EVP_DecodeBlock(...) CRYPTO_CALL(EVP_DecodeBlock)(__VA_ARGS__)
 #define EVP_DecodeFinal(...) CRYPTO_CALL(EVP_DecodeFinal)(__VA_ARGS__)
 #define EVP_DecodeInit(...) CRYPTO_CALL(EVP_DecodeInit)(__VA_ARGS__)

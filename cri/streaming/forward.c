@@ -9,7 +9,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -311,9 +310,7 @@ static void fill_poll(const Forward *f, struct pollfd fds[static _POLL_MAX])
         const Transport *t = f->transport;
         size_t out = buffer_waiting(&t->out);
 
-        fds[POLL_CLIENT] = (struct pollfd){.fd = t->fd, .events = out > 0 ? POLLOUT : 0};
-        if (out < 2 * (size_t) WAITING_MAX && waiting_for_sockets(f) < WAITING_MAX)
-                fds[POLL_CLIENT].events |= POLLIN;
+        fds[POLL_CLIENT] = transport_poll(t, out < 2 * (size_t) WAITING_MAX && waiting_for_sockets(f) < WAITING_MAX);
         fds[POLL_HANDLER] = (struct pollfd){.fd = f->handler->fd, .events = POLLIN};
         for (size_t i = 0; i < FORWARDS_MAX; i++)
                 fds[POLL_LIST + i] = poll_for(f, &f->list[i]);
@@ -336,7 +333,7 @@ static int check_opening(Forward *f, bool *ret)
 
 static int pass_all_on(Forward *f, const struct pollfd fds[static _POLL_MAX])
 {
-        int r = fds[POLL_CLIENT].revents & (POLLIN | POLLERR | POLLHUP) ? transport_receive(f->transport) : 0;
+        int r = transport_is_readable(f->transport, fds[POLL_CLIENT].revents) ? transport_receive(f->transport) : 0;
 
         for (unsigned k = 0; r >= 0 && k < FORWARDS_MAX; k++) {
                 unsigned i = (f->first + k) % FORWARDS_MAX;

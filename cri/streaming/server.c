@@ -32,7 +32,7 @@ typedef struct Token {
 typedef struct Connection {
         struct Connection *next;
         StreamServer *server;
-        int fd;
+        Wire wire;
         sd_event_source *io, *timer;
         char head[HTTP_HEAD_SIZE_MAX];
         size_t n;
@@ -51,6 +51,7 @@ struct StreamServer {
         StreamFunction function;
         void *userdata;
         int fd, kept_fd;
+        StreamTls *tls; /* NULL: without */
         uint16_t port;
         sd_event_source *accept;
         Token *tokens;
@@ -130,7 +131,7 @@ int stream_server_offer(StreamServer *s, const StreamOffer *o, char **ret_url, E
                                 STREAM_TOKENS_MAX, STREAM_TOKENS_SIZE_MAX);
         if (GREEDY_REALLOC(s->tokens, s->tokens_allocated, s->n_tokens + 1) < 0 || make_token(o, &t) < 0)
                 return error_oom(e);
-        if (xasprintf(ret_url, "http://127.0.0.1:%u/%s/%s", s->port, o->name, t.text) < 0) {
+        if (xasprintf(ret_url, "%s://127.0.0.1:%u/%s/%s", s->tls ? "https" : "http", s->port, o->name, t.text) < 0) {
                 token_done(&t);
                 return error_oom(e);
         }
@@ -216,8 +217,8 @@ static void begin_process(void)
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the process. FD is the connection; REST is what followed the head. */
-static void serve_stream(const StreamServer *s, const StreamOffer *o, int fd, const HttpHead *h,
+/* In the process. W is the connection; REST is what followed the head. */
+static void serve_stream(const StreamServer *s, const StreamOffer *o, const Wire *w, const HttpHead *h,
                          const uint8_t *rest, size_t n)
 {
         _cleanup_(session_freep) Session *session = NULL;
@@ -226,7 +227,7 @@ static void serve_stream(const StreamServer *s, const StreamOffer *o, int fd, co
 
         int r = websocket_is_asked_for(h) ? websocket_accept(h, o, &p, &out) : spdy_accept(h, o, &p, &out);
         if (r >= 0)
-                r = session_new(fd, p, rest, n, &out, &session);
+                r = session_new(w, p, rest, n, &out, &session);
         if (r >= 0 && !o->forwards)
                 r = session_begin(session, o->streams);
         if (r >= 0)
@@ -253,9 +254,9 @@ static int start_process(StreamServer *s, Connection *c, const Token *t, const H
         p->pid = fork();
         if (p->pid == 0) {
                 begin_process();
-                if (close_others((int[]){c->fd, s->kept_fd, fds[1]}) < 0)
+                if (close_others((int[]){c->wire.fd, s->kept_fd, fds[1]}) < 0)
                         _exit(1);
-                serve_stream(s, &t->offer, c->fd, h, (const uint8_t *) c->head + head_size,
+                serve_stream(s, &t->offer, &c->wire, h, (const uint8_t *) c->head + head_size,
                              c->n - head_size);
                 _exit(0);
         }
@@ -280,7 +281,7 @@ static void connection_free(Connection *c)
         c->server->n_connections--;
         sd_event_source_disable_unref(c->io);
         sd_event_source_disable_unref(c->timer);
-        safe_close(c->fd);
+        wire_done(&c->wire);
         free(c);
 }
 
@@ -293,8 +294,8 @@ static void refuse(Connection *c, const char *status, const char *why)
                          "HTTP/1.1 %s\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: "
                          "%zu\r\n\r\n%s\n",
                          status, strlen(why) + 1, why);
-        (void) send(c->fd, text, (size_t) n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void) shutdown(c->fd, SHUT_WR);
+        (void) wire_send(&c->wire, text, (size_t) n);
+        wire_end(&c->wire);
 }
 
 /* The message of a request that cannot become a stream; NULL: it can. The protocols check the rest in the process. */
@@ -349,29 +350,41 @@ static void take_request(Connection *c, const HttpHead *h, size_t head_size)
                 drop_token(s, (size_t) (t - s->tokens));
 }
 
-static int on_data(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+/* False: the connection has ended. */
+static bool receive_head(Connection *c)
 {
-        Connection *c = userdata;
         HttpHead h;
+        ssize_t n = wire_receive(&c->wire, c->head + c->n, sizeof(c->head) - c->n);
 
-        ssize_t n = recv(fd, c->head + c->n, sizeof(c->head) - c->n, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                return 0;
-        if (n <= 0) {
-                connection_free(c);
-                return 0;
-        }
+        if (n == -EAGAIN || n == -EINTR)
+                return true;
+        if (n <= 0)
+                return false;
         c->n += (size_t) n;
         ssize_t size = http_head_parse(c->head, c->n, &h);
         if (size == 0)
-                return 0;
+                return true;
         if (size == -EMSGSIZE)
                 refuse(c, "431 Request Header Fields Too Large", "The head of the request is too large");
         else if (size < 0)
                 refuse(c, "400 Bad Request", "The request is not valid");
         else
                 take_request(c, &h, (size_t) size);
-        connection_free(c);
+        return false;
+}
+
+static int on_data(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Connection *c = userdata;
+        bool open;
+
+        do
+                open = receive_head(c);
+        while (open && wire_has_data(&c->wire));
+        if (open && sd_event_source_set_io_events(source, EPOLLIN | (c->wire.wants_write ? EPOLLOUT : 0)) < 0)
+                open = false;
+        if (!open)
+                connection_free(c);
         return 0;
 }
 
@@ -387,19 +400,23 @@ static int connection_new(StreamServer *s, int fd)
 
         if (!c)
                 return -ENOMEM;
+        int r = wire_new(fd, s->tls, &c->wire);
+        if (r < 0) {
+                free(c);
+                return r;
+        }
         c->server = s;
-        c->fd = fd;
         c->n = 0;
         c->io = c->timer = NULL;
         c->next = s->connections;
         s->connections = c;
         s->n_connections++;
-        int r = sd_event_add_io(s->event, &c->io, fd, EPOLLIN, on_data, c);
+        r = sd_event_add_io(s->event, &c->io, fd, EPOLLIN, on_data, c);
         if (r >= 0)
                 r = sd_event_add_time_relative(s->event, &c->timer, CLOCK_MONOTONIC, HEAD_USEC, 0, on_slow,
                                                c);
         if (r < 0) {
-                c->fd = -EBADF;
+                c->wire.fd = -EBADF;
                 connection_free(c);
         }
         return r;
@@ -423,7 +440,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
         StreamServer *s = userdata;
         const int on = 1;
 
-        int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (client < 0)
                 return 0;
         (void) setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -458,7 +475,7 @@ static int listen_on(StreamServer *s, uint16_t port, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot watch the socket for streams") : 0;
 }
 
-int stream_server_new(sd_event *event, uint16_t port, int kept_fd, StreamFunction function, void *userdata,
+int stream_server_new(sd_event *event, uint16_t port, StreamTls *tls, int kept_fd, StreamFunction function, void *userdata,
                       StreamServer **ret, Error *e)
 {
         _cleanup_(stream_server_freep) StreamServer *s = calloc(1, sizeof(StreamServer));
@@ -469,6 +486,7 @@ int stream_server_new(sd_event *event, uint16_t port, int kept_fd, StreamFunctio
                             .function = function,
                             .userdata = userdata,
                             .fd = -EBADF,
+                            .tls = tls,
                             .kept_fd = kept_fd};
         int r = listen_on(s, port, e);
         if (r >= 0)

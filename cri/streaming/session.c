@@ -4,7 +4,6 @@
  * its way: nothing is read for a side that does not take it. */
 
 #include <json-c/json.h>
-#include <poll.h>
 
 #include "cri/streaming/streaming-internal.h"
 
@@ -130,19 +129,20 @@ static int on_closed(void *userdata)
         return 0;
 }
 
-int session_new(int fd, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out, Session **ret)
+int session_new(const Wire *w, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out, Session **ret)
 {
         _cleanup_(session_freep) Session *s = calloc(1, sizeof(Session));
 
         if (!s) {
-                safe_close(fd);
+                Wire own = *w;
+                wire_done(&own);
                 protocol_free(p);
                 return -ENOMEM;
         }
         s->input_fd = -EBADF;
         for (size_t i = 0; i < ELEMENTSOF(s->outputs); i++)
                 s->outputs[i].fd = -EBADF;
-        int r = transport_init(&s->transport, fd, p, rest, n_rest, out);
+        int r = transport_init(&s->transport, w, p, rest, n_rest, out);
         if (r < 0)
                 return r;
         s->transport.events = (ProtocolEvents){.opened = on_opened,
@@ -197,11 +197,7 @@ static void fill_poll(const Session *s, bool ended, struct pollfd fds[static _PO
 {
         bool takes = buffer_waiting(&s->transport.out) < WAITING_MAX;
 
-        fds[POLL_CLIENT] = (struct pollfd){.fd = s->transport.fd};
-        if (takes && buffer_waiting(&s->input) < WAITING_MAX)
-                fds[POLL_CLIENT].events |= POLLIN;
-        if (buffer_waiting(&s->transport.out) > 0)
-                fds[POLL_CLIENT].events |= POLLOUT;
+        fds[POLL_CLIENT] = transport_poll(&s->transport, takes && buffer_waiting(&s->input) < WAITING_MAX);
         fds[POLL_INPUT] = (struct pollfd){.fd = buffer_waiting(&s->input) > 0 ? s->input_fd : -1,
                                           .events = POLLOUT};
         fds[POLL_HANDLER] = (struct pollfd){.fd = ended ? -1 : s->handler->fd, .events = POLLIN};
@@ -220,7 +216,7 @@ static bool has_outputs(const Session *s)
 
 static int pass_on(Session *s, const struct pollfd fds[static _POLL_MAX])
 {
-        int r = fds[POLL_CLIENT].revents & (POLLIN | POLLERR | POLLHUP) ? transport_receive(&s->transport) : 0;
+        int r = transport_is_readable(&s->transport, fds[POLL_CLIENT].revents) ? transport_receive(&s->transport) : 0;
 
         for (size_t i = 0; r >= 0 && i < _STREAM_CHANNEL_MAX; i++)
                 if (fds[POLL_OUTPUTS + i].fd >= 0 && fds[POLL_OUTPUTS + i].revents)
@@ -263,20 +259,18 @@ int session_begin(Session *s, unsigned streams)
                 s->opened = streams;
         int r = transport_take(&s->transport);
         while (r >= 0 && !s->transport.gone) {
-                struct pollfd p = {.fd = s->transport.fd, .events = POLLIN};
                 uint64_t now = now_usec(CLOCK_MONOTONIC);
 
                 r = transport_flush(&s->transport);
                 if (r < 0 || (buffer_waiting(&s->transport.out) == 0 && (s->opened & streams) == streams))
                         return r;
-                if (buffer_waiting(&s->transport.out) > 0)
-                        p.events |= POLLOUT;
                 if (now >= end)
                         return -ETIMEDOUT;
+                struct pollfd p = transport_poll(&s->transport, true);
                 int n = poll(&p, 1, (int) ((end - now) / 1000) + 1);
                 if (n < 0 && errno != EINTR)
                         return -errno;
-                if (n > 0 && p.revents & ~POLLOUT)
+                if (n > 0 && transport_is_readable(&s->transport, p.revents))
                         r = transport_receive(&s->transport);
         }
         return r < 0 ? r : -EPIPE;

@@ -3,6 +3,7 @@
 
 /* What the files of cri/streaming/ share. */
 
+#include <poll.h>
 #include <zlib.h>
 
 #include "cri/streaming/streaming.h"
@@ -111,6 +112,28 @@ int spdy_headers_skip(SpdyHeaders *h, const uint8_t *data, size_t n);
 /* A block without headers; returns its size. */
 ssize_t spdy_headers_empty(SpdyHeaders *h, uint8_t *ret, size_t max);
 
+/* --- wire.c -------------------------------------------------------------------------------------------- */
+
+/* The connection of a client: a socket that does not block, or TLS on one. */
+typedef struct Wire {
+        int fd;
+        struct ssl_st *ssl; /* NULL: without TLS */
+        bool wants_write;   /* the last function of TLS: it can go on when FD is writable */
+} Wire;
+
+/* FD is taken over, unless it fails. */
+int wire_new(int fd, StreamTls *tls, Wire *ret);
+/* Without a word to the client. */
+void wire_done(Wire *w);
+/* How much was received or sent; 0: the client has ended it; -EAGAIN: nothing is possible now; -ECONNRESET, with TLS: it has
+ * failed. */
+ssize_t wire_receive(Wire *w, void *p, size_t n);
+ssize_t wire_send(Wire *w, const void *p, size_t n);
+/* Whether there is something to receive that poll() does not show. */
+bool wire_has_data(const Wire *w);
+/* Nothing more is sent. */
+void wire_end(Wire *w);
+
 /* --- transport.c --------------------------------------------------------------------------------------- */
 
 #define WAITING_MAX (256U * 1024U) /* bytes for one side; then nothing more is read for it */
@@ -125,10 +148,11 @@ size_t buffer_waiting(const Buffer *b);
 void buffer_done(Buffer *b);
 /* Writes what FD takes now. */
 int buffer_flush(Buffer *b, int fd, bool is_socket);
+int buffer_flush_wire(Buffer *b, Wire *w);
 int fd_set_nonblocking(int fd);
 
 typedef struct Transport {
-        int fd; /* does not block */
+        Wire wire;
         Protocol *protocol;
         uint8_t *in; /* what is not complete yet */
         size_t n_in;
@@ -137,12 +161,16 @@ typedef struct Transport {
         ProtocolEvents events;
 } Transport;
 
-/* FD and P are taken over, also if it fails; REST is what was read after the head, OUT what is to be sent first. */
-int transport_init(Transport *t, int fd, Protocol *p, const uint8_t *rest, size_t n, const Text *out);
+/* W and P are taken over, also if it fails; REST is what was read after the head, OUT what is to be sent first. */
+int transport_init(Transport *t, const Wire *w, Protocol *p, const uint8_t *rest, size_t n, const Text *out);
 void transport_done(Transport *t);
 /* Takes what was received. */
 int transport_take(Transport *t);
 int transport_receive(Transport *t);
+/* What to wait for; RECEIVES: also for what the client sends. */
+struct pollfd transport_poll(const Transport *t, bool receives);
+/* Whether there is something to receive. */
+bool transport_is_readable(const Transport *t, short revents);
 int transport_flush(Transport *t);
 /* In order: waits until the client has closed its end, so that it gets all that was sent. */
 int transport_close(Transport *t);
@@ -150,7 +178,7 @@ int transport_close(Transport *t);
 /* --- session.c ----------------------------------------------------------------------------------------- */
 
 /* The parameters are those of transport_init(). */
-int session_new(int fd, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out, Session **ret);
+int session_new(const Wire *w, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out, Session **ret);
 Session *session_free(Session *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Session *, session_free);
 Transport *session_transport(Session *s);

@@ -26,14 +26,24 @@ typedef struct Session Session;
  * are open when it is called. It ends the session with session_finish(). */
 typedef void (*StreamFunction)(Session *s, unsigned kind, const void *data, size_t size, void *userdata);
 
-/* Listens on PORT of 127.0.0.1; 0: any that is free. EVENT and USERDATA are lent. KEPT_FD is the one descriptor, besides that
- * of the session, which processes have of this one. */
-int stream_server_new(sd_event *event, uint16_t port, int kept_fd, StreamFunction function, void *userdata,
+/* --- wire.c: the certificate --------------------------------------------------------------------------- */
+
+typedef struct StreamTls StreamTls;
+
+/* Of PEM files: a certificate, with those of authorities that lead to its issuer, and its key. Changed files are read again. */
+int stream_tls_new(const char *cert, const char *key, StreamTls **ret, Error *e);
+StreamTls *stream_tls_free(StreamTls *t);
+DEFINE_TRIVIAL_CLEANUP_FUNC(StreamTls *, stream_tls_free);
+
+/* Listens on PORT of 127.0.0.1; 0: any that is free. EVENT, TLS (NULL: plain connections) and USERDATA are lent. KEPT_FD is the one
+ * descriptor, besides that of the session, which processes have of this one. */
+int stream_server_new(sd_event *event, uint16_t port, StreamTls *tls, int kept_fd, StreamFunction function, void *userdata,
                       StreamServer **ret, Error *e);
 /* Streams go on. NULL is fine. */
 StreamServer *stream_server_free(StreamServer *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(StreamServer *, stream_server_free);
-/* Makes a URL by which a client can open the stream once, within a minute: "http://127.0.0.1:PORT/NAME/TOKEN". A copy of DATA
+/* Makes a URL by which a client can open the stream once, within a minute: "http://127.0.0.1:PORT/NAME/TOKEN",
+ * or https with TLS. A copy of DATA
  * is kept as long. STREAMS are those that the client has to open, as bits of StreamChannel. -EUSERS: too many are not used. */
 typedef struct StreamOffer {
         const char *name; /* "exec", "attach" or "portforward" */

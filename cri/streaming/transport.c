@@ -3,7 +3,6 @@
 /* The connection of a client, with its protocol: bytes that were received and are not a complete frame yet, and bytes that are
  * to be sent. */
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "cri/streaming/streaming-internal.h"
@@ -42,17 +41,24 @@ static void compact(Buffer *b)
         b->done = 0;
 }
 
-int buffer_flush(Buffer *b, int fd, bool is_socket)
+static ssize_t write_fd(int fd, bool is_socket, const void *p, size_t n)
+{
+        ssize_t k = is_socket ? send(fd, p, n, MSG_NOSIGNAL) : write(fd, p, n);
+
+        return k < 0 ? -errno : k;
+}
+
+/* W, or else FD. */
+static int flush(Buffer *b, Wire *w, int fd, bool is_socket)
 {
         while (buffer_waiting(b) > 0) {
                 const char *p = b->text.data + b->done;
-                ssize_t n = is_socket ? send(fd, p, buffer_waiting(b), MSG_NOSIGNAL)
-                                      : write(fd, p, buffer_waiting(b));
-                if (n < 0 && errno == EINTR)
+                ssize_t n = w ? wire_send(w, p, buffer_waiting(b)) : write_fd(fd, is_socket, p, buffer_waiting(b));
+                if (n == -EINTR)
                         continue;
                 if (n < 0) {
                         compact(b);
-                        return errno == EAGAIN ? 0 : -errno;
+                        return n == -EAGAIN ? 0 : (int) n;
                 }
                 b->done += (size_t) n;
         }
@@ -62,22 +68,44 @@ int buffer_flush(Buffer *b, int fd, bool is_socket)
         return 0;
 }
 
+int buffer_flush(Buffer *b, int fd, bool is_socket)
+{
+        return flush(b, NULL, fd, is_socket);
+}
+
+int buffer_flush_wire(Buffer *b, Wire *w)
+{
+        return flush(b, w, -EBADF, true);
+}
+
 /* --- The connection ------------------------------------------------------------------------------------ */
 
-int transport_init(Transport *t, int fd, Protocol *p, const uint8_t *rest, size_t n, const Text *out)
+/* What TLS has received already is not shown by poll(). */
+static int receive_rest(Transport *t)
 {
-        *t = (Transport){.fd = fd, .protocol = p};
+        while (wire_has_data(&t->wire)) {
+                ssize_t n = wire_receive(&t->wire, t->in + t->n_in, IN_SIZE - t->n_in);
+                if (n <= 0)
+                        return n == -EAGAIN ? 0 : -EPIPE;
+                t->n_in += (size_t) n;
+        }
+        return 0;
+}
+
+int transport_init(Transport *t, const Wire *w, Protocol *p, const uint8_t *rest, size_t n, const Text *out)
+{
+        *t = (Transport){.wire = *w, .protocol = p};
         if (n > IN_SIZE || !(t->in = malloc(IN_SIZE)))
                 return -ENOMEM;
         memcpy(t->in, rest, n);
         t->n_in = n;
         text_add_bytes(&t->out.text, out->data, out->size);
-        return t->out.text.failed ? -ENOMEM : fd_set_nonblocking(fd);
+        return t->out.text.failed ? -ENOMEM : receive_rest(t);
 }
 
 void transport_done(Transport *t)
 {
-        safe_close(t->fd);
+        wire_done(&t->wire);
         protocol_free(t->protocol);
         buffer_done(&t->out);
         free(t->in);
@@ -96,21 +124,39 @@ int transport_take(Transport *t)
 
 int transport_receive(Transport *t)
 {
-        ssize_t n = recv(t->fd, t->in + t->n_in, MIN((size_t) CHUNK_SIZE, IN_SIZE - t->n_in), 0);
+        int r = 0;
 
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                return 0;
-        if (n <= 0) {
-                t->gone = true;
-                return 0;
-        }
-        t->n_in += (size_t) n;
-        return transport_take(t);
+        do {
+                ssize_t n = wire_receive(&t->wire, t->in + t->n_in, MIN((size_t) CHUNK_SIZE, IN_SIZE - t->n_in));
+                if (n == -EAGAIN || n == -EINTR)
+                        return 0;
+                if (n <= 0) {
+                        t->gone = true;
+                        return 0;
+                }
+                t->n_in += (size_t) n;
+                r = transport_take(t);
+        } while (r >= 0 && wire_has_data(&t->wire));
+        return r;
+}
+
+struct pollfd transport_poll(const Transport *t, bool receives)
+{
+        struct pollfd p = {.fd = t->wire.fd, .events = receives ? POLLIN : 0};
+
+        if (buffer_waiting(&t->out) > 0 || t->wire.wants_write)
+                p.events |= POLLOUT;
+        return p;
+}
+
+bool transport_is_readable(const Transport *t, short revents)
+{
+        return revents & (POLLIN | POLLERR | POLLHUP) || (t->wire.wants_write && revents & POLLOUT);
 }
 
 int transport_flush(Transport *t)
 {
-        int r = buffer_flush(&t->out, t->fd, true);
+        int r = buffer_flush_wire(&t->out, &t->wire);
 
         if (r == -EPIPE || r == -ECONNRESET) {
                 t->gone = true;
@@ -127,20 +173,19 @@ int transport_close(Transport *t)
         int r = t->protocol->ops->close(t->protocol, &t->out.text);
 
         while (r >= 0 && !t->gone && (now = now_usec(CLOCK_MONOTONIC)) < end) {
-                struct pollfd p = {.fd = t->fd, .events = POLLIN};
-
                 r = transport_flush(t);
                 if (r < 0)
                         break;
-                if (buffer_waiting(&t->out) > 0)
-                        p.events |= POLLOUT;
-                else if (!shut) {
-                        (void) shutdown(t->fd, SHUT_WR);
+                if (buffer_waiting(&t->out) == 0 && !shut) {
+                        wire_end(&t->wire);
                         shut = true;
                 }
+                struct pollfd p = transport_poll(t, true);
+                if (shut)
+                        p.events = POLLIN;
                 if (poll(&p, 1, (int) ((end - now) / 1000) + 1) > 0 && p.revents & ~POLLOUT) {
-                        ssize_t n = recv(t->fd, chunk, sizeof(chunk), 0);
-                        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+                        ssize_t n = wire_receive(&t->wire, chunk, sizeof(chunk));
+                        if (n != -EAGAIN && n != -EINTR && n <= 0)
                                 break;
                 }
         }

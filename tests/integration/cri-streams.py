@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Exec, Attach and PortForward of the CRI: the URLs, and what clients open there."""
 
+import warnings
+
 from cri_client import *
+import stream_client
 from stream_client import *
 
 BOTH = (STDIN, STDOUT, STDERR)
@@ -229,6 +232,148 @@ def streams_go_on_without_the_server(host):
     r = subprocess.run([PROGRAM, "--stream-port=70000"], capture_output=True, text=True)
     equal(r.returncode, 2)
     contains(r.stderr, "70000")
+
+
+def make_certificate(path, name="IP:127.0.0.1"):
+    """Signed by itself."""
+    run = subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                          "-subj", "/CN=streams", "-addext", "subjectAltName=" + name, "-keyout", path + ".key", "-out", path + ".pem"],
+                         capture_output=True, text=True)
+    equal(run.returncode, 0, run.stderr)
+    return ["--stream-tls-cert=" + path + ".pem", "--stream-tls-key=" + path + ".key"]
+
+
+def trust(path):
+    """What clients accept from now on."""
+    stream_client.TLS = ssl.create_default_context(cafile=path + ".pem")
+    return stream_client.TLS
+
+
+def need_openssl():
+    if not shutil.which("openssl"):
+        raise Skip("openssl is missing")
+
+
+@case
+def streams_by_tls(host):
+    """All protocols, much data in both directions, more in one record than the head of the request has room for."""
+    need_openssl()
+    options = make_certificate(host.path("streams"))
+    trust(host.path("streams"))
+    with Service(host, *options) as s:
+        c = s.client()
+        sandbox, container = started(host, c)
+        url = exec_url(c, container, "true")
+        contains(url, "https://127.0.0.1:")
+        equal(refusal(url), ("400 Bad Request", "Streams are served by an upgrade to websocket or SPDY/3.1"))
+        equal(refusal(url, "X: " + "x" * 20000)[0], "431 Request Header Fields Too Large")
+        equal(refusal(url[:-1] + ("0" if url[-1] != "0" else "1"))[0], "404 Not Found")
+        for x in clients(lambda: exec_url(c, container, "echo out; echo err >&2; exit 3")):
+            equal(x.finish(), failure(3))
+            equal((x.data[STDOUT], x.data[STDERR]), (b"out\n", b"err\n"))
+        for x in clients(lambda: exec_url(c, container, "while read x; do echo got $x; done; echo end", stdin=True), stdin=True):
+            x.send(STDIN, b"one\n")
+            x.until_said(b"got one\n")
+            if isinstance(x, WebSocket) and x.protocol == "v4.channel.k8s.io":
+                x.close()  # there is no end of a stream but that of all
+                continue
+            x.end(STDIN)
+            equal((x.finish(), x.data[STDOUT]), (SUCCESS, b"got one\nend\n"))
+        size = 50 << 20
+        x = WebSocket(exec_url(c, container, "head -c %d /dev/zero" % size))
+        seen = 0
+        while not x.closed:
+            x.receive()
+            seen += len(x.data[STDOUT])
+            x.data[STDOUT] = b""
+        equal((seen, json.loads(x.data[ERROR])), (size, SUCCESS))
+        x = WebSocket(exec_url(c, container, "wc -c", stdin=True))
+        for _ in range(20):
+            x.send(STDIN, bytes(1 << 19))
+        x.end(STDIN)
+        equal((x.finish(), x.data[STDOUT].strip()), (SUCCESS, b"%d" % (20 << 19)))
+        x = WebSocket(exec_url(c, container, "while read x; do echo got $x; done", stdin=True))
+        x.send(STDIN, b"one\n")
+        x.until_said(b"got one\n")
+        s.process.kill()
+        s.stop()
+        x.send(STDIN, b"two\n")
+        x.until_said(b"got two\n")
+        s.start()
+        c = s.client()
+        x.end(STDIN)
+        equal(x.finish(), SUCCESS)
+        remove(c, sandbox)
+
+
+def handshake(port, **versions):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    for name, version in versions.items():
+        setattr(context, name, version)
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as plain, context.wrap_socket(plain) as tls:
+        return tls.version()
+
+
+@case
+def versions_and_certificates_of_tls(host):
+    need_openssl()
+    options = make_certificate(host.path("streams"))
+    trust(host.path("streams"))
+    with Service(host, *options) as s:
+        c = s.client()
+        sandbox, container = started(host, c)
+        url = exec_url(c, container, "echo x")
+        port = int(url.split("/")[2].rsplit(":", 1)[1])
+        equal(handshake(port), "TLSv1.3")
+        equal(handshake(port, maximum_version=ssl.TLSVersion.TLSv1_2), "TLSv1.2")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                fail("the server has accepted %s" % handshake(port, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1))
+            except (ssl.SSLError, ConnectionError):
+                pass
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:  # a client without TLS
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                while plain.recv(4096):
+                    pass
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:  # a record that is larger than records can be
+            plain.sendall(b"\x16\x03\x01\xff\xff" + bytes(70000))
+            with contextlib.suppress(ConnectionError):
+                while plain.recv(4096):
+                    pass
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(300)]
+        for x in silent:
+            with contextlib.suppress(OSError):
+                x.sendall(b"\x16\x03\x01")
+        equal(WebSocket(url).finish(), SUCCESS)
+        for x in silent:
+            x.close()
+        # A certificate that is renewed; one that is not valid changes nothing.
+        make_certificate(host.path("new"))
+        for end in ".key", ".pem":
+            os.rename(host.path("new" + end), host.path("streams" + end))
+        trust(host.path("streams"))
+        equal(WebSocket(exec_url(c, container, "echo x")).finish(), SUCCESS)
+        with open(host.path("streams.pem"), "w") as f:
+            f.write("damaged")
+        equal(WebSocket(exec_url(c, container, "echo x")).finish(), SUCCESS)
+        contains(s.said(), "Cannot use '%s' as the certificate of the streams" % host.path("streams.pem"))
+        remove(c, sandbox)
+        os.truncate(host.path("cri-errors"), 0)
+    make_certificate(host.path("streams"))
+    make_certificate(host.path("other"))
+    cert, key = "--stream-tls-cert=" + host.path("streams.pem"), "--stream-tls-key=" + host.path("streams.key")
+    for words, status, message in (([cert], 2, "--stream-tls-cert and --stream-tls-key are needed together"),
+                                   ([cert, "--stream-tls-key=relative"], 2, "it is not an absolute path"),
+                                   ([cert, "--stream-tls-key=/none"], 1, "Cannot open '/none', the key of the streams"),
+                                   ([cert, "--stream-tls-key=" + host.path("other.key")], 1, "as the key of the streams: key values mismatch"),
+                                   (["--stream-tls-cert=" + host.path("other.key"), key], 1, "as the certificate of the streams: ")):
+        r = subprocess.run([PROGRAM, "--dir=" + host.dir, "--socket=" + host.path("x.sock"), *words], capture_output=True, text=True)
+        equal(r.returncode, status)
+        contains(r.stderr, message)
 
 
 @case

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import re
 import socket
+import ssl
 import struct
 import zlib
 
@@ -27,11 +28,15 @@ TEXT = ("10010120120220520630030230330430530630740240540640740840941041141241341
 DICTIONARY = b"".join(struct.pack(">I", len(w)) + w.replace("_", " ").encode() for w in WORDS) + TEXT.encode()
 
 
+# With TLS: how a client checks the server.
+TLS = ssl.create_default_context()
+
+
 def connect(url):
-    m = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", url)
+    m = re.fullmatch(r"(https?)://127\.0\.0\.1:(\d+)(/.*)", url)
     true(m, "URL %s" % url)
-    s = socket.create_connection(("127.0.0.1", int(m.group(1))), timeout=30)
-    return s, m.group(2)
+    s = socket.create_connection(("127.0.0.1", int(m.group(2))), timeout=30)
+    return TLS.wrap_socket(s, server_hostname="127.0.0.1") if m.group(1) == "https" else s, m.group(3)
 
 
 def ask(url, *lines, method="GET"):

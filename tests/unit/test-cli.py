@@ -385,16 +385,27 @@ def what_few_verbs_need_is_not_loaded_by_all():
     check("what is loaded by everything", set(needed) - sanitizers, {"libjson-c", "libc"})
 
 
+# The libraries of library/ that acnspawn does not use.
+OF_THE_CRI = {"libssl.so.3"}
+
+
+def noted_in(program):
+    notes = [json.loads(n) for n in re.findall(rb"\x04\0\0\0\0\x01\0\0\x0a\x0c\x7c\x40FDO\0([^\0]*)\0", program)]
+    return {soname for note in notes for entry in note for soname in entry["soname"]}
+
+
 def what_is_loaded_later_is_noted_for_packages():
     """Each file that library/ may load is named in the program by a note that tools for packages read."""
     program = open(PROGRAM, "rb").read()
-    notes = [json.loads(n) for n in re.findall(rb"\x04\0\0\0\0\x01\0\0\x0a\x0c\x7c\x40FDO\0([^\0]*)\0", program)]
-    noted = {soname for note in notes for entry in note for soname in entry["soname"]}
+    noted = noted_in(program)
     loaded = {m.decode() for m in re.findall(rb"(?<=\0)(lib[a-z0-9_+-]+\.so\.[0-9.]+)(?=\0)", program)}
     loaded -= {"liblz4.so.1"} # of libsystemd, which has the note; see journal-child.c
     linked = set(re.findall(r"\(NEEDED\).*\[(.*?)\]", subprocess.run(["readelf", "-d", PROGRAM], capture_output=True, text=True).stdout))
     check("what is noted", loaded - linked - noted, set())
-    check("how many", len(noted), len(os.listdir(os.path.join(SOURCE, "library"))) // 2 - 1)
+    check("how many", len(noted), len(os.listdir(os.path.join(SOURCE, "library"))) // 2 - 1 - len(OF_THE_CRI))
+    cri = os.path.join(os.path.dirname(PROGRAM), "../cri/acnspawn-cri")
+    if os.path.exists(cri):
+        check("what only acnspawn-cri loads", noted_in(open(cri, "rb").read()) - noted, OF_THE_CRI)
 
 
 def library_that_cannot_be_loaded():

@@ -31,6 +31,7 @@ LIBRARIES = {
     "libnghttp2": ("libnghttp2-dev", None, "libnghttp2"),
     "libprotobuf-c": ("libprotobuf-c-dev", None, "protobuf-c"),
     "libseccomp": ("libseccomp-dev:native", None, None),
+    "libssl": ("libssl-dev", "openssl-libs", "openssl"),
     "libsystemd": ("libsystemd-dev", "systemd-libs", "systemd-libs"),
     "libxml-2.0": ("libxml2-dev", "libxml2", "libxml2"),
     "libzstd": ("libzstd-dev", "libzstd", "zstd"),
