@@ -11,15 +11,18 @@ static const struct {
 } errors[] = {
                 {"org.acnspawn.Control.NotPermitted", 401, "The token is not that of this app"},
                 {"org.acnspawn.Control.NoSuchContainer", 404, "There is no such container under this app"},
-                {"org.acnspawn.Control.TooMany", 429, NULL},
+                {CONTROL_TOO_MANY, 429, NULL},
                 {CONTROL_BUSY, 503, "The pod cannot be changed now"},
                 {"org.acnspawn.Pod.NoSuchApp", 404, "There is no such container under this app"},
+                {"org.acnspawn.Pod.NoStdin", 409,
+                 "The container has no standard input: launch it with container.tty_info"},
                 {"org.acnspawn.Pod.WrongState", 409, "The container is not in a state for this call"},
                 {"org.acnspawn.Pod.AppRefused", 400, NULL},
                 {"org.acnspawn.Pod.PodEnds", 503, "The pod ends"},
                 {"org.acnspawn.Pod.PodPaused", 503, "The pod is paused"},
                 {"org.acnspawn.Pod.ForeignProcess", 503, "The container is about to start"},
-                {"org.acnspawn.Pod.TooManyAttached", 429, "Too many clients have the output of this pod"},
+                {"org.acnspawn.Pod.TooManyAttached", 429,
+                 "Too many clients are attached to apps of this pod"},
                 {"org.varlink.service.InvalidParameter", 400, "A member of the call has no valid value"},
 };
 

@@ -2,7 +2,7 @@
 
 /* Calls of apps, as JSON of Mesos' v1 agent API: strict, so that nothing that a client asks for is passed over. */
 
-#include "containers/containers.h"
+#include "containers/call-internal.h"
 #include "schema/nested.h"
 
 static const struct {
@@ -19,6 +19,7 @@ static const struct {
                 {"REMOVE_NESTED_CONTAINER", "remove_nested_container", "Remove", CALL_REMOVE},
                 {"GET_CONTAINERS", "get_containers", "List", CALL_LIST},
                 {"ATTACH_CONTAINER_OUTPUT", "attach_container_output", "Output", CALL_OUTPUT},
+                {"ATTACH_CONTAINER_INPUT", "attach_container_input", "Input", CALL_INPUT},
 };
 
 #define SIGNAL_KILL 9
@@ -32,13 +33,12 @@ void container_call_done(ContainerCall *c)
 
 /* --- Members ------------------------------------------------------------------------------------------- */
 
-static int wrong(Error *e, const char *where, const char *key, const char *why)
+int call_wrong(Error *e, const char *where, const char *key, const char *why)
 {
         return error_set(e, -EINVAL, "%s%s%s %s", where, isempty(where) ? "" : ".", key, why);
 }
 
-/* KEYS ends with NULL. */
-static int check_keys(json_object *o, const char *where, const char *const *keys, Error *e)
+int call_check_keys(json_object *o, const char *where, const char *const *keys, Error *e)
 {
         json_object_object_foreach (o, key, value) {
                 bool known = false;
@@ -48,35 +48,34 @@ static int check_keys(json_object *o, const char *where, const char *const *keys
                         known = streq(*k, key);
                 if (!known) {
                         _cleanup_free_ char *shown = text_escape_for_terminal(key);
-                        return wrong(e, where, shown ?: "?", "is not known");
+                        return call_wrong(e, where, shown ?: "?", "is not known");
                 }
         }
         return 0;
 }
 
-/* *RET is NULL if there is none. */
-static int get(json_object *o, const char *where, const char *key, json_type type, bool needed,
-               json_object **ret, Error *e)
+int call_get(json_object *o, const char *where, const char *key, json_type type, bool needed,
+             json_object **ret, Error *e)
 {
         json_object *v = NULL;
 
         *ret = NULL;
         if (!json_object_object_get_ex(o, key, &v) || !v)
-                return needed ? wrong(e, where, key, "is missing") : 0;
+                return needed ? call_wrong(e, where, key, "is missing") : 0;
         if (!json_object_is_type(v, type))
-                return wrong(e, where, key, "has the wrong type");
+                return call_wrong(e, where, key, "has the wrong type");
         if (type == json_type_string &&
             strlen(json_object_get_string(v)) != (size_t) json_object_get_string_len(v))
-                return wrong(e, where, key, "contains a NUL character");
+                return call_wrong(e, where, key, "contains a NUL character");
         *ret = v;
         return 0;
 }
 
-static int get_text(json_object *o, const char *where, const char *key, bool needed, const char **ret,
-                    Error *e)
+int call_get_text(json_object *o, const char *where, const char *key, bool needed, const char **ret,
+                  Error *e)
 {
         json_object *v;
-        int r = get(o, where, key, json_type_string, needed, &v, e);
+        int r = call_get(o, where, key, json_type_string, needed, &v, e);
 
         if (r >= 0)
                 *ret = v ? json_object_get_string(v) : NULL;
@@ -100,10 +99,10 @@ static int read_id(json_object *id, const char *where, char **ret, Error *e)
         for (json_object *at = id; at;) {
                 const char *value = NULL;
                 char *longer = NULL;
-                int r = check_keys(at, where, keys, e);
+                int r = call_check_keys(at, where, keys, e);
 
                 if (r >= 0)
-                        r = get_text(at, where, "value", true, &value, e);
+                        r = call_get_text(at, where, "value", true, &value, e);
                 if (r < 0)
                         return r;
                 if (++level > NESTED_LEVELS_MAX || strchr(value, '/'))
@@ -114,7 +113,7 @@ static int read_id(json_object *id, const char *where, char **ret, Error *e)
                         return error_oom(e);
                 free(path);
                 path = longer;
-                r = get(at, where, "parent", json_type_object, false, &at, e);
+                r = call_get(at, where, "parent", json_type_object, false, &at, e);
                 if (r < 0)
                         return r;
         }
@@ -133,7 +132,7 @@ static int add_container(const ContainerCall *c, json_object *o, Error *e)
         _cleanup_free_ char *path = NULL, *where = NULL;
         json_object *id;
 
-        int r = get(o, c->member, "container_id", json_type_object, true, &id, e);
+        int r = call_get(o, c->member, "container_id", json_type_object, true, &id, e);
         if (r < 0)
                 return r;
         if (xasprintf(&where, "%s.container_id", c->member) < 0)
@@ -177,18 +176,18 @@ static int add_variables(const ContainerCall *c, json_object *list, Error *e)
                 const char *name = NULL, *value = NULL, *type = NULL, *where = "environment.variables[]";
 
                 if (!json_object_is_type(v, json_type_object))
-                        return wrong(e, "", where, "is not an object");
-                int r = check_keys(v, where, keys, e);
+                        return call_wrong(e, "", where, "is not an object");
+                int r = call_check_keys(v, where, keys, e);
                 if (r >= 0)
-                        r = get_text(v, where, "name", true, &name, e);
+                        r = call_get_text(v, where, "name", true, &name, e);
                 if (r >= 0)
-                        r = get_text(v, where, "value", true, &value, e);
+                        r = call_get_text(v, where, "value", true, &value, e);
                 if (r >= 0)
-                        r = get_text(v, where, "type", false, &type, e);
+                        r = call_get_text(v, where, "type", false, &type, e);
                 if (r < 0)
                         return r;
                 if (type && !streq(type, "VALUE"))
-                        return wrong(e, where, "type", "has to be VALUE");
+                        return call_wrong(e, where, "type", "has to be VALUE");
                 o = json_object_new_object();
                 if (json_list_append(all, o) < 0 || json_member_add_text(o, "name", name) < 0 ||
                     json_member_add_text(o, "value", value) < 0)
@@ -202,11 +201,11 @@ static int read_environment(const ContainerCall *c, json_object *command, Error 
         static const char *const keys[] = {"variables", NULL};
         json_object *environment, *list = NULL;
 
-        int r = get(command, "command", "environment", json_type_object, false, &environment, e);
+        int r = call_get(command, "command", "environment", json_type_object, false, &environment, e);
         if (r >= 0 && environment)
-                r = check_keys(environment, "environment", keys, e);
+                r = call_check_keys(environment, "environment", keys, e);
         if (r >= 0 && environment)
-                r = get(environment, "environment", "variables", json_type_array, false, &list, e);
+                r = call_get(environment, "environment", "variables", json_type_array, false, &list, e);
         return r < 0 || !list ? r : add_variables(c, list, e);
 }
 
@@ -224,7 +223,7 @@ static int add_arguments(json_object *exec, json_object *arguments, Error *e)
                 json_object *v = json_object_array_get_idx(arguments, i);
                 if (!json_object_is_type(v, json_type_string) ||
                     strlen(json_object_get_string(v)) != (size_t) json_object_get_string_len(v))
-                        return wrong(e, "command", "arguments", "has an item that is no text");
+                        return call_wrong(e, "command", "arguments", "has an item that is no text");
                 if (i > 0)
                         r = append(exec, json_object_get_string(v), e);
         }
@@ -238,7 +237,7 @@ static int add_command(const ContainerCall *c, const char *value, bool shell, js
         int r = json_member_add(c->parameters, "exec", exec) < 0 ? error_oom(e) : 0;
 
         if (r >= 0 && shell && arguments && json_object_array_length(arguments) > 0)
-                return wrong(e, "command", "arguments", "cannot be given with a shell");
+                return call_wrong(e, "command", "arguments", "cannot be given with a shell");
         if (r < 0 || !shell) {
                 if (r >= 0)
                         r = append(exec, value, e);
@@ -256,18 +255,18 @@ static int read_command(const ContainerCall *c, json_object *o, Error *e)
         json_object *command, *shell = NULL, *arguments = NULL;
         const char *value = NULL, *user = NULL;
 
-        int r = get(o, c->member, "command", json_type_object, false, &command, e);
+        int r = call_get(o, c->member, "command", json_type_object, false, &command, e);
         if (r < 0 || !command)
                 return r;
-        r = check_keys(command, "command", keys, e);
+        r = call_check_keys(command, "command", keys, e);
         if (r >= 0)
-                r = get(command, "command", "shell", json_type_boolean, false, &shell, e);
+                r = call_get(command, "command", "shell", json_type_boolean, false, &shell, e);
         if (r >= 0)
-                r = get(command, "command", "arguments", json_type_array, false, &arguments, e);
+                r = call_get(command, "command", "arguments", json_type_array, false, &arguments, e);
         if (r >= 0)
-                r = get_text(command, "command", "value", arguments || shell, &value, e);
+                r = call_get_text(command, "command", "value", arguments || shell, &value, e);
         if (r >= 0)
-                r = get_text(command, "command", "user", false, &user, e);
+                r = call_get_text(command, "command", "user", false, &user, e);
         if (r >= 0 && value)
                 r = add_command(c, value, !shell || json_object_get_boolean(shell), arguments, e);
         if (r >= 0)
@@ -283,42 +282,62 @@ static int read_image(const ContainerCall *c, json_object *image, Error *e)
         const char *type = NULL, *name = NULL, *id = NULL;
         json_object *appc = NULL;
 
-        int r = check_keys(image, "image", keys, e);
+        int r = call_check_keys(image, "image", keys, e);
         if (r >= 0)
-                r = get_text(image, "image", "type", true, &type, e);
+                r = call_get_text(image, "image", "type", true, &type, e);
         if (r >= 0 && !streq(type, "APPC"))
-                return wrong(e, "image", "type", "has to be APPC: an image of the store");
+                return call_wrong(e, "image", "type", "has to be APPC: an image of the store");
         if (r >= 0)
-                r = get(image, "image", "appc", json_type_object, true, &appc, e);
+                r = call_get(image, "image", "appc", json_type_object, true, &appc, e);
         if (r >= 0)
-                r = check_keys(appc, "image.appc", appc_keys, e);
+                r = call_check_keys(appc, "image.appc", appc_keys, e);
         if (r >= 0)
-                r = get_text(appc, "image.appc", "name", true, &name, e);
+                r = call_get_text(appc, "image.appc", "name", true, &name, e);
         if (r >= 0)
-                r = get_text(appc, "image.appc", "id", false, &id, e);
+                r = call_get_text(appc, "image.appc", "id", false, &id, e);
         return r < 0 ? r : add_text(c->parameters, "image", id ?: name, e);
+}
+
+/* The size of the terminal is that of the client, which is attached later. */
+static int read_terminal(const ContainerCall *c, json_object *container, Error *e)
+{
+        unsigned short rows = 0, columns = 0;
+        json_object *info;
+
+        int r = call_get(container, "container", "tty_info", json_type_object, false, &info, e);
+        if (r < 0 || !info)
+                return r;
+        r = call_read_window(info, false, &rows, &columns, e);
+        if (r < 0)
+                return r;
+        return json_member_add(c->parameters, "terminal", json_object_new_boolean(true)) < 0 ? error_oom(e)
+                                                                                             : 0;
 }
 
 static int read_container(const ContainerCall *c, json_object *o, Error *e)
 {
-        static const char *const keys[] = {"mesos", "type", NULL}, *const mesos_keys[] = {"image", NULL};
+        static const char *const keys[] = {"mesos", "tty_info", "type", NULL}, *const mesos_keys[] = {
+                                                                                               "image",
+                                                                                               NULL};
         json_object *container, *mesos = NULL, *image = NULL;
         const char *type = NULL;
 
-        int r = get(o, c->member, "container", json_type_object, false, &container, e);
+        int r = call_get(o, c->member, "container", json_type_object, false, &container, e);
         if (r < 0 || !container)
                 return r;
-        r = check_keys(container, "container", keys, e);
+        r = call_check_keys(container, "container", keys, e);
         if (r >= 0)
-                r = get_text(container, "container", "type", true, &type, e);
+                r = call_get_text(container, "container", "type", true, &type, e);
         if (r >= 0 && !streq(type, "MESOS"))
-                return wrong(e, "container", "type", "has to be MESOS");
+                return call_wrong(e, "container", "type", "has to be MESOS");
         if (r >= 0)
-                r = get(container, "container", "mesos", json_type_object, false, &mesos, e);
+                r = read_terminal(c, container, e);
+        if (r >= 0)
+                r = call_get(container, "container", "mesos", json_type_object, false, &mesos, e);
         if (r >= 0 && mesos)
-                r = check_keys(mesos, "container.mesos", mesos_keys, e);
+                r = call_check_keys(mesos, "container.mesos", mesos_keys, e);
         if (r >= 0 && mesos)
-                r = get(mesos, "container.mesos", "image", json_type_object, false, &image, e);
+                r = call_get(mesos, "container.mesos", "image", json_type_object, false, &image, e);
         return r < 0 || !image ? r : read_image(c, image, e);
 }
 
@@ -327,7 +346,7 @@ static int read_container(const ContainerCall *c, json_object *o, Error *e)
 static int read_launch(const ContainerCall *c, json_object *o, Error *e)
 {
         static const char *const keys[] = {"command", "container", "container_id", NULL};
-        int r = check_keys(o, c->member, keys, e);
+        int r = call_check_keys(o, c->member, keys, e);
 
         if (r >= 0)
                 r = read_command(c, o, e);
@@ -338,23 +357,37 @@ static int read_kill(const ContainerCall *c, json_object *o, Error *e)
 {
         static const char *const keys[] = {"container_id", "signal", NULL};
         json_object *v = NULL;
-        int r = check_keys(o, c->member, keys, e);
+        int r = call_check_keys(o, c->member, keys, e);
 
         if (r >= 0)
-                r = get(o, c->member, "signal", json_type_int, false, &v, e);
+                r = call_get(o, c->member, "signal", json_type_int, false, &v, e);
         if (r < 0)
                 return r;
         int64_t n = v ? json_object_get_int64(v) : SIGNAL_KILL;
         if (n < 1 || n > SIGNALS_MAX)
-                return wrong(e, c->member, "signal", "is not the number of a signal");
+                return call_wrong(e, c->member, "signal", "is not the number of a signal");
         return json_member_add(c->parameters, "signal", json_object_new_int64(n)) < 0 ? error_oom(e) : 0;
+}
+
+/* The first record of a stream. */
+static int read_input(const ContainerCall *c, json_object *o, Error *e)
+{
+        static const char *const keys[] = {"container_id", "type", NULL};
+        const char *type = NULL;
+        int r = call_check_keys(o, c->member, keys, e);
+
+        if (r >= 0)
+                r = call_get_text(o, c->member, "type", true, &type, e);
+        if (r >= 0 && !streq(type, "CONTAINER_ID"))
+                return call_wrong(e, c->member, "type", "has to be CONTAINER_ID in the first record");
+        return r;
 }
 
 static int read_plain(const ContainerCall *c, json_object *o, Error *e)
 {
         static const char *const keys[] = {"container_id", NULL};
 
-        return check_keys(o, c->member, keys, e);
+        return call_check_keys(o, c->member, keys, e);
 }
 
 static int read_call(const ContainerCall *c, json_object *o, Error *e)
@@ -363,10 +396,11 @@ static int read_call(const ContainerCall *c, json_object *o, Error *e)
         int r;
 
         if (c->kind == CALL_LIST)
-                return check_keys(o, c->member, list_keys, e);
-        r = c->kind == CALL_LAUNCH ? read_launch(c, o, e)
-            : c->kind == CALL_KILL ? read_kill(c, o, e)
-                                   : read_plain(c, o, e);
+                return call_check_keys(o, c->member, list_keys, e);
+        r = c->kind == CALL_LAUNCH  ? read_launch(c, o, e)
+            : c->kind == CALL_KILL  ? read_kill(c, o, e)
+            : c->kind == CALL_INPUT ? read_input(c, o, e)
+                                    : read_plain(c, o, e);
         return r < 0 ? r : add_container(c, o, e);
 }
 
@@ -392,16 +426,16 @@ static int parse(ContainerCall *c, json_object *o, Error *e)
         json_object *body = NULL;
 
         int r = json_object_is_type(o, json_type_object)
-                                ? get_text(o, "", "type", true, &type, e)
+                                ? call_get_text(o, "", "type", true, &type, e)
                                 : error_set(e, -EINVAL, "The call is not an object");
         if (r >= 0)
                 r = find_call(type, c, e);
         if (r < 0)
                 return r;
         const char *keys[] = {"type", c->member, NULL};
-        r = check_keys(o, "", keys, e);
+        r = call_check_keys(o, "", keys, e);
         if (r >= 0)
-                r = get(o, "", c->member, json_type_object, c->kind != CALL_LIST, &body, e);
+                r = call_get(o, "", c->member, json_type_object, c->kind != CALL_LIST, &body, e);
         return r < 0 || !body ? r : read_call(c, body, e);
 }
 

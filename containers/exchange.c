@@ -27,23 +27,32 @@ static int connect_to_supervisor(int channel, VarlinkClient **ret)
         return varlink_client_new(pair[0], NULL, ret);
 }
 
-static int send_call(VarlinkClient *c, const ContainerCall *call, const char *token, int fds[static 2])
+static int push_streams(VarlinkClient *c, const ContainerCall *call, int fds[static 2])
 {
-        _cleanup_free_ char *method = NULL;
-        bool output = call->kind == CALL_OUTPUT;
+        static const char *const outputs[] = {"stdout", "stderr"};
+        size_t n = call->kind == CALL_OUTPUT ? 2 : call->kind == CALL_INPUT ? 1 : 0;
         int r = 0;
 
-        for (size_t i = 0; r >= 0 && output && i < 2; i++) {
-                r = json_member_add(call->parameters, i == 0 ? "stdout" : "stderr",
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                r = json_member_add(call->parameters, call->kind == CALL_INPUT ? "stdin" : outputs[i],
                                     json_object_new_int((int) i));
                 if (r >= 0)
                         r = varlink_client_push_fd(c, TAKE_FD(fds[i]));
         }
+        return r;
+}
+
+static int send_call(VarlinkClient *c, const ContainerCall *call, const char *token, int fds[static 2])
+{
+        _cleanup_free_ char *method = NULL;
+        bool streams = call->kind == CALL_OUTPUT || call->kind == CALL_INPUT;
+
+        int r = push_streams(c, call, fds);
         if (r >= 0)
                 r = json_member_add_text(call->parameters, "token", token);
         if (r >= 0)
                 r = xasprintf(&method, INTERFACE "%s", call->method);
-        return r < 0 ? r : varlink_client_send(c, method, call->parameters, output, NULL);
+        return r < 0 ? r : varlink_client_send(c, method, call->parameters, streams, NULL);
 }
 
 /* A client that has gone needs no reply, and does not keep its place. */

@@ -17,6 +17,7 @@ struct Client {
         size_t begin, end;
         bool last;   /* the end of its input is the end of the app's input */
         bool closed; /* the end of its input was received */
+        bool leaves; /* it has disconnected: it is forgotten when its input is passed on */
         struct winsize size;
         bool ended;
         /* For clients attached by a call of the interface: */

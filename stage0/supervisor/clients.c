@@ -83,6 +83,8 @@ static void end_input(Client *c)
         c->in_source = sd_event_source_disable_unref(c->in_source);
         c->in_fd = safe_close(c->in_fd);
         close_if_last(c);
+        if (c->leaves)
+                client_forget(c);
 }
 
 static int on_input(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -227,6 +229,31 @@ Client *client_detach(Client *c)
         client_take_rest(c);
         client_forget(c);
         return NULL;
+}
+
+Client *client_finish(Client *c)
+{
+        if (!c)
+                return NULL;
+        c->events = NULL;
+        c->last = c->leaves = true;
+        for (size_t i = 0; i < ELEMENTSOF(c->writers); i++)
+                c->writers[i] = buffered_writer_free(c->writers[i]);
+        if (c->in_fd >= 0)
+                return NULL;
+        close_if_last(c);
+        client_forget(c);
+        return NULL;
+}
+
+size_t clients_count(const Input *i)
+{
+        return i->all->n_clients;
+}
+
+const AppInstance *client_app(const Client *c)
+{
+        return c->input->app;
 }
 
 bool client_has_terminal(const Client *c)

@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include "containers/containers.h"
 #include "prepare/fetch/fetch.h"
 #include "stage0/supervisor/control-api.h"
 #include "stage0/supervisor/control-interface.h" /* generated from org.acnspawn.Control.varlink */
@@ -33,20 +34,9 @@ struct ControlApi {
         ControlProcess *process;
         Waiter *waiters;
         unsigned n_pending;
-        uint64_t next_usec; /* control_api_exceeds_rate() */
+        uint64_t next_launch_usec, next_call_usec; /* control_exceeds_rate() */
         char token[TOKEN_SIZE];
 };
-
-bool control_api_exceeds_rate(uint64_t *next, uint64_t now)
-{
-        const uint64_t span = (CONTROL_BURST - 1) * CONTROL_INTERVAL_USEC;
-        uint64_t at = MAX(*next, now > span ? now - span : 0);
-
-        if (at > now)
-                return true;
-        *next = at + CONTROL_INTERVAL_USEC;
-        return false;
-}
 
 /* --- Whether a call is allowed ------------------------------------------------------------------------- */
 
@@ -74,11 +64,24 @@ static int no_such_container(VarlinkCall *call, const char *path)
         return interface_reply_error(call, CONTROL "NoSuchContainer", "container", path, NULL, NULL);
 }
 
+static int too_many(VarlinkCall *call, const char *format, unsigned limit)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = xasprintf(&text, "%s: at most %u", format, limit);
+
+        if (r >= 0)
+                r = interface_reply_error(call, CONTROL "TooMany", "message", text, NULL, NULL);
+        return r < 0 ? r : 1;
+}
+
 /* 1: the call was answered with an error. */
-static int admit(const ControlApi *c, VarlinkCall *call, json_object *parameters)
+static int admit(ControlApi *c, VarlinkCall *call, json_object *parameters)
 {
         int r = 0;
 
+        if (control_exceeds_rate(&c->next_call_usec, now_usec(CLOCK_MONOTONIC), CONTROL_CALLS_BURST,
+                                 CONTROL_CALLS_USEC))
+                return too_many(call, "Too many calls in a short time", CONTROL_CALLS_BURST);
         if (!is_token(c, text_of(parameters, "token")))
                 r = varlink_reply_error(call, CONTROL "NotPermitted", NULL);
         else if (c->interface->ops.ends(c->interface->userdata))
@@ -94,7 +97,7 @@ static bool is_below(const ControlApi *c, const AppInstance *app)
 }
 
 /* The same, of a call for an app. */
-static int find(const ControlApi *c, VarlinkCall *call, json_object *parameters, AppInstance **ret)
+static int find(ControlApi *c, VarlinkCall *call, json_object *parameters, AppInstance **ret)
 {
         const char *path = text_of(parameters, "container");
         int r = admit(c, call, parameters);
@@ -187,6 +190,19 @@ static int add_user(json_object *o, json_object *parameters, const AppInstance *
                                                     : json_member_add_text(o, "group", parent->app->group);
 }
 
+static int add_annotation(json_object *o, const char *name, const char *value)
+{
+        json_object *list = json_object_new_array(), *one = json_object_new_object();
+        int r = json_member_add(o, "annotations", list);
+        int k = json_list_append(list, one);
+
+        if (r >= 0 && k >= 0)
+                r = json_member_add_text(one, "name", name);
+        if (r >= 0 && k >= 0)
+                r = json_member_add_text(one, "value", value);
+        return MIN(r, k);
+}
+
 static int add_app(json_object *apps, json_object *parameters, const AppInstance *parent, const char *name)
 {
         json_object *o = json_object_new_object();
@@ -203,6 +219,8 @@ static int add_app(json_object *apps, json_object *parameters, const AppInstance
                 r = add_copy(o, "exec", parameters, "exec");
         if (r >= 0)
                 r = add_copy(o, "environment", parameters, "environment");
+        if (r >= 0 && json_object_get_boolean(json_object_object_get(parameters, "terminal")))
+                r = add_annotation(o, SETTING_PREFIX "input", "terminal");
         return r < 0 ? r : add_user(o, parameters, parent);
 }
 
@@ -237,16 +255,6 @@ static size_t count_below(const ControlApi *c)
         return n;
 }
 
-static int too_many(VarlinkCall *call, const char *format, unsigned limit)
-{
-        _cleanup_free_ char *text = NULL;
-        int r = xasprintf(&text, "%s: at most %u", format, limit);
-
-        if (r >= 0)
-                r = interface_reply_error(call, CONTROL "TooMany", "message", text, NULL, NULL);
-        return r < 0 ? r : 1;
-}
-
 /* 1: the call was answered with an error. */
 static int check_bounds(ControlApi *c, VarlinkCall *call)
 {
@@ -254,8 +262,9 @@ static int check_bounds(ControlApi *c, VarlinkCall *call)
                 return too_many(call, "Too many apps are nested under this one", CONTROL_APPS_MAX);
         if (c->n_pending >= CONTROL_PENDING_MAX)
                 return too_many(call, "Too many launches are not done yet", CONTROL_PENDING_MAX);
-        if (control_api_exceeds_rate(&c->next_usec, now_usec(CLOCK_MONOTONIC)))
-                return too_many(call, "Too many launches in a short time", CONTROL_BURST);
+        if (control_exceeds_rate(&c->next_launch_usec, now_usec(CLOCK_MONOTONIC), CONTROL_LAUNCHES_BURST,
+                                 CONTROL_LAUNCHES_USEC))
+                return too_many(call, "Too many launches in a short time", CONTROL_LAUNCHES_BURST);
         return 0;
 }
 
@@ -476,7 +485,40 @@ static int output(VarlinkCall *call, json_object *parameters, void *userdata)
         r = o ? add_copy(o, "stdout", parameters, "stdout") : -ENOMEM;
         if (r >= 0)
                 r = add_copy(o, "stderr", parameters, "stderr");
-        return r < 0 ? r : interface_attach(call, o, c->interface);
+        return r < 0 ? r : interface_attach_of_app(call, o, c->interface);
+}
+
+static int input(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        ControlApi *c = userdata;
+        AppInstance *app = NULL;
+
+        int r = find(c, call, parameters, &app);
+        if (r != 0)
+                return MIN(r, 0);
+        _cleanup_json_ json_object *o = for_app(app);
+        r = o ? add_copy(o, "stdin", parameters, "stdin") : -ENOMEM;
+        return r < 0 ? r : interface_attach_of_app(call, o, c->interface);
+}
+
+static int resize(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        int64_t id = json_object_get_int64(json_object_object_get(parameters, "id"));
+        struct winsize size = {};
+        ControlApi *c = userdata;
+
+        int r = admit(c, call, parameters);
+        if (r != 0)
+                return MIN(r, 0);
+        const AppInstance *app = interface_attached_app(c->interface, id);
+        if (!app || !is_below(c, app))
+                return no_such_container(call, "");
+        if (exec_read_size(parameters, "rows", &size.ws_row) < 0)
+                return varlink_reply_invalid_parameter(call, "rows");
+        if (exec_read_size(parameters, "columns", &size.ws_col) < 0)
+                return varlink_reply_invalid_parameter(call, "columns");
+        (void) interface_resize_attached(c->interface, id, &size); /* without a terminal it has no effect */
+        return varlink_reply(call, NULL);
 }
 
 /* --- The service --------------------------------------------------------------------------------------- */
@@ -485,6 +527,7 @@ static const VarlinkMethod methods[] = {
                 {"Launch", launch, 0}, {"Wait", wait_for_end, 0},
                 {"Kill", kill_app, 0}, {"Remove", remove_app, 0},
                 {"List", list, 0},     {"Output", output, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
+                {"Resize", resize, 0}, {"Input", input, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
 };
 
 static const VarlinkInterface control_interface = {.name = "org.acnspawn.Control",

@@ -8,8 +8,8 @@
 
 #define CONTROL_APPS_MAX 64U                   /* under one such app, at all levels */
 #define CONTROL_PENDING_MAX 4U                 /* launches of one app that are not done yet */
-#define CONTROL_BURST 32U                      /* launches at a time, ... */
-#define CONTROL_INTERVAL_USEC UINT64_C(100000) /* ... and one more in each such interval */
+#define CONTROL_LAUNCHES_BURST 32U             /* launches at a time, ... */
+#define CONTROL_LAUNCHES_USEC UINT64_C(100000) /* ... and one more in each such interval */
 
 typedef struct ControlApi ControlApi;
 
@@ -18,8 +18,6 @@ int control_api_begin(Interface *i, PodMounts *m, AppInstance *app, Error *e);
 ControlApi *control_api_free(ControlApi *c); /* NULL is fine */
 /* Something about APP has changed: answers the calls that wait for its end. */
 void control_api_changed(Interface *i, AppInstance *app);
-/* Pure. Whether a launch at the time NOW is one too many; else it is recorded in *NEXT, which is 0 at first. */
-bool control_api_exceeds_rate(uint64_t *next, uint64_t now);
 
 /* --- control-process.c: the process that talks HTTP ---------------------------------------------------- */
 

@@ -53,7 +53,8 @@ int inputs_add_front(Inputs *all, const char *app, int in_fd, int socket, Foregr
 
 typedef struct Client Client;
 
-#define CLIENTS_MAX 64U /* of a pod, including the one in the foreground */
+#define CLIENTS_MAX 64U         /* of a pod, including the one in the foreground */
+#define CLIENTS_OF_APPS_MAX 32U /* when there are as many, apps attach no more */
 
 typedef struct ClientEvents {
         /* N bytes of output were not read in time and were dropped. Negative: the client could not be
@@ -73,6 +74,10 @@ int client_new(Input *i, int fds[static 3], const struct winsize *size, const Cl
 /* Disconnects the client, which is not reported. Input that was received before is still passed to the app,
  * as far as the app reads it. */
 Client *client_detach(Client *c);
+/* The same, of one whose end is the end of the app's standard input: all that it has sent is passed on before, unless the app ends. */
+Client *client_finish(Client *c);
+size_t clients_count(const Input *i); /* of the pod */
+const AppInstance *client_app(const Client *c);
 bool client_has_terminal(const Client *c);
 void client_resize(Client *c, const struct winsize *size);
 /* The end of the client's input is the end of the app's standard input, unless that is a terminal. */

@@ -17,6 +17,7 @@ typedef struct Attachment {
         VarlinkCall *call;
         Client *client;
         uint64_t id;
+        bool of_app; /* attached by an app, to one that is nested under it */
 } Attachment;
 
 static Attachment *forget(Attachment *a)
@@ -79,7 +80,7 @@ static void on_gone(VarlinkCall *call, void *userdata)
 {
         Attachment *a = userdata;
 
-        a->client = client_detach(a->client);
+        a->client = a->of_app ? client_finish(a->client) : client_detach(a->client);
         forget(a);
 }
 
@@ -102,7 +103,7 @@ static int reply_attached(const Attachment *a)
 }
 
 static int attach(Interface *i, VarlinkCall *call, AppInstance *app, int fds[static 3],
-                  const struct winsize *size)
+                  const struct winsize *size, bool of_app)
 {
         static const ClientEvents events = {.skipped = on_skipped, .ended = on_ended};
         Attachment *a = calloc(1, sizeof(Attachment));
@@ -112,9 +113,12 @@ static int attach(Interface *i, VarlinkCall *call, AppInstance *app, int fds[sta
         *a = (Attachment){.next = i->attachments,
                           .interface = i,
                           .call = varlink_call_ref(call),
+                          .of_app = of_app,
                           .id = execs_next_id(i->execs)};
         i->attachments = a;
-        int r = client_new(app->input, fds, size, &events, a, &a->client);
+        int r = of_app && clients_count(app->input) >= CLIENTS_OF_APPS_MAX
+                                ? -EUSERS
+                                : client_new(app->input, fds, size, &events, a, &a->client);
         if (r >= 0)
                 r = reply_attached(a);
         if (r < 0) {
@@ -143,12 +147,11 @@ static int read_parameters(VarlinkCall *call, json_object *parameters, int fds[s
         return wrong ? varlink_reply_invalid_parameter(call, wrong) ?: 1 : 0;
 }
 
-int interface_attach(VarlinkCall *call, json_object *parameters, void *userdata)
+static int run_attach(VarlinkCall *call, json_object *parameters, Interface *i, bool of_app)
 {
         const char *name = json_object_get_string(json_object_object_get(parameters, "app"));
         int fds[3] = {-EBADF, -EBADF, -EBADF};
         struct winsize size = {};
-        Interface *i = userdata;
         AppInstance *app = app_table_find(i->apps, name);
 
         if (!app || app->removing)
@@ -161,14 +164,32 @@ int interface_attach(VarlinkCall *call, json_object *parameters, void *userdata)
         if (r == 0 && fds[STDIN_FILENO] >= 0 && app->settings.input == INPUT_NULL)
                 r = interface_reply_error(call, POD "NoStdin", "app", name, NULL, NULL) ?: 1;
         if (r == 0)
-                r = attach(i, call, app, fds, &size);
+                r = attach(i, call, app, fds, &size, of_app);
         for (size_t k = 0; k < ELEMENTSOF(fds); k++)
                 safe_close(fds[k]);
         if (r == -EUSERS)
-                return reply_number(call, POD "TooManyAttached", "limit", CLIENTS_MAX);
+                return reply_number(call, POD "TooManyAttached", "limit",
+                                    of_app ? CLIENTS_OF_APPS_MAX : CLIENTS_MAX);
         if (r == -ESRCH)
                 return interface_wrong_state(i, call, app);
         return MIN(r, 0);
+}
+
+int interface_attach(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return run_attach(call, parameters, userdata, false);
+}
+
+int interface_attach_of_app(VarlinkCall *call, json_object *parameters, Interface *i)
+{
+        return run_attach(call, parameters, i, true);
+}
+
+const AppInstance *interface_attached_app(const Interface *i, int64_t id)
+{
+        const Attachment *a = find(i, id);
+
+        return a ? client_app(a->client) : NULL;
 }
 
 int interface_close_stdin(VarlinkCall *call, json_object *parameters, void *userdata)

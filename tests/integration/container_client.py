@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A client of the API by which apps launch others, for the programs that test it."""
+
+import base64
+import http.client
+import json
+import socket
+
+from harness import *
+from pod_interface import Connection
+
+STAY = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+PLACE = "/dev/credentials/"
+
+
+def pod(host, *more, script=STAY):
+    host.acnspawn("fetch", host.shell(STAY, name="example.com/stay")).expect(0)
+    host.uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell(script, name="example.com/web"),
+                              "--name=web", "--control=true", *more).expect(0).out.strip()
+    return host.uuid
+
+
+def root_of(host, app):
+    """/proc/PID/root of a process of the app."""
+    def find():
+        for pid in host.processes():
+            with contextlib.suppress(OSError):
+                if ("AC_APP_NAME=" + app) in read_text("/proc/%s/environ" % pid).split("\0"):
+                    return "/proc/%s/root" % pid
+    return wait_for(find, "a process of app " + app)
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = path
+
+    def connect(self):
+        fd = os.open(os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY)
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect("/proc/self/fd/%d/%s" % (fd, os.path.basename(self.path)))
+        os.close(fd)
+
+
+class Client:
+    """Speaks the JSON of Mesos over the socket of an app, with its token."""
+
+    def __init__(self, host, app="web"):
+        self.place = root_of(host, app) + PLACE
+        self.token = read_text(self.place + "acnspawn.token")
+
+    def raw(self, body, method="POST", path="/api/v1", token=None, **headers):
+        c = Unix(self.place + "acnspawn.control")
+        headers = {k.replace("_", "-"): v for k, v in headers.items()}
+        if token != "":
+            headers["Authorization"] = "Bearer " + (token or self.token)
+        c.request(method, path, body, headers, encode_chunked=not isinstance(body, str))
+        r = c.getresponse()
+        data = r.read()
+        c.close()
+        return r.status, data.decode()
+
+    def call(self, type, path=None, **more):
+        parameters = dict(more)
+        if path:
+            parameters["container_id"] = identity(path)
+        return self.raw(json.dumps({"type": type, type.lower(): parameters}), Content_Type="application/json")
+
+    def open_stream(self, call, path):
+        """A connection with an answer that lasts."""
+        h = self.connect()
+        h.request("POST", "/api/v1", json.dumps({"type": call, call.lower(): {"container_id": identity(path)}}),
+                  {"Authorization": "Bearer " + self.token})
+        return h
+
+    def connect(self):
+        c = Unix(self.place + "acnspawn.control")
+        c.connect()
+        return c
+
+    def launch(self, container, script=STAY, **more):
+        return self.call("LAUNCH_NESTED_CONTAINER", container, command={"value": script, **more})
+
+    def wait(self, container):
+        status, text = self.call("WAIT_NESTED_CONTAINER", container)
+        equal((status, text if status != 200 else ""), (200, ""))
+        return json.loads(text)["wait_nested_container"]
+
+
+class InputStream:
+    """ATTACH_CONTAINER_INPUT: records in a request that lasts."""
+
+    def __init__(self, client, path, first=None, **headers):
+        self.http = client.connect()
+        self.http.putrequest("POST", "/api/v1")
+        for key, value in {"Authorization": "Bearer " + client.token, "Content-Type": "application/recordio",
+                           "Message-Content-Type": "application/json", "Transfer-Encoding": "chunked", **headers}.items():
+            if value:
+                self.http.putheader(key, value)
+        self.http.endheaders()
+        if path:
+            self.send({"type": "CONTAINER_ID", "container_id": identity(path)})
+
+    def send_raw(self, data):
+        self.http.send(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def send(self, parameters):
+        text = json.dumps({"type": "ATTACH_CONTAINER_INPUT", "attach_container_input": parameters}).encode()
+        self.send_raw(b"%d\n%s" % (len(text), text))
+
+    def io(self, **io):
+        self.send({"type": "PROCESS_IO", "process_io": io})
+
+    def data(self, data):
+        self.io(type="DATA", data={"type": "STDIN", "data": base64.b64encode(data).decode()})
+
+    def control(self, **control):
+        self.io(type="CONTROL", control=control)
+
+    def end(self):
+        """The end of the request: status and text of the answer."""
+        self.http.send(b"0\r\n\r\n")
+        return self.answer()
+
+    def answer(self):
+        r = self.http.getresponse()
+        text = r.read().decode()
+        self.http.close()
+        return r.status, text
+
+
+def identity(path):
+    i = None
+    for name in path.split("/"):
+        i = {"value": name, **({"parent": i} if i else {})}
+    return i
+
+
+def apps(host):
+    return {a["name"]: a["state"] for a in Connection(host, host.uuid).call("Describe")["apps"]}
+
+
+def owner_of(pid):
+    return int(read_text("/proc/%s/stat" % pid).rpartition(")")[2].split()[1])
+
+
+def supervisor_of(host):
+    return host.supervisor(host.uuid)
