@@ -33,6 +33,7 @@ const Verb *const verbs[] = {
                 &verb_prepare,
                 &verb_run,
                 &verb_enter,
+                &verb_exec,
                 &verb_cp,
                 &verb_export,
                 &verb_attach,

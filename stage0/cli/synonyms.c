@@ -37,7 +37,6 @@ static const Synonym verbs[] = {
                 {"copy-from", "cp"},
                 {"copy-to", "cp"},
                 {"delete", "rm"},
-                {"exec", "enter"},
                 {"freeze", "pause"},
                 {"history", "image show"},
                 {"image build", "build"},

@@ -157,6 +157,8 @@ typedef struct EnterOptions {
         char **environment;    /* NAME=VALUE, added to the app's */
         const char *directory; /* absolute; NULL: the app's working directory */
         uint64_t timeout_usec; /* then it and its descendants are killed; 0, UINT64_MAX: no timeout */
+        bool no_input;         /* standard input is not read: that of the command is /dev/null */
+        bool no_terminal;      /* pipes, although this process has a terminal */
 } EnterOptions;
 int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e);
 

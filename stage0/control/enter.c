@@ -53,15 +53,16 @@ static int make_pipe(Session *s, size_t i, AcnExecOptions *x)
 }
 
 /* A terminal if this process has one; redirected streams stay separate. */
-static int open_streams(Session *s, AcnExecOptions *x, Error *e)
+static int open_streams(Session *s, const EnterOptions *o, AcnExecOptions *x, Error *e)
 {
-        x->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+        x->terminal = !o->no_terminal && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
         if (x->terminal) {
                 x->terminal_type = terminal_type();
                 forward_get_size(&x->size);
         }
         for (size_t i = x->terminal ? STDERR_FILENO : STDIN_FILENO; i <= STDERR_FILENO; i++) {
-                int r = x->terminal && isatty(STDERR_FILENO) ? 0 : make_pipe(s, i, x);
+                bool none = x->terminal ? isatty(STDERR_FILENO) : i == STDIN_FILENO && o->no_input;
+                int r = none ? 0 : make_pipe(s, i, x);
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot create the streams of the command");
         }
@@ -82,7 +83,7 @@ static int start(Session *s, Pod *p, const PodApp *app, const EnterOptions *o, E
         if (r < 0)
                 return r;
         s->forward.socket = acn_exec_fd(s->connection);
-        r = open_streams(s, &x, e);
+        r = open_streams(s, o, &x, e);
         if (r >= 0)
                 return acn_exec(s->connection, &x, e);
         for (size_t i = 0; i < ELEMENTSOF(x.fds); i++)

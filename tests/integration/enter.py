@@ -286,6 +286,35 @@ def an_app_cannot_block_enter(host, *options):
 # --- Functions ----------------------------------------------------------------------------------------------------------
 
 @case
+def exec_has_the_options_of_other_tools(host):
+    """Standard input and a terminal only if they are asked for; the other options are those of enter."""
+    host.detach("--name=p", sleeper(host))
+    show = "cat; tty; echo $A $B $(id -u) $PWD; echo err >&2; exit 7"
+    file = host.path("variables")
+    with open(file, "w") as f:
+        f.write("A=1\nB='2 3'\n")
+    options = ["--env-file=" + file, "-e", "B=4", "-u", "7:8", "-w", "/srv", "p", "sh", "-c", show]
+    r = host.acnspawn("exec", *options, input=b"in\n").expect(7)
+    equal((r.out, r.err), ("not a tty\n1 4 7 /srv\n", "err\n"))
+    r = host.acnspawn("exec", "-i", *options, input=b"in\n").expect(7)
+    equal((r.out, r.err), ("in\nnot a tty\n1 4 7 /srv\n", "err\n"))
+    equal(host.acnspawn("enter", *options, input=b"").expect(7).out, "not a tty\n1 4 7 /srv\n")
+    contains(host.acnspawn("exec", "--timeout=200ms", "p", "sleep", "1000").expect(124).err, "timed out")
+    equal(host.acnspawn("exec", "p", "kill", "-9", "$$").rc, 1)
+    # On a terminal: what is typed is not for the command without -i, and it has no terminal without -t.
+    for words, typed, said in (([], b"", b"not a tty"), (["-i"], b"typed\n\4", b"not a tty"), (["-it"], b"typed\n\4", b"/dev/"), (["-t"], b"typed\n\4", b"/dev/")):
+        t = Terminal(host, "exec", *words, "p", "sh", "-c", "echo up; read x; echo got=$x; tty; exit 9")
+        t.expect(b"up")
+        if typed:
+            t.send(typed)
+        t.expect(b"got=typed" if typed else b"got=")
+        t.expect(said)
+        equal(t.process.wait(60), 9)
+        t.check_mode()
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
 def streams_and_status_are_the_commands(host):
     host.detach("--name=p", sleeper(host))
     r = host.acnspawn("enter", "p", "sh", "-c", "cat; echo err >&2; exit 7", input=b"in\0put" * 50000).expect(7)

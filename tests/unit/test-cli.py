@@ -77,11 +77,17 @@ USAGE_ERRORS = [
     (["image", "pull", "x"], "Unknown command 'image pull'", "Did you mean 'fetch'? Try 'acnspawn image --help'"),
     # what other tools call it
     (["ps"], "Unknown command 'ps'", "Did you mean 'list'? Try 'acnspawn --help'"),
-    (["exec", "p", "ls"], "Unknown command 'exec'", "Did you mean 'enter'?"),
     (["journal", "p"], "Unknown command 'journal'", "Did you mean 'logs'?"),
     (["run", "--setenv=A=1", "i"], "Unknown option '--setenv'", "Did you mean '--environment'?"),
-    (["enter", "-it", "p"], "Unknown option '-i'", "on a terminal the command gets a terminal: -i and -t are not needed."),
-    (["enter", "--tty", "p"], "Unknown option '--tty'", "-i and -t are not needed. Try 'acnspawn enter --help'"),
+    (["enter", "-it", "p"], "Unknown option '-i'", "-i and -t are not needed; 'acnspawn exec' takes them. Try 'acnspawn enter --help'"),
+    (["enter", "--tty", "p"], "Unknown option '--tty'", "'acnspawn exec' takes --tty. Try 'acnspawn enter --help'"),
+    (["exec"], "'acnspawn exec' needs a pod", "Try 'acnspawn exec --help'"),
+    (["exec", "-i", "p"], "'acnspawn exec' needs a command after the pod", "Try 'acnspawn exec --help'"),
+    (["exec", "-it", "p", "sh"], "--tty is not possible: standard input and output are not both a terminal", "Leave it out; --interactive (-i) alone"),
+    (["exec", "p", "-it", "sh"], "'-it' is given after the pod", "Try 'acnspawn exec --help'"),
+    (["exec", "-d", "p", "sh"], "Unknown option '-d'", "it cannot be detached; your shell runs both in the background with '&'."),
+    (["exec", "--privileged", "p", "sh"], "Unknown option '--privileged'", "The command has the privileges of the app, and never more."),
+    (["exec", "--env-file=-", "p", "sh"], "standard input is that of the command", "Try 'acnspawn exec --help'"),
     # names that podman and docker have in common: messages have the one that was given
     (["run", "-e", "A B=1", "i"], "Invalid value 'A B=1' for -e: ", None),
     (["run", "i", "--env=A B=1"], "Invalid value 'A B=1' for --env: ", None),
@@ -318,7 +324,7 @@ def synonyms_name_what_there_is():
         check(f"whether '{word}' is a command", word in VERBS, False)
     check_contains("the hint for login", run("login").stderr, "Credentials for registries are read from files: acnspawn-auth.d(5).")
     check("the status of login", run("login").returncode, 2)
-    for word, here in (("shell", "enter"), ("exec", "enter"), ("ps", "list"), ("rmi", "image rm"), ("pull", "fetch"), ("images", "image list"),
+    for word, here in (("shell", "enter"), ("ps", "list"), ("rmi", "image rm"), ("pull", "fetch"), ("images", "image list"),
                        ("start", "run"), ("create", "prepare"), ("terminate", "stop --force"), ("history", "image show")):
         check_contains(f"the hint for {word}", run(word).stderr, f"Did you mean '{here}'?")
     for word, here in options:
