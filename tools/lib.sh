@@ -25,12 +25,12 @@ PACKAGES_CHECK+=(protobuf-compiler python3-grpcio python3-protobuf)
 PACKAGES_CHECK+=(dosfstools xfsprogs)
 # For the virtual machine: the emulator, what fills its disk, and what unpacks kernels.
 PACKAGES_CHECK+=(qemu-system-x86 mmdebstrap e2fsprogs lz4 xz-utils zstd)
-# The packages of Debian; with --long the one of RPM, too.
+# The packages of Debian; with --long the one of RPM, too, and what builds twice in different environments.
 PACKAGES_CHECK+=(debhelper dpkg-dev dh-apparmor lintian blhc)
 # What is compiled again is not compiled twice.
 PACKAGES_CHECK+=(ccache)
 # shellcheck disable=SC2034 # used by check
-PACKAGES_LONG=(rpm)
+PACKAGES_LONG=(rpm reprotest disorderfs faketime fuse3 locales-all)
 
 say() {
         printf '\n== %s\n' "$*"

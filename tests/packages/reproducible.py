@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Two builds of the packages of Debian give the same bytes: in another directory, with another umask, locale, time zone, home, user
-name and number of jobs, and at another time.
+"""Two builds of the packages of Debian give the same bytes. Debian's reprotest makes both: the second in another directory whose files are
+in another order, on a host of another name, with another umask, locale, time zone, home, search path, environment, number of CPUs, and at
+another time. Its virtual server is "null": both run on this machine, in a directory below $TMPDIR.
 
     tests/packages/reproducible.py OUTPUT-DIRECTORY
 """
@@ -16,34 +17,48 @@ import tarfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.abspath(sys.argv[1])
-# Directory, umask, jobs, environment.
-BUILDS = (
-    ("a/acnspawn", 0o022, 2, {"LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": "/root", "USER": "root"}),
-    ("b/somewhere/else/source-of-acnspawn", 0o077, 1,
-     {"LC_ALL": "C", "LANG": "de_DE.UTF-8", "TZ": "Pacific/Kiritimati", "HOME": "/nonexistent", "USER": "builder", "CAPTURED": "x"}),
-)
+LOG = OUT + "/log"
+VARIATIONS = "environment build_path aslr num_cpus time fileordering domain_host home locales exec_path timezone umask".split()
+# What a variation needs.
+PROGRAMS = {"time": "faketime", "fileordering": "disorderfs", "num_cpus": "taskset"}
+# Not varied: builds as other users need one that exists and sudo; kernel makes uname(1) say the name of any architecture, which
+# is not that of the compiler.
+NOT_VARIED = "user_group kernel".split()
 
 
-def build(directory, umask, jobs, environment):
+def possible():
+    """The variations, and why those that are left out cannot be made on this machine."""
+    without = {}
+    for variation, program in PROGRAMS.items():
+        if not shutil.which(program):
+            without[variation] = "there is no " + program
+    if not os.access("/dev/fuse", os.W_OK) or not shutil.which("fusermount"):
+        without.setdefault("fileordering", "there is no FUSE")
+    if subprocess.run(["unshare", "-r", "--uts", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        without["domain_host"] = "user namespaces cannot be made"
+    return [v for v in VARIATIONS if v not in without], without
+
+
+def build(variations):
+    """What reprotest returns, with the packages of both builds in OUT/packages."""
+    tree = OUT + "/acnspawn"
+    subprocess.run([HERE + "/source", tree], check=True)
+    env = dict(os.environ, TMPDIR=OUT)
+    command = ["reprotest", "--verbose", "--no-diffoscope", "--store-dir=" + OUT + "/packages",
+               "--variations=" + ",".join(["-all"] + ["+" + v for v in variations]),
+               "--build-command=CCACHE_DISABLE=1 DEB_BUILD_OPTIONS=\"nocheck parallel=$(nproc)\" dpkg-buildpackage --no-sign --build=any,all",
+               tree, "../*.deb", "--", "null"]
+    with open(LOG, "w") as log:
+        return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT).returncode
+
+
+def packages(which):
     """{name of the package: its path}."""
-    tree = OUT + "/" + directory
-    env = dict(os.environ, DEB_BUILD_OPTIONS="nocheck parallel=%d" % jobs, CCACHE_DISABLE="1", **environment)
-    log = OUT + "/" + directory.split("/")[0] + ".log"
-    old = os.umask(umask)
-    try:
-        subprocess.run([HERE + "/source", tree], check=True)
-        with open(log, "w") as f:
-            r = subprocess.run(["dpkg-buildpackage", "--no-sign", "--build=any,all"], cwd=tree, env=env, stdout=f, stderr=subprocess.STDOUT)
-    finally:
-        os.umask(old)
-    if r.returncode != 0:
-        print("not ok reproducible: the build in %s ends with %d, see %s" % (directory, r.returncode, log))
-        sys.exit(1)
-    return {os.path.basename(p): p for p in glob.glob(os.path.dirname(tree) + "/*.deb")}
+    return {os.path.basename(p): p for p in glob.glob("%s/packages/%s/**/*.deb" % (OUT, which), recursive=True)}
 
 
 def members(path):
-    """{member: hash} of a package, to name what differs."""
+    """{member: attributes and hash} of a package, to name what differs."""
     found = {}
     for which in "--ctrl-tarfile", "--fsys-tarfile":
         with subprocess.Popen(["dpkg-deb", which, path], stdout=subprocess.PIPE) as p, tarfile.open(fileobj=p.stdout, mode="r|") as tar:
@@ -62,17 +77,27 @@ def compare(first, second):
 
 
 def main():
-    if not shutil.which("dh"):
-        print("skip reproducible: there is no debhelper")
+    missing = [p for p in ("dh", "reprotest") if not shutil.which(p)]
+    if missing:
+        print("skip reproducible: there is no " + " ".join(missing))
         return 0
     shutil.rmtree(OUT, ignore_errors=True)
-    first, second = [build(*b) for b in BUILDS]
+    os.makedirs(OUT)
+    variations, without = possible()
+    for variation, why in without.items():
+        print("skip reproducible/varies-%s: %s" % (variation, why))
+    status = build(variations)
+    first, second = packages("control"), packages("experiment-1")
+    if not first or not second:
+        print("not ok reproducible: reprotest ends with %d, see %s" % (status, LOG))
+        return 1
     failures = 0
     for name in sorted(set(first) | set(second)):
         wrong = "made once only" if name not in first or name not in second else compare(first[name], second[name])
         failures += bool(wrong)
         print("not ok reproducible/%s: differs: %s" % (name, wrong) if wrong else "ok reproducible/" + name)
-    return 1 if failures else 0
+    print("ok reproducible/reprotest" if status == 0 else "not ok reproducible/reprotest: ends with %d, see %s" % (status, LOG))
+    return 1 if failures or status else 0
 
 
 sys.exit(main())
