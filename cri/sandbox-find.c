@@ -201,14 +201,21 @@ static int no_container(const char *id, Error *e)
         return error_set(e, -ENOENT, "There is no container '%.64s'", id);
 }
 
+/* The name of its app is the first half of the ID of a container. */
+static bool may_match(const PodApp *app, const char *prefix)
+{
+        return strncmp(app->name, prefix, MIN(strlen(app->name), strlen(prefix))) == 0;
+}
+
 /* In the pod of S. */
 static int find_in(CriJob *j, Sandbox *s, const char *prefix, Container *ret)
 {
         int found = 0;
 
         for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
+                PodApp *app = s->pod->manifest->apps[i];
                 Container c;
-                if (container_open(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !startswith(c.id, prefix))
+                if (!may_match(app, prefix) || container_open(j, s, app, &c, NULL) < 0 || !startswith(c.id, prefix))
                         continue;
                 *ret = c;
                 found++;
