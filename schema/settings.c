@@ -486,6 +486,54 @@ static int read_apps(const char *value, void *target)
         return 0;
 }
 
+int socket_port_parse(const char *word, uint32_t *ret_port, const char **ret_protocol)
+{
+        size_t n = strspn(word, "0123456789");
+        char number[8] = {};
+
+        if (n == 0 || (word[n] && word[n] != '/'))
+                return ac_name_check(word, NULL) < 0 ? -EINVAL : 0;
+        if (n >= sizeof(number) || (word[n] && !streq(word + n, "/tcp") && !streq(word + n, "/udp")))
+                return -EINVAL;
+        memcpy(number, word, n);
+        if (parse_u32(number, ret_port) < 0 || *ret_port == 0 || *ret_port > UINT16_MAX)
+                return -EINVAL;
+        *ret_protocol = streq(word + n, "/udp") ? "udp" : "tcp";
+        return 1;
+}
+
+bool socket_port_is(const char *word, const Port *p)
+{
+        const char *protocol;
+        uint32_t port;
+
+        if (streq_ptr(p->name, word))
+                return true;
+        return socket_port_parse(word, &port, &protocol) > 0 && p->port == port &&
+               streq_ptr(p->protocol, protocol);
+}
+
+static int read_socket_ports(const char *value, void *target)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        char ***list = target;
+
+        int r = strv_split(value, ",", &l);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (word, l) {
+                const char *protocol;
+                uint32_t port;
+                if (socket_port_parse(*word, &port, &protocol) < 0)
+                        return -EINVAL;
+        }
+        if (!l)
+                return -EINVAL;
+        strv_free(*list);
+        *list = TAKE_PTR(l);
+        return 0;
+}
+
 /* Privileges without a parameter. */
 static const char *const grant_words[] = {"seccomp", "oom-score-adj", "tasks-max", "apparmor-profile",
                                           "selinux-context"};
@@ -640,6 +688,8 @@ static const Setting settings[] = {
                  "must be a profile of system calls in JSON, as the runtime specification of OCI has it, or "
                  "none"},
                 {"share-cgroups", MEMBER(own_limits), read_share_cgroups, "must be true or false"},
+                {"socket-activated", MEMBER(socket_activated), read_socket_ports,
+                 "must be ports, by their names in the image, or as 80 or 53/udp, separated by commas"},
                 {"start-timeout", MEMBER(start_timeout_usec), read_timeout,
                  "must be a time, as 30s, or infinity"},
                 {"stop-signal", MEMBER(stop_signal), read_signal, "must be a signal, as SIGTERM or 15"},
@@ -660,6 +710,7 @@ static const Setting *find_setting(const char *name)
 void app_settings_done(AppSettings *s)
 {
         s->after = strv_free(s->after);
+        s->socket_activated = strv_free(s->socket_activated);
         s->grants = strv_free(s->grants);
         s->health.command = strv_free(s->health.command);
         free(s->log_file.path);

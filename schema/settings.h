@@ -142,6 +142,7 @@ typedef struct AppSettings {
         uint64_t max_runtime_usec;  /* after which the app is stopped, and has failed; 0: no limit */
         int input;                  /* AppInput */
         char **after;               /* apps that have to be ready before this one starts */
+        char **socket_activated;    /* ports; see socket_port_parse() */
         bool oom_group;             /* an OOM kill applies to all processes of the app */
         char **grants;              /* privileges that the image gets of those it requests; see
                                      * grants_parse() */
@@ -185,6 +186,11 @@ int app_setting_check(const char *name, const char *value, Error *e);
  * names separated by commas, that is CAP_NAME, seccomp, sysctl:NAME, port:NAME, oom-score-adj,
  * apparmor-profile and selinux-context; or "all", or "none", which runs the app without them. -EINVAL. */
 int grants_parse(const char *value, char ***ret);
+/* A word of "socket-activated": a port by its number, as 80 or 53/udp. 1: it is one; 0: it is the name of a port of
+ * the image. -EINVAL. */
+int socket_port_parse(const char *word, uint32_t *ret_port, const char **ret_protocol);
+/* Whether it denotes P, by name or number. */
+bool socket_port_is(const char *word, const Port *p);
 /* Checks the settings of all apps, and that "after" names apps of the pod and has no cycles. */
 int pod_settings_check(const PodManifest *m, Error *e);
 

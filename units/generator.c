@@ -5,7 +5,7 @@
  *     /usr/lib/systemd/system-generators/acnspawn-generator NORMAL-DIR EARLY-DIR LATE-DIR
  *
  * For each NAME.pod: a drop-in of acnspawn@NAME.service with [Unit] and [Service]; acnspawn@NAME.socket of
- * [Socket]; a drop-in of acnspawn-update@NAME.timer with [Update], and a link that starts that timer; links of
+ * [Socket], and of exposed ports that are socket-activated (listen.c); a drop-in of acnspawn-update@NAME.timer with [Update], and a link that starts that timer; links of
  * [Install], so that the unit is started with others. It runs while the machine boots, with hardly anything
  * there: it reads the files, and does nothing else. What is wrong with one pod is said in the kernel's log, from
  * which the journal takes it, and does not hinder the others. */
@@ -13,12 +13,14 @@
 #include <sys/stat.h>
 
 #include "stage0/declared/declared.h"
+#include "units/listen.h"
 
 #define HEADER "# Made by acnspawn-generator\n"
 #define UNIT_NAME_MAX 255U
 
 typedef struct Generator {
         int dir_fd;
+        bool has_socket; /* the pod that is generated now */
         bool failed;
         bool kernel_log; /* messages go to it */
 } Generator;
@@ -137,22 +139,37 @@ static int write_drop_in(Generator *g, const Declared *d)
         _cleanup_free_ char *dir = NULL;
         _cleanup_text_ Text t = {};
 
-        if (!has_section(d, DECLARED_UNIT) && !has_section(d, DECLARED_SERVICE))
+        if (!has_section(d, DECLARED_UNIT) && !has_section(d, DECLARED_SERVICE) && !g->has_socket)
                 return 0;
         if (xasprintf(&dir, "acnspawn@%s.service.d", d->name) < 0)
                 return -ENOMEM;
         text_addf(&t, HEADER "[Unit]\nSourcePath=%s\n", d->files[0]);
         add_section(g, &t, d, DECLARED_UNIT, "Unit");
         add_section(g, &t, d, DECLARED_SERVICE, "Service");
+        if (g->has_socket) /* which is started with the service, too */
+                text_addf(&t, "\n[Service]\nSockets=acnspawn@%s.socket\n", d->name);
         return write_unit_file(g, dir, "50-declared.conf", &t);
 }
 
+static bool has_addresses(const Declared *d)
+{
+        for (size_t i = 0; i < d->n_settings; i++)
+                if (d->settings[i].section == DECLARED_SOCKET && startswith(d->settings[i].key, "Listen"))
+                        return true;
+        return false;
+}
+
+/* Addresses that [Socket] has are instead of those of the ports. */
 static int write_socket(Generator *g, const Declared *d)
 {
         _cleanup_free_ char *file = NULL;
-        _cleanup_text_ Text t = {};
+        _cleanup_text_ Text t = {}, ports = {};
 
-        if (!has_section(d, DECLARED_SOCKET))
+        int r = has_addresses(d) ? 0 : listen_add_ports(d, &ports);
+        if (r < 0)
+                return r;
+        g->has_socket = has_section(d, DECLARED_SOCKET) || ports.size > 0;
+        if (!g->has_socket)
                 return 0;
         if (xasprintf(&file, "acnspawn@%s.socket", d->name) < 0)
                 return -ENOMEM;
@@ -160,6 +177,8 @@ static int write_socket(Generator *g, const Declared *d)
                   HEADER "[Unit]\nDescription=Sockets of Pod "
                          "%s\nDocumentation=man:acnspawn.pod(5)\nSourcePath=%s\n",
                   d->name, d->files[0]);
+        if (ports.size > 0)
+                text_addf(&t, "\n[Socket]\n%s", ports.data);
         add_section(g, &t, d, DECLARED_SOCKET, "Socket");
         return write_unit_file(g, NULL, file, &t);
 }
@@ -214,7 +233,7 @@ static bool is_unit_name(const char *s)
 
 static int link_pod(Generator *g, const Declared *d, const char *target, const char *suffix)
 {
-        bool is_socket = streq(target, "sockets.target") && has_section(d, DECLARED_SOCKET);
+        bool is_socket = streq(target, "sockets.target") && g->has_socket;
         _cleanup_free_ char *unit = NULL;
 
         if (xasprintf(&unit, "acnspawn@%s.%s", d->name, is_socket ? "socket" : "service") < 0)
@@ -290,9 +309,9 @@ static void generate(Generator *g, char *const *dirs, const char *name)
                 return;
         }
         say_findings(g, d);
-        r = write_drop_in(g, d);
+        r = write_socket(g, d);
         if (r >= 0)
-                r = write_socket(g, d);
+                r = write_drop_in(g, d);
         if (r >= 0)
                 r = write_timer(g, d);
         if (r >= 0)

@@ -393,6 +393,8 @@ static int reify_requested_app(Reify *r, size_t index, Error *e)
                 k = reify_nested_app(r, a, path, e);
         if (k >= 0)
                 k = reify_image_settings(r, a, i->manifest, e);
+        if (k >= 0)
+                k = reify_socket_ports(a, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
 }
 
@@ -419,6 +421,8 @@ static int reify_template_app(Reify *r, size_t index, Error *e)
                 k = complete_app(r, a, NULL, i, e);
         if (k >= 0)
                 k = reify_image_settings(r, a, i->manifest, e);
+        if (k >= 0)
+                k = reify_socket_ports(a, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
 }
 

@@ -86,6 +86,9 @@ int reify_apps(Reify *r, Error *e);
 /* Applies the image's settings for running its app, unless the user has set them
  * (reify-image-settings.c). */
 int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, Error *e);
+/* Marks the ports of A that its setting "socket-activated" names, and adds those that the image does not declare
+ * (reify-socket-ports.c). */
+int reify_socket_ports(PodApp *a, Error *e);
 /* Check the apps and volumes of a template, as far as possible without their images and without the host. */
 int template_app_check(const PodApp *t, Error *e);
 int template_volume_check(const Volume *v, Error *e);

@@ -40,8 +40,21 @@ static GrantSource source_of(const PodRequest *q, size_t index, const char *name
         return has_isolator(&q->apps[index].isolators, name) ? GRANT_COMMAND_LINE : GRANT_IMAGE;
 }
 
-static GrantSource source_of_privilege(const PodRequest *q, size_t index, const Privilege *p)
+/* What listens on a port that the command line names is no request of the image. */
+static bool is_given_port(const PodApp *a, char *const *given, const char *name)
 {
+        for (size_t i = 0; name && i < a->app->n_ports; i++)
+                STRV_FOREACH (word, given)
+                        if (streq(a->app->ports[i].name, name) && socket_port_is(*word, &a->app->ports[i]))
+                                return true;
+        return false;
+}
+
+static GrantSource source_of_privilege(const PodRequest *q, size_t index, const PodApp *a,
+                                       const AppSettings *s, const Privilege *p)
+{
+        if (is_given_port(a, s->socket_activated, startswith(p->name, "port:")))
+                return q->template ? GRANT_POD_MANIFEST : GRANT_COMMAND_LINE;
         return source_of(q, index, isolator_type_to_string(p->type) ?: "");
 }
 
@@ -140,15 +153,16 @@ static void refuse(Decision *d, const PodApp *a, const PrivilegeList *refused, c
 
 /* Those that come from the image and are not granted; they remain owned by ALL. */
 static int find_refused(Decision *d, const PodApp *a, size_t index, const PrivilegeList *all,
-                        char *const *grants, PrivilegeList *ret)
+                        const AppSettings *s, PrivilegeList *ret)
 {
+        char *const *grants = s->grants;
         GrantSource by = d->request->template ? GRANT_POD_MANIFEST : GRANT_COMMAND_LINE;
         bool withhold = strv_contains(grants, "none");
 
         for (size_t i = 0; i < all->n; i++) {
                 const Privilege *p = &all->items[i];
                 bool granted = privilege_is_granted(p, grants);
-                if (source_of_privilege(d->request, index, p) != GRANT_IMAGE)
+                if (source_of_privilege(d->request, index, a, s, p) != GRANT_IMAGE)
                         continue;
                 if ((granted || withhold) &&
                     record(d, a, p, granted ? GRANT_GRANTED : GRANT_WITHHELD, by) < 0)
@@ -188,13 +202,13 @@ static int bound(const PodRequest *q, size_t index, PodApp *a, char *const *gran
 
 /* If a port is not granted, the app has to listen on it itself. */
 static void withhold_ports(const Decision *d, PodApp *a, size_t index, const PrivilegeList *all,
-                           char *const *grants)
+                           const AppSettings *s)
 {
         for (size_t i = 0; i < all->n; i++) {
                 const char *name = startswith(all->items[i].name, "port:");
 
-                if (!name || privilege_is_granted(&all->items[i], grants) ||
-                    source_of_privilege(d->request, index, &all->items[i]) != GRANT_IMAGE)
+                if (!name || privilege_is_granted(&all->items[i], s->grants) ||
+                    source_of_privilege(d->request, index, a, s, &all->items[i]) != GRANT_IMAGE)
                         continue;
                 for (size_t k = 0; k < a->app->n_ports; k++)
                         if (streq(a->app->ports[k].name, name))
@@ -277,14 +291,14 @@ static int decide_app(Decision *d, const Pod *p, size_t index, Error *e)
                 r = stage1_port_privileges(p->manifest, a->app, &requested);
         if (r < 0)
                 return error_oom(e);
-        r = find_refused(d, a, index, &requested, settings.grants, &refused);
+        r = find_refused(d, a, index, &requested, &settings, &refused);
         if (r >= 0 && refused.n > 0)
                 refuse(d, a, &refused, &requested);
         free(refused.items);
         if (r < 0)
                 return error_oom(e);
         if (strv_contains(settings.grants, "none"))
-                withhold_ports(d, a, index, &requested, settings.grants);
+                withhold_ports(d, a, index, &requested, &settings);
         r = bound(d->request, index, a, settings.grants, e);
         if (r < 0)
                 return r;

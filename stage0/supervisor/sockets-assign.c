@@ -79,8 +79,9 @@ static int list_targets(const PodSockets *s, int r, Error *e)
                           s->targets[i].port->name, s->targets[i].port->port, s->targets[i].port->protocol);
         if (s->n_targets == 0)
                 return error_hint(e, r,
-                                  "No app has a port with socketActivated in its image; without LISTEN_FDS "
-                                  "in the environment the pod runs as it is.");
+                                  "No app has a port that is socketActivated in its image, or named by "
+                                  "--socket-activated=; without LISTEN_FDS in the environment the pod runs "
+                                  "as it is.");
         if (t.failed)
                 return r;
         return error_hint(e, r,

@@ -332,7 +332,7 @@ APP = {
     "health-cmd": 'test "a" = b', "health-interval": "10s", "health-timeout": "5s", "health-retries": "2", "health-start-period": "3s",
     "health-start-interval": "1s", "health-on-failure": "restart", "no-healthcheck": None, "stop-signal": "SIGINT", "stop-timeout": "9s",
     "log-size": "1Mi", "log-rate": "1Ki", "log-file": "{log},max-size=1Mi", "log": "both", "oom-group": "true", "image-policy": "local", "pid": "shared", "fate-group": "one", "transient": "true",
-    "control": "true", "max-runtime": "1h", "share-cgroups": "true",
+    "control": "true", "socket-activated": "8443,53/udp", "max-runtime": "1h", "share-cgroups": "true",
     "isolator": "os/linux/no-new-privileges=true", "annotation": "example.com/a=b c", "user-annotation": "u=v", "user-label": "l=m",
 }
 # Those of the command line alone, and those whose effect is tested elsewhere or depends on more than they say.

@@ -30,6 +30,42 @@ def a_connection_starts_the_app(host):
 
 
 @case
+def ports_that_the_user_names(host):
+    """--socket-activated=: ports of an image that does not mark them, by name and number, and others that it does not have."""
+    web = {"name": "http", "protocol": "tcp", "port": 8080}
+    dns = {"name": "dns", "protocol": "udp", "port": 5353}
+    image = server(host, ports=[web, dns, {"name": "plain", "protocol": "tcp", "port": 1}])
+    uuid = host.detach(image, "--socket-activated=http,5353/udp,9090,http")
+    equal([(p["name"], p["port"]) for p in json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)["apps"][0]["app"]["ports"]
+           if p.get("socketActivated")], [("http", 8080), ("dns", 5353), ("9090-tcp", 9090)])
+    equal(host.app_status(uuid, "web")["state"], "waiting")
+    said = in_network_of(host, uuid, lambda: [ask(("127.0.0.1", 8080)), ask_datagram(("127.0.0.1", 5353)), ask(("127.0.0.1", 9090))])
+    equal([x["name"] for x in said], ["http", "dns", "9090-tcp"])
+    equal(said[0]["names"], "http:dns:9090-tcp")
+    stop(host, uuid)
+    for word, rc, why, hint in (
+            ("https", 1, "App web has no port 'https' that could be socket-activated", "Its ports are http, dns, plain; another one can be given as a number"),
+            ("0", 2, "must be ports, by their names in the image, or as 80 or 53/udp", ""), ("80/sctp", 2, "must be ports", "")):
+        r = host.acnspawn("prepare", image, "--socket-activated=" + word).expect(rc)
+        contains(r.err, why)
+        contains(r.err, hint)
+    r = host.acnspawn("prepare", host.shell("true", name="example.com/none"), "--socket-activated=x").expect(1)
+    contains(r.err, "Its image declares no ports; a port can be given as a number: 80, or 53/udp.")
+    # As the socket unit of a declared pod has it: a pod without a network, whose exposed port is one of the host.
+    with listener() as s:
+        n = s.getsockname()[1]
+        running = start_with(host, [s], "run", "--name=own", "--port=%d:8080" % n, image, "--socket-activated=8080", names=["acnspawn@own.socket"])
+        equal(ask(("127.0.0.1", n))["name"], "http")
+        stop(host, "own")
+        running.finish()
+    # The host's low ports: an image has to be granted them, the user has them by naming them.
+    low = server(host, ports=[port("low", 999)], name="example.com/low")
+    contains(host.acnspawn("prepare", "--net=host", low).expect(1).err, "port:low")
+    host.acnspawn("prepare", "--net=host", low, "--socket-activated=low").expect(0)
+    host.acnspawn("prepare", "--net=host", low, "--socket-activated=999").expect(0)
+
+
+@case
 def several_apps_ports_and_ranges(host):
     """D6: each app gets its own sockets, in the order of its ports, and no other."""
     ports = [port("z-last", 7000, count=3), port("admin", 9000), port("ask", 5353, "udp"), {"name": "plain", "protocol": "tcp", "port": 1}]
@@ -310,7 +346,7 @@ def mismatches_are_reported_before_anything_starts(host):
                 ([s], None, [image], "Socket 3 (tcp 127.0.0.1:%d), passed by LISTEN_FDS, fits no socket-activated port" % n),
                 ([s], ["x.socket"], [image], "web/http (8080/tcp), web/range (7000/tcp), web/ask (53/udp)"),
                 ([s], None, [plain], "fits no socket-activated port of pod"),
-                ([s], None, [plain], "No app has a port with socketActivated in its image; without LISTEN_FDS"),
+                ([s], None, [plain], "No app has a port that is socketActivated in its image, or named by --socket-activated=; without LISTEN_FDS"),
                 ([s], ["ask"], [image], "is named after port 'ask' of app web, which is udp"),
                 ([d], ["http"], [image], "is named after port 'http' of app web, which is tcp"),
                 ([s], ["range"], [image], "1 sockets were passed for port 'range' of app web, which has 2 numbers, from 7000 on"),

@@ -143,6 +143,7 @@ static const struct {
                 {"restart-delay-max", "2s"},
                 {"restart-limit", "3"},
                 {"after", "db"},
+                {"socket-activated", "80,53/udp"},
                 {"control", "true"},
                 {"notify", "true"},
                 {"start-timeout", "4s"},

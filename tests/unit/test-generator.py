@@ -68,9 +68,37 @@ def units_of_a_pod(d):
         "a.service.requires/acnspawn@web.service": "-> ../acnspawn@web.service"}, [], 0))
 
 
+SOCKET_DROP_IN = "# Made by acnspawn-generator\n[Unit]\nSourcePath=CONFIG/pods/%(name)s.pod\n\n[Service]\nSockets=acnspawn@%(name)s.socket\n"
+SOCKET_HEAD = ("# Made by acnspawn-generator\n[Unit]\nDescription=Sockets of Pod %(name)s\nDocumentation=man:acnspawn.pod(5)\n"
+               "SourcePath=CONFIG/pods/%(name)s.pod\n")
+
+
+def sockets_of_ports(d):
+    """Ports that are exposed and socket-activated, by the same name or number."""
+    write(d, "web.pod", "[Pod]\nPort=http:8080 127.0.0.1:8443:443\nPublish=[::1]:53:53/udp dns:[fe80::1]:54\nPort=9000-9001:90-91 9100:91\n"
+          "[App web]\nImage=x\nSocketActivated=http, 443\nSocketActivated=90 91/udp\n[App dns]\nImage=y\nSocketActivated=53/udp dns\n"
+          "[Install]\nWantedBy=sockets.target multi-user.target\n")
+    write(d, "own.pod", "[Pod]\nPort=80:80\n[App web]\nImage=x\nSocketActivated=80\n[Socket]\nListenStream=/run/own\n")
+    write(d, "more.pod", "[Pod]\nPort=8%%0:80 80:80/tcp x:y: 1:2:3 a\\nb.c:1:2 :80 80: 7.7.7.7\\n:80:80\nPort=81:81\nPort=\nPort=82:82\n"
+          "[App web]\nImage=x\nSocketActivated=80/tcp 81 82\nSocketActivated=y c 2 a\\nb.c\n[Socket]\nBacklog=5\n")
+    write(d, "none.pod", "[Pod]\nPort=80:80 http:81 82:82/udp\n[App web]\nImage=x\nSocketActivated=81 82 8 udp\n[App b]\nImage=x\nSocketActivated=80\nSocketActivated=\n")
+    made, said, status = generate(d)
+    check("messages", (said, status), ([], 0))
+    check("the socket of web", made.pop("acnspawn@web.socket"), SOCKET_HEAD % {"name": "web"} +
+          "\n[Socket]\nListenStream=8080\nListenStream=127.0.0.1:8443\nFreeBind=yes\nListenStream=[fe80::1]:54\nFreeBind=yes\n"
+          .replace("ListenStream=[fe80", "ListenDatagram=[::1]:53\nFreeBind=yes\nListenStream=[fe80"))
+    check("the socket of own", made.pop("acnspawn@own.socket"), SOCKET_HEAD % {"name": "own"} + "\n[Socket]\nListenStream=/run/own\n")
+    check("the socket of more", made.pop("acnspawn@more.socket"), SOCKET_HEAD % {"name": "more"} + "\n[Socket]\nListenStream=82\n\n[Socket]\nBacklog=5\n")
+    for name in "web", "own", "more":
+        check("the drop-in of " + name, made.pop(f"acnspawn@{name}.service.d/50-declared.conf"), SOCKET_DROP_IN % {"name": name})
+    check("the rest", made, {"sockets.target.wants/acnspawn@web.socket": "-> ../acnspawn@web.socket",
+                             "multi-user.target.wants/acnspawn@web.service": "-> ../acnspawn@web.service"})
+
+
 def sockets_of_a_pod(d):
     write(d, "web.pod", "[App web]\nImage=x\n[Socket]\nListenStream=80\nListenStream=443\nAccept=yes\n[Install]\nWantedBy=sockets.target\n")
     check("what is made", generate(d), ({
+        "acnspawn@web.service.d/50-declared.conf": SOCKET_DROP_IN % {"name": "web"},
         "acnspawn@web.socket": "# Made by acnspawn-generator\n[Unit]\nDescription=Sockets of Pod web\nDocumentation=man:acnspawn.pod(5)\n"
                                "SourcePath=CONFIG/pods/web.pod\n\n[Socket]\nListenStream=80\nListenStream=443\n",
         "sockets.target.wants/acnspawn@web.socket": "-> ../acnspawn@web.socket"},
@@ -150,7 +178,7 @@ def usage(d):
     check("without a directory", (r.returncode, r.stderr), (1, f"acnspawn-generator: Cannot open '{d}/none': No such file or directory\n"))
 
 
-for test in (units_of_a_pod, sockets_of_a_pod, timers_of_updates, nothing_declared, one_broken_pod_does_not_hinder_others, hostile_names_and_words, masked_pods,
+for test in (units_of_a_pod, sockets_of_a_pod, sockets_of_ports, timers_of_updates, nothing_declared, one_broken_pod_does_not_hinder_others, hostile_names_and_words, masked_pods,
              it_is_quick, usage):
     case(test)
 sys.exit(1 if failures else 0)

@@ -66,7 +66,9 @@ TEST(values)
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/log-size", "2Mi"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/log-rate", "infinity"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/after", "db,cache"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/socket-activated", "http,80,53/udp"));
         ASSERT_OK(app_settings_read(&app, &s, NULL));
+        ASSERT_TRUE(strv_length(s.socket_activated) == 3 && streq(s.socket_activated[2], "53/udp"));
         ASSERT_EQ(s.restart, RESTART_ON_FAILURE);
         ASSERT_EQ(s.restart_usec, 2000000);
         ASSERT_EQ(s.stop_signal, SIGQUIT);
@@ -235,6 +237,9 @@ TEST(two_apps_do_not_share_a_log_file)
 
 TEST(invalid_values_are_named_with_valid_ones)
 {
+        static const char *const no_ports[] = {"",    "0", "65536", "99999999999", "80/sctp",
+                                               "80/", "A", "a b",   "/udp",        "80,A"};
+
         expect_error("acnspawn/restart", "sometimes",
                      "acnspawn/restart is 'sometimes', but must be no, on-failure or always");
         expect_error("acnspawn/restart-delay", "0", "must be a time of at least a millisecond");
@@ -273,6 +278,9 @@ TEST(invalid_values_are_named_with_valid_ones)
                 expect_error("acnspawn/caps-ambient", *bad, "must be names of capabilities");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
         expect_error("acnspawn/transient", "perhaps", "must be true or false");
+        for (size_t i = 0; i < ELEMENTSOF(no_ports); i++)
+                expect_error("acnspawn/socket-activated", no_ports[i],
+                             "must be ports, by their names in the image, or as 80 or 53/udp");
         expect_error("acnspawn/fate-group", "A b", "must be a name of lower-case letters");
         expect_error("acnspawn/fate-group", "", "must be a name of lower-case letters");
         expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");

@@ -149,10 +149,10 @@ def an_idle_pod_ends_and_comes_back(host):
 
 
 @contextlib.contextmanager
-def declared(host):
+def declared(host, sockets="[Socket]\nListenStream=127.0.0.1:%d\nFileDescriptorName=http\n" % PORT):
     """A declared pod, whose socket unit acnspawn-generator makes."""
     text = ("[App web]\nImage=example.com/web\n[Pod]\nPullPolicy=never\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n"
-            "[Socket]\nListenStream=127.0.0.1:%d\nFileDescriptorName=http\n[Install]\nWantedBy=sockets.target\n" % (host.dir, PORT))
+            "%s[Install]\nWantedBy=sockets.target\n" % (host.dir, sockets))
     os.makedirs(os.path.dirname(DECLARED), exist_ok=True)
     with open(DECLARED, "w") as f:
         f.write(text)
@@ -198,6 +198,27 @@ def the_socket_of_a_declared_pod(host):
             fail("a connection was accepted after the end of the socket")
         except ConnectionRefusedError:
             pass
+
+
+@case
+@with_timeout(600)
+def ports_that_start_an_app_have_a_socket(host):
+    """Without a section for it, of an image that marks no port; it is started with the service, and starts it later."""
+    host.acnspawn("fetch", host.image(["/bin/serve"], name="example.com/web")).expect(0)
+    with declared(host, "[Pod]\nPort=127.0.0.1:%d:8080\n[App web]\nSocketActivated=8080\n" % PORT) as (socket_unit, service):
+        contains(systemctl("list-dependencies", "--plain", "sockets.target"), socket_unit)
+        systemctl("start", service)
+        equal((state(socket_unit), state(service)), ("active", "active"))
+        first = host.status("web")
+        equal([s["address"] for s in first["sockets"]], ["127.0.0.1:%d" % PORT])
+        equal(host.app_status("web", "web")["state"], "waiting")
+        contains(ask(), "asked=x")
+        systemctl("stop", service)
+        equal((state(socket_unit), state(service)), ("active", "inactive"))
+        contains(ask(), "asked=x")
+        equal(host.status("web")["predecessor"], first["uuid"])
+        systemctl("restart", service)
+        contains(ask(), "asked=x")
 
 
 main()
