@@ -30,10 +30,10 @@ static bool is_requested(const Target *t, uint16_t port)
 static int connect_address(const Pod *p, pid_t leader, const struct sockaddr *a, socklen_t size, int *ret)
 {
         const struct timeval limit = {.tv_sec = CONNECT_SECONDS};
-        int fd = network_socket(p, leader, a->sa_family, SOCK_STREAM | SOCK_CLOEXEC);
+        int fd = network_socket(p, leader, a->sa_family, SOCK_STREAM);
 
         if (fd < 0)
-                return -errno;
+                return fd;
         if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 || connect(fd, a, size) < 0) {
                 int r = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
                 safe_close(fd);

@@ -19,8 +19,8 @@ typedef struct Bz2Functions {
 extern Bz2Functions bz2_functions;
 extern Library bz2_library;
 
-#define BZ2_CALL(function) (library_require(&bz2_library), bz2_functions.function)
+#define BZ2_CALL(function, ...) LIBRARY_CALL(bz2_library, bz2_functions.function, __VA_ARGS__)
 
-#define BZ2_bzCompress(...) BZ2_CALL(BZ2_bzCompress)(__VA_ARGS__)
-#define BZ2_bzCompressEnd(...) BZ2_CALL(BZ2_bzCompressEnd)(__VA_ARGS__)
-#define BZ2_bzCompressInit(...) BZ2_CALL(BZ2_bzCompressInit)(__VA_ARGS__)
+#define BZ2_bzCompress(...) BZ2_CALL(BZ2_bzCompress, __VA_ARGS__)
+#define BZ2_bzCompressEnd(...) BZ2_CALL(BZ2_bzCompressEnd, __VA_ARGS__)
+#define BZ2_bzCompressInit(...) BZ2_CALL(BZ2_bzCompressInit, __VA_ARGS__)

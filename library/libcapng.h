@@ -18,7 +18,7 @@ typedef struct CapngFunctions {
 extern CapngFunctions capng_functions;
 extern Library capng_library;
 
-#define CAPNG_CALL(function) (library_require(&capng_library), capng_functions.function)
+#define CAPNG_CALL(function, ...) LIBRARY_CALL(capng_library, capng_functions.function, __VA_ARGS__)
 
-#define capng_capability_to_name(...) CAPNG_CALL(capng_capability_to_name)(__VA_ARGS__)
-#define capng_name_to_capability(...) CAPNG_CALL(capng_name_to_capability)(__VA_ARGS__)
+#define capng_capability_to_name(...) CAPNG_CALL(capng_capability_to_name, __VA_ARGS__)
+#define capng_name_to_capability(...) CAPNG_CALL(capng_name_to_capability, __VA_ARGS__)

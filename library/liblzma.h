@@ -21,10 +21,10 @@ typedef struct LzmaFunctions {
 extern LzmaFunctions lzma_functions;
 extern Library lzma_library;
 
-#define LZMA_CALL(function) (library_require(&lzma_library), lzma_functions.function)
+#define LZMA_CALL(function, ...) LIBRARY_CALL(lzma_library, lzma_functions.function, __VA_ARGS__)
 
-#define lzma_code(...) LZMA_CALL(lzma_code)(__VA_ARGS__)
-#define lzma_end(...) LZMA_CALL(lzma_end)(__VA_ARGS__)
-#define lzma_physmem(...) LZMA_CALL(lzma_physmem)(__VA_ARGS__)
-#define lzma_stream_encoder_mt(...) LZMA_CALL(lzma_stream_encoder_mt)(__VA_ARGS__)
-#define lzma_stream_encoder_mt_memusage(...) LZMA_CALL(lzma_stream_encoder_mt_memusage)(__VA_ARGS__)
+#define lzma_code(...) LZMA_CALL(lzma_code, __VA_ARGS__)
+#define lzma_end(...) LZMA_CALL(lzma_end, __VA_ARGS__)
+#define lzma_physmem(...) LZMA_CALL(lzma_physmem, __VA_ARGS__)
+#define lzma_stream_encoder_mt(...) LZMA_CALL(lzma_stream_encoder_mt, __VA_ARGS__)
+#define lzma_stream_encoder_mt_memusage(...) LZMA_CALL(lzma_stream_encoder_mt_memusage, __VA_ARGS__)

@@ -7,6 +7,7 @@
  * not in the middle of its use.
  */
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -57,16 +58,15 @@ int library_load(Library *l, Error *e)
         return r;
 }
 
-void library_require(Library *l)
+bool library_is_ready(Library *l)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
         if (__atomic_load_n(&l->loaded, __ATOMIC_ACQUIRE))
-                return;
-#ifndef LIBRARY_STRICT
-        if (library_load(l, &e) >= 0)
-                return;
+                return true;
+#ifdef LIBRARY_STRICT
+        fprintf(stderr, "Error of the program: %s is used before library_load().\n", l->file);
+        assert(l->loaded);
 #endif
-        log_error("Error of the program: %s is used before library_load(). %s", l->file, e.message ?: "");
-        abort();
+        return library_load(l, &e) >= 0;
 }

@@ -30,11 +30,24 @@ typedef struct Library {
  * names the file and the package. To be called at the beginning of each operation that needs the library, so
  * that the operation fails cleanly and its caller gets the error. */
 int library_load(Library *l, Error *e);
-/* Called before each call of a function of the library. A call without a previous library_load() is an error of the
- * program: in developers' builds (sanitized ones) it aborts with a message that names the library, so that tests find
- * it; in others the library is loaded here, and only if that fails, which such a call cannot return, the process is
- * aborted. */
-void library_require(Library *l);
+/* Whether functions of the library can be called, which is looked up before each call. A call without a previous
+ * library_load() is an error of the program: in developers' builds (sanitized ones) it fails an assertion that names the
+ * library, so that tests find it. In others the library is loaded here; if that fails, so does the call, see below. */
+bool library_is_ready(Library *l);
+
+/* Calls a function of the library. If the library is not available, the call fails: its value is NULL or -ELIBACC, which
+ * is an error, or "different", by the conventions of each of these libraries. */
+#define LIBRARY_CALL(library, function, ...)                                                                \
+        (library_is_ready(&(library)) ? (function) (__VA_ARGS__) : LIBRARY_FAILURE((function) (__VA_ARGS__)))
+
+/* CALL is not evaluated, only its type matters: void, a pointer (of class 5) or a number. */
+#define LIBRARY_FAILURE(call)                                                                               \
+        ((__typeof__(call)) (intptr_t) (__builtin_classify_type(__builtin_choose_expr(                      \
+                                                        __builtin_types_compatible_p(__typeof__(call),      \
+                                                                                     void),                 \
+                                                        0, call)) == 5                                      \
+                                                        ? 0                                                 \
+                                                        : -ELIBACC))
 
 /* An ELF note that lists the libraries that a file loads (the specification "dlopen metadata for ELF files"
  * of the UAPI group): packaging tools derive the dependencies of a package from it. */

@@ -22,11 +22,11 @@ typedef struct XmlFunctions {
 extern XmlFunctions xml_functions;
 extern Library xml_library;
 
-#define XML_CALL(function) (library_require(&xml_library), xml_functions.function)
+#define XML_CALL(function, ...) LIBRARY_CALL(xml_library, xml_functions.function, __VA_ARGS__)
 
-#define htmlCreateMemoryParserCtxt(...) XML_CALL(htmlCreateMemoryParserCtxt)(__VA_ARGS__)
-#define htmlCtxtUseOptions(...) XML_CALL(htmlCtxtUseOptions)(__VA_ARGS__)
-#define htmlFreeParserCtxt(...) XML_CALL(htmlFreeParserCtxt)(__VA_ARGS__)
-#define htmlParseDocument(...) XML_CALL(htmlParseDocument)(__VA_ARGS__)
-#define xmlInitParser(...) XML_CALL(xmlInitParser)(__VA_ARGS__)
-#define xmlStopParser(...) XML_CALL(xmlStopParser)(__VA_ARGS__)
+#define htmlCreateMemoryParserCtxt(...) XML_CALL(htmlCreateMemoryParserCtxt, __VA_ARGS__)
+#define htmlCtxtUseOptions(...) XML_CALL(htmlCtxtUseOptions, __VA_ARGS__)
+#define htmlFreeParserCtxt(...) XML_CALL(htmlFreeParserCtxt, __VA_ARGS__)
+#define htmlParseDocument(...) XML_CALL(htmlParseDocument, __VA_ARGS__)
+#define xmlInitParser(...) XML_CALL(xmlInitParser, __VA_ARGS__)
+#define xmlStopParser(...) XML_CALL(xmlStopParser, __VA_ARGS__)

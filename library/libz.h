@@ -23,12 +23,12 @@ typedef struct ZFunctions {
 extern ZFunctions z_functions;
 extern Library z_library;
 
-#define Z_CALL(function) (library_require(&z_library), z_functions.function)
+#define Z_CALL(function, ...) LIBRARY_CALL(z_library, z_functions.function, __VA_ARGS__)
 
-#define deflate(...) Z_CALL(deflate)(__VA_ARGS__)
-#define deflateEnd(...) Z_CALL(deflateEnd)(__VA_ARGS__)
-#define deflateInit2_(...) Z_CALL(deflateInit2_)(__VA_ARGS__)
-#define inflate(...) Z_CALL(inflate)(__VA_ARGS__)
-#define inflateEnd(...) Z_CALL(inflateEnd)(__VA_ARGS__)
-#define inflateInit2_(...) Z_CALL(inflateInit2_)(__VA_ARGS__)
-#define inflateReset(...) Z_CALL(inflateReset)(__VA_ARGS__)
+#define deflate(...) Z_CALL(deflate, __VA_ARGS__)
+#define deflateEnd(...) Z_CALL(deflateEnd, __VA_ARGS__)
+#define deflateInit2_(...) Z_CALL(deflateInit2_, __VA_ARGS__)
+#define inflate(...) Z_CALL(inflate, __VA_ARGS__)
+#define inflateEnd(...) Z_CALL(inflateEnd, __VA_ARGS__)
+#define inflateInit2_(...) Z_CALL(inflateInit2_, __VA_ARGS__)
+#define inflateReset(...) Z_CALL(inflateReset, __VA_ARGS__)

@@ -134,7 +134,7 @@ int network_enter(const Pod *p, Error *e)
                                : 0;
 }
 
-static int open_namespace_of(pid_t leader)
+int network_namespace_open(pid_t leader)
 {
         char path[64];
 
@@ -145,26 +145,55 @@ static int open_namespace_of(pid_t leader)
         return fd < 0 ? -errno : fd;
 }
 
-/* The process is single-threaded: entering the namespace and returning is safe. */
+typedef struct InNamespace {
+        int netns_fd, result;
+        int (*function)(void *userdata);
+        void *userdata;
+} InNamespace;
+
+static void *thread_in_namespace(void *userdata)
+{
+        InNamespace *x = userdata;
+
+        x->result = setns(x->netns_fd, CLONE_NEWNET) < 0 ? -errno : x->function(x->userdata);
+        return NULL;
+}
+
+/* A thread that enters the namespace and ends there, as returning from it could fail: the caller never leaves its own
+ * namespace. */
+int network_namespace_run(int netns_fd, int (*function)(void *userdata), void *userdata)
+{
+        InNamespace x = {.netns_fd = netns_fd, .function = function, .userdata = userdata};
+        pthread_t thread;
+
+        int r = thread_start(&thread, thread_in_namespace, &x);
+        if (r < 0)
+                return r;
+        threads_join(&thread, 1);
+        return x.result;
+}
+
+typedef struct SocketKind {
+        int family, type;
+} SocketKind;
+
+static int open_socket(void *userdata)
+{
+        const SocketKind *k = userdata;
+        int fd = socket(k->family, k->type | SOCK_CLOEXEC, 0);
+
+        return fd < 0 ? -errno : fd;
+}
+
 int network_socket(const Pod *p, pid_t leader, int family, int type)
 {
-        _cleanup_close_ int own = -EBADF, theirs = -EBADF;
+        SocketKind kind = {.family = family, .type = type};
+        _cleanup_close_ int fd = -EBADF;
 
         if (p->config.net == NET_HOST)
-                return socket(family, type, 0);
-        own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-        theirs = p->config.net == NET_NETWORKS ? open_namespace(p) : open_namespace_of(leader);
-        if (theirs < 0) {
-                errno = -theirs;
-                return -1;
-        }
-        if (own < 0 || theirs < 0 || setns(theirs, CLONE_NEWNET) < 0)
-                return -1;
-        int fd = socket(family, type, 0), saved = errno;
-        if (setns(own, CLONE_NEWNET) < 0)
-                abort(); /* everything else would be done in the wrong namespace */
-        errno = saved;
-        return fd;
+                return open_socket(&kind);
+        fd = p->config.net == NET_NETWORKS ? open_namespace(p) : network_namespace_open(leader);
+        return fd < 0 ? fd : network_namespace_run(fd, open_socket, &kind);
 }
 
 bool network_namespace_is_bound(const char *path)

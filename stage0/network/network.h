@@ -125,8 +125,13 @@ int network_down(Pod *p, Error *e);
 /* Enters the pod's network namespace permanently, if network_up() has created one. */
 int network_enter(const Pod *p, Error *e);
 /* A socket in the pod's network namespace: the one that network_up() has created; or, of a pod without networks, that of its
- * PID 1, LEADER; else in the current one. -1, with errno, as socket(). */
+ * PID 1, LEADER; else in the current one. It is O_CLOEXEC. */
 int network_socket(const Pod *p, pid_t leader, int family, int type);
+/* The network namespace of a process. */
+int network_namespace_open(pid_t leader);
+/* Calls FUNCTION in that network namespace, in a thread that ends then: the calling one stays where it is. Returns its
+ * result, or the negative errno with which it could not be called. FUNCTION must not allocate memory (basic/thread.c). */
+int network_namespace_run(int netns_fd, int (*function)(void *userdata), void *userdata);
 /* The first valid network, in the order of the names of files, in DIRECTORIES, which are lists of paths of configurations
  * themselves, not of parents of net.d. -ENOENT, with the reason: there is none, or one of its plugins is not in
  * PLUGIN_DIRECTORIES. */

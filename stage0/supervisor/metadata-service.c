@@ -12,9 +12,9 @@
  * meanwhile. Replies that it has given stay valid. */
 
 #include <arpa/inet.h>
-#include <sched.h>
 #include <sys/socket.h>
 
+#include "stage0/network/network.h"
 #include "stage0/supervisor/metadata-key.h"
 #include "stage0/supervisor/metadata-service.h"
 
@@ -36,19 +36,11 @@ struct MetadataService {
 
 /* --- Its socket ---------------------------------------------------------------------------------------- */
 
-static int open_pod_network(pid_t pid)
+static int listen_on_loopback(void *userdata)
 {
-        char path[64];
-
-        snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) pid);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
-}
-
-static int listen_on_loopback(uint16_t port, uint16_t *ret_port)
-{
+        uint16_t *port = userdata;
         struct sockaddr_in address = {.sin_family = AF_INET,
-                                      .sin_port = htons(port),
+                                      .sin_port = htons(*port),
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t size = sizeof(address);
         _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -58,26 +50,15 @@ static int listen_on_loopback(uint16_t port, uint16_t *ret_port)
         if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || listen(fd, 1024) < 0 ||
             getsockname(fd, (struct sockaddr *) &address, &size) < 0)
                 return -errno;
-        *ret_port = ntohs(address.sin_port);
+        *port = ntohs(address.sin_port);
         return TAKE_FD(fd);
 }
 
-/* This process has one thread, so entering the pod's network and returning is safe. */
-static int listen_in_network(pid_t pid, uint16_t port, uint16_t *ret_port)
+static int listen_in_network(pid_t pid, uint16_t *port)
 {
-        _cleanup_close_ int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), theirs = -EBADF;
+        _cleanup_close_ int netns = network_namespace_open(pid);
 
-        if (own < 0)
-                return -errno;
-        theirs = open_pod_network(pid);
-        if (theirs < 0)
-                return theirs;
-        if (setns(theirs, CLONE_NEWNET) < 0)
-                return -errno;
-        int fd = listen_on_loopback(port, ret_port);
-        if (setns(own, CLONE_NEWNET) < 0)
-                abort(); /* without returning, later operations would take place in the pod's network */
-        return fd;
+        return netns < 0 ? netns : network_namespace_run(netns, listen_on_loopback, port);
 }
 
 static int on_first_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata);
@@ -87,12 +68,11 @@ int metadata_service_listen(MetadataService *m, pid_t pid, Error *e)
         bool host = m->pod->config.net == NET_HOST;
         _cleanup_free_ char *url = NULL;
         _cleanup_close_ int fd = -EBADF;
-        uint16_t port;
+        uint16_t port = host ? 0 : METADATA_PORT; /* any free one of the host's */
 
         if (m->url)
                 return 0;
-        /* In the host's loopback any free port is used. */
-        fd = host ? listen_on_loopback(0, &port) : listen_in_network(pid, METADATA_PORT, &port);
+        fd = host ? listen_on_loopback(&port) : listen_in_network(pid, &port);
         if (fd < 0)
                 return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s",
                                        pod_display_name(m->pod));

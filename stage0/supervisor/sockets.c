@@ -57,12 +57,12 @@ typedef struct Place {
 
 static int listen_in_pod(const Place *place, int family, bool udp, const char *ip, uint32_t port)
 {
-        _cleanup_close_ int fd = network_socket(place->pod, place->leader, family,
-                                                (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC);
+        _cleanup_close_ int fd =
+                        network_socket(place->pod, place->leader, family, udp ? SOCK_DGRAM : SOCK_STREAM);
         int one = 1;
 
         if (fd < 0)
-                return -errno;
+                return fd;
         /* Connections in TIME_WAIT do not prevent a new socket. */
         if (!udp && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0)
                 return -errno;

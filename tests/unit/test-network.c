@@ -3,8 +3,11 @@
 /* Networks: options, configurations, results of plugins, and misbehaving plugins. The plugins are shell
  * scripts written by the test; no network is changed. */
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "config.h"
 #include "stage0/network/network-internal.h"
@@ -510,8 +513,94 @@ TEST(hints)
         ASSERT_NULL(cni_failure_hint("bridge", "something else"));
 }
 
+/* --- Network namespaces -------------------------------------------------------------------------------- */
+
+static ino_t own_namespace(void)
+{
+        struct stat st;
+
+        return stat("/proc/thread-self/ns/net", &st) < 0 ? 0 : st.st_ino;
+}
+
+typedef struct Inside {
+        ino_t seen;
+        int result;
+} Inside;
+
+static int look_inside(void *userdata)
+{
+        Inside *x = userdata;
+
+        x->seen = own_namespace();
+        return x->result;
+}
+
+/* Another process, in a network namespace of its own, which ends when END is closed. 0: that is not possible here. */
+static pid_t start_elsewhere(int *end)
+{
+        int ready[2], last[2];
+        char byte = '-';
+
+        if (pipe2(ready, O_CLOEXEC) < 0 || pipe2(last, O_CLOEXEC) < 0)
+                return 0;
+        pid_t pid = fork();
+        if (pid == 0) {
+                safe_close(last[1]);
+                byte = unshare(CLONE_NEWNET) < 0 ? '-' : '+';
+                (void) !write(ready[1], &byte, 1);
+                (void) !read(last[0], &byte, 1);
+                _exit(0);
+        }
+        safe_close(last[0]);
+        safe_close(ready[1]);
+        (void) !read(ready[0], &byte, 1);
+        safe_close(ready[0]);
+        *end = last[1];
+        if (pid > 0 && byte == '+')
+                return pid;
+        *end = safe_close(*end);
+        if (pid > 0)
+                (void) waitpid(pid, NULL, 0);
+        return 0;
+}
+
+TEST(work_in_a_network_namespace_leaves_the_caller_where_it_is)
+{
+        int end = -EBADF;
+        pid_t pid = start_elsewhere(&end);
+
+        if (pid == 0)
+                TEST_SKIP("no network namespace can be made");
+        ino_t before = own_namespace();
+        Inside x = {.result = -EADDRINUSE};
+        _cleanup_close_ int fd = network_namespace_open(pid);
+        ASSERT_OK(fd);
+        ASSERT_ERR(network_namespace_run(fd, look_inside, &x), -EADDRINUSE);
+        ASSERT_TRUE(x.seen != 0 && x.seen != before);
+        ASSERT_EQ(own_namespace(), before);
+
+        Pod p = {.config.net = NET_NONE};
+        for (int i = 0; i < 200; i++) {
+                _cleanup_close_ int sock = network_socket(&p, pid, AF_INET, SOCK_STREAM);
+                ASSERT_OK(sock);
+        }
+        ASSERT_EQ(own_namespace(), before);
+
+        /* What cannot be entered is not called. */
+        _cleanup_close_ int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        x.seen = 0;
+        ASSERT_ERR(network_namespace_run(other, look_inside, &x), -EINVAL);
+        ASSERT_EQ(x.seen, (ino_t) 0);
+        ASSERT_ERR(network_namespace_open(0), -ESRCH);
+        ASSERT_EQ(own_namespace(), before);
+
+        safe_close(end);
+        (void) waitpid(pid, NULL, 0);
+}
+
 int main(void)
 {
+        RUN(work_in_a_network_namespace_leaves_the_caller_where_it_is);
         RUN(requests);
         RUN(requests_that_are_refused);
         RUN(configurations);
