@@ -28,7 +28,7 @@
         F(CAP_SYS_CHROOT)
 
 #define NAME_ENTRY(capability) [capability] = #capability,
-#define MASK_OF(capability)    | UINT64_C(1) << (capability)
+#define MASK_OF(capability) | UINT64_C(1) << (capability)
 
 static const char *const default_names[] = {DEFAULT_CAPABILITIES(NAME_ENTRY)};
 
@@ -104,15 +104,17 @@ uint64_t stage1_app_capabilities(const App *app)
         return stage1_capabilities(&app->isolators);
 }
 
-uint64_t stage1_pod_capabilities(const PodManifest *m)
+uint64_t stage1_pod_capabilities(const PodManifest *m, bool *ret_declared)
 {
-        uint64_t mask = DEFAULT_MASK, declared = 0;
+        uint64_t mask = DEFAULT_MASK;
 
+        *ret_declared = false;
         for (size_t i = 0; i < m->isolators.n; i++)
-                if (m->isolators.items[i].type == ISOLATOR_CAPABILITIES_RETAIN_SET)
-                        declared = mask_of_names(m->isolators.items[i].set);
-        mask |= declared;
-        for (size_t i = 0; i < m->n_apps; i++)
+                if (m->isolators.items[i].type == ISOLATOR_CAPABILITIES_RETAIN_SET) {
+                        mask = DEFAULT_MASK | mask_of_names(m->isolators.items[i].set);
+                        *ret_declared = true;
+                }
+        for (size_t i = 0; !*ret_declared && i < m->n_apps; i++)
                 mask |= stage1_app_capabilities(m->apps[i]->app);
         return mask;
 }

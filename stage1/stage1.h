@@ -94,9 +94,9 @@ int stage1_load_isolator_libraries(const IsolatorList *l, Error *e);
 bool stage1_capability_name(unsigned capability, char ret[static STAGE1_CAPABILITY_NAME_SIZE]);
 /* The bounding set of an app's processes: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
-/* What any app of the pod can have: the default set, what the pod's own isolators retain, and the sets of the apps
- * that it begins with. */
-uint64_t stage1_pod_capabilities(const PodManifest *m);
+/* What any app of a pod that begins with this manifest can have: the default set, and what the pod's own isolators retain
+ * (*RET_DECLARED is true), or, without those, the sets of the apps that it begins with. */
+uint64_t stage1_pod_capabilities(const PodManifest *m, bool *ret_declared);
 /* The same for these isolators; NULL: the default. */
 uint64_t stage1_capabilities(const IsolatorList *l);
 

@@ -138,6 +138,7 @@ static const struct Member {
                 {"bootID", MEMBER_TEXT, offsetof(PodConfig, boot_id), true},
                 {"hostPID", MEMBER_BOOLEAN, offsetof(PodConfig, host_pid), true},
                 {"hostIPC", MEMBER_BOOLEAN, offsetof(PodConfig, host_ipc), true},
+                {"capabilities", MEMBER_NUMBER, offsetof(PodConfig, capabilities), true},
                 {"cgroupParent", MEMBER_TEXT, offsetof(PodConfig, cgroup_parent), true},
 };
 

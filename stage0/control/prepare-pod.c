@@ -158,6 +158,34 @@ static int make_volumes(Pod *p, Error *e)
         return r < 0 ? r : pod_named_volumes_check(p, e);
 }
 
+/* Decides what apps of the pod can have: what the pod declares bounds also the first of them. */
+static int decide_capabilities(Pod *p, Error *e)
+{
+        char name[STAGE1_CAPABILITY_NAME_SIZE] = "a capability";
+        bool declared;
+
+        p->config.capabilities = stage1_pod_capabilities(p->manifest, &declared);
+        for (size_t i = 0; declared && i < p->manifest->n_apps; i++) {
+                const PodApp *a = p->manifest->apps[i];
+                uint64_t beyond = stage1_app_capabilities(a->app) & ~p->config.capabilities;
+
+                if (beyond == 0)
+                        continue;
+                (void) stage1_capability_name((unsigned) __builtin_ctzll(beyond), name);
+                int r = error_set(e, -EPERM,
+                                  "App %s requires %s, which is not among the capabilities that its pod "
+                                  "declares",
+                                  a->name, name);
+                return error_hint(e, r,
+                                  "Add it to those of the pod (--caps-retain= before the first image, "
+                                  "CapsRetain= in [Pod], or the "
+                                  "isolator os/linux/capabilities-retain-set of the pod manifest), or give "
+                                  "the app fewer by "
+                                  "--caps-remove=.");
+        }
+        return 0;
+}
+
 static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, char ***warnings, Error *e)
 {
         int r = configure(p, o);
@@ -181,6 +209,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = stage1_load_libraries(p->manifest, e);
         if (r >= 0)
                 r = decide_privileges(p, request, e);
+        if (r >= 0)
+                r = decide_capabilities(p, e);
         if (r >= 0)
                 r = pod_volumes_check(p, warnings, e);
         if (r >= 0)
@@ -244,9 +274,12 @@ static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability,
         int r = error_set(e, -EPERM, "App %s requires %s, which pod %s does not have", a->name, name,
                           pod_display_name(p));
         return error_hint(e, r,
-                          "A pod has the capabilities of the apps that it is prepared with, and those that "
-                          "its own isolators "
-                          "declare.");
+                          "A pod keeps the capabilities that it was started with: those that it declares, "
+                          "or else those of its "
+                          "first apps. Run it again with %s in its --caps-retain=, which stands before the "
+                          "first image, or give "
+                          "the app fewer by --caps-remove=.",
+                          name);
 }
 
 /* The pod's systemd cannot grant capabilities that it does not have, nor can parameters of its namespaces
@@ -320,7 +353,7 @@ int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings,
         int r = stage1_load_libraries(p->manifest, e);
         if (r < 0)
                 return r;
-        uint64_t capabilities = stage1_pod_capabilities(p->manifest);
+        uint64_t capabilities = pod_capabilities(p);
         r = image_policies_check(q, e);
         if (r >= 0)
                 r = pod_reify_app(p, q, NULL, warnings, e);
@@ -339,7 +372,7 @@ int prepare_replacement(Pod *p, const char *name, const PodRequest *q, char **re
         int r = stage1_load_libraries(p->manifest, e);
         if (r < 0)
                 return r;
-        uint64_t capabilities = stage1_pod_capabilities(p->manifest);
+        uint64_t capabilities = pod_capabilities(p);
         _cleanup_(pod_app_freep) PodApp *old = pod_manifest_take_app(p->manifest, name);
         size_t first = p->manifest->n_apps, first_volume = p->manifest->n_volumes;
         const Stage1Options o = stage1_options(p, "");

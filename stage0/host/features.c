@@ -94,6 +94,13 @@ int pod_features(Pod *p, bool keep_unit, HostFeatures *ret)
         return 0;
 }
 
+uint64_t pod_capabilities(const Pod *p)
+{
+        bool declared;
+
+        return p->config.capabilities ?: stage1_pod_capabilities(p->manifest, &declared);
+}
+
 int pod_isolators_check(Pod *p, Error *e)
 {
         HostFeatures h;

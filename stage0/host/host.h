@@ -74,6 +74,9 @@ int pod_cgroup_host_unit(Pod *p, char **ret);
 int pod_features(Pod *p, bool keep_unit, HostFeatures *ret);
 /* The flags of H for launchers: LAUNCH_APPARMOR and so on. */
 uint32_t security_modules(const HostFeatures *h);
+/* What an app of P can have at most, bit n is capability n. It is decided when P is prepared; apps that come and go change
+ * nothing. After stage1_load_libraries(). */
+uint64_t pod_capabilities(const Pod *p);
 /* Refuses isolators that are not available on this host and that P must not run without; see
  * stage1_isolators_check(). */
 int pod_isolators_check(Pod *p, Error *e);

@@ -52,7 +52,7 @@ static int add_capabilities(const Pod *p, char ***argv)
 {
         _cleanup_text_ Text t = {};
         _cleanup_free_ char *list = NULL;
-        uint64_t mask = stage1_pod_capabilities(p->manifest);
+        uint64_t mask = pod_capabilities(p);
 
         for (unsigned cap = 0; cap < 64; cap++) {
                 char name[STAGE1_CAPABILITY_NAME_SIZE];

@@ -132,6 +132,62 @@ def capabilities_are_declared(host):
     stopped(host)
 
 
+def capabilities_of(host, app):
+    for line in host.acnspawn("enter", "--app=" + app, "box", "cat", "/proc/self/status").expect(0).out.splitlines():
+        if line.startswith("CapBnd:"):
+            return int(line.split()[1], 16)
+    fail("no bounding set of app " + app)
+
+
+@case
+def what_is_declared_bounds_first_and_later_apps(host):
+    time_bit, nice_bit = 1 << 25, 1 << 23
+    image = host.shell("exec sleep 1000", name="example.com/app")
+    later = host.shell("exec sleep 1000", name="example.com/later")
+    r = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=box", "--caps-retain=CAP_SYS_TIME", image,
+                      "--caps-retain=CAP_SYS_NICE").expect(1)
+    contains(r.err, "App app requires CAP_SYS_NICE, which is not among the capabilities that its pod declares")
+    contains(r.err, "Add it to those of the pod")
+    equal(host.pods(), [], "pods")
+
+    uuid = box(host, "--caps-retain=CAP_SYS_TIME", image)
+    equal((bounding_set(host, uuid) & time_bit, capabilities_of(host, "app") & time_bit), (time_bit, 0))
+    r = host.acnspawn("add-app", "box", later, "--caps-retain=CAP_SYS_NICE").expect(1)
+    contains(r.err, "App later requires CAP_SYS_NICE, which pod box does not have")
+    contains(r.err, "Run it again with CAP_SYS_NICE in its --caps-retain=, which stands before the first image")
+    host.acnspawn("add-app", "box", later, "--caps-retain=CAP_SYS_TIME").expect(0)
+    host.acnspawn("start-app", "box", "later").expect(0)
+    equal(capabilities_of(host, "later") & (time_bit | nice_bit), time_bit)
+    stopped(host)
+
+
+@case
+def a_pod_keeps_the_capabilities_of_its_first_apps_when_they_have_gone(host):
+    time_bit = 1 << 25
+    image = host.shell("exec sleep 1000", name="example.com/app")
+    box(host, image, "--caps-retain=CAP_SYS_TIME")
+    host.acnspawn("stop-app", "box", "app").expect(0)
+    host.acnspawn("rm-app", "box", "app").expect(0)
+    contains(host.acnspawn("add-app", "box", image, "--caps-retain=CAP_SYS_NICE").expect(1).err, "App app requires CAP_SYS_NICE")
+    host.acnspawn("add-app", "box", image, "--caps-retain=CAP_SYS_TIME").expect(0)
+    host.acnspawn("start-app", "box", "app").expect(0)
+    equal(capabilities_of(host, "app"), time_bit)
+    stopped(host)
+
+
+@case
+def devices_are_those_of_each_app(host):
+    """They are not bounded by the pod: an app that is added may have others than the first apps."""
+    image = host.shell("exec sleep 1000", name="example.com/app")
+    box(host)
+    host.acnspawn("add-app", "box", image, "--device=/dev/null:/dev/extra", "--name=with").expect(0)
+    host.acnspawn("add-app", "box", image, "--name=without").expect(0)
+    for app, rc in (("with", 0), ("without", 1)):
+        host.acnspawn("start-app", "box", app).expect(0)
+        equal(host.acnspawn("enter", "--app=" + app, "box", "test", "-c", "/dev/extra").rc, rc, app)
+    stopped(host)
+
+
 @case
 def it_is_run_again(host):
     first = box(host, "--sysctl=%s=78" % TTL)

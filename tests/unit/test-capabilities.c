@@ -36,6 +36,7 @@ static int loads_for(const char *pod, const char *app)
         pid_t pid = fork();
 
         if (pid == 0) {
+                bool declared;
                 PodManifest *m = manifest(pod, app);
                 if (!m || capng_library.loaded || stage1_load_libraries(m, NULL) < 0)
                         _exit(2);
@@ -43,7 +44,7 @@ static int loads_for(const char *pod, const char *app)
                 if (stage1_load_isolator_libraries(&m->apps[0]->app->isolators, NULL) < 0)
                         _exit(3);
                 /* Without it, this must not call the library. */
-                _exit((stage1_pod_capabilities(m) & UINT64_C(1) << CAP_CHOWN) == 0 ? 4 : needed);
+                _exit((stage1_pod_capabilities(m, &declared) & UINT64_C(1) << CAP_CHOWN) == 0 ? 4 : needed);
         }
         return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

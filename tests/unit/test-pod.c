@@ -1443,6 +1443,8 @@ TEST(config)
         ASSERT_EQ(c.uid_base, 524288);
         ASSERT_EQ(c.stop_timeout_usec, UINT64_MAX);
         ASSERT_EQ(c.exit_policy, EXIT_ON_ANY);
+        ASSERT_EQ(c.capabilities, UINT64_C(0));
+        c.capabilities = UINT64_C(1) << 40;
         c.name = strdup("web");
         c.stage1 = strdup("/usr/lib/\"x\"/ä");
         ASSERT_OK(strv_extend(&c.dns, "192.0.2.1"));
@@ -1451,6 +1453,7 @@ TEST(config)
         ASSERT_OK(parse_config(text, &again, &e));
         ASSERT_STREQ(again.stage1, c.stage1);
         ASSERT_STREQ(again.name, "web");
+        ASSERT_EQ(again.capabilities, UINT64_C(1) << 40);
         ASSERT_STREQ(again.dns[0], "192.0.2.1");
         ASSERT_STREQ(again.hosts_entries[0], "192.0.2.1=a,b");
         ASSERT_NULL(again.dns_search);
