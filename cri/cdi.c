@@ -27,6 +27,7 @@ static void edits_done(CdiEdits *x)
         }
         free(x->nodes);
         free(x->mounts);
+        free(x->gids);
         free(x->unsupported);
         pair_list_done(&x->environment);
 }
@@ -234,13 +235,50 @@ static int read_mount(json_object *o, CdiEdits *x, Error *e)
         return m->source && m->target ? read_mount_options(o, m, x, e) : error_oom(e);
 }
 
+/* The specification has group 0 ignored. */
+static int read_gid(json_object *v, CdiEdits *x, Error *e)
+{
+        int64_t gid = json_object_is_type(v, json_type_int) ? json_object_get_int64(v) : -1;
+
+        if (gid < 0 || gid >= UINT32_MAX)
+                return error_set(e, -EINVAL, "\"additionalGids\" has an entry that is not the number of a group");
+        if (gid == 0)
+                return 0;
+        if (GREEDY_REALLOC(x->gids, x->gids_allocated, x->n_gids + 1) < 0)
+                return error_oom(e);
+        x->gids[x->n_gids++] = (uint32_t) gid;
+        return 0;
+}
+
+/* Programs of the host that would run in the middle of the start of a container. */
+static int read_hook(json_object *o, CdiEdits *x, Error *e)
+{
+        const char *name = NULL, *path = NULL;
+        _cleanup_free_ char *what = NULL;
+
+        int r = read_text(o, "hookName", &name, e);
+        if (r >= 0)
+                r = read_path(o, "path", &path, e);
+        if (r < 0)
+                return r;
+        if (!path)
+                return error_set(e, -EINVAL, "A hook has no \"path\"");
+        if (xasprintf(&what, "the hook %s%s%s", name ?: "", name ? " of " : "", path) < 0 || note_unsupported(x, what) < 0)
+                return error_oom(e);
+        return 0;
+}
+
 static int read_edits(json_object *parent, CdiEdits *x, Error *e)
 {
         static const struct {
                 const char *key;
                 int (*read)(json_object *o, CdiEdits *x, Error *e);
-        } lists[] = {{"env", read_variable}, {"deviceNodes", read_node}, {"mounts", read_mount}};
-        static const char *const unsupported[] = {"hooks", "additionalGids", "intelRdt", "netDevices"};
+        } lists[] = {{"env", read_variable},
+                     {"deviceNodes", read_node},
+                     {"mounts", read_mount},
+                     {"additionalGids", read_gid},
+                     {"hooks", read_hook}};
+        static const char *const unsupported[] = {"intelRdt", "netDevices"};
         json_object *edits, *list, *value;
         size_t n;
 

@@ -21,7 +21,8 @@ typedef struct CdiEdits {
         PairList environment;
         CdiNode *nodes;
         CdiMount *mounts;
-        size_t n_nodes, nodes_allocated, n_mounts, mounts_allocated;
+        uint32_t *gids; /* supplementary groups, without group 0 */
+        size_t n_nodes, nodes_allocated, n_mounts, mounts_allocated, n_gids, gids_allocated;
         char *unsupported; /* a member that cannot be honoured, so that no container can have this; or NULL */
 } CdiEdits;
 

@@ -6,6 +6,7 @@
 #include "schema/settings.h"
 
 #define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
+#define OOM_GROUP "memory.oom.group"
 #define CPU_PERIOD_DEFAULT 100000
 #define HOST_SETTINGS CONTAINER_HOST_SETTINGS
 
@@ -73,7 +74,6 @@ static int add_huge_pages(const Runtime__V1__LinuxContainerResources *r, json_ob
         return 0;
 }
 
-/* "memory.oom.group" is a setting of the app. */
 static int set_attributes(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
@@ -87,10 +87,7 @@ static int set_attributes(const Runtime__V1__LinuxContainerResources *r, AppOver
         if (k >= 0)
                 k = add_attribute(o, "cpuset.mems", r->cpuset_mems, e);
         for (size_t i = 0; k >= 0 && i < r->n_unified; i++)
-                k = streq(r->unified[i]->key, "memory.oom.group")
-                                    ? cri_set_option(app_options, a, "oom-group", "linux.resources.unified",
-                                                     streq(r->unified[i]->value, "1") ? "true" : "false", e)
-                                    : add_attribute(o, r->unified[i]->key, r->unified[i]->value, e);
+                k = add_attribute(o, r->unified[i]->key, r->unified[i]->value, e);
         if (k < 0 || json_object_object_length(o) == 0)
                 return k;
         if (xasprintf(&value, "os/linux/cgroup=%s", json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE)) < 0)
@@ -130,6 +127,33 @@ static int check_huge_pages(Pod *p, const Runtime__V1__LinuxContainerResources *
                                      "The field 'linux.resources.hugepage_limits' of the request is not "
                                      "supported: this host has no cgroup "
                                      "v2 controller 'hugetlb' for the pod");
+}
+
+/* Without the controller, memory.oom.group, which the kubelet sends with every container, is a setting of the app, so that its processes
+ * end together at least. The other attributes are refused there. */
+static int take_oom_group(CriJob *j, Pod *p, Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
+{
+        const char *value = cri_map_get(r->n_unified, r->unified, OOM_GROUP);
+        Runtime__V1__LinuxContainerResources__UnifiedEntry **l;
+        HostFeatures h;
+        size_t n = 0;
+
+        if (!value)
+                return 0;
+        int k = pod_features(p, false, &h);
+        if (k < 0)
+                return error_set_errno(e, k, "Cannot determine the features of this host");
+        if (h.memory)
+                return 0;
+        l = cri_alloc(&j->memory, r->n_unified * sizeof(*l));
+        if (!l)
+                return error_oom(e);
+        for (size_t i = 0; i < r->n_unified; i++)
+                if (!streq(r->unified[i]->key, OOM_GROUP))
+                        l[n++] = r->unified[i];
+        r->unified = l;
+        r->n_unified = n;
+        return cri_set_option(app_options, a, "oom-group", "linux.resources.unified", streq(value, "1") ? "true" : "false", e);
 }
 
 int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
@@ -353,7 +377,11 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
                 r = cri_set_option(app_options, a, "input", c->tty ? "tty" : "stdin", c->tty ? "terminal" : "pipe", e);
         if (r >= 0 && c->linux && c->linux->resources)
                 r = check_huge_pages(s->pod, c->linux->resources, e);
-        if (r >= 0 && c->linux && c->linux->resources)
-                r = container_resources(c->linux->resources, a, e);
+        if (r >= 0 && c->linux && c->linux->resources) {
+                Runtime__V1__LinuxContainerResources resources = *c->linux->resources;
+                r = take_oom_group(j, s->pod, &resources, a, e);
+                if (r >= 0)
+                        r = container_resources(&resources, a, e);
+        }
         return r < 0 ? r : container_security(j, s, x, a, e);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Devices that a request names by the Container Device Interface: what the files of the host say about them becomes environment, device
- * nodes and mounts of the container. The directories are read for each request; a later one has precedence. */
+ * nodes, mounts and groups of the container. The directories are read for each request; a later one has precedence. */
 
 #include <dirent.h>
 
@@ -108,6 +108,16 @@ static int add_mounts(const CdiEdits *x, AppOverrides *a, Error *e)
         return 0;
 }
 
+static int add_groups(const CdiEdits *x, AppOverrides *a, Error *e)
+{
+        for (size_t i = 0; i < x->n_gids; i++) {
+                if (GREEDY_REALLOC(a->supplementary_gids, a->supplementary_gids_allocated, a->n_supplementary_gids + 1) < 0)
+                        return error_oom(e);
+                a->supplementary_gids[a->n_supplementary_gids++] = x->gids[i];
+        }
+        return 0;
+}
+
 static int apply(CriJob *j, const CdiEdits *x, const char *device, AppOverrides *a, Error *e)
 {
         if (x->unsupported)
@@ -118,6 +128,8 @@ static int apply(CriJob *j, const CdiEdits *x, const char *device, AppOverrides 
                                   x->environment.items[i].value) < 0)
                         return error_oom(e);
         int r = add_nodes(j, x, a, e);
+        if (r >= 0)
+                r = add_groups(x, a, e);
         return r < 0 ? r : add_mounts(x, a, e);
 }
 

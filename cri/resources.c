@@ -15,12 +15,6 @@ typedef Runtime__V1__LinuxContainerResources Resources;
 
 /* --- Differences --------------------------------------------------------------------------------------- */
 
-static int refuse(const char *field, const char *key, Error *e)
-{
-        return error_set(e, -EINVAL, "The field 'linux.%s%s%s' cannot be changed while the container exists", field,
-                         key ? "." : "", key ?: "");
-}
-
 /* Zero: the field is not set. */
 static void take_number(int64_t wanted, int64_t *value, int64_t *changed)
 {
@@ -67,43 +61,56 @@ static int take_unified(CriMemory *m, const Resources *now, const Resources *wan
         return r;
 }
 
-/* It is not an attribute that is set, but a setting of the app. */
-static int check_unified(const Resources *now, const Resources *wanted, Error *e)
-{
-        static const char key[] = "memory.oom.group";
-        const char *value = cri_map_get(wanted->n_unified, wanted->unified, key);
-
-        return !value || streq_ptr(cri_map_get(now->n_unified, now->unified, key), value)
-                               ? 0
-                               : refuse("unified", key, e);
-}
-
-/* Zero: there is none. */
-static uint64_t huge_limit(const Resources *r, const char *size)
+/* NULL: there is none. */
+static const Runtime__V1__HugepageLimit *find_huge_limit(const Resources *r, const char *size)
 {
         for (size_t i = 0; i < r->n_hugepage_limits; i++)
                 if (streq(r->hugepage_limits[i]->page_size, size))
-                        return r->hugepage_limits[i]->limit;
+                        return r->hugepage_limits[i];
+        return NULL;
+}
+
+static int add_huge_limit(CriMemory *m, Resources *r, const Runtime__V1__HugepageLimit *h)
+{
+        Runtime__V1__HugepageLimit **l = cri_alloc(m, (r->n_hugepage_limits + 1) * sizeof(*l));
+
+        if (!l)
+                return -ENOMEM;
+        if (r->n_hugepage_limits > 0)
+                memcpy(l, r->hugepage_limits, r->n_hugepage_limits * sizeof(*l));
+        l[r->n_hugepage_limits++] = (Runtime__V1__HugepageLimit *) h;
+        r->hugepage_limits = l;
         return 0;
 }
 
-static int check_fixed(const Resources *now, const Resources *wanted, Error *e)
+/* The list is made anew, as that of NOW is the recorded request's. Sizes of pages that the request does not have stay as they are. What
+ * changes is an attribute of the cgroup, as 0 bytes are a limit here. */
+static int take_huge_limits(CriMemory *m, const Resources *now, const Resources *wanted, Resources *merged, Resources *changed)
 {
-        for (size_t i = 0; i < wanted->n_hugepage_limits; i++) {
-                const Runtime__V1__HugepageLimit *h = wanted->hugepage_limits[i];
-                if (h->limit != huge_limit(now, h->page_size))
-                        return refuse("hugepage_limits", h->page_size, e);
+        int r = 0;
+
+        if (wanted->n_hugepage_limits == 0)
+                return 0;
+        merged->n_hugepage_limits = 0;
+        merged->hugepage_limits = NULL;
+        for (size_t i = 0; r >= 0 && i < now->n_hugepage_limits; i++)
+                if (!find_huge_limit(wanted, now->hugepage_limits[i]->page_size))
+                        r = add_huge_limit(m, merged, now->hugepage_limits[i]);
+        for (size_t i = 0; r >= 0 && i < wanted->n_hugepage_limits; i++) {
+                const Runtime__V1__HugepageLimit *h = wanted->hugepage_limits[i], *old = find_huge_limit(now, h->page_size);
+                r = add_huge_limit(m, merged, h);
+                if (r < 0 || h->limit == (old ? old->limit : 0))
+                        continue;
+                char *key = cri_printf(m, "hugetlb.%s.max", h->page_size), *value = cri_printf(m, "%" PRIu64, h->limit);
+                r = key && value ? add_unified(m, changed, key, value) : -ENOMEM;
         }
-        return check_unified(now, wanted, e);
+        return r;
 }
 
 int resources_merge(CriJob *j, const Resources *now, const Resources *wanted, Resources *ret, Resources *ret_changed, Error *e)
 {
         Resources merged = *now, changed = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__INIT;
-        int r = check_fixed(now, wanted, e);
 
-        if (r < 0)
-                return r;
         take_number(wanted->memory_limit_in_bytes, &merged.memory_limit_in_bytes, &changed.memory_limit_in_bytes);
         take_number(wanted->memory_swap_limit_in_bytes, &merged.memory_swap_limit_in_bytes, &changed.memory_swap_limit_in_bytes);
         take_number(wanted->cpu_period, &merged.cpu_period, &changed.cpu_period);
@@ -112,7 +119,9 @@ int resources_merge(CriJob *j, const Resources *now, const Resources *wanted, Re
         take_number(wanted->oom_score_adj, &merged.oom_score_adj, &changed.oom_score_adj);
         take_text(wanted->cpuset_cpus, &merged.cpuset_cpus, &changed.cpuset_cpus);
         take_text(wanted->cpuset_mems, &merged.cpuset_mems, &changed.cpuset_mems);
-        r = take_unified(&j->memory, now, wanted, &merged, &changed);
+        int r = take_unified(&j->memory, now, wanted, &merged, &changed);
+        if (r >= 0)
+                r = take_huge_limits(&j->memory, now, wanted, &merged, &changed);
         if (r < 0)
                 return error_oom(e);
         /* A quota is one of a period. */

@@ -85,6 +85,9 @@ static int set_dns(PodArguments *a, const Runtime__V1__DNSConfig *d, Error *e)
 /* Mappings without a port of the host only describe. */
 static int set_port(CriJob *j, PodArguments *a, const Runtime__V1__PortMapping *p, Error *e)
 {
+        static const char *const protocols[] = {[RUNTIME__V1__PROTOCOL__TCP] = "tcp",
+                                                [RUNTIME__V1__PROTOCOL__UDP] = "udp",
+                                                [RUNTIME__V1__PROTOCOL__SCTP] = "sctp"};
         bool v6 = strchr(p->host_ip, ':') != NULL;
 
         if (p->host_port == 0)
@@ -92,11 +95,11 @@ static int set_port(CriJob *j, PodArguments *a, const Runtime__V1__PortMapping *
         if (p->host_port < 0 || p->host_port > PORT_MAX || p->container_port < 1 || p->container_port > PORT_MAX)
                 return error_set(e, -EINVAL, "'port_mappings' has %d and %d, which are not both ports", p->host_port,
                                  p->container_port);
-        if (p->protocol == RUNTIME__V1__PROTOCOL__SCTP)
-                return refuse("port_mappings.protocol", "with the value SCTP", e);
-        char *value = cri_printf(&j->memory, "%s%s%s%s%d:%d%s", v6 ? "[" : "", p->host_ip, v6 ? "]" : "",
+        if ((size_t) p->protocol >= ELEMENTSOF(protocols))
+                return refuse("port_mappings.protocol", "with this value", e);
+        char *value = cri_printf(&j->memory, "%s%s%s%s%d:%d/%s", v6 ? "[" : "", p->host_ip, v6 ? "]" : "",
                                  *p->host_ip ? ":" : "", p->host_port, p->container_port,
-                                 p->protocol == RUNTIME__V1__PROTOCOL__UDP ? "/udp" : "");
+                                 protocols[p->protocol]);
         return value ? cri_set_option(pod_options, a, "port", "port_mappings", value, e) : error_oom(e);
 }
 

@@ -33,11 +33,15 @@ static int read_range(IDMapping *const *l, size_t n, const char *field, uint32_t
                 *ret = l[0]->host_id;
                 return 0;
         }
-        return error_set(e, -EINVAL,
-                         "The field '%s' of the request has to be one range of %u users, from 0 in the "
-                         "container and from a multiple "
-                         "of that on the host",
-                         field, UID_RANGE_SIZE);
+        int r = error_set(e, -EINVAL,
+                          "The field '%s' of the request has to be one range of %u users, from 0 in the "
+                          "container and from a multiple "
+                          "of that on the host",
+                          field, UID_RANGE_SIZE);
+        return n == 1 && l[0]->length != UID_RANGE_SIZE
+                               ? error_hint(e, r, "The kubelet has this length as userNamespaces.idsPerPod: it has to be %u, the default.",
+                                            UID_RANGE_SIZE)
+                               : r;
 }
 
 int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e)

@@ -271,6 +271,11 @@ static bool is_hugetlb_limit(const char *s)
         return false;
 }
 
+static bool is_switch(const char *s)
+{
+        return streq(s, "0") || streq(s, "1");
+}
+
 /* Attributes of cgroups of version 2 for which there is no isolator of their own. */
 static const struct {
         const char *name;
@@ -283,6 +288,7 @@ static const struct {
                 {"memory.high", is_positive_amount, "must be a number of bytes, or max"},
                 {"memory.low", is_amount, "must be a number of bytes, or max"},
                 {"memory.min", is_amount, "must be a number of bytes, or max"},
+                {"memory.oom.group", is_switch, "must be 0 or 1"},
                 {"memory.swap.max", is_amount, "must be a number of bytes, or max"},
 };
 

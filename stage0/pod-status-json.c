@@ -295,7 +295,7 @@ static json_object *port_json(const PortMapping *q)
         bool failed = false;
 
         failed |= put_text(o, "name", q->name);
-        failed |= put_text(o, "protocol", q->udp ? "udp" : "tcp");
+        failed |= put_text(o, "protocol", port_mapping_protocol(q));
         failed |= put_text(o, "hostIP", q->host_ip);
         failed |= put_unsigned(o, "hostPort", q->host_port);
         failed |= put_unsigned(o, "port", q->port);

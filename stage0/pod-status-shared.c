@@ -117,7 +117,7 @@ static void add_ports(Text *t, const PodReport *r)
                           q->host_ip ? ":" : "", q->host_port);
                 if (q->count > 1)
                         text_addf(t, "-%" PRIu32, q->host_port + q->count - 1);
-                text_addf(t, "/%s to %" PRIu32, q->udp ? "udp" : "tcp", q->port);
+                text_addf(t, "/%s to %" PRIu32, port_mapping_protocol(q), q->port);
                 if (q->count > 1)
                         text_addf(t, "-%" PRIu32, q->port + q->count - 1);
                 text_add(t, "\n");

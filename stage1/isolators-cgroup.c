@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The isolator os/linux/cgroup: attributes of an app's cgroup by the kernel's names, for programs that know these, such as the kubelet. The
- * pod's systemd writes them, but for limits of huge pages, which it does not know: the supervisor does. Their values were checked when the
+ * pod's systemd writes them, but for limits of huge pages and memory.oom.group, which it does not know of slices: the supervisor does. Their values were checked when the
  * manifest was parsed. */
 
 #include "stage1/isolators-internal.h"
@@ -15,6 +15,7 @@ static const struct Attribute {
                 {"memory.high", "MemoryHigh", "memory", offsetof(HostFeatures, memory)},
                 {"memory.low", "MemoryLow", "memory", offsetof(HostFeatures, memory)},
                 {"memory.min", "MemoryMin", "memory", offsetof(HostFeatures, memory)},
+                {"memory.oom.group", NULL, "memory", offsetof(HostFeatures, memory)},
                 {"memory.swap.max", "MemorySwapMax", "memory", offsetof(HostFeatures, memory)},
 };
 

@@ -3,7 +3,7 @@
 /* The options of prepare and run for networks and name resolution.
  *
  * An exposed port is written as with rkt, NAME:[IP:]HOSTPORT with the name of a port in an app's image, or
- * as with other tools, [IP:]HOSTPORT:APPPORT[/udp], where FIRST-LAST denotes a range of ports. A value that
+ * as with other tools, [IP:]HOSTPORT:APPPORT[/PROTOCOL], where FIRST-LAST denotes a range of ports. A value that
  * begins with a number is of the second form, although a port could have such a name. An IPv6 address is
  * written in brackets.
  */
@@ -100,7 +100,7 @@ int option_hosts_entry(const Option *o, const char *value, void *target, Error *
 
 /* --- Ports --------------------------------------------------------------------------------------------- */
 
-static const char port_forms[] = "must be NAME:[IP:]PORT or [IP:]PORT[-LAST]:APPPORT[-LAST][/udp]";
+static const char port_forms[] = "must be NAME:[IP:]PORT or [IP:]PORT[-LAST]:APPPORT[-LAST][/udp|/sctp]";
 
 static int parse_port(const Option *o, const char *value, const char *s, uint32_t *ret, Error *e)
 {
@@ -151,7 +151,7 @@ static int take_ip(const Option *o, const char *value, char **s, char **ret, Err
         return *ret ? 0 : error_oom(e);
 }
 
-/* APPPORT[-LAST][/tcp|udp]: a port that need not be declared by an image, or COUNT of them. */
+/* APPPORT[-LAST][/tcp|udp|sctp]: a port that need not be declared by an image, or COUNT of them. */
 static int make_pod_port(const Option *o, const char *value, char *s, uint32_t count, ExposedPort *x,
                          Error *e)
 {
@@ -159,8 +159,8 @@ static int make_pod_port(const Option *o, const char *value, char *s, uint32_t c
         const char *protocol = slash ? slash + 1 : "tcp";
         uint32_t port = 0, n = 0;
 
-        if (!streq(protocol, "tcp") && !streq(protocol, "udp"))
-                return option_invalid(o, value, e, "the protocol must be tcp or udp");
+        if (!streq(protocol, "tcp") && !streq(protocol, "udp") && !streq(protocol, "sctp"))
+                return option_invalid(o, value, e, "the protocol must be tcp, udp or sctp");
         if (slash)
                 *slash = 0;
         int r = parse_ports(o, value, s, &port, &n, e);

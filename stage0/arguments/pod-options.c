@@ -71,7 +71,7 @@ const Option pod_options[] = {
                  POD(options), OPTION_WORDS},
                 {NULL, "port", 'p', "NAME:[IP:]PORT", false,
                  "Expose the port of an app as a port of the host; or any port, or a range: "
-                 "PORT[-LAST]:APPPORT[-LAST][/udp]",
+                 "PORT[-LAST]:APPPORT[-LAST][/udp|/sctp]",
                  NULL, option_port, POD(request), OPTION_WORDS},
                 {NULL, "publish", 0, "[IP:]PORT:APPPORT", false, "Same as --port", NULL, option_port,
                  POD(request), OPTION_WORDS},

@@ -112,7 +112,7 @@ static size_t leave_out_served(PortMapping *l, size_t n, const ServedPort *serve
                 bool out = all && l[i].socket_activated;
 
                 for (size_t k = 0; k < n_served; k++)
-                        out |= l[i].socket_activated && l[i].udp == served[k].udp &&
+                        out |= l[i].socket_activated && l[i].udp == served[k].udp && !l[i].sctp &&
                                served[k].port >= l[i].host_port &&
                                served[k].port - l[i].host_port < l[i].count;
                 if (!out) {

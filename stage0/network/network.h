@@ -64,11 +64,12 @@ int network_dns(Pod *p, NetworkDns *ret, Error *e);
 typedef struct PortMapping {
         char *name;
         char *host_ip; /* or NULL: all addresses of the host */
-        bool udp;      /* or TCP */
+        bool udp, sctp; /* neither: TCP */
         bool socket_activated;
         uint32_t host_port, port, count;
 } PortMapping;
 
+const char *port_mapping_protocol(const PortMapping *q);
 void port_mappings_free(PortMapping *l, size_t n);
 /* Pure: the mappings of the ports in a reified manifest. -EINVAL: one is not valid, or two conflict. */
 int port_mappings_new(const PodManifest *m, PortMapping **ret, size_t *ret_n, Error *e);

@@ -15,6 +15,11 @@
 
 #define PORTS_MAX 4096U /* of the host, per pod */
 
+const char *port_mapping_protocol(const PortMapping *q)
+{
+        return q->udp ? "udp" : q->sctp ? "sctp" : "tcp";
+}
+
 void port_mapping_done(PortMapping *q)
 {
         free(q->name);
@@ -68,9 +73,9 @@ static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
 {
         struct in6_addr buffer;
 
-        if (!streq(protocol, "tcp") && !streq(protocol, "udp"))
+        if (!streq(protocol, port_mapping_protocol(q)))
                 return error_set(e, -EINVAL,
-                                 "Port '%s' cannot be exposed: its protocol is '%s', not tcp or udp",
+                                 "Port '%s' cannot be exposed: its protocol is '%s', not tcp, udp or sctp",
                                  q->name, protocol);
         if (q->host_port == 0 || q->port == 0 || q->host_port + q->count - 1 > UINT16_MAX ||
             q->port + q->count - 1 > UINT16_MAX)
@@ -104,6 +109,7 @@ static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping 
                 return error_set(e, -ENOENT,
                                  "The port '%s' cannot be exposed: no app has a port of that name", x->name);
         *q = (PortMapping){.udp = streq_ptr(p->protocol, "udp"),
+                           .sctp = streq_ptr(p->protocol, "sctp"),
                            .socket_activated = is_socket_activated(m, p),
                            .host_port = x->host_port,
                            .port = p->port,
@@ -120,7 +126,7 @@ static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping 
 
 bool port_mappings_overlap(const PortMapping *a, const PortMapping *b)
 {
-        return a->udp == b->udp && a->host_port < b->host_port + b->count &&
+        return a->udp == b->udp && a->sctp == b->sctp && a->host_port < b->host_port + b->count &&
                b->host_port < a->host_port + a->count &&
                (!a->host_ip || !b->host_ip || streq(a->host_ip, b->host_ip));
 }
@@ -170,7 +176,7 @@ int port_mappings_new(const PodManifest *m, PortMapping **ret, size_t *ret_n, Er
 static int refuse_taken(const Pod *other, const PortMapping *a, Error *e)
 {
         int r = error_set(e, -EADDRINUSE, "Port %u/%s of the host is in use by pod %s%s%s%s", a->host_port,
-                          a->udp ? "udp" : "tcp", other->uuid, other->config.name ? " (" : "",
+                          port_mapping_protocol(a), other->uuid, other->config.name ? " (" : "",
                           other->config.name ?: "", other->config.name ? ")" : "");
         return error_hint(e, r, "Stop that pod, or expose '%s' as another port.", a->name);
 }
@@ -241,7 +247,7 @@ static int bind_port(int fd, const Address *a)
         return r;
 }
 
-static int take_port(int family, const char *ip, bool udp, uint32_t port)
+static int take_port(int family, const PortMapping *q, const char *ip, uint32_t port)
 {
         _cleanup_close_ int fd = -EBADF;
         int one = 1;
@@ -250,7 +256,7 @@ static int take_port(int family, const char *ip, bool udp, uint32_t port)
         int r = make_address(family, ip, port, &a);
         if (r < 0)
                 return r;
-        fd = socket(family, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+        fd = socket(family, (q->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, q->sctp ? IPPROTO_SCTP : 0);
         if (fd < 0)
                 return -errno;
         if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) < 0)
@@ -261,7 +267,7 @@ static int take_port(int family, const char *ip, bool udp, uint32_t port)
 
 static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
 {
-        const char *protocol = q->udp ? "udp" : "tcp";
+        const char *protocol = port_mapping_protocol(q);
 
         if (code == -EADDRINUSE) {
                 int r = error_set(e, code, "Port %u/%s of the host is in use by another process", port,
@@ -269,7 +275,14 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
                 return error_hint(e, r,
                                   "To find it: ss -Hlnp%s 'sport = :%u'; or expose '%s' as another "
                                   "port.",
-                                  q->udp ? "u" : "t", port, q->name);
+                                  q->udp    ? "u"
+                                  : q->sctp ? "S"
+                                            : "t",
+                                  port, q->name);
+        }
+        if (code == -EPROTONOSUPPORT && q->sctp) {
+                int r = error_set(e, code, "Port '%s' cannot be exposed: the kernel of this host has no SCTP", q->name);
+                return error_hint(e, r, "Load the module: modprobe sctp.");
         }
         if (code == -EADDRNOTAVAIL)
                 return error_set(e, code, "Port '%s' cannot be exposed: the host has no address %s", q->name,
@@ -281,12 +294,12 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
 static int reserve_one(const PortMapping *q, uint32_t port, int *fds, size_t *n, Error *e)
 {
         int family = q->host_ip && strchr(q->host_ip, ':') ? AF_INET6 : AF_INET;
-        int fd = take_port(family, q->host_ip, q->udp, port);
+        int fd = take_port(family, q, q->host_ip, port);
 
         if (fd < 0)
                 return cannot_take(q, port, fd, e);
         fds[(*n)++] = fd;
-        fd = q->host_ip ? -EBADF : take_port(AF_INET6, NULL, q->udp, port);
+        fd = q->host_ip ? -EBADF : take_port(AF_INET6, q, NULL, port);
         if (fd == -EADDRINUSE)
                 return cannot_take(q, port, fd, e);
         if (fd >= 0)
@@ -326,7 +339,7 @@ static int add_mapping(json_object *l, const PortMapping *q, uint32_t k)
 
         failed |= json_member_add(o, "hostPort", json_object_new_int64(q->host_port + k)) < 0;
         failed |= json_member_add(o, "containerPort", json_object_new_int64(q->port + k)) < 0;
-        failed |= json_member_add(o, "protocol", json_object_new_string(q->udp ? "udp" : "tcp")) < 0;
+        failed |= json_member_add(o, "protocol", json_object_new_string(port_mapping_protocol(q))) < 0;
         if (q->host_ip)
                 failed |= json_member_add(o, "hostIP", json_object_new_string(q->host_ip)) < 0;
         if (!failed)

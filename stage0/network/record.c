@@ -47,6 +47,8 @@ static json_object *format_port(const PortMapping *q)
         failed |= json_member_add(o, "name", json_object_new_string(q->name)) < 0;
         failed |= json_member_add(o, "hostIP", json_object_new_string(q->host_ip ?: "")) < 0;
         failed |= json_member_add(o, "udp", json_object_new_boolean(q->udp)) < 0;
+        if (q->sctp)
+                failed |= json_member_add(o, "sctp", json_object_new_boolean(true)) < 0;
         failed |= json_member_add(o, "hostPort", json_object_new_int64(q->host_port)) < 0;
         failed |= json_member_add(o, "port", json_object_new_int64(q->port)) < 0;
         failed |= json_member_add(o, "count", json_object_new_int64(q->count)) < 0;
@@ -134,7 +136,7 @@ static int get_number(json_object *o, const char *key, uint32_t *ret)
 
 static int parse_port(json_object *o, PortMapping *q)
 {
-        json_object *udp;
+        json_object *udp, *sctp;
 
         int r = get_text(o, "name", &q->name);
         if (r >= 0)
@@ -147,6 +149,7 @@ static int parse_port(json_object *o, PortMapping *q)
                 r = get(o, "udp", json_type_boolean, &udp);
         if (r >= 0) {
                 q->udp = json_object_get_boolean(udp);
+                q->sctp = json_object_object_get_ex(o, "sctp", &sctp) && json_object_get_boolean(sctp);
                 r = get_number(o, "hostPort", &q->host_port);
         }
         if (r >= 0)

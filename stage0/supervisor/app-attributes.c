@@ -4,8 +4,8 @@
  *
  * The pod's systemd only logs what the kernel refuses, so they are written here before it gets them: all, or none. It enables
  * controllers only where one of its units needs them, which is done here as well; those that turn out not to be needed stay until it
- * arranges the cgroups anew. An app that does not run has no cgroup, and nothing is written. Limits of huge pages are unknown to systemd,
- * and are written again whenever an app starts. */
+ * arranges the cgroups anew. An app that does not run has no cgroup, and nothing is written. Limits of huge pages, and
+ * memory.oom.group of slices, are unknown to systemd, and are written again whenever an app starts. */
 
 #include "stage0/supervisor/app-limits.h"
 
@@ -108,16 +108,21 @@ void attributes_restore(Pod *p, const char *app, const PairList *old)
                 put_back(app_fd, old);
 }
 
+static bool is_unknown_to_systemd(const char *name, const HostFeatures *h)
+{
+        return (startswith(name, "hugetlb.") && h->hugetlb) || (streq(name, "memory.oom.group") && h->memory);
+}
+
 int attributes_apply(const Limits *l, Pod *p, const PodApp *app, Error *e)
 {
         const Isolator *isolator = isolator_list_find(&app->app->isolators, ISOLATOR_CGROUP);
         _cleanup_(pair_list_done) PairList wanted = {}, old = {};
         int r = 0;
 
-        if (!isolator || !l->features.hugetlb)
+        if (!isolator)
                 return 0;
         for (size_t i = 0; r >= 0 && i < isolator->cgroup.n; i++)
-                if (startswith(isolator->cgroup.items[i].name, "hugetlb."))
+                if (is_unknown_to_systemd(isolator->cgroup.items[i].name, &l->features))
                         r = pair_list_set(&wanted, isolator->cgroup.items[i].name,
                                           isolator->cgroup.items[i].value);
         return r < 0 ? error_oom(e) : attributes_write(p, app->name, &wanted, &old, e);

@@ -69,6 +69,34 @@ def addresses_and_counters_of_a_sandbox(host):
         equal(c.call("Status").status.conditions[1].status, False)
 
 
+def has_sctp():
+    import socket
+    with contextlib.suppress(OSError):
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
+        return True
+    return False
+
+
+@case
+def ports_of_the_host_by_all_protocols(host):
+    directory = own_plugin(host)
+    port = lambda protocol, host_port=18300: {"protocol": protocol, "container_port": 80, "host_port": host_port, "host_ip": "127.0.0.1"}
+    with Service(host, "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        with open(s.conf + "/10-net.conflist", "w") as f:
+            json.dump({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "own", "capabilities": {"portMappings": True}}]}, f)
+        wanted = [0, 1] + ([2] if has_sctp() else [])
+        i = c.call("RunPodSandbox", config=pod_network(port_mappings=[port(p) for p in wanted] + [port(2, 0)])).pod_sandbox_id
+        given = json.loads(read_text(directory + "/input"))["runtimeConfig"]["portMappings"]
+        equal([(p["hostPort"], p["containerPort"], p["protocol"]) for p in given], [(18300, 80, ("tcp", "udp", "sctp")[p]) for p in wanted])
+        remove(c, i)
+        if not has_sctp():
+            code, message = c.refused("RunPodSandbox", config=pod_network(port_mappings=[port(2)]))
+            contains(message, "Port 'port-18300-sctp' cannot be exposed: the kernel of this host has no SCTP. Load the module: modprobe sctp.")
+        equal(c.refused("RunPodSandbox", config=pod_network(port_mappings=[port(7)]))[0], "INVALID_ARGUMENT")
+        equal(sandboxes(c), [])
+
+
 @case
 def a_plugin_that_fails_leaves_nothing(host):
     directory = own_plugin(host)

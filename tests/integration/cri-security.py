@@ -203,7 +203,8 @@ def devices_of_the_container_device_interface(host):
     device = lambda name, **edits: {"name": name, "containerEdits": edits}
     write = lambda d, name, *devices: open("%s/%s.json" % (d, name), "w").write(json.dumps(
         {"cdiVersion": "0.6.0", "kind": "example.com/net", "containerEdits": {"env": ["KIND=net"]}, "devices": devices}))
-    write(directories[0], "a", device("eth0", env=["NET=old"]), device("eth1", env=["OTHER=1"]), device("hooked", hooks=[{"path": "/bin/true"}]))
+    write(directories[0], "a", device("eth0", env=["NET=old"]), device("eth1", env=["OTHER=1"], additionalGids=[0, 4321]),
+          device("hooked", hooks=[{"hookName": "createContainer", "path": "/bin/true"}]))
     write(directories[1], "b", device("eth0", env=["NET=eth0"], deviceNodes=[{"path": "/dev/net/given", "hostPath": "/dev/zero"}],
                                       mounts=[{"hostPath": share, "containerPath": "/opt/driver", "options": ["ro", "nosuid", "nodev", "bind"]}]))
     with open(directories[0] + "/broken.json", "w") as f:
@@ -215,8 +216,14 @@ def devices_of_the_container_device_interface(host):
         c.call("StartContainer", container_id=a)
         equal(sh(c, a, "echo $NET $KIND $OTHER; head -c 2 /dev/net/given | wc -c; cat /opt/driver/driver; touch /opt/driver/x 2>/dev/null || echo refused"),
               "eth0 net 1\n2\nof the hostrefused\n")
+        true("4321" in sh(c, a, "grep Groups /proc/self/status").split(), "the group of the device")
+        # With groups of the request.
+        b = create(c, i, "groups", image_id, SLEEP, CDI_devices=[{"name": "example.com/net=eth1"}],
+                   linux={"security_context": {"supplemental_groups": [7, 8], "supplemental_groups_policy": 1}})
+        c.call("StartContainer", container_id=b)
+        true({"4321", "7", "8"} <= set(sh(c, b, "grep Groups /proc/self/status").split()), "both")
         refused = lambda name: c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", CDI_devices=[{"name": name}]))
-        equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: hooks"))
+        equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: the hook createContainer of /bin/true"))
         code, message = refused("example.com/net=none")
         equal(code, "INVALID_ARGUMENT")
         contains(message, "There is no CDI device 'example.com/net=none' in a file in JSON in %s, %s. A file that is not valid is left out: %s/broken.json: "

@@ -86,6 +86,7 @@ def ranges_that_are_refused(host):
         c, image_id = s.client(), image(host)
         for u, text in ((users(uids=[], gids=[]), "uids' of the request has to be one range of 65536 users"),
                         (users(gids=[]), "gids' of the request has to be one range"), (users(uids=ranges(length=1000)), "one range"),
+                        (users(uids=ranges(length=131072)), "userNamespaces.idsPerPod: it has to be 65536, the default"),
                         (users(uids=ranges(base=0)), "one range"), (users(uids=ranges(base=70000)), "one range"),
                         (users(uids=ranges(container=1)), "one range"), (users(uids=ranges() + ranges(65536)), "one range"),
                         (users(uids=ranges(2 * 65536)), "different ranges of users and groups"), (users(mode=3), "neither POD nor NODE"),

@@ -25,7 +25,7 @@ TEST(devices)
                         "{\"path\":\"/dev/n1\",\"hostPath\":\"/dev/zero\",\"permissions\":\"rwm\"}],"
                         "\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/"
                         "b\",\"options\":[\"ro\",\"nosuid\",\"nodev\",\"bind\"]}]}},"
-                        "{\"name\":\"1:2.x\"}]}",
+                        "{\"name\":\"1:2.x\",\"containerEdits\":{\"additionalGids\":[0,5,4294967294],\"hooks\":[]}}]}",
                         &s, &e));
         ASSERT_STREQ(pair_list_get(&s->edits.environment, "ALL"), "1");
         const CdiDevice *d = cdi_spec_find(s, "eth0");
@@ -36,7 +36,12 @@ TEST(devices)
         ASSERT_STREQ(d->edits.nodes[1].host_path, "/dev/zero");
         ASSERT_TRUE(d->edits.mounts[0].read_only && d->edits.mounts[0].plain);
         ASSERT_NULL(d->edits.unsupported);
-        ASSERT_NOT_NULL(cdi_spec_find(s, "1:2.x"));
+        d = cdi_spec_find(s, "1:2.x");
+        ASSERT_NOT_NULL(d);
+        ASSERT_EQ(d->edits.n_gids, 2);
+        ASSERT_EQ(d->edits.gids[0], 5);
+        ASSERT_EQ(d->edits.gids[1], 4294967294U);
+        ASSERT_NULL(d->edits.unsupported);
         ASSERT_NULL(cdi_spec_find(s, "eth"));
 }
 
@@ -58,8 +63,9 @@ TEST(what_is_not_supported)
         static const struct {
                 const char *text, *what;
         } cases[] = {
-                        {DEVICE("\"hooks\":[{\"path\":\"/x\"}]"), "hooks"},
-                        {DEVICE("\"additionalGids\":[5]"), "additionalGids"},
+                        {DEVICE("\"hooks\":[{\"hookName\":\"createContainer\",\"path\":\"/x\"},{\"path\":\"/y\"}]"),
+                         "the hook createContainer of /x"},
+                        {DEVICE("\"hooks\":[{\"path\":\"/y\"}]"), "the hook /y"},
                         {DEVICE("\"intelRdt\":{}"), "intelRdt"},
                         {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a\",\"permissions\":\"r\"}]"),
                          "permissions of device nodes"},
@@ -96,6 +102,12 @@ TEST(mistakes)
                         {"{\"kind\":\"a/b\",\"devices\":[5]}", "an object is expected"},
                         {DEVICE("\"env\":[\"x\"]"),
                          "Device 'eth0': \"env\" has an entry that is not NAME=VALUE"},
+                        {DEVICE("\"additionalGids\":[-1]"), "\"additionalGids\" has an entry that is not the number of a group"},
+                        {DEVICE("\"additionalGids\":[4294967295]"), "not the number of a group"},
+                        {DEVICE("\"additionalGids\":[\"5\"]"), "not the number of a group"},
+                        {DEVICE("\"hooks\":[{\"hookName\":\"prestart\"}]"), "A hook has no \"path\""},
+                        {DEVICE("\"hooks\":[{\"hookName\":5}]"), "\"hookName\" is not a string"},
+                        {DEVICE("\"hooks\":{}"), "\"hooks\" is not a list"},
                         {DEVICE("\"deviceNodes\":[{}]"), "A device node has no \"path\" below /dev"},
                         {DEVICE("\"deviceNodes\":[{\"path\":\"/etc/x\"}]"), "below /dev"},
                         {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/../x\"}]"),

@@ -103,7 +103,7 @@ TEST(attributes_of_cgroups)
         Runtime__V1__HugepageLimit some = RUNTIME__V1__HUGEPAGE_LIMIT__INIT, none = some,
                                    *pages[] = {&some, &none};
         char small[] = "2MB", large[] = "1GB", key[] = "memory.swap.max", value[] = "0", cpus[] = "0-1",
-             other[] = "memory.numa", bad[] = "a lot";
+             other[] = "memory.numa", group[] = "memory.oom.group", bad[] = "a lot";
         const char *text;
 
         some.page_size = small;
@@ -133,6 +133,13 @@ TEST(attributes_of_cgroups)
         ASSERT_ERR(isolators(RESOURCES(.n_unified = 1, .unified = unified), &text, &e), -EINVAL);
         ASSERT_CONTAINS(e.message, "must be a number of bytes, or max");
         error_done(&e);
+        one.key = group;
+        ASSERT_ERR(isolators(RESOURCES(.n_unified = 1, .unified = unified), &text, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "must be 0 or 1");
+        error_done(&e);
+        one.value = value;
+        ASSERT_OK(isolators(RESOURCES(.n_unified = 1, .unified = unified), &text, &e));
+        ASSERT_STREQ(text, "{\"memory.oom.group\":\"0\"}");
         one.key = other;
         one.value = value;
         ASSERT_ERR(isolators(RESOURCES(.n_unified = 1, .unified = unified), &text, &e), -EINVAL);
@@ -140,28 +147,56 @@ TEST(attributes_of_cgroups)
         ASSERT_CONTAINS(e.message, "is not a supported attribute of cgroups");
 }
 
-TEST(fields_that_cannot_be_changed)
+TEST(attributes_that_change)
 {
         _cleanup_error_ Error e = ERROR_NULL;
         Runtime__V1__LinuxContainerResources__UnifiedEntry one = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__UNIFIED_ENTRY__INIT,
                                                            *unified[] = {&one};
-        Runtime__V1__HugepageLimit huge = RUNTIME__V1__HUGEPAGE_LIMIT__INIT, *list[] = {&huge};
-        char key[] = "memory.oom.group", value[] = "1", size[] = "2MB";
+        char key[] = "memory.oom.group", value[] = "1";
 
         one.key = key;
         one.value = value;
-        huge.page_size = size;
         const Resources has = RESOURCES(.n_unified = 1, .unified = unified);
         ASSERT_OK(merge(has, RESOURCES(.n_unified = 1, .unified = unified, .cpu_shares = 2), &e));
         ASSERT_EQ(changed.n_unified, 0);
         ASSERT_EQ(merged.n_unified, 1);
-        ASSERT_ERR(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_unified = 1, .unified = unified), &e), -EINVAL);
-        ASSERT_STREQ(e.message, "The field 'linux.unified.memory.oom.group' cannot be changed while the container exists");
-        error_done(&e);
-        ASSERT_OK(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_hugepage_limits = 1, .hugepage_limits = list), &e));
-        huge.limit = 4096;
-        ASSERT_ERR(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_hugepage_limits = 1, .hugepage_limits = list), &e), -EINVAL);
-        ASSERT_CONTAINS(e.message, "linux.hugepage_limits.2MB");
+        ASSERT_OK(merge(RESOURCES(.cpu_shares = 0), RESOURCES(.n_unified = 1, .unified = unified), &e));
+        ASSERT_EQ(changed.n_unified, 1);
+        ASSERT_STREQ(changed.unified[0]->key, "memory.oom.group");
+        ASSERT_EQ(merged.n_unified, 1);
+}
+
+TEST(limits_of_huge_pages_that_change)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Runtime__V1__HugepageLimit small = RUNTIME__V1__HUGEPAGE_LIMIT__INIT, large = small, new = small, *has[] = {&small, &large},
+                                   *list[] = {&new};
+        char two[] = "2MB", one[] = "1GB";
+
+        new.page_size = small.page_size = two;
+        large.page_size = one;
+        small.limit = 4096;
+        const Resources now = RESOURCES(.n_hugepage_limits = 2, .hugepage_limits = has), wanted = RESOURCES(.n_hugepage_limits = 1, .hugepage_limits = list);
+        /* The same, and none. */
+        ASSERT_OK(merge(now, now, &e));
+        ASSERT_EQ(protobuf_c_message_get_packed_size(&changed.base), 0);
+        ASSERT_EQ(merged.n_hugepage_limits, 2);
+        ASSERT_OK(merge(RESOURCES(.cpu_shares = 0), wanted, &e));
+        ASSERT_EQ(protobuf_c_message_get_packed_size(&changed.base), 0);
+        ASSERT_EQ(merged.n_hugepage_limits, 1);
+        /* 0 bytes are a limit, where there was one. */
+        ASSERT_OK(merge(now, wanted, &e));
+        ASSERT_EQ(changed.n_unified, 1);
+        ASSERT_STREQ(changed.unified[0]->key, "hugetlb.2MB.max");
+        ASSERT_STREQ(changed.unified[0]->value, "0");
+        ASSERT_EQ(merged.n_unified, 0);
+        ASSERT_EQ(merged.n_hugepage_limits, 2);
+        ASSERT_STREQ(merged.hugepage_limits[0]->page_size, "1GB");
+        ASSERT_EQ(merged.hugepage_limits[1]->limit, 0);
+        new.limit = 8192;
+        ASSERT_OK(merge(RESOURCES(.cpu_shares = 0), wanted, &e));
+        ASSERT_STREQ(changed.unified[0]->value, "8192");
+        ASSERT_EQ(merged.hugepage_limits[0]->limit, 8192);
 }
 
 /* Of maps the keys that are named, also those that are new; of both, only what differs. */
@@ -207,7 +242,8 @@ int main(void)
         RUN(a_quota_is_one_of_a_period);
         RUN(swap_goes_with_memory);
         RUN(attributes_of_cgroups);
-        RUN(fields_that_cannot_be_changed);
+        RUN(attributes_that_change);
+        RUN(limits_of_huge_pages_that_change);
         RUN(attributes_change);
         return TEST_END();
 }

@@ -395,16 +395,18 @@ TEST(records)
         r.attachments = calloc(1, sizeof(Attachment));
         r.n_attachments = 1;
         make_attachment(&r.attachments[0], "[{\"type\":\"one\"}]");
-        r.ports = calloc(1, sizeof(PortMapping));
-        r.n_ports = 1;
+        r.ports = calloc(2, sizeof(PortMapping));
+        r.n_ports = 2;
         r.ports[0] = (PortMapping){
                         .name = strdup("http"), .udp = true, .host_port = 80, .port = 8080, .count = 2};
+        r.ports[1] = (PortMapping){.name = strdup("s"), .sctp = true, .host_port = 81, .port = 1, .count = 1};
         ASSERT_OK(network_record_format(&r, &text));
         ASSERT_OK(network_record_parse(text, strlen(text), &again));
         ASSERT_STREQ(again.attachments[0].version, "0.4.0");
         ASSERT_FALSE(again.stuck);
         ASSERT_NULL(again.attachments[0].result);
         ASSERT_TRUE(again.ports[0].udp && again.ports[0].count == 2 && !again.ports[0].host_ip);
+        ASSERT_TRUE(again.ports[1].sctp && !again.ports[1].udp && !again.ports[0].sctp);
         for (size_t n = 0; n < strlen(text); n++) {
                 NetworkRecord half = {};
                 ASSERT_TRUE(network_record_parse(text, n, &half) < 0);
@@ -421,10 +423,47 @@ TEST(ports_overlap)
         ASSERT_FALSE(port_mappings_overlap(&a, &b));
         b = (PortMapping){.host_port = 80, .count = 1, .udp = true};
         ASSERT_FALSE(port_mappings_overlap(&a, &b));
+        b = (PortMapping){.host_port = 80, .count = 1, .sctp = true};
+        ASSERT_FALSE(port_mappings_overlap(&a, &b));
         b = (PortMapping){.host_port = 80, .count = 1, .host_ip = ip};
         ASSERT_TRUE(port_mappings_overlap(&a, &b));
         a.host_ip = other;
         ASSERT_FALSE(port_mappings_overlap(&a, &b));
+}
+
+TEST(ports_of_all_protocols_for_plugins)
+{
+        char name[] = "p";
+        PortMapping l[] = {{.name = name, .host_port = 80, .port = 1, .count = 1},
+                           {.name = name, .udp = true, .host_port = 80, .port = 2, .count = 1},
+                           {.name = name, .sctp = true, .host_port = 80, .port = 3, .count = 1}};
+        _cleanup_json_ json_object *o = port_mappings_runtime(l, ELEMENTSOF(l));
+
+        ASSERT_STREQ(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
+                     "[{\"hostPort\":80,\"containerPort\":1,\"protocol\":\"tcp\"},{\"hostPort\":80,\"containerPort\":2,\"protocol\":\"udp\"},"
+                     "{\"hostPort\":80,\"containerPort\":3,\"protocol\":\"sctp\"}]");
+}
+
+/* Where the kernel has it. */
+TEST(ports_of_sctp)
+{
+        char ip[] = "127.0.0.1", name[] = "p";
+        PortMapping q = {.name = name, .host_ip = ip, .sctp = true, .host_port = 47200, .count = 1};
+        _cleanup_error_ Error e = ERROR_NULL;
+        int *fds = NULL, *more = NULL;
+        size_t n = 0, n_more = 0;
+
+        int r = port_mappings_reserve(&q, 1, &fds, &n, &e);
+        if (r == -EPROTONOSUPPORT) {
+                ASSERT_STREQ(e.message, "Port 'p' cannot be exposed: the kernel of this host has no SCTP");
+                ASSERT_CONTAINS(e.hint, "modprobe sctp");
+                return;
+        }
+        ASSERT_OK(r);
+        ASSERT_ERR(port_mappings_reserve(&q, 1, &more, &n_more, &e), -EADDRINUSE);
+        ASSERT_CONTAINS(e.message, "Port 47200/sctp of the host is in use");
+        safe_close(fds[0]);
+        free(fds);
 }
 
 TEST(ports_are_taken)
@@ -616,6 +655,8 @@ int main(void)
         RUN(invalid_answers);
         RUN(records);
         RUN(ports_overlap);
+        RUN(ports_of_all_protocols_for_plugins);
+        RUN(ports_of_sctp);
         RUN(ports_are_taken);
         RUN(ipv6_that_would_do_harm);
         RUN(ipv6_is_left_out);

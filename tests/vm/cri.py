@@ -41,20 +41,29 @@ def limits_of_the_kubelet(host):
         c.call("StartContainer", container_id=a)
         cgroup = cgroup_of(c, i, a[:32])
         contains(cgroup, SLICES + "/")
-        equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "cpu.max", "cpu.weight", "cpuset.cpus")],
-              [str(128 << 20), str(96 << 20), "0", "50000 100000", "50", "0"])
+        equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "memory.oom.group", "cpu.max", "cpu.weight", "cpuset.cpus")],
+              [str(128 << 20), str(96 << 20), "0", "1", "50000 100000", "50", "0"])
         wait_for(lambda: c.call("ExecSync", container_id=a, cmd=["ls", "/out/up"]).exit_code == 0, "the memory to be used", timeout=60)
         t = c.call("ContainerStats", container_id=a).stats
         true(t.memory.working_set_bytes.value > 20000000 and t.cpu.usage_core_nano_seconds.value > 0, t)
         # In place; not below what is used.
         update = lambda **f: c.call("UpdateContainerResources", container_id=a, linux=f)
-        update(memory_limit_in_bytes=112 << 20, cpu_quota=25000, cpu_period=100000, cpu_shares=1024, unified={"memory.swap.max": "0"})
-        equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "cpu.max", "cpu.weight")],
-              [str(112 << 20), str(96 << 20), "0", "25000 100000", "100"])
+        update(memory_limit_in_bytes=112 << 20, cpu_quota=25000, cpu_period=100000, cpu_shares=1024, unified={"memory.swap.max": "0", "memory.oom.group": "0"})
+        equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "memory.oom.group", "cpu.max", "cpu.weight")],
+              [str(112 << 20), str(96 << 20), "0", "0", "25000 100000", "100"])
         code, message = c.refused("UpdateContainerResources", container_id=a, linux={"memory_limit_in_bytes": 4 << 20})
         equal(code, "FAILED_PRECONDITION")
         contains(message, "it uses")
-        # One that uses too much.
+        # One that uses too much: only a process of it, and all of it.
+        d = create(c, i, "child", image_id, "(x=$(head -c 60000000 /dev/zero | tr '\\0' a)); touch /out/child; " + SLEEP,
+                   linux={"resources": {"memory_limit_in_bytes": 32 << 20, "unified": {"memory.swap.max": "0", "memory.oom.group": "0"}}})
+        c.call("StartContainer", container_id=d)
+        wait_for(lambda: c.call("ExecSync", container_id=d, cmd=["ls", "/out/child"]).exit_code == 0, "the end of the child", timeout=60)
+        c.call("UpdateContainerResources", container_id=d, linux={"unified": {"memory.oom.group": "1"}})
+        with contextlib.suppress(grpc.RpcError):
+            c.call("ExecSync", container_id=d, cmd=["/bin/sh", "-c", "x=$(head -c 60000000 /dev/zero | tr '\\0' a)"])
+        wait_for(lambda: state(c, d) == "EXITED", "the end of all of it", timeout=60)
+        equal((status(c, d).reason, status(c, d).exit_code), ("OOMKilled", 137))
         b = create(c, i, "hog", image_id, "x=$(head -c 60000000 /dev/zero | tr '\\0' a); " + SLEEP,
                    linux={"resources": {"memory_limit_in_bytes": 32 << 20, "unified": {"memory.swap.max": "0"}}})
         c.call("StartContainer", container_id=b)
@@ -66,6 +75,17 @@ def limits_of_the_kubelet(host):
               "cgroups with processes in the pod's slice")
         c.call("RemovePodSandbox", pod_sandbox_id=i)
         systemctl("stop", os.path.basename(SLICES))
+
+
+@case
+def cgroups_that_are_not_of_systemd_are_refused(host):
+    """The kubelet's driver cgroupfs; RuntimeConfig has it use that of systemd."""
+    with Service(host) as s:
+        c = s.client()
+        code, message = c.refused("RunPodSandbox", config=sandbox_config(linux={"cgroup_parent": "/kubepods/burstable/pod1"}))
+        equal((code, message), ("INVALID_ARGUMENT", "The cgroup parent '/kubepods/burstable/pod1' is not a slice, as it has to be where systemd is "
+                                                    "the host's init"))
+        equal(sandboxes(c), [])
 
 
 @case
@@ -147,8 +167,13 @@ def huge_pages_are_limited(host):
         # In a cgroup that is made anew.
         host.acnspawn("restart-app", "%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32]), a[:32]).expect(0)
         wait_for(lambda: os.path.exists(file) and read_text(file).strip() == str(4 << 20), "the limit of the next start", timeout=60)
-        c.call("UpdateContainerResources", container_id=a, linux={"unified": {"hugetlb.2MB.max": str(2 << 20)}})
+        update = lambda **f: c.call("UpdateContainerResources", container_id=a, linux=f)
+        update(unified={"hugetlb.2MB.max": str(2 << 20)})
         equal(read_text(file).strip(), str(2 << 20))
+        for limit in 6 << 20, 0, 8 << 20:
+            update(hugepage_limits=[{"page_size": "2MB", "limit": limit}])
+            equal(read_text(file).strip(), str(limit))
+            equal(sorted((h.page_size, h.limit) for h in status(c, a).resources.linux.hugepage_limits), [("1GB", 0), ("2MB", limit)])
         remove(c, i)
         systemctl("stop", os.path.basename(SLICES))
 
