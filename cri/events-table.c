@@ -8,6 +8,7 @@
  * removed from a pod that has ended. */
 
 #include "cri/events-internal.h"
+#include "stage0/host/host.h"
 
 #define NSEC_PER_USEC 1000U
 
@@ -201,8 +202,28 @@ static void take_app(CriJob *j, SeenSandbox *x, const AcnApp *a)
         }
 }
 
-static void sandbox_stopped(CriServer *s, SeenSandbox *x)
+/* Processes in the pid namespace of the host do not end with a supervisor that was killed: they are what is left in the cgroups of the
+ * pod, which belong to no other once it has ended. */
+static void end_processes(const Sandbox *s)
 {
+        if (s->pod->config.host_pid && s->pod->state == POD_EXITED && s->pod->place == POD_RUNNING)
+                (void) pod_cgroup_kill(s->pod, NULL);
+}
+
+static bool is_in_pid_namespace_of_host(const SeenSandbox *x)
+{
+        const Runtime__V1__LinuxSandboxSecurityContext *c = x->config && x->config->linux ? x->config->linux->security_context : NULL;
+
+        return c && c->namespace_options && c->namespace_options->pid == RUNTIME__V1__NAMESPACE_MODE__NODE;
+}
+
+static void sandbox_stopped(CriJob *j, SeenSandbox *x)
+{
+        CriServer *s = j->server;
+        _cleanup_sandbox_ Sandbox sandbox = {};
+
+        if (is_in_pid_namespace_of_host(x) && open_pod(j, x->uuid, &sandbox) >= 0)
+                end_processes(&sandbox);
         for (size_t i = 0; i < x->n; i++)
                 advance(s, x, &x->containers[i], STOPPED, false);
         advance(s, x, &x->sandbox, STOPPED, false);
@@ -235,7 +256,7 @@ void events_table_take(const PodsEvent *v, void *userdata)
         else if (v->kind == PODS_REMOVED || (v->kind == PODS_CHANGED && streq_ptr(state, "garbage")))
                 sandbox_removed(s, x);
         else if ((v->kind == PODS_CHANGED || v->kind == PODS_PRESENT) && streq_ptr(state, "exited"))
-                sandbox_stopped(s, x);
+                sandbox_stopped(&j, x);
         acn_app_done(&app);
         cri_memory_done(&j.memory);
         events_answer_held(s);
@@ -319,6 +340,7 @@ static int seed(CriJob *j, Error *e)
         for (size_t i = 0; r >= 0 && i < n; i++) {
                 if (events_table_find(j->server, l[i].pod->uuid))
                         continue;
+                end_processes(&l[i]);
                 SeenSandbox *x = add_sandbox(j, &l[i]);
                 if (!x) {
                         r = error_oom(e);

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Sandboxes in the pid and ipc namespaces of the host, and containers in those of each other."""
 
+import stat
+
 from cri_client import *
 
 
@@ -74,15 +76,70 @@ def pid_namespace_of_the_host(host):
 
 @case
 def a_killed_supervisor_leaves_processes_that_end_with_the_sandbox(host):
+    """When the service sees that it is gone; also if that was killed before it."""
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        for kills in (), (9,):
+            i = c.call("RunPodSandbox", config=config(pid=2)).pod_sandbox_id
+            a = start(c, i, "main", image_id, "trap '' TERM; while :; do sleep 0.05; done", pid=2)
+            for signal_number in kills:
+                s.process.send_signal(signal_number)
+                s.process.wait(60)
+            os.kill(host.supervisor("%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32])), 9)
+            if kills:
+                true(processes(i), "processes that are left")
+                s.start()
+                c = s.client()
+                wait_for(lambda: answers(c), "a reply after the restart")
+            wait_for(lambda: not processes(i), lambda: "the end of the processes %s" % processes(i))
+            wait_for(lambda: sandboxes(c) == [(i, "NOTREADY")], "the end of the sandbox")
+            equal(state(c, a), "EXITED")
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+            equal(processes(i), [])
+            equal(state(c, a), "EXITED")
+            remove(c, i)
+
+
+def sockets_of(host):
+    """Those that listen, or are bound to a name, of this store: control sockets of pods, the interface of the CRI."""
+    found = [line.split()[7] for line in read_text("/proc/net/unix").splitlines()[1:] if len(line.split()) > 7]
+    return [p for p in found if "acnspawn" in p and (p.startswith("@") or host.tmp in p or p.startswith("/run/acnspawn"))]
+
+
+def names_of_sockets(host):
+    """Also of those that are bound by a short name, as paths of sockets are limited."""
+    return [os.path.join(d, name) for top in (host.tmp, host.dir) for d, _, names in os.walk(top) for name in names
+            if stat.S_ISSOCK(os.lstat(os.path.join(d, name)).st_mode)]
+
+
+@case
+def a_container_among_the_processes_of_the_host_attacks_the_runtime(host):
+    """It has the network and the process IDs of the host, and is root, but not privileged: there is no socket of the runtime that it could
+    connect to, not by the roots and descriptors of other processes, either, and nothing of its own by which it could speak for the launcher."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = c.call("RunPodSandbox", config=config(pid=2)).pod_sandbox_id
-        a = start(c, i, "main", image_id, "trap '' TERM; while :; do sleep 0.05; done", pid=2)
-        os.kill(host.supervisor("%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32])), 9)
-        wait_for(lambda: sandboxes(c) == [(i, "NOTREADY")], "the end of the sandbox")
-        c.call("StopPodSandbox", pod_sandbox_id=i)
-        equal(processes(i), [])
-        equal(state(c, a), "EXITED")
+        a = start(c, i, "main", image_id, pid=2)
+        own = start(c, i, "own", image_id, pid=1)
+        uuid = "%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32])
+        paths = sorted(set(names_of_sockets(host)) | {s.path})
+        true(len(paths) > 1, "the sockets of the service and of the pod: %s" % paths)
+        equal([p for p in sockets_of(host) if p.startswith("@")], [], "abstract sockets, which are of the network")
+        others = [s.process.pid, host.supervisor(uuid), leader(c, i), 1]
+        for container in a, own:
+            for p in paths:
+                equal(sh(c, container, "test -e '%s' && echo there" % p), "", p)
+            equal(sh(c, container, "find / -xdev -type s 2>/dev/null; ls -d /acnspawn /run/acnspawn /run/systemd 2>/dev/null"), "", "sockets that it sees")
+            equal(sh(c, container, "env | grep -e NOTIFY -e LISTEN -e ACNSPAWN -e WATCHDOG"), "", "variables of the service manager")
+        equal(sh(c, own, "ls /proc/1/fd").split(), ["0", "1", "2"], "descriptors of a container's process")
+        for pid in others:
+            true(sh(c, a, "test -d /proc/%d && echo seen" % pid), "process %d is seen" % pid)
+            script = ("for p in root/ cwd/ fd/0 fd/1 ns/mnt mem environ; do case $p in */) ls /proc/PID/$p >/dev/null 2>&1 && echo $p ;; "
+                      "fd/*|ns/*) readlink /proc/PID/$p >/dev/null 2>&1 && echo $p ;; *) head -c 1 /proc/PID/$p >/dev/null 2>&1 && echo $p ;; esac; done; true")
+            equal(sh(c, a, script.replace("PID", str(pid))), "", "what it gets at of process %d" % pid)
+        equal(sh(c, a, "nsenter -t %d -m true 2>/dev/null && echo entered" % s.process.pid), "")
+        # All goes on.
+        equal((state(c, a), state(c, own)), ("RUNNING", "RUNNING"))
         remove(c, i)
 
 
