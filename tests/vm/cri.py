@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A node whose init is systemd, with the controllers of cgroup v2: what the kubelet's slices and limits of the Container Runtime Interface
-become, and the service as a unit."""
+become, the service as a unit, and the package of Debian, which is there while this program runs. """
 
 from cri_client import *
 
+PACKAGE = "/opt/tests/package/acnspawn-cri.deb"
+SOCKET = "/run/acnspawn/cri.sock"
 SLICES = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
 
 
@@ -193,36 +195,113 @@ def processes_of_the_host(host):
         remove(c, i)
 
 
-@case
-def the_service_is_a_unit(host):
-    path = "/run/acnspawn/cri.sock"
-    image_id = acnspawn("--dir=/var/lib/acnspawn", "fetch", "--insecure-options=signature", host.image(name="example.com/app")).stdout.split()[-1]
+def command(*args, rc=0):
+    r = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=150, cwd="/")
+    if rc is not None:
+        equal(r.returncode, rc, "status of %s, which says %r" % (" ".join(args), r.stdout))
+    return r.stdout.strip()
+
+
+def acnspawn(*args):
+    """Of the system's store."""
+    return command(ACNSPAWN, "--dir=/var/lib/acnspawn", *args)
+
+
+def dpkg(*args):
+    return command("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", *args)
+
+
+def connected():
+    """A client of the unit, which starts with its first call."""
+    c = Client(SOCKET)
+    wait_for(lambda: answers(c), "a reply of the unit", timeout=60)
+    return c
+
+
+@contextlib.contextmanager
+def container_of_the_unit(host):
+    """A sandbox and a container that runs, of the system's store."""
+    image_id = acnspawn("fetch", "--insecure-options=signature", host.image(name="example.com/app")).split()[-1]
     systemctl("start", "acnspawn-cri.socket")
-    c = Client(path)
+    c = connected()
     i = run_sandbox(c)
     try:
         a = create(c, i, "main", image_id, SLEEP)
         c.call("StartContainer", container_id=a)
-        for command in ("restart",), ("kill", "--signal=KILL", "--kill-whom=main"):
-            main = lambda: subprocess.run(["systemctl", "show", "--value", "--property=MainPID", "acnspawn-cri.service"], capture_output=True, text=True, check=True).stdout.strip()
-            before = main()
-            systemctl(*command, "acnspawn-cri.service")
-            c.close()
-            c = Client(path)
-            wait_for(lambda: answers(c) and main() not in (before, "0"), "a reply of another process", timeout=60)
-            equal(state(c, a), "RUNNING", command)
-        stop(c, a, 30)
-        equal(status(c, a).exit_code, 0)
+        yield c, a
     finally:
-        remove(c, i)
+        c.close()
+        if not os.path.exists(SOCKET):
+            systemctl("start", "acnspawn-cri.socket")
+        remove(connected(), i)
+        acnspawn("image", "rm", "example.com/app")
         systemctl("stop", "acnspawn-cri.socket", "acnspawn-cri.service")
 
 
-def acnspawn(*args):
-    return subprocess.run([ACNSPAWN, *args], capture_output=True, text=True, check=True)
+@case
+def the_service_is_a_unit(host):
+    with container_of_the_unit(host) as (c, a):
+        for words in ("restart",), ("kill", "--signal=KILL", "--kill-whom=main"):
+            main = lambda: command("systemctl", "show", "--value", "--property=MainPID", "acnspawn-cri.service")
+            before = main()
+            systemctl(*words, "acnspawn-cri.service")
+            c = Client(SOCKET)
+            wait_for(lambda: answers(c) and main() not in (before, "0"), "a reply of another process", timeout=60)
+            equal(state(c, a), "RUNNING", words)
+        stop(c, a, 30)
+        equal(status(c, a).exit_code, 0)
+        c.close()
+
+
+def needs_package(function):
+    def run(host):
+        if not os.path.exists(PACKAGE):
+            raise Skip("run.py has no --package, or there is no package acnspawn-cri beside it")
+        function(host)
+    run.__name__ = function.__name__
+    return case(run)
+
+
+@needs_package
+def what_the_package_switches_on(host):
+    dpkg("--install", PACKAGE)
+    equal(command("systemctl", "is-enabled", "acnspawn-cri.socket", "acnspawn-cri.service", rc=None), "enabled\nstatic")
+    equal(command("systemctl", "is-active", "acnspawn-cri.socket", "acnspawn-cri.service", rc=None), "active\ninactive")
+    equal(oct(os.stat(SOCKET).st_mode), "0o140600")
+    # The image has no documentation.
+    damaged = [line for line in dpkg("--verify", "acnspawn-cri").splitlines() if "/usr/share/doc/" not in line and "/usr/share/man/" not in line]
+    equal(damaged, [], "files that are not as they are in the package")
+    systemctl("stop", "acnspawn-cri.socket")
+
+
+@needs_package
+def containers_outlive_the_package_and_a_purge_leaves_nothing(host):
+    with container_of_the_unit(host) as (c, a):
+        dpkg("--remove", "acnspawn-cri")
+        equal(command("systemctl", "list-units", "--no-legend", "acnspawn-cri*", rc=None), "")
+        true(not os.path.exists(SOCKET), "the socket is removed")
+        dpkg("--install", PACKAGE)
+        c = connected()
+        equal(state(c, a), "RUNNING")
+        stop(c, a, 30)
+        equal(status(c, a).exit_code, 0)
+        c.close()
+    dpkg("--purge", "acnspawn-cri")
+    equal(command("find", "/etc", "/run", "/usr", "/var", "-xdev", "(", "-name", "*acnspawn-cri*", "-o", "-path", SOCKET, ")",
+                  "-not", "-path", "/usr/share/doc/*"), "", "what is left")
+
+
+def run_with_package():
+    dpkg("--install", PACKAGE)
+    try:
+        main()
+    finally:
+        dpkg("--purge", "acnspawn-cri")
 
 
 if __name__ == "__main__":
+    if os.path.exists(PACKAGE):
+        run_with_package()
     if missing():
         print("skip cri: " + missing())
         sys.exit(0)

@@ -5,8 +5,9 @@
     tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N]
                     [--package=FILE] [--tutorial=DIR] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
 
-FILE, or that in the environment variable ACNSPAWN_TEST_PACKAGE, is a package of Debian, acnspawn_VERSION_ARCHITECTURE.deb, that is
-installed in the machine; its dependencies are there. Without one, as is quicker during development, the files that
+FILE, or that in the environment variable ACNSPAWN_TEST_PACKAGE, is the package of Debian that is installed in the machine, acnspawn.deb
+or acnspawn_VERSION_ARCHITECTURE.deb; its dependencies are there. cri.py installs the package acnspawn-cri, the file beside it, and
+purges it. Without one, as is quicker during development, the files that
 BUILDDIR would install are installed, and the linked libraries that are missing there; packages.py is skipped then.
 Several machines share the programs, as each has one processor. The programs are files of cases on
 tests/integration/harness.py, like those of tests/integration; their lines come out here as they are printed.
@@ -52,8 +53,6 @@ dpkg --install package/acnspawn.deb >package.log 2>&1 || {
         echo "not ok package: it cannot be installed"
         exit 1
 }
-# It is not a package there: those of acnspawn come and go in packages.py.
-[ ! -e package/acnspawn-cri.deb ] || dpkg-deb --fsys-tarfile package/acnspawn-cri.deb | tar --extract --keep-directory-symlink --directory=/
 systemctl daemon-reload
 """
 
@@ -81,12 +80,51 @@ for program in PROGRAMS; do
 BEFORE_EACH
         echo "# $program"
         begin=$(date +%s)
-        python3 cases/$program || touch failed
-        echo "# $program: $(($(date +%s) - begin)) s"
+        python3 cases/$program
+        echo "# $program: exit status $?, $(($(date +%s) - begin)) s"
         mkdir -p done && touch done/$program && sync
 done
-[ ! -e failed ]
 """
+
+
+class Report:
+    """What the programs of a machine print: every one has to run to its end, and to say of at least one case how it went. A guest in which
+    nothing works says nothing."""
+
+    def __init__(self, names):
+        self.names = [n[:-3] for n in names]
+        self.cases = dict.fromkeys(self.names, 0)
+        self.bad = dict.fromkeys(self.names, 0)
+        self.ended = {}  # name to exit status
+        self.current = None
+
+    def line(self, text):
+        m = re.match(r"# ([a-z-]+)\.py(?:: exit status (\d+), .*)?$", text)
+        if m and m.group(2):
+            self.ended[m.group(1)] = int(m.group(2))
+            self.current = None
+        elif m:
+            self.current = m.group(1)
+        elif self.current in self.cases and re.match("(ok|not ok|skip) ", text):
+            self.cases[self.current] += 1
+            self.bad[self.current] += text.startswith("not ok ")
+
+    def wrong(self, name):
+        """What is wrong with a program that none of its cases tells, or None."""
+        if name not in self.ended:
+            return "it did not run to its end" if name == self.current or self.cases[name] else "it was not run"
+        if not self.cases[name]:
+            return "it printed no case, and ended with exit status %d" % self.ended[name]
+        if self.ended[name] and not self.bad[name]:
+            return "it ended with exit status %d, and none of its cases failed" % self.ended[name]
+        return None
+
+    def missing(self):
+        """Lines of cases that failed: of the programs themselves."""
+        return ["not ok %s: %s" % (name, self.wrong(name)) for name in self.names if self.wrong(name)]
+
+    def failed(self):
+        return any(self.bad.values()) or bool(self.missing())
 
 
 def libraries(programs):
@@ -157,7 +195,10 @@ def files_for(build, package, tutorial, work):
         files.update({"tutorial/" + n: os.path.join(tutorial, n) for n in os.listdir(tutorial) if n.endswith(".oci")})
         files["tutorial/acnspawn-intro.7"] = source + "/man/acnspawn-intro.7"
     if package:
-        files.update({"package/acnspawn-cri.deb": p for p in glob.glob(os.path.join(os.path.dirname(package), "acnspawn-cri_*.deb"))})
+        # With the name of the other: acnspawn-cri.deb, or acnspawn-cri_VERSION_ARCHITECTURE.deb.
+        cri = os.path.join(os.path.dirname(package), os.path.basename(package).replace("acnspawn", "acnspawn-cri", 1))
+        if os.path.exists(cri):
+            files["package/acnspawn-cri.deb"] = cri
         files.update({"package/acnspawn.deb": package, "package/acnspawn-next.deb": next_version(package, work),
                       "source/debian/tests": source + "/debian/tests",
                       "source/tools/make-example-images": source + "/tools/make-example-images"})
@@ -173,18 +214,28 @@ def files_for(build, package, tutorial, work):
     return files
 
 
+def show(text):
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
 def run_machine(directory, files, names, path, lsm):
     """Exit status of the programs NAMES; lines of several machines do not mix."""
     replacements = {"INSTALL": FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD, "BEFORE_EACH": BEFORE_EACH, "PROGRAMS": " ".join(names)}
     text = re.sub("|".join(replacements), lambda m: replacements[m.group()], MAIN)
     machine.pack({**files, "main": text.encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
-    status = machine.run(directory, path, TIMEOUT, lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush(), lsm,
-                         sum(REBOOTS.get(n[:-3], 0) for n in names))
+    report = Report(names)
+
+    def line(text):
+        report.line(text)
+        show(text)
+    status = machine.run(directory, path, TIMEOUT, line, lsm, sum(REBOOTS.get(n[:-3], 0) for n in names))
+    for text in report.missing():
+        show(text)
     if status is None:
-        print("not ok virtual-machine: it ended without the exit status of %s" % " ".join(names))
+        show("not ok virtual-machine: it ended without the exit status of %s" % " ".join(names))
         sys.stderr.write(open(path + ".console", errors="replace").read()[-3000:])
-        return 1
-    return status
+    return 1 if status != 0 or report.failed() else 0
 
 
 def main():
