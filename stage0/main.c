@@ -18,15 +18,33 @@ static int show_dump(Context *c)
         return context_show_text(c, text);
 }
 
-static int unknown_verb(Context *c, const char *word)
+/* Other tools have a word before commands that stand alone here: "container rm", "pod stop", "system df". */
+static const char *meant_alone(const char *word, const char *second)
+{
+        static const char *const before[] = {"container", "pod", "system"};
+        bool known = false;
+
+        for (size_t i = 0; i < ELEMENTSOF(before); i++)
+                known = known || streq(before[i], word);
+        if (!known || !second)
+                return NULL;
+        for (const Verb *const *v = verbs; *v; v++)
+                if (streq((*v)->name, second))
+                        return (*v)->name;
+        return verb_synonym(second);
+}
+
+static int unknown_verb(Context *c, const char *word, const char *second)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(word);
-        const char *names[64] = {};
+        const char *names[128] = {};
         size_t n = 0;
 
         for (; verbs[n] && n < ELEMENTSOF(names); n++)
                 names[n] = verbs[n]->name;
-        const char *near = verb_synonym(word) ?: nearest_match(word, names, n, sizeof(names[0]));
+        const char *near = verb_synonym(word) ?: meant_alone(word, second);
+        if (!near)
+                near = nearest_match(word, names, n, sizeof(names[0]));
 
         int r = error_set(&c->error, -EINVAL, "Unknown command '%s'", shown ?: "");
         if (verb_instead(word)) {
@@ -48,7 +66,7 @@ static int meant_second_word(const char *word, const char *second, char *const *
 
         if (xasprintf(&both, "%s %s", word, second) < 0)
                 return -ENOMEM;
-        synonym = verb_synonym(both);
+        synonym = verb_synonym(both) ?: meant_alone(word, second);
         if (synonym)
                 meant = strdup(synonym);
         else if (near)
@@ -71,7 +89,7 @@ static int unknown_second_word(Context *c, const char *word, const char *second)
                     strv_extend(&seconds, (*v)->name + n + 1) < 0)
                         return error_oom(&c->error);
         if (!seconds)
-                return unknown_verb(c, word);
+                return unknown_verb(c, word, second);
         if (second && (streq(second, "--help") || streq(second, "-h")))
                 return context_show_group_help(c, word);
         _cleanup_free_ char *list = strv_join(seconds, ", "), *meant = NULL;
@@ -81,6 +99,8 @@ static int unknown_second_word(Context *c, const char *word, const char *second)
                                   word, list ?: "")
                       : error_set(&c->error, -EINVAL, "'acnspawn %s' needs one of: %s", word, list ?: "");
         c->usage = true;
+        if (second && !meant && verb_instead(second))
+                return error_hint(&c->error, r, "%s", verb_instead(second));
         if (meant)
                 return error_hint(&c->error, r,
                                   "Did you mean '%s'? Try 'acnspawn %s --help' for more information.", meant,

@@ -20,14 +20,27 @@ typedef struct Missing {
 } Missing;
 
 static const Missing missing[] = {
+                {"compose", "Apps that belong together are a pod; a file can declare it: acnspawn.pod(5)."},
+                {"disable", "A declared pod is a unit of the host: 'systemctl disable acnspawn@NAME'."},
+                {"down", "'acnspawn stop' ends a pod, 'acnspawn rm' removes it."},
+                {"enable",
+                 "A declared pod is a unit of the host: 'systemctl enable acnspawn@NAME'; acnspawn.pod(5)."},
                 {"login",
                  "Credentials for registries are read from files: acnspawn-auth.d(5). A shell beside an "
                  "app is 'acnspawn enter'."},
                 {"logout", "Credentials for registries are read from files: acnspawn-auth.d(5)."},
+                {"network",
+                 "Networks are files, see acnspawn-network(7); 'acnspawn run --net=NAME' uses one."},
+                {"port", "'acnspawn status' shows the ports of a pod."},
                 {"push", "'acnspawn image export' writes an archive, which other tools can upload."},
                 {"rename", "A pod keeps its name; 'acnspawn prepare --name=' gives a new one its own."},
+                {"restart", "'acnspawn restart-app' starts apps again; a pod that is a unit of the host is "
+                            "restarted by 'systemctl "
+                            "restart acnspawn@NAME', another one by 'acnspawn stop' and 'acnspawn run'."},
                 {"search", "Registries are not searched; 'acnspawn fetch' takes the name of an image."},
                 {"tag", "An image has the name that it was fetched or built with."},
+                {"up", "A pod is run by 'acnspawn run'; one that a file declares by 'systemctl start "
+                       "acnspawn@NAME': acnspawn.pod(5)."},
 };
 
 static const Synonym verbs[] = {
@@ -59,11 +72,13 @@ static const Synonym verbs[] = {
                 {"journal", "logs"},
                 {"load", "fetch"},
                 {"ls", "list"},
+                {"pod ls", "pod list"},
+                {"pod show", "pod cat"},
                 {"poweroff", "stop"},
                 {"ps", "list"},
                 {"pull", "fetch"},
+                {"reload", "apply"},
                 {"remove", "rm"},
-                {"restart", "restart-app"},
                 {"rmi", "image rm"},
                 {"run-prepared", "run"},
                 {"save", "image export"},
