@@ -73,6 +73,8 @@ static int verify_one(Context *c, const char *word, void *userdata)
                 r = declared_apply(d, &a, &run, &c->error);
         if (r >= 0)
                 r = v->images ? context_verify_declared_images(c, d, &a, &run) : 0;
+        if (r >= 0 && declared_check_units(d) < 0)
+                r = error_oom(&c->error);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < d->n_findings; i++)

@@ -16,7 +16,6 @@
 #include "units/listen.h"
 
 #define HEADER "# Made by acnspawn-generator\n"
-#define UNIT_NAME_MAX 255U
 
 typedef struct Generator {
         int dir_fd;
@@ -48,11 +47,6 @@ static void _printf_(3, 4) say(Generator *g, bool error, const char *format, ...
 static void say_error(Generator *g, const Error *e, int r, const char *what)
 {
         say(g, true, "%s: %s", what, e->message ?: strerror(-r));
-}
-
-static void say_at(Generator *g, const DeclaredSetting *s, const char *why)
-{
-        say(g, true, "%s:%u: %s=: %s", s->place.file, s->place.line, s->key, why);
 }
 
 /* --- Files --------------------------------------------------------------------------------------------- */
@@ -89,47 +83,16 @@ static int link_unit(Generator *g, const char *target, const char *suffix, const
         return symlinkat(to, g->dir_fd, link) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* What makes acnspawn@.service what it is. */
-static const char *const own_service_keys[] = {
-                "BusName",       "Delegate",  "DelegateSubgroup",
-                "DynamicUser",   "Group",     "KillMode",
-                "NotifyAccess",  "PIDFile",   "RemainAfterExit",
-                "RootDirectory", "RootImage", "StandardInput",
-                "Type",          "User",
-};
-
-static const char *refused(const DeclaredSetting *s)
-{
-        if (s->section == DECLARED_SOCKET)
-                return streq(s->key, "Accept") || streq(s->key, "Service")
-                                       ? "the sockets are those of one pod, and cannot be given to another "
-                                         "unit"
-                                       : NULL;
-        if (s->section == DECLARED_UPDATE)
-                return streq(s->key, "Unit") ? "the timer is that of acnspawn-update@.service" : NULL;
-        if (s->section != DECLARED_SERVICE)
-                return NULL;
-        if (streq(s->key, "ExecStart") || streq(s->key, "ExecReload"))
-                return "is acnspawn's own; what runs in the pod belongs into [App NAME]";
-        for (size_t i = 0; i < ELEMENTSOF(own_service_keys); i++)
-                if (streq(s->key, own_service_keys[i]))
-                        return "the unit of a pod depends on what acnspawn@.service has here";
-        return NULL;
-}
-
 /* The lines of a section as they are: systemd has the same syntax, and expands the specifiers. */
-static void add_section(Generator *g, Text *t, const Declared *d, DeclaredSection section, const char *name)
+static void add_section(Text *t, const Declared *d, DeclaredSection section, const char *name)
 {
         if (!has_section(d, section))
                 return;
         text_addf(t, "\n[%s]\n", name);
         for (size_t i = 0; i < d->n_settings; i++) {
                 const DeclaredSetting *s = &d->settings[i];
-                const char *why = s->section == section ? refused(s) : NULL;
 
-                if (why)
-                        say_at(g, s, why);
-                else if (s->section == section)
+                if (s->section == section && !declared_refused(s))
                         text_addf(t, "%s=%s\n", s->key, s->value);
         }
 }
@@ -144,8 +107,8 @@ static int write_drop_in(Generator *g, const Declared *d)
         if (xasprintf(&dir, "acnspawn@%s.service.d", d->name) < 0)
                 return -ENOMEM;
         text_addf(&t, HEADER "[Unit]\nSourcePath=%s\n", d->files[0]);
-        add_section(g, &t, d, DECLARED_UNIT, "Unit");
-        add_section(g, &t, d, DECLARED_SERVICE, "Service");
+        add_section(&t, d, DECLARED_UNIT, "Unit");
+        add_section(&t, d, DECLARED_SERVICE, "Service");
         if (g->has_socket) /* which is started with the service, too */
                 text_addf(&t, "\n[Service]\nSockets=acnspawn@%s.socket\n", d->name);
         return write_unit_file(g, dir, "50-declared.conf", &t);
@@ -179,7 +142,7 @@ static int write_socket(Generator *g, const Declared *d)
                   d->name, d->files[0]);
         if (ports.size > 0)
                 text_addf(&t, "\n[Socket]\n%s", ports.data);
-        add_section(g, &t, d, DECLARED_SOCKET, "Socket");
+        add_section(&t, d, DECLARED_SOCKET, "Socket");
         return write_unit_file(g, NULL, file, &t);
 }
 
@@ -207,29 +170,12 @@ static int write_timer(Generator *g, const Declared *d)
         text_addf(&t, HEADER "[Unit]\nSourcePath=%s\n", d->files[0]);
         if (has_times(d))
                 text_add(&t, "\n[Timer]\nOnCalendar=\n");
-        add_section(g, &t, d, DECLARED_UPDATE, "Timer");
+        add_section(&t, d, DECLARED_UPDATE, "Timer");
         int r = write_unit_file(g, dir, "50-declared.conf", &t);
         return r < 0 ? r : link_unit(g, "timers.target", "wants", unit);
 }
 
 /* --- [Install] ----------------------------------------------------------------------------------------- */
-
-static bool is_unit_name(const char *s)
-{
-        static const char *const suffixes[] = {".service", ".target", ".socket", ".mount",
-                                               ".path",    ".timer",  ".device"};
-        size_t n = strlen(s);
-
-        if (n == 0 || n > UNIT_NAME_MAX || *s == '.' || *s == '@')
-                return false;
-        for (const char *p = s; *p; p++)
-                if (!is_alphanumeric(*p) && !strchr(":-_.\\@", *p))
-                        return false;
-        for (size_t i = 0; i < ELEMENTSOF(suffixes); i++)
-                if (endswith(s, suffixes[i]))
-                        return n > strlen(suffixes[i]);
-        return false;
-}
 
 static int link_pod(Generator *g, const Declared *d, const char *target, const char *suffix)
 {
@@ -241,39 +187,17 @@ static int link_pod(Generator *g, const Declared *d, const char *target, const c
         return link_unit(g, target, suffix, unit);
 }
 
+/* Words that are not valid have been reported. */
 static int install(Generator *g, const Declared *d, const DeclaredSetting *s)
 {
-        static const struct {
-                const char *key, *suffix;
-        } kinds[] = {{"WantedBy", "wants"}, {"RequiredBy", "requires"}, {"UpheldBy", "upholds"}};
+        const char *suffix = declared_install_suffix(s->key), *reason = NULL;
         _cleanup_strv_free_ char **words = NULL;
-        const char *suffix = NULL, *reason = NULL;
 
-        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
-                if (streq(s->key, kinds[i].key))
-                        suffix = kinds[i].suffix;
-        if (streq(s->key, "Alias")) { /* unit_validate_alias_symlink_or_warn() of systemd */
-                say_at(g, s, "systemd refuses other names of an instance such as acnspawn@NAME.service, unless they "
-                             "are instances themselves");
-                return 0;
-        }
-        if (!suffix) {
-                say_at(g, s, "a declared pod has WantedBy=, RequiredBy= and UpheldBy= in [Install]");
-                return 0;
-        }
-        int r = declared_words(s->value, &words, &reason);
-        if (r == -EINVAL)
-                say_at(g, s, reason);
-        STRV_FOREACH (word, words) {
-                if (!is_unit_name(*word)) {
-                        say_at(g, s, "a word is not the name of a unit");
-                        continue;
-                }
-                r = link_pod(g, d, *word, suffix);
-                if (r < 0)
-                        return r;
-        }
-        return r == -ENOMEM ? r : 0;
+        int r = suffix ? declared_words(s->value, &words, &reason) : 0;
+        STRV_FOREACH (word, words)
+                if (r >= 0 && declared_is_unit_name(*word))
+                        r = link_pod(g, d, *word, suffix);
+        return r == -EINVAL ? 0 : r;
 }
 
 static int install_all(Generator *g, const Declared *d)
@@ -290,7 +214,8 @@ static int install_all(Generator *g, const Declared *d)
 
 /* --- The pods ------------------------------------------------------------------------------------------ */
 
-/* Only the syntax is checked here: what the keys of pods and apps mean is said when the pod is started. */
+/* Only the syntax and the sections for units are checked here: what the keys of pods and apps mean is said when the pod
+ * is started. */
 static void say_findings(Generator *g, const Declared *d)
 {
         for (size_t i = 0; i < d->n_findings; i++)
@@ -308,8 +233,10 @@ static void generate(Generator *g, char *const *dirs, const char *name)
                 say_error(g, &e, r, name);
                 return;
         }
+        r = declared_check_units(d);
         say_findings(g, d);
-        r = write_socket(g, d);
+        if (r >= 0)
+                r = write_socket(g, d);
         if (r >= 0)
                 r = write_drop_in(g, d);
         if (r >= 0)

@@ -105,6 +105,16 @@ int declared_add_finding(Declared *d, const DeclaredPlace *place, bool error, co
 /* By file and line, from the order in which they were made. */
 void declared_sort_findings(Declared *d);
 
+/* --- Units of the host (units.c) ----------------------------------------------------------------------- */
+
+/* Why a setting of one of their sections is refused; NULL: it is not. */
+const char *declared_refused(const DeclaredSetting *s);
+/* "wants", "requires" or "upholds", for a key of [Install]; NULL: it is none. */
+const char *declared_install_suffix(const char *key);
+bool declared_is_unit_name(const char *s);
+/* Adds findings about these sections. -ENOMEM. */
+int declared_check_units(Declared *d);
+
 /* --- Words and specifiers (words.c) -------------------------------------------------------------------- */
 
 /* Splits at spaces; quotes and backslashes as in units. -EINVAL with the reason. */

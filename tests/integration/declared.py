@@ -203,6 +203,16 @@ def verify(host):
     rows = json.loads(d.acnspawn("pod", "verify", "--json", "bad").expect(1).out)
     equal([(x["line"], x["severity"]) for x in rows], [(2, "error"), (3, "warning"), (4, "error")])
     equal(rows[2]["hint"], "Name one with Image=.")
+    units = d.write("units", "[App a]\nImage=x\n[Service]\nType=simple\nRestart=always\nExecStart=/x\n[Socket]\nAccept=yes\n[Update]\nUnit=x.service\n"
+                    "[Install]\nWantedBy=multi-user\nAlias=x.service\nWantedBy=\nRequiredBy=a.target \"\nOther=1\nUpheldBy=b.target\n")
+    equal(re.findall(r"(?m)^%s:(\d+): error: (\w+)=: (.*)$" % re.escape(units), d.acnspawn("pod", "verify", "units").expect(1).out), [
+        ("4", "Type", "the unit of a pod depends on what acnspawn@.service has here"),
+        ("6", "ExecStart", "is acnspawn's own; what runs in the pod belongs into [App NAME]"),
+        ("8", "Accept", "the sockets are those of one pod, and cannot be given to another unit"),
+        ("10", "Unit", "the timer is that of acnspawn-update@.service"),
+        ("13", "Alias", "systemd refuses other names of an instance such as acnspawn@NAME.service, unless they are instances themselves"),
+        ("15", "RequiredBy", "a quote is not closed"),
+        ("16", "Other", "a declared pod has WantedBy=, RequiredBy= and UpheldBy= in [Install]")])
     contains(d.acnspawn("pod", "verify", "none").expect(1).err, "No file declares a pod 'none'")
     contains(d.acnspawn("pod", "verify", "/none/x.pod").expect(1).err, "Cannot read '/none/x.pod'")
     contains(d.acnspawn("pod", "verify", "/etc/passwd").expect(1).err, "'/etc/passwd' is not named as a file that declares a pod")

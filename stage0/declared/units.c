@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The sections for units of the host: what acnspawn's own units depend on is refused, and [Install] has a few keys. The
+ * generator leaves out what is refused, and says so in the journal; 'acnspawn pod verify' says the same beforehand. */
+
+#include "stage0/declared/declared.h"
+
+#define UNIT_NAME_MAX 255U
+
+/* What makes acnspawn@.service what it is. */
+static const char *const own_service_keys[] = {
+                "BusName",       "Delegate",  "DelegateSubgroup",
+                "DynamicUser",   "Group",     "KillMode",
+                "NotifyAccess",  "PIDFile",   "RemainAfterExit",
+                "RootDirectory", "RootImage", "StandardInput",
+                "Type",          "User",
+};
+
+static const char *refused_in_service(const char *key)
+{
+        if (streq(key, "ExecStart") || streq(key, "ExecReload"))
+                return "is acnspawn's own; what runs in the pod belongs into [App NAME]";
+        for (size_t i = 0; i < ELEMENTSOF(own_service_keys); i++)
+                if (streq(key, own_service_keys[i]))
+                        return "the unit of a pod depends on what acnspawn@.service has here";
+        return NULL;
+}
+
+const char *declared_install_suffix(const char *key)
+{
+        static const struct {
+                const char *key, *suffix;
+        } kinds[] = {{"WantedBy", "wants"}, {"RequiredBy", "requires"}, {"UpheldBy", "upholds"}};
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
+                if (streq(key, kinds[i].key))
+                        return kinds[i].suffix;
+        return NULL;
+}
+
+const char *declared_refused(const DeclaredSetting *s)
+{
+        switch (s->section) {
+        case DECLARED_SERVICE:
+                return refused_in_service(s->key);
+        case DECLARED_SOCKET:
+                return streq(s->key, "Accept") || streq(s->key, "Service")
+                                       ? "the sockets are those of one pod, and cannot be given to another "
+                                         "unit"
+                                       : NULL;
+        case DECLARED_UPDATE:
+                return streq(s->key, "Unit") ? "the timer is that of acnspawn-update@.service" : NULL;
+        case DECLARED_INSTALL:
+                if (streq(s->key, "Alias")) /* unit_validate_alias_symlink_or_warn() of systemd */
+                        return "systemd refuses other names of an instance such as acnspawn@NAME.service, "
+                               "unless they are "
+                               "instances themselves";
+                return declared_install_suffix(s->key) ? NULL
+                                                       : "a declared pod has WantedBy=, RequiredBy= and "
+                                                         "UpheldBy= in [Install]";
+        default:
+                return NULL;
+        }
+}
+
+bool declared_is_unit_name(const char *s)
+{
+        static const char *const suffixes[] = {".service", ".target", ".socket", ".mount",
+                                               ".path",    ".timer",  ".device"};
+        size_t n = strlen(s);
+
+        if (n == 0 || n > UNIT_NAME_MAX || *s == '.' || *s == '@')
+                return false;
+        for (const char *p = s; *p; p++)
+                if (!is_alphanumeric(*p) && !strchr(":-_.\\@", *p))
+                        return false;
+        for (size_t i = 0; i < ELEMENTSOF(suffixes); i++)
+                if (endswith(s, suffixes[i]))
+                        return n > strlen(suffixes[i]);
+        return false;
+}
+
+static int find(Declared *d, const DeclaredSetting *s, const char *why)
+{
+        return declared_add_finding(d, &s->place, true, NULL, "%s=: %s", s->key, why);
+}
+
+/* The words of a key of [Install]. */
+static int check_units(Declared *d, const DeclaredSetting *s)
+{
+        _cleanup_strv_free_ char **words = NULL;
+        const char *reason = NULL;
+
+        int r = declared_words(s->value, &words, &reason);
+        if (r < 0)
+                return r == -EINVAL ? find(d, s, reason) : r;
+        STRV_FOREACH (word, words)
+                if (r >= 0 && !declared_is_unit_name(*word))
+                        r = find(d, s, "a word is not the name of a unit");
+        return r;
+}
+
+int declared_check_units(Declared *d)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < d->n_settings; i++) {
+                const DeclaredSetting *s = &d->settings[i];
+                const char *why = declared_refused(s);
+
+                if (s->section == DECLARED_INSTALL && !*s->value)
+                        continue;
+                if (why)
+                        r = find(d, s, why);
+                else if (s->section == DECLARED_INSTALL)
+                        r = check_units(d, s);
+        }
+        if (r >= 0)
+                declared_sort_findings(d);
+        return r;
+}
