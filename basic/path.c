@@ -80,6 +80,17 @@ int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd)
         int r = strv_split(path, "/", &parts);
         if (r < 0)
                 return r;
+        if (strv_contains(parts, ".."))
+                return -EINVAL;
+        /* Mostly all of it exists. */
+        int whole = open_in_root(root_fd, path, O_PATH | O_DIRECTORY);
+        if (whole >= 0) {
+                if (ret_fd)
+                        *ret_fd = whole;
+                else
+                        safe_close(whole);
+                return 0;
+        }
         parent = open_in_root(root_fd, ".", O_PATH | O_DIRECTORY);
         if (parent < 0)
                 return parent;
@@ -92,8 +103,6 @@ int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd)
 
                 if (streq(*part, "."))
                         continue;
-                if (streq(*part, ".."))
-                        return -EINVAL;
                 r = xasprintf(&longer, "%s/%s", so_far, *part);
                 if (r < 0)
                         return r;

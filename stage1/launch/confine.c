@@ -27,13 +27,18 @@
 
 /* Uses prctl() and capset() directly: this runs once per process of every app, and libcap-ng would read from
  * /proc what is already known here. */
-static int drop_bounding_set(uint64_t keep)
+static int limit_bounding_set(uint64_t keep, uint64_t *ret_left)
 {
+        *ret_left = 0;
         for (int cap = 0; cap < 64; cap++) {
-                if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) < 0)
+                bool kept = keep & UINT64_C(1) << cap;
+                int r = prctl(kept ? PR_CAPBSET_READ : PR_CAPBSET_DROP, cap, 0, 0, 0);
+                if (r < 0 && errno == EINVAL)
                         return 0; /* past the last capability of this kernel */
-                if (!(keep & UINT64_C(1) << cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+                if (r < 0)
                         return -errno;
+                if (kept && r > 0)
+                        *ret_left |= UINT64_C(1) << cap;
         }
         return 0;
 }
@@ -49,22 +54,12 @@ static int set_capabilities(uint64_t mask, uint64_t inheritable)
         return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-static uint64_t bounding_set(void)
-{
-        uint64_t mask = 0;
-
-        for (int cap = 0; cap < 64; cap++)
-                if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) > 0)
-                        mask |= UINT64_C(1) << cap;
-        return mask;
-}
-
 /* The capabilities kept until the exec. Root has to have all capabilities that it is to have after the exec:
  * with no_new_privs an exec adds none, and a process that gains capabilities by the exec cannot be inspected
  * in /proc. */
-static uint64_t capabilities_until_exec(const LaunchConfig *c, const Identity *id)
+static uint64_t capabilities_until_exec(const LaunchConfig *c, const Identity *id, uint64_t bounding)
 {
-        uint64_t mask = c->ambient | (id->uid == 0 ? bounding_set() : 0);
+        uint64_t mask = c->ambient | (id->uid == 0 ? bounding : 0);
 
         if (c->n_filter > 0 && !c->no_new_privileges)
                 mask |= UINT64_C(1) << CAP_SYS_ADMIN;
@@ -96,7 +91,8 @@ static int change_ids(const Identity *id, Failure *f)
 
 int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
 {
-        int r = drop_bounding_set(c->capabilities);
+        uint64_t bounding;
+        int r = limit_bounding_set(c->capabilities, &bounding);
 
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot drop capabilities");
@@ -105,7 +101,7 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
         r = change_ids(id, f);
         if (r < 0)
                 return r;
-        r = set_capabilities(capabilities_until_exec(c, id), c->ambient);
+        r = set_capabilities(capabilities_until_exec(c, id, bounding), c->ambient);
         if (r >= 0)
                 r = raise_ambient(c->ambient);
         if (r < 0)
