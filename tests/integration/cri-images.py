@@ -4,6 +4,7 @@
 
 import base64
 import socket
+import threading
 
 from cri_client import *
 from registry_server import *
@@ -192,6 +193,90 @@ def a_pull_is_cancelled(host):
             wait_for(lambda: not os.path.exists("/proc/" + worker), "the worker to end")
             s.start()
             equal(os.listdir(os.path.join(host.dir, "tmp")), [])
+
+
+class Throttle:
+    """Passes connections on to a registry, and from it no more than so many bytes until it is opened."""
+
+    def __init__(self, target, limit):
+        self.target, self.limit, self.passed = target.split(":"), limit, 0
+        self.opened, self.blocked, self.lock = threading.Event(), threading.Event(), threading.Lock()
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.socket.accept()
+                server = socket.create_connection((self.target[0], int(self.target[1])))
+                for source, sink, counts in (client, server, False), (server, client, True):
+                    threading.Thread(target=self.pump, args=(source, sink, counts), daemon=True).start()
+
+    def pump(self, source, sink, counts):
+        with contextlib.suppress(OSError):
+            while data := source.recv(16384):
+                with self.lock:
+                    self.passed += len(data) if counts else 0
+                    over = counts and self.passed > self.limit and not self.opened.is_set()
+                if over:
+                    self.blocked.set()
+                    self.opened.wait()
+                sink.sendall(data)
+        for s in source, sink:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+            s.close()
+
+
+def received(host, worker):
+    """Bytes in the downloads that a process has open."""
+    size = 0
+    with contextlib.suppress(OSError):
+        for fd in os.listdir("/proc/%s/fd" % worker):
+            path = "/proc/%s/fd/%s" % (worker, fd)
+            if os.readlink(path).startswith(host.dir + "/downloads/"):
+                size += os.stat(path).st_size
+    return size
+
+
+@case
+def the_service_is_killed_in_the_middle_of_a_download(host):
+    """What was received is kept, and is not fetched again."""
+    registry = Registry(host)
+    registry.push(make_layout(host), "app:1")
+    throttle = Throttle(registry.address, 100000)
+    name = throttle.address + "/app:1"
+    left = lambda: os.listdir(os.path.join(host.dir, "tmp"))
+    with ImageService(host, throttle.address) as s:
+        c = s.client()
+        for end in "kill", "stop":
+            throttle.passed = 0
+            call = c.begin("PullImage", image={"image": name})
+            true(throttle.blocked.wait(60), "a part of the image")
+            worker = wait_for(lambda: next((w for w in s.children() if received(host, w) > 0), None), "what was received")
+            if end == "kill":
+                s.process.kill()
+            else:
+                call.cancel()
+            wait_for(lambda: not os.path.exists("/proc/" + worker), "the end of the worker")
+            if end == "kill":
+                s.process.wait(60)
+                equal(call.exception(timeout=60).code().name, "UNAVAILABLE")
+                s.start()
+                c = s.client()
+                wait_for(lambda: answers(c), "a reply after the restart")
+            equal((left(), len(c.call("ListImages").images)), ([], 0))
+            throttle.blocked.clear()
+        throttle.opened.set()
+        throttle.passed = 0
+        id = c.call("PullImage", image={"image": name}).image_ref
+        equal([(i.id, list(i.repo_tags)) for i in c.call("ListImages").images], [(id, [name])])
+        equal((left(), os.listdir(host.dir + "/downloads")), ([], []))
+        manifest = json.loads(registry.get("/v2/app/manifests/1", "application/vnd.oci.image.manifest.v1+json")[0])
+        size = sum(l["size"] for l in manifest["layers"])
+        true(throttle.passed < size, "%d bytes were fetched in the end, of %d" % (throttle.passed, size))
+        host.acnspawn("image", "verify", "all").expect(0)
 
 
 if __name__ == "__main__":
