@@ -51,7 +51,7 @@ static int detach(Store *s, const char *name, StoreTemporary *ret, Error *e)
                 return r;
         r = store_detach_tree(s, path, ret, e);
         if (r == -ENOENT)
-                return error_set(e, r, "There is no volume '%s' in the store %s", name, s->path);
+                return volume_does_not_exist(s, name, e);
         return r == -EBUSY ? error_set(e, r, "The volume %s is being read or written by another command",
                                        name)
                            : r;
@@ -80,7 +80,7 @@ static int remove_volume(Store *s, const char *name, Error *e)
 
         int r = volume_path(name, &path, e);
         if (r >= 0 && faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-                r = error_set(e, -ENOENT, "There is no volume '%s' in the store %s", name, s->path);
+                r = volume_does_not_exist(s, name, e);
         return r < 0 ? r : check_and_detach(s, name, &t, e);
 }
 

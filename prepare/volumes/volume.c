@@ -182,6 +182,13 @@ static int read_volume(int dir_fd, NamedVolume *v)
         return read_meta(text, size, v);
 }
 
+int volume_does_not_exist(const Store *s, const char *name, Error *e)
+{
+        int r = error_set(e, -ENOENT, "There is no volume '%s' in the store %s", name, s->path);
+
+        return error_hint(e, r, "'acnspawn volume list' shows all volumes.");
+}
+
 int named_volume_read(const Store *s, const char *name, NamedVolume *ret, Error *e)
 {
         _cleanup_named_volume_ NamedVolume v = {};
@@ -193,7 +200,7 @@ int named_volume_read(const Store *s, const char *name, NamedVolume *ret, Error 
                 return r;
         fd = open_no_symlinks(s->fd, path, O_RDONLY | O_DIRECTORY);
         if (fd == -ENOENT)
-                return error_set(e, fd, "There is no volume '%s' in the store %s", name, s->path);
+                return volume_does_not_exist(s, name, e);
         if (fd < 0)
                 return error_set_errno(e, fd, "Cannot open the volume %s", name);
         v.name = strdup(name);

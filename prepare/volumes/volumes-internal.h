@@ -7,6 +7,8 @@
 
 /* "volumes/NAME", in the store. */
 int volume_path(const char *name, char **ret, Error *e);
+/* -ENOENT, with the message. */
+int volume_does_not_exist(const Store *s, const char *name, Error *e);
 /* Sets the owner and then the mode of the directory FD. */
 int volume_set_owner(const Store *s, int fd, uint32_t uid, uint32_t gid);
 /* Limits what files below the empty directory DATA_FD may use; 0: no limit, nothing is done. -EOPNOTSUPP: the file

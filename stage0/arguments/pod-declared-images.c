@@ -211,6 +211,35 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
                                     "Image=: '%s' is not in the store", shown ?: "?");
 }
 
+static int add_missing_network(Context *c, Declared *d, const char *name, char *const *known)
+{
+        const DeclaredSetting *s = last_setting(d, DECLARED_POD, 0, "Net")
+                                                   ?: last_setting(d, DECLARED_POD, 0, "Network");
+        const DeclaredPlace whole = {.file = d->files[0]};
+        _cleanup_free_ char *list = strv_join(known, ", "), *hint = NULL;
+
+        if (!list || (known && xasprintf(&hint, "Available networks: %s.", list) < 0))
+                return -ENOMEM;
+        return declared_add_finding(d, s ? &s->place : &whole, true, hint, "%s=: there is no network '%s'",
+                                    s ? s->key : "Net", name);
+}
+
+/* What preparing would find out, if there are all images for that. */
+static int check_networks(Context *c, Declared *d, const PodArguments *a)
+{
+        _cleanup_strv_free_ char **known = NULL;
+
+        int r = a->options.networks ? network_names(context_config_dirs(c), &known) : 0;
+        STRV_FOREACH (word, a->options.networks) {
+                _cleanup_free_ char *name = strndup(*word, strcspn(*word, ":"));
+                if (!name)
+                        return -ENOMEM;
+                if (r >= 0 && !strv_contains(known, name))
+                        r = add_missing_network(c, d, name, known);
+        }
+        return r == -ENOMEM ? r : 0;
+}
+
 /* The same that 'acnspawn prepare --dry-run' does, without the network. */
 static int try_to_prepare(Context *c, Declared *d, PodArguments *a, RunArguments *run)
 {
@@ -247,6 +276,8 @@ int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, Run
         }
         if (r >= 0 && all && c->store && !d->has_errors)
                 r = try_to_prepare(c, d, a, run);
+        else if (r >= 0 && check_networks(c, d, a) < 0)
+                r = error_oom(&c->error);
         declared_sort_findings(d);
         return r < 0 ? r : 0;
 }

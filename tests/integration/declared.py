@@ -213,6 +213,10 @@ def verify(host):
         ("13", "Alias", "systemd refuses other names of an instance such as acnspawn@NAME.service, unless they are instances themselves"),
         ("15", "RequiredBy", "a quote is not closed"),
         ("16", "Other", "a declared pod has WantedBy=, RequiredBy= and UpheldBy= in [Install]")])
+    net = d.write("net", "[App a]\nImage=x\n[Pod]\nNetwork=nonet:IP=192.0.2.1 host2\n")
+    lines = [l.split(": ", 2)[1:] for l in d.acnspawn("pod", "verify", "net").expect(1).out.splitlines() if l.startswith(net + ":4: ")]
+    equal([(severity, text.split(". ")[0].rstrip(".")) for severity, text in lines],
+          [("error", "Network=: there is no network 'nonet'"), ("error", "Network=: there is no network 'host2'")])
     contains(d.acnspawn("pod", "verify", "none").expect(1).err, "No file declares a pod 'none'")
     contains(d.acnspawn("pod", "verify", "/none/x.pod").expect(1).err, "Cannot read '/none/x.pod'")
     contains(d.acnspawn("pod", "verify", "/etc/passwd").expect(1).err, "'/etc/passwd' is not named as a file that declares a pod")
