@@ -263,7 +263,7 @@ static int add_containers(Maker *m, Sandbox *s, const CriUsage *apps, Runtime__V
                 return error_oom(e);
         for (size_t i = 0; i < n; i++) {
                 Container c;
-                if (!runs(&apps[i]) || container_open(m->j, s, s->pod->manifest->apps[i], &c, NULL) < 0)
+                if (!runs(&apps[i]) || container_open_listed(m->j, s, s->pod->manifest->apps[i], &c, NULL) < 0)
                         continue;
                 p->containers[p->n_containers] = container_stats(m, &c, &apps[i]);
                 if (!p->containers[p->n_containers++])
@@ -323,7 +323,7 @@ int cri_list_pod_sandbox_stats(CriJob *j, const void *request, void *reply, Erro
         Sandbox *l = NULL;
         size_t n = 0;
 
-        int r = sandbox_list(j, &l, &n, e);
+        int r = sandbox_list_ready(j, &l, &n, e);
         if (r >= 0 && !(answer->stats = cri_alloc(&j->memory, (n + 1) * sizeof(PodStats *))))
                 r = error_oom(e);
         for (size_t i = 0; r >= 0 && i < n; i++) {
@@ -361,7 +361,7 @@ static int list_in(CriJob *j, Sandbox *s, const Runtime__V1__ContainerStatsFilte
         answer->stats = grown;
         for (size_t i = 0; i < n; i++) {
                 Container c;
-                if (!runs(&apps[i]) || container_open(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !matches(&c, f))
+                if (!runs(&apps[i]) || container_open_listed(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !matches(&c, f))
                         continue;
                 grown[answer->n_stats++] = container_stats(&m, &c, &apps[i]);
         }
@@ -375,7 +375,7 @@ int cri_list_container_stats(CriJob *j, const void *request, void *reply, Error 
         Sandbox *l = NULL;
         size_t n = 0;
 
-        int r = sandbox_list(j, &l, &n, e);
+        int r = sandbox_list_ready(j, &l, &n, e);
         for (size_t i = 0; r >= 0 && i < n; i++)
                 if (sandbox_is_ready(&l[i]) && (!q->filter || startswith(l[i].id, q->filter->pod_sandbox_id)))
                         r = list_in(j, &l[i], q->filter, reply, e);

@@ -8,7 +8,7 @@
 #include "cri/usage.h"
 #include "stage0/report/report.h"
 
-#define FILE_MAX (1U << 20)
+#define TEXT_SIZE 65536U
 
 /* A key that ends with '=' is summed over all lines, as io.stat has one for each device. Without a key the file has a number
  * only. Files in a row are read once. */
@@ -96,20 +96,30 @@ static uint64_t value_of(const char *text, const char *key)
         return UINT64_MAX;
 }
 
+/* With as few system calls as possible, as a node has thousands of these files. The kernel makes the text of one at once. NULL:
+ * there is none, or it is longer than that. */
+static const char *read_text(int dir_fd, const char *file, char text[static TEXT_SIZE])
+{
+        _cleanup_close_ int fd = openat(dir_fd, file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, TEXT_SIZE);
+
+        if (n < 0 || n == (ssize_t) TEXT_SIZE)
+                return NULL;
+        text[n] = 0;
+        return text;
+}
+
 static void read_fields(int fd, CriParts parts, CriUsage *u)
 {
-        _cleanup_free_ char *text = NULL;
-        const char *file = "";
+        const char *file = "", *text = NULL;
+        char buffer[TEXT_SIZE];
 
         for (size_t i = 0; i < ELEMENTSOF(fields); i++) {
                 if ((fields[i].part & parts) != fields[i].part)
                         continue;
                 if (!streq(file, fields[i].file)) {
                         file = fields[i].file;
-                        free(text);
-                        text = NULL;
-                        if (read_file_at(fd, file, FILE_MAX, &text, NULL) < 0)
-                                text = NULL;
+                        text = read_text(fd, file, buffer);
                 }
                 if (text)
                         *(uint64_t *) (void *) ((char *) u + fields[i].offset) = value_of(text, fields[i].key);
@@ -140,8 +150,9 @@ void cri_pressure_parse(const char *text, CriPressure *ret)
 static void read_pressures(int fd, CriUsage *u)
 {
         for (size_t i = 0; i < ELEMENTSOF(pressures); i++) {
-                _cleanup_free_ char *text = NULL;
-                if (read_file_at(fd, pressures[i].file, 4096, &text, NULL) >= 0)
+                char buffer[TEXT_SIZE];
+                const char *text = read_text(fd, pressures[i].file, buffer);
+                if (text)
                         cri_pressure_parse(text, (CriPressure *) (void *) ((char *) u + pressures[i].offset));
         }
 }

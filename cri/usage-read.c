@@ -53,13 +53,31 @@ static void limit_memory(const char *path, CriUsage *u)
         }
 }
 
-static void read_pod(CriJob *j, const Sandbox *s, const char *path, CriUsage *ret)
+/* Where the controller is in a hierarchy of version 1, the pod has a cgroup there, too. */
+static bool read_processes(Pod *p, uint64_t *ret)
+{
+        _cleanup_free_ char *path = NULL, *file = NULL, *text = NULL;
+
+        if (pod_cgroup_pids_v1(p, &path) < 0 || xasprintf(&file, "%s/pids.current", path) < 0 ||
+            read_file_at(AT_FDCWD, file, 64, &text, NULL) < 0)
+                return false;
+        text[strcspn(text, "\n")] = 0;
+        return parse_u64(text, ret) >= 0;
+}
+
+static void read_pod(CriJob *j, const Sandbox *s, const char *path, CriParts parts, CriUsage *ret)
 {
         char key[CRI_SAMPLE_KEY_SIZE];
+        uint64_t n = UINT64_MAX;
 
         cri_usage_init(ret);
-        if (!path || cri_usage_read(path, CRI_PARTS_ALL, ret) < 0 || cri_sample_key(s->pod, NULL, key) < 0)
+        if (!path)
                 return;
+        parts = read_processes(s->pod, &n) ? parts & ~CRI_PARTS_PROCESSES : parts | CRI_PARTS_PROCESSES;
+        if (cri_usage_read(path, parts, ret) < 0 || cri_sample_key(s->pod, NULL, key) < 0)
+                return;
+        if (n != UINT64_MAX)
+                ret->pids = n;
         limit_memory(path, ret);
         cri_sample_processor(j, key, ret);
 }
@@ -77,7 +95,7 @@ int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod,
         if (sandbox_is_ready(s))
                 (void) pod_cgroup_unified(s->pod, &path);
         if (ret_pod)
-                read_pod(j, s, path, ret_pod);
+                read_pod(j, s, path, parts, ret_pod);
         for (size_t i = 0; i < m->n_apps; i++) {
                 cri_usage_init(&apps[i]);
                 read_app(j, s->pod, m->apps[i], path, parts, &apps[i]);

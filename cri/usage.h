@@ -86,8 +86,8 @@ void cri_measure_layer(CriJob *j, const Pod *p, const PodApp *app, CriUsage *u);
 
 /* --- usage-read.c ------------------------------------------------------------------------------------------ */
 
-/* The usage of a sandbox, unless RET_POD is NULL, and of each of its containers, in the order of the manifest; PARTS is of
- * the latter, of the former everything is read. Of what does not run, all but the writable layer is unknown. */
+/* The usage of a sandbox, unless RET_POD is NULL, and of each of its containers, in the order of the manifest; PARTS are
+ * read of both, of the former the number of processes, too. Of what does not run, all but the writable layer is unknown. */
 int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod, CriUsage **ret_apps, Error *e);
 /* The path of the cgroup of a container, which is there while it runs. */
 int cri_app_cgroup(const Sandbox *s, const PodApp *app, char **ret);

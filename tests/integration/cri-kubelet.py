@@ -252,6 +252,7 @@ def create_again(node, p, config):
 
 
 @case
+@with_timeout(1200 if LONG else CASE_TIMEOUT)
 def pods_come_and_go(host):
     """Several at once, under a client that polls lists and statuses, as static pods whose files change; then all of them, as when a node is
     drained."""
@@ -266,8 +267,17 @@ def pods_come_and_go(host):
                 errors.append(e)
         return run
 
+    def descriptors():
+        return len(os.listdir("/proc/%d/fd" % s.process.pid))
+
+    def memory():
+        """Without pages of files, in KiB."""
+        return int(re.search(r"^Pss_Anon: *(\d+)", read_text("/proc/%d/smaps_rollup" % s.process.pid), re.M).group(1))
+
     with Service(host) as s:
         node, image_id = Node(host, s), image(host)
+        node.call("Version")
+        before, samples = descriptors(), []
 
         def poll():
             while not done.wait(0.05):
@@ -287,6 +297,8 @@ def pods_come_and_go(host):
                 for p in pods:
                     p.end(0 if k % 2 else GRACE) # every other one is evicted
                     p.remove()
+                if n == 0:
+                    samples.append(memory())
                 if time.monotonic() > until:
                     return
 
@@ -310,6 +322,9 @@ def pods_come_and_go(host):
         poller.join()
         equal(errors, [])
         equal((len(node.call("ListPodSandbox").items), len(node.call("ListContainers").containers)), (0, 0))
+        wait_for(lambda: descriptors() <= before and not s.children(), "the daemon without descriptors and processes of pods that have gone")
+        if LONG:
+            true(memory() < samples[0] + 4096, "memory of the daemon, in KiB, has not grown from %s to %d" % (samples, memory()))
 
 
 if __name__ == "__main__":
