@@ -30,7 +30,14 @@ end
 # Of what --dump-options says, the first words of all verbs.
 function __acnspawn_verbs
     string replace -r -f '^verb\t([^\t ]+)\t[^\t]*\t([^\t]*)\t.*' '$1\t$2' -- $argv
-    printf 'image\tList, remove and look at images\n'
+    for group in (__acnspawn_groups $argv)
+        printf '%s\t%s\n' $group (string join ', ' -- (string replace -r -f "^verb\t$group ([^\t]+)\t.*" '$1' -- $argv))
+    end
+end
+
+# The first words of commands of two words.
+function __acnspawn_groups
+    string replace -r -f '^verb\t([^\t ]+) [^\t]+\t.*' '$1' -- $argv | sort -u
 end
 
 function __acnspawn_complete
@@ -39,6 +46,7 @@ function __acnspawn_complete
     set -l program $words[1]
     set -l dump ($program --dump-options 2>/dev/null)
     or return
+    set -l groups (__acnspawn_groups $dump)
     set -l command $program $words[2..-1]
     set -l verb
     set -l first 1
@@ -60,8 +68,8 @@ function __acnspawn_complete
             set option (string match -r "^option\t(?:$which|-)\t(?:$name\t[^\t]*|[^\t]*\t$name)\tvalue\t.*" -- $dump)[1]
         else if test -z "$verb"
             set verb $word
-        else if test "$verb" = image
-            set verb "image $word"
+        else if contains -- "$verb" $groups
+            set verb "$verb $word"
         else
             set first 0
         end
@@ -85,8 +93,8 @@ function __acnspawn_complete
         string replace -r -f '^option\t[^\t]*\t[^\t]*\t(-[^\t-])\t[^\t]*\t[^\t]*\t[^\t]*\t(.*)' '$1\t$2' -- $own
     else if test -z "$verb"
         __acnspawn_verbs $dump
-    else if test "$verb" = image
-        string replace -r -f '^verb\timage ([^\t]+)\t[^\t]*\t([^\t]*)\t.*' '$1\t$2' -- $dump
+    else if contains -- "$verb" $groups
+        string replace -r -f "^verb\t$verb ([^\t]+)\t[^\t]*\t([^\t]*)\t.*" '$1\t$2' -- $dump
     else if test "$verb" = cp
         # POD: or a file of the host; what is in a pod is not looked up.
         string match -q -- '*:*' $current; and return

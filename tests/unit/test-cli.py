@@ -684,6 +684,15 @@ OFFERED = [
     ("--dir /x st", "start-app stats status stop stop-app"),
     ("help prep", "prepare"),
     ("cp one:/e", ""),
+    ("exec --int", "--interactive"),
+    ("exec ", "is-running"),
+    # commands of two words
+    ("vo", "volume"),
+    ("po", "pod"),
+    ("volume ", "create list show rm prune export import"),
+    ("pod ver", "verify"),
+    ("pod create --fr", "--from="),
+    ("volume create --quo", "--quota="),
     # pods by what they can be used for
     ("stop ", "is-paused is-running"),
     ("attach ", "is-running"),
