@@ -522,3 +522,23 @@ int isolator_parse(const char *name, const char *value_json, Isolator *ret, Erro
         i = (Isolator){};
         return 0;
 }
+
+int isolator_list_drop_attribute(IsolatorList *l, const char *attribute)
+{
+        Isolator *i = isolator_list_find(l, ISOLATOR_CGROUP), changed = {};
+        _cleanup_json_ json_object *o = NULL;
+
+        if (!i || !pair_list_get(&i->cgroup, attribute))
+                return 0;
+        if (json_object_deep_copy(i->value, &o, NULL) < 0)
+                return -ENOMEM;
+        json_object_object_del(o, attribute);
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        int r = text ? isolator_parse(i->name, text, &changed, NULL) : -ENOMEM;
+        if (r < 0)
+                return r;
+        isolator_done(i);
+        *i = changed;
+        return 0;
+}

@@ -124,6 +124,9 @@ typedef struct IsolatorList {
 void isolator_list_done(IsolatorList *l);
 /* The isolator of TYPE that counts: the last one; NULL: there is none. */
 Isolator *isolator_list_find(const IsolatorList *l, IsolatorType type);
+#define CGROUP_SWAP_MAX "memory.swap.max"
+/* Removes an attribute of the isolator os/linux/cgroup, if it has that. */
+int isolator_list_drop_attribute(IsolatorList *l, const char *attribute);
 /* Parses one isolator given as name and JSON text of its value (command line). */
 int isolator_parse(const char *name, const char *value_json, Isolator *ret, Error *e);
 void isolator_done(Isolator *i);

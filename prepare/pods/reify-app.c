@@ -12,8 +12,6 @@
 #include "prepare/pods/reify-internal.h"
 #include "schema/oci.h"
 
-#define SWAP "memory.swap.max"
-
 /* --- Isolators ----------------------------------------------------------------------------------------- */
 
 /* Alternatives, of which only one can be in effect. */
@@ -63,23 +61,9 @@ static int check_contradictions(const IsolatorList *l, const char *whose, Error 
  * the place of the image's. */
 static int drop_swap(IsolatorList *into, const IsolatorList *overrides)
 {
-        Isolator *i = isolator_list_find(into, ISOLATOR_CGROUP), changed = {};
-        _cleanup_json_ json_object *o = NULL;
-
-        if (!i || !pair_list_get(&i->cgroup, SWAP) ||
-            !isolator_list_find(overrides, ISOLATOR_RESOURCE_MEMORY))
-                return 0;
-        if (json_object_deep_copy(i->value, &o, NULL) < 0)
-                return -ENOMEM;
-        json_object_object_del(o, SWAP);
-        const char *text = json_object_to_json_string_ext(
-                        o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-        int r = text ? isolator_parse(i->name, text, &changed, NULL) : -ENOMEM;
-        if (r < 0)
-                return r;
-        isolator_done(i);
-        *i = changed;
-        return 0;
+        return isolator_list_find(overrides, ISOLATOR_RESOURCE_MEMORY)
+                               ? isolator_list_drop_attribute(into, CGROUP_SWAP_MAX)
+                               : 0;
 }
 
 int isolators_override(IsolatorList *into, const IsolatorList *overrides, const char *whose, Error *e)

@@ -19,6 +19,7 @@
 #define VALUES_MAX 65536U
 #define REFUSED_MAX 64U
 #define MEBIBYTE 1048576.0
+#define OWN_VOLUMES "mesos/own-volumes"
 #define LIMIT_MOST 9.0e15 /* numbers of JSON are exact up to there */
 
 typedef struct Reading {
@@ -31,6 +32,8 @@ typedef struct Reading {
         size_t n_refused;
         double request_cpus, request_memory, limit_cpus, limit_memory; /* negative: not given */
         bool shares;                                                   /* the cgroup of the parent */
+        bool checked;                                                  /* it has a check of its health */
+        double start_seconds; /* failures of that do not count before */
 } Reading;
 
 /* --- Errors -------------------------------------------------------------------------------------------- */
@@ -401,6 +404,40 @@ static const Volume *find_volume(const Reading *x, const char *name)
         return x->manifest ? pod_manifest_find_volume(x->manifest, name) : NULL;
 }
 
+/* Volumes of one task alone, by their names, in an annotation of its app: groups that are launched later do not take them for those that
+ * tasks share. */
+static void record_own(Reading *x, const char *name)
+{
+        const char *before = pair_list_get(&x->app->user_annotations, OWN_VOLUMES);
+        _cleanup_free_ char *all = NULL;
+
+        if (xasprintf(&all, "%s%s%s", before ?: "", before ? " " : "", name) < 0)
+                x->out_of_memory = true;
+        else
+                keep(x, pair_list_set(&x->app->user_annotations, OWN_VOLUMES, all));
+}
+
+static bool has_word(const char *list, const char *word)
+{
+        for (size_t n; list && *list; list += n + (list[n] == ' ')) {
+                n = strcspn(list, " ");
+                if (n == strlen(word) && memcmp(list, word, n) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* Whether it is the volume of one task of an earlier group. */
+static bool is_own_of_other(const Reading *x, const char *name)
+{
+        for (size_t i = 0; x->manifest && i < x->manifest->n_apps; i++) {
+                const App *a = x->manifest->apps[i]->app;
+                if (a && has_word(pair_list_get(&a->user_annotations, OWN_VOLUMES), name))
+                        return true;
+        }
+        return false;
+}
+
 /* Whether the pod has it already. */
 static bool pod_has_volume(const Reading *x, const char *name)
 {
@@ -462,7 +499,7 @@ static bool take_place(Reading *x, const char *name, bool self, const char *path
                 return false;
         if (taken)
                 return streq(taken, place);
-        if (find_volume(x, name) && (self || !pod_has_volume(x, name)))
+        if (find_volume(x, name) && (self || !pod_has_volume(x, name) || is_own_of_other(x, name)))
                 return false;
         keep(x, pair_list_set(&x->places, name, place));
         return true;
@@ -499,6 +536,8 @@ static void use_sandbox(Reading *x, const char *path, json_object *o, const char
         }
         if (!find_volume(x, name))
                 (void) add_volume(x, name);
+        if (self && !has_word(pair_list_get(&x->app->user_annotations, OWN_VOLUMES), name))
+                record_own(x, name);
         add_mount(x, name, target, read_only);
 }
 
@@ -519,6 +558,7 @@ static void use_host_path(Reading *x, const char *path, const char *source, cons
         Volume *v = add_volume(x, name);
         if (!v)
                 return;
+        record_own(x, name);
         v->kind = VOLUME_HOST;
         v->mode = 0;
         keep(x, (v->source = strdup(source)) ? 0 : -ENOMEM);
@@ -812,9 +852,15 @@ static void read_timeout(Reading *x, const char *path, json_object *value)
         set_seconds(x, path, "health-timeout", value);
 }
 
-static void read_grace(Reading *x, const char *path, json_object *value)
+/* Failures do not count before the later of both. Checks are made already: that of an app which is up early succeeds early. */
+static void read_start(Reading *x, const char *path, json_object *value)
 {
-        set_seconds(x, path, "health-start-period", value);
+        double seconds = json_object_get_double(value);
+
+        if (seconds >= 0 && seconds < LIMIT_MOST / 1e6)
+                x->start_seconds = MAX(x->start_seconds, seconds);
+        else
+                refuse(x, path, "it is not a number of seconds");
 }
 
 static void read_failures(Reading *x, const char *path, json_object *value)
@@ -822,27 +868,90 @@ static void read_failures(Reading *x, const char *path, json_object *value)
         set_setting_from(x, path, "health-retries", "%lld", (long long) json_object_get_int64(value));
 }
 
+static const char *const check_types[] = {"COMMAND", "HTTP", "TCP", NULL};
+
+/* Checks are commands in the app. */
+static bool is_command_check(Reading *x, const char *path, json_object *o)
+{
+        const char *type = word_of(x, path, o, "type", check_types);
+
+        if (!type)
+                type = json_object_object_get(o, "http")  ? "HTTP"
+                       : json_object_object_get(o, "tcp") ? "TCP"
+                                                          : "COMMAND";
+        if (streq(type, "COMMAND"))
+                return true;
+        refuse(x, path,
+               "checks of type %s cannot be made from outside of the app; give it type COMMAND, with a "
+               "program of the "
+               "image such as %s",
+               type,
+               streq(type, "HTTP") ? "wget -q -O /dev/null http://localhost:PORT/PATH"
+                                   : "nc -z localhost PORT");
+        return false;
+}
+
+static double seconds_of(json_object *o, const char *key, double otherwise)
+{
+        return json_object_object_get(o, key) ? 0 : otherwise; /* one that is given is read as a member */
+}
+
 /* What Mesos has by default, where it is something else here. */
+static void read_any_check(Reading *x, const char *path, json_object *o, const Member *members,
+                           double grace_seconds, const char *action)
+{
+        if (!is_command_check(x, path, o))
+                return;
+        if (x->checked) {
+                refuse(x, path, "a task has either check or health_check");
+                return;
+        }
+        x->checked = true;
+        x->start_seconds = MAX(seconds_of(o, "delay_seconds", 15), grace_seconds);
+        set_setting(x, path, "health-interval", "10s");
+        set_setting(x, path, "health-timeout", "20s");
+        set_setting(x, path, "health-retries", "3");
+        set_setting(x, path, "health-on-failure", action);
+        read_object(x, members, path, o);
+        set_setting_from(x, path, "health-start-period", "%.0fus", x->start_seconds * 1e6);
+        if (!json_object_object_get(o, "command"))
+                refuse(x, path, "it needs command");
+}
+
 static void read_health_check(Reading *x, const char *path, json_object *o)
 {
         static const Member members[] = {{"type", json_type_string, NULL},
                                          {"command", json_type_object, read_health_command},
+                                         {"delay_seconds", json_type_double, read_start},
                                          {"interval_seconds", json_type_double, read_interval},
                                          {"timeout_seconds", json_type_double, read_timeout},
-                                         {"grace_period_seconds", json_type_double, read_grace},
+                                         {"grace_period_seconds", json_type_double, read_start},
                                          {"consecutive_failures", json_type_int, read_failures},
                                          {}};
-        static const char *const types[] = {"COMMAND", NULL};
 
-        (void) word_of(x, path, o, "type", types);
-        set_setting(x, path, "health-interval", "10s");
-        set_setting(x, path, "health-timeout", "20s");
-        set_setting(x, path, "health-start-period", "10s");
-        set_setting(x, path, "health-retries", "3");
-        set_setting(x, path, "health-on-failure", "kill");
+        read_any_check(x, path, o, members, seconds_of(o, "grace_period_seconds", 10), "kill");
+}
+
+static void read_check_command(Reading *x, const char *path, json_object *o)
+{
+        static const Member members[] = {{"command", json_type_object, read_health_command}, {}};
+
         read_object(x, members, path, o);
         if (!json_object_object_get(o, "command"))
                 refuse(x, path, "it needs command");
+}
+
+/* Its result is shown, and nothing else comes of it. */
+static void read_check(Reading *x, const char *path, json_object *o)
+{
+        static const Member members[] = {{"type", json_type_string, NULL},
+                                         {"command", json_type_object, read_check_command},
+                                         {"delay_seconds", json_type_double, read_start},
+                                         {"interval_seconds", json_type_double, read_interval},
+                                         {"timeout_seconds", json_type_double, read_timeout},
+                                         {}};
+
+        read_any_check(x, path, o, members, 0, "none");
 }
 
 static void read_nanoseconds(Reading *x, const char *path, json_object *o, const char *name)
@@ -936,6 +1045,7 @@ static void read_task(Reading *x, const char *path, json_object *o)
                                          {"container", json_type_object, read_container},
                                          {"resources", json_type_array, read_resources},
                                          {"limits", json_type_object, read_limits},
+                                         {"check", json_type_object, read_check},
                                          {"health_check", json_type_object, read_health_check},
                                          {"kill_policy", json_type_object, read_kill_policy},
                                          {"max_completion_time", json_type_object, read_max_completion_time},
@@ -951,6 +1061,7 @@ static void read_task(Reading *x, const char *path, json_object *o)
         *x->app = (AppOverrides){};
         x->request_cpus = x->request_memory = x->limit_cpus = x->limit_memory = -1;
         x->shares = true;
+        x->checked = false;
         name_app(x, path, o);
         read_object(x, members, path, o);
         add_resources(x, path);

@@ -38,6 +38,8 @@ int check_name_files(Pod *p, size_t first, char ***warnings, Error *e);
 /* Gives the last app of P, which is nested under another one, the confinement of that one in all that it does not say itself, and
  * refuses it if it says more than its parent has (-EPERM). Volumes from FIRST on came with it. Without effect for other apps. */
 int confine_nested(Pod *p, size_t first_volume, Error *e);
+/* The same for all nested apps of a pod that is prepared: a pod manifest can have some. Its volumes are those of the pod. */
+int confine_all_nested(Pod *p, Error *e);
 
 /* --- privileges.c -------------------------------------------------------------------------------------- */
 

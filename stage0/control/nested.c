@@ -538,9 +538,8 @@ int nested_check_limits(Pod *p, PodApp *app, const IsolatorList *limits, Error *
         return MIN(r, 0);
 }
 
-int confine_nested(Pod *p, size_t first_volume, Error *e)
+static int confine_app(Pod *p, PodApp *app, size_t first_volume, Error *e)
 {
-        PodApp *app = p->manifest->apps[p->manifest->n_apps - 1];
         Nesting n = {.pod = p, .app = app, .first_volume = first_volume};
 
         int r = find_parent(&n, e);
@@ -555,5 +554,23 @@ int confine_nested(Pod *p, size_t first_volume, Error *e)
                 r = confine(&n, e);
         app_settings_done(&n.own);
         app_settings_done(&n.above);
+        return r;
+}
+
+int confine_nested(Pod *p, size_t first_volume, Error *e)
+{
+        return confine_app(p, p->manifest->apps[p->manifest->n_apps - 1], first_volume, e);
+}
+
+int confine_all_nested(Pod *p, Error *e)
+{
+        const PodManifest *m = p->manifest;
+        int r = 0;
+
+        /* From the outside in, as an app inherits from its parent. */
+        for (size_t level = 2; r >= 0 && level <= NESTED_LEVELS_MAX; level++)
+                for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                        if (nested_level(m->apps[i]->name) == level)
+                                r = confine_app(p, m->apps[i], m->n_volumes, e);
         return r;
 }

@@ -210,6 +210,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = decide_privileges(p, request, e);
         if (r >= 0)
+                r = confine_all_nested(p, e);
+        if (r >= 0)
                 r = decide_capabilities(p, e);
         if (r >= 0)
                 r = pod_volumes_check(p, warnings, e);

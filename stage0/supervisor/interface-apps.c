@@ -60,9 +60,20 @@ static int add_status(json_object *o, const AppStatus *s, bool exited)
         return r < 0 || !s->message ? r : json_member_add_text(o, "message", s->message);
 }
 
-static int add_task(json_object *o, const AppInstance *app, const char *state)
+bool interface_task_is_lost(const Interface *i, const AppInstance *app)
+{
+        return i->ended && i->pod->config.exit_policy == EXIT_ON_TASKS && app->status.starts == 0 &&
+               !app->removed && !app->removing;
+}
+
+static int add_task(json_object *o, const Interface *i, const AppInstance *app, const char *state)
 {
         const char *reason = NULL, *task = task_state(state, &app->status, app->stopped, &reason);
+
+        if (interface_task_is_lost(i, app)) {
+                task = "LOST";
+                reason = app_cause_to_string(CAUSE_NOT_STARTED);
+        }
         int r = task ? json_member_add_text(o, "task", task) : 0;
 
         return r < 0 || !reason ? r : json_member_add_text(o, "reason", reason);
@@ -83,7 +94,7 @@ json_object *interface_app_json(const Interface *i, const AppInstance *app)
         if (r >= 0)
                 r = add_status(o, &app->status, streq(state, "exited"));
         if (r >= 0)
-                r = add_task(o, app, state);
+                r = add_task(o, i, app, state);
         if (r >= 0)
                 return o;
         json_object_put(o);
@@ -442,7 +453,8 @@ int interface_refuse(VarlinkCall *call, int code, const char *format, ...)
 
 static int refuse_orphan(VarlinkCall *call, const AppInstance *app, const AppInstance *parent)
 {
-        return interface_refuse(call, -ESRCH, "App %s cannot be started: app %s, which it is nested under, does not run",
+        return interface_refuse(call, -ESRCH,
+                                "App %s cannot be started: app %s, which it is nested under, does not run",
                                 app_instance_path(app), app_instance_path(parent));
 }
 

@@ -47,6 +47,8 @@ bool interface_pod_is_paused(Interface *i);
 void interface_drop_starts(Interface *i);
 /* "created", "starting", "running", "stopping" or "exited". */
 const char *interface_app_state(const Interface *i, const AppInstance *app);
+/* Whether it is a task of an executor's pod that has ended before the app was started. */
+bool interface_task_is_lost(const Interface *i, const AppInstance *app);
 /* The App of the interface; NULL: out of memory. */
 json_object *interface_app_json(const Interface *i, const AppInstance *app);
 

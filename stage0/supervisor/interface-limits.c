@@ -37,6 +37,7 @@ static const Limit limits[] = {
 };
 
 #define N_LIMITS ELEMENTSOF(limits)
+#define LIMIT_MEMORY 0
 
 typedef struct Update {
         Interface *interface;
@@ -45,6 +46,7 @@ typedef struct Update {
         int64_t values[N_LIMITS]; /* 0: unchanged; CLEARED */
         PairList attributes;      /* of the isolator os/linux/cgroup, those that change */
         PairList old;             /* those that were written to the kernel, with their values before */
+        bool drops_swap;          /* of the image, as the limit of memory is the caller's */
 } Update;
 
 static Update *update_free(Update *u)
@@ -151,6 +153,8 @@ static int change_app(const PodApp *app, const Update *u, App **ret)
         for (size_t i = 0; r >= 0 && i < N_LIMITS; i++)
                 if (u->values[i] != 0)
                         r = set_isolator(&copy->isolators, &limits[i], u->values[i]);
+        if (r >= 0 && u->drops_swap)
+                r = isolator_list_drop_attribute(&copy->isolators, CGROUP_SWAP_MAX);
         if (r >= 0)
                 r = set_attributes(&copy->isolators, &u->attributes, NULL);
         if (r >= 0)
@@ -441,6 +445,18 @@ static int read_attributes(Update *u, json_object *parameters)
         return r < 0 ? r : missing ? 1 : 0;
 }
 
+/* Whether a limit of swap is that of the app's image, and the limit of memory is not: as when the pod is prepared with it. */
+static bool has_swap_of_image(const Update *u, const PodApp *app)
+{
+        _cleanup_(pod_definition_done) PodDefinition d = {};
+
+        if (u->values[LIMIT_MEMORY] == 0 || pod_app_definition_read(u->interface->pod, app, &d, NULL) < 0 ||
+            d.request.n_apps != 1)
+                return false;
+        const Isolator *given = isolator_list_find(&d.request.apps[0].isolators, ISOLATOR_CGROUP);
+        return !given || !pair_list_get(&given->cgroup, CGROUP_SWAP_MAX);
+}
+
 /* 1: the call was answered with an error. */
 static int begin(Update *u, ManagerLink *l, PodApp *app)
 {
@@ -449,6 +465,7 @@ static int begin(Update *u, ManagerLink *l, PodApp *app)
         UnitProperty properties[UNIT_PROPERTIES_MAX];
         _cleanup_error_ Error e = ERROR_NULL;
 
+        u->drops_swap = has_swap_of_image(u, app);
         int r = change_app(app, u, &changed);
         if (r >= 0)
                 r = stage1_app_slice_name(app->name, &slice);

@@ -375,15 +375,16 @@ static void answer_stops(Interface *i, int status)
         json_object_put(o);
 }
 
-/* The ends of apps that the pod's systemd could not report before it ended. */
+/* The ends of apps that the pod's systemd could not report before it ended; and tasks that were never started. */
 static void report_apps(Interface *i)
 {
         FOREACH_APP(app, i->apps)
         {
                 PodUnit *u = &app->units[0];
-                if (u->life != UNIT_UP)
+                if (u->life == UNIT_UP)
+                        pod_unit_set(u, UNIT_DOWN);
+                else if (!interface_task_is_lost(i, app))
                         continue;
-                pod_unit_set(u, UNIT_DOWN);
                 interface_changed(i, app);
         }
 }

@@ -224,6 +224,43 @@ def volumes_and_the_image_of_the_parent(host):
 
 
 @case
+def nested_apps_of_a_pod_manifest_are_bounded_as_others(host):
+    """What they do not say they have from their parent, in any order of the file."""
+    host.acnspawn("fetch", host.shell(STAY, name="example.com/stay")).expect(0)
+    path = host.path("pod.json")
+
+    def app(name, nested=None, annotations=(), isolators=(), **more):
+        settings = [{"name": "acnspawn/nested-path", "value": nested}] if nested else []
+        return dict({"name": name, "image": {"name": "example.com/stay"}, "annotations": settings + list(annotations),
+                     "app": {"exec": ["/bin/sh", "-c", STAY], "user": "0", "group": "0", "isolators": list(isolators)}}, **more)
+
+    def prepare(*apps, volumes=(), verb="prepare"):
+        with open(path, "w") as f:
+            json.dump({"acKind": "PodManifest", "acVersion": "0.8.11", "apps": list(apps), "volumes": list(volumes)}, f)
+        return host.acnspawn(*verb.split(), "--pod-manifest=" + path)
+
+    few = [{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_CHOWN", "CAP_KILL"]}},
+           {"name": "resource/tasks", "value": {"limit": "50"}}]
+    more = {"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_CHOWN", "CAP_NET_BIND_SERVICE"]}}
+    own = {"name": "acnspawn/share-cgroups", "value": "false"}
+    for nested, message in ((app("web-0n1", "web/a", isolators=[more]), "CAP_NET_BIND_SERVICE"),
+                            (app("web-0n1", "web/a", isolators=[{"name": "resource/tasks", "value": {"limit": "10"}}]), "share-cgroups=true"),
+                            (app("web-0n1", "web/a", [own], [{"name": "resource/tasks", "value": {"limit": "51"}}]), "where app web has a limit of 50"),
+                            (app("web-0n1", "web/a", [{"name": "acnspawn/control", "value": "true"}]), "to launch apps"),
+                            (app("web-0n1", "web/a", mounts=[{"volume": "v", "path": "/v"}]), "the volume v")):
+        r = prepare(nested, app("web", isolators=few), volumes=[{"name": "v", "kind": "empty"}]).expect(1)
+        contains(r.err, "web/a")
+        contains(r.err, message)
+        equal(host.pods(), [])
+    deep = app("web-0n1-0n2", "web/a/b", isolators=[{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_CHOWN"]}}])
+    host.uuid = prepare(deep, app("web-0n1", "web/a"), app("web", isolators=few)).expect(0).out.strip()
+    m = json.loads(host.acnspawn("cat-manifest", host.uuid).expect(0).out)
+    sets = {a["name"]: [i["value"]["set"] for i in a["app"]["isolators"] if i["name"] == "os/linux/capabilities-retain-set"] for a in m["apps"]}
+    equal(sets, {"web": [["CAP_CHOWN", "CAP_KILL"]], "web-0n1": [["CAP_CHOWN", "CAP_KILL"]], "web-0n1-0n2": [["CAP_CHOWN"]]})
+    host.acnspawn("rm", host.uuid).expect(0)
+
+
+@case
 def limits_that_change_stay_below_the_parents(host):
     pod(host, "--tasks-max=100")
     nest(host, "web", "a", "--share-cgroups=false", "--tasks-max=50")
@@ -309,6 +346,9 @@ def tasks_of_mesos_are_launched(host):
     equal(r.out, "job-1\njob-2\n")
     equal(host.acnspawn("wait", "p", "job-2").rc, 4)
     equal(host.acnspawn("logs", "--app=job-2", "p").expect(0).out, "one\n")
+    # Volumes of one task alone; and a check with what Mesos has by default.
+    launch([task("own", STAY, container={"volumes": [volume("/own", "SELF", "mine")]}, health_check={
+        "type": "COMMAND", "command": {"value": "test -d /own"}, "delay_seconds": 15.0, "grace_period_seconds": 10.0})])
     r = launch([task("probe", "touch /box/seen; touch /file; echo $?; " + STAY, image=None,
                      container={"volumes": [volume("/box", "PARENT", "box")]}),
                 task("late", STAY, image=None, max_completion_time={"nanoseconds": 100000000})], "--parent=web")
@@ -319,7 +359,9 @@ def tasks_of_mesos_are_launched(host):
     r = launch([task("x", "true", image=None, discovery={}), task("y", "true", limits={"mem": {"value": 1}})], "--parent=web", status=1)
     contains(r.err, "tasks[0].discovery: this cannot be honoured")
     contains(r.err, "tasks[1]: limits need container.linux_info.share_cgroups to be false")
-    equal(sorted(states(host)), ["job-1", "job-2", "web", "web/late", "web/probe"])
+    r = launch([task("z", "true", container={"volumes": [volume("/z", "PARENT", "own-mine")]})], status=1)
+    contains(r.err, "tasks[0].container.volumes[0].source.sandbox_path: the volume 'own-mine' is another one")
+    equal(sorted(states(host)), ["job-1", "job-2", "own", "web", "web/late", "web/probe"])
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -353,6 +395,45 @@ def an_executor_ends_with_its_tasks(host):
                                                "stay": ("KILLED", "requested"), "stay/below": ("KILLED", "parent-ended")})
     equal([t[0] for t in seen["stay"]], ["STAGING", "STARTING", "RUNNING", "KILLED"])
     equal(host.acnspawn("wait", "p").rc, 3)
+
+
+def last_states(events):
+    """Of each task, with the reason, at the end of the pod."""
+    last = {}
+    while True:
+        event = events.receive()["parameters"]
+        app = event.get("app")
+        if app and app.get("task"):
+            last[app["name"]] = (app["task"], app.get("reason"))
+        if event["state"] == "exited":
+            return last
+
+
+@case
+def tasks_of_an_executor_that_ends(host):
+    """In order they are killed, as the pod has ended; if the pod is killed, or its systemd, they are lost."""
+    host.acnspawn("fetch", host.shell(STAY, name="example.com/stay")).expect(0)
+
+    def leader(uuid):
+        apps = {p for p in host.processes() if "/app.slice/" in read_text("/proc/%d/cgroup" % p)}
+        parents = {int(read_text("/proc/%d/stat" % p).rpartition(")")[2].split()[1]) for p in apps} - apps
+        return next(p for p in parents if read_text("/proc/%d/comm" % p).startswith("systemd"))
+
+    ends = ((lambda uuid: host.acnspawn("stop", "p").expect(0), ("KILLED", "pod-ended"), ("LOST", "not-started")),
+            (lambda uuid: host.acnspawn("stop", "--force", "p").expect(0), ("LOST", "pod-killed"), ("LOST", "not-started")),
+            (lambda uuid: os.kill(leader(uuid), 9), ("LOST", "pod-killed"), ("LOST", "not-started")))
+    for end, of_running, of_staging in ends:
+        host.uuid = uuid = host.acnspawn("run", "--detach", "--executor", "--name=p").expect(0).out.strip()
+        events = Connection(host, uuid)
+        events.send("Monitor", more=True)
+        host.acnspawn("launch-group", "p", "example.com/stay", "--name=a", "---", "example.com/stay", "--name=b").expect(0)
+        nest(host, "a", "below")
+        host.acnspawn("add-app", "p", "example.com/stay", "--name=staged").expect(0)
+        equal(states(host), {"a": "running", "b": "running", "a/below": "running", "staged": "created"})
+        end(uuid)
+        equal(last_states(events), {"a": of_running, "b": of_running, "a/below": of_running, "staged": of_staging})
+        host.acnspawn("status", "--wait=20s", "p")
+        host.acnspawn("rm", "p").expect(0)
 
 
 @case

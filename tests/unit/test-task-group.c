@@ -107,22 +107,92 @@ TEST(a_task_with_everything)
         pod_request_done(&q);
 }
 
+#define SANDBOX(type, path)                                                                                 \
+        CONTAINER(", \"volumes\": [{\"mode\": \"RW\", \"container_path\": \"/a\", \"source\": {\"type\": "  \
+                  "\"SANDBOX_PATH\", "                                                                      \
+                  "\"sandbox_path\": {\"type\": \"" type "\", \"path\": \"" path "\"}}}]")
+#define HOST_PATH(target)                                                                                   \
+        CONTAINER(", \"volumes\": [{\"mode\": \"RO\", \"container_path\": \"" target                        \
+                  "\", \"host_path\": \"/srv\"}]")
+
+/* Failures count after the delay and the grace period, whichever is longer. */
+TEST(checks)
+{
+#define COMMAND "\"command\": {\"value\": \"a\"}"
+        static const struct {
+                const char *more, *start_period, *action;
+        } cases[] = {
+                        {"\"health_check\": {\"type\": \"COMMAND\", " COMMAND "}", "15000000us", "kill"},
+                        {"\"health_check\": {" COMMAND
+                         ", \"delay_seconds\": 15.0, \"grace_period_seconds\": 10.0}",
+                         "15000000us", "kill"},
+                        {"\"health_check\": {" COMMAND
+                         ", \"delay_seconds\": 0, \"grace_period_seconds\": 2.5}",
+                         "2500000us", "kill"},
+                        {"\"health_check\": {" COMMAND
+                         ", \"delay_seconds\": 3, \"grace_period_seconds\": 0}",
+                         "3000000us", "kill"},
+                        {"\"health_check\": {" COMMAND ", \"delay_seconds\": 1}", "10000000us", "kill"},
+                        {"\"check\": {\"type\": \"COMMAND\", \"command\": {" COMMAND "}}", "15000000us",
+                         "none"},
+                        {"\"check\": {\"type\": \"COMMAND\", \"command\": {" COMMAND
+                         "}, \"delay_seconds\": 0}",
+                         "0us", "none"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *text = NULL;
+                PodRequest q = {};
+
+                ASSERT_OK(xasprintf(&text, GROUP("{\"task_id\": {\"value\": \"a\"}, %s}"), cases[i].more));
+                ASSERT_OK(parse(text, true, &q, NULL));
+                ASSERT_STREQ(setting(&q.apps[0], "acnspawn/health-start-period"), cases[i].start_period);
+                ASSERT_STREQ(setting(&q.apps[0], "acnspawn/health-on-failure"), cases[i].action);
+                ASSERT_STREQ(setting(&q.apps[0], "acnspawn/health-interval"), "10s");
+                pod_request_done(&q);
+        }
+}
+
+/* A later group neither has the volumes of one task of an earlier one. */
+TEST(volumes_of_tasks_of_earlier_groups)
+{
+        Volume volumes[] = {{.name = (char *) "a-b"}, {.name = (char *) "a-c"}, {.name = (char *) "shared"}};
+        App app = {};
+        PodApp a = {.name = (char *) "a", .app = &app}, *apps[] = {&a};
+        const PodManifest m = {.volumes = volumes, .n_volumes = 3, .apps = apps, .n_apps = 1};
+        static const struct {
+                const char *text;
+                int r;
+        } cases[] = {{GROUP(TASK("c", SANDBOX("PARENT", "a-b"))), -EINVAL},
+                     {GROUP(TASK("c", SANDBOX("PARENT", "a/c"))), -EINVAL},
+                     {GROUP(TASK("c", SANDBOX("PARENT", "shared"))), 0}};
+        PodRequest q = {};
+
+        ASSERT_OK(parse(GROUP(TASK("a", SANDBOX("SELF", "b"))), false, &q, NULL));
+        ASSERT_STREQ(pair_list_get(&q.apps[0].user_annotations, "mesos/own-volumes"), "a-b");
+        pod_request_done(&q);
+        ASSERT_OK(pair_list_set(&app.user_annotations, "mesos/own-volumes", "a-b a-c"));
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                ASSERT_EQ(task_group_parse(cases[i].text, strlen(cases[i].text), &m, false, &q, NULL),
+                          cases[i].r);
+                pod_request_done(&q);
+        }
+        pair_list_done(&app.user_annotations);
+}
+
 TEST(nested_tasks)
 {
-        static const char
-                        text[] =
-                                        GROUP(TASK("a", ", \"command\": {\"value\": \"true\"}, "
-                                                        "\"resources\": [{\"name\": \"mem\","
-                                                        "\"type\": \"SCALAR\", \"scalar\": {\"value\": "
-                                                        "32}}]") "," TASK("b",
-                                                                          ", \"command\": {\"shell\": "
-                                                                          "false, \"arguments\": "
-                                                                          "[\"-v\"]}" CONTAINER(
-                                                                                          ", "
-                                                                                          "\"linux_info\": "
-                                                                                          "{\"share_"
-                                                                                          "cgroups\": "
-                                                                                          "true}")));
+        static const char text[] =
+                        GROUP(TASK("a", ", \"command\": {\"value\": \"true\"}, "
+                                        "\"resources\": [{\"name\": \"mem\","
+                                        "\"type\": \"SCALAR\", \"scalar\": {\"value\": "
+                                        "32}}]") "," TASK("b", ", \"command\": {\"shell\": "
+                                                               "false, \"arguments\": "
+                                                               "[\"-v\"]}" CONTAINER(", "
+                                                                                     "\"linux_info\": "
+                                                                                     "{\"share_"
+                                                                                     "cgroups\": "
+                                                                                     "true}")));
         PodRequest q = {};
 
         ASSERT_OK(parse(text, true, &q, NULL));
@@ -158,7 +228,7 @@ TEST(what_cannot_be_honoured)
                         {", \"discovery\": {}", "tasks[0].discovery: this cannot be honoured"},
                         {", \"executor\": {}", "tasks[0].executor: this cannot be honoured"},
                         {", \"data\": \"\"", "tasks[0].data: this cannot be honoured"},
-                        {", \"check\": {}", "tasks[0].check: this cannot be honoured"},
+                        {", \"check\": {}", "tasks[0].check: it needs command"},
                         {", \"name\": 1", "tasks[0].name: it is not a string"},
                         {", \"command\": {\"uris\": []}", "tasks[0].command.uris: this cannot be honoured"},
                         {", \"command\": {}", "tasks[0].command: a command of the shell needs value"},
@@ -215,10 +285,24 @@ TEST(what_cannot_be_honoured)
                         {", \"limits\": {\"disk\": {\"value\": 1}}",
                          "tasks[0].limits.disk: this cannot be honoured"},
                         {", \"health_check\": {\"type\": \"HTTP\", \"http\": {}}",
-                         "tasks[0].health_check.type: 'HTTP' cannot be honoured"},
+                         "tasks[0].health_check: checks of type HTTP cannot be made from outside of the "
+                         "app; give it type "
+                         "COMMAND, with a program of the image such as wget"},
+                        {", \"health_check\": {\"tcp\": {\"port\": 80}}",
+                         "tasks[0].health_check: checks of type TCP cannot be made from outside of the app; "
+                         "give it type "
+                         "COMMAND, with a program of the image such as nc -z"},
+                        {", \"check\": {\"type\": \"HTTP\", \"http\": {}}",
+                         "tasks[0].check: checks of type HTTP"},
+                        {", \"check\": {\"type\": \"COMMAND\", \"command\": {}}",
+                         "tasks[0].check.command: it needs command"},
+                        {", \"check\": {\"type\": \"COMMAND\", \"command\": {\"command\": {\"value\": "
+                         "\"a\"}}}, "
+                         "\"health_check\": {\"type\": \"COMMAND\", \"command\": {\"value\": \"a\"}}",
+                         "tasks[0].health_check: a task has either check or health_check"},
                         {", \"health_check\": {\"type\": \"COMMAND\", \"command\": {\"value\": \"a\"}, "
-                         "\"delay_seconds\": 15.0}",
-                         "tasks[0].health_check.delay_seconds: this cannot be honoured"},
+                         "\"delay_seconds\": -1}",
+                         "tasks[0].health_check.delay_seconds: it is not a number of seconds"},
                         {", \"kill_policy\": {\"grace_period\": {\"nanoseconds\": 0}}",
                          "tasks[0].kill_policy.grace_period: it needs nanoseconds"},
                         {"", "tasks[0]: it needs container.mesos.image"},
@@ -235,14 +319,6 @@ TEST(what_cannot_be_honoured)
                 pod_request_done(&q);
         }
 }
-
-#define SANDBOX(type, path)                                                                                 \
-        CONTAINER(", \"volumes\": [{\"mode\": \"RW\", \"container_path\": \"/a\", \"source\": {\"type\": "  \
-                  "\"SANDBOX_PATH\", "                                                                      \
-                  "\"sandbox_path\": {\"type\": \"" type "\", \"path\": \"" path "\"}}}]")
-#define HOST_PATH(target)                                                                                   \
-        CONTAINER(", \"volumes\": [{\"mode\": \"RO\", \"container_path\": \"" target                        \
-                  "\", \"host_path\": \"/srv\"}]")
 
 /* Different places whose names would be the same; those of the pod are not those of a task. */
 TEST(volumes_are_not_mixed_up)
@@ -305,6 +381,8 @@ TEST(all_errors_are_told)
 int main(void)
 {
         RUN(a_task_with_everything);
+        RUN(checks);
+        RUN(volumes_of_tasks_of_earlier_groups);
         RUN(nested_tasks);
         RUN(an_image_of_appc);
         RUN(what_cannot_be_honoured);

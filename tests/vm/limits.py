@@ -71,6 +71,22 @@ def processor_time_keeps_to_the_quota(host):
 
 
 @case
+def the_swap_of_an_image_is_not_that_of_a_changed_limit(host):
+    """As when the pod is prepared with the limit; but what the operator gives stays."""
+    swap = {"isolators": [{"name": "os/linux/cgroup", "value": {"memory.swap.max": "8388608"}}]}
+    image = host.shell("trap 'exit 0' TERM; while :; do sleep 0.1; done", name="example.com/a", app=swap)
+    uuid = host.detach("--name=p", image, "--grant=all", "---", image, "--name=b", '--isolator=os/linux/cgroup={"memory.swap.max":"4194304"}')
+    cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
+    file = lambda app: "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0] + "/app.slice/app-%s.slice/memory.swap.max" % app
+    wait_for(lambda: os.path.exists(file("a")) and os.path.exists(file("b")), "the limits of swap", timeout=60)
+    equal([read_text(file(a)).strip() for a in "ab"], ["8388608", "4194304"])
+    for app, expected in ("a", "0"), ("b", "4194304"):
+        host.acnspawn("update-app", "p", app, "--memory=32Mi").expect(0)
+        equal((app, read_text(file(app)).strip()), (app, expected))
+    host.acnspawn("stop", "--force", uuid)
+
+
+@case
 def limits_are_changed_while_the_app_runs(host):
     """In the kernel's files, in what is reported, and in the next start of the app."""
     uuid = host.detach("--name=p", "--exit-policy=all", host.shell("trap 'exit 0' TERM; while :; do sleep 0.1; done", name="example.com/a"),
