@@ -11,6 +11,8 @@ static const struct {
 } calls[] = {
                 {"LAUNCH_CONTAINER", "launch_container", "Launch", CALL_LAUNCH},
                 {"LAUNCH_NESTED_CONTAINER", "launch_nested_container", "Launch", CALL_LAUNCH},
+                {"LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session", "Session",
+                 CALL_SESSION},
                 {"WAIT_CONTAINER", "wait_container", "Wait", CALL_WAIT},
                 {"WAIT_NESTED_CONTAINER", "wait_nested_container", "Wait", CALL_WAIT},
                 {"KILL_CONTAINER", "kill_container", "Kill", CALL_KILL},
@@ -397,10 +399,10 @@ static int read_call(const ContainerCall *c, json_object *o, Error *e)
 
         if (c->kind == CALL_LIST)
                 return call_check_keys(o, c->member, list_keys, e);
-        r = c->kind == CALL_LAUNCH  ? read_launch(c, o, e)
-            : c->kind == CALL_KILL  ? read_kill(c, o, e)
-            : c->kind == CALL_INPUT ? read_input(c, o, e)
-                                    : read_plain(c, o, e);
+        r = c->kind == CALL_LAUNCH || c->kind == CALL_SESSION ? read_launch(c, o, e)
+            : c->kind == CALL_KILL                            ? read_kill(c, o, e)
+            : c->kind == CALL_INPUT                           ? read_input(c, o, e)
+                                                              : read_plain(c, o, e);
         return r < 0 ? r : add_container(c, o, e);
 }
 

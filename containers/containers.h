@@ -33,6 +33,7 @@ typedef enum CallKind {
         CALL_LIST,
         CALL_OUTPUT,
         CALL_INPUT,
+        CALL_SESSION,
         CALL_RESIZE, /* not a call of apps */
 } CallKind;
 
@@ -57,7 +58,7 @@ typedef struct VarlinkClient VarlinkClient;
 typedef struct VarlinkReply VarlinkReply;
 
 /* Sends CALL with TOKEN and waits for the reply, or until the client at the other end of HTTP_FD has gone. FDS travel with it and are
- * taken, also on failure: pipes for the output (CALL_OUTPUT), or the first for the input (CALL_INPUT). *RET is the connection on which
+ * taken, also on failure: pipes for the output (CALL_OUTPUT, CALL_SESSION), or the first for the input (CALL_INPUT). *RET is the connection on which
  * further replies may come. -EAGAIN: the supervisor takes no more calls; -ECONNRESET: the client or the supervisor has gone. */
 int control_exchange(int channel, int http_fd, const ContainerCall *call, const char *token,
                      int fds[static 2], VarlinkClient **ret, VarlinkReply *reply);

@@ -30,7 +30,9 @@ static int connect_to_supervisor(int channel, VarlinkClient **ret)
 static int push_streams(VarlinkClient *c, const ContainerCall *call, int fds[static 2])
 {
         static const char *const outputs[] = {"stdout", "stderr"};
-        size_t n = call->kind == CALL_OUTPUT ? 2 : call->kind == CALL_INPUT ? 1 : 0;
+        size_t n = call->kind == CALL_OUTPUT || call->kind == CALL_SESSION ? 2
+                   : call->kind == CALL_INPUT                              ? 1
+                                                                           : 0;
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < n; i++) {
@@ -45,7 +47,7 @@ static int push_streams(VarlinkClient *c, const ContainerCall *call, int fds[sta
 static int send_call(VarlinkClient *c, const ContainerCall *call, const char *token, int fds[static 2])
 {
         _cleanup_free_ char *method = NULL;
-        bool streams = call->kind == CALL_OUTPUT || call->kind == CALL_INPUT;
+        bool streams = call->kind == CALL_OUTPUT || call->kind == CALL_INPUT || call->kind == CALL_SESSION;
 
         int r = push_streams(c, call, fds);
         if (r >= 0)

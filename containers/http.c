@@ -217,14 +217,27 @@ void http_limit_time(struct MHD_Connection *http, unsigned seconds)
         (void) MHD_set_connection_option(http, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
 }
 
-/* Until the pod can be changed. */
+static bool has_output(const ContainerCall *call)
+{
+        return call->kind == CALL_OUTPUT || call->kind == CALL_SESSION;
+}
+
+/* Until the pod can be changed. MINE are the pipes of the output. */
 static int exchange(Service *s, struct MHD_Connection *http, const ContainerCall *call, const char *token,
-                    int fds[static 2], VarlinkClient **ret, VarlinkReply *reply)
+                    int mine[static 2], VarlinkClient **ret, VarlinkReply *reply)
 {
         for (unsigned i = 0;; i++) {
-                int r = control_exchange(s->channel, http_socket(http), call, token, fds, ret, reply);
+                int theirs[2] = {-EBADF, -EBADF};
+                int r = has_output(call) ? make_pipes(mine, theirs) : 0;
+
+                if (r >= 0)
+                        r = control_exchange(s->channel, http_socket(http), call, token, theirs, ret, reply);
+                for (size_t k = 0; k < 2; k++)
+                        safe_close(theirs[k]);
                 if (r < 0 || !reply->error || !streq(reply->error, CONTROL_BUSY) || i + 1 == BUSY_TRIES)
                         return r;
+                for (size_t k = 0; k < 2; k++)
+                        mine[k] = safe_close(mine[k]);
                 *ret = varlink_client_free(*ret);
                 varlink_reply_done(reply);
                 (void) usleep(BUSY_USEC);
@@ -235,35 +248,31 @@ static enum MHD_Result forward(Service *s, struct MHD_Connection *http, const Co
                                const char *token)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
-        int mine[2] = {-EBADF, -EBADF}, theirs[2] = {-EBADF, -EBADF};
-        bool lasts = call->kind == CALL_WAIT || call->kind == CALL_OUTPUT;
+        int mine[2] = {-EBADF, -EBADF};
+        bool lasts = call->kind == CALL_WAIT || has_output(call);
         VarlinkClient *client = NULL;
         enum MHD_Result result;
 
         if (lasts && !service_take_stream(s))
                 return http_refuse(http, 429, "Too many calls wait, or have input or output\n");
-        int r = call->kind == CALL_OUTPUT ? make_pipes(mine, theirs) : 0;
         http_limit_time(http, 0); /* the end of an app can be waited for as long as the client likes */
-        if (r >= 0)
-                r = exchange(s, http, call, token, theirs, &client, &reply);
+        int r = exchange(s, http, call, token, mine, &client, &reply);
         if (r == -EAGAIN)
                 result = http_refuse(http, 503, "Too many calls\n");
         else if (r < 0)
                 result = http_refuse(http, 503, "The call was cut off\n");
-        else if (call->kind == CALL_OUTPUT && !reply.error) {
+        else if (has_output(call) && !reply.error) {
                 lasts = false;
                 result = respond_output(s, http, TAKE_PTR(client), mine);
         } else
                 result = respond_call(http, call, &reply);
         if (lasts)
                 service_release_stream(s);
-        if (call->kind != CALL_OUTPUT)
+        if (!has_output(call))
                 http_limit_time(http, STEP_SECONDS);
         varlink_client_free(client);
-        for (size_t i = 0; i < 2; i++) {
+        for (size_t i = 0; i < 2; i++)
                 safe_close(mine[i]);
-                safe_close(theirs[i]);
-        }
         return result;
 }
 

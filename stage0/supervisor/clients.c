@@ -196,12 +196,12 @@ static int open_outputs(Client *c, int *fds)
         return 0;
 }
 
-int client_new(Input *i, int fds[static 3], const struct winsize *size, const ClientEvents *events,
-               void *userdata, Client **ret)
+int client_new_early(Input *i, int fds[static 3], const struct winsize *size, const ClientEvents *events,
+                     void *userdata, Client **ret)
 {
         Client *c = NULL;
 
-        int r = !i->runs ? -ESRCH : i->all->n_clients >= CLIENTS_MAX ? -EUSERS : 0;
+        int r = i->all->n_clients >= CLIENTS_MAX ? -EUSERS : 0;
         if (r >= 0)
                 r = client_add(i->all, i, size, &c);
         if (r >= 0)
@@ -220,6 +220,16 @@ int client_new(Input *i, int fds[static 3], const struct winsize *size, const Cl
         input_show_all(i, size);
         *ret = c;
         return 0;
+}
+
+int client_new(Input *i, int fds[static 3], const struct winsize *size, const ClientEvents *events,
+               void *userdata, Client **ret)
+{
+        if (i->runs)
+                return client_new_early(i, fds, size, events, userdata, ret);
+        for (size_t k = 0; k < 3; k++)
+                fds[k] = safe_close(fds[k]);
+        return -ESRCH;
 }
 
 Client *client_detach(Client *c)

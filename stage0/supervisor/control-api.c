@@ -33,6 +33,7 @@ struct ControlApi {
         VarlinkServer *server;
         ControlProcess *process;
         Waiter *waiters;
+        ControlSession *sessions;
         unsigned n_pending;
         uint64_t next_launch_usec, next_call_usec; /* control_exceeds_rate() */
         char token[TOKEN_SIZE];
@@ -130,6 +131,7 @@ typedef struct Launch {
         Interface *interface;
         VarlinkCall *call;
         char *app; /* that has called */
+        bool session;
 } Launch;
 
 static void launch_free(Launch *l)
@@ -158,8 +160,10 @@ static void on_launched(void *userdata, int r, char *const *apps, char *const *w
                 (void) varlink_reply_error(l->call, "org.acnspawn.Pod.PodEnds", NULL);
         else if (r < 0)
                 (void) interface_refuse(l->call, r, "%s", e->message ?: strerror(-r));
-        else
+        else if (!l->session)
                 (void) varlink_reply(l->call, o);
+        if (app && app->control)
+                control_session_launched(app->control->sessions, l->call, k >= 0 && r >= 0);
         launch_free(l);
 }
 
@@ -221,6 +225,8 @@ static int add_app(json_object *apps, json_object *parameters, const AppInstance
                 r = add_copy(o, "environment", parameters, "environment");
         if (r >= 0 && json_object_get_boolean(json_object_object_get(parameters, "terminal")))
                 r = add_annotation(o, SETTING_PREFIX "input", "terminal");
+        else if (r >= 0 && json_object_object_get(parameters, "stdout")) /* a session */
+                r = add_annotation(o, SETTING_PREFIX "input", "pipe");
         return r < 0 ? r : add_user(o, parameters, parent);
 }
 
@@ -281,14 +287,17 @@ static AppInstance *find_parent(const ControlApi *c, const char *path, const cha
         return app;
 }
 
-static int run_launch(ControlApi *c, VarlinkCall *call, json_object *request)
+static int run_launch(ControlApi *c, VarlinkCall *call, json_object *request, bool session)
 {
         Interface *i = c->interface;
         Launch *l = malloc(sizeof(Launch));
 
         if (!l)
                 return -ENOMEM;
-        *l = (Launch){.interface = i, .call = varlink_call_ref(call), .app = strdup(c->app->name)};
+        *l = (Launch){.interface = i,
+                      .call = varlink_call_ref(call),
+                      .app = strdup(c->app->name),
+                      .session = session};
         int r = l->app ? i->ops.launch_group(i->userdata, request, on_launched, l) : -ENOMEM;
         if (r < 0)
                 launch_free(l);
@@ -303,9 +312,8 @@ static bool is_ready(const ControlApi *c)
         return c->interface->ops.manager(c->interface->userdata) && u->known && u->life == UNIT_UP;
 }
 
-static int launch(VarlinkCall *call, json_object *parameters, void *userdata)
+static int begin_launch(ControlApi *c, VarlinkCall *call, json_object *parameters, bool session)
 {
-        ControlApi *c = userdata;
         Interface *i = c->interface;
         const char *path = text_of(parameters, "container"), *image = text_of(parameters, "image"),
                    *name = NULL;
@@ -330,11 +338,35 @@ static int launch(VarlinkCall *call, json_object *parameters, void *userdata)
         _cleanup_json_ json_object *request = make_request(parameters, parent, name);
         if (!request)
                 return -ENOMEM;
+        r = session ? control_session_new(&c->sessions, i, call, parameters, path) : 0;
+        if (r != 0)
+                return MIN(r, 0);
         c->n_pending++; /* it may be answered at once */
-        r = run_launch(c, call, request);
-        if (r < 0)
+        r = run_launch(c, call, request, session);
+        if (r < 0) {
                 c->n_pending--;
+                control_session_launched(c->sessions, call, false);
+        }
         return r;
+}
+
+static int launch(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return begin_launch(userdata, call, parameters, false);
+}
+
+static int launch_session(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return begin_launch(userdata, call, parameters, true);
+}
+
+void control_api_starts(Interface *i, AppInstance *app)
+{
+        FOREACH_APP(above, i->apps)
+        {
+                if (above->control && above->control->sessions)
+                        control_session_starts(above->control->sessions, app);
+        }
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------- */
@@ -524,10 +556,15 @@ static int resize(VarlinkCall *call, json_object *parameters, void *userdata)
 /* --- The service --------------------------------------------------------------------------------------- */
 
 static const VarlinkMethod methods[] = {
-                {"Launch", launch, 0}, {"Wait", wait_for_end, 0},
-                {"Kill", kill_app, 0}, {"Remove", remove_app, 0},
-                {"List", list, 0},     {"Output", output, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
-                {"Resize", resize, 0}, {"Input", input, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
+                {"Launch", launch, 0},
+                {"Wait", wait_for_end, 0},
+                {"Kill", kill_app, 0},
+                {"Remove", remove_app, 0},
+                {"List", list, 0},
+                {"Output", output, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
+                {"Session", launch_session, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
+                {"Resize", resize, 0},
+                {"Input", input, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
 };
 
 static const VarlinkInterface control_interface = {.name = "org.acnspawn.Control",
@@ -609,6 +646,7 @@ ControlApi *control_api_free(ControlApi *c)
                 return NULL;
         control_process_free(c->process);
         varlink_server_free(c->server);
+        control_sessions_free(&c->sessions);
         for (Waiter *w; (w = c->waiters);) {
                 c->waiters = w->next;
                 waiter_free(w);

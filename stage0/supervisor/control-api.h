@@ -5,6 +5,7 @@
 
 #include "stage0/mounts/mounts.h"
 #include "stage0/supervisor/interface.h"
+#include "varlink/varlink.h"
 
 #define CONTROL_APPS_MAX 64U                   /* under one such app, at all levels */
 #define CONTROL_PENDING_MAX 4U                 /* launches of one app that are not done yet */
@@ -18,6 +19,22 @@ int control_api_begin(Interface *i, PodMounts *m, AppInstance *app, Error *e);
 ControlApi *control_api_free(ControlApi *c); /* NULL is fine */
 /* Something about APP has changed: answers the calls that wait for its end. */
 void control_api_changed(Interface *i, AppInstance *app);
+
+/* APP is about to be executed: its output is that of the session that launches it, if there is one. */
+void control_api_starts(Interface *i, AppInstance *app);
+
+/* --- control-session.c: apps whose life is that of a call ---------------------------------------------- */
+
+typedef struct ControlSession ControlSession;
+
+/* Adds a session to LIST, for CALL, whose PARAMETERS have the pipes of the output. 1: the call was answered with an error. */
+int control_session_new(ControlSession **list, Interface *i, VarlinkCall *call, json_object *parameters,
+                        const char *path);
+void control_session_starts(ControlSession *list, AppInstance *app);
+/* The launch is done. Without SUCCESS the call is answered already. */
+void control_session_launched(ControlSession *list, VarlinkCall *call, bool success);
+/* The calls are cut off. */
+void control_sessions_free(ControlSession **list);
 
 /* --- control-process.c: the process that talks HTTP ---------------------------------------------------- */
 

@@ -71,6 +71,9 @@ typedef struct ClientEvents {
  * CLIENTS_MAX. */
 int client_new(Input *i, int fds[static 3], const struct winsize *size, const ClientEvents *events,
                void *userdata, Client **ret);
+/* The same for an app that is about to run. */
+int client_new_early(Input *i, int fds[static 3], const struct winsize *size, const ClientEvents *events,
+                     void *userdata, Client **ret);
 /* Disconnects the client, which is not reported. Input that was received before is still passed to the app,
  * as far as the app reads it. */
 Client *client_detach(Client *c);

@@ -107,11 +107,12 @@ void supervisor_asked(void *userdata, AppInstance *app, LaunchPhase what)
         supervisor_follow_units(s);
 }
 
-/* Makes the socket of an app that may launch others. */
+/* Makes the socket of an app that may launch others, and attaches the output of one that was launched by such an app. */
 int supervisor_prepare(void *userdata, AppInstance *app, Error *e)
 {
         Supervisor *s = userdata;
 
+        control_api_starts(s->interface, app);
         return app->settings.control ? control_api_begin(s->interface, s->mounts, app, e) : 0;
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The input of apps that another app has launched: ATTACH_CONTAINER_INPUT of the v1 agent API of Mesos."""
+"""The input of apps that another app has launched: ATTACH_CONTAINER_INPUT and LAUNCH_NESTED_CONTAINER_SESSION of the v1 agent API
+of Mesos."""
 
 from container_client import *
 from harness import *
@@ -175,6 +176,75 @@ def what_is_not_valid_is_refused(host):
     equal(c.raw('{"type": "ATTACH_CONTAINER_INPUT", "attach_container_input": {"type": "CONTAINER_ID", "container_id": %s}}'
                 % json.dumps(identity("web/plain")))[0], 415)
     equal(apps(host)["db/x"], "running")
+    host.acnspawn("stop", "p").expect(0)
+
+
+def session(client, path, script, **more):
+    h = client.connect()
+    call = "LAUNCH_NESTED_CONTAINER_SESSION"
+    h.request("POST", "/api/v1", json.dumps({"type": call, call.lower(): {"container_id": identity(path), "command": {"value": script}, **more}}),
+              {"Authorization": "Bearer " + client.token})
+    return h
+
+
+def output_of(http):
+    """Standard output and error, until it ends."""
+    rest, got = http.read().decode(), {"STDOUT": b"", "STDERR": b""}
+    while rest:
+        n, _, rest = rest.partition("\n")
+        record, rest = json.loads(rest[:int(n)]), rest[int(n):]
+        got[record["data"]["type"]] += base64.b64decode(record["data"]["data"])
+    return got["STDOUT"], got["STDERR"]
+
+
+@case
+def a_session_has_all_of_the_output_and_the_input(host):
+    """From the first byte, also of an app that ends at once; errors of the launch are answers."""
+    pod(host)
+    c = Client(host)
+    for n in range(5):
+        r = session(c, "web/s%d" % n, "echo out; echo err >&2; exit 3").getresponse()
+        equal((r.status, *output_of(r)), (200, b"out\n", b"err\n"))
+        equal(c.wait("web/s%d" % n)["exit_status"], 3 << 8)
+    h = session(c, "web/cat", "cat; echo over")
+    r = h.getresponse()
+    equal(r.status, 200)
+    i = InputStream(c, "web/cat")
+    i.data(b"hello\n")
+    equal(i.end(), (200, ""))
+    equal(output_of(r), (b"hello\nover\n", b""))
+    equal(session(c, "web/cat", "true").getresponse().status, 409)
+    equal(session(c, "db/x", "true").getresponse().status, 404)
+    r = session(c, "web/none", "true", container={"type": "MESOS", "mesos": {"image": {"type": "APPC", "appc": {"name": "example.com/none"}}}}).getresponse()
+    true(r.status in (400, 404), "status %d" % r.status)
+    lacks(apps(host), "web/none")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def an_app_ends_with_its_session(host):
+    uuid = pod(host)
+    c = Client(host)
+    held = lambda: len(descriptors_of(host.supervisor(uuid)))
+    equal(c.launch("web/other"), (200, ""))
+    before = steady(held)
+    for n in range(3):
+        h = session(c, "web/s", "echo up; " + STAY)
+        r = h.getresponse()
+        equal(r.status, 200)
+        equal(apps(host)["web/s"], "running")
+        r.close()
+        h.close()
+        equal(c.wait("web/s")["state"], "TASK_KILLED")
+        equal(c.call("REMOVE_CONTAINER", "web/s"), (200, ""))
+    # A client that does not wait for the launch.
+    h = session(c, "web/s", STAY)
+    wait_for(lambda: "web/s" in apps(host), "the app")
+    h.close()
+    wait_for(lambda: apps(host)["web/s"] == "exited", "the app to end")
+    equal(c.call("REMOVE_CONTAINER", "web/s"), (200, ""))
+    nothing_more(held, before, "descriptors of the supervisor")
+    equal(apps(host), {"web": "running", "web/other": "running"})
     host.acnspawn("stop", "p").expect(0)
 
 

@@ -24,6 +24,9 @@ TEST(calls_become_those_of_the_supervisor)
                         {LAUNCH(",\"command\":{\"shell\":false,\"value\":\"/"
                                 "x\",\"arguments\":[\"x\",\"1\"]}"),
                          "Launch", "{\"exec\":[\"/x\",\"1\"],\"container\":\"web/a/b\"}"},
+                        {"{\"type\":\"LAUNCH_NESTED_CONTAINER_SESSION\",\"launch_nested_container_session\":"
+                         "{" ID ",\"command\":{\"value\":\"true\"}}}",
+                         "Session", "{\"exec\":[\"/bin/sh\",\"-c\",\"true\"],\"container\":\"web/a/b\"}"},
                         {"{\"type\":\"KILL_CONTAINER\",\"kill_container\":{" ID "}}", "Kill",
                          "{\"signal\":9,\"container\":\"web/a/b\"}"},
                         {"{\"type\":\"GET_CONTAINERS\"}", "List", "{}"},
