@@ -9,6 +9,7 @@
 #include "cri/cri.h"
 #include "library/libsystemd.h"
 #include "stage0/cli/conf.h"
+#include "stage0/host/host.h"
 
 #define EXIT_STATUS_FAILURE 1
 #define EXIT_STATUS_USAGE 2
@@ -18,7 +19,7 @@ typedef struct Arguments {
         CriOptions service;
         const char *config_dirs[2];
         char **cni_conf_dirs, **cni_bin_dirs, **cdi_dirs, **pinned_images;
-        bool help, version;
+        bool systemd_driver, help, version;
 } Arguments;
 
 static int option_directories(const Option *o, const char *value, void *target, Error *e)
@@ -59,6 +60,17 @@ static int option_port(const Option *o, const char *value, void *target, Error *
         return 0;
 }
 
+static int option_driver(const Option *o, const char *value, void *target, Error *e)
+{
+        Arguments *a = target;
+
+        if (!streq(value, "systemd") && !streq(value, "cgroupfs"))
+                return option_invalid(o, value, e, "it is neither systemd nor cgroupfs");
+        a->systemd_driver = streq(value, "systemd");
+        a->service.cgroupfs = !a->systemd_driver;
+        return 0;
+}
+
 static const Option options[] = {
                 {NULL, "socket", 0, "PATH", false, "Listen on PATH (default: " SOCKET ")", NULL, option_path,
                  offsetof(Arguments, service.socket)},
@@ -77,6 +89,8 @@ static const Option options[] = {
                  offsetof(Arguments, cdi_dirs), OPTION_WORDS},
                 {NULL, "pinned-image", 0, "IMAGE", false, "Tell clients not to remove IMAGE when they need space; can be repeated", NULL,
                  option_image, offsetof(Arguments, pinned_images), OPTION_WORDS},
+                {NULL, "cgroup-driver", 0, "DRIVER", false,
+                 "How clients make the cgroups of pods: systemd or cgroupfs (default: systemd where it is the init)", NULL, option_driver, 0},
                 {NULL, "stream-port", 0, "PORT", false,
                  "Serve the streams of exec and attach on PORT of 127.0.0.1 (default: any that is free)", NULL, option_port,
                  offsetof(Arguments, service.stream_port)},
@@ -144,6 +158,8 @@ static int serve(Arguments *a, Error *e)
         _cleanup_(conf_done) Conf conf = {};
         int r = conf_find_store(a->config_dirs[0], &conf, &a->service.dir, e);
 
+        if (r >= 0 && a->systemd_driver && !host_runs_systemd())
+                r = error_set(e, -EINVAL, "The cgroup driver cannot be systemd: systemd is not the init of this host");
         if (r >= 0)
                 r = complete(a, e);
         return r < 0 ? r : cri_run(&a->service, on_ready, e);

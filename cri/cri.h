@@ -9,6 +9,7 @@ typedef struct CriOptions {
         const char *socket; /* an absolute path; a socket that systemd passes is used instead */
         const char *dir;    /* the store's directory */
         const char *const *config_dirs; /* as in PrepareOptions */
+        bool cgroupfs;        /* the client makes cgroups itself, also where systemd is the init of the host */
         uint16_t stream_port; /* of 127.0.0.1, for streams; 0: any that is free */
         const char *stream_tls_cert, *stream_tls_key; /* PEM files, for streams by TLS; or NULL, both */
         char *const *cni_conf_dirs; /* of network configurations, by precedence */

@@ -128,7 +128,8 @@ int cri_runtime_status(CriJob *j, const void *request, void *reply, Error *e)
 
 /* --- Configuration ------------------------------------------------------------------------------------- */
 
-/* The kubelet makes the cgroups of pods by the driver named here: systemd's slices where systemd is there to own them. */
+/* The kubelet makes the cgroups of pods by the driver named here: systemd's slices where systemd is there to own
+ * them, unless the administrator has chosen the other one. */
 int cri_runtime_config(CriJob *j, const void *request, void *reply, Error *e)
 {
         Runtime__V1__RuntimeConfigResponse *p = reply;
@@ -136,8 +137,9 @@ int cri_runtime_config(CriJob *j, const void *request, void *reply, Error *e)
         p->linux = cri_message(&j->memory, &runtime__v1__linux_runtime_configuration__descriptor);
         if (!p->linux)
                 return error_oom(e);
-        p->linux->cgroup_driver = host_runs_systemd() ? RUNTIME__V1__CGROUP_DRIVER__SYSTEMD
-                                                      : RUNTIME__V1__CGROUP_DRIVER__CGROUPFS;
+        p->linux->cgroup_driver = host_runs_systemd() && !j->server->options->cgroupfs
+                                          ? RUNTIME__V1__CGROUP_DRIVER__SYSTEMD
+                                          : RUNTIME__V1__CGROUP_DRIVER__CGROUPFS;
         return 0;
 }
 

@@ -30,11 +30,18 @@ static int record_paths(Pod *p, const Cgroups *c)
         return write_file_atomic_at(p->dir_fd, RECORD, text, strlen(text), 0600, false);
 }
 
+bool pod_cgroup_is_below_parent(const Pod *p)
+{
+        const char *parent = p->config.cgroup_parent;
+
+        return parent && (!host_runs_systemd() || !endswith(parent, ".slice"));
+}
+
 /* A cgroup that enables controllers for its children must not contain processes: in the scope they are all
  * in children of it. */
-int pod_cgroup_move_self(const Cgroups *c, Error *e)
+int pod_cgroup_move_self(const Pod *p, const Cgroups *c, Error *e)
 {
-        if (!host_runs_systemd())
+        if (!host_runs_systemd() || pod_cgroup_is_below_parent(p))
                 return 0;
         STRV_FOREACH (path, c->paths) {
                 _cleanup_free_ char *own = NULL;
@@ -76,34 +83,21 @@ static int set_requests(const Pod *p, const Cgroups *c, Error *e)
         return 0;
 }
 
-/* Where systemd is the host's init, the scope is in the slice. */
-static bool has_parent(const Pod *p)
-{
-        return p->config.cgroup_parent && !host_runs_systemd();
-}
-
 int cgroup_parent_check(const char *parent, Error *e)
 {
         int r = pod_cgroup_parent_check(parent, e);
 
-        if (r < 0)
-                return error_prefix(e, r, "The pod cannot be prepared");
-        if (!host_runs_systemd() || endswith(parent, ".slice"))
-                return 0;
-        return error_set(e, -EINVAL,
-                         "The cgroup parent '%s' is not a slice, as it has to be where systemd is the host's "
-                         "init",
-                         parent);
+        return r < 0 ? error_prefix(e, r, "The pod cannot be prepared") : 0;
 }
 
 /* The pod's cgroups are beside the "supervisor" that nspawn was started from, or below the scope's, or below
- * that of this process, or (without systemd on the host) below the configured parent. */
+ * that of this process, or below the configured parent, unless that is a slice of the host's systemd. */
 static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base, Cgroups *c)
 {
         int r = 0;
 
         STRV_FOREACH (path, base->paths) {
-                size_t n = place->keep_unit && !has_parent(p) ? (size_t) (strrchr(*path, '/') - *path) : strlen(*path);
+                size_t n = place->keep_unit && !pod_cgroup_is_below_parent(p) ? (size_t) (strrchr(*path, '/') - *path) : strlen(*path);
                 bool unified = streq(*path, base->unified);
 
                 if (r >= 0)
@@ -117,7 +111,8 @@ static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base
 static int make_cgroups(Pod *p, pid_t pid, const PodPlace *place, Cgroups *c, Error *e)
 {
         _cleanup_(cgroups_done) Cgroups base = {};
-        int r = has_parent(p) ? cgroups_of_parent(p->config.cgroup_parent, &base, e)
+        int r = pod_cgroup_is_below_parent(p)
+                                ? cgroups_of_parent(p->config.cgroup_parent, &base, e)
                               : cgroups_of_process(pid, &base, e);
 
         if (r < 0)
@@ -150,14 +145,17 @@ int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Er
 {
         _cleanup_(cgroups_done) Cgroups c = {};
 
-        bool systemd = host_runs_systemd(), scope = systemd && !place->keep_unit;
+        bool below = pod_cgroup_is_below_parent(p), systemd = host_runs_systemd() && !below,
+             scope = systemd && !place->keep_unit;
         int r = scope ? library_load(&systemd_library, e) : 0;
         if (r >= 0 && scope)
                 r = pod_scope_start(p, pid, place->bus, e);
         if (r >= 0)
                 r = make_cgroups(p, pid, place, &c, e);
         if (r >= 0 && systemd && place->along)
-                r = pod_cgroup_move_self(&c, e);
+                r = pod_cgroup_move_self(p, &c, e);
+        if (r >= 0 && below && c.unified)
+                cgroup_hand_on_controllers(c.unified);
         if (r >= 0 && !systemd)
                 r = set_requests(p, &c, e);
         if (r < 0)
@@ -195,7 +193,7 @@ static bool path_is_ours(Pod *p, const char *path)
 int pod_cgroup_host_unit(Pod *p, char **ret)
 {
         _cleanup_free_ char *path = NULL;
-        int r = host_runs_systemd() ? pod_cgroup_unified(p, &path) : -ENOENT;
+        int r = host_runs_systemd() && !pod_cgroup_is_below_parent(p) ? pod_cgroup_unified(p, &path) : -ENOENT;
 
         if (r < 0)
                 return r;

@@ -49,7 +49,9 @@ int cgroup_parent_check(const char *parent, Error *e);
  * there. */
 int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e);
 /* Does the move of PodPlace.along later. */
-int pod_cgroup_move_self(const Cgroups *c, Error *e);
+int pod_cgroup_move_self(const Pod *p, const Cgroups *c, Error *e);
+/* Whether the cgroup of P is below a cgroup that another program has made, and not a part of a unit of the host's systemd. */
+bool pod_cgroup_is_below_parent(const Pod *p);
 /* Kills all processes in the recorded cgroups of P and removes them. Succeeds if none are recorded. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);

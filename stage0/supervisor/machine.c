@@ -150,7 +150,7 @@ int machine_new(Pod *p, RegisterMode mode, const MachineHandlers *handlers, Mach
         _cleanup_(machine_freep) Machine *m = NULL;
 
         bool systemd = host_runs_systemd();
-        if (mode == REGISTER_NO || (mode == REGISTER_AUTO && !systemd))
+        if (mode == REGISTER_NO || (mode == REGISTER_AUTO && (!systemd || pod_cgroup_is_below_parent(p))))
                 return 0;
         if (!systemd) {
                 int r = error_set(e, -ENOSYS,

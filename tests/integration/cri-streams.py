@@ -232,6 +232,9 @@ def streams_go_on_without_the_server(host):
     r = subprocess.run([PROGRAM, "--stream-port=70000"], capture_output=True, text=True)
     equal(r.returncode, 2)
     contains(r.stderr, "70000")
+    r = subprocess.run([PROGRAM, "--cgroup-driver=other"], capture_output=True, text=True)
+    equal(r.returncode, 2)
+    contains(r.stderr, "it is neither systemd nor cgroupfs")
 
 
 def make_certificate(path, name="IP:127.0.0.1"):

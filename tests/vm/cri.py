@@ -45,7 +45,7 @@ def limits_of_the_kubelet(host):
         contains(cgroup, SLICES + "/")
         equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "memory.oom.group", "cpu.max", "cpu.weight", "cpuset.cpus")],
               [str(128 << 20), str(96 << 20), "0", "1", "50000 100000", "50", "0"])
-        wait_for(lambda: c.call("ExecSync", container_id=a, cmd=["ls", "/out/up"]).exit_code == 0, "the memory to be used", timeout=60)
+        wait_for(lambda: c.call("ExecSync", container_id=a, cmd=["ls", "/out/up"]).exit_code == 0, "the memory to be used", timeout=180)
         t = c.call("ContainerStats", container_id=a).stats
         true(t.memory.working_set_bytes.value > 20000000 and t.cpu.usage_core_nano_seconds.value > 0, t)
         # In place; not below what is used.
@@ -80,14 +80,48 @@ def limits_of_the_kubelet(host):
 
 
 @case
-def cgroups_that_are_not_of_systemd_are_refused(host):
-    """The kubelet's driver cgroupfs; RuntimeConfig has it use that of systemd."""
-    with Service(host) as s:
-        c = s.client()
-        code, message = c.refused("RunPodSandbox", config=sandbox_config(linux={"cgroup_parent": "/kubepods/burstable/pod1"}))
-        equal((code, message), ("INVALID_ARGUMENT", "The cgroup parent '/kubepods/burstable/pod1' is not a slice, as it has to be where systemd is "
-                                                    "the host's init"))
-        equal(sandboxes(c), [])
+def cgroups_that_the_kubelet_makes_itself(host):
+    """The driver cgroupfs: the pod is below the kubelet's cgroup, which is not of systemd."""
+    parent = "/kubepods/burstable/pod1"
+    with Service(host, "--cgroup-driver=cgroupfs") as s:
+        c, image_id = s.client(), image(host)
+        equal(c.call("RuntimeConfig").linux.cgroup_driver, 1, "the driver is cgroupfs")
+        path = "/sys/fs/cgroup"
+        for part in parent.split("/")[1:]:
+            with open(path + "/cgroup.subtree_control", "w") as f:
+                f.write("+cpu +cpuset +memory +pids")
+            path += "/" + part
+            os.makedirs(path, exist_ok=True)
+        with open(path + "/memory.max", "w") as f:
+            f.write(str(256 << 20))
+        i = c.call("RunPodSandbox", config=sandbox_config(linux={"cgroup_parent": parent, "security_context": {
+            "namespace_options": {"network": 2}}})).pod_sandbox_id
+        a = create(c, i, "main", image_id, SLEEP, linux={"resources": {
+            "memory_limit_in_bytes": 64 << 20, "cpu_quota": 50000, "cpu_period": 100000, "cpu_shares": 512, "cpuset_cpus": "0",
+            "unified": {"memory.swap.max": "0", "memory.oom.group": "1"}}})
+        c.call("StartContainer", container_id=a)
+        cgroup = cgroup_of(c, i, a[:32])
+        contains(cgroup, path + "/")
+        names = ("memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "cpu.weight", "cpuset.cpus")
+        equal([value(cgroup, n) for n in names], [str(64 << 20), "0", "1", "50000 100000", "50", "0"])
+        supervisor = host.supervisor("%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32]))
+        true("/kubepods/" not in read_text("/proc/%d/cgroup" % supervisor), "the kubelet kills all that is below its cgroup")
+        c.call("UpdateContainerResources", container_id=a, linux={"memory_limit_in_bytes": 96 << 20, "cpu_quota": 25000, "cpu_period": 100000,
+                                                                  "unified": {"memory.oom.group": "0"}})
+        equal([value(cgroup, n) for n in names], [str(96 << 20), "0", "0", "25000 100000", "50", "0"])
+        true(c.call("ContainerStats", container_id=a).stats.memory.working_set_bytes.value > 0, "figures")
+        equal(c.call("ExecSync", container_id=a, cmd=["echo", "x"]).stdout, b"x\n")
+        # What systemd does to its units leaves it alone.
+        systemctl("daemon-reload")
+        equal([value(cgroup, n) for n in names], [str(96 << 20), "0", "0", "25000 100000", "50", "0"])
+        # The kubelet: first what is below, then the cgroup itself.
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal([d for d, _, _ in os.walk(path) if value(d, "cgroup.procs")], [], "cgroups with processes in that of the pod")
+        c.call("RemovePodSandbox", pod_sandbox_id=i)
+        equal([d for d, _, _ in os.walk(path)], [path], "cgroups that are left")
+        for _ in range(3):
+            os.rmdir(path)
+            path = os.path.dirname(path)
 
 
 @case
