@@ -29,7 +29,7 @@ end
 
 # Of what --dump-options says, the first words of all verbs.
 function __acnspawn_verbs
-    string replace -r -f '^verb\t([^\t ]+)\t[^\t]*\t([^\t]*)\t.*' '$1\t$2' -- $argv
+    string replace -r -f '^(?:verb|also)\t([^\t ]+)\t[^\t]*\t([^\t]*)\t.*' '$1\t$2' -- $argv
     for group in (__acnspawn_groups $argv)
         printf '%s\t%s\n' $group (string join ', ' -- (string replace -r -f "^verb\t$group ([^\t]+)\t.*" '$1' -- $argv))
     end
@@ -67,7 +67,10 @@ function __acnspawn_complete
             set -l which (string escape --style=regex -- "$verb")
             set option (string match -r "^option\t(?:$which|-)\t(?:$name\t[^\t]*|[^\t]*\t$name)\tvalue\t.*" -- $dump)[1]
         else if test -z "$verb"
-            set verb $word
+            # Or the other name of one.
+            set -l name (string escape --style=regex -- $word)
+            set verb (string replace -r -f "^also\t$name\t([^\t]*)\t.*" '$1' -- $dump)
+            test -n "$verb"; or set verb $word
         else if contains -- "$verb" $groups
             set verb "$verb $word"
         else

@@ -199,6 +199,9 @@ int help_dump(const Verb *const *verbs, char **ret)
         for (const Verb *const *v = verbs; *v; v++) {
                 text_addf(&t, "verb\t%s\t%s\t%s\t%s\n", (*v)->name, (*v)->words ?: "-", (*v)->summary,
                           (*v)->page ?: "acnspawn");
+                if ((*v)->also)
+                        text_addf(&t, "also\t%s\t%s\t%s\t%s\n", (*v)->also, (*v)->name, (*v)->summary,
+                                  (*v)->page ?: "acnspawn");
                 for (const Option *const *o = (*v)->options; o && *o; o++)
                         dump_options(&t, (*v)->name, *o);
         }

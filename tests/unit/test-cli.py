@@ -685,6 +685,8 @@ OFFERED = [
     ("help prep", "prepare"),
     ("cp one:/e", ""),
     ("exec --int", "--interactive"),
+    ("eve", "events"),
+    ("events --si", "--since="),
     ("exec ", "is-running"),
     # commands of two words
     ("vo", "volume"),
