@@ -35,8 +35,9 @@ static int no_such_event(AcnPod *a, Error *e)
 static int events_lost(AcnPod *a, json_object *parameters, Error *e)
 {
         int64_t oldest = MAX(acn_number(parameters, "oldest", 1), INT64_C(1));
-        int r = error_set(e, -ESTALE, "Events of pod %s after number %llu are not kept any more",
-                          pod_display_name(a->pod), (unsigned long long) a->since);
+        int64_t since = acn_number(parameters, "since", (int64_t) a->since);
+        int r = error_set(e, -ESTALE, "Events of pod %s after number %lld are not kept any more",
+                          pod_display_name(a->pod), (long long) since);
 
         return error_hint(e, r, "The oldest one has number %lld: '--since=%lld' begins with it.",
                           (long long) oldest, (long long) oldest - 1);

@@ -40,6 +40,8 @@ struct Interface {
 /* --- interface.c --------------------------------------------------------------------------------------- */
 
 bool interface_pod_is_paused(Interface *i);
+/* Listens on the socket of an interface that is made. */
+int interface_serve(Interface *i, Error *e);
 
 /* --- interface-apps.c ---------------------------------------------------------------------------------- */
 

@@ -99,7 +99,6 @@ static int keep_call(Interface *i, Monitor **list, VarlinkCall *call,
         return 0;
 }
 
-/* A peer that does not read loses its connection, which is reported by on_monitor_gone(), later. */
 /* Kept as text, which takes a tenth of the memory of objects. The event is the caller's. */
 static json_object *record_event(Interface *i, AppInstance *app, bool exited, int status, const char *change,
                                  const char *why)
@@ -122,16 +121,6 @@ void interface_changed(Interface *i, AppInstance *app)
         interface_announce(i, app, NULL, NULL);
 }
 
-void interface_announce(Interface *i, AppInstance *app, const char *change, const char *why)
-{
-        _cleanup_json_ json_object *event = i ? record_event(i, app, false, -1, change, why) : NULL;
-
-        if (i && app)
-                control_api_changed(i, app);
-        for (Monitor *m = event ? i->monitors : NULL; m; m = m->next)
-                (void) varlink_reply_continues(m->call, event);
-}
-
 static int reply_lost(VarlinkCall *call, uint64_t since, uint64_t oldest)
 {
         json_object *o = json_object_new_object();
@@ -143,6 +132,33 @@ static int reply_lost(VarlinkCall *call, uint64_t since, uint64_t oldest)
                 r = varlink_reply_error(call, "org.acnspawn.Pod.EventsLost", o);
         json_object_put(o);
         return r;
+}
+
+/* A client that cannot be sent an event must not get the next one as if there had been none in between: its call ends, with
+ * an error if that can be sent. One that does not read loses its connection, which on_monitor_gone() reports later. */
+static void send_event(Interface *i, json_object *event)
+{
+        Monitor *next;
+
+        for (Monitor *m = i->monitors; m; m = next) {
+                VarlinkCall *call = m->call;
+                next = m->next;
+                int r = event ? varlink_reply_continues(call, event) : -ENOMEM;
+                if (r >= 0 || r == -ECONNRESET || r == -ENOBUFS)
+                        continue;
+                (void) reply_lost(call, i->sequence - 1, i->sequence + 1);
+                drop_monitor(&i->monitors, call);
+        }
+}
+
+void interface_announce(Interface *i, AppInstance *app, const char *change, const char *why)
+{
+        _cleanup_json_ json_object *event = i ? record_event(i, app, false, -1, change, why) : NULL;
+
+        if (i && app)
+                control_api_changed(i, app);
+        if (i)
+                send_event(i, event);
 }
 
 static int monitor(VarlinkCall *call, json_object *parameters, void *userdata)
@@ -327,6 +343,20 @@ static int listen_for_calls(Interface *i)
         return varlink_server_listen(i->server, fd);
 }
 
+int interface_serve(Interface *i, Error *e)
+{
+        int r = varlink_server_new(i->event, "acnspawn", ACNSPAWN_VERSION, &i->server, e);
+
+        if (r >= 0)
+                r = varlink_server_add_interface(i->server, &pod_interface, i, e);
+        if (r < 0)
+                return r;
+        r = listen_for_calls(i);
+        return r < 0 ? error_set_errno(e, r, "Cannot make the socket of the interface of pod %s",
+                                       pod_display_name(i->pod))
+                     : 0;
+}
+
 int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *ops, void *userdata,
                   Interface **ret, Error *e)
 {
@@ -340,17 +370,9 @@ int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *o
                          .ops = *ops,
                          .userdata = userdata,
                          .freezer_fd = -EBADF};
-        int r = varlink_server_new(event, "acnspawn", ACNSPAWN_VERSION, &i->server, e);
+        int r = interface_open_execs(i, e);
         if (r >= 0)
-                r = interface_open_execs(i, e);
-        if (r >= 0)
-                r = varlink_server_add_interface(i->server, &pod_interface, i, e);
-        if (r >= 0) {
-                r = listen_for_calls(i);
-                if (r < 0)
-                        (void) error_set_errno(e, r, "Cannot make the socket of the interface of pod %s",
-                                               pod_display_name(p));
-        }
+                r = interface_serve(i, e);
         if (r < 0) {
                 interface_free(i);
                 return r;
