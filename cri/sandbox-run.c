@@ -221,7 +221,7 @@ static int run(CriJob *j, Pod *p, const PodArguments *a, Error *e)
         char uuid[UUID_TEXT_SIZE];
         bool left = false;
 
-        strcpy(uuid, p->uuid);
+        snprintf(uuid, sizeof(uuid), "%s", p->uuid);
         int r = run_pod(p, &o, &left, e);
         pod_free(p);
         if (r == 0)
@@ -247,7 +247,7 @@ int cri_run_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
         if (r >= 0)
                 r = cri_sandbox_id(p->uuid, q->config->metadata, id);
         if (r >= 0) {
-                strcpy(uuid, p->uuid);
+                snprintf(uuid, sizeof(uuid), "%s", p->uuid);
                 r = run(j, p, &a, e);
         }
         if (r < 0)
