@@ -85,15 +85,18 @@ def lacks(haystack, needle, what="text"):
 
 
 def wait_for(function, what, timeout=20, interval=0.02):
-    """Calls FUNCTION until it returns something true, and returns that. WHAT may be a function that returns the text."""
+    """Calls FUNCTION until it returns something true, and returns that. WHAT may be a function that returns the text. Most of the time
+    is left to what is waited for: on a machine with one processor a function that starts programs would take it all."""
     end = time.monotonic() + timeout
     while True:
+        began = time.monotonic()
         value = function()
         if value:
             return value
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             fail("%s did not come about within %d s" % (what() if callable(what) else what, timeout))
-        time.sleep(interval)
+        time.sleep(max(interval, min(2 * (now - began), 1)))
 
 
 def steady(measure, seconds=1):
@@ -237,6 +240,14 @@ class ZeroStream(io.RawIOBase):
         return bytes(n)
 
 
+@functools.lru_cache(None)
+def _link_entry(name, target):
+    """The bytes of a link in the archive: images have hundreds of them, the same in all."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.mode = tarfile.SYMTYPE, target, 0o777
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
 def write_aci(path, manifest, files, compression=""):
     """Packs an image reproducibly. FILES maps names below the root to Dir, Link, File, Fifo, Sparse, bytes or text."""
     text = manifest if isinstance(manifest, bytes) else json.dumps(manifest, indent=1).encode()
@@ -244,7 +255,12 @@ def write_aci(path, manifest, files, compression=""):
         _add(tar, "manifest", File(text))
         _add(tar, "rootfs", Dir())
         for name in sorted(files):
-            _add(tar, "rootfs/" + name, files[name])
+            if isinstance(files[name], Link):
+                entry = _link_entry("rootfs/" + name, files[name].target)
+                tar.fileobj.write(entry)
+                tar.offset += len(entry)
+            else:
+                _add(tar, "rootfs/" + name, files[name])
     return path
 
 
@@ -497,12 +513,12 @@ class Host:
                 if f:
                     f.close()
         self.note_pods()
-        left = []
-        with contextlib.suppress(Failure):
-            wait_for(lambda: not self.leftovers(), "", timeout=5)
-        left = self.leftovers()
-        self.kill_pods()
+        left, end = self.leftovers(), time.monotonic() + 5
+        while left and time.monotonic() < end:
+            time.sleep(0.02)
+            left = self.leftovers()
         if left:
+            self.kill_pods()
             remove_leftovers(self)
         shutil.rmtree(self.tmp, ignore_errors=True)
         forget_ranges(self.tmp)
@@ -676,7 +692,7 @@ def belongs_to(host, kind, thing):
     return "nspawn" in thing
 
 
-PF_EXITING = 0x4  # of the kernel
+PF_EXITING, PF_KTHREAD = 0x4, 0x200000  # of the kernel
 
 
 def find_processes(host):
@@ -687,21 +703,18 @@ def find_processes(host):
         if not pid.isdigit() or int(pid) == os.getpid():
             continue
         try:
-            with open("/proc/%s/cmdline" % pid, "rb") as f:
-                cmdline = f.read()
-            with open("/proc/%s/cgroup" % pid, "rb") as f:
-                cgroup = f.read()
-            with open("/proc/%s/status" % pid, "rb") as f:
-                status = f.read()
-            with open("/proc/%s/stat" % pid, "rb") as f:
-                flags = int(f.read().rpartition(b")")[2].split()[6])
+            state, *_, flags = _read("/proc/%s/stat" % pid).rpartition(b")")[2].split()[:7]
+            # A process that exits has closed its files, and so released its locks, some time before it is a zombie.
+            if state == b"Z" or int(flags) & (PF_EXITING | PF_KTHREAD):
+                continue
+            cmdline, cgroup = _read("/proc/%s/cmdline" % pid), _read("/proc/%s/cgroup" % pid)
+            ours = any(n in cmdline or n in cgroup for n in names)
+            if not ours and ranges:
+                uid = int(re.search(rb"Uid:\t(\d+)", _read("/proc/%s/status" % pid)).group(1))
+                ours = any(b <= uid < b + 65536 for b in ranges)
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # A process that exits has closed its files, and so released its locks, some time before it is a zombie.
-        if b"State:\tZ" in status or flags & PF_EXITING:
-            continue
-        uid = int(re.search(rb"Uid:\t(\d+)", status).group(1))
-        if any(n in cmdline or n in cgroup for n in names) or any(b <= uid < b + 65536 for b in ranges):
+        if ours:
             found.append((int(pid), cmdline.replace(b"\0", b" ").decode(errors="replace").strip()[:120]))
     return found
 

@@ -8,7 +8,7 @@ import socket
 
 from harness import *
 
-SCRIPT = "trap 'echo got term; exit 0' TERM; echo hello; touch /out/up; while :; do sleep 0.1; done"
+SCRIPT = "trap 'echo got term; exit 0' TERM; echo hello; touch /out/up; while :; do sleep 1000 & wait $!; done"
 MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 

@@ -7,6 +7,7 @@ from cri_client import *
 
 PACKAGE = "/opt/tests/package/acnspawn-cri.deb"
 SOCKET = "/run/acnspawn/cri.sock"
+SLEEP = "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"  # by less work than that of cri_client
 SLICES = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
 
 

@@ -8,7 +8,7 @@ UNIT = "acnspawn@web.service"
 TIMER, UPDATE = "acnspawn-update@web.timer", "acnspawn-update@web.service"
 PODS = "/etc/acnspawn/pods"
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
-STAY = "trap 'exit 0' TERM; touch /out/up; while true; do sleep 0.1; done"
+STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
 
 
 def systemctl(*args, rc=0):

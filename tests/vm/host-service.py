@@ -9,7 +9,7 @@ from harness import *
 
 PATH = "/run/acnspawn/org.acnspawn.Host"
 HOST = "org.acnspawn.Host."
-FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
+FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
 DROP_IN = "/run/systemd/system/acnspawn.service.d"
 
 

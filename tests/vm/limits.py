@@ -89,7 +89,7 @@ def the_swap_of_an_image_is_not_that_of_a_changed_limit(host):
 @case
 def limits_are_changed_while_the_app_runs(host):
     """In the kernel's files, in what is reported, and in the next start of the app."""
-    uuid = host.detach("--name=p", "--exit-policy=all", host.shell("trap 'exit 0' TERM; while :; do sleep 0.1; done", name="example.com/a"),
+    uuid = host.detach("--name=p", "--exit-policy=all", host.shell("trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done", name="example.com/a"),
                        "--memory=64Mi", "--cpu=1", "---", host.shell("sleep 1000", name="example.com/b"))
     cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
     slice = "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0] + "/app.slice/app-a.slice/"
@@ -116,7 +116,7 @@ def limits_are_changed_while_the_app_runs(host):
     wait_for(lambda: os.path.exists(slice + "cgroup.procs"), "the app again", timeout=60)
     equal([read_text(slice + f).strip() for f in files], expected[:2] + ["200", "50"])
     # A limit below the usage of the app kills the app, if nothing can be reclaimed.
-    script = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); touch /out/up; while :; do sleep 0.1; done"
+    script = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); touch /out/up; while :; do sleep 1000 & wait $!; done"
     hog = host.detach("--name=q", host.shell(script, name="example.com/hog"))
     host.wait_up("hog", hog)
     host.acnspawn("update-app", "q", "hog", "--memory=16Mi", timeout=120).expect(0)
@@ -132,7 +132,7 @@ def an_app_that_is_added_has_its_limits_and_leaves_none(host):
     cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
     slices = "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0] + "/app.slice/"
     equal(read_text(slices + "memory.max").strip(), str(512 << 20))
-    image = host.shell("trap 'exit 0' TERM; while :; do sleep 0.1; done", name="example.com/a")
+    image = host.shell("trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done", name="example.com/a")
     for memory, tasks in (64, 50), (32, 40):
         host.acnspawn("add-app", "box", "--start", image, "--memory=%dMi" % memory, "--tasks-max=%d" % tasks).expect(0)
         equal([read_text(slices + "app-a.slice/" + f).strip() for f in ("memory.max", "pids.max")],

@@ -4,7 +4,7 @@
 
 from harness import *
 
-SCRIPT = "trap 'echo got term; exit 3' TERM; echo hello; touch /out/up; while :; do sleep 0.1; done"
+SCRIPT = "trap 'echo got term; exit 3' TERM; echo hello; touch /out/up; while :; do sleep 1000 & wait $!; done"
 
 
 def machinectl(*args):

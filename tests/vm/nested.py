@@ -4,7 +4,7 @@
 
 from harness import *
 
-STAY = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+STAY = "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"
 
 
 def slices(host, uuid):

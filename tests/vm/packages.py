@@ -7,7 +7,7 @@ from harness import *
 
 PACKAGE, NEXT = "/opt/tests/package/acnspawn.deb", "/opt/tests/package/acnspawn-next.deb"
 STORE = "/var/lib/acnspawn"
-STAY = "trap 'echo got term; exit 0' TERM; echo started; touch /out/up; while :; do sleep 0.1; done"
+STAY = "trap 'echo got term; exit 0' TERM; echo started; touch /out/up; while :; do sleep 1000 & wait $!; done"
 UNIT = "acnspawn@web.service"
 
 

@@ -14,7 +14,7 @@ LAN = {"cniVersion": "0.4.0", "name": "lan", "plugins": [
     {"type": "bridge", "bridge": "lan0", "isGateway": True, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.91.0.0/24"}]]}}]}
 # Not synced by the machine, which is switched off suddenly: the app does that itself.
 SERVE = "echo started >>/data/starts; sync; touch /out/up; exec httpd -f -p 80 -h /data"
-STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
+STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
 DECLARED = """[Pod]
 Net=default
 Port=8090:80

@@ -7,7 +7,7 @@ from harness import *
 
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 UNIT = "acnspawn@web-1.service"
-STAY = "trap 'exit 0' TERM; touch /out/up; while true; do sleep 0.1; done"
+STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
 
 
 def systemctl(*args, rc=0):
@@ -158,7 +158,7 @@ def limits_of_the_unit_hold_for_the_pod(host):
 @case
 def a_machine_in_a_unit(host):
     """machined knows the unit, and ending the machine ends the pod in order."""
-    uuid = host.prepare("--name=web-1", host.shell("trap 'exit 3' TERM; touch /out/up; while :; do sleep 0.1; done", name="example.com/a"))
+    uuid = host.prepare("--name=web-1", host.shell("trap 'exit 3' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done", name="example.com/a"))
     with drop_ins(host):
         systemctl("start", UNIT)
         machine = lambda *p: subprocess.run(("machinectl",) + p, capture_output=True, text=True).stdout.strip()

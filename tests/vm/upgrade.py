@@ -8,7 +8,7 @@ from harness import *
 UNIT = "acnspawn@web.service"
 INFO = "/var/lib/dpkg/info/"
 SYSTEMD = "/usr/lib/systemd/systemd"
-STAY = "trap 'echo got term; exit 0' TERM; echo started; touch /out/up; while :; do sleep 0.1; done"
+STAY = "trap 'echo got term; exit 0' TERM; echo started; touch /out/up; while :; do sleep 1000 & wait $!; done"
 
 
 def command(*args, rc=0, timeout=300):
