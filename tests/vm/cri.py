@@ -231,7 +231,7 @@ def processes_of_the_host(host):
 
 
 def command(*args, rc=0):
-    r = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=150, cwd="/")
+    r = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, cwd="/")
     if rc is not None:
         equal(r.returncode, rc, "status of %s, which says %r" % (" ".join(args), r.stdout))
     return r.stdout.strip()
@@ -294,6 +294,7 @@ def needs_package(function):
             raise Skip("run.py has no --package, or there is no package acnspawn-cri beside it")
         function(host)
     run.__name__ = function.__name__
+    run.timeout = 900
     return case(run)
 
 

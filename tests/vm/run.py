@@ -33,8 +33,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 2700  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
-SECONDS = {"network": 390, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
-           "limits": 90, "sockets": 80, "declared": 200, "cri": 90, "readiness": 50, "host-service": 40, "nested": 60, "packages": 190, "quota": 40, "upgrade": 120,
+SECONDS = {"network": 130, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
+           "limits": 90, "sockets": 80, "declared": 200, "cri": 140, "readiness": 50, "host-service": 40, "nested": 60, "packages": 190, "quota": 40, "upgrade": 120,
            "reboot": 150, "tutorial": 5}  # about
 REBOOTS = {"reboot": 2}
 
