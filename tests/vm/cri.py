@@ -58,19 +58,19 @@ def limits_of_the_kubelet(host):
         equal(code, "FAILED_PRECONDITION")
         contains(message, "it uses")
         # One that uses too much: only a process of it, and all of it.
-        d = create(c, i, "child", image_id, "(x=$(head -c 60000000 /dev/zero | tr '\\0' a)); touch /out/child; " + SLEEP,
+        d = create(c, i, "child", image_id, "(x=$(head -c 40000000 /dev/zero | tr '\\0' a)); touch /out/child; " + SLEEP,
                    linux={"resources": {"memory_limit_in_bytes": 32 << 20, "unified": {"memory.swap.max": "0", "memory.oom.group": "0"}}})
         c.call("StartContainer", container_id=d)
-        wait_for(lambda: c.call("ExecSync", container_id=d, cmd=["ls", "/out/child"]).exit_code == 0, "the end of the child", timeout=60)
+        wait_for(lambda: c.call("ExecSync", container_id=d, cmd=["ls", "/out/child"]).exit_code == 0, "the end of the child", timeout=180)
         c.call("UpdateContainerResources", container_id=d, linux={"unified": {"memory.oom.group": "1"}})
         with contextlib.suppress(grpc.RpcError):
-            c.call("ExecSync", container_id=d, cmd=["/bin/sh", "-c", "x=$(head -c 60000000 /dev/zero | tr '\\0' a)"])
-        wait_for(lambda: state(c, d) == "EXITED", "the end of all of it", timeout=60)
+            c.call("ExecSync", container_id=d, cmd=["/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' a)"])
+        wait_for(lambda: state(c, d) == "EXITED", "the end of all of it", timeout=180)
         equal((status(c, d).reason, status(c, d).exit_code), ("OOMKilled", 137))
         b = create(c, i, "hog", image_id, "x=$(head -c 60000000 /dev/zero | tr '\\0' a); " + SLEEP,
                    linux={"resources": {"memory_limit_in_bytes": 32 << 20, "unified": {"memory.swap.max": "0"}}})
         c.call("StartContainer", container_id=b)
-        wait_for(lambda: state(c, b) == "EXITED", "the end of the hog", timeout=60)
+        wait_for(lambda: state(c, b) == "EXITED", "the end of the hog", timeout=180)
         equal((status(c, b).reason, status(c, b).exit_code), ("OOMKilled", 137))
         equal(state(c, a), "RUNNING")
         c.call("StopPodSandbox", pod_sandbox_id=i)
