@@ -64,7 +64,7 @@ def limits_of_the_kubelet(host):
         wait_for(lambda: c.call("ExecSync", container_id=d, cmd=["ls", "/out/child"]).exit_code == 0, "the end of the child", timeout=180)
         c.call("UpdateContainerResources", container_id=d, linux={"unified": {"memory.oom.group": "1"}})
         with contextlib.suppress(grpc.RpcError):
-            c.call("ExecSync", container_id=d, cmd=["/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' a)"])
+            c.call("ExecSync", container_id=d, cmd=["/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' a)"], timeout=180)
         wait_for(lambda: state(c, d) == "EXITED", "the end of all of it", timeout=180)
         equal((status(c, d).reason, status(c, d).exit_code), ("OOMKilled", 137))
         b = create(c, i, "hog", image_id, "x=$(head -c 60000000 /dev/zero | tr '\\0' a); " + SLEEP,
