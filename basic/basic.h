@@ -285,7 +285,7 @@ int strv_copy(char *const *l, char ***ret);
 int strv_split(const char *s, const char *separators, char ***ret); /* empty fields are dropped */
 /* The fields between commas, at least one, which may be empty; a comma or a backslash in a field is escaped with a backslash. */
 int strv_split_fields(const char *s, char ***ret);
-char *strv_join(char *const *l, const char *separator);             /* NULL: out of memory */
+char *strv_join(char *const *l, const char *separator); /* NULL: out of memory */
 void strv_sort(char **l);
 #define STRV_FOREACH(s, l) for (char *const *s = (l); s && *s; s++)
 

@@ -85,17 +85,20 @@ static const Option options[] = {
                  "Look for network plugins in PATH (default: the usual directories); can be repeated", NULL,
                  option_directories, offsetof(Arguments, cni_bin_dirs), OPTION_WORDS},
                 {NULL, "cdi-spec-dir", 0, "PATH", false,
-                 "Read devices of CDI from PATH (default: /etc/cdi and /var/run/cdi); can be repeated", NULL, option_directories,
-                 offsetof(Arguments, cdi_dirs), OPTION_WORDS},
-                {NULL, "pinned-image", 0, "IMAGE", false, "Tell clients not to remove IMAGE when they need space; can be repeated", NULL,
+                 "Read devices of CDI from PATH (default: /etc/cdi and /var/run/cdi); can be repeated", NULL,
+                 option_directories, offsetof(Arguments, cdi_dirs), OPTION_WORDS},
+                {NULL, "pinned-image", 0, "IMAGE", false,
+                 "Tell clients not to remove IMAGE when they need space; can be repeated", NULL,
                  option_image, offsetof(Arguments, pinned_images), OPTION_WORDS},
                 {NULL, "cgroup-driver", 0, "DRIVER", false,
-                 "How clients make the cgroups of pods: systemd or cgroupfs (default: systemd where it is the init)", NULL, option_driver, 0},
+                 "How clients make the cgroups of pods: systemd or cgroupfs (default: systemd where it is the init)",
+                 NULL, option_driver, 0},
                 {NULL, "stream-port", 0, "PORT", false,
-                 "Serve the streams of exec and attach on PORT of 127.0.0.1 (default: any that is free)", NULL, option_port,
-                 offsetof(Arguments, service.stream_port)},
-                {NULL, "stream-tls-cert", 0, "FILE", false, "Serve these streams by TLS, with the certificate in FILE", NULL,
-                 option_path, offsetof(Arguments, service.stream_tls_cert)},
+                 "Serve the streams of exec and attach on PORT of 127.0.0.1 (default: any that is free)",
+                 NULL, option_port, offsetof(Arguments, service.stream_port)},
+                {NULL, "stream-tls-cert", 0, "FILE", false,
+                 "Serve these streams by TLS, with the certificate in FILE", NULL, option_path,
+                 offsetof(Arguments, service.stream_tls_cert)},
                 {NULL, "stream-tls-key", 0, "FILE", false, "The key of that certificate", NULL, option_path,
                  offsetof(Arguments, service.stream_tls_key)},
                 {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop,
@@ -112,8 +115,9 @@ static const char introduction[] =
  * watchdog. NOTIFY_SOCKET stays for the watchdog. */
 static void on_ready(void)
 {
-        static const char *const variables[] = {"INVOCATION_ID", "JOURNAL_STREAM", "MAINPID", "SYSTEMD_EXEC_PID",
-                                                "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"};
+        static const char *const variables[] = {
+                        "INVOCATION_ID",    "JOURNAL_STREAM",        "MAINPID",
+                        "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"};
 
         (void) sd_pid_notify(0, 0, "READY=1");
         for (size_t i = 0; i < ELEMENTSOF(variables); i++)
@@ -150,7 +154,8 @@ static int check_tls(const CriOptions *o, Error *e)
 {
         return !o->stream_tls_cert == !o->stream_tls_key
                                ? 0
-                               : error_set(e, -EINVAL, "--stream-tls-cert and --stream-tls-key are needed together");
+                               : error_set(e, -EINVAL,
+                                           "--stream-tls-cert and --stream-tls-key are needed together");
 }
 
 static int serve(Arguments *a, Error *e)
@@ -159,7 +164,8 @@ static int serve(Arguments *a, Error *e)
         int r = conf_find_store(a->config_dirs[0], &conf, &a->service.dir, e);
 
         if (r >= 0 && a->systemd_driver && !host_runs_systemd())
-                r = error_set(e, -EINVAL, "The cgroup driver cannot be systemd: systemd is not the init of this host");
+                r = error_set(e, -EINVAL,
+                              "The cgroup driver cannot be systemd: systemd is not the init of this host");
         if (r >= 0)
                 r = complete(a, e);
         return r < 0 ? r : cri_run(&a->service, on_ready, e);

@@ -241,7 +241,8 @@ static int read_gid(json_object *v, CdiEdits *x, Error *e)
         int64_t gid = json_object_is_type(v, json_type_int) ? json_object_get_int64(v) : -1;
 
         if (gid < 0 || gid >= UINT32_MAX)
-                return error_set(e, -EINVAL, "\"additionalGids\" has an entry that is not the number of a group");
+                return error_set(e, -EINVAL,
+                                 "\"additionalGids\" has an entry that is not the number of a group");
         if (gid == 0)
                 return 0;
         if (GREEDY_REALLOC(x->gids, x->gids_allocated, x->n_gids + 1) < 0)
@@ -263,7 +264,8 @@ static int read_hook(json_object *o, CdiEdits *x, Error *e)
                 return r;
         if (!path)
                 return error_set(e, -EINVAL, "A hook has no \"path\"");
-        if (xasprintf(&what, "the hook %s%s%s", name ?: "", name ? " of " : "", path) < 0 || note_unsupported(x, what) < 0)
+        if (xasprintf(&what, "the hook %s%s%s", name ?: "", name ? " of " : "", path) < 0 ||
+            note_unsupported(x, what) < 0)
                 return error_oom(e);
         return 0;
 }

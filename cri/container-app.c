@@ -12,8 +12,10 @@
 
 static const char *const host_settings[] = {
                 [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE] = HOST_SETTINGS,
-                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_HOST_TO_CONTAINER] = HOST_SETTINGS ",propagation=slave",
-                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL] = HOST_SETTINGS ",propagation=shared",
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_HOST_TO_CONTAINER] =
+                                HOST_SETTINGS ",propagation=slave",
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL] =
+                                HOST_SETTINGS ",propagation=shared",
 };
 
 /* Setting of the app for which there is no more than a number. */
@@ -29,7 +31,8 @@ static int set_number(AppOverrides *a, const char *option, const char *field, in
 
 static int refuse_limit(const char *field, Error *e)
 {
-        return error_set(e, -EINVAL, "The field '%s' of the request is not supported with this value", field);
+        return error_set(e, -EINVAL, "The field '%s' of the request is not supported with this value",
+                         field);
 }
 
 /* Attributes by the kernel's names, in JSON, as the isolator of this name has them. */
@@ -47,10 +50,11 @@ static int add_swap(const Runtime__V1__LinuxContainerResources *r, json_object *
         if (both == 0)
                 return 0;
         if (both > 0 && (memory <= 0 || both < memory))
-                return error_set(e, -EINVAL,
-                                 "The field 'linux.resources.memory_swap_limit_in_bytes' of the request is %" PRId64
-                                 ", which is less than 'memory_limit_in_bytes', or without it",
-                                 both);
+                return error_set(
+                                e, -EINVAL,
+                                "The field 'linux.resources.memory_swap_limit_in_bytes' of the request is %" PRId64
+                                ", which is less than 'memory_limit_in_bytes', or without it",
+                                both);
         if (both > 0)
                 snprintf(text, sizeof(text), "%" PRId64, both - memory);
         return add_attribute(o, "memory.swap.max", text, e);
@@ -90,7 +94,8 @@ static int set_attributes(const Runtime__V1__LinuxContainerResources *r, AppOver
                 k = add_attribute(o, r->unified[i]->key, r->unified[i]->value, e);
         if (k < 0 || json_object_object_length(o) == 0)
                 return k;
-        if (xasprintf(&value, "os/linux/cgroup=%s", json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE)) < 0)
+        if (xasprintf(&value, "os/linux/cgroup=%s",
+                      json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE)) < 0)
                 return error_oom(e);
         return cri_set_option(app_options, a, "isolator", "linux.resources.unified", value, e);
 }
@@ -131,7 +136,8 @@ static int check_huge_pages(Pod *p, const Runtime__V1__LinuxContainerResources *
 
 /* Without the controller, memory.oom.group, which the kubelet sends with every container, is a setting of the app, so that its processes
  * end together at least. The other attributes are refused there. */
-static int take_oom_group(CriJob *j, Pod *p, Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
+static int take_oom_group(CriJob *j, Pod *p, Runtime__V1__LinuxContainerResources *r, AppOverrides *a,
+                          Error *e)
 {
         const char *value = cri_map_get(r->n_unified, r->unified, OOM_GROUP);
         Runtime__V1__LinuxContainerResources__UnifiedEntry **l;
@@ -153,7 +159,8 @@ static int take_oom_group(CriJob *j, Pod *p, Runtime__V1__LinuxContainerResource
                         l[n++] = r->unified[i];
         r->unified = l;
         r->n_unified = n;
-        return cri_set_option(app_options, a, "oom-group", "linux.resources.unified", streq(value, "1") ? "true" : "false", e);
+        return cri_set_option(app_options, a, "oom-group", "linux.resources.unified",
+                              streq(value, "1") ? "true" : "false", e);
 }
 
 int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverrides *a, Error *e)
@@ -161,7 +168,8 @@ int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverri
         int k = 0;
 
         if (r->memory_limit_in_bytes > 0)
-                k = set_number(a, "memory", "linux.resources.memory_limit_in_bytes", r->memory_limit_in_bytes, e);
+                k = set_number(a, "memory", "linux.resources.memory_limit_in_bytes",
+                               r->memory_limit_in_bytes, e);
         if (k >= 0)
                 k = set_cpu(r, a, e);
         if (k >= 0 && r->cpu_shares > 0)
@@ -177,12 +185,14 @@ int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverri
  * the others. */
 static int make_source(const char *path, Error *e)
 {
-        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = open(path, O_PATH | O_CLOEXEC), made = -EBADF;
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
+                            fd = open(path, O_PATH | O_CLOEXEC), made = -EBADF;
 
         if (root < 0 || fd >= 0 || errno != ENOENT)
                 return 0; /* a source that cannot be opened is refused later */
         int r = mkdir_p_in_root(root, path, 0755, &made);
-        return r < 0 ? error_set_errno(e, r, "Cannot make the directory %s, which is to be mounted", path) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot make the directory %s, which is to be mounted", path)
+                     : 0;
 }
 
 /* What is mounted below a read-only mount is read-only, too, unless it comes later. */
@@ -191,17 +201,21 @@ static int check_mount(const Runtime__V1__Mount *m, bool privileged, Error *e)
         if ((size_t) m->propagation >= ELEMENTSOF(host_settings))
                 return error_set(e, -EINVAL, "The field 'mounts.propagation' of the request is not valid");
         if (m->propagation == RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL && !privileged)
-                return error_set(e, -EINVAL,
-                                 "The field 'mounts.propagation' of the mount of '%s' on '%s' is PROPAGATION_BIDIRECTIONAL, but the "
-                                 "container is not privileged",
-                                 m->host_path, m->container_path);
+                return error_set(
+                                e, -EINVAL,
+                                "The field 'mounts.propagation' of the mount of '%s' on '%s' is PROPAGATION_BIDIRECTIONAL, but the "
+                                "container is not privileged",
+                                m->host_path, m->container_path);
         if (m->recursive_read_only && m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE)
-                return error_set(e, -EINVAL, "The mount of '%s' on '%s' has 'recursive_read_only', which takes PROPAGATION_PRIVATE",
-                                 m->host_path, m->container_path);
+                return error_set(
+                                e, -EINVAL,
+                                "The mount of '%s' on '%s' has 'recursive_read_only', which takes PROPAGATION_PRIVATE",
+                                m->host_path, m->container_path);
         if (!m->recursive_read_only || m->readonly)
                 return 0;
-        return error_set(e, -EINVAL, "The mount of '%s' on '%s' has 'recursive_read_only' without 'readonly'", m->host_path,
-                         m->container_path);
+        return error_set(e, -EINVAL,
+                         "The mount of '%s' on '%s' has 'recursive_read_only' without 'readonly'",
+                         m->host_path, m->container_path);
 }
 
 /* Takes over the text in V, also if it fails. */
@@ -232,22 +246,28 @@ static int add_image(CriJob *j, const Runtime__V1__Mount *m, AppOverrides *a, Er
         Volume v = {.kind = VOLUME_EMPTY, .mode = 0755, .has_read_only = true, .read_only = true};
         char *id = NULL;
 
-        if (!isempty(m->host_path) || m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE ||
+        if (!isempty(m->host_path) ||
+            m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE ||
             !path_is_absolute(m->container_path))
-                return error_set(e, -EINVAL,
-                                 "The mount of the image '%s' on '%s' has a 'host_path', a propagation other than "
-                                 "PROPAGATION_PRIVATE, or no absolute path in the container",
-                                 m->image->image, m->container_path);
+                return error_set(
+                                e, -EINVAL,
+                                "The mount of the image '%s' on '%s' has a 'host_path', a propagation other than "
+                                "PROPAGATION_PRIVATE, or no absolute path in the container",
+                                m->image->image, m->container_path);
         int r = container_find_image(j, m->image->image, &id, e);
         if (r < 0)
                 return error_prefix(e, r, "The mount on '%s'", m->container_path);
-        if (!isempty(m->image_sub_path) && volume_setting_check("subpath", m->image_sub_path, &(const char *){NULL}) < 0)
-                return error_set(e, -EINVAL,
-                                 "The field 'mounts.image_sub_path' of the mount on '%s' is '%s', which is not a path in an image: "
-                                 "relative and without '..'",
-                                 m->container_path, m->image_sub_path);
-        if (volume_setting_add(&v.settings, "kind", "image") < 0 || volume_setting_add(&v.settings, "source", id) < 0 ||
-            (!isempty(m->image_sub_path) && volume_setting_add(&v.settings, "subpath", m->image_sub_path) < 0) ||
+        if (!isempty(m->image_sub_path) &&
+            volume_setting_check("subpath", m->image_sub_path, &(const char *){NULL}) < 0)
+                return error_set(
+                                e, -EINVAL,
+                                "The field 'mounts.image_sub_path' of the mount on '%s' is '%s', which is not a path in an image: "
+                                "relative and without '..'",
+                                m->container_path, m->image_sub_path);
+        if (volume_setting_add(&v.settings, "kind", "image") < 0 ||
+            volume_setting_add(&v.settings, "source", id) < 0 ||
+            (!isempty(m->image_sub_path) &&
+             volume_setting_add(&v.settings, "subpath", m->image_sub_path) < 0) ||
             volume_setting_add(&v.settings, "exec", "false") < 0) {
                 volume_done(&v);
                 return error_oom(e);
@@ -255,10 +275,14 @@ static int add_image(CriJob *j, const Runtime__V1__Mount *m, AppOverrides *a, Er
         return add_volume(m->container_path, &v, a, e);
 }
 
-int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings, AppOverrides *a, Error *e)
+int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings,
+                             AppOverrides *a, Error *e)
 {
-        const Volume v = {.kind = VOLUME_HOST, .source = strdup(source), .has_read_only = true,
-                          .read_only = read_only, .settings = strdup(settings)};
+        const Volume v = {.kind = VOLUME_HOST,
+                          .source = strdup(source),
+                          .has_read_only = true,
+                          .read_only = read_only,
+                          .settings = strdup(settings)};
 
         if (v.source && v.settings)
                 return add_volume(path, &v, a, e);
@@ -267,7 +291,8 @@ int container_add_host_mount(const char *source, const char *path, bool read_onl
         return error_oom(e);
 }
 
-static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, const SecurityContext *x, AppOverrides *a, Error *e)
+static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, const SecurityContext *x,
+                     AppOverrides *a, Error *e)
 {
         int r = check_mount(m, x->privileged, e);
         if (r < 0)
@@ -278,17 +303,21 @@ static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, c
         if (m->image && !isempty(m->image->image))
                 return add_image(j, m, a, e);
         if (!isempty(m->image_sub_path))
-                return error_set(e, -EINVAL, "The mount on '%s' has 'image_sub_path' without 'image'", m->container_path);
-        if (!path_is_absolute(m->host_path) || !path_is_absolute(m->container_path))
-                return error_set(e, -EINVAL, "The mount of '%s' on '%s' does not have two absolute paths", m->host_path,
+                return error_set(e, -EINVAL, "The mount on '%s' has 'image_sub_path' without 'image'",
                                  m->container_path);
+        if (!path_is_absolute(m->host_path) || !path_is_absolute(m->container_path))
+                return error_set(e, -EINVAL, "The mount of '%s' on '%s' does not have two absolute paths",
+                                 m->host_path, m->container_path);
         r = make_source(m->host_path, e);
         if (r >= 0 && m->selinux_relabel)
                 r = container_relabel(j, s, m->host_path, x->selinux_options, e);
         if (r < 0)
                 return r;
-        char *settings = cri_printf(&j->memory, "%s%s", host_settings[m->propagation], mapped ? "" : ",idmap=no");
-        return settings ? container_add_host_mount(m->host_path, m->container_path, m->readonly, settings, a, e) : error_oom(e);
+        char *settings = cri_printf(&j->memory, "%s%s", host_settings[m->propagation],
+                                    mapped ? "" : ",idmap=no");
+        return settings ? container_add_host_mount(m->host_path, m->container_path, m->readonly, settings, a,
+                                                   e)
+                        : error_oom(e);
 }
 
 /* A device that could be read but not written to, say, takes a filter of its cgroup, which there is none. */
@@ -298,7 +327,8 @@ static int add_device(CriJob *j, const Runtime__V1__Device *d, AppOverrides *a, 
                 return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices.permissions", d->permissions);
         if (strchr(d->host_path, ',') || strchr(d->container_path, ',') || strstr(d->container_path, ":/"))
                 return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices", d->host_path);
-        char *value = cri_printf(&j->memory, "%s:%s", d->host_path, *d->container_path ? d->container_path : d->host_path);
+        char *value = cri_printf(&j->memory, "%s:%s", d->host_path,
+                                 *d->container_path ? d->container_path : d->host_path);
         return value ? cri_set_option(app_options, a, "device", "devices", value, e) : error_oom(e);
 }
 
@@ -310,7 +340,9 @@ static int set_stop_signal(const ContainerConfig *c, AppOverrides *a, Error *e)
         if (c->stop_signal == RUNTIME__V1__SIGNAL__RUNTIME_DEFAULT)
                 return 0;
         return number > 0 ? set_number(a, "stop-signal", "stop_signal", number, e)
-                          : error_set(e, -EINVAL, "The field 'stop_signal' of the request is %d, which is not a signal", (int) c->stop_signal);
+                          : error_set(e, -EINVAL,
+                                      "The field 'stop_signal' of the request is %d, which is not a signal",
+                                      (int) c->stop_signal);
 }
 
 /* The log is in the directory of the sandbox. */
@@ -330,8 +362,10 @@ static int set_environment(CriJob *j, const ContainerConfig *c, AppOverrides *a,
                 const ProtobufCBinaryData *v = &c->envs[i]->value;
                 char *value = cri_printf(&j->memory, "%.*s", (int) v->len, (const char *) v->data);
 
-                if (environment_name_check(c->envs[i]->key, NULL) < 0 || (v->len > 0 && memchr(v->data, 0, v->len)))
-                        return error_set(e, -EINVAL, "The environment variable '%s' is not valid", c->envs[i]->key);
+                if (environment_name_check(c->envs[i]->key, NULL) < 0 ||
+                    (v->len > 0 && memchr(v->data, 0, v->len)))
+                        return error_set(e, -EINVAL, "The environment variable '%s' is not valid",
+                                         c->envs[i]->key);
                 if (!value || pair_list_set(&a->environment, c->envs[i]->key, value) < 0)
                         return error_oom(e);
         }
@@ -349,10 +383,12 @@ static int set_command(const ContainerConfig *c, AppOverrides *a)
         return 0;
 }
 
-int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a, Error *e)
+int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a,
+                      Error *e)
 {
         const SecurityContext none = RUNTIME__V1__LINUX_CONTAINER_SECURITY_CONTEXT__INIT,
-                              *x = c->linux && c->linux->security_context ? c->linux->security_context : &none;
+                              *x = c->linux && c->linux->security_context ? c->linux->security_context
+                                                                          : &none;
         int r = set_command(c, a) < 0 ? error_oom(e) : 0;
 
         if (r >= 0 && xasprintf(&a->name, "%.32s", id) < 0)
@@ -374,7 +410,8 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
         if (r >= 0)
                 r = set_log(j, s->config, c, a, e);
         if (r >= 0 && (c->tty || c->stdin))
-                r = cri_set_option(app_options, a, "input", c->tty ? "tty" : "stdin", c->tty ? "terminal" : "pipe", e);
+                r = cri_set_option(app_options, a, "input", c->tty ? "tty" : "stdin",
+                                   c->tty ? "terminal" : "pipe", e);
         if (r >= 0 && c->linux && c->linux->resources)
                 r = check_huge_pages(s->pod, c->linux->resources, e);
         if (r >= 0 && c->linux && c->linux->resources) {

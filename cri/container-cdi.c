@@ -111,7 +111,8 @@ static int add_mounts(const CdiEdits *x, AppOverrides *a, Error *e)
 static int add_groups(const CdiEdits *x, AppOverrides *a, Error *e)
 {
         for (size_t i = 0; i < x->n_gids; i++) {
-                if (GREEDY_REALLOC(a->supplementary_gids, a->supplementary_gids_allocated, a->n_supplementary_gids + 1) < 0)
+                if (GREEDY_REALLOC(a->supplementary_gids, a->supplementary_gids_allocated,
+                                   a->n_supplementary_gids + 1) < 0)
                         return error_oom(e);
                 a->supplementary_gids[a->n_supplementary_gids++] = x->gids[i];
         }

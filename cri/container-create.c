@@ -6,8 +6,8 @@
 
 static bool is_image(const Image *i, const char *reference)
 {
-        return streq_ptr(i->info.config_digest, reference) || streq_ptr(i->info.manifest_digest, reference) ||
-               streq(i->id, reference);
+        return streq_ptr(i->info.config_digest, reference) ||
+               streq_ptr(i->info.manifest_digest, reference) || streq(i->id, reference);
 }
 
 /* Clients name an image by the ID that they got, or by a reference. */
@@ -53,7 +53,8 @@ static int keep_config(const ContainerConfig *c, OwnerData *ret)
         return 0;
 }
 
-static int add_app(CriJob *j, const Sandbox *s, const ContainerConfig *c, PodRequest *q, const char *image, Error *e)
+static int add_app(CriJob *j, const Sandbox *s, const ContainerConfig *c, PodRequest *q, const char *image,
+                   Error *e)
 {
         _cleanup_strv_free_ char **warnings = NULL;
         _cleanup_(acn_disconnectp) AcnPod *a = NULL;
@@ -65,8 +66,9 @@ static int add_app(CriJob *j, const Sandbox *s, const ContainerConfig *c, PodReq
         STRV_FOREACH (w, warnings)
                 log_debug("Container %s: %s", c->metadata->name, *w);
         return r == -EEXIST ? cri_status(j, GRPC_ALREADY_EXISTS,
-                                         error_set(e, r, "Sandbox %s has a container of name '%s' and attempt %u", s->id,
-                                                   c->metadata->name, c->metadata->attempt))
+                                         error_set(e, r,
+                                                   "Sandbox %s has a container of name '%s' and attempt %u",
+                                                   s->id, c->metadata->name, c->metadata->attempt))
                             : r;
 }
 
@@ -84,11 +86,13 @@ int cri_create_container(CriJob *j, const void *request, void *reply, Error *e)
         if (r < 0)
                 return r;
         if (!sandbox_is_ready(&s))
-                return cri_status(j, GRPC_FAILED_PRECONDITION, error_set(e, -ESRCH, "Sandbox %s is not ready", s.id));
+                return cri_status(j, GRPC_FAILED_PRECONDITION,
+                                  error_set(e, -ESRCH, "Sandbox %s is not ready", s.id));
         r = container_find_image(j, q->config->image->image, &image, e);
         if (r < 0)
                 return r;
-        if (GREEDY_REALLOC(app.apps, app.apps_allocated, 1) < 0 || cri_container_id(s.pod->uuid, q->config->metadata, id) < 0)
+        if (GREEDY_REALLOC(app.apps, app.apps_allocated, 1) < 0 ||
+            cri_container_id(s.pod->uuid, q->config->metadata, id) < 0)
                 return error_oom(e);
         app.apps[app.n_apps++] = (AppOverrides){.reference = strdup(image)};
         if (!app.apps[0].reference || keep_config(q->config, &app.apps[0].owner_data) < 0)

@@ -56,7 +56,8 @@ static int forward(CriJob *j, AcnPod *a, ExecOutput *o, AcnExecState *ret, Error
                         if (fds[i].fd >= 0 && fds[i].revents) {
                                 r = read_output(&o[i]);
                                 if (r < 0)
-                                        (void) error_set_errno(e, r, "Cannot read the output of the command");
+                                        (void) error_set_errno(e, r,
+                                                               "Cannot read the output of the command");
                         }
                 if (r < 0)
                         return r;
@@ -116,7 +117,8 @@ static int exec(CriJob *j, const Container *c, const Runtime__V1__ExecSyncReques
         if (r >= 0)
                 r = forward(j, a, outputs, &state, e);
         if (r >= 0 && state.timed_out)
-                r = error_set(e, -ETIME, "The command did not end within %" PRId64 " s, and was killed", q->timeout);
+                r = error_set(e, -ETIME, "The command did not end within %" PRId64 " s, and was killed",
+                              q->timeout);
         if (r >= 0) {
                 answer->exit_code = state.exit_code;
                 set_output(&answer->stdout, j, &outputs[0].text);
@@ -140,7 +142,8 @@ int cri_exec_sync(CriJob *j, const void *request, void *reply, Error *e)
         if (r < 0)
                 return r;
         if (!sandbox_is_ready(&s))
-                return cri_status(j, GRPC_FAILED_PRECONDITION, error_set(e, -ESRCH, "Sandbox %s is not ready", s.id));
+                return cri_status(j, GRPC_FAILED_PRECONDITION,
+                                  error_set(e, -ESRCH, "Sandbox %s is not ready", s.id));
         r = exec(j, &c, q, reply, e);
         return r == -ESRCH ? cri_status(j, GRPC_FAILED_PRECONDITION, r) : r;
 }

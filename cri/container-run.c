@@ -16,7 +16,8 @@ static int connect_to(const Sandbox *s, AcnPod **ret, Error *e)
 /* That its sandbox is not there is the state of a container, not an error of the endpoint. */
 static int not_running(CriJob *j, int r)
 {
-        return r == -ESRCH || r == -EALREADY || r == -ESHUTDOWN ? cri_status(j, GRPC_FAILED_PRECONDITION, r) : r;
+        return r == -ESRCH || r == -EALREADY || r == -ESHUTDOWN ? cri_status(j, GRPC_FAILED_PRECONDITION, r)
+                                                                : r;
 }
 
 int cri_start_container(CriJob *j, const void *request, void *reply, Error *e)
@@ -76,7 +77,8 @@ int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e)
                 return MIN(r, 0);
         r = acn_connect(s.pod, &a, e);
         if (r >= 0)
-                r = acn_stop_app(a, c.app->name, q->timeout <= 0 ? 0 : (uint64_t) q->timeout * USEC_PER_SEC, e);
+                r = acn_stop_app(a, c.app->name, q->timeout <= 0 ? 0 : (uint64_t) q->timeout * USEC_PER_SEC,
+                                 e);
         if (r >= 0 || has_gone(r))
                 cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, c.id);
         return has_gone(r) ? 0 : r;

@@ -25,7 +25,8 @@ static int find_capability(const char *name)
 }
 
 /* The mask of NAMES: bit n is entry n of the table. *RET_ALL: "ALL" is among them. */
-static int read_capabilities(const char *field, char *const *names, size_t n, uint64_t *ret, bool *ret_all, Error *e)
+static int read_capabilities(const char *field, char *const *names, size_t n, uint64_t *ret, bool *ret_all,
+                             Error *e)
 {
         uint64_t mask = 0;
         bool all = false;
@@ -36,7 +37,8 @@ static int read_capabilities(const char *field, char *const *names, size_t n, ui
                 if (c >= 0)
                         mask |= UINT64_C(1) << c;
                 else if (strcasecmp(names[i], "ALL") != 0)
-                        return error_set(e, -EINVAL, "The field '%s' has '%s', which is not a capability", field, names[i]);
+                        return error_set(e, -EINVAL, "The field '%s' has '%s', which is not a capability",
+                                         field, names[i]);
         }
         *ret = mask;
         *ret_all = all;
@@ -72,14 +74,15 @@ int security_capabilities(const Runtime__V1__Capability *c, uint64_t *ret, uint6
         uint64_t added, dropped, ambient, mask = default_capabilities();
         bool all_added, all_dropped, all_ambient;
 
-        int r = read_capabilities(CONTEXT "capabilities.add_capabilities", c->add_capabilities, c->n_add_capabilities, &added,
-                                  &all_added, e);
+        int r = read_capabilities(CONTEXT "capabilities.add_capabilities", c->add_capabilities,
+                                  c->n_add_capabilities, &added, &all_added, e);
         if (r >= 0)
-                r = read_capabilities(CONTEXT "capabilities.drop_capabilities", c->drop_capabilities, c->n_drop_capabilities,
-                                      &dropped, &all_dropped, e);
+                r = read_capabilities(CONTEXT "capabilities.drop_capabilities", c->drop_capabilities,
+                                      c->n_drop_capabilities, &dropped, &all_dropped, e);
         if (r >= 0)
-                r = read_capabilities(CONTEXT "capabilities.add_ambient_capabilities", c->add_ambient_capabilities,
-                                      c->n_add_ambient_capabilities, &ambient, &all_ambient, e);
+                r = read_capabilities(CONTEXT "capabilities.add_ambient_capabilities",
+                                      c->add_ambient_capabilities, c->n_add_ambient_capabilities, &ambient,
+                                      &all_ambient, e);
         if (r < 0)
                 return r;
         if (all_added)
@@ -118,17 +121,22 @@ static int set_user(CriJob *j, const SecurityContext *x, AppOverrides *a, Error 
 {
         char *user = x->run_as_user ? cri_printf(&j->memory, "%" PRId64, x->run_as_user->value)
                                     : cri_strdup(&j->memory, x->run_as_username);
-        char *value = user && x->run_as_group ? cri_printf(&j->memory, "%s:%" PRId64, user, x->run_as_group->value) : user;
+        char *value = user && x->run_as_group
+                                      ? cri_printf(&j->memory, "%s:%" PRId64, user, x->run_as_group->value)
+                                      : user;
 
         if (!value)
                 return error_oom(e);
         if (*user == 0)
                 return x->run_as_group ? error_set(e, -EINVAL,
-                                                   "The field '" CONTEXT "run_as_group' needs 'run_as_user' or "
+                                                   "The field '" CONTEXT
+                                                   "run_as_group' needs 'run_as_user' or "
                                                    "'run_as_username'")
                                        : 0;
         int r = cri_set_option(app_options, a, "user", CONTEXT "run_as_user", value, e);
-        return r < 0 || x->run_as_group ? r : cri_set_option(app_options, a, "group", CONTEXT "run_as_user", GROUPS_OF_USER, e);
+        return r < 0 || x->run_as_group ? r
+                                        : cri_set_option(app_options, a, "group", CONTEXT "run_as_user",
+                                                         GROUPS_OF_USER, e);
 }
 
 static int set_groups(CriJob *j, const SecurityContext *x, AppOverrides *a, Error *e)
@@ -136,32 +144,42 @@ static int set_groups(CriJob *j, const SecurityContext *x, AppOverrides *a, Erro
         char *list = cri_strdup(&j->memory, "");
 
         for (size_t i = 0; list && i < x->n_supplemental_groups; i++)
-                list = cri_printf(&j->memory, "%s%s%" PRId64, list, i > 0 ? "," : "", x->supplemental_groups[i]);
+                list = cri_printf(&j->memory, "%s%s%" PRId64, list, i > 0 ? "," : "",
+                                  x->supplemental_groups[i]);
         if (!list)
                 return error_oom(e);
-        int r = *list ? cri_set_option(app_options, a, "supplementary-gids", CONTEXT "supplemental_groups", list, e) : 0;
+        int r = *list ? cri_set_option(app_options, a, "supplementary-gids", CONTEXT "supplemental_groups",
+                                       list, e)
+                      : 0;
         if (r < 0)
                 return r;
         return cri_set_option(app_options, a, "group-policy", CONTEXT "supplemental_groups_policy",
-                              x->supplemental_groups_policy == RUNTIME__V1__SUPPLEMENTAL_GROUPS_POLICY__Strict ? "strict" : "merge",
+                              x->supplemental_groups_policy ==
+                                                              RUNTIME__V1__SUPPLEMENTAL_GROUPS_POLICY__Strict
+                                              ? "strict"
+                                              : "merge",
                               e);
 }
 
 static int refuse_node(const Sandbox *s, const char *field, Error *e)
 {
-        return error_set(e, -EINVAL, "The field '%s' of the request is NODE, but sandbox %s is not in that namespace of the host", field,
-                         s->id);
+        return error_set(
+                        e, -EINVAL,
+                        "The field '%s' of the request is NODE, but sandbox %s is not in that namespace of the host",
+                        field, s->id);
 }
 
 /* POD is not the namespace of the pod's systemd, which may be what root of the host is. TARGET needs the container's name. In the
  * pid namespace of the host all containers are that do not want one of their own. */
-static int set_pid(CriJob *j, const Sandbox *s, const Runtime__V1__NamespaceOption *given, AppOverrides *a, Error *e)
+static int set_pid(CriJob *j, const Sandbox *s, const Runtime__V1__NamespaceOption *given, AppOverrides *a,
+                   Error *e)
 {
         const Runtime__V1__NamespaceOption none = RUNTIME__V1__NAMESPACE_OPTION__INIT, *o = given ?: &none;
         const char *field = CONTEXT "namespace_options.pid", *value;
         const PodConfig *pod = &s->pod->config;
 
-        if (o->network == RUNTIME__V1__NAMESPACE_MODE__TARGET || o->ipc == RUNTIME__V1__NAMESPACE_MODE__TARGET)
+        if (o->network == RUNTIME__V1__NAMESPACE_MODE__TARGET ||
+            o->ipc == RUNTIME__V1__NAMESPACE_MODE__TARGET)
                 return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "namespace_options", "TARGET");
         if (o->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE && !pod->host_ipc)
                 return refuse_node(s, CONTEXT "namespace_options.ipc", e);
@@ -202,8 +220,9 @@ static int read_profile(const Profile *p, char *text, Profile *ret)
 
 static int refuse_profile(const char *field, const Profile *p, const char *why, Error *e)
 {
-        const char *name = p->profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost ? p->localhost_ref
-                                                                                                     : "RuntimeDefault";
+        const char *name = p->profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost
+                                           ? p->localhost_ref
+                                           : "RuntimeDefault";
 
         return error_set(e, -EINVAL, "The field '%s' of the request is '%s', but %s", field, name, why);
 }
@@ -216,14 +235,18 @@ static int set_apparmor(const SecurityContext *x, const HostFeatures *h, AppOver
         if (!x->apparmor && isempty(x->apparmor_profile))
                 return 0;
         if (read_profile(x->apparmor, x->apparmor_profile, &p) < 0)
-                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "apparmor_profile", x->apparmor_profile);
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "apparmor_profile",
+                                 x->apparmor_profile);
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Unconfined)
-                return h->apparmor ? cri_set_option(app_options, a, "apparmor-profile", CONTEXT "apparmor", "unconfined", e) : 0;
+                return h->apparmor ? cri_set_option(app_options, a, "apparmor-profile", CONTEXT "apparmor",
+                                                    "unconfined", e)
+                                   : 0;
         if (!h->apparmor)
                 return refuse_profile(CONTEXT "apparmor", &p, "AppArmor is not active on this host", e);
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__RuntimeDefault)
                 return 0;
-        return cri_set_option(app_options, a, "apparmor-profile", CONTEXT "apparmor.localhost_ref", p.localhost_ref, e);
+        return cri_set_option(app_options, a, "apparmor-profile", CONTEXT "apparmor.localhost_ref",
+                              p.localhost_ref, e);
 }
 
 static int set_seccomp(const SecurityContext *x, AppOverrides *a, Error *e)
@@ -233,14 +256,19 @@ static int set_seccomp(const SecurityContext *x, AppOverrides *a, Error *e)
         if (!x->seccomp && isempty(x->seccomp_profile_path))
                 return 0;
         if (read_profile(x->seccomp, x->seccomp_profile_path, &p) < 0)
-                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "seccomp_profile_path", x->seccomp_profile_path);
+                return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "seccomp_profile_path",
+                                 x->seccomp_profile_path);
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__RuntimeDefault)
                 return 0;
-        if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost && !path_is_absolute(p.localhost_ref))
-                return error_set(e, -EINVAL, "The field '" CONTEXT "seccomp.localhost_ref' is '%s', which is not an absolute path",
+        if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost &&
+            !path_is_absolute(p.localhost_ref))
+                return error_set(e, -EINVAL,
+                                 "The field '" CONTEXT
+                                 "seccomp.localhost_ref' is '%s', which is not an absolute path",
                                  p.localhost_ref);
         if (p.profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
-                return cri_set_option(app_options, a, "seccomp-profile", CONTEXT "seccomp.localhost_ref", p.localhost_ref, e);
+                return cri_set_option(app_options, a, "seccomp-profile", CONTEXT "seccomp.localhost_ref",
+                                      p.localhost_ref, e);
         return cri_set_option(app_options, a, "seccomp", CONTEXT "seccomp", SECCOMP_NONE, e);
 }
 
@@ -252,13 +280,15 @@ static int set_selinux(CriJob *j, const SecurityContext *x, const HostFeatures *
         if (!o || (isempty(o->user) && isempty(o->role) && isempty(o->type) && isempty(o->level)))
                 return 0;
         char *context = cri_printf(&j->memory, "%s:%s:%s:%s", isempty(o->user) ? "system_u" : o->user,
-                                   isempty(o->role) ? "system_r" : o->role, isempty(o->type) ? "container_t" : o->type,
+                                   isempty(o->role) ? "system_r" : o->role,
+                                   isempty(o->type) ? "container_t" : o->type,
                                    isempty(o->level) ? "s0" : o->level);
         if (!context)
                 return error_oom(e);
         if (h->selinux <= SELINUX_NO_POLICY)
                 return error_set(e, -EINVAL,
-                                 "The field '" CONTEXT "selinux_options' of the request asks for the context %s, but SELinux %s "
+                                 "The field '" CONTEXT
+                                 "selinux_options' of the request asks for the context %s, but SELinux %s "
                                  "on this host",
                                  context, h->selinux == SELINUX_OFF ? "is not active" : "has no policy");
         return cri_set_option(app_options, a, "selinux-context", CONTEXT "selinux_options", context, e);
@@ -273,7 +303,8 @@ static int join(CriJob *j, const char *field, char *const *paths, size_t n, char
         for (size_t i = 0; i < n; i++) {
                 if (strchr(paths[i], ','))
                         return error_set(e, -EINVAL, SUPPORTED_ERROR, field, paths[i]);
-                list = list ? cri_printf(&j->memory, "%s,%s", list, paths[i]) : cri_strdup(&j->memory, paths[i]);
+                list = list ? cri_printf(&j->memory, "%s,%s", list, paths[i])
+                            : cri_strdup(&j->memory, paths[i]);
                 if (!list)
                         return error_oom(e);
         }
@@ -283,8 +314,8 @@ static int join(CriJob *j, const char *field, char *const *paths, size_t n, char
 
 /* A request without paths is one for none only in a pod with users of its own. Elsewhere root of a container is root of the
  * host: a client that leaves the fields out gets the default lists. */
-static int set_paths(CriJob *j, const Sandbox *s, const char *option, const char *field, char *const *paths, size_t n,
-                     AppOverrides *a, Error *e)
+static int set_paths(CriJob *j, const Sandbox *s, const char *option, const char *field, char *const *paths,
+                     size_t n, AppOverrides *a, Error *e)
 {
         char *list = NULL;
 
@@ -292,20 +323,26 @@ static int set_paths(CriJob *j, const Sandbox *s, const char *option, const char
         if (r < 0)
                 return r;
         return cri_set_option(app_options, a, option, field,
-                              list ?: s->pod->config.private_users ? "none" : "default", e);
+                              list
+                                              ?: s->pod->config.private_users ? "none"
+                                                                              : "default",
+                              e);
 }
 
 /* --- All of it ----------------------------------------------------------------------------------------- */
 
 /* What confines a container, unless it is privileged. */
-static int confine(CriJob *j, const Sandbox *s, const SecurityContext *x, const HostFeatures *h, AppOverrides *a, Error *e)
+static int confine(CriJob *j, const Sandbox *s, const SecurityContext *x, const HostFeatures *h,
+                   AppOverrides *a, Error *e)
 {
         int r = set_capabilities(x->capabilities, a, e);
 
         if (r >= 0)
-                r = set_paths(j, s, "masked-paths", CONTEXT "masked_paths", x->masked_paths, x->n_masked_paths, a, e);
+                r = set_paths(j, s, "masked-paths", CONTEXT "masked_paths", x->masked_paths,
+                              x->n_masked_paths, a, e);
         if (r >= 0)
-                r = set_paths(j, s, "read-only-paths", CONTEXT "readonly_paths", x->readonly_paths, x->n_readonly_paths, a, e);
+                r = set_paths(j, s, "read-only-paths", CONTEXT "readonly_paths", x->readonly_paths,
+                              x->n_readonly_paths, a, e);
         if (r >= 0)
                 r = set_seccomp(x, a, e);
         return r < 0 ? r : set_apparmor(x, h, a, e);
@@ -313,31 +350,41 @@ static int confine(CriJob *j, const Sandbox *s, const SecurityContext *x, const 
 
 /* Clients send capabilities, paths and profiles for privileged containers, too; only a profile of AppArmor that they name is
  * used. In a sandbox with a range of users they are privileged among these, and /sys is that of the host. */
-static int set_privileged(const Sandbox *s, const SecurityContext *x, const HostFeatures *h, AppOverrides *a, Error *e)
+static int set_privileged(const Sandbox *s, const SecurityContext *x, const HostFeatures *h, AppOverrides *a,
+                          Error *e)
 {
         static const struct {
                 const char *option, *value;
         } options[] = {
-                        {"seccomp", SECCOMP_NONE}, {"masked-paths", "none"}, {"read-only-paths", "none"},
+                        {"seccomp", SECCOMP_NONE},
+                        {"masked-paths", "none"},
+                        {"read-only-paths", "none"},
                         {"device", "all"},
         };
-        const Runtime__V1__Capability everything = {PROTOBUF_C_MESSAGE_INIT(&runtime__v1__capability__descriptor),
-                                                    .n_add_capabilities = 1,
-                                                    .add_capabilities = (char *[]){(char *) "ALL"}};
+        const Runtime__V1__Capability everything = {
+                        PROTOBUF_C_MESSAGE_INIT(&runtime__v1__capability__descriptor),
+                        .n_add_capabilities = 1, .add_capabilities = (char *[]){(char *) "ALL"}};
         const SandboxConfig *c = s->config;
 
         if (!c->linux || !c->linux->security_context || !c->linux->security_context->privileged)
-                return error_set(e, -EINVAL, "The field '" CONTEXT "privileged' is set, but sandbox %s is not privileged", s->id);
+                return error_set(e, -EINVAL,
+                                 "The field '" CONTEXT
+                                 "privileged' is set, but sandbox %s is not privileged",
+                                 s->id);
         int r = set_capabilities(&everything, a, e);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(options); i++)
-                r = cri_set_option(app_options, a, options[i].option, CONTEXT "privileged", options[i].value, e);
+                r = cri_set_option(app_options, a, options[i].option, CONTEXT "privileged", options[i].value,
+                                   e);
         if (r >= 0 && !s->pod->config.private_users)
                 r = cri_set_option(app_options, a, "sys", CONTEXT "privileged", "writable", e);
         if (r < 0)
                 return r;
-        if (x->apparmor && x->apparmor->profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
+        if (x->apparmor &&
+            x->apparmor->profile_type == RUNTIME__V1__SECURITY_PROFILE__PROFILE_TYPE__Localhost)
                 return set_apparmor(x, h, a, e);
-        return h->apparmor ? cri_set_option(app_options, a, "apparmor-profile", CONTEXT "privileged", "unconfined", e) : 0;
+        return h->apparmor ? cri_set_option(app_options, a, "apparmor-profile", CONTEXT "privileged",
+                                            "unconfined", e)
+                           : 0;
 }
 
 int container_security(CriJob *j, const Sandbox *s, const SecurityContext *x, AppOverrides *a, Error *e)

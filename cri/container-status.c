@@ -160,7 +160,8 @@ static int add_user(CriJob *j, const Container *c, Runtime__V1__ContainerStatus 
         if (strv_length(words) < 2 || parse_u32(words[0], &uid) < 0 || parse_u32(words[1], &gid) < 0)
                 return 0;
         t->user = cri_message(&j->memory, &runtime__v1__container_user__descriptor);
-        if (!t->user || !(t->user->linux = cri_message(&j->memory, &runtime__v1__linux_container_user__descriptor)))
+        if (!t->user ||
+            !(t->user->linux = cri_message(&j->memory, &runtime__v1__linux_container_user__descriptor)))
                 return -ENOMEM;
         t->user->linux->uid = uid;
         t->user->linux->gid = gid;
@@ -199,8 +200,9 @@ static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V
         t->annotations = (void *) c->config->annotations;
         t->n_mounts = c->config->n_mounts;
         t->mounts = c->config->mounts;
-        return t->id && t->image_ref && t->reason && t->message && add_log(j, c, t) >= 0 && add_resources(j, c->config, t) >= 0 &&
-                                       add_user(j, c, t) >= 0 && add_stop_signal(c, t) >= 0
+        return t->id && t->image_ref && t->reason && t->message && add_log(j, c, t) >= 0 &&
+                                               add_resources(j, c->config, t) >= 0 &&
+                                               add_user(j, c, t) >= 0 && add_stop_signal(c, t) >= 0
                                ? 0
                                : -ENOMEM;
 }
@@ -219,7 +221,8 @@ int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***re
 {
         size_t n = s->pod->manifest->n_apps, k = 0;
         State *l = cri_alloc(&j->memory, (n + 1) * sizeof(State));
-        Runtime__V1__ContainerStatus **list = cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__ContainerStatus *));
+        Runtime__V1__ContainerStatus **list =
+                        cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__ContainerStatus *));
 
         int r = l && list ? read_states(j, s, l, e) : error_oom(e);
         if (r < 0)
@@ -244,7 +247,8 @@ static int add_info(CriJob *j, const Container *c, Runtime__V1__ContainerStatusR
         _cleanup_json_ json_object *o = json_object_new_object();
         AppProcess process;
 
-        if (json_member_add_text(o, "pod", c->sandbox->pod->uuid) < 0 || json_member_add_text(o, "app", c->app->name) < 0 ||
+        if (json_member_add_text(o, "pod", c->sandbox->pod->uuid) < 0 ||
+            json_member_add_text(o, "app", c->app->name) < 0 ||
             json_member_add_text(o, "image", c->app->image_id) < 0)
                 return error_oom(e);
         if (answer->status->state == RUNTIME__V1__CONTAINER_STATE__CONTAINER_RUNNING &&
@@ -253,8 +257,11 @@ static int add_info(CriJob *j, const Container *c, Runtime__V1__ContainerStatusR
                 if (json_member_add(o, "pid", json_object_new_int((int) process.pid)) < 0)
                         return error_oom(e);
         }
-        return cri_map_add(&j->memory, &answer->n_info, &answer->info, &runtime__v1__container_status_response__info_entry__descriptor,
-                           "info", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE) ?: "{}") < 0
+        return cri_map_add(&j->memory, &answer->n_info, &answer->info,
+                           &runtime__v1__container_status_response__info_entry__descriptor, "info",
+                           json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE)
+                                           ?: "{}") < 0
                                ? error_oom(e)
                                : 0;
 }

@@ -53,9 +53,11 @@ typedef struct CriJob CriJob;
 typedef int (*CriFunction)(CriJob *j, const void *request, void *reply, Error *e);
 
 typedef enum CriFlags {
-        CRI_WORKER = 1 << 0, /* runs in a process of its own (worker.c): it may wait, and is cancelled with its call */
+        CRI_WORKER = 1
+                     << 0, /* runs in a process of its own (worker.c): it may wait, and is cancelled with its call */
         CRI_STREAM = 1 << 1, /* has any number of replies */
-        CRI_DISK = 1 << 2,   /* wants sizes of trees: they are measured in the background, if that was long ago */
+        CRI_DISK = 1
+                   << 2, /* wants sizes of trees: they are measured in the background, if that was long ago */
         CRI_IMAGES = 1 << 3, /* changes images: these sizes are not current after it */
         CRI_EVENTS = 1 << 4, /* goes on until the client or the server ends it; it has no function */
 } CriFlags;
@@ -129,7 +131,7 @@ struct CriServer {
         struct CriEvents *events; /* events.c */
         struct StreamServer *streams;
         struct StreamTls *stream_tls; /* NULL: without */
-        bool has_users; /* see cri_users_are_supported() */
+        bool has_users;               /* see cri_users_are_supported() */
 };
 
 /* A worker has ended: so does the server, if it was the last thing to wait for. */

@@ -6,16 +6,16 @@
 #include "basic/basic.h"
 
 typedef struct CriOptions {
-        const char *socket; /* an absolute path; a socket that systemd passes is used instead */
-        const char *dir;    /* the store's directory */
+        const char *socket;             /* an absolute path; a socket that systemd passes is used instead */
+        const char *dir;                /* the store's directory */
         const char *const *config_dirs; /* as in PrepareOptions */
-        bool cgroupfs;        /* the client makes cgroups itself, also where systemd is the init of the host */
-        uint16_t stream_port; /* of 127.0.0.1, for streams; 0: any that is free */
+        bool cgroupfs; /* the client makes cgroups itself, also where systemd is the init of the host */
+        uint16_t stream_port;                         /* of 127.0.0.1, for streams; 0: any that is free */
         const char *stream_tls_cert, *stream_tls_key; /* PEM files, for streams by TLS; or NULL, both */
-        char *const *cni_conf_dirs; /* of network configurations, by precedence */
-        char *const *cni_bin_dirs;  /* of network plugins, by precedence */
-        char *const *pinned_images; /* references or IDs; or NULL */
-        char *const *cdi_dirs;      /* of files of the Container Device Interface; later ones have precedence */
+        char *const *cni_conf_dirs;                   /* of network configurations, by precedence */
+        char *const *cni_bin_dirs;                    /* of network plugins, by precedence */
+        char *const *pinned_images;                   /* references or IDs; or NULL */
+        char *const *cdi_dirs; /* of files of the Container Device Interface; later ones have precedence */
 } CriOptions;
 
 /* Serves until SIGTERM or SIGINT. Calls that were accepted are completed, within a time, after which they are cancelled, and

@@ -66,8 +66,9 @@ int cri_send(CriJob *j, const ProtobufCMessage *reply, Error *e)
                 return error_oom(e);
         if (size > GRPC_MESSAGE_SIZE_MAX)
                 return cri_status(j, GRPC_RESOURCE_EXHAUSTED,
-                                  error_set(e, -EMSGSIZE, "The reply would have %zu bytes; at most %u are allowed",
-                                            size, GRPC_MESSAGE_SIZE_MAX));
+                                  error_set(e, -EMSGSIZE,
+                                            "The reply would have %zu bytes; at most %u are allowed", size,
+                                            GRPC_MESSAGE_SIZE_MAX));
         (void) protobuf_c_message_pack(reply, data);
         int r = j->grpc ? grpc_call_send(j->grpc, data, size) : cri_worker_send(j, data, size);
         return r < 0 ? error_set_errno(e, r, "Cannot send the reply") : 0;
@@ -82,7 +83,8 @@ static int unpack(CriJob *j, const uint8_t *data, size_t size, ProtobufCMessage 
         j->memory.max = 0;
         if (r == -EBADMSG)
                 return cri_status(j, GRPC_INVALID_ARGUMENT,
-                                  error_set(e, r, "The request is not a valid %s", j->call->request->short_name));
+                                  error_set(e, r, "The request is not a valid %s",
+                                            j->call->request->short_name));
         return r < 0 ? error_set(e, r, "The request takes too much memory") : 0;
 }
 

@@ -20,7 +20,9 @@ static const Seen *find_container(const SeenSandbox *x, const char *id)
 static bool is_settled(const CriServer *s, const CriEventNote *note)
 {
         const SeenSandbox *x = events_table_find(s, note->uuid);
-        const Seen *seen = !x ? NULL : streq(x->sandbox.id, note->id) ? &x->sandbox : find_container(x, note->id);
+        const Seen *seen = !x                               ? NULL
+                           : streq(x->sandbox.id, note->id) ? &x->sandbox
+                                                            : find_container(x, note->id);
 
         if (!seen)
                 return !x || note->kind != CRI_NOTE_CREATED;
@@ -82,7 +84,8 @@ bool cri_events_hold(CriServer *s, GrpcCall *c, const CriEventNote *note)
         Held *h = calloc(1, sizeof(Held));
         if (!h)
                 return false;
-        if (sd_event_add_time_relative(s->event, &h->timer, CLOCK_MONOTONIC, WAIT_USEC, 0, on_timer, h) < 0) {
+        if (sd_event_add_time_relative(s->event, &h->timer, CLOCK_MONOTONIC, WAIT_USEC, 0, on_timer, h) <
+            0) {
                 free(h);
                 return false;
         }

@@ -43,7 +43,8 @@ SeenSandbox *events_table_find(const CriServer *s, const char *uuid)
 
 static void keep_status(CriJob *j, const Sandbox *s, SeenSandbox *x)
 {
-        Runtime__V1__PodSandboxStatus *t = cri_message(&j->memory, &runtime__v1__pod_sandbox_status__descriptor);
+        Runtime__V1__PodSandboxStatus *t =
+                        cri_message(&j->memory, &runtime__v1__pod_sandbox_status__descriptor);
 
         if (!t)
                 return;
@@ -77,7 +78,8 @@ static Seen *add_container(CriJob *j, SeenSandbox *x, const Container *c)
 {
         CriJob own = {.server = j->server, .store = j->store, .fd = -EBADF};
 
-        if (strlen(c->app->name) >= sizeof(x->containers->app) || GREEDY_REALLOC(x->containers, x->allocated, x->n + 1) < 0)
+        if (strlen(c->app->name) >= sizeof(x->containers->app) ||
+            GREEDY_REALLOC(x->containers, x->allocated, x->n + 1) < 0)
                 return NULL;
         ProtobufCMessage *config = copy_message(&own.memory, &c->config->base);
         char *image = container_image_id(&own, c->app);
@@ -161,7 +163,8 @@ static Seen *find_container(CriJob *j, SeenSandbox *x, const char *app)
         if (open_pod(j, x->uuid, &s) < 0)
                 return NULL;
         for (size_t i = 0; i < s.pod->manifest->n_apps; i++)
-                if (streq(s.pod->manifest->apps[i]->name, app) && container_open(j, &s, s.pod->manifest->apps[i], &c, NULL) >= 0) {
+                if (streq(s.pod->manifest->apps[i]->name, app) &&
+                    container_open(j, &s, s.pod->manifest->apps[i], &c, NULL) >= 0) {
                         Seen *new = add_container(j, x, &c);
                         if (new)
                                 events_emit(j->server, x, new, CREATED);
@@ -212,7 +215,8 @@ static void end_processes(const Sandbox *s)
 
 static bool is_in_pid_namespace_of_host(const SeenSandbox *x)
 {
-        const Runtime__V1__LinuxSandboxSecurityContext *c = x->config && x->config->linux ? x->config->linux->security_context : NULL;
+        const Runtime__V1__LinuxSandboxSecurityContext *c =
+                        x->config && x->config->linux ? x->config->linux->security_context : NULL;
 
         return c && c->namespace_options && c->namespace_options->pid == RUNTIME__V1__NAMESPACE_MODE__NODE;
 }

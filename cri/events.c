@@ -53,7 +53,8 @@ int cri_events_subscribe(CriServer *s, GrpcCall *c)
         Subscriber *u;
 
         if (!v || s->ending || v->n_subscribers >= SUBSCRIBERS_MAX)
-                return grpc_call_finish(c, GRPC_UNAVAILABLE, "Too many clients read events, or the service ends");
+                return grpc_call_finish(c, GRPC_UNAVAILABLE,
+                                        "Too many clients read events, or the service ends");
         u = malloc(sizeof(Subscriber));
         if (!u)
                 return -ENOMEM;
@@ -106,7 +107,8 @@ static void drop_items(struct CriEvents *v, size_t n)
 
 static void lose(CriServer *s)
 {
-        finish_all(s, GRPC_RESOURCE_EXHAUSTED, "Events were lost: there were more than can be kept, or memory is short");
+        finish_all(s, GRPC_RESOURCE_EXHAUSTED,
+                   "Events were lost: there were more than can be kept, or memory is short");
         drop_items(s->events, s->events->n);
 }
 
@@ -159,13 +161,15 @@ static int fill_from_sandbox(CriJob *j, const EventItem *item, Runtime__V1__Cont
                 return r;
         (void) TAKE_PTR(pod);
         r = sandbox_status(j, &s, &p->pod_sandbox_status, NULL);
-        return r < 0 ? r : container_statuses(j, &s, &p->containers_statuses, &p->n_containers_statuses, NULL);
+        return r < 0 ? r
+                     : container_statuses(j, &s, &p->containers_statuses, &p->n_containers_statuses, NULL);
 }
 
 /* The status that was kept is that of a sandbox without networks and containers. */
 static int send_item(CriJob *j, const EventItem *item, Error *e)
 {
-        Runtime__V1__ContainerEventResponse *p = cri_message(&j->memory, &runtime__v1__container_event_response__descriptor);
+        Runtime__V1__ContainerEventResponse *p =
+                        cri_message(&j->memory, &runtime__v1__container_event_response__descriptor);
         ProtobufCMessage *status = NULL;
 
         if (!p || !(p->container_id = cri_strdup(&j->memory, item->id)))
@@ -174,7 +178,8 @@ static int send_item(CriJob *j, const EventItem *item, Error *e)
         p->created_at = (int64_t) (item->time_usec * NSEC_PER_USEC);
         if (fill_from_sandbox(j, item, p) < 0) {
                 p->n_containers_statuses = 0;
-                if (cri_unpack(&j->memory, &runtime__v1__pod_sandbox_status__descriptor, item->status, item->status_size, &status) >= 0)
+                if (cri_unpack(&j->memory, &runtime__v1__pod_sandbox_status__descriptor, item->status,
+                               item->status_size, &status) >= 0)
                         p->pod_sandbox_status = (Runtime__V1__PodSandboxStatus *) status;
         }
         return cri_send(j, &p->base, e);

@@ -17,40 +17,84 @@
 /* There is no process of a sandbox of its own, so settings of its user and its confinement concern nothing; resources and
  * overhead are those of the cgroup that the client makes itself. */
 const char *const cri_sandbox_fields[] = {
-                "metadata.*", "hostname", "log_directory", "dns_config.*", "port_mappings.*", "labels.*",
-                "annotations.*", "linux.cgroup_parent", "linux.sysctls.*", "linux.overhead.*", "linux.resources.*",
+                "metadata.*",
+                "hostname",
+                "log_directory",
+                "dns_config.*",
+                "port_mappings.*",
+                "labels.*",
+                "annotations.*",
+                "linux.cgroup_parent",
+                "linux.sysctls.*",
+                "linux.overhead.*",
+                "linux.resources.*",
                 "linux.security_context.namespace_options.network",
                 "linux.security_context.namespace_options.pid",
                 "linux.security_context.namespace_options.ipc",
                 "linux.security_context.namespace_options.userns_options.*",
-                "linux.security_context.run_as_user.*", "linux.security_context.run_as_group.*",
-                "linux.security_context.readonly_rootfs", "linux.security_context.supplemental_groups",
-                "linux.security_context.supplemental_groups_policy", "linux.security_context.seccomp.*",
-                "linux.security_context.seccomp_profile_path", "linux.security_context.apparmor.*",
-                "linux.security_context.selinux_options.*", "linux.security_context.privileged",
+                "linux.security_context.run_as_user.*",
+                "linux.security_context.run_as_group.*",
+                "linux.security_context.readonly_rootfs",
+                "linux.security_context.supplemental_groups",
+                "linux.security_context.supplemental_groups_policy",
+                "linux.security_context.seccomp.*",
+                "linux.security_context.seccomp_profile_path",
+                "linux.security_context.apparmor.*",
+                "linux.security_context.selinux_options.*",
+                "linux.security_context.privileged",
                 NULL,
 };
 
 const char *const cri_container_fields[] = {
-                "metadata.*", "image.*", "command", "args", "working_dir", "envs.*", "labels.*", "annotations.*",
-                "log_path", "stop_signal", "stdin", "stdin_once", "tty", "devices.*", "CDI_devices.*", "mounts.container_path", "mounts.host_path",
-                "mounts.readonly", "mounts.recursive_read_only", "mounts.propagation", "mounts.image.*", "mounts.image_sub_path",
-                "mounts.selinux_relabel", "mounts.uidMappings.*", "mounts.gidMappings.*",
+                "metadata.*",
+                "image.*",
+                "command",
+                "args",
+                "working_dir",
+                "envs.*",
+                "labels.*",
+                "annotations.*",
+                "log_path",
+                "stop_signal",
+                "stdin",
+                "stdin_once",
+                "tty",
+                "devices.*",
+                "CDI_devices.*",
+                "mounts.container_path",
+                "mounts.host_path",
+                "mounts.readonly",
+                "mounts.recursive_read_only",
+                "mounts.propagation",
+                "mounts.image.*",
+                "mounts.image_sub_path",
+                "mounts.selinux_relabel",
+                "mounts.uidMappings.*",
+                "mounts.gidMappings.*",
                 COMMON_RESOURCES("linux.resources."),
-                "linux.resources.unified.*", "linux.resources.cpuset_cpus", "linux.resources.cpuset_mems",
-                "linux.security_context.capabilities.*", "linux.security_context.privileged",
+                "linux.resources.unified.*",
+                "linux.resources.cpuset_cpus",
+                "linux.resources.cpuset_mems",
+                "linux.security_context.capabilities.*",
+                "linux.security_context.privileged",
                 "linux.security_context.namespace_options.network",
                 "linux.security_context.namespace_options.pid",
                 "linux.security_context.namespace_options.ipc",
                 "linux.security_context.namespace_options.target_id",
                 "linux.security_context.namespace_options.userns_options.*",
-                "linux.security_context.run_as_user.*", "linux.security_context.run_as_group.*",
-                "linux.security_context.run_as_username", "linux.security_context.readonly_rootfs",
-                "linux.security_context.supplemental_groups", "linux.security_context.no_new_privs",
+                "linux.security_context.run_as_user.*",
+                "linux.security_context.run_as_group.*",
+                "linux.security_context.run_as_username",
+                "linux.security_context.readonly_rootfs",
+                "linux.security_context.supplemental_groups",
+                "linux.security_context.no_new_privs",
                 "linux.security_context.supplemental_groups_policy",
-                "linux.security_context.masked_paths", "linux.security_context.readonly_paths",
-                "linux.security_context.seccomp.*", "linux.security_context.seccomp_profile_path",
-                "linux.security_context.apparmor.*", "linux.security_context.apparmor_profile",
+                "linux.security_context.masked_paths",
+                "linux.security_context.readonly_paths",
+                "linux.security_context.seccomp.*",
+                "linux.security_context.seccomp_profile_path",
+                "linux.security_context.apparmor.*",
+                "linux.security_context.apparmor_profile",
                 "linux.security_context.selinux_options.*",
                 NULL,
 };
@@ -91,7 +135,8 @@ static bool is_set(const ProtobufCFieldDescriptor *f, const void *p)
         }
 }
 
-static int check_message(const ProtobufCMessage *m, const char *prefix, const char *const *honoured, Error *e);
+static int check_message(const ProtobufCMessage *m, const char *prefix, const char *const *honoured,
+                         Error *e);
 
 static int check_value(const ProtobufCFieldDescriptor *f, const void *p, bool repeated, const char *path,
                        const char *const *honoured, Error *e)
@@ -106,7 +151,8 @@ static int check_value(const ProtobufCFieldDescriptor *f, const void *p, bool re
 }
 
 /* The depth of messages is that of the schema. */
-static int check_message(const ProtobufCMessage *m, const char *prefix, const char *const *honoured, Error *e)
+static int check_message(const ProtobufCMessage *m, const char *prefix, const char *const *honoured,
+                         Error *e)
 {
         const char *base = (const char *) m;
 
@@ -121,7 +167,9 @@ static int check_message(const ProtobufCMessage *m, const char *prefix, const ch
                 if (repeated)
                         p = *(const void *const *) p;
                 for (size_t k = 0; k < n; k++) {
-                        const void *value = f->type == PROTOBUF_C_TYPE_MESSAGE ? (const void *) ((void *const *) p + k) : p;
+                        const void *value = f->type == PROTOBUF_C_TYPE_MESSAGE
+                                                            ? (const void *) ((void *const *) p + k)
+                                                            : p;
                         int r = check_value(f, value, repeated, path, honoured, e);
                         if (r < 0)
                                 return r;

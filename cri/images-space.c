@@ -16,17 +16,21 @@ static Runtime__V1__UInt64Value *number(CriJob *j, uint64_t value)
         return n;
 }
 
-static int add(CriJob *j, const CriSample *sample, uint64_t otherwise, size_t *n, Runtime__V1__FilesystemUsage ***list)
+static int add(CriJob *j, const CriSample *sample, uint64_t otherwise, size_t *n,
+               Runtime__V1__FilesystemUsage ***list)
 {
-        Runtime__V1__FilesystemUsage *p = cri_message(&j->memory, &runtime__v1__filesystem_usage__descriptor);
+        Runtime__V1__FilesystemUsage *p =
+                        cri_message(&j->memory, &runtime__v1__filesystem_usage__descriptor);
 
         *list = cri_alloc(&j->memory, sizeof(Runtime__V1__FilesystemUsage *));
-        if (!p || !*list || !(p->fs_id = cri_message(&j->memory, &runtime__v1__filesystem_identifier__descriptor)) ||
+        if (!p || !*list ||
+            !(p->fs_id = cri_message(&j->memory, &runtime__v1__filesystem_identifier__descriptor)) ||
             !(p->fs_id->mountpoint = cri_strdup(&j->memory, store_path(j->store))) ||
             !(p->used_bytes = number(j, sample ? sample->bytes : otherwise)) ||
             (sample && !(p->inodes_used = number(j, sample->inodes))))
                 return -ENOMEM;
-        p->timestamp = (int64_t) ((sample ? sample->measured_usec : now_usec(CLOCK_REALTIME)) * NSEC_PER_USEC);
+        p->timestamp = (int64_t) ((sample ? sample->measured_usec : now_usec(CLOCK_REALTIME)) *
+                                  NSEC_PER_USEC);
         (*list)[(*n)++] = p;
         return 0;
 }
@@ -52,7 +56,8 @@ int cri_image_fs_info(CriJob *j, const void *request, void *reply, Error *e)
                         *layers = cri_sample_find(j->server, CRI_LAYERS_KEY);
         Runtime__V1__ImageFsInfoResponse *p = reply;
 
-        if (add(j, images, images ? 0 : size_of_images(j), &p->n_image_filesystems, &p->image_filesystems) < 0 ||
+        if (add(j, images, images ? 0 : size_of_images(j), &p->n_image_filesystems, &p->image_filesystems) <
+                            0 ||
             add(j, layers, 0, &p->n_container_filesystems, &p->container_filesystems) < 0)
                 return error_oom(e);
         return 0;

@@ -114,7 +114,8 @@ static ImageMessage *message_of(CriJob *j, const Images *x, const Image *i)
 {
         ImageMessage *p = cri_message(&j->memory, &runtime__v1__image__descriptor);
 
-        if (!p || !(p->id = cri_strdup(&j->memory, cri_image_id(i))) || set_user(j, i, p) < 0 || add_names(j, x, i, p) < 0)
+        if (!p || !(p->id = cri_strdup(&j->memory, cri_image_id(i))) || set_user(j, i, p) < 0 ||
+            add_names(j, x, i, p) < 0)
                 return NULL;
         p->size = i->size;
         return p;
@@ -180,7 +181,8 @@ static const Image *find_by_name(CriJob *j, const Images *x, const char *s)
 {
         _cleanup_free_ char *id = NULL;
 
-        return strchr(s, '@') || s[0] == '/' || image_find_id(j->store, s, &id, NULL) < 0 ? NULL : image_of(x, id);
+        return strchr(s, '@') || s[0] == '/' || image_find_id(j->store, s, &id, NULL) < 0 ? NULL
+                                                                                          : image_of(x, id);
 }
 
 static const Image *find_by_text(CriJob *j, const Images *x, const char *s)
@@ -206,7 +208,8 @@ static void mark_pinned(CriJob *j, const Images *x, const Image *i, ImageMessage
 
 /* --- Lists --------------------------------------------------------------------------------------------- */
 
-static int list(CriJob *j, const Runtime__V1__ImageFilter *filter, ImageMessage ***ret, size_t *ret_n, Error *e)
+static int list(CriJob *j, const Runtime__V1__ImageFilter *filter, ImageMessage ***ret, size_t *ret_n,
+                Error *e)
 {
         bool filtered = filter && filter->image && !isempty(filter->image->image);
         _cleanup_(images_done) Images x = {};
@@ -266,8 +269,9 @@ static int add_info(CriJob *j, const Image *i, Runtime__V1__ImageStatusResponse 
             json_member_add_text(o, "kind", image_kind_to_string(i->info.kind)) < 0 ||
             json_member_add(o, "manifest", TAKE_PTR(manifest)) < 0)
                 return -ENOMEM;
-        return cri_map_add(&j->memory, &p->n_info, &p->info, &runtime__v1__image_status_response__info_entry__descriptor,
-                           "info", json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
+        return cri_map_add(&j->memory, &p->n_info, &p->info,
+                           &runtime__v1__image_status_response__info_entry__descriptor, "info",
+                           json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
 /* An image that is not there is no failure, but a reply without one. */

@@ -20,7 +20,8 @@ static int stream(CriJob *j, const void *request, void *reply, CriFunction list,
 
         if (!all)
                 return error_oom(e);
-        if (list_reply->sizeof_message != sizeof(List) || part->base.descriptor->sizeof_message != sizeof(List))
+        if (list_reply->sizeof_message != sizeof(List) ||
+            part->base.descriptor->sizeof_message != sizeof(List))
                 return error_set(e, -EPROTO, "%s is not a list", list_reply->short_name);
         int r = list(j, request, all, e);
         for (size_t i = 0; r >= 0 && i < all->n; i += ITEMS) {
@@ -34,7 +35,8 @@ static int stream(CriJob *j, const void *request, void *reply, CriFunction list,
 #define STREAM(name, list)                                                                                  \
         int cri_stream_##name(CriJob *j, const void *request, void *reply, Error *e)                        \
         {                                                                                                   \
-                return stream(j, request, reply, cri_##list, &runtime__v1__##list##_response__descriptor, e); \
+                return stream(j, request, reply, cri_##list, &runtime__v1__##list##_response__descriptor,   \
+                              e);                                                                           \
         }
 
 STREAM(pod_sandboxes, list_pod_sandbox)

@@ -50,8 +50,10 @@ static Runtime__V1__PodSandboxState sandbox_state(const SeenSandbox *x)
 
 static bool sandbox_matches(const SeenSandbox *x, const Runtime__V1__PodSandboxFilter *f)
 {
-        return !f || (startswith(x->sandbox.id, f->id) && (!f->state || f->state->state == sandbox_state(x)) &&
-                      cri_map_matches(x->config->n_labels, x->config->labels, f->n_label_selector, f->label_selector));
+        return !f ||
+               (startswith(x->sandbox.id, f->id) && (!f->state || f->state->state == sandbox_state(x)) &&
+                cri_map_matches(x->config->n_labels, x->config->labels, f->n_label_selector,
+                                f->label_selector));
 }
 
 static Runtime__V1__PodSandbox *sandbox_item(CriJob *j, const SeenSandbox *x)
@@ -107,7 +109,8 @@ static Runtime__V1__ContainerState container_state(const Seen *c)
 static bool container_matches(const Seen *c, const Runtime__V1__ContainerFilter *f)
 {
         return !f || (startswith(c->id, f->id) && (!f->state || f->state->state == container_state(c)) &&
-                      cri_map_matches(c->config->n_labels, c->config->labels, f->n_label_selector, f->label_selector));
+                      cri_map_matches(c->config->n_labels, c->config->labels, f->n_label_selector,
+                                      f->label_selector));
 }
 
 static Runtime__V1__Container *container_item(CriJob *j, const SeenSandbox *x, const Seen *c)

@@ -82,9 +82,7 @@ static void *allocate(void *userdata, size_t size)
         return cri_alloc(userdata, size);
 }
 
-static void release(void *userdata, void *p)
-{
-}
+static void release(void *userdata, void *p) {}
 
 static bool text_is_valid(const char *s)
 {
@@ -99,7 +97,8 @@ static bool values_are_valid(const ProtobufCFieldDescriptor *f, const void *p, s
         for (size_t i = 0; i < n; i++) {
                 if (f->type == PROTOBUF_C_TYPE_STRING && !text_is_valid(((char *const *) p)[i]))
                         return false;
-                if (f->type == PROTOBUF_C_TYPE_MESSAGE && !message_is_valid(((ProtobufCMessage *const *) p)[i]))
+                if (f->type == PROTOBUF_C_TYPE_MESSAGE &&
+                    !message_is_valid(((ProtobufCMessage *const *) p)[i]))
                         return false;
         }
         return true;

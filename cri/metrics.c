@@ -22,42 +22,53 @@ static const struct {
         bool again;              /* the descriptor is that of the line before */
 } metrics[] = {
 #define M(field) offsetof(CriUsage, field)
-                {"container_cpu_usage_seconds_total", "Cumulative CPU time consumed in seconds.", M(cpu_usec), COUNTER,
-                 USEC_PER_SEC, "cpu", "total"},
-                {"container_cpu_user_seconds_total", "Cumulative user CPU time consumed in seconds.", M(cpu_user_usec),
-                 COUNTER, USEC_PER_SEC},
+                {"container_cpu_usage_seconds_total", "Cumulative CPU time consumed in seconds.",
+                 M(cpu_usec), COUNTER, USEC_PER_SEC, "cpu", "total"},
+                {"container_cpu_user_seconds_total", "Cumulative user CPU time consumed in seconds.",
+                 M(cpu_user_usec), COUNTER, USEC_PER_SEC},
                 {"container_cpu_system_seconds_total", "Cumulative system CPU time consumed in seconds.",
                  M(cpu_system_usec), COUNTER, USEC_PER_SEC},
-                {"container_cpu_cfs_periods_total", "Number of elapsed enforcement periods.", M(cpu_periods), COUNTER, 1},
-                {"container_cpu_cfs_throttled_periods_total", "Number of throttled periods.", M(cpu_throttled_periods),
+                {"container_cpu_cfs_periods_total", "Number of elapsed enforcement periods.", M(cpu_periods),
                  COUNTER, 1},
-                {"container_cpu_cfs_throttled_seconds_total", "Total time for which the container was throttled.",
-                 M(cpu_throttled_usec), COUNTER, USEC_PER_SEC},
-                {"container_memory_usage_bytes", "Current memory usage, with the page cache, in bytes.", M(memory), GAUGE, 1},
-                {"container_memory_max_usage_bytes", "Highest memory usage so far in bytes.", M(memory_peak), GAUGE, 1},
+                {"container_cpu_cfs_throttled_periods_total", "Number of throttled periods.",
+                 M(cpu_throttled_periods), COUNTER, 1},
+                {"container_cpu_cfs_throttled_seconds_total",
+                 "Total time for which the container was throttled.", M(cpu_throttled_usec), COUNTER,
+                 USEC_PER_SEC},
+                {"container_memory_usage_bytes", "Current memory usage, with the page cache, in bytes.",
+                 M(memory), GAUGE, 1},
+                {"container_memory_max_usage_bytes", "Highest memory usage so far in bytes.", M(memory_peak),
+                 GAUGE, 1},
                 {"container_memory_rss", "Anonymous memory in bytes.", M(anon), GAUGE, 1},
                 {"container_memory_cache", "Page cache in bytes.", M(file), GAUGE, 1},
                 {"container_memory_mapped_file", "Mapped files in bytes.", M(file_mapped), GAUGE, 1},
                 {"container_memory_kernel_usage", "Memory of the kernel in bytes.", M(kernel), GAUGE, 1},
                 {"container_memory_swap", "Swap usage in bytes.", M(swap), GAUGE, 1},
-                {"container_memory_failcnt", "How often the memory limit was hit.", M(limit_hits), COUNTER, 1},
-                {"container_memory_failures_total", "Cumulative number of page faults.", M(faults), COUNTER, 1,
-                 "failure_type", "pgfault"},
-                {"container_memory_failures_total", NULL, M(major_faults), COUNTER, 1, "failure_type", "pgmajfault", true},
-                {"container_oom_events_total", "Number of processes that were killed for lack of memory.", M(oom_kills),
-                 COUNTER, 1},
+                {"container_memory_failcnt", "How often the memory limit was hit.", M(limit_hits), COUNTER,
+                 1},
+                {"container_memory_failures_total", "Cumulative number of page faults.", M(faults), COUNTER,
+                 1, "failure_type", "pgfault"},
+                {"container_memory_failures_total", NULL, M(major_faults), COUNTER, 1, "failure_type",
+                 "pgmajfault", true},
+                {"container_oom_events_total", "Number of processes that were killed for lack of memory.",
+                 M(oom_kills), COUNTER, 1},
                 {"container_spec_memory_limit_bytes", "Memory limit in bytes.", M(memory_max), GAUGE, 1},
-                {"container_spec_memory_reservation_limit_bytes", "Protected memory in bytes.", M(memory_low), GAUGE, 1},
+                {"container_spec_memory_reservation_limit_bytes", "Protected memory in bytes.",
+                 M(memory_low), GAUGE, 1},
                 {"container_spec_memory_swap_limit_bytes", "Swap limit in bytes.", M(swap_max), GAUGE, 1},
-                {"container_fs_reads_bytes_total", "Cumulative number of bytes read.", M(read_bytes), COUNTER, 1},
-                {"container_fs_writes_bytes_total", "Cumulative number of bytes written.", M(written_bytes), COUNTER, 1},
+                {"container_fs_reads_bytes_total", "Cumulative number of bytes read.", M(read_bytes),
+                 COUNTER, 1},
+                {"container_fs_writes_bytes_total", "Cumulative number of bytes written.", M(written_bytes),
+                 COUNTER, 1},
                 {"container_fs_reads_total", "Cumulative number of reads.", M(reads), COUNTER, 1},
                 {"container_fs_writes_total", "Cumulative number of writes.", M(writes), COUNTER, 1},
-                {"container_fs_usage_bytes", "Disk space of the writable layer in bytes.", M(disk_bytes), GAUGE, 1},
+                {"container_fs_usage_bytes", "Disk space of the writable layer in bytes.", M(disk_bytes),
+                 GAUGE, 1},
                 {"container_processes", "Number of processes and threads.", M(pids), GAUGE, 1},
-                {"container_threads_max", "Highest number of processes and threads that is allowed.", M(pids_max), GAUGE, 1},
-                {"container_last_seen", "When the container was seen last, in seconds since the epoch.", M(taken_usec), GAUGE,
-                 USEC_PER_SEC},
+                {"container_threads_max", "Highest number of processes and threads that is allowed.",
+                 M(pids_max), GAUGE, 1},
+                {"container_last_seen", "When the container was seen last, in seconds since the epoch.",
+                 M(taken_usec), GAUGE, USEC_PER_SEC},
 #undef M
 };
 
@@ -65,12 +76,14 @@ static const struct {
         const char *waiting, *stalled, *of;
         size_t offset;
 } pressures[] = {
-                {"container_pressure_cpu_waiting_seconds_total", "container_pressure_cpu_stalled_seconds_total", "CPU time",
+                {"container_pressure_cpu_waiting_seconds_total",
+                 "container_pressure_cpu_stalled_seconds_total", "CPU time",
                  offsetof(CriUsage, cpu_pressure)},
-                {"container_pressure_memory_waiting_seconds_total", "container_pressure_memory_stalled_seconds_total", "memory",
+                {"container_pressure_memory_waiting_seconds_total",
+                 "container_pressure_memory_stalled_seconds_total", "memory",
                  offsetof(CriUsage, memory_pressure)},
-                {"container_pressure_io_waiting_seconds_total", "container_pressure_io_stalled_seconds_total", "I/O",
-                 offsetof(CriUsage, io_pressure)},
+                {"container_pressure_io_waiting_seconds_total",
+                 "container_pressure_io_stalled_seconds_total", "I/O", offsetof(CriUsage, io_pressure)},
 };
 
 /* Of each interface of a sandbox. */
@@ -79,16 +92,22 @@ static const struct {
         size_t offset;
 } network_metrics[] = {
 #define N(field) offsetof(NetworkUsage, field)
-                {"container_network_receive_bytes_total", "Cumulative number of bytes received.", N(received_bytes)},
-                {"container_network_receive_packets_total", "Cumulative number of packets received.", N(received_packets)},
-                {"container_network_receive_packets_dropped_total", "Cumulative number of received packets dropped.",
-                 N(received_dropped)},
-                {"container_network_receive_errors_total", "Cumulative number of errors while receiving.", N(received_errors)},
-                {"container_network_transmit_bytes_total", "Cumulative number of bytes sent.", N(sent_bytes)},
-                {"container_network_transmit_packets_total", "Cumulative number of packets sent.", N(sent_packets)},
-                {"container_network_transmit_packets_dropped_total", "Cumulative number of sent packets dropped.",
-                 N(sent_dropped)},
-                {"container_network_transmit_errors_total", "Cumulative number of errors while sending.", N(sent_errors)},
+                {"container_network_receive_bytes_total", "Cumulative number of bytes received.",
+                 N(received_bytes)},
+                {"container_network_receive_packets_total", "Cumulative number of packets received.",
+                 N(received_packets)},
+                {"container_network_receive_packets_dropped_total",
+                 "Cumulative number of received packets dropped.", N(received_dropped)},
+                {"container_network_receive_errors_total", "Cumulative number of errors while receiving.",
+                 N(received_errors)},
+                {"container_network_transmit_bytes_total", "Cumulative number of bytes sent.",
+                 N(sent_bytes)},
+                {"container_network_transmit_packets_total", "Cumulative number of packets sent.",
+                 N(sent_packets)},
+                {"container_network_transmit_packets_dropped_total",
+                 "Cumulative number of sent packets dropped.", N(sent_dropped)},
+                {"container_network_transmit_errors_total", "Cumulative number of errors while sending.",
+                 N(sent_errors)},
 #undef N
 };
 
@@ -97,10 +116,11 @@ static const char *const labels[LABELS] = {"container", "id", "image", "name", "
 
 /* --- Descriptors --------------------------------------------------------------------------------------- */
 
-static int describe(CriJob *j, Runtime__V1__ListMetricDescriptorsResponse *p, const char *name, const char *help,
-                    const char *key)
+static int describe(CriJob *j, Runtime__V1__ListMetricDescriptorsResponse *p, const char *name,
+                    const char *help, const char *key)
 {
-        Runtime__V1__MetricDescriptor *d = cri_message(&j->memory, &runtime__v1__metric_descriptor__descriptor);
+        Runtime__V1__MetricDescriptor *d =
+                        cri_message(&j->memory, &runtime__v1__metric_descriptor__descriptor);
 
         if (!d || !(d->label_keys = cri_alloc(&j->memory, (LABELS + 1) * sizeof(char *))))
                 return -ENOMEM;
@@ -127,8 +147,10 @@ int cri_list_metric_descriptors(CriJob *j, const void *request, void *reply, Err
                 if (!metrics[i].again)
                         r = describe(j, p, metrics[i].name, metrics[i].help, metrics[i].key);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(pressures); i++) {
-                const char *some = cri_printf(&j->memory, "Time for which a process waited for %s.", pressures[i].of),
-                           *full = cri_printf(&j->memory, "Time for which all processes waited for %s.", pressures[i].of);
+                const char *some = cri_printf(&j->memory, "Time for which a process waited for %s.",
+                                              pressures[i].of),
+                           *full = cri_printf(&j->memory, "Time for which all processes waited for %s.",
+                                              pressures[i].of);
                 r = some && full ? describe(j, p, pressures[i].waiting, some, NULL) : -ENOMEM;
                 if (r >= 0)
                         r = describe(j, p, pressures[i].stalled, full, NULL);
@@ -153,7 +175,8 @@ static int add(Series *s, const char *name, Runtime__V1__MetricType type, const 
 {
         Metric *m = cri_message(&s->j->memory, &runtime__v1__metric__descriptor);
 
-        if (!m || s->n >= s->max || !(m->label_values = cri_alloc(&s->j->memory, (LABELS + 1) * sizeof(char *))) ||
+        if (!m || s->n >= s->max ||
+            !(m->label_values = cri_alloc(&s->j->memory, (LABELS + 1) * sizeof(char *))) ||
             !(m->value = cri_message(&s->j->memory, &runtime__v1__uint64_value__descriptor)))
                 return -ENOMEM;
         m->name = (char *) name;
@@ -186,10 +209,12 @@ static int add_usage(Series *s, const CriUsage *u)
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(metrics); i++) {
                 uint64_t value = *(const uint64_t *) (const void *) ((const char *) u + metrics[i].offset);
                 if (value != UINT64_MAX)
-                        r = add(s, metrics[i].name, metrics[i].type, metrics[i].value, value / metrics[i].divisor);
+                        r = add(s, metrics[i].name, metrics[i].type, metrics[i].value,
+                                value / metrics[i].divisor);
         }
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(pressures); i++) {
-                const CriPressure *p = (const CriPressure *) (const void *) ((const char *) u + pressures[i].offset);
+                const CriPressure *p = (const CriPressure *) (const void *) ((const char *) u +
+                                                                             pressures[i].offset);
                 if (p->known)
                         r = add(s, pressures[i].waiting, COUNTER, NULL, p->some.total_usec / USEC_PER_SEC);
                 if (r >= 0 && p->known)
@@ -205,7 +230,8 @@ static int add_network(Series *s, const NetworkUsage *l, size_t n)
         for (size_t i = 0; i < n; i++)
                 for (size_t k = 0; r >= 0 && k < ELEMENTSOF(network_metrics); k++)
                         r = add(s, network_metrics[k].name, COUNTER, l[i].name,
-                                *(const uint64_t *) (const void *) ((const char *) &l[i] + network_metrics[k].offset));
+                                *(const uint64_t *) (const void *) ((const char *) &l[i] +
+                                                                    network_metrics[k].offset));
         return r;
 }
 
@@ -231,10 +257,12 @@ static int add_pod(CriJob *j, const Sandbox *s, const CriUsage *u, Runtime__V1__
 
 static int add_container(CriJob *j, const Container *c, const CriUsage *u, Runtime__V1__PodSandboxMetrics *p)
 {
-        Runtime__V1__ContainerMetrics *m = cri_message(&j->memory, &runtime__v1__container_metrics__descriptor);
+        Runtime__V1__ContainerMetrics *m =
+                        cri_message(&j->memory, &runtime__v1__container_metrics__descriptor);
         Series series;
 
-        if (!m || begin(&series, j, c->sandbox, p->pod_sandbox_id, USAGE_METRICS) < 0 || !(m->container_id = cri_strdup(&j->memory, c->id)))
+        if (!m || begin(&series, j, c->sandbox, p->pod_sandbox_id, USAGE_METRICS) < 0 ||
+            !(m->container_id = cri_strdup(&j->memory, c->id)))
                 return -ENOMEM;
         series.labels[0] = c->config->metadata->name;
         series.labels[1] = series.labels[3] = m->container_id;
@@ -248,12 +276,14 @@ static int add_container(CriJob *j, const Container *c, const CriUsage *u, Runti
 
 static int add_sandbox(CriJob *j, Sandbox *s, Runtime__V1__PodSandboxMetrics **ret, Error *e)
 {
-        Runtime__V1__PodSandboxMetrics *p = cri_message(&j->memory, &runtime__v1__pod_sandbox_metrics__descriptor);
+        Runtime__V1__PodSandboxMetrics *p =
+                        cri_message(&j->memory, &runtime__v1__pod_sandbox_metrics__descriptor);
         size_t n = s->pod->manifest->n_apps;
         CriUsage pod, *apps;
 
         if (!p || !(p->pod_sandbox_id = cri_strdup(&j->memory, s->id)) ||
-            !(p->container_metrics = cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__ContainerMetrics *))))
+            !(p->container_metrics =
+                              cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__ContainerMetrics *))))
                 return error_oom(e);
         int r = cri_usage_of(j, s, CRI_PARTS_ALL, &pod, &apps, e);
         if (r < 0)
@@ -275,7 +305,8 @@ int cri_list_pod_sandbox_metrics(CriJob *j, const void *request, void *reply, Er
         size_t n = 0;
 
         int r = sandbox_list(j, &l, &n, e);
-        if (r >= 0 && !(answer->pod_metrics = cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__PodSandboxMetrics *))))
+        if (r >= 0 && !(answer->pod_metrics = cri_alloc(&j->memory,
+                                                        (n + 1) * sizeof(Runtime__V1__PodSandboxMetrics *))))
                 r = error_oom(e);
         for (size_t i = 0; r >= 0 && i < n; i++)
                 if (sandbox_is_ready(&l[i])) {

@@ -10,9 +10,11 @@ static int add_parent(CriJob *j, const char *directory, const char **list, size_
         const char *end = endswith(directory, "/net.d");
 
         if (!end)
-                return cri_status(j, GRPC_FAILED_PRECONDITION,
-                                  error_set(e, -EINVAL, "The directory of network configurations '%s' is not named net.d",
-                                            directory));
+                return cri_status(
+                                j, GRPC_FAILED_PRECONDITION,
+                                error_set(e, -EINVAL,
+                                          "The directory of network configurations '%s' is not named net.d",
+                                          directory));
         char *parent = cri_printf(&j->memory, "%.*s", (int) (end - directory), directory);
         if (!parent)
                 return error_oom(e);
@@ -22,7 +24,8 @@ static int add_parent(CriJob *j, const char *directory, const char **list, size_
 
 int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error *e)
 {
-        char *const *conf = j->server->options->cni_conf_dirs, *const *bin = j->server->options->cni_bin_dirs;
+        char *const *conf = j->server->options->cni_conf_dirs, *const *bin = j->server->options
+                                                                                             ->cni_bin_dirs;
         const char **list = cri_alloc(&j->memory, (strv_length(conf) + 1) * sizeof(char *));
         _cleanup_free_ char *path = NULL;
         size_t n = 0;
@@ -39,7 +42,8 @@ int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error
                 return r;
         o->config_dirs = n > 0 ? list : j->server->options->config_dirs;
         path = bin && *bin ? strv_join((char **) bin, ":") : NULL;
-        if (bin && *bin && (!path || setenv("CNI_PATH", path, 1) < 0)) /* of this process, and of the supervisor */
+        if (bin && *bin &&
+            (!path || setenv("CNI_PATH", path, 1) < 0)) /* of this process, and of the supervisor */
                 return error_oom(e);
         return 0;
 }

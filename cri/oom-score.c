@@ -23,8 +23,8 @@ static bool change_process(const char *pid, const char *cgroup, int64_t now, int
         snprintf(path, sizeof(path), "/proc/%.16s", pid);
         snprintf(text, sizeof(text), "%" PRId64 "\n", now);
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || read_file_at(fd, "oom_score_adj", sizeof(text), &score, NULL) < 0 || !streq(score, text) ||
-            read_file_at(fd, "cgroup", 65536, &own, NULL) < 0 || !strstr(own, cgroup))
+        if (fd < 0 || read_file_at(fd, "oom_score_adj", sizeof(text), &score, NULL) < 0 ||
+            !streq(score, text) || read_file_at(fd, "cgroup", 65536, &own, NULL) < 0 || !strstr(own, cgroup))
                 return false;
         snprintf(text, sizeof(text), "%" PRId64, wanted);
         return write_attribute_at(fd, "oom_score_adj", text) >= 0;
@@ -36,7 +36,8 @@ static bool change_cgroup(const char *path, const char *name, int64_t now, int64
         bool found = false;
         char *save = NULL;
 
-        if (xasprintf(&file, "%s/cgroup.procs", path) < 0 || read_file_at(AT_FDCWD, file, LIST_MAX, &list, NULL) < 0)
+        if (xasprintf(&file, "%s/cgroup.procs", path) < 0 ||
+            read_file_at(AT_FDCWD, file, LIST_MAX, &list, NULL) < 0)
                 return false;
         for (char *pid = strtok_r(list, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
                 found |= change_process(pid, name, now, wanted);

@@ -11,7 +11,8 @@ static const Option *find(const Option *options, const char *name)
         return option_is_end(options) ? NULL : options;
 }
 
-int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value, Error *e)
+int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value,
+                   Error *e)
 {
         const Option *o = find(options, name);
 

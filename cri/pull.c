@@ -93,8 +93,8 @@ int cri_pull_image(CriJob *j, const void *request, void *reply, Error *e)
         int has_login = r >= 0 ? read_login(j, q->auth, &login, e) : r;
         if (has_login < 0)
                 return has_login;
-        const char *reference = cri_printf(&j->memory, "docker://%s", startswith(q->image->image, "docker://")
-                                                                                      ?: q->image->image);
+        const char *reference = cri_printf(&j->memory, "docker://%s",
+                                           startswith(q->image->image, "docker://") ?: q->image->image);
         r = reference ? pull(j, reference, has_login ? &login : NULL, &image, e) : error_oom(e);
         if (r < 0)
                 return r;

@@ -19,9 +19,11 @@
 /* The labels of these are those of the host, whose services could not use them any more. */
 static bool is_of_system(const char *path)
 {
-        static const char *const all[] = {"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr"},
-                                 *const alone[] = {"/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp",
-                                                   "/var", "/var/lib", "/var/log", "/var/tmp"};
+        static const char *const all[] = {"/bin",   "/boot", "/dev",  "/etc", "/lib",
+                                          "/lib64", "/proc", "/sbin", "/sys", "/usr"},
+                                 *const alone[] = {"/",        "/home",    "/media",  "/mnt", "/opt",
+                                                   "/root",    "/run",     "/srv",    "/tmp", "/var",
+                                                   "/var/lib", "/var/log", "/var/tmp"};
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++)
                 if (path_has_prefix(path, all[i]))
@@ -34,7 +36,10 @@ static bool is_of_system(const char *path)
 
 static int refuse(const char *path, int code, Error *e)
 {
-        return error_set_errno(e, code, "Cannot give %s the SELinux label of the container, as 'mounts.selinux_relabel' requests", path);
+        return error_set_errno(
+                        e, code,
+                        "Cannot give %s the SELinux label of the container, as 'mounts.selinux_relabel' requests",
+                        path);
 }
 
 /* 1: it has the label now; 0: its file system has no labels. */
@@ -75,9 +80,10 @@ int relabel_tree(const char *path, const char *label, const Operation *o, Error 
         if (!real)
                 return refuse(path, -errno, e);
         if (is_of_system(real))
-                return error_set(e, -EINVAL,
-                                 "'mounts.selinux_relabel' requests another SELinux label for %s, which is a directory of the system",
-                                 real);
+                return error_set(
+                                e, -EINVAL,
+                                "'mounts.selinux_relabel' requests another SELinux label for %s, which is a directory of the system",
+                                real);
         FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_XDEV, NULL);
         if (!tree)
                 return refuse(real, -errno, e);
@@ -86,7 +92,8 @@ int relabel_tree(const char *path, const char *label, const Operation *o, Error 
         return r;
 }
 
-int container_relabel(CriJob *j, const Sandbox *s, const char *path, const Runtime__V1__SELinuxOption *x, Error *e)
+int container_relabel(CriJob *j, const Sandbox *s, const char *path, const Runtime__V1__SELinuxOption *x,
+                      Error *e)
 {
         HostFeatures h;
 
@@ -95,6 +102,7 @@ int container_relabel(CriJob *j, const Sandbox *s, const char *path, const Runti
                 return error_set_errno(e, r, "Cannot determine the features of this host");
         if (h.selinux <= SELINUX_NO_POLICY)
                 return 0;
-        const char *label = cri_printf(&j->memory, "system_u:object_r:container_file_t:%s", x && !isempty(x->level) ? x->level : "s0");
+        const char *label = cri_printf(&j->memory, "system_u:object_r:container_file_t:%s",
+                                       x && !isempty(x->level) ? x->level : "s0");
         return label ? relabel_tree(path, label, j->store->operation, e) : error_oom(e);
 }

@@ -85,7 +85,8 @@ static int add_huge_limit(CriMemory *m, Resources *r, const Runtime__V1__Hugepag
 
 /* The list is made anew, as that of NOW is the recorded request's. Sizes of pages that the request does not have stay as they are. What
  * changes is an attribute of the cgroup, as 0 bytes are a limit here. */
-static int take_huge_limits(CriMemory *m, const Resources *now, const Resources *wanted, Resources *merged, Resources *changed)
+static int take_huge_limits(CriMemory *m, const Resources *now, const Resources *wanted, Resources *merged,
+                            Resources *changed)
 {
         int r = 0;
 
@@ -97,22 +98,27 @@ static int take_huge_limits(CriMemory *m, const Resources *now, const Resources 
                 if (!find_huge_limit(wanted, now->hugepage_limits[i]->page_size))
                         r = add_huge_limit(m, merged, now->hugepage_limits[i]);
         for (size_t i = 0; r >= 0 && i < wanted->n_hugepage_limits; i++) {
-                const Runtime__V1__HugepageLimit *h = wanted->hugepage_limits[i], *old = find_huge_limit(now, h->page_size);
+                const Runtime__V1__HugepageLimit *h = wanted->hugepage_limits[i],
+                                                 *old = find_huge_limit(now, h->page_size);
                 r = add_huge_limit(m, merged, h);
                 if (r < 0 || h->limit == (old ? old->limit : 0))
                         continue;
-                char *key = cri_printf(m, "hugetlb.%s.max", h->page_size), *value = cri_printf(m, "%" PRIu64, h->limit);
+                char *key = cri_printf(m, "hugetlb.%s.max", h->page_size),
+                     *value = cri_printf(m, "%" PRIu64, h->limit);
                 r = key && value ? add_unified(m, changed, key, value) : -ENOMEM;
         }
         return r;
 }
 
-int resources_merge(CriJob *j, const Resources *now, const Resources *wanted, Resources *ret, Resources *ret_changed, Error *e)
+int resources_merge(CriJob *j, const Resources *now, const Resources *wanted, Resources *ret,
+                    Resources *ret_changed, Error *e)
 {
         Resources merged = *now, changed = RUNTIME__V1__LINUX_CONTAINER_RESOURCES__INIT;
 
-        take_number(wanted->memory_limit_in_bytes, &merged.memory_limit_in_bytes, &changed.memory_limit_in_bytes);
-        take_number(wanted->memory_swap_limit_in_bytes, &merged.memory_swap_limit_in_bytes, &changed.memory_swap_limit_in_bytes);
+        take_number(wanted->memory_limit_in_bytes, &merged.memory_limit_in_bytes,
+                    &changed.memory_limit_in_bytes);
+        take_number(wanted->memory_swap_limit_in_bytes, &merged.memory_swap_limit_in_bytes,
+                    &changed.memory_swap_limit_in_bytes);
         take_number(wanted->cpu_period, &merged.cpu_period, &changed.cpu_period);
         take_number(wanted->cpu_quota, &merged.cpu_quota, &changed.cpu_quota);
         take_number(wanted->cpu_shares, &merged.cpu_shares, &changed.cpu_shares);
@@ -130,13 +136,16 @@ int resources_merge(CriJob *j, const Resources *now, const Resources *wanted, Re
                 changed.cpu_quota = merged.cpu_quota;
         }
         /* How much may be swapped stays as it is; the limit that includes it follows the limit of memory. */
-        int64_t swap = now->memory_swap_limit_in_bytes > 0 ? now->memory_swap_limit_in_bytes - now->memory_limit_in_bytes : 0,
+        int64_t swap = now->memory_swap_limit_in_bytes > 0
+                                       ? now->memory_swap_limit_in_bytes - now->memory_limit_in_bytes
+                                       : 0,
                 both = merged.memory_limit_in_bytes + (merged.memory_limit_in_bytes > 0 ? swap : 0);
         if (merged.memory_swap_limit_in_bytes > 0 && merged.memory_swap_limit_in_bytes != both) {
                 if (wanted->memory_swap_limit_in_bytes > 0)
-                        return error_set(e, -EINVAL,
-                                         "The field 'linux.memory_swap_limit_in_bytes' cannot be changed while the container exists, but "
-                                         "with 'memory_limit_in_bytes', by as much");
+                        return error_set(
+                                        e, -EINVAL,
+                                        "The field 'linux.memory_swap_limit_in_bytes' cannot be changed while the container exists, but "
+                                        "with 'memory_limit_in_bytes', by as much");
                 merged.memory_swap_limit_in_bytes = both;
         }
         changed.memory_swap_limit_in_bytes = 0;
@@ -181,7 +190,8 @@ static int check_memory(CriJob *j, const Container *c, const char *cgroup, int64
         if (used == UINT64_MAX || used <= (uint64_t) limit)
                 return 0;
         int r = error_set(e, -EBUSY,
-                          "The memory limit of container %s cannot be set to %" PRId64 " bytes: it uses %" PRIu64 " bytes",
+                          "The memory limit of container %s cannot be set to %" PRId64
+                          " bytes: it uses %" PRIu64 " bytes",
                           c->id, limit, used);
         return cri_status(j, GRPC_FAILED_PRECONDITION, r);
 }
@@ -208,7 +218,8 @@ static int apply(CriJob *j, const Container *c, int64_t score, const Resources *
                 return cri_status(j, GRPC_FAILED_PRECONDITION,
                                   error_set(e, -ESRCH, "Sandbox %s is not ready", c->sandbox->id));
         if (cri_app_cgroup(c->sandbox, c->app, &cgroup) < 0 || access(cgroup, F_OK) < 0)
-                return cri_status(j, GRPC_FAILED_PRECONDITION, error_set(e, -ESRCH, "Container %s is not running", c->id));
+                return cri_status(j, GRPC_FAILED_PRECONDITION,
+                                  error_set(e, -ESRCH, "Container %s is not running", c->id));
         int r = make_limits(changed, &limits, e);
         if (r >= 0)
                 r = check_memory(j, c, cgroup, changed->memory_limit_in_bytes, e);
@@ -265,7 +276,8 @@ int cri_update_pod_sandbox_resources(CriJob *j, const void *request, void *reply
         if (r < 0 || (!q->overhead && !q->resources))
                 return r;
         if (!s.config->linux)
-                s.config->linux = cri_message(&j->memory, &runtime__v1__linux_pod_sandbox_config__descriptor);
+                s.config->linux =
+                                cri_message(&j->memory, &runtime__v1__linux_pod_sandbox_config__descriptor);
         if (!s.config->linux)
                 return error_oom(e);
         if (q->overhead)

@@ -17,7 +17,8 @@ int cri_version(CriJob *j, const void *request, void *reply, Error *e)
         p->runtime_name = cri_strdup(&j->memory, CRI_RUNTIME_NAME);
         p->runtime_version = cri_strdup(&j->memory, ACNSPAWN_VERSION);
         p->runtime_api_version = cri_strdup(&j->memory, CRI_VERSION);
-        return p->version && p->runtime_name && p->runtime_version && p->runtime_api_version ? 0 : error_oom(e);
+        return p->version && p->runtime_name && p->runtime_version && p->runtime_api_version ? 0
+                                                                                             : error_oom(e);
 }
 
 /* --- Status -------------------------------------------------------------------------------------------- */
@@ -28,8 +29,8 @@ static Runtime__V1__RuntimeCondition *condition(CriJob *j, const char *type, con
         Runtime__V1__RuntimeCondition *c =
                         cri_message(&j->memory, &runtime__v1__runtime_condition__descriptor);
 
-        if (!c || !(c->type = cri_strdup(&j->memory, type)) || !(c->reason = cri_strdup(&j->memory, reason)) ||
-            !(c->message = cri_strdup(&j->memory, message)))
+        if (!c || !(c->type = cri_strdup(&j->memory, type)) ||
+            !(c->reason = cri_strdup(&j->memory, reason)) || !(c->message = cri_strdup(&j->memory, message)))
                 return NULL;
         c->status = !reason;
         return c;
@@ -49,7 +50,8 @@ static Runtime__V1__RuntimeCondition *network_condition(CriJob *j)
 
 static int add_conditions(CriJob *j, Runtime__V1__StatusResponse *p)
 {
-        Runtime__V1__RuntimeStatus *status = cri_message(&j->memory, &runtime__v1__runtime_status__descriptor);
+        Runtime__V1__RuntimeStatus *status =
+                        cri_message(&j->memory, &runtime__v1__runtime_status__descriptor);
         Runtime__V1__RuntimeCondition **list = cri_alloc(&j->memory, 2 * sizeof(*list));
 
         if (!status || !list || !(list[0] = condition(j, "RuntimeReady", NULL, NULL)) ||
@@ -73,7 +75,8 @@ static int add_handlers(CriJob *j, Runtime__V1__StatusResponse *p)
                 Runtime__V1__RuntimeHandler *h =
                                 cri_message(&j->memory, &runtime__v1__runtime_handler__descriptor);
                 if (!h || !(h->name = cri_strdup(&j->memory, names[i])) ||
-                    !(h->features = cri_message(&j->memory, &runtime__v1__runtime_handler_features__descriptor)))
+                    !(h->features = cri_message(&j->memory,
+                                                &runtime__v1__runtime_handler_features__descriptor)))
                         return -ENOMEM;
                 h->features->recursive_read_only_mounts = true;
                 h->features->user_namespaces = j->server->has_users;
@@ -102,8 +105,10 @@ static int add_info(CriJob *j, Runtime__V1__StatusResponse *p)
                 _cleanup_json_ json_object *text = json_object_new_string(entries[i].value);
                 int r = !text ? -ENOMEM
                               : cri_map_add(&j->memory, &p->n_info, &p->info,
-                                            &runtime__v1__status_response__info_entry__descriptor, entries[i].key,
-                                            json_object_to_json_string_ext(text, JSON_C_TO_STRING_NOSLASHESCAPE));
+                                            &runtime__v1__status_response__info_entry__descriptor,
+                                            entries[i].key,
+                                            json_object_to_json_string_ext(text,
+                                                                           JSON_C_TO_STRING_NOSLASHESCAPE));
                 if (r < 0)
                         return r;
         }
@@ -119,7 +124,8 @@ int cri_runtime_status(CriJob *j, const void *request, void *reply, Error *e)
         if (p->features)
                 *p->features = (Runtime__V1__RuntimeFeatures){.base = p->features->base,
                                                               .supplemental_groups_policy = true,
-                                                              .user_namespaces_host_network = j->server->has_users};
+                                                              .user_namespaces_host_network =
+                                                                              j->server->has_users};
         if (!p->features || add_conditions(j, p) < 0 || add_handlers(j, p) < 0 ||
             (q->verbose && add_info(j, p) < 0))
                 return error_oom(e);
@@ -138,8 +144,8 @@ int cri_runtime_config(CriJob *j, const void *request, void *reply, Error *e)
         if (!p->linux)
                 return error_oom(e);
         p->linux->cgroup_driver = host_runs_systemd() && !j->server->options->cgroupfs
-                                          ? RUNTIME__V1__CGROUP_DRIVER__SYSTEMD
-                                          : RUNTIME__V1__CGROUP_DRIVER__CGROUPFS;
+                                                  ? RUNTIME__V1__CGROUP_DRIVER__SYSTEMD
+                                                  : RUNTIME__V1__CGROUP_DRIVER__CGROUPFS;
         return 0;
 }
 

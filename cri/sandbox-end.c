@@ -103,7 +103,8 @@ static int remove_of_former_boot(CriJob *j, const void *request, void *reply, Er
 }
 
 static const CriCall clean_call = {"clean", &runtime__v1__version_request__descriptor,
-                                   &runtime__v1__version_response__descriptor, remove_of_former_boot, CRI_WORKER};
+                                   &runtime__v1__version_response__descriptor, remove_of_former_boot,
+                                   CRI_WORKER};
 
 void cri_sandboxes_clean(CriServer *s)
 {

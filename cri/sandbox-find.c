@@ -73,11 +73,13 @@ int sandbox_open(CriJob *j, Pod *p, Sandbox *ret, Error *e)
         int r = pod_owner_data_read(p, NULL, &d, e);
         if (r < 0)
                 return r;
-        r = cri_unpack(&j->memory, &runtime__v1__run_pod_sandbox_request__descriptor, d.data, d.size, &message);
+        r = cri_unpack(&j->memory, &runtime__v1__run_pod_sandbox_request__descriptor, d.data, d.size,
+                       &message);
         free(d.data);
         request = r < 0 ? NULL : (Runtime__V1__RunPodSandboxRequest *) message;
         if (!request || !request->config || !request->config->metadata)
-                return error_set(e, r < 0 ? r : -EBADMSG, "The request of sandbox %s cannot be read", p->uuid);
+                return error_set(e, r < 0 ? r : -EBADMSG, "The request of sandbox %s cannot be read",
+                                 p->uuid);
         *ret = (Sandbox){.config = request->config, .handler = request->runtime_handler};
         r = cri_sandbox_id(p->uuid, request->config->metadata, ret->id);
         if (r < 0)
@@ -151,7 +153,8 @@ static int find_by_prefix(CriJob *j, const char *prefix, Sandbox *ret, Error *e)
                 *ret = *found;
                 found->pod = NULL;
         } else
-                r = matches > 1 ? error_set(e, -EINVAL, "Several sandboxes have IDs that begin with '%s'", prefix)
+                r = matches > 1 ? error_set(e, -EINVAL, "Several sandboxes have IDs that begin with '%s'",
+                                            prefix)
                                 : no_sandbox(prefix, e);
         sandbox_list_free(l, n);
         return r;
@@ -159,7 +162,7 @@ static int find_by_prefix(CriJob *j, const char *prefix, Sandbox *ret, Error *e)
 
 int sandbox_find(CriJob *j, const char *id, Sandbox *ret, Error *e)
 {
-        int r = !cri_id_is_valid(id)          ? no_sandbox(id, e)
+        int r = !cri_id_is_valid(id)           ? no_sandbox(id, e)
                 : strlen(id) < CRI_ID_SIZE - 1 ? find_by_prefix(j, id, ret, e)
                                                : find_exactly(j, id, ret, e);
 
@@ -173,7 +176,8 @@ static uint64_t created_usec(const Pod *p, const PodApp *app)
         _cleanup_free_ char *path = NULL;
         struct stat st;
 
-        if (pod_app_path(p, app, "owner-data", &path) < 0 || fstatat(p->dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (pod_app_path(p, app, "owner-data", &path) < 0 ||
+            fstatat(p->dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return 0;
         return (uint64_t) st.st_mtim.tv_sec * 1000000U + (uint64_t) st.st_mtim.tv_nsec / 1000U;
 }
@@ -190,7 +194,8 @@ int container_open(CriJob *j, Sandbox *s, PodApp *app, Container *ret, Error *e)
         free(d.data);
         ContainerConfig *c = r < 0 ? NULL : (ContainerConfig *) message;
         if (!c || !c->metadata)
-                return error_set(e, r < 0 ? r : -EBADMSG, "The request of container %s cannot be read", app->name);
+                return error_set(e, r < 0 ? r : -EBADMSG, "The request of container %s cannot be read",
+                                 app->name);
         *ret = (Container){.sandbox = s, .app = app, .config = c, .created_usec = created_usec(s->pod, app)};
         r = cri_container_id(s->pod->uuid, c->metadata, ret->id);
         return r < 0 ? error_set_errno(e, r, "Cannot compute the ID of container %s", app->name) : 0;
@@ -215,7 +220,8 @@ static int find_in(CriJob *j, Sandbox *s, const char *prefix, Container *ret)
         for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
                 PodApp *app = s->pod->manifest->apps[i];
                 Container c;
-                if (!may_match(app, prefix) || container_open(j, s, app, &c, NULL) < 0 || !startswith(c.id, prefix))
+                if (!may_match(app, prefix) || container_open(j, s, app, &c, NULL) < 0 ||
+                    !startswith(c.id, prefix))
                         continue;
                 *ret = c;
                 found++;
@@ -223,7 +229,8 @@ static int find_in(CriJob *j, Sandbox *s, const char *prefix, Container *ret)
         return found;
 }
 
-static int find_container_by_prefix(CriJob *j, const char *prefix, Sandbox *sandbox, Container *ret, Error *e)
+static int find_container_by_prefix(CriJob *j, const char *prefix, Sandbox *sandbox, Container *ret,
+                                    Error *e)
 {
         size_t n = 0, k = 0;
         Sandbox *l = NULL;
@@ -243,7 +250,8 @@ static int find_container_by_prefix(CriJob *j, const char *prefix, Sandbox *sand
                 l[k].pod = NULL;
                 ret->sandbox = sandbox;
         } else
-                r = found > 1 ? error_set(e, -EINVAL, "Several containers have IDs that begin with '%s'", prefix)
+                r = found > 1 ? error_set(e, -EINVAL, "Several containers have IDs that begin with '%s'",
+                                          prefix)
                               : no_container(prefix, e);
         sandbox_list_free(l, n);
         return r;

@@ -40,9 +40,10 @@ static int check_namespaces(const NamespaceOption *o, Error *e)
                 if (modes[i].mode == RUNTIME__V1__NAMESPACE_MODE__TARGET)
                         return refuse(field, "with the value TARGET", e);
         }
-        if ((o->pid == RUNTIME__V1__NAMESPACE_MODE__NODE || o->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE) && o->userns_options &&
-            o->userns_options->mode != RUNTIME__V1__NAMESPACE_MODE__NODE)
-                return refuse("linux.security_context.namespace_options.userns_options", "in the pid or ipc namespace of the host", e);
+        if ((o->pid == RUNTIME__V1__NAMESPACE_MODE__NODE || o->ipc == RUNTIME__V1__NAMESPACE_MODE__NODE) &&
+            o->userns_options && o->userns_options->mode != RUNTIME__V1__NAMESPACE_MODE__NODE)
+                return refuse("linux.security_context.namespace_options.userns_options",
+                              "in the pid or ipc namespace of the host", e);
         return 0;
 }
 
@@ -52,14 +53,16 @@ static int check(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, Error *e
                 return error_set(e, -EINVAL, "The request has no config with metadata and a name");
         if (!isempty(q->runtime_handler) && !streq(q->runtime_handler, CRI_RUNTIME_NAME))
                 return cri_status(j, GRPC_NOT_FOUND,
-                                  error_set(e, -ENOENT, "There is no runtime handler '%s'", q->runtime_handler));
+                                  error_set(e, -ENOENT, "There is no runtime handler '%s'",
+                                            q->runtime_handler));
         int r = cri_check_fields(&q->config->base, cri_sandbox_fields, e);
         return r < 0 || !namespaces_of(q->config) ? r : check_namespaces(namespaces_of(q->config), e);
 }
 
 /* --- The request of the pod ---------------------------------------------------------------------------- */
 
-static int set_list(PodArguments *a, const char *option, const char *field, char **values, size_t n, Error *e)
+static int set_list(PodArguments *a, const char *option, const char *field, char **values, size_t n,
+                    Error *e)
 {
         int r = 0;
 
@@ -92,9 +95,10 @@ static int set_port(CriJob *j, PodArguments *a, const Runtime__V1__PortMapping *
 
         if (p->host_port == 0)
                 return 0;
-        if (p->host_port < 0 || p->host_port > PORT_MAX || p->container_port < 1 || p->container_port > PORT_MAX)
-                return error_set(e, -EINVAL, "'port_mappings' has %d and %d, which are not both ports", p->host_port,
-                                 p->container_port);
+        if (p->host_port < 0 || p->host_port > PORT_MAX || p->container_port < 1 ||
+            p->container_port > PORT_MAX)
+                return error_set(e, -EINVAL, "'port_mappings' has %d and %d, which are not both ports",
+                                 p->host_port, p->container_port);
         if ((size_t) p->protocol >= ELEMENTSOF(protocols))
                 return refuse("port_mappings.protocol", "with this value", e);
         char *value = cri_printf(&j->memory, "%s%s%s%s%d:%d/%s", v6 ? "[" : "", p->host_ip, v6 ? "]" : "",
@@ -124,8 +128,10 @@ static int set_network(CriJob *j, PodArguments *a, const SandboxConfig *c, Error
 static int set_sysctls(CriJob *j, PodArguments *a, const SandboxConfig *c, Error *e)
 {
         for (size_t i = 0; c->linux && i < c->linux->n_sysctls; i++) {
-                char *value = cri_printf(&j->memory, "%s=%s", c->linux->sysctls[i]->key, c->linux->sysctls[i]->value);
-                int r = value ? cri_set_option(pod_options, a, "sysctl", "linux.sysctls", value, e) : error_oom(e);
+                char *value = cri_printf(&j->memory, "%s=%s", c->linux->sysctls[i]->key,
+                                         c->linux->sysctls[i]->value);
+                int r = value ? cri_set_option(pod_options, a, "sysctl", "linux.sysctls", value, e)
+                              : error_oom(e);
                 if (r < 0)
                         return r;
         }
@@ -180,7 +186,8 @@ static int fill(CriJob *j, const SandboxConfig *c, PodArguments *a, Error *e)
 
 /* --- Running ------------------------------------------------------------------------------------------- */
 
-static int prepare(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArguments *a, Pod **ret, Error *e)
+static int prepare(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArguments *a, Pod **ret,
+                   Error *e)
 {
         size_t size = protobuf_c_message_get_packed_size(&q->base);
         _cleanup_strv_free_ char **warnings = NULL;
@@ -197,10 +204,12 @@ static int prepare(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArg
                 log_debug("Sandbox %s: %s", q->config->metadata->name, *w);
         if (r != -EEXIST)
                 return r;
-        return cri_status(j, GRPC_ALREADY_EXISTS,
-                          error_set(e, r, "There is a sandbox of name '%s', namespace '%s', UID '%s' and attempt %u",
-                                    q->config->metadata->name, q->config->metadata->namespace_,
-                                    q->config->metadata->uid, q->config->metadata->attempt));
+        return cri_status(
+                        j, GRPC_ALREADY_EXISTS,
+                        error_set(e, r,
+                                  "There is a sandbox of name '%s', namespace '%s', UID '%s' and attempt %u",
+                                  q->config->metadata->name, q->config->metadata->namespace_,
+                                  q->config->metadata->uid, q->config->metadata->attempt));
 }
 
 static void remove_pod(CriJob *j, const char *uuid)

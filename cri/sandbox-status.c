@@ -26,7 +26,8 @@ static int add_ip(CriJob *j, Runtime__V1__PodSandboxNetworkStatus *n, const char
                 n->ip = ip;
                 return 0;
         }
-        Runtime__V1__PodIP **grown = cri_alloc(&j->memory, (n->n_additional_ips + 1) * sizeof(Runtime__V1__PodIP *)),
+        Runtime__V1__PodIP **grown = cri_alloc(&j->memory,
+                                               (n->n_additional_ips + 1) * sizeof(Runtime__V1__PodIP *)),
                            *item = cri_message(&j->memory, &runtime__v1__pod_ip__descriptor);
         if (!grown || !item)
                 return -ENOMEM;
@@ -57,13 +58,15 @@ static int add_network(CriJob *j, const Sandbox *s, Status *t, Error *e)
 static int add_namespaces(CriJob *j, const SandboxConfig *c, Status *t, Error *e)
 {
         t->linux = cri_message(&j->memory, &runtime__v1__linux_pod_sandbox_status__descriptor);
-        if (!t->linux || !(t->linux->namespaces = cri_message(&j->memory, &runtime__v1__namespace__descriptor)))
+        if (!t->linux ||
+            !(t->linux->namespaces = cri_message(&j->memory, &runtime__v1__namespace__descriptor)))
                 return error_oom(e);
         t->linux->namespaces->options = c->linux && c->linux->security_context
-                                                         ? c->linux->security_context->namespace_options
-                                                         : NULL;
+                                                        ? c->linux->security_context->namespace_options
+                                                        : NULL;
         if (!t->linux->namespaces->options)
-                t->linux->namespaces->options = cri_message(&j->memory, &runtime__v1__namespace_option__descriptor);
+                t->linux->namespaces->options =
+                                cri_message(&j->memory, &runtime__v1__namespace_option__descriptor);
         return t->linux->namespaces->options ? 0 : error_oom(e);
 }
 
@@ -127,6 +130,7 @@ int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e
         answer->timestamp = (int64_t) now_usec(CLOCK_REALTIME) * NSEC_PER_USEC;
         r = sandbox_status(j, &s, &answer->status, e);
         if (r >= 0)
-                r = container_statuses(j, &s, &answer->containers_statuses, &answer->n_containers_statuses, e);
+                r = container_statuses(j, &s, &answer->containers_statuses, &answer->n_containers_statuses,
+                                       e);
         return r < 0 || !q->verbose ? r : add_info(j, &s, answer, e);
 }

@@ -22,7 +22,8 @@ typedef Runtime__V1__ContainerConfig ContainerConfig;
 /* The ID of a sandbox begins with the UUID of its pod, that of a container with the name of its app, which is followed by the
  * UUID of its pod. The rest of the former, and the name of the app, follow from the names that the client gave. */
 int cri_sandbox_id(const char *uuid, const Runtime__V1__PodSandboxMetadata *m, char ret[static CRI_ID_SIZE]);
-int cri_container_id(const char *uuid, const Runtime__V1__ContainerMetadata *m, char ret[static CRI_ID_SIZE]);
+int cri_container_id(const char *uuid, const Runtime__V1__ContainerMetadata *m,
+                     char ret[static CRI_ID_SIZE]);
 /* The name of the pod of a sandbox, which no other sandbox of the same metadata can have. */
 int cri_pod_name(const Runtime__V1__PodSandboxMetadata *m, char **ret);
 /* The UUID of the pod from 32 digits of an ID. */
@@ -86,7 +87,8 @@ int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***re
 
 #define CONTAINER_HOST_SETTINGS "symlinks=true,dev=true,suid=true" /* of mounts, as with other runtimes */
 /* Adds the mount of a directory or file of the host, with the settings of its volume. */
-int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings, AppOverrides *a, Error *e);
+int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings,
+                             AppOverrides *a, Error *e);
 /* container-cdi.c: adds what C requests by the Container Device Interface. */
 int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e);
 
@@ -115,16 +117,19 @@ bool cri_map_matches(size_t n, const void *list, size_t n_selector, const void *
 
 /* Sets the option NAME of a command line (see pod_options, app_options), by which a value has the same meaning as there.
  * FIELD is the field of the request, for messages. */
-int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value, Error *e);
+int cri_set_option(const Option *options, void *data, const char *name, const char *field, const char *value,
+                   Error *e);
 
 /* container-create.c: the ID in the store of the image that a client calls REFERENCE; it belongs to the memory of the call, and
  * *RET is NULL before. -ENOENT (NOT_FOUND): there is none. */
 int container_find_image(CriJob *j, const char *reference, char **ret, Error *e);
 /* container-app.c: fills in A, the app of a container; IMAGE is the one that it is made from. */
-int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a, Error *e);
+int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, const char *id, AppOverrides *a,
+                      Error *e);
 /* relabel.c: gives PATH, and all below it, the SELinux label of files of a container with the options X, or NULL; nothing without
  * SELinux. */
-int container_relabel(CriJob *j, const Sandbox *s, const char *path, const Runtime__V1__SELinuxOption *x, Error *e);
+int container_relabel(CriJob *j, const Sandbox *s, const char *path, const Runtime__V1__SELinuxOption *x,
+                      Error *e);
 /* The same with any label. A file system without labels is success. -EINVAL: it is a directory of the system. */
 int relabel_tree(const char *path, const char *label, const Operation *o, Error *e);
 /* container-security.c: the same from its security context X. */
@@ -144,7 +149,8 @@ int container_resources(const Runtime__V1__LinuxContainerResources *r, AppOverri
 /* resources.c: WANTED, fields of which are not set stay as in NOW. RET is NOW with them; *RET_CHANGED has only what differs,
  * and belongs to the memory of the call. -EINVAL: it cannot be changed. */
 int resources_merge(CriJob *j, const Runtime__V1__LinuxContainerResources *now,
-                    const Runtime__V1__LinuxContainerResources *wanted, Runtime__V1__LinuxContainerResources *ret,
+                    const Runtime__V1__LinuxContainerResources *wanted,
+                    Runtime__V1__LinuxContainerResources *ret,
                     Runtime__V1__LinuxContainerResources *ret_changed, Error *e);
 /* oom-score.c: processes of the cgroup at PATH that have the score NOW get WANTED. */
 int oom_score_change(const char *path, int64_t now, int64_t wanted);

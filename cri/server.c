@@ -70,7 +70,8 @@ static int lock_soon(int fd)
 
 int cri_lock(Store *s, int *ret_fd, Error *e)
 {
-        _cleanup_close_ int fd = openat(store_fd(s), LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        _cleanup_close_ int fd =
+                        openat(store_fd(s), LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         char pid[16];
 
         if (fd < 0)
@@ -169,11 +170,12 @@ static int make_methods(CriServer *s)
 static int prepare_streams(CriServer *s, Error *e)
 {
         const CriOptions *o = s->options;
-        int r = o->stream_tls_cert ? stream_tls_new(o->stream_tls_cert, o->stream_tls_key, &s->stream_tls, e) : 0;
+        int r = o->stream_tls_cert ? stream_tls_new(o->stream_tls_cert, o->stream_tls_key, &s->stream_tls, e)
+                                   : 0;
 
         return r < 0 ? r
-                     : stream_server_new(s->event, o->stream_port, s->stream_tls, store_fd(s->store), cri_stream_serve, s,
-                                         &s->streams, e);
+                     : stream_server_new(s->event, o->stream_port, s->stream_tls, store_fd(s->store),
+                                         cri_stream_serve, s, &s->streams, e);
 }
 
 static int prepare(CriServer *s, Error *e)

@@ -34,14 +34,17 @@ static int remove_stale(const struct sockaddr_un *address, Error *e)
         struct stat st;
 
         if (lstat(address->sun_path, &st) < 0)
-                return errno == ENOENT ? 0 : error_set_errno(e, -errno, "Cannot look at '%s'", address->sun_path);
+                return errno == ENOENT ? 0
+                                       : error_set_errno(e, -errno, "Cannot look at '%s'",
+                                                         address->sun_path);
         if (!S_ISSOCK(st.st_mode))
                 return error_set(e, -EEXIST, "Cannot listen on '%s': there is a file that is not a socket",
                                  address->sun_path);
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot make a socket");
         if (connect(fd, (const struct sockaddr *) address, sizeof(*address)) == 0 || errno != ECONNREFUSED)
-                return error_set(e, -EADDRINUSE, "Cannot listen on '%s': another process does", address->sun_path);
+                return error_set(e, -EADDRINUSE, "Cannot listen on '%s': another process does",
+                                 address->sun_path);
         return unlink(address->sun_path) < 0 && errno != ENOENT
                                ? error_set_errno(e, -errno, "Cannot replace '%s'", address->sun_path)
                                : 0;
@@ -64,15 +67,16 @@ static int listen_on(const char *path, Error *e)
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot make a socket");
         if (strlen(path) >= sizeof(address.sun_path))
-                return error_set(e, -ENAMETOOLONG, "Cannot listen on '%s': the path is longer than %zu bytes", path,
+                return error_set(e, -ENAMETOOLONG,
+                                 "Cannot listen on '%s': the path is longer than %zu bytes", path,
                                  sizeof(address.sun_path) - 1);
         memcpy(address.sun_path, path, strlen(path) + 1);
         int r = remove_stale(&address, e);
         if (r < 0)
                 return r;
         r = make_parent(path);
-        if (r < 0 || bind(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 || chmod(path, 0600) < 0 ||
-            listen(fd, BACKLOG) < 0)
+        if (r < 0 || bind(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 ||
+            chmod(path, 0600) < 0 || listen(fd, BACKLOG) < 0)
                 return error_set_errno(e, r < 0 ? r : -errno, "Cannot listen on '%s'", path);
         return TAKE_FD(fd);
 }

@@ -28,7 +28,8 @@ static void *make(Maker *m, const ProtobufCMessageDescriptor *d)
 /* NULL: it is not known. */
 static Runtime__V1__UInt64Value *number(Maker *m, uint64_t value)
 {
-        Runtime__V1__UInt64Value *n = value == UINT64_MAX ? NULL : make(m, &runtime__v1__uint64_value__descriptor);
+        Runtime__V1__UInt64Value *n =
+                        value == UINT64_MAX ? NULL : make(m, &runtime__v1__uint64_value__descriptor);
 
         if (n)
                 n->value = value;
@@ -73,7 +74,8 @@ static Runtime__V1__PsiStats *pressure(Maker *m, const CriPressure *c)
 
 static Runtime__V1__CpuUsage *processor(Maker *m, const CriUsage *u)
 {
-        Runtime__V1__CpuUsage *p = u->cpu_usec == UINT64_MAX ? NULL : make(m, &runtime__v1__cpu_usage__descriptor);
+        Runtime__V1__CpuUsage *p =
+                        u->cpu_usec == UINT64_MAX ? NULL : make(m, &runtime__v1__cpu_usage__descriptor);
 
         if (!p)
                 return NULL;
@@ -113,15 +115,16 @@ static Runtime__V1__MemoryUsage *memory(Maker *m, const CriUsage *u)
 
 static Runtime__V1__SwapUsage *swap(Maker *m, const CriUsage *u)
 {
-        Runtime__V1__SwapUsage *p = u->swap == UINT64_MAX ? NULL : make(m, &runtime__v1__swap_usage__descriptor);
+        Runtime__V1__SwapUsage *p =
+                        u->swap == UINT64_MAX ? NULL : make(m, &runtime__v1__swap_usage__descriptor);
 
         if (!p)
                 return NULL;
         p->timestamp = nanoseconds(u->taken_usec);
         p->swap_usage_bytes = number(m, u->swap);
-        p->swap_available_bytes = number(m, u->swap_max == UINT64_MAX  ? UINT64_MAX
-                                            : u->swap_max > u->swap ? u->swap_max - u->swap
-                                                                    : 0);
+        p->swap_available_bytes = number(m, u->swap_max == UINT64_MAX ? UINT64_MAX
+                                            : u->swap_max > u->swap   ? u->swap_max - u->swap
+                                                                      : 0);
         return p;
 }
 
@@ -141,7 +144,8 @@ static Runtime__V1__IoUsage *io(Maker *m, const CriUsage *u)
 static Runtime__V1__FilesystemUsage *layer(Maker *m, const CriUsage *u)
 {
         Runtime__V1__FilesystemUsage *p =
-                        u->disk_bytes == UINT64_MAX ? NULL : make(m, &runtime__v1__filesystem_usage__descriptor);
+                        u->disk_bytes == UINT64_MAX ? NULL
+                                                    : make(m, &runtime__v1__filesystem_usage__descriptor);
 
         if (!p)
                 return NULL;
@@ -245,7 +249,8 @@ static Runtime__V1__NetworkUsage *network(Maker *m, const Sandbox *s)
 
 static Runtime__V1__ProcessUsage *processes(Maker *m, const CriUsage *u)
 {
-        Runtime__V1__ProcessUsage *p = u->pids == UINT64_MAX ? NULL : make(m, &runtime__v1__process_usage__descriptor);
+        Runtime__V1__ProcessUsage *p =
+                        u->pids == UINT64_MAX ? NULL : make(m, &runtime__v1__process_usage__descriptor);
 
         if (!p)
                 return NULL;
@@ -254,7 +259,8 @@ static Runtime__V1__ProcessUsage *processes(Maker *m, const CriUsage *u)
         return p;
 }
 
-static int add_containers(Maker *m, Sandbox *s, const CriUsage *apps, Runtime__V1__LinuxPodSandboxStats *p, Error *e)
+static int add_containers(Maker *m, Sandbox *s, const CriUsage *apps, Runtime__V1__LinuxPodSandboxStats *p,
+                          Error *e)
 {
         size_t n = s->pod->manifest->n_apps;
 
@@ -263,7 +269,8 @@ static int add_containers(Maker *m, Sandbox *s, const CriUsage *apps, Runtime__V
                 return error_oom(e);
         for (size_t i = 0; i < n; i++) {
                 Container c;
-                if (!runs(&apps[i]) || container_open_listed(m->j, s, s->pod->manifest->apps[i], &c, NULL) < 0)
+                if (!runs(&apps[i]) ||
+                    container_open_listed(m->j, s, s->pod->manifest->apps[i], &c, NULL) < 0)
                         continue;
                 p->containers[p->n_containers] = container_stats(m, &c, &apps[i]);
                 if (!p->containers[p->n_containers++])
@@ -341,8 +348,8 @@ int cri_list_pod_sandbox_stats(CriJob *j, const void *request, void *reply, Erro
 
 static bool matches(const Container *c, const Runtime__V1__ContainerStatsFilter *f)
 {
-        return !f || (startswith(c->id, f->id) &&
-                      cri_map_matches(c->config->n_labels, c->config->labels, f->n_label_selector, f->label_selector));
+        return !f || (startswith(c->id, f->id) && cri_map_matches(c->config->n_labels, c->config->labels,
+                                                                  f->n_label_selector, f->label_selector));
 }
 
 static int list_in(CriJob *j, Sandbox *s, const Runtime__V1__ContainerStatsFilter *f,
@@ -361,7 +368,8 @@ static int list_in(CriJob *j, Sandbox *s, const Runtime__V1__ContainerStatsFilte
         answer->stats = grown;
         for (size_t i = 0; i < n; i++) {
                 Container c;
-                if (!runs(&apps[i]) || container_open_listed(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !matches(&c, f))
+                if (!runs(&apps[i]) ||
+                    container_open_listed(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !matches(&c, f))
                         continue;
                 grown[answer->n_stats++] = container_stats(&m, &c, &apps[i]);
         }
@@ -377,7 +385,8 @@ int cri_list_container_stats(CriJob *j, const void *request, void *reply, Error 
 
         int r = sandbox_list_ready(j, &l, &n, e);
         for (size_t i = 0; r >= 0 && i < n; i++)
-                if (sandbox_is_ready(&l[i]) && (!q->filter || startswith(l[i].id, q->filter->pod_sandbox_id)))
+                if (sandbox_is_ready(&l[i]) &&
+                    (!q->filter || startswith(l[i].id, q->filter->pod_sandbox_id)))
                         r = list_in(j, &l[i], q->filter, reply, e);
         sandbox_list_free(l, n);
         return r;

@@ -59,11 +59,12 @@ static int check_container(CriJob *j, const char *id, Error *e)
 static int check_ports(const Runtime__V1__PortForwardRequest *q, Error *e)
 {
         if (q->n_port > FORWARDS_MAX)
-                return error_set(e, -EINVAL, "The field 'port' has %zu ports, and there can be %u", q->n_port,
-                                 FORWARDS_MAX);
+                return error_set(e, -EINVAL, "The field 'port' has %zu ports, and there can be %u",
+                                 q->n_port, FORWARDS_MAX);
         for (size_t i = 0; i < q->n_port; i++)
                 if (q->port[i] < 1 || q->port[i] > UINT16_MAX)
-                        return error_set(e, -EINVAL, "The field 'port' has %d, which is not the number of a port",
+                        return error_set(e, -EINVAL,
+                                         "The field 'port' has %d, which is not the number of a port",
                                          q->port[i]);
         return 0;
 }

@@ -54,7 +54,8 @@ static int connect_loopback(const Pod *p, pid_t leader, uint16_t port, int *ret)
                                        .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 
         int r = connect_address(p, leader, (const struct sockaddr *) &a, sizeof(a), ret);
-        if (r == -ECONNREFUSED && connect_address(p, leader, (const struct sockaddr *) &b, sizeof(b), ret) >= 0)
+        if (r == -ECONNREFUSED &&
+            connect_address(p, leader, (const struct sockaddr *) &b, sizeof(b), ret) >= 0)
                 r = 0;
         return r;
 }
@@ -66,7 +67,8 @@ static int connect_port(uint16_t port, void *userdata, int *ret_fd, Error *e)
         PodRuntime runtime = {};
 
         if (!is_requested(t, port))
-                return error_set(e, -EACCES, "Port %u of sandbox %s was not requested by the call of PortForward", port,
+                return error_set(e, -EACCES,
+                                 "Port %u of sandbox %s was not requested by the call of PortForward", port,
                                  t->id);
         int r = sandbox_find(t->job, t->id, &s, e);
         if (r >= 0 && !sandbox_is_ready(&s))

@@ -9,8 +9,8 @@
 #include "cri/usage.h"
 
 #define SAMPLES_MAX 8192U
-#define SPAN_MIN_USEC UINT64_C(900000)      /* between two samples; clients ask every second at most */
-#define FORGET_USEC UINT64_C(600000000)     /* samples of what is gone */
+#define SPAN_MIN_USEC UINT64_C(900000)  /* between two samples; clients ask every second at most */
+#define FORGET_USEC UINT64_C(600000000) /* samples of what is gone */
 
 /* They are in the order of their keys. *RET is where KEY is, or belongs. */
 static bool find_place(const CriServer *s, const char *key, size_t *ret)
@@ -62,7 +62,8 @@ void cri_sample_put(CriServer *s, const CriSample *sample)
                 if (s->n_samples >= SAMPLES_MAX ||
                     GREEDY_REALLOC(s->samples, s->samples_allocated, s->n_samples + 1) < 0)
                         return;
-                memmove(s->samples + place + 1, s->samples + place, (s->n_samples++ - place) * sizeof(CriSample));
+                memmove(s->samples + place + 1, s->samples + place,
+                        (s->n_samples++ - place) * sizeof(CriSample));
         }
         CriSample *known = &s->samples[place];
         if (!is_known) {

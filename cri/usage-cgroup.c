@@ -122,7 +122,8 @@ static void read_fields(int fd, CriParts parts, CriUsage *u)
                         text = read_text(fd, file, buffer);
                 }
                 if (text)
-                        *(uint64_t *) (void *) ((char *) u + fields[i].offset) = value_of(text, fields[i].key);
+                        *(uint64_t *) (void *) ((char *) u + fields[i].offset) =
+                                        value_of(text, fields[i].key);
         }
 }
 
@@ -132,7 +133,8 @@ static bool parse_line(const char *text, const char *name, CriPressureLine *ret)
         unsigned long long total;
         double a[CRI_PRESSURE_SPANS];
 
-        if (!line || sscanf(line + strlen(name), " avg10=%lf avg60=%lf avg300=%lf total=%llu", &a[0], &a[1], &a[2], &total) != 4)
+        if (!line || sscanf(line + strlen(name), " avg10=%lf avg60=%lf avg300=%lf total=%llu", &a[0], &a[1],
+                            &a[2], &total) != 4)
                 return false;
         ret->total_usec = total;
         memcpy(ret->averages, a, sizeof(a));
@@ -153,7 +155,8 @@ static void read_pressures(int fd, CriUsage *u)
                 char buffer[TEXT_SIZE];
                 const char *text = read_text(fd, pressures[i].file, buffer);
                 if (text)
-                        cri_pressure_parse(text, (CriPressure *) (void *) ((char *) u + pressures[i].offset));
+                        cri_pressure_parse(text,
+                                           (CriPressure *) (void *) ((char *) u + pressures[i].offset));
         }
 }
 

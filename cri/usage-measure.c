@@ -37,7 +37,8 @@ static void measure_images(CriJob *j)
 
         for (size_t i = 0; i < ELEMENTSOF(trees); i++) {
                 uint64_t bytes, inodes;
-                disk_usage_count_at(store_fd(j->store), trees[i], store_operation(j->store), &bytes, &inodes);
+                disk_usage_count_at(store_fd(j->store), trees[i], store_operation(j->store), &bytes,
+                                    &inodes);
                 sample.bytes += bytes;
                 sample.inodes += inodes;
         }

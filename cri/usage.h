@@ -23,7 +23,8 @@ typedef struct CriPressure {
 /* UINT64_MAX: this host does not tell, or there is no limit. */
 typedef struct CriUsage {
         uint64_t taken_usec; /* CLOCK_REALTIME */
-        uint64_t cpu_usec, cpu_user_usec, cpu_system_usec, cpu_periods, cpu_throttled_periods, cpu_throttled_usec;
+        uint64_t cpu_usec, cpu_user_usec, cpu_system_usec, cpu_periods, cpu_throttled_periods,
+                        cpu_throttled_usec;
         uint64_t memory, memory_peak, memory_max, memory_low;
         uint64_t anon, file, file_mapped, inactive_file, kernel, faults, major_faults, limit_hits, oom_kills;
         uint64_t swap, swap_max;
@@ -88,6 +89,7 @@ void cri_measure_layer(CriJob *j, const Pod *p, const PodApp *app, CriUsage *u);
 
 /* The usage of a sandbox, unless RET_POD is NULL, and of each of its containers, in the order of the manifest; PARTS are
  * read of both, of the former the number of processes, too. Of what does not run, all but the writable layer is unknown. */
-int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod, CriUsage **ret_apps, Error *e);
+int cri_usage_of(CriJob *j, const Sandbox *s, CriParts parts, CriUsage *ret_pod, CriUsage **ret_apps,
+                 Error *e);
 /* The path of the cgroup of a container, which is there while it runs. */
 int cri_app_cgroup(const Sandbox *s, const PodApp *app, char **ret);

@@ -39,7 +39,8 @@ static int read_range(IDMapping *const *l, size_t n, const char *field, uint32_t
                           "of that on the host",
                           field, UID_RANGE_SIZE);
         return n == 1 && l[0]->length != UID_RANGE_SIZE
-                               ? error_hint(e, r, "The kubelet has this length as userNamespaces.idsPerPod: it has to be %u, the default.",
+                               ? error_hint(e, r,
+                                            "The kubelet has this length as userNamespaces.idsPerPod: it has to be %u, the default.",
                                             UID_RANGE_SIZE)
                                : r;
 }
@@ -88,7 +89,7 @@ int container_users_check(const Sandbox *s, const UserNamespace *u, Error *e)
         return same ? 0
                     : error_set(e, -EINVAL,
                                 "The field '" FIELD "' of the request is not that of sandbox %s, whose "
-                                                    "users its containers have",
+                                "users its containers have",
                                 s->id);
 }
 

@@ -297,7 +297,8 @@ static int watch(CriWorker *w)
         if (r >= 0)
                 r = sd_event_add_io(w->server->event, &w->io, w->fd, EPOLLIN, on_replies, w);
         if (r >= 0)
-                r = sd_event_add_time_relative(w->server->event, &w->pause, CLOCK_MONOTONIC, 0, 1000, on_pause, w);
+                r = sd_event_add_time_relative(w->server->event, &w->pause, CLOCK_MONOTONIC, 0, 1000,
+                                               on_pause, w);
         return r < 0 ? r : sd_event_source_set_enabled(w->pause, SD_EVENT_OFF);
 }
 
@@ -319,7 +320,8 @@ int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8
         int fds[2];
 
         if (s->n_workers >= CRI_WORKERS_MAX)
-                return c ? grpc_call_finish(c, GRPC_UNAVAILABLE, "Too many calls are served at this time") : -EUSERS;
+                return c ? grpc_call_finish(c, GRPC_UNAVAILABLE, "Too many calls are served at this time")
+                         : -EUSERS;
         CriWorker *w = calloc(1, sizeof(CriWorker));
         if (!w)
                 return -ENOMEM;

@@ -68,7 +68,8 @@ static int read_strings(json_object *o, const char *key, char ***ret, Error *e)
         if (r < 0 || !list)
                 return r;
         if (json_object_array_length(list) > LIST_MAX)
-                return error_set(e, -EINVAL, "\"%s\" of the profile has more than %u entries", key, LIST_MAX);
+                return error_set(e, -EINVAL, "\"%s\" of the profile has more than %u entries", key,
+                                 LIST_MAX);
         for (size_t i = 0; i < json_object_array_length(list); i++) {
                 json_object *s = json_object_array_get_idx(list, i);
                 if (!json_object_is_type(s, json_type_string))
@@ -142,10 +143,14 @@ static int read_action(json_object *o, const char *key, const char *errno_key, u
 
 static int read_argument(json_object *o, SeccompArgument *ret, Error *e)
 {
-        static const char *const operators[_SECCOMP_OPERATOR_MAX] = {
-                        [SECCOMP_NE] = "SCMP_CMP_NE", [SECCOMP_LT] = "SCMP_CMP_LT", [SECCOMP_LE] = "SCMP_CMP_LE",
-                        [SECCOMP_EQ] = "SCMP_CMP_EQ", [SECCOMP_GE] = "SCMP_CMP_GE", [SECCOMP_GT] = "SCMP_CMP_GT",
-                        [SECCOMP_MASKED_EQ] = "SCMP_CMP_MASKED_EQ"};
+        static const char *const operators[_SECCOMP_OPERATOR_MAX] = {[SECCOMP_NE] = "SCMP_CMP_NE",
+                                                                     [SECCOMP_LT] = "SCMP_CMP_LT",
+                                                                     [SECCOMP_LE] = "SCMP_CMP_LE",
+                                                                     [SECCOMP_EQ] = "SCMP_CMP_EQ",
+                                                                     [SECCOMP_GE] = "SCMP_CMP_GE",
+                                                                     [SECCOMP_GT] = "SCMP_CMP_GT",
+                                                                     [SECCOMP_MASKED_EQ] =
+                                                                                     "SCMP_CMP_MASKED_EQ"};
         SeccompArgument a = {.op = _SECCOMP_OPERATOR_MAX};
         uint64_t index = 0;
         const char *op;
@@ -177,9 +182,11 @@ static int read_arguments(json_object *o, SeccompProfileRule *rule, Error *e)
         if (r < 0 || !list)
                 return r;
         if (json_object_array_length(list) > SECCOMP_PROFILE_ARGUMENTS_MAX)
-                return error_set(e, -EINVAL, "The profile has more than %u \"args\" of one rule", SECCOMP_PROFILE_ARGUMENTS_MAX);
+                return error_set(e, -EINVAL, "The profile has more than %u \"args\" of one rule",
+                                 SECCOMP_PROFILE_ARGUMENTS_MAX);
         for (; r >= 0 && rule->n_arguments < json_object_array_length(list); rule->n_arguments++)
-                r = read_argument(json_object_array_get_idx(list, rule->n_arguments), &rule->arguments[rule->n_arguments], e);
+                r = read_argument(json_object_array_get_idx(list, rule->n_arguments),
+                                  &rule->arguments[rule->n_arguments], e);
         return r;
 }
 
@@ -193,7 +200,8 @@ static int read_kernel(json_object *o, SeccompCondition *c, Error *e)
         if (r < 0 || isempty(text))
                 return r;
         if (sscanf(text, "%4u.%4u%c", &c->kernel_major, &c->kernel_minor, &end) != 2)
-                return error_set(e, -EINVAL, "The profile has the minKernel '%s', which is not like 4.8", text);
+                return error_set(e, -EINVAL, "The profile has the minKernel '%s', which is not like 4.8",
+                                 text);
         return 0;
 }
 
@@ -267,7 +275,8 @@ static int read_map(json_object *o, SeccompProfile *p, Error *e)
         if (r < 0 || n == 0)
                 return r;
         if (n > LIST_MAX)
-                return error_set(e, -EINVAL, "\"archMap\" of the profile has more than %u entries", LIST_MAX);
+                return error_set(e, -EINVAL, "\"archMap\" of the profile has more than %u entries",
+                                 LIST_MAX);
         p->map = calloc(n, sizeof(SeccompArchitectures));
         if (!p->map)
                 return error_oom(e);
@@ -297,8 +306,11 @@ static int check_flags(json_object *o, Error *e)
                 return r;
         STRV_FOREACH (flag, flags)
                 if (!streq(*flag, "SECCOMP_FILTER_FLAG_TSYNC"))
-                        return error_set(e, -EINVAL, "The profile has the flag '%s', which is not supported", *flag);
-        return isempty(listener) ? 0 : error_set(e, -EINVAL, "The profile has a \"listenerPath\", which is not supported");
+                        return error_set(e, -EINVAL, "The profile has the flag '%s', which is not supported",
+                                         *flag);
+        return isempty(listener) ? 0
+                                 : error_set(e, -EINVAL,
+                                             "The profile has a \"listenerPath\", which is not supported");
 }
 
 int seccomp_profile_parse(const char *text, size_t size, SeccompProfile **ret, Error *e)

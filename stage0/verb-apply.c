@@ -70,10 +70,11 @@ static int refuse(Context *c, const Pod *p, const ApplyPlan *plan)
         _cleanup_free_ char *list = strv_join(plan->new_pod, ", ");
         const char *pod = pod_display_name(p);
 
-        int r = error_set(&c->error, -EBUSY, "Pod %s is left as it is: only a new pod can have another %s", pod,
-                          list ?: "");
-        return error_hint(&c->error, r, "'systemctl restart acnspawn@%s' makes one; elsewhere 'acnspawn run "
-                                        "--replace --declared=%s'.",
+        int r = error_set(&c->error, -EBUSY, "Pod %s is left as it is: only a new pod can have another %s",
+                          pod, list ?: "");
+        return error_hint(&c->error, r,
+                          "'systemctl restart acnspawn@%s' makes one; elsewhere 'acnspawn run "
+                          "--replace --declared=%s'.",
                           pod, pod);
 }
 
@@ -130,9 +131,10 @@ static int find_running(Context *c, const char *name, Pod **ret)
                 r = error_set(&c->error, -ESRCH, "Pod %s does not run", name);
         }
         if (r == -ESRCH)
-                return error_hint(&c->error, r,
-                                  "'systemctl start acnspawn@%s' starts it, or 'acnspawn run --declared=%s'.",
-                                  name, name);
+                return error_hint(
+                                &c->error, r,
+                                "'systemctl start acnspawn@%s' starts it, or 'acnspawn run --declared=%s'.",
+                                name, name);
         if (r >= 0)
                 r = pod_load(p, &c->error);
         if (r >= 0)

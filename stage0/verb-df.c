@@ -109,8 +109,9 @@ static void show_sum(const StoreUsage *u)
 
 static int show(Context *c, const Arguments *a)
 {
-        _cleanup_(table_freep) Table *t = a->verbose ? table_new(verbose_columns, ELEMENTSOF(verbose_columns))
-                                                     : table_new(columns, ELEMENTSOF(columns));
+        _cleanup_(table_freep) Table *t =
+                        a->verbose ? table_new(verbose_columns, ELEMENTSOF(verbose_columns))
+                                   : table_new(columns, ELEMENTSOF(columns));
         _cleanup_store_usage_ StoreUsage u = {};
         _cleanup_strv_free_ char **kept = NULL;
 

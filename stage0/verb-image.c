@@ -44,7 +44,8 @@ static bool name_matches(const void *object, const char *value)
 
         if (filter_glob(value, i->manifest->name) || filter_glob(value, i->id))
                 return true;
-        return version && xasprintf(&full, "%s:%s", i->manifest->name, version) >= 0 && filter_glob(value, full);
+        return version && xasprintf(&full, "%s:%s", i->manifest->name, version) >= 0 &&
+               filter_glob(value, full);
 }
 
 static bool label_matches(const void *object, const char *value)
@@ -69,8 +70,8 @@ static const Option list_options[] = {
                  "Show everything in full, with labels and times of use", NULL, option_true,
                  offsetof(ListArguments, full)},
                 {NULL, "filter", 'f', "KEY=VALUE", false,
-                 "Only images with this name (a pattern), label or annotation", "name=|label=|annotation=",
-                 option_filter, offsetof(ListArguments, filters)},
+                 "Only images with this name (a pattern), label or annotation",
+                 "name=|label=|annotation=", option_filter, offsetof(ListArguments, filters)},
                 {NULL, "format", 0, "FIELD[,…]|TEXT", false,
                  "Show these columns, or for each image a text with fields in braces: '{name}\\t{size}'",
                  "id|name|version|labels|size|imported|lastUsed", option_table_format,

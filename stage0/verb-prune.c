@@ -19,17 +19,15 @@ static const struct {
         const char *word;
         unsigned parts;
 } parts[] = {
-                {"images", PRUNE_IMAGES},
-                {"pods", PRUNE_PODS},
-                {"volumes", PRUNE_VOLUMES},
-                {"downloads", PRUNE_DOWNLOADS},
-                {"all", ALL_PARTS},
+                {"images", PRUNE_IMAGES},       {"pods", PRUNE_PODS}, {"volumes", PRUNE_VOLUMES},
+                {"downloads", PRUNE_DOWNLOADS}, {"all", ALL_PARTS},
 };
 
 static const Option options[] = {
-                {"Options", "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,
-                 offsetof(Arguments, dry_run)},
-                {NULL, "force", 'f', NULL, false, "Do not ask", NULL, option_true, offsetof(Arguments, force)},
+                {"Options", "dry-run", 'n', NULL, false, "Only show what would be removed", NULL,
+                 option_true, offsetof(Arguments, dry_run)},
+                {NULL, "force", 'f', NULL, false, "Do not ask", NULL, option_true,
+                 offsetof(Arguments, force)},
                 OPTION_END,
 };
 
@@ -41,8 +39,9 @@ static int take_word(Context *c, const char *word, Arguments *a)
                         return 0;
                 }
         _cleanup_free_ char *shown = text_escape_for_terminal(word);
-        return context_usage(c, "'%s' cannot be pruned: there are images, pods, volumes, downloads and all "
-                                "(all but volumes)",
+        return context_usage(c,
+                             "'%s' cannot be pruned: there are images, pods, volumes, downloads and all "
+                             "(all but volumes)",
                              shown ?: "");
 }
 
@@ -105,8 +104,9 @@ static int run(Context *c, int argc, char **argv)
                 a.parts = ALL_PARTS;
         bool asks = !a.force && !a.dry_run;
         if (asks && (!isatty(STDIN_FILENO) || c->json != JSON_OFF))
-                return context_usage(c, "'acnspawn prune' can only ask on a terminal: give --force to remove, or "
-                                        "--dry-run to see what that would be");
+                return context_usage(
+                                c, "'acnspawn prune' can only ask on a terminal: give --force to remove, or "
+                                   "--dry-run to see what that would be");
         r = context_open_store_if_there(c);
         if (r < 0)
                 return r;

@@ -30,7 +30,8 @@ static uint64_t time_left(uint64_t deadline)
 /* The pods end in any order; the status is that of the first word whose pod has failed. */
 static int wait_for_each(Context *c, Pod *const *pods, size_t n, uint64_t timeout)
 {
-        uint64_t now = now_usec(CLOCK_MONOTONIC), deadline = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
+        uint64_t now = now_usec(CLOCK_MONOTONIC),
+                 deadline = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
         int result = 0;
 
         for (size_t i = 0; i < n; i++) {

@@ -108,7 +108,8 @@ static void memory_directives(const IsolatorList *l, const Isolator *i, bool pod
 
         if (i->has_limit)
                 text_addf(s.slice, "MemoryMax=%llu\n%s", (unsigned long long) MAX(i->limit, UINT64_C(1)),
-                          cgroup && pair_list_get(&cgroup->cgroup, "memory.swap.max") ? "" : "MemorySwapMax=0\n");
+                          cgroup && pair_list_get(&cgroup->cgroup, "memory.swap.max") ? ""
+                                                                                      : "MemorySwapMax=0\n");
         if (!pod_scope && effective_request(i, &request) &&
             !(cgroup && pair_list_get(&cgroup->cgroup, "memory.low")))
                 text_addf(s.slice, "MemoryLow=%llu\n", (unsigned long long) request);

@@ -20,17 +20,17 @@ typedef struct LaunchConfig {
         char *user, *group; /* name, number, or path whose owner is taken; resolved in the app's root */
         gid_t *gids;        /* supplementary */
         size_t n_gids, gids_allocated;
-        bool merges_groups;   /* those that the image has for the user are added in any case, … */
-        bool strict_groups;   /* … or in none; without either if the group is GROUPS_OF_USER */
+        bool merges_groups; /* those that the image has for the user are added in any case, … */
+        bool strict_groups; /* … or in none; without either if the group is GROUPS_OF_USER */
         char *working_directory;
         char **mounts;              /* targets of the volumes, absolute and normalized */
         char **masked, **read_only; /* paths in the app's root that are hidden, or read-only; only if … */
         bool has_masked, has_read_only; /* … the app does not have the default ones */
-        char **sockets;             /* names of the ports whose sockets systemd passes to the app */
-        uint64_t capabilities;      /* bounding set: bit n is capability n */
-        uint64_t ambient;           /* those of them that the app has whatever its user is */
-        struct sock_filter *filter; /* of system calls */
-        size_t n_filter;            /* instructions; 0: no filter, which the file has to state explicitly */
+        char **sockets;                 /* names of the ports whose sockets systemd passes to the app */
+        uint64_t capabilities;          /* bounding set: bit n is capability n */
+        uint64_t ambient;               /* those of them that the app has whatever its user is */
+        struct sock_filter *filter;     /* of system calls */
+        size_t n_filter; /* instructions; 0: no filter, which the file has to state explicitly */
         bool has_filter;
         char *apparmor_profile, *selinux_context; /* or NULL */
         bool control;                             /* the app has a socket to launch others */

@@ -121,12 +121,14 @@ static int plan_ambient(const PodApp *pa, char *const *names, LaunchConfig *c, E
 
         STRV_FOREACH (name, names) {
                 unsigned cap = 0;
-                while (cap < 64 && !(c->capabilities & UINT64_C(1) << cap && stage1_capability_name(cap, known) &&
-                                     streq(known, *name)))
+                while (cap < 64 && !(c->capabilities & UINT64_C(1) << cap &&
+                                     stage1_capability_name(cap, known) && streq(known, *name)))
                         cap++;
                 if (cap == 64) {
-                        int r = error_set(e, -EINVAL, "%s is not among the capabilities of app %s, and cannot be ambient",
-                                          *name, pa->name);
+                        int r = error_set(
+                                        e, -EINVAL,
+                                        "%s is not among the capabilities of app %s, and cannot be ambient",
+                                        *name, pa->name);
                         return error_hint(e, r, "Add it to --caps-retain=.");
                 }
                 c->ambient |= UINT64_C(1) << cap;

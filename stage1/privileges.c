@@ -56,7 +56,8 @@ static int capability_name(unsigned cap, char **ret)
 {
         char name[STAGE1_CAPABILITY_NAME_SIZE];
 
-        return stage1_capability_name(cap, name) ? xasprintf(ret, "%s", name) : xasprintf(ret, "CAP_%u", cap);
+        return stage1_capability_name(cap, name) ? xasprintf(ret, "%s", name)
+                                                 : xasprintf(ret, "CAP_%u", cap);
 }
 
 static int add_capabilities(const IsolatorList *l, PrivilegeList *ret)

@@ -47,24 +47,23 @@ int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *targe
         return add_item(f, (Stage1File){.mode = 0777}, path, NULL, target);
 }
 
-static const char manager_configuration[] =
-                "[Manager]\n"
-                "LogTarget=journal-or-kmsg\n"
-                "ShowStatus=no\n"
-                /* Failures are logged; a line for every start and stop would
+static const char manager_configuration[] = "[Manager]\n"
+                                            "LogTarget=journal-or-kmsg\n"
+                                            "ShowStatus=no\n"
+                                            /* Failures are logged; a line for every start and stop would
                  * only cost time. */
-                "LogLevel=notice\n"
-                /* The OOM killer kills one process, which may be one that was
+                                            "LogLevel=notice\n"
+                                            /* The OOM killer kills one process, which may be one that was
                  * started beside the app by 'enter'. If it is the app's main
                  * process, the app ends as after any other signal. */
-                "DefaultOOMPolicy=continue\n"
-                /* The slices of apps have limits of their own. */
-                "DefaultTasksMax=infinity\n"
-                /* systemd's defaults for services, whatever limits the pod's
+                                            "DefaultOOMPolicy=continue\n"
+                                            /* The slices of apps have limits of their own. */
+                                            "DefaultTasksMax=infinity\n"
+                                            /* systemd's defaults for services, whatever limits the pod's
                  * systemd was started with. */
-                "DefaultLimitNOFILE=1024:524288\n"
-                "DefaultLimitMEMLOCK=8388608\n"
-                "DefaultLimitCORE=0:infinity\n";
+                                            "DefaultLimitNOFILE=1024:524288\n"
+                                            "DefaultLimitMEMLOCK=8388608\n"
+                                            "DefaultLimitCORE=0:infinity\n";
 
 /* The files whose content is the same in every pod. */
 static const struct {
@@ -141,7 +140,8 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
                 r = stage1_files_add(&files, fixed_files[i].path, fixed_files[i].content,
                                      strlen(fixed_files[i].content), 0644);
         if (r >= 0 && o->host_pid) /* the pod's systemd is one of a user */
-                r = stage1_files_add(&files, "etc/systemd/user.conf", manager_configuration, strlen(manager_configuration), 0644);
+                r = stage1_files_add(&files, "etc/systemd/user.conf", manager_configuration,
+                                     strlen(manager_configuration), 0644);
         if (r >= 0)
                 r = add_machine_id(&files, o->uuid);
         if (r >= 0)

@@ -22,14 +22,46 @@
 
 /* The order is that of their numbers. */
 static const char *const capability_names[] = {
-                "CAP_CHOWN",          "CAP_DAC_OVERRIDE",    "CAP_DAC_READ_SEARCH",  "CAP_FOWNER",         "CAP_FSETID",
-                "CAP_KILL",           "CAP_SETGID",          "CAP_SETUID",           "CAP_SETPCAP",        "CAP_LINUX_IMMUTABLE",
-                "CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST", "CAP_NET_ADMIN",        "CAP_NET_RAW",        "CAP_IPC_LOCK",
-                "CAP_IPC_OWNER",      "CAP_SYS_MODULE",      "CAP_SYS_RAWIO",        "CAP_SYS_CHROOT",     "CAP_SYS_PTRACE",
-                "CAP_SYS_PACCT",      "CAP_SYS_ADMIN",       "CAP_SYS_BOOT",         "CAP_SYS_NICE",       "CAP_SYS_RESOURCE",
-                "CAP_SYS_TIME",       "CAP_SYS_TTY_CONFIG",  "CAP_MKNOD",            "CAP_LEASE",          "CAP_AUDIT_WRITE",
-                "CAP_AUDIT_CONTROL",  "CAP_SETFCAP",         "CAP_MAC_OVERRIDE",     "CAP_MAC_ADMIN",      "CAP_SYSLOG",
-                "CAP_WAKE_ALARM",     "CAP_BLOCK_SUSPEND",   "CAP_AUDIT_READ",       "CAP_PERFMON",        "CAP_BPF",
+                "CAP_CHOWN",
+                "CAP_DAC_OVERRIDE",
+                "CAP_DAC_READ_SEARCH",
+                "CAP_FOWNER",
+                "CAP_FSETID",
+                "CAP_KILL",
+                "CAP_SETGID",
+                "CAP_SETUID",
+                "CAP_SETPCAP",
+                "CAP_LINUX_IMMUTABLE",
+                "CAP_NET_BIND_SERVICE",
+                "CAP_NET_BROADCAST",
+                "CAP_NET_ADMIN",
+                "CAP_NET_RAW",
+                "CAP_IPC_LOCK",
+                "CAP_IPC_OWNER",
+                "CAP_SYS_MODULE",
+                "CAP_SYS_RAWIO",
+                "CAP_SYS_CHROOT",
+                "CAP_SYS_PTRACE",
+                "CAP_SYS_PACCT",
+                "CAP_SYS_ADMIN",
+                "CAP_SYS_BOOT",
+                "CAP_SYS_NICE",
+                "CAP_SYS_RESOURCE",
+                "CAP_SYS_TIME",
+                "CAP_SYS_TTY_CONFIG",
+                "CAP_MKNOD",
+                "CAP_LEASE",
+                "CAP_AUDIT_WRITE",
+                "CAP_AUDIT_CONTROL",
+                "CAP_SETFCAP",
+                "CAP_MAC_OVERRIDE",
+                "CAP_MAC_ADMIN",
+                "CAP_SYSLOG",
+                "CAP_WAKE_ALARM",
+                "CAP_BLOCK_SUSPEND",
+                "CAP_AUDIT_READ",
+                "CAP_PERFMON",
+                "CAP_BPF",
                 "CAP_CHECKPOINT_RESTORE",
 };
 
@@ -37,9 +69,12 @@ static const struct {
         uint32_t number;
         const char *name, *go_name; /* as libseccomp calls it, and as Go does */
 } architectures[] = {
-                {AUDIT_ARCH_X86_64, "SCMP_ARCH_X86_64", "amd64"},    {AUDIT_ARCH_I386, "SCMP_ARCH_X86", "386"},
-                {AUDIT_ARCH_AARCH64, "SCMP_ARCH_AARCH64", "arm64"},  {AUDIT_ARCH_ARM, "SCMP_ARCH_ARM", "arm"},
-                {AUDIT_ARCH_PPC64LE, "SCMP_ARCH_PPC64LE", "ppc64le"}, {AUDIT_ARCH_RISCV64, "SCMP_ARCH_RISCV64", "riscv64"},
+                {AUDIT_ARCH_X86_64, "SCMP_ARCH_X86_64", "amd64"},
+                {AUDIT_ARCH_I386, "SCMP_ARCH_X86", "386"},
+                {AUDIT_ARCH_AARCH64, "SCMP_ARCH_AARCH64", "arm64"},
+                {AUDIT_ARCH_ARM, "SCMP_ARCH_ARM", "arm"},
+                {AUDIT_ARCH_PPC64LE, "SCMP_ARCH_PPC64LE", "ppc64le"},
+                {AUDIT_ARCH_RISCV64, "SCMP_ARCH_RISCV64", "riscv64"},
                 {AUDIT_ARCH_S390X, "SCMP_ARCH_S390X", "s390x"},
 #ifdef AUDIT_ARCH_LOONGARCH64
                 {AUDIT_ARCH_LOONGARCH64, "SCMP_ARCH_LOONGARCH64", "loong64"},
@@ -73,7 +108,8 @@ static bool is_covered(uint32_t number, const void *userdata)
         if (i == ELEMENTSOF(architectures))
                 return false;
         for (size_t k = 0; k < p->n_map; k++)
-                if (native < ELEMENTSOF(architectures) && streq(p->map[k].architecture, architectures[native].name) &&
+                if (native < ELEMENTSOF(architectures) &&
+                    streq(p->map[k].architecture, architectures[native].name) &&
                     strv_contains(p->map[k].below, architectures[i].name))
                         return true;
         return strv_contains(p->architectures, architectures[i].name);
@@ -165,12 +201,13 @@ static void compiler_done(Compiler *c)
 static void add_entry(Node *n, uint64_t first, uint64_t last, Target t)
 {
         if (first <= last)
-                n->entries[n->table.n++] = (SeccompEntry){(uint32_t) first, (uint32_t) last, t.action, t.table};
+                n->entries[n->table.n++] =
+                                (SeccompEntry){(uint32_t) first, (uint32_t) last, t.action, t.table};
 }
 
 /* One word, compared with VALUE. */
-static int compare_word(Compiler *c, uint32_t offset, uint32_t mask, uint32_t value, Target below, Target equal, Target above,
-                        Target *ret)
+static int compare_word(Compiler *c, uint32_t offset, uint32_t mask, uint32_t value, Target below,
+                        Target equal, Target above, Target *ret)
 {
         Node *n = calloc(1, sizeof(Node));
 
@@ -189,7 +226,8 @@ static int compare_word(Compiler *c, uint32_t offset, uint32_t mask, uint32_t va
 }
 
 /* The same with those bits alone; without any the result is known. */
-static int compare_bits(Compiler *c, uint32_t offset, uint32_t mask, uint32_t value, Target yes, Target no, Target *ret)
+static int compare_bits(Compiler *c, uint32_t offset, uint32_t mask, uint32_t value, Target yes, Target no,
+                        Target *ret)
 {
         if (mask == 0 || (value & ~mask) != 0) {
                 *ret = value == 0 ? yes : no;
@@ -198,12 +236,15 @@ static int compare_bits(Compiler *c, uint32_t offset, uint32_t mask, uint32_t va
         return compare_word(c, offset, mask, value, no, yes, no, ret);
 }
 
-static int compare_masked(Compiler *c, const SeccompArgument *a, uint32_t low, uint32_t high, Target yes, Target no, Target *ret)
+static int compare_masked(Compiler *c, const SeccompArgument *a, uint32_t low, uint32_t high, Target yes,
+                          Target no, Target *ret)
 {
         Target inner;
         int r = compare_bits(c, low, (uint32_t) a->value, (uint32_t) a->value_two, yes, no, &inner);
 
-        return r < 0 ? r : compare_bits(c, high, (uint32_t) (a->value >> 32), (uint32_t) (a->value_two >> 32), inner, no, ret);
+        return r < 0 ? r
+                     : compare_bits(c, high, (uint32_t) (a->value >> 32), (uint32_t) (a->value_two >> 32),
+                                    inner, no, ret);
 }
 
 /* The upper half decides unless it is equal. */
@@ -211,9 +252,9 @@ static int compare_argument(Compiler *c, const SeccompArgument *a, Target yes, T
 {
         /* The results for arguments below, equal to, and above the value. */
         static const bool results[_SECCOMP_OPERATOR_MAX][3] = {
-                        [SECCOMP_NE] = {true, false, true},  [SECCOMP_LT] = {true, false, false},
-                        [SECCOMP_LE] = {true, true, false},  [SECCOMP_EQ] = {false, true, false},
-                        [SECCOMP_GE] = {false, true, true},  [SECCOMP_GT] = {false, false, true},
+                        [SECCOMP_NE] = {true, false, true}, [SECCOMP_LT] = {true, false, false},
+                        [SECCOMP_LE] = {true, true, false}, [SECCOMP_EQ] = {false, true, false},
+                        [SECCOMP_GE] = {false, true, true}, [SECCOMP_GT] = {false, false, true},
         };
         const bool *is = results[a->op];
         uint32_t low = SECCOMP_ARGUMENT(a->index), high = low ^ 4U;
@@ -228,7 +269,8 @@ static int compare_argument(Compiler *c, const SeccompArgument *a, Target yes, T
 /* --- Rules --------------------------------------------------------------------------------------------- */
 
 /* Puts N arguments of RULE, all of which have to match, in front of what is there for the call. */
-static int add_comparisons(Compiler *c, Chain *chain, const SeccompProfileRule *rule, const SeccompArgument *arguments, size_t n)
+static int add_comparisons(Compiler *c, Chain *chain, const SeccompProfileRule *rule,
+                           const SeccompArgument *arguments, size_t n)
 {
         const Target no = chain->target;
         Target next = {.action = rule->action};
@@ -253,7 +295,8 @@ static bool names_one_twice(const SeccompProfileRule *rule)
         return false;
 }
 
-static int add_conditional(Compiler *c, const SeccompProfile *p, const SeccompProfileRule *rule, const char *name, Error *e)
+static int add_conditional(Compiler *c, const SeccompProfile *p, const SeccompProfileRule *rule,
+                           const char *name, Error *e)
 {
         SeccompRule *call = seccomp_rules_find(&c->rules, name);
         int r = 0;
@@ -265,8 +308,9 @@ static int add_conditional(Compiler *c, const SeccompProfile *p, const SeccompPr
                 chain->target = (Target){.action = p->default_action};
         chain->n += (unsigned) rule->n_arguments;
         if (chain->n > COMPARISONS_MAX)
-                return error_set(e, -E2BIG, "The profile of system calls compares more than %u arguments of %s", COMPARISONS_MAX,
-                                 name);
+                return error_set(e, -E2BIG,
+                                 "The profile of system calls compares more than %u arguments of %s",
+                                 COMPARISONS_MAX, name);
         if (!names_one_twice(rule))
                 r = add_comparisons(c, chain, rule, rule->arguments, rule->n_arguments);
         else
@@ -289,7 +333,8 @@ static int add_rules(Compiler *c, const SeccompProfile *p, Error *e)
         int r = 0;
 
         for (size_t i = 0; i < p->n_rules; i++)
-                if (p->rules[i].n_arguments == 0 && seccomp_profile_rule_applies(&p->rules[i], c->capabilities))
+                if (p->rules[i].n_arguments == 0 &&
+                    seccomp_profile_rule_applies(&p->rules[i], c->capabilities))
                         STRV_FOREACH (name, p->rules[i].names)
                                 add_unconditional(c, &p->rules[i], *name);
         for (size_t i = p->n_rules; r >= 0 && i > 0; i--) {
@@ -320,8 +365,9 @@ static int compile(Compiler *c, const SeccompProfile *p, uint64_t capabilities, 
         for (size_t i = 0; r >= 0 && i < seccomp_rules_count(); i++) {
                 const Chain *chain = &c->chains[i];
                 if (chain->there)
-                        c->rules.items[i] = (SeccompRule){.action = chain->target.table && chain->allows ? SECCOMP_RET_ALLOW
-                                                                                                       : chain->target.action,
+                        c->rules.items[i] = (SeccompRule){.action = chain->target.table && chain->allows
+                                                                                    ? SECCOMP_RET_ALLOW
+                                                                                    : chain->target.action,
                                                           .check = chain->target.table};
         }
         return r;
@@ -332,7 +378,8 @@ static bool lets_start(Compiler *c)
 {
         const SeccompRule *rule = seccomp_rules_find(&c->rules, "execve");
 
-        return !rule || rule->check || rule->action == SECCOMP_RET_ALLOW || rule->action == SECCOMP_RET_LOG ||
+        return !rule || rule->check || rule->action == SECCOMP_RET_ALLOW ||
+               rule->action == SECCOMP_RET_LOG ||
                (rule->action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_TRACE;
 }
 
@@ -344,10 +391,14 @@ int seccomp_profile_compile(const SeccompProfile *p, uint64_t capabilities, Secc
         if (r < 0)
                 return r;
         if (!lets_start(&c))
-                return error_set(e, -EINVAL, "The profile of system calls blocks execve, without which no app can be started");
+                return error_set(
+                                e, -EINVAL,
+                                "The profile of system calls blocks execve, without which no app can be started");
         r = seccomp_rules_assemble_for(&c.rules, is_covered, p, ret);
         if (r == -E2BIG)
-                return error_set(e, r, "The profile of system calls makes a filter that is longer than the kernel accepts");
+                return error_set(
+                                e, r,
+                                "The profile of system calls makes a filter that is longer than the kernel accepts");
         return r < 0 ? error_oom(e) : 0;
 }
 

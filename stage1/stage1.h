@@ -151,9 +151,9 @@ typedef enum SelinuxState {
 /* Features of the host that isolators depend on. */
 typedef struct HostFeatures {
         bool cpu, cpuset, memory, io, pids, hugetlb; /* cgroup v2 controllers that a pod can use */
-        bool pids_v1;               /* the controller of this name is in a hierarchy of version 1 */
-        bool own_users;             /* the pod has a range of users of its own */
-        bool apparmor;              /* this security module is active */
+        bool pids_v1;   /* the controller of this name is in a hierarchy of version 1 */
+        bool own_users; /* the pod has a range of users of its own */
+        bool apparmor;  /* this security module is active */
         SelinuxState selinux;
         /* Files of the kernel with the loaded profiles, and for querying contexts; NULL: not to be used. */
         const char *apparmor_profiles, *selinux_access;

@@ -189,7 +189,8 @@ static int on_data(void *userdata, unsigned c, const uint8_t *data, size_t n)
 {
         Forwarded *x = &((Forward *) userdata)->list[c / 2];
 
-        if (c % 2 != FORWARD_DATA || x->state == FREE || x->state == ENDED || x->input_ended || x->input_done)
+        if (c % 2 != FORWARD_DATA || x->state == FREE || x->state == ENDED || x->input_ended ||
+            x->input_done)
                 return 0;
         text_add_bytes(&x->input.text, data, n);
         return x->input.text.failed ? -ENOMEM : 0;
@@ -239,7 +240,8 @@ static int read_socket(Forward *f, Forwarded *x)
                 return send_on(f, x, FORWARD_DATA, chunk, (size_t) n);
         if (n == 0)
                 return end_output(f, x);
-        snprintf(message, sizeof(message), "The connection to port %u has failed: %s", x->port, strerror(errno));
+        snprintf(message, sizeof(message), "The connection to port %u has failed: %s", x->port,
+                 strerror(errno));
         return fail(f, x, message);
 }
 
@@ -310,7 +312,8 @@ static void fill_poll(const Forward *f, struct pollfd fds[static _POLL_MAX])
         const Transport *t = f->transport;
         size_t out = buffer_waiting(&t->out);
 
-        fds[POLL_CLIENT] = transport_poll(t, out < 2 * (size_t) WAITING_MAX && waiting_for_sockets(f) < WAITING_MAX);
+        fds[POLL_CLIENT] = transport_poll(t, out < 2 * (size_t) WAITING_MAX &&
+                                                             waiting_for_sockets(f) < WAITING_MAX);
         fds[POLL_HANDLER] = (struct pollfd){.fd = f->handler->fd, .events = POLLIN};
         for (size_t i = 0; i < FORWARDS_MAX; i++)
                 fds[POLL_LIST + i] = poll_for(f, &f->list[i]);
@@ -325,7 +328,8 @@ static int check_opening(Forward *f, bool *ret)
         for (size_t i = 0; r >= 0 && i < FORWARDS_MAX; i++) {
                 Forwarded *x = &f->list[i];
                 if (x->state == OPENING && now - x->begin_usec >= OPEN_USEC)
-                        r = fail(f, x, "The connection has only one stream: it needs one for data, and one for errors");
+                        r = fail(f, x,
+                                 "The connection has only one stream: it needs one for data, and one for errors");
                 *ret = *ret || x->state == OPENING;
         }
         return r;
@@ -333,7 +337,9 @@ static int check_opening(Forward *f, bool *ret)
 
 static int pass_all_on(Forward *f, const struct pollfd fds[static _POLL_MAX])
 {
-        int r = transport_is_readable(f->transport, fds[POLL_CLIENT].revents) ? transport_receive(f->transport) : 0;
+        int r = transport_is_readable(f->transport, fds[POLL_CLIENT].revents)
+                                ? transport_receive(f->transport)
+                                : 0;
 
         for (unsigned k = 0; r >= 0 && k < FORWARDS_MAX; k++) {
                 unsigned i = (f->first + k) % FORWARDS_MAX;

@@ -131,7 +131,8 @@ int stream_server_offer(StreamServer *s, const StreamOffer *o, char **ret_url, E
                                 STREAM_TOKENS_MAX, STREAM_TOKENS_SIZE_MAX);
         if (GREEDY_REALLOC(s->tokens, s->tokens_allocated, s->n_tokens + 1) < 0 || make_token(o, &t) < 0)
                 return error_oom(e);
-        if (xasprintf(ret_url, "%s://127.0.0.1:%u/%s/%s", s->tls ? "https" : "http", s->port, o->name, t.text) < 0) {
+        if (xasprintf(ret_url, "%s://127.0.0.1:%u/%s/%s", s->tls ? "https" : "http", s->port, o->name,
+                      t.text) < 0) {
                 token_done(&t);
                 return error_oom(e);
         }
@@ -381,7 +382,8 @@ static int on_data(sd_event_source *source, int fd, uint32_t revents, void *user
         do
                 open = receive_head(c);
         while (open && wire_has_data(&c->wire));
-        if (open && sd_event_source_set_io_events(source, EPOLLIN | (c->wire.wants_write ? EPOLLOUT : 0)) < 0)
+        if (open &&
+            sd_event_source_set_io_events(source, EPOLLIN | (c->wire.wants_write ? EPOLLOUT : 0)) < 0)
                 open = false;
         if (!open)
                 connection_free(c);
@@ -475,8 +477,8 @@ static int listen_on(StreamServer *s, uint16_t port, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot watch the socket for streams") : 0;
 }
 
-int stream_server_new(sd_event *event, uint16_t port, StreamTls *tls, int kept_fd, StreamFunction function, void *userdata,
-                      StreamServer **ret, Error *e)
+int stream_server_new(sd_event *event, uint16_t port, StreamTls *tls, int kept_fd, StreamFunction function,
+                      void *userdata, StreamServer **ret, Error *e)
 {
         _cleanup_(stream_server_freep) StreamServer *s = calloc(1, sizeof(StreamServer));
 

@@ -8,8 +8,8 @@
 #include "cri/streaming/streaming-internal.h"
 
 #define CHUNK_SIZE 32768U
-#define OPEN_USEC (30 * UINT64_C(1000000))  /* in which the client opens its streams */
-#define IDLE_MSEC (4 * 3600 * 1000)         /* without a byte either way */
+#define OPEN_USEC (30 * UINT64_C(1000000)) /* in which the client opens its streams */
+#define IDLE_MSEC (4 * 3600 * 1000)        /* without a byte either way */
 #define RESIZE_SIZE_MAX 1024U
 
 typedef struct Output {
@@ -129,7 +129,8 @@ static int on_closed(void *userdata)
         return 0;
 }
 
-int session_new(const Wire *w, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out, Session **ret)
+int session_new(const Wire *w, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out,
+                Session **ret)
 {
         _cleanup_(session_freep) Session *s = calloc(1, sizeof(Session));
 
@@ -184,7 +185,8 @@ static int read_output(Session *s, StreamChannel c)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
         if (n > 0)
-                return s->transport.protocol->ops->send(s->transport.protocol, c, chunk, (size_t) n, &s->transport.out.text);
+                return s->transport.protocol->ops->send(s->transport.protocol, c, chunk, (size_t) n,
+                                                        &s->transport.out.text);
         s->outputs[c].fd = safe_close(s->outputs[c].fd);
         return s->transport.protocol->ops->end(s->transport.protocol, c, &s->transport.out.text);
 }
@@ -216,7 +218,9 @@ static bool has_outputs(const Session *s)
 
 static int pass_on(Session *s, const struct pollfd fds[static _POLL_MAX])
 {
-        int r = transport_is_readable(&s->transport, fds[POLL_CLIENT].revents) ? transport_receive(&s->transport) : 0;
+        int r = transport_is_readable(&s->transport, fds[POLL_CLIENT].revents)
+                                ? transport_receive(&s->transport)
+                                : 0;
 
         for (size_t i = 0; r >= 0 && i < _STREAM_CHANNEL_MAX; i++)
                 if (fds[POLL_OUTPUTS + i].fd >= 0 && fds[POLL_OUTPUTS + i].revents)
@@ -303,8 +307,9 @@ static int add_status(Session *s, int exit_code, const char *message)
                 return -ENOMEM;
         message = message ?: text;
         if (s->transport.protocol->version < 4)
-                return failed ? s->transport.protocol->ops->send(s->transport.protocol, STREAM_ERROR, (const uint8_t *) message,
-                                                       strlen(message), &s->transport.out.text)
+                return failed ? s->transport.protocol->ops->send(s->transport.protocol, STREAM_ERROR,
+                                                                 (const uint8_t *) message, strlen(message),
+                                                                 &s->transport.out.text)
                               : 0;
         json_object *o = json_object_new_object();
         json_object_object_add(o, "metadata", json_object_new_object());
@@ -319,8 +324,9 @@ static int add_status(Session *s, int exit_code, const char *message)
         else if (failed)
                 json_object_object_add(o, "code", json_object_new_int(500));
         const char *json = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
-        int r = json ? s->transport.protocol->ops->send(s->transport.protocol, STREAM_ERROR, (const uint8_t *) json,
-                                              strlen(json), &s->transport.out.text)
+        int r = json ? s->transport.protocol->ops->send(s->transport.protocol, STREAM_ERROR,
+                                                        (const uint8_t *) json, strlen(json),
+                                                        &s->transport.out.text)
                      : -ENOMEM;
         json_object_put(o);
         return r;
@@ -332,6 +338,7 @@ int session_finish(Session *s, int exit_code, const char *message)
         int r = s->transport.gone ? -EPIPE : status ? add_status(s, exit_code, message) : 0;
 
         if (r >= 0 && status)
-                r = s->transport.protocol->ops->end(s->transport.protocol, STREAM_ERROR, &s->transport.out.text);
+                r = s->transport.protocol->ops->end(s->transport.protocol, STREAM_ERROR,
+                                                    &s->transport.out.text);
         return r < 0 ? r : transport_close(&s->transport);
 }

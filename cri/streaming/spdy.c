@@ -259,7 +259,8 @@ static int open_stream(Spdy *s, unsigned flags, const uint8_t *data, size_t n, c
         int r = spdy_headers_read(&s->headers, data + 10, n - 10, &h);
         if (r < 0)
                 return r;
-        if (s->n_streams >= max || !(s->protocol.forwards ? find_forward(s, id, &h, &c) : find_type(h.type, &c)) ||
+        if (s->n_streams >= max ||
+            !(s->protocol.forwards ? find_forward(s, id, &h, &c) : find_type(h.type, &c)) ||
             find_channel(s, c))
                 return refuse_stream(out, id);
         s->streams[s->n_streams++] = (SpdyStream){.id = id, .channel = c};
@@ -391,7 +392,8 @@ static int choose_version(const HttpHead *h, char name[static 32], unsigned *ret
 
 static int choose_forwarding(const HttpHead *h, char name[static 32])
 {
-        snprintf(name, 32, "%s", http_head_lists(h, VERSION_FIELD, PORT_FORWARD_PROTOCOL) ? PORT_FORWARD_PROTOCOL : "");
+        snprintf(name, 32, "%s",
+                 http_head_lists(h, VERSION_FIELD, PORT_FORWARD_PROTOCOL) ? PORT_FORWARD_PROTOCOL : "");
         return !*name && offers_versions(h) ? -EPROTONOSUPPORT : 0;
 }
 

@@ -178,7 +178,8 @@ int transport_close(Transport *t);
 /* --- session.c ----------------------------------------------------------------------------------------- */
 
 /* The parameters are those of transport_init(). */
-int session_new(const Wire *w, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out, Session **ret);
+int session_new(const Wire *w, Protocol *p, const uint8_t *rest, size_t n_rest, const Text *out,
+                Session **ret);
 Session *session_free(Session *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Session *, session_free);
 Transport *session_transport(Session *s);

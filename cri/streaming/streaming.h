@@ -37,8 +37,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(StreamTls *, stream_tls_free);
 
 /* Listens on PORT of 127.0.0.1; 0: any that is free. EVENT, TLS (NULL: plain connections) and USERDATA are lent. KEPT_FD is the one
  * descriptor, besides that of the session, which processes have of this one. */
-int stream_server_new(sd_event *event, uint16_t port, StreamTls *tls, int kept_fd, StreamFunction function, void *userdata,
-                      StreamServer **ret, Error *e);
+int stream_server_new(sd_event *event, uint16_t port, StreamTls *tls, int kept_fd, StreamFunction function,
+                      void *userdata, StreamServer **ret, Error *e);
 /* Streams go on. NULL is fine. */
 StreamServer *stream_server_free(StreamServer *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(StreamServer *, stream_server_free);

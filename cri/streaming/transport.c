@@ -53,7 +53,8 @@ static int flush(Buffer *b, Wire *w, int fd, bool is_socket)
 {
         while (buffer_waiting(b) > 0) {
                 const char *p = b->text.data + b->done;
-                ssize_t n = w ? wire_send(w, p, buffer_waiting(b)) : write_fd(fd, is_socket, p, buffer_waiting(b));
+                ssize_t n = w ? wire_send(w, p, buffer_waiting(b))
+                              : write_fd(fd, is_socket, p, buffer_waiting(b));
                 if (n == -EINTR)
                         continue;
                 if (n < 0) {
@@ -127,7 +128,8 @@ int transport_receive(Transport *t)
         int r = 0;
 
         do {
-                ssize_t n = wire_receive(&t->wire, t->in + t->n_in, MIN((size_t) CHUNK_SIZE, IN_SIZE - t->n_in));
+                ssize_t n = wire_receive(&t->wire, t->in + t->n_in,
+                                         MIN((size_t) CHUNK_SIZE, IN_SIZE - t->n_in));
                 if (n == -EAGAIN || n == -EINTR)
                         return 0;
                 if (n <= 0) {

@@ -161,7 +161,8 @@ static int take_close_message(WebSocket *w, bool final, const ProtocolEvents *ev
 }
 
 /* At most an incomplete frame is kept. */
-static int take_tunnelled(WebSocket *w, const uint8_t *data, size_t n, const ProtocolEvents *events, Text *out)
+static int take_tunnelled(WebSocket *w, const uint8_t *data, size_t n, const ProtocolEvents *events,
+                          Text *out)
 {
         _cleanup_text_ Text text = {};
         Text *in = &w->inner_in;
@@ -313,8 +314,10 @@ static int make_protocol(const StreamOffer *o, unsigned version, Protocol **ret)
 
         if (!w)
                 return -ENOMEM;
-        w->protocol = (Protocol){
-                        .ops = &websocket_ops, .version = version, .forwards = o->forwards, .implicit = version > 0};
+        w->protocol = (Protocol){.ops = &websocket_ops,
+                                 .version = version,
+                                 .forwards = o->forwards,
+                                 .implicit = version > 0};
         w->channels = o->forwards ? 2 * MIN(o->n_ports, FORWARDS_MAX) : _STREAM_CHANNEL_MAX;
         int r = version > 0 ? 0 : spdy_new(o->forwards, 0, &w->inner);
         if (r < 0)

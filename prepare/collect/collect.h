@@ -71,14 +71,15 @@ int image_remove(Store *s, const char *reference, char **ret_id, Error *e);
 /* --- Pruning (prune.c) --------------------------------------------------------------------------------- */
 
 typedef enum PruneParts {
-        PRUNE_IMAGES = 1 << 0,    /* images that neither a pod nor another image needs, layers, rendered trees */
-        PRUNE_PODS = 1 << 1,      /* pods that ended, and preparations that were interrupted */
+        PRUNE_IMAGES = 1
+                       << 0, /* images that neither a pod nor another image needs, layers, rendered trees */
+        PRUNE_PODS = 1 << 1, /* pods that ended, and preparations that were interrupted */
         PRUNE_DOWNLOADS = 1 << 2, /* downloads that were interrupted, and partly unpacked images */
         PRUNE_VOLUMES = 1 << 3,   /* named volumes that no pod uses */
 } PruneParts;
 
 typedef struct PruneOptions {
-        unsigned parts; /* PruneParts */
+        unsigned parts;    /* PruneParts */
         char *const *kept; /* as in ImageGcOptions */
         bool dry_run, unmeasured;
         /* As in GcOptions. */
@@ -107,10 +108,10 @@ const char *store_kind_to_string(StoreKind k);
 
 typedef struct StoreObject {
         StoreKind kind;
-        char *id;         /* UUID of a pod, also for its logs; name of a volume; else the name in the store */
-        char *name;       /* of an image or a pod; or NULL */
-        uint64_t size;    /* bytes of disk space */
-        uint64_t quota;   /* of a volume: the most that it may use; or 0 */
+        char *id;       /* UUID of a pod, also for its logs; name of a volume; else the name in the store */
+        char *name;     /* of an image or a pod; or NULL */
+        uint64_t size;  /* bytes of disk space */
+        uint64_t quota; /* of a volume: the most that it may use; or 0 */
         bool reclaimable; /* store_prune() would remove it now */
 } StoreObject;
 

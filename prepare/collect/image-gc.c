@@ -43,8 +43,7 @@ static uint64_t measure(const Collection *c, const char *kind, const char *name)
 {
         _cleanup_free_ char *path = NULL;
 
-        if (!c->options->removed || c->options->unmeasured ||
-            xasprintf(&path, "%s/%s", kind, name) < 0)
+        if (!c->options->removed || c->options->unmeasured || xasprintf(&path, "%s/%s", kind, name) < 0)
                 return 0;
         return disk_usage_at(c->store->fd, path, c->store->operation);
 }

@@ -13,8 +13,8 @@
 #define LOGS_PARENT "root/var/log"
 
 static const char *const kinds[_STORE_KIND_MAX] = {
-                [STORE_IMAGES] = "images",   [STORE_LAYERS] = "layers",   [STORE_RENDERED] = "rendered",
-                [STORE_PODS] = "pods",       [STORE_LOGS] = "logs",       [STORE_VOLUMES] = "volumes",
+                [STORE_IMAGES] = "images",       [STORE_LAYERS] = "layers", [STORE_RENDERED] = "rendered",
+                [STORE_PODS] = "pods",           [STORE_LOGS] = "logs",     [STORE_VOLUMES] = "volumes",
                 [STORE_DOWNLOADS] = "downloads",
 };
 
@@ -33,7 +33,8 @@ void store_usage_done(StoreUsage *u)
         *u = (StoreUsage){};
 }
 
-static int add_object(StoreUsage *u, StoreKind kind, const char *id, const char *name, uint64_t size, Error *e)
+static int add_object(StoreUsage *u, StoreKind kind, const char *id, const char *name, uint64_t size,
+                      Error *e)
 {
         if (GREEDY_REALLOC(u->items, u->allocated, u->n + 1) < 0)
                 return error_oom(e);

@@ -15,12 +15,12 @@ struct Fetcher {
         Trust *trust;
         char **active_places; /* places that a thread is fetching */
         pthread_cond_t idle;
-        pthread_mutex_t index_lock;    /* protects the index; only NOTES_LOCK may be locked while it is
+        pthread_mutex_t index_lock; /* protects the index; only NOTES_LOCK may be locked while it is
                                         * held */
-        ImageIndex *index;             /* of the store */
-        pthread_mutex_t notes_lock;    /* protects NOTES */
-        char **notes;                  /* notes already given */
-        char **verified_images;        /* IDs of images whose signers were checked; protected by LOCK */
+        ImageIndex *index;          /* of the store */
+        pthread_mutex_t notes_lock; /* protects NOTES */
+        char **notes;               /* notes already given */
+        char **verified_images;     /* IDs of images whose signers were checked; protected by LOCK */
 };
 
 /* --- Shared by all kinds (fetch.c) --------------------------------------------------------------------- */

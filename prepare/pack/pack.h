@@ -80,7 +80,7 @@ typedef struct TreeOptions {
         bool owner_root;      /* everything gets the owner 0:0 */
         bool one_file_system; /* mount points are archived as empty directories */
         bool has_mtime_max;
-        int64_t mtime_max; /* later times are clamped to this one */
+        int64_t mtime_max;          /* later times are clamped to this one */
         const PackXattr *top_xattr; /* one more attribute of the first entry; or NULL */
         /* Whether the file of FD (O_PATH) is to be left out, with everything below it; or NULL. */
         bool (*leave_out)(int fd, const struct stat *st, const char *path, void *userdata);

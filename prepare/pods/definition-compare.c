@@ -50,7 +50,8 @@ static int compare_member(const char *key, json_object *a, json_object *b, char 
         if (!is_one_of(named, ELEMENTSOF(named), key))
                 return json_object_equal(a, b) ? 0 : strv_extend(keys, key);
         int r = compare_items(key, a, b, false, keys);
-        if (streq(key, "volumes")) /* one that is new, or not needed any more, is the matter of the apps that mount it */
+        if (streq(key,
+                  "volumes")) /* one that is new, or not needed any more, is the matter of the apps that mount it */
                 return r;
         if (r >= 0)
                 r = compare_items(key, a, b, true, keys);
@@ -106,13 +107,11 @@ static int compare(const Side *a, const Side *b, bool (*counts)(const char *key)
                 r = compare_isolators(a->isolators, b->isolators, true, &keys);
         if (r >= 0)
                 r = compare_isolators(b->isolators, a->isolators, true, &keys);
-        json_object_object_foreach(a->members, key, value)
-        {
+        json_object_object_foreach (a->members, key, value) {
                 if (r >= 0 && counts(key))
                         r = compare_member(key, value, json_object_object_get(b->members, key), &keys);
         }
-        json_object_object_foreach(b->members, other, its_value)
-        {
+        json_object_object_foreach (b->members, other, its_value) {
                 if (r >= 0 && counts(other) && !json_object_object_get_ex(a->members, other, NULL))
                         r = compare_member(other, NULL, its_value, &keys);
         }

@@ -10,11 +10,8 @@
 #include "prepare/pods/pods-internal.h"
 
 static const char *const exit_policies[_EXIT_POLICY_MAX] = {
-                [EXIT_ON_FAILURE] = "on-failure",
-                [EXIT_ON_ALL] = "all",
-                [EXIT_ON_ANY] = "any",
-                [EXIT_NEVER] = "never",
-                [EXIT_ON_TASKS] = "tasks",
+                [EXIT_ON_FAILURE] = "on-failure", [EXIT_ON_ALL] = "all",     [EXIT_ON_ANY] = "any",
+                [EXIT_NEVER] = "never",           [EXIT_ON_TASKS] = "tasks",
 };
 
 static const char *const net_modes[_NET_MODE_MAX] = {

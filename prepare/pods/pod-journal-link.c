@@ -28,7 +28,8 @@ void pod_journal_links_set_directory(const char *path)
 /* -ENOENT: links are not for this host, or not for stores as S. */
 static int open_directory(const Store *s)
 {
-        if (!directory_override && ((s->flags & STORE_UNPRIVILEGED) || access("/run/systemd/system", F_OK) < 0))
+        if (!directory_override &&
+            ((s->flags & STORE_UNPRIVILEGED) || access("/run/systemd/system", F_OK) < 0))
                 return -ENOENT;
         int fd = open(directory_override ?: DIRECTORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return fd < 0 ? -errno : fd;
@@ -93,7 +94,7 @@ void pod_journal_links_collect(const Store *s)
         if (fd < 0 || list_names(fd, &names) < 0)
                 return;
         STRV_FOREACH (name, names)
-                if (strlen(*name) == ID_SIZE - 1 && is_ours(s, fd, *name) && faccessat(fd, *name, F_OK, 0) < 0 &&
-                    errno == ENOENT)
+                if (strlen(*name) == ID_SIZE - 1 && is_ours(s, fd, *name) &&
+                    faccessat(fd, *name, F_OK, 0) < 0 && errno == ENOENT)
                         (void) unlinkat(fd, *name, 0);
 }

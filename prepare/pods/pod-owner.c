@@ -14,8 +14,7 @@
 
 #define OWNER_DATA "owner-data"
 #define CGROUP_PARENT_MAX 2048U
-#define CGROUP_CHARACTERS \
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_.@\\-"
+#define CGROUP_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_.@\\-"
 
 int pod_set_owner(Pod *p, const char *owner, Error *e)
 {
@@ -51,8 +50,10 @@ int pod_cgroup_parent_check(const char *s, Error *e)
                                  (int) CGROUP_PARENT_MAX, s);
         STRV_FOREACH (part, parts)
                 if (streq(*part, ".") || streq(*part, "..") || (*part)[strspn(*part, CGROUP_CHARACTERS)])
-                        return error_set(e, -EINVAL, "the cgroup parent '%s' has the part '%s', which is not a "
-                                         "name of a cgroup", s, *part);
+                        return error_set(e, -EINVAL,
+                                         "the cgroup parent '%s' has the part '%s', which is not a "
+                                         "name of a cgroup",
+                                         s, *part);
         return 0;
 }
 
@@ -66,9 +67,11 @@ static int data_path(const Pod *p, const PodApp *app, char **ret)
 
 static int check_size(const Pod *p, const OwnerData *d, Error *e)
 {
-        return d->size <= OWNER_DATA_SIZE_MAX ? 0
-                                              : error_set(e, -E2BIG, "The data of the owner of pod %s are larger than %u bytes",
-                                                          pod_display_name(p), OWNER_DATA_SIZE_MAX);
+        return d->size <= OWNER_DATA_SIZE_MAX
+                               ? 0
+                               : error_set(e, -E2BIG,
+                                           "The data of the owner of pod %s are larger than %u bytes",
+                                           pod_display_name(p), OWNER_DATA_SIZE_MAX);
 }
 
 static int write_error(const Pod *p, const PodApp *app, int r, Error *e)
@@ -104,7 +107,8 @@ static int replace_file(int dir_fd, const char *path, const OwnerData *d)
         int r = xasprintf(&temporary, "%s.%d.tmp", path, (int) getpid());
         if (r < 0)
                 return r;
-        fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+                    0600);
         if (fd < 0)
                 return -errno;
         const struct timespec times[] = {st.st_atim, st.st_mtim};
@@ -138,8 +142,8 @@ int pod_owner_data_read(const Pod *p, const PodApp *app, OwnerData *ret, Error *
         if (r >= 0)
                 r = read_file_at(p->dir_fd, path, OWNER_DATA_SIZE_MAX, &data, &size);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read the data of the owner of %s %s", app ? "app" : "pod",
-                                       app ? app->name : pod_display_name(p));
+                return error_set_errno(e, r, "Cannot read the data of the owner of %s %s",
+                                       app ? "app" : "pod", app ? app->name : pod_display_name(p));
         *ret = (OwnerData){.data = TAKE_PTR(data), .size = size};
         return 0;
 }

@@ -26,7 +26,7 @@ typedef enum ExitPolicy {
         EXIT_ON_ALL,     /* when all apps have ended */
         EXIT_ON_ANY,     /* as soon as one app has ended */
         EXIT_NEVER,      /* only when it is stopped; such a pod needs no apps */
-        EXIT_ON_TASKS,   /* when all apps that were started have ended; it needs none either, and waits for the first */
+        EXIT_ON_TASKS, /* when all apps that were started have ended; it needs none either, and waits for the first */
         _EXIT_POLICY_MAX,
 } ExitPolicy;
 
@@ -88,8 +88,8 @@ typedef struct PodConfig {
         char *owner;                /* the program that removes it, or NULL; see pod_set_owner() */
         char *boot_id;              /* not NULL: the pod is of no use after that boot of the host */
         bool host_pid, host_ipc;    /* the pod is in these namespaces of the host */
-        uint64_t capabilities;      /* what an app of it can have, bit n is capability n; 0: a pod of an earlier version */
-        char *cgroup_parent;        /* "/kubepods/podX": the cgroup, or on hosts with systemd the slice, that it is in; or NULL */
+        uint64_t capabilities; /* what an app of it can have, bit n is capability n; 0: a pod of an earlier version */
+        char *cgroup_parent; /* "/kubepods/podX": the cgroup, or on hosts with systemd the slice, that it is in; or NULL */
 } PodConfig;
 
 void pod_config_done(PodConfig *c);

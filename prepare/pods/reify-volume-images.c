@@ -109,8 +109,8 @@ static int find_layers(Reify *r, VolumeImage *i, Error *e)
         if (xasprintf(&path, "images/%s", i->image->id) < 0)
                 return error_oom(e);
         if (faccessat(store_fd(s), path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-                return error_set(e, -ENOENT, "The image %s was removed from the store %s meanwhile", i->image->id,
-                                 store_path(s));
+                return error_set(e, -ENOENT, "The image %s was removed from the store %s meanwhile",
+                                 i->image->id, store_path(s));
         int k = image_layers_used(s, r->index, i->image, &i->layers, e);
         return k >= 0 && r->request->verify ? image_verify_layers(s, i->layers, e) : k;
 }
@@ -122,11 +122,14 @@ static int check_sub_path(const VolumeImage *i, const Volume *v, const char *pat
 
         int k = reify_find_path(i->layers, path, &st);
         if (k < 0)
-                return error_set_errno(e, k, "Volume '%s' cannot be '%s' in the image %s", v->name, shown ?: "?", i->reference);
+                return error_set_errno(e, k, "Volume '%s' cannot be '%s' in the image %s", v->name,
+                                       shown ?: "?", i->reference);
         if (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode))
                 return 0;
-        return error_set(e, -EINVAL, "Volume '%s' cannot be '%s' in the image %s: it is neither a directory nor a regular file",
-                         v->name, shown ?: "?", i->reference);
+        return error_set(
+                        e, -EINVAL,
+                        "Volume '%s' cannot be '%s' in the image %s: it is neither a directory nor a regular file",
+                        v->name, shown ?: "?", i->reference);
 }
 
 /* The settings with the ID. */
@@ -134,8 +137,8 @@ static int set_id(Reify *r, const Volume *v, const VolumeSettings *s, const char
 {
         _cleanup_free_ char *name = NULL, *text = NULL;
 
-        if (xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0 || volume_setting_add(&text, "kind", "image") < 0 ||
-            volume_setting_add(&text, "source", id) < 0 ||
+        if (xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0 ||
+            volume_setting_add(&text, "kind", "image") < 0 || volume_setting_add(&text, "source", id) < 0 ||
             (s->sub_path[0] && volume_setting_add(&text, "subpath", s->sub_path) < 0) ||
             (s->no_exec && volume_setting_add(&text, "exec", "false") < 0) ||
             pair_list_set(&r->manifest->annotations, name, text) < 0)
@@ -148,7 +151,8 @@ int reify_volume_image(Reify *r, Volume *v, const VolumeSettings *s, Error *e)
         VolumeImage *i = find_reference(r, s->image);
 
         if (!i)
-                return error_set(e, -EINVAL, "Volume '%s' is the image %s, which was not fetched", v->name, s->image);
+                return error_set(e, -EINVAL, "Volume '%s' is the image %s, which was not fetched", v->name,
+                                 s->image);
         if (v->has_read_only && !v->read_only)
                 return error_set(e, -EINVAL, "Volume '%s' is an image, and cannot be writable", v->name);
         v->has_read_only = v->read_only = true;

@@ -322,12 +322,8 @@ static int check_exposed(const Reify *r, Error *e)
 static int reify_one(Reify *r, Error *e)
 {
         static int (*const steps[])(Reify * r, Error * e) = {
-                        reify_fetch,
-                        reify_fetch_volumes,
-                        reify_keep_volumes,
-                        reify_apps,
-                        reify_volumes,
-                        reify_mounts,
+                        reify_fetch, reify_fetch_volumes, reify_keep_volumes,
+                        reify_apps,  reify_volumes,       reify_mounts,
         };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {

@@ -201,13 +201,16 @@ static int release_ended(const Pod *p, uint32_t base, Error *e)
 int pod_take_uids(Pod *p, uint32_t base, Error *e)
 {
         if (!uid_base_is_valid(base))
-                return error_set(e, -EINVAL, "Users from %u on cannot be those of a pod: the first has to be a multiple of %u",
-                                 base, UID_RANGE_SIZE);
+                return error_set(
+                                e, -EINVAL,
+                                "Users from %u on cannot be those of a pod: the first has to be a multiple of %u",
+                                base, UID_RANGE_SIZE);
         int r = release_ended(p, base, e);
         if (r >= 0)
                 r = take_range(p, base, e);
         if (r == -EEXIST)
-                return error_set(e, -EUSERS, "The users %u to %u are those of another pod", base, base + UID_RANGE_SIZE - 1);
+                return error_set(e, -EUSERS, "The users %u to %u are those of another pod", base,
+                                 base + UID_RANGE_SIZE - 1);
         if (r < 0)
                 return r;
         p->config.uid_base = base;

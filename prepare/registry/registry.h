@@ -38,7 +38,7 @@ typedef struct RegistryLogin {
 
 typedef struct RegistryOptions {
         const RegistryLogin *login; /* or NULL */
-        unsigned insecure; /* InsecureOptions: the same as the Transfer's */
+        unsigned insecure;          /* InsecureOptions: the same as the Transfer's */
         /* Directories that contain registries.d, by descending precedence; NULL: usual_config_dirs. */
         const char *const *config_dirs;
         /* Notes for the user: insecure configuration, mirrors that failed, unused keys of configuration

@@ -20,8 +20,8 @@ int store_open(const char *dir, Operation *o, Store **ret, Error *e);
 int store_open_again(const Store *s, Operation *o, Store **ret, Error *e);
 Store *store_unref(Store *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Store *, store_unref);
-const char *store_path(const Store *s); /* absolute, without symlinks */
-int store_fd(const Store *s);           /* stays owned by the store */
+const char *store_path(const Store *s);     /* absolute, without symlinks */
+int store_fd(const Store *s);               /* stays owned by the store */
 Operation *store_operation(const Store *s); /* or NULL */
 
 /* --- Store (store.c) ----------------------------------------------------------------------------------- */
@@ -80,7 +80,8 @@ char *file_system_type(int fd);
  * NULL) ends. */
 uint64_t disk_usage_at(int dir_fd, const char *name, const Operation *o);
 /* The same, with the number of files and directories in it. */
-void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint64_t *ret_bytes, uint64_t *ret_inodes);
+void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint64_t *ret_bytes,
+                         uint64_t *ret_inodes);
 
 /* --- Durability (sync.c) ------------------------------------------------------------------------------- */
 

@@ -68,7 +68,8 @@ static void step(Walk *w)
                 enter(w, dirfd(d), de->d_name);
 }
 
-void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint64_t *ret_bytes, uint64_t *ret_inodes)
+void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint64_t *ret_bytes,
+                         uint64_t *ret_inodes)
 {
         Walk w = {.operation = o};
         struct stat st;

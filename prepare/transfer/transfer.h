@@ -48,7 +48,7 @@ typedef struct Transfer Transfer;
 /* Members that are 0 or NULL have the default in parentheses. */
 typedef struct TransferOptions {
         Operation *operation; /* ends all requests when it ends, and gets the debug messages */
-        unsigned insecure; /* InsecureOptions */
+        unsigned insecure;    /* InsecureOptions */
         /* Directories that contain auth.d, by descending precedence (/etc/acnspawn, /usr/lib/acnspawn). */
         const char *const *config_dirs;
         uint32_t n_retries;            /* after the first try (4) */
@@ -102,16 +102,16 @@ typedef struct TransferRequest {
 #define TRANSFER_GET_MAX (16ULL << 20) /* bytes */
 
 typedef struct TransferReply {
-        unsigned status;       /* of HTTP; 0: there was no response */
-        bool not_modified;     /* the copy with the request's ETag or date is current; no body */
-        char *etag;            /* as sent, with quotes; or NULL */
-        char *last_modified;   /* as sent, if it is a strong validator; or NULL */
-        char *content_type;    /* without parameters, in lower case; or NULL */
-        char *effective_url;   /* after redirects, without user and password */
-        char *challenge;       /* WWW-Authenticate; or NULL */
-        char *digest;          /* Docker-Content-Digest; or NULL. not verified */
-        char *link;            /* Link; or NULL */
-        char *error_body; /* beginning of the body of a status of 400 and more, untrusted text; or NULL */
+        unsigned status;     /* of HTTP; 0: there was no response */
+        bool not_modified;   /* the copy with the request's ETag or date is current; no body */
+        char *etag;          /* as sent, with quotes; or NULL */
+        char *last_modified; /* as sent, if it is a strong validator; or NULL */
+        char *content_type;  /* without parameters, in lower case; or NULL */
+        char *effective_url; /* after redirects, without user and password */
+        char *challenge;     /* WWW-Authenticate; or NULL */
+        char *digest;        /* Docker-Content-Digest; or NULL. not verified */
+        char *link;          /* Link; or NULL */
+        char *error_body;    /* beginning of the body of a status of 400 and more, untrusted text; or NULL */
         uint64_t expires_usec; /* CLOCK_REALTIME: valid until then without another request; 0: not */
 } TransferReply;
 

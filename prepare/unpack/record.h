@@ -27,7 +27,7 @@ typedef struct RecordEntry {
         const char *hash; /* hash of the content, in hex */
         uint64_t first; /* or the offset of the line of its first name in the record; 0: this is the first */
         ino_t inode;    /* or, in entries of a tree, the inode */
-        bool sparse;      /* the hash is that of a file with holes */
+        bool sparse;    /* the hash is that of a file with holes */
 } RecordEntry;
 
 /* Appends the entry as a line, with the newline. */
@@ -59,7 +59,8 @@ int temporary_file(int tmp_fd, int *ret_fd);
 
 /* Lines for TOPS (relative to DIR_FD; missing ones are left out) and for everything below, sorted. Content
  * is not read: a file's entry has its inode instead. */
-int record_walk(int dir_fd, int tmp_fd, const char *const *tops, const Operation *o, RecordSort **ret, Error *e);
+int record_walk(int dir_fd, int tmp_fd, const char *const *tops, const Operation *o, RecordSort **ret,
+                Error *e);
 /* As open_beneath(), without updating the access time. */
 int open_quietly(int dir_fd, const char *path, int flags);
 extern const char *const record_tops[]; /* "manifest", "rootfs", NULL */

@@ -153,9 +153,9 @@ typedef struct Difference {
 } Difference;
 
 typedef struct RecordCheck {
-        const char *prefix; /* put before the paths of differences, or NULL; owned by the caller */
-        size_t n_max;       /* number of differences to keep; all are counted */
-        bool skip_content;  /* compare everything but the content of files */
+        const char *prefix;         /* put before the paths of differences, or NULL; owned by the caller */
+        size_t n_max;               /* number of differences to keep; all are counted */
+        bool skip_content;          /* compare everything but the content of files */
         const Operation *operation; /* the check ends with it; or NULL */
         /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A
          * negative result ends the check. Signals are delivered to the caller's thread only. */

@@ -10,11 +10,8 @@
 const char *apply_change_to_string(ApplyChange c)
 {
         static const char *const names[_APPLY_CHANGE_MAX] = {
-                        [APPLY_ADD] = "add",
-                        [APPLY_REPLACE] = "replace",
-                        [APPLY_LIMIT] = "limit",
-                        [APPLY_REMOVE] = "remove",
-                        [APPLY_START] = "start",
+                        [APPLY_ADD] = "add",       [APPLY_REPLACE] = "replace", [APPLY_LIMIT] = "limit",
+                        [APPLY_REMOVE] = "remove", [APPLY_START] = "start",
         };
 
         return names[c];
@@ -87,7 +84,8 @@ static int take_back(Applier *a, ApplyStep *s, int r, Error *e)
 /* An app that is started by connections is not started here. */
 static bool starts(const Applier *a, const char *app)
 {
-        const PodApp *added = pod_load(a->pod, NULL) >= 0 ? pod_manifest_find_app(a->pod->manifest, app) : NULL;
+        const PodApp *added =
+                        pod_load(a->pod, NULL) >= 0 ? pod_manifest_find_app(a->pod->manifest, app) : NULL;
 
         return !added || !stage1_app_is_socket_activated(added->app);
 }

@@ -17,8 +17,8 @@ typedef enum ApplyChange {
 typedef enum ApplyResult {
         APPLY_PLANNED,
         APPLY_DONE,
-        APPLY_UNDONE, /* the app did not get ready, and the pod has what it had before */
-        APPLY_FAILED, /* nothing was changed */
+        APPLY_UNDONE,  /* the app did not get ready, and the pod has what it had before */
+        APPLY_FAILED,  /* nothing was changed */
         APPLY_SKIPPED, /* a step before it has failed */
         _APPLY_RESULT_MAX,
 } ApplyResult;

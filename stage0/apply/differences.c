@@ -95,7 +95,8 @@ static int compare_configs(const PodConfig *a, const PodConfig *b, char ***keys)
         return 0;
 }
 
-int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q, char ***ret)
+int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
+                        char ***ret)
 {
         _cleanup_strv_free_ char **keys = NULL, **members = NULL;
 

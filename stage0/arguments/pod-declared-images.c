@@ -17,13 +17,15 @@ static bool is_in_store_only(ReferenceKind k)
 }
 
 /* The last assignment of a key that has one value; NULL: none, or it was taken back. */
-static const DeclaredSetting *last_setting(const Declared *d, DeclaredSection section, size_t app, const char *key)
+static const DeclaredSetting *last_setting(const Declared *d, DeclaredSection section, size_t app,
+                                           const char *key)
 {
         const DeclaredSetting *found = NULL;
 
         for (size_t i = 0; i < d->n_settings; i++) {
                 const DeclaredSetting *s = &d->settings[i];
-                if (s->section == section && (section != DECLARED_APP || s->app == app) && streq(s->key, key))
+                if (s->section == section && (section != DECLARED_APP || s->app == app) &&
+                    streq(s->key, key))
                         found = *s->value ? s : NULL;
         }
         return found;
@@ -200,8 +202,8 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
                 return 0;
         if (!is_in_store_only(x.kind)) {
                 if (access(x.body, R_OK) < 0)
-                        r = declared_add_finding(d, &place, true, NULL, "Image=: cannot read '%s': %s", x.body,
-                                                 strerror(errno));
+                        r = declared_add_finding(d, &place, true, NULL, "Image=: cannot read '%s': %s",
+                                                 x.body, strerror(errno));
                 return r;
         }
         if (c->store && fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL) >= 0)

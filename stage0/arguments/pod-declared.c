@@ -465,7 +465,8 @@ static int check_pod(Applier *x)
                 r = check_order(x, i);
         if (r >= 0 && a->manifest_file && a->request.n_apps > 0)
                 r = find_in_pod(x, NULL, NULL, "there are apps beside PodManifest=, which names them");
-        if (r >= 0 && !a->manifest_file && a->request.n_apps == 0 && !exit_policy_is_open(a->options.exit_policy))
+        if (r >= 0 && !a->manifest_file && a->request.n_apps == 0 &&
+            !exit_policy_is_open(a->options.exit_policy))
                 r = find_in_pod(x, NULL, "Add a section [App NAME] with Image=.",
                                 "the pod has no apps: that needs ExitPolicy=never, or PodManifest=");
         if (r >= 0 && conflict)

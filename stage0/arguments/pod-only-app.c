@@ -59,10 +59,11 @@ int only_app_complete(Context *c, PodArguments *a)
         if (a->request.n_apps == 1)
                 return only_app_give(a, &c->error);
         if (a->request.n_apps > 1)
-                return context_usage(c,
-                                     "With several apps, %s has to be given for one of them: put it after its "
-                                     "image",
-                                     a->only_app_option);
+                return context_usage(
+                                c,
+                                "With several apps, %s has to be given for one of them: put it after its "
+                                "image",
+                                a->only_app_option);
         return exit_policy_is_open(a->options.exit_policy)
                                ? context_usage(c, "%s is for the only app, and the pod has none",
                                                a->only_app_option)

@@ -18,7 +18,8 @@ int option_annotation(const Option *o, const char *value, void *target, Error *e
 int option_app_annotation(const Option *o, const char *value, void *target, Error *e);
 int option_setting(const Option *o, const char *value, void *target, Error *e); /* PairList: annotations */
 int option_seccomp_profile(const Option *o, const char *value, void *target, Error *e);
-int option_setting_add(const Option *o, const char *value, void *target, Error *e); /* adds to earlier ones */
+int option_setting_add(const Option *o, const char *value, void *target,
+                       Error *e); /* adds to earlier ones */
 int option_interactive(const Option *o, const char *value, void *target, Error *e);
 int option_tty(const Option *o, const char *value, void *target, Error *e);
 int option_stdin(const Option *o, const char *value, void *target, Error *e);

@@ -18,7 +18,8 @@
 const ConfKey conf_keys[N_CONF_KEYS] = {
                 {"Store", "Directory", "dir", NULL, "", ACNSPAWN_STATEDIR},
                 {"Image", "PullPolicy", "pull-policy", "update", "prepare run add-app fetch", "new"},
-                {"Image", "MinSpeed", "min-speed", NULL, "prepare run add-app fetch update update-app", "512"},
+                {"Image", "MinSpeed", "min-speed", NULL, "prepare run add-app fetch update update-app",
+                 "512"},
                 {"Pod", "Network", "net", "network", "prepare run", "none"},
                 {"Pod", "StopTimeout", "stop-timeout", NULL, "prepare run", "10s"},
                 {"Pod", "Memory", "memory", NULL, "prepare run", "infinity"},
@@ -54,7 +55,7 @@ void conf_done(Conf *c)
 typedef struct Reader {
         Conf *conf;
         const char *file;
-        char section[32];          /* empty: before the first one */
+        char section[32];    /* empty: before the first one */
         bool known, ignored; /* the section; IGNORED: without a warning for each of its lines */
 } Reader;
 
@@ -94,7 +95,8 @@ static int take_section(const char *name, unsigned line, void *userdata)
         if (x->known || startswith(name, "X-"))
                 return 0;
         return warn_unknown("the section", name,
-                            nearest_match(name, &conf_keys[0].section, N_CONF_KEYS, sizeof(ConfKey)), line, x);
+                            nearest_match(name, &conf_keys[0].section, N_CONF_KEYS, sizeof(ConfKey)), line,
+                            x);
 }
 
 static int set_value(Reader *x, size_t key, const char *value, unsigned line)
@@ -120,8 +122,8 @@ static int take_assignment(const char *key, const char *value, unsigned line, vo
         for (size_t i = 0; i < N_CONF_KEYS; i++)
                 if (streq(conf_keys[i].section, x->section) && streq(conf_keys[i].key, key))
                         return set_value(x, i, value, line);
-        return warn_unknown("the key", key, nearest_match(key, &conf_keys[0].key, N_CONF_KEYS, sizeof(ConfKey)), line,
-                            x);
+        return warn_unknown("the key", key,
+                            nearest_match(key, &conf_keys[0].key, N_CONF_KEYS, sizeof(ConfKey)), line, x);
 }
 
 /* -ENOENT, without a message: there is none. */
@@ -188,8 +190,8 @@ static int list_drop_ins(const char *const *dirs, char ***ret, Error *e)
                         if (**name == '.' || !endswith(*name, ".conf") || strv_contains(l, *name))
                                 continue;
                         if (strv_length(l) >= CONF_FILES_MAX)
-                                return error_set(e, -E2BIG, "There are more than %u files in '%s'", CONF_FILES_MAX,
-                                                 path);
+                                return error_set(e, -E2BIG, "There are more than %u files in '%s'",
+                                                 CONF_FILES_MAX, path);
                         if (strv_extend(&l, *name) < 0)
                                 return error_oom(e);
                 }

@@ -29,9 +29,9 @@ typedef struct ConfValue {
 } ConfValue;
 
 typedef struct Conf {
-        char **files;                   /* that were read, in their order */
+        char **files;                  /* that were read, in their order */
         ConfValue values[N_CONF_KEYS]; /* of conf_keys */
-        char **warnings;                /* about what was ignored, each with file and line */
+        char **warnings;               /* about what was ignored, each with file and line */
 } Conf;
 
 /* Reads the files; none is no error. CONFIG_DIR: the only directory to look in, or NULL: the usual ones. */

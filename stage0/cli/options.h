@@ -39,7 +39,7 @@ struct Option {
         size_t offset;
         OptionRepeat repeat;
         const char *label; /* its name in messages; NULL: --NAME, or -LETTER */
-        bool by_letter; /* for the handler: it was given by its letter, by which messages name it then */
+        bool by_letter;    /* for the handler: it was given by its letter, by which messages name it then */
 };
 
 #define OPTION_LABEL_MAX 64
@@ -58,7 +58,8 @@ typedef struct OptionSet {
         /* For options that are not valid at this position: where they belong. NULL: they are valid. */
         const char *misplaced;
         size_t n_seen; /* number of options of this set given so far */
-        uint64_t given[OPTIONS_MAX / 64]; /* which of them, by their place in the table: see option_was_given() */
+        uint64_t given[OPTIONS_MAX /
+                       64]; /* which of them, by their place in the table: see option_was_given() */
 } OptionSet;
 
 typedef enum OptionEvent {

@@ -19,7 +19,8 @@ static const TableColumn *find_field(const TableFormat *f, const char *s, size_t
         return NULL;
 }
 
-static int refuse_field(const Option *o, const char *value, const TableFormat *f, const char *s, size_t n, Error *e)
+static int refuse_field(const Option *o, const char *value, const TableFormat *f, const char *s, size_t n,
+                        Error *e)
 {
         _cleanup_free_ char *word = strndup(s, n), *shown = word ? text_escape_for_terminal(word) : NULL,
                             *known = NULL;
@@ -42,7 +43,8 @@ static int take_columns(const Option *o, const char *value, TableFormat *f, Erro
         if (strv_split(value, ",", &words) < 0)
                 return error_oom(e);
         if (!words)
-                return option_invalid(o, value, e, "must be fields, as in '%s', or a text with fields, as in '{%s}'",
+                return option_invalid(o, value, e,
+                                      "must be fields, as in '%s', or a text with fields, as in '{%s}'",
                                       f->fields[0].key, f->fields[0].key);
         STRV_FOREACH (w, words) {
                 if (!find_field(f, *w, strlen(*w)))
@@ -59,7 +61,13 @@ static int take_columns(const Option *o, const char *value, TableFormat *f, Erro
 
 /* --- Texts with fields --------------------------------------------------------------------------------- */
 
-typedef enum PieceType { PIECE_END, PIECE_CHARACTER, PIECE_FIELD, PIECE_BAD_ESCAPE, PIECE_BAD_BRACE } PieceType;
+typedef enum PieceType {
+        PIECE_END,
+        PIECE_CHARACTER,
+        PIECE_FIELD,
+        PIECE_BAD_ESCAPE,
+        PIECE_BAD_BRACE
+} PieceType;
 
 typedef struct Piece {
         PieceType type;
@@ -114,8 +122,9 @@ static int take_text(const Option *o, const char *value, TableFormat *f, Error *
                 if (p.type == PIECE_BAD_ESCAPE)
                         return option_invalid(o, value, e, "'\\' must be followed by t, n or another '\\'");
                 if (p.type == PIECE_BAD_BRACE)
-                        return option_invalid(o, value, e,
-                                              "a brace is not closed, or not opened; a brace itself is doubled");
+                        return option_invalid(
+                                        o, value, e,
+                                        "a brace is not closed, or not opened; a brace itself is doubled");
                 if (p.type == PIECE_FIELD && !find_field(f, p.field, p.n))
                         return refuse_field(o, value, f, p.field, p.n, e);
         }
@@ -146,7 +155,8 @@ static int add_row(Text *t, const Table *table, const TableFormat *f, size_t row
                 }
                 if (p.type != PIECE_FIELD)
                         break;
-                _cleanup_free_ char *value = table_value(table, row, (size_t) (find_field(f, p.field, p.n) - f->fields));
+                _cleanup_free_ char *value =
+                                table_value(table, row, (size_t) (find_field(f, p.field, p.n) - f->fields));
                 if (!value)
                         return -ENOMEM;
                 text_add(t, value);
@@ -170,7 +180,8 @@ int table_select_format(Table *t, const TableFormat *f, const char *const *usual
 {
         size_t columns[FIELDS_MAX], n = 0;
 
-        for (const char *const *w = f->columns ? (const char *const *) f->columns : usual; *w && n < FIELDS_MAX; w++)
+        for (const char *const *w = f->columns ? (const char *const *) f->columns : usual;
+             *w && n < FIELDS_MAX; w++)
                 columns[n++] = (size_t) (find_field(f, *w, strlen(*w)) - f->fields);
         return table_select(t, columns, n);
 }

@@ -19,8 +19,9 @@ int image_policy_check(ImagePolicy policy, const char *reference, Error *e)
         if (r < 0)
                 return r;
         if (x.kind == REFERENCE_STANDARD_INPUT)
-                return error_set(e, -EINVAL,
-                                 "the image is read from standard input: there is nothing to update it from");
+                return error_set(
+                                e, -EINVAL,
+                                "the image is read from standard input: there is nothing to update it from");
         if (policy != IMAGE_POLICY_REGISTRY || is_remote(x.kind))
                 return 0;
         r = error_set(e, -EINVAL,

@@ -141,7 +141,8 @@ static _noreturn_ void outer_child(const Call *c)
 {
         wipe_command_line();
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-            (c->namespaces != 0 && setns(c->leader_fd, c->namespaces) < 0) || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+            (c->namespaces != 0 && setns(c->leader_fd, c->namespaces) < 0) ||
+            prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
                 _exit(1);
         pid_t pid = fork();
         if (pid == 0)
@@ -228,7 +229,8 @@ int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_f
                         .pod = p,
                         .leader_fd = -EBADF,
                         .root_fd = -EBADF,
-                        .namespaces = (p->config.host_pid ? 0 : CLONE_NEWPID) | (p->config.private_users ? CLONE_NEWUSER : 0),
+                        .namespaces = (p->config.host_pid ? 0 : CLONE_NEWPID) |
+                                      (p->config.private_users ? CLONE_NEWUSER : 0),
                         .function = function,
                         .data = data,
                         .size = size,

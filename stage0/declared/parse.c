@@ -263,10 +263,12 @@ static int on_mistake(IniMistake what, unsigned line, void *userdata)
                 return 0;
         else if (what == INI_NO_ASSIGNMENT && x->outside)
                 return no_section(x);
-        return declared_add_finding(x->declared, &x->place, true,
-                                    what == INI_NO_TEXT ? "It has to be UTF-8. In a word, other bytes are written as \\xNN."
-                                                        : NULL,
-                                    "%s", ini_mistake_to_string(what));
+        return declared_add_finding(
+                        x->declared, &x->place, true,
+                        what == INI_NO_TEXT
+                                        ? "It has to be UTF-8. In a word, other bytes are written as \\xNN."
+                                        : NULL,
+                        "%s", ini_mistake_to_string(what));
 }
 
 int declared_parse(Declared *d, const char *path, const char *text, size_t size)

@@ -164,7 +164,8 @@ static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
         if (!v || volume_settings_read(s->root->pod->manifest, v, &x, NULL) < 0)
                 return r;
         if (x.image[0])
-                return error_hint(e, r, "It is the image %s, which 'acnspawn image render' writes.", x.image);
+                return error_hint(e, r, "It is the image %s, which 'acnspawn image render' writes.",
+                                  x.image);
         if (!x.named[0])
                 return r;
         return error_hint(e, r, "It is the named volume %s, which 'acnspawn volume export' writes.",

@@ -93,8 +93,7 @@ int main(int argc, char *argv[])
 {
         const char *dir = getenv("ACNSPAWN_DIR"), *config_dir = getenv("ACNSPAWN_CONFIG_DIR");
         Arguments a = {
-                        .service = {.dir = isempty(dir) ? NULL : dir,
-                                    .exit_idle_usec = EXIT_IDLE_USEC},
+                        .service = {.dir = isempty(dir) ? NULL : dir, .exit_idle_usec = EXIT_IDLE_USEC},
                         .config_dirs = {isempty(config_dir) ? NULL : config_dir},
         };
         _cleanup_free_ const char **words = NULL;

@@ -24,7 +24,8 @@ bool app_status_finish(const PodApp *app, AppStatus *s, AppCause cause, uint64_t
         if (s->cause == CAUSE_POD_KILLED && !s->message)
                 s->message = strdup("The pod was killed while the app ran");
         else if (s->cause == CAUSE_HOST_REBOOTED && !s->message)
-                s->message = strdup("The host was rebooted, or lost power, before the end of the app was recorded");
+                s->message = strdup(
+                                "The host was rebooted, or lost power, before the end of the app was recorded");
         s->state = APP_ENDED;
         if (s->ended_usec == 0 && s->started_usec != 0)
                 s->ended_usec = ended_usec;

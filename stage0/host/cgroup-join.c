@@ -32,8 +32,8 @@ static int open_tasks(const char *line)
                 return -EBADMSG;
         controllers++;
         controllers = startswith(controllers, "name=") ?: controllers;
-        int r = xasprintf(&path, "/sys/fs/cgroup/%.*s%s/tasks", (int) (group - controllers),
-                          controllers, group + 1);
+        int r = xasprintf(&path, "/sys/fs/cgroup/%.*s%s/tasks", (int) (group - controllers), controllers,
+                          group + 1);
         if (r < 0)
                 return r;
         int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);

@@ -97,7 +97,9 @@ static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base
         int r = 0;
 
         STRV_FOREACH (path, base->paths) {
-                size_t n = place->keep_unit && !pod_cgroup_is_below_parent(p) ? (size_t) (strrchr(*path, '/') - *path) : strlen(*path);
+                size_t n = place->keep_unit && !pod_cgroup_is_below_parent(p)
+                                           ? (size_t) (strrchr(*path, '/') - *path)
+                                           : strlen(*path);
                 bool unified = streq(*path, base->unified);
 
                 if (r >= 0)
@@ -111,9 +113,8 @@ static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base
 static int make_cgroups(Pod *p, pid_t pid, const PodPlace *place, Cgroups *c, Error *e)
 {
         _cleanup_(cgroups_done) Cgroups base = {};
-        int r = pod_cgroup_is_below_parent(p)
-                                ? cgroups_of_parent(p->config.cgroup_parent, &base, e)
-                              : cgroups_of_process(pid, &base, e);
+        int r = pod_cgroup_is_below_parent(p) ? cgroups_of_parent(p->config.cgroup_parent, &base, e)
+                                              : cgroups_of_process(pid, &base, e);
 
         if (r < 0)
                 return r;
@@ -193,7 +194,8 @@ static bool path_is_ours(Pod *p, const char *path)
 int pod_cgroup_host_unit(Pod *p, char **ret)
 {
         _cleanup_free_ char *path = NULL;
-        int r = host_runs_systemd() && !pod_cgroup_is_below_parent(p) ? pod_cgroup_unified(p, &path) : -ENOENT;
+        int r = host_runs_systemd() && !pod_cgroup_is_below_parent(p) ? pod_cgroup_unified(p, &path)
+                                                                      : -ENOENT;
 
         if (r < 0)
                 return r;

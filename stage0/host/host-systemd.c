@@ -32,7 +32,7 @@ bool host_is_shutting_down(void)
         _cleanup_free_ char *state = NULL;
 
         return access(SYSTEMD_SOCKET, F_OK) >= 0 && host_systemd_connect(&bus) >= 0 &&
-               sd_bus_get_property_string(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "SystemState", &error,
-                                          &state) >= 0 &&
+               sd_bus_get_property_string(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "SystemState",
+                                          &error, &state) >= 0 &&
                streq(state, "stopping");
 }

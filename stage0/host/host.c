@@ -90,7 +90,10 @@ int pod_result_write(Pod *p, const PodResult *r)
 
 int pod_result_read(Pod *p, PodResult *ret)
 {
-        Field fields[] = {{.key = "exitStatus"}, {.key = "started"}, {.key = "ended"}, {.key = "atShutdown", .optional = true}};
+        Field fields[] = {{.key = "exitStatus"},
+                          {.key = "started"},
+                          {.key = "ended"},
+                          {.key = "atShutdown", .optional = true}};
         int r = read_fields(p, "result", fields, ELEMENTSOF(fields));
 
         if (r < 0)

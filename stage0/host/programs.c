@@ -62,7 +62,7 @@ int helper_program_path(const char *name, char **ret, Error *e)
         /* A program in a build tree uses the helpers of that tree even if another version is installed. */
         char **found = built && access(built, h->access) >= 0 ? &built
                        : access(installed, h->access) >= 0    ? &installed
-                                                         : NULL;
+                                                              : NULL;
         if (!found) {
                 (void) error_set(e, -ENOENT, "Helper program %s is missing", installed);
                 return error_hint(e, 0, "The installation is incomplete: install acnspawn again.");

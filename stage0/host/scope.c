@@ -55,8 +55,8 @@ static int append_requests(sd_bus_message *m, const Pod *p)
  * are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
 static int append_order(sd_bus_message *m, const char *controller)
 {
-        return controller ? sd_bus_message_append(m, "(sv)", "After", "as", 3, "basic.target", "dbus.service",
-                                                  "systemd-machined.service")
+        return controller ? sd_bus_message_append(m, "(sv)", "After", "as", 3, "basic.target",
+                                                  "dbus.service", "systemd-machined.service")
                           : sd_bus_message_append(m, "(sv)", "After", "as", 1, "basic.target");
 }
 

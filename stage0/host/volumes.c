@@ -108,13 +108,16 @@ static int check_propagation(const Volume *v, const VolumeSettings *s, int sourc
         int r = s->propagation != PROPAGATION_NONE ? is_shared(source_fd, !shared || !in_host) : 1;
 
         if (r < 0)
-                return error_set_errno(e, r, "Cannot find out about the mount that has the source %s of volume '%s'", v->source,
-                                       v->name);
+                return error_set_errno(
+                                e, r,
+                                "Cannot find out about the mount that has the source %s of volume '%s'",
+                                v->source, v->name);
         if (r > 0)
                 return 0;
         r = error_set(e, -EINVAL,
-                      "Volume '%s' cannot have propagation=%s: its source %s is on a mount that is %s", v->name,
-                      shared ? "shared" : "slave", v->source, shared ? "not shared" : "neither shared nor a slave");
+                      "Volume '%s' cannot have propagation=%s: its source %s is on a mount that is %s",
+                      v->name, shared ? "shared" : "slave", v->source,
+                      shared ? "not shared" : "neither shared nor a slave");
         return error_hint(e, r, "See findmnt -o TARGET,PROPAGATION, and 'mount --make-shared'.");
 }
 

@@ -34,8 +34,8 @@ static int make_node(const Devices *d, int dir_fd, const char *name, const struc
         if (mknodat(dir_fd, name, (st->st_mode & S_IFMT) | mode, st->st_rdev) < 0)
                 return d->keep && errno == EEXIST ? 0 : -errno;
         if (fchmodat(dir_fd, name, mode, 0) < 0 ||
-            fchownat(dir_fd, name, d->own_users ? d->owner : st->st_uid, d->own_users ? d->owner : st->st_gid,
-                     AT_SYMLINK_NOFOLLOW) < 0)
+            fchownat(dir_fd, name, d->own_users ? d->owner : st->st_uid,
+                     d->own_users ? d->owner : st->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
                 return -errno;
         return 0;
 }
@@ -73,7 +73,8 @@ static int add_directory(const Devices *d, int dir_fd, const char *target, unsig
 
         int r = depth > DEPTH_MAX ? -ELOOP : list_names(dir_fd, &names);
         STRV_FOREACH (name, names) {
-                _cleanup_close_ int fd = r < 0 ? -EBADF : openat(dir_fd, *name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                _cleanup_close_ int fd =
+                                r < 0 ? -EBADF : openat(dir_fd, *name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
                 _cleanup_free_ char *path = NULL;
                 struct stat st;
 
@@ -86,7 +87,8 @@ static int add_directory(const Devices *d, int dir_fd, const char *target, unsig
                 if (is_device(&st))
                         r = add_node(d, path, &st);
                 else if (S_ISDIR(st.st_mode)) {
-                        _cleanup_close_ int below = openat(dir_fd, *name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                        _cleanup_close_ int below = openat(dir_fd, *name,
+                                                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
                         r = below < 0 ? 0 : add_directory(d, below, path, depth + 1);
                 }
         }
@@ -112,16 +114,20 @@ static int add_device(const Devices *d, const PodApp *app, const DeviceSetting *
         struct stat st;
 
         if (fd < 0 || fstat(fd, &st) < 0)
-                return error_set_errno(e, -errno, "Cannot give app %s the device %s of the host", app->name, device->source);
+                return error_set_errno(e, -errno, "Cannot give app %s the device %s of the host", app->name,
+                                       device->source);
         if (!is_device(&st) && !S_ISDIR(st.st_mode))
-                return error_set(e, -ENODEV, "%s of the host, which app %s is to have, is not a device", device->source, app->name);
+                return error_set(e, -ENODEV, "%s of the host, which app %s is to have, is not a device",
+                                 device->source, app->name);
         int r = 0;
         if (S_ISDIR(st.st_mode)) {
                 dir_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 r = dir_fd < 0 ? -errno : add_directory(d, dir_fd, device->target, 0);
         } else
                 r = add_node(d, device->target, &st);
-        return r < 0 ? error_set_errno(e, r, "Cannot make the device %s of app %s", device->target, app->name) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot make the device %s of app %s", device->target,
+                                       app->name)
+                     : 0;
 }
 
 static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd, Error *e)

@@ -13,8 +13,7 @@
 #define MOUNT_ATTR_NOSYMFOLLOW 0x00200000
 #endif
 
-#define MOUNT_ATTRIBUTES                                                                                    \
-        (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSYMFOLLOW)
+#define MOUNT_ATTRIBUTES (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSYMFOLLOW)
 
 static void hold_name(const AppMount *a, char name[static 16])
 {
@@ -59,8 +58,7 @@ static int take(PodMounts *m, int from_fd, const AppMount *a)
         _cleanup_close_ int mount_fd = -EBADF;
         char name[16];
 
-        int r = mount_new("ramfs", options,
-                          MOUNT_ATTRIBUTES, &mount_fd);
+        int r = mount_new("ramfs", options, MOUNT_ATTRIBUTES, &mount_fd);
         if (r >= 0)
                 r = fill(from_fd, mount_fd, owner);
         if (r < 0)

@@ -46,7 +46,9 @@ static int format_options(PodMounts *m, const Volume *v, AppOverlay *o, char **r
         if (text_take(&t, ret, &size) < 0)
                 return error_oom(e);
         if (size > OVERLAY_OPTIONS_MAX)
-                return error_set(e, -E2BIG, "The image of volume %s has more layers than the kernel can stack", v->name);
+                return error_set(e, -E2BIG,
+                                 "The image of volume %s has more layers than the kernel can stack",
+                                 v->name);
         return 0;
 }
 
@@ -62,7 +64,8 @@ static int mount_image(PodMounts *m, const Volume *v, AppOverlay *o, const char 
                 return error_set_errno(e, r, "Cannot mount an empty file system for volume %s", v->name);
         if ((mkdirat(m->holder_fd, name, 0700) < 0 && errno != EEXIST) || fchdir(m->holder_fd) < 0 ||
             mount("overlay", name, "overlay", MS_NODEV | MS_NOSUID | MS_RDONLY, options) < 0)
-                return error_set_errno(e, -errno, "Cannot mount the image of volume %s (%s)", v->name, options);
+                return error_set_errno(e, -errno, "Cannot mount the image of volume %s (%s)", v->name,
+                                       options);
         o->mounted = true;
         return 0;
 }

@@ -42,9 +42,9 @@ typedef struct AppOverlay {
         unsigned *layers; /* by their indices */
         size_t n_layers;
         bool mounted;
-        bool used;    /* a process of the app had it */
-        bool kept;    /* it is to be reused as it is */
-        bool retired; /* pod_mounts_retire_app() */
+        bool used;            /* a process of the app had it */
+        bool kept;            /* it is to be reused as it is */
+        bool retired;         /* pod_mounts_retire_app() */
         unsigned credentials; /* in the name of their mount: that of the app, or of the one that it got them from */
 } AppOverlay;
 
@@ -59,8 +59,8 @@ typedef struct AppMount {
 typedef struct VolumeMount {
         char *name; /* NULL: the place is free */
         VolumeSettings settings;
-        int ranges_fd; /* user namespace of settings.ranges, or -EBADF */
-        bool held;     /* of a volume in memory: it is in the holder, as v<index> */
+        int ranges_fd;    /* user namespace of settings.ranges, or -EBADF */
+        bool held;        /* of a volume in memory: it is in the holder, as v<index> */
         AppOverlay image; /* that it is; without layers if it is none, or was not mounted yet */
 } VolumeMount;
 

@@ -112,7 +112,11 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
 
         if (!m)
                 return error_oom(e);
-        *m = (PodMounts){.pod = p, .dir_fd = -EBADF, .holder_fd = -EBADF, .userns_fd = -EBADF, .host_fd = -EBADF};
+        *m = (PodMounts){.pod = p,
+                         .dir_fd = -EBADF,
+                         .holder_fd = -EBADF,
+                         .userns_fd = -EBADF,
+                         .host_fd = -EBADF};
         int r = pod_path(p, &path);
         if (r >= 0) {
                 m->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

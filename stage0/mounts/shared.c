@@ -26,7 +26,8 @@ static _noreturn_ void clone_in_host(const PodMounts *m, const Volume *v, const 
         SharedReply reply = {};
 
         int fd = setns(m->host_fd, CLONE_NEWNS) < 0
-                                 ? error_set_errno(&e, -errno, "Cannot enter the mount namespace of the host")
+                                 ? error_set_errno(&e, -errno,
+                                                   "Cannot enter the mount namespace of the host")
                                  : volume_mount_in_host(v, s, &e);
         if (fd < 0) {
                 reply.code = fd;
@@ -60,9 +61,10 @@ int pod_mounts_clone_shared(PodMounts *m, const Volume *v, const VolumeSettings 
         int pair[2];
 
         if (m->userns_fd >= 0 || m->host_fd < 0)
-                return error_set(e, -EINVAL,
-                                 "Volume '%s' cannot have propagation=shared in a pod with users of its own: it takes --no-userns",
-                                 v->name);
+                return error_set(
+                                e, -EINVAL,
+                                "Volume '%s' cannot have propagation=shared in a pod with users of its own: it takes --no-userns",
+                                v->name);
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_set_errno(e, -errno, "Cannot mount volume %s", v->name);
         ours = pair[0];

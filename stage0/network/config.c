@@ -215,8 +215,8 @@ bool cni_state_is_volatile(json_object *plugins)
         for (size_t i = 0; i < json_object_array_length(plugins); i++) {
                 json_object *ipam;
 
-                if (!json_object_object_get_ex(json_object_array_get_idx(plugins, i), "ipam", &ipam) || !ipam ||
-                    json_object_object_length(ipam) == 0)
+                if (!json_object_object_get_ex(json_object_array_get_idx(plugins, i), "ipam", &ipam) ||
+                    !ipam || json_object_object_length(ipam) == 0)
                         continue;
                 const char *directory = text_member(ipam, "dataDir");
                 if (!directory || !path_has_prefix(directory, "/run"))
@@ -431,7 +431,8 @@ static int first_in_directory(const char *directory, CniNetwork **ret, Error *pr
 
 int network_first(char *const *directories, char *const *plugin_directories, char **ret_name, Error *e)
 {
-        _cleanup_free_ char *places = strv_join(directories, ", "), *path = strv_join(plugin_directories, ":");
+        _cleanup_free_ char *places = strv_join(directories, ", "),
+                            *path = strv_join(plugin_directories, ":");
         _cleanup_(cni_network_freep) CniNetwork *n = NULL;
         _cleanup_error_ Error problem = ERROR_NULL;
         int r = 0;
@@ -447,7 +448,8 @@ int network_first(char *const *directories, char *const *plugin_directories, cha
         }
         if (r == 0)
                 return problem.message ? error_move(e, &problem)
-                                       : error_set(e, -ENOENT, "There is no network configuration in %s", places);
+                                       : error_set(e, -ENOENT, "There is no network configuration in %s",
+                                                   places);
         r = cni_check_programs(n->plugins, n->name, path, e);
         if (r < 0)
                 return r;

@@ -8,7 +8,6 @@
  * undoes the operations in the record.
  */
 
-
 #include "config.h"
 #include "stage0/network/network-internal.h"
 

@@ -281,7 +281,9 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
                                   port, q->name);
         }
         if (code == -EPROTONOSUPPORT && q->sctp) {
-                int r = error_set(e, code, "Port '%s' cannot be exposed: the kernel of this host has no SCTP", q->name);
+                int r = error_set(e, code,
+                                  "Port '%s' cannot be exposed: the kernel of this host has no SCTP",
+                                  q->name);
                 return error_hint(e, r, "Load the module: modprobe sctp.");
         }
         if (code == -EADDRNOTAVAIL)

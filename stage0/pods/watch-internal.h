@@ -23,7 +23,7 @@ typedef struct WatchedPod {
         VarlinkClient *client; /* to its supervisor */
         sd_event_source *io;
         ConnectionStep step;
-        bool knows_events;   /* the number of its last event */
+        bool knows_events; /* the number of its last event */
         uint64_t sequence;
         bool ending;         /* it is among the pods that have ended, and its last events are read */
         uint64_t since_usec; /* when it began to run, or to end; CLOCK_MONOTONIC */

@@ -30,7 +30,8 @@ static int digest(const char *text, char **ret)
                 return r;
         EVP_MD_CTX *context = EVP_MD_CTX_new();
         bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
-                    EVP_DigestUpdate(context, text, strlen(text)) == 1 && EVP_DigestFinal_ex(context, sum, &size) == 1;
+                    EVP_DigestUpdate(context, text, strlen(text)) == 1 &&
+                    EVP_DigestFinal_ex(context, sum, &size) == 1;
         if (context)
                 EVP_MD_CTX_free(context);
         hex = good ? hex_encode(sum, size) : NULL;
@@ -40,7 +41,8 @@ static int digest(const char *text, char **ret)
 static bool has_isolator(const IsolatorList *l)
 {
         for (size_t i = 0; i < l->n; i++)
-                if (l->items[i].type == ISOLATOR_SECCOMP_RETAIN_SET || l->items[i].type == ISOLATOR_SECCOMP_REMOVE_SET)
+                if (l->items[i].type == ISOLATOR_SECCOMP_RETAIN_SET ||
+                    l->items[i].type == ISOLATOR_SECCOMP_REMOVE_SET)
                         return true;
         return false;
 }

@@ -169,7 +169,8 @@ static int add_host_matches(Child *c)
         if (r >= 0)
                 r = add_match(c, "_TRANSPORT", "journal");
         if (r >= 0)
-                r = add_match(c, "ACNSPAWN_STREAM", "stdout"); /* either of them: matches of a field are alternatives */
+                r = add_match(c, "ACNSPAWN_STREAM",
+                              "stdout"); /* either of them: matches of a field are alternatives */
         if (r >= 0)
                 r = add_match(c, "ACNSPAWN_STREAM", "stderr");
         for (size_t i = 0; r >= 0 && i < q->n_host_apps; i++)

@@ -39,9 +39,10 @@ int journal_files_open_pod(JournalFiles *f, const Pod *p, Error *e)
         snprintf(path, sizeof(path), "root/var/log/journal/%s", sd_id128_to_string(uuid, id));
         int fd = open_beneath(p->dir_fd, path, O_RDONLY | O_DIRECTORY);
         if (fd == -ELOOP)
-                return error_set(e, -ELOOP,
-                                 "Cannot open the %s: there is a symbolic link in its place, which is not followed",
-                                 f->title);
+                return error_set(
+                                e, -ELOOP,
+                                "Cannot open the %s: there is a symbolic link in its place, which is not followed",
+                                f->title);
         if (fd < 0)
                 return error_set_errno(e, fd, "Cannot open the %s", f->title);
         f->directories[f->n_directories++] = fd;
@@ -57,7 +58,8 @@ static int open_host_place(const char *place)
         if (r < 0)
                 return r;
         id[strcspn(id, "\n")] = 0;
-        if (strlen(id) != SD_ID128_STRING_MAX - 1 || strspn(id, "0123456789abcdef") != SD_ID128_STRING_MAX - 1)
+        if (strlen(id) != SD_ID128_STRING_MAX - 1 ||
+            strspn(id, "0123456789abcdef") != SD_ID128_STRING_MAX - 1)
                 return -ENOENT;
         if (xasprintf(&path, "%s/%s", place, id) < 0)
                 return -ENOMEM;
@@ -85,11 +87,12 @@ int journal_files_open_host(JournalFiles *f, Error *e)
                 if (fd >= 0)
                         f->directories[f->n_directories++] = fd;
                 else if (fd != -ENOENT)
-                        r = error_set_errno(e, fd, "Cannot open the journal of the host in '%s'", host_places[i]);
+                        r = error_set_errno(e, fd, "Cannot open the journal of the host in '%s'",
+                                            host_places[i]);
         }
         if (r >= 0 && f->n_directories == 0)
-                return error_set(e, -ENODATA, "There is no journal of the host in '%s' or '%s'", host_places[0],
-                                 host_places[1]);
+                return error_set(e, -ENODATA, "There is no journal of the host in '%s' or '%s'",
+                                 host_places[0], host_places[1]);
         return r;
 }
 
@@ -211,7 +214,8 @@ static int scan_directory(JournalFiles *f, int dir_fd, Error *e)
                 return k;
         }
         while (k >= 0 && (entry = readdir(dir)))
-                k = ++n > DIRECTORY_MAX ? error_set(e, -E2BIG, "The directory of the %s has more than %u entries",
+                k = ++n > DIRECTORY_MAX ? error_set(e, -E2BIG,
+                                                    "The directory of the %s has more than %u entries",
                                                     f->title, DIRECTORY_MAX)
                                         : look_at(f, dir_fd, entry->d_name, e);
         (void) closedir(dir);
@@ -247,8 +251,9 @@ int journal_files_watch(JournalFiles *f, Error *e)
                 char path[64];
 
                 snprintf(path, sizeof(path), "/proc/self/fd/%d", f->directories[i]);
-                if (f->inotify_fd < 0 || inotify_add_watch(f->inotify_fd, path,
-                                                           IN_CREATE | IN_MOVED_TO | IN_MODIFY | IN_ONLYDIR) < 0)
+                if (f->inotify_fd < 0 ||
+                    inotify_add_watch(f->inotify_fd, path,
+                                      IN_CREATE | IN_MOVED_TO | IN_MODIFY | IN_ONLYDIR) < 0)
                         return error_set_errno(e, -errno, "Cannot watch the %s", f->title);
         }
         return 0;

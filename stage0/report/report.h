@@ -28,9 +28,9 @@ typedef struct AppReport {
         uint64_t next_start_usec; /* realtime; 0: no restart is pending */
         LogDrops drops;           /* output that is not in the journal, or not in its log file */
         LogTarget log;
-        char *log_file;           /* and to this file of the host; or NULL */
+        char *log_file; /* and to this file of the host; or NULL */
         FilterKind filter;
-        char *filter_digest;      /* "sha256:…" of a profile; or NULL */
+        char *filter_digest; /* "sha256:…" of a profile; or NULL */
 } AppReport;
 
 typedef struct IsolatorReport {

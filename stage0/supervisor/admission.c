@@ -17,8 +17,8 @@
 typedef struct Execution {
         bool given[LAUNCH_HEALTH]; /* by phase */
         bool ended;
-        pid_t pid; /* of the process that got the last answer, */
-        int fd;    /* which this stands for */
+        pid_t pid;               /* of the process that got the last answer, */
+        int fd;                  /* which this stands for */
         sd_event_source *source; /* of the end of the process that becomes the app, */
         uint64_t ended_usec;     /* which was then; 0: not noticed yet */
 } Execution;

@@ -110,7 +110,8 @@ void attributes_restore(Pod *p, const char *app, const PairList *old)
 
 static bool is_unknown_to_systemd(const char *name, const HostFeatures *h)
 {
-        return (startswith(name, "hugetlb.") && h->hugetlb) || (streq(name, "memory.oom.group") && h->memory);
+        return (startswith(name, "hugetlb.") && h->hugetlb) ||
+               (streq(name, "memory.oom.group") && h->memory);
 }
 
 int attributes_apply(const Limits *l, Pod *p, const PodApp *app, Error *e)

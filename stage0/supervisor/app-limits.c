@@ -29,7 +29,8 @@ static char *slices_end(char *path)
         char *result = NULL;
 
         for (char *part = path, *end; (end = strchr(part, '/')); part = end + 1) {
-                if (end - part < (ptrdiff_t) strlen(".slice") || strncmp(end - strlen(".slice"), ".slice", strlen(".slice")) != 0)
+                if (end - part < (ptrdiff_t) strlen(".slice") ||
+                    strncmp(end - strlen(".slice"), ".slice", strlen(".slice")) != 0)
                         break;
                 result = end;
         }

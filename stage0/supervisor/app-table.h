@@ -37,12 +37,13 @@ typedef struct AppInstance {
         int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
         uint64_t oom_kills; /* in the app's cgroup before this execution */
         struct Execution *execution; /* admission.c */
-        struct ControlApi *control;  /* control-api.c; NULL: no process of it may launch apps, or none has run yet */
-        struct AppNotices *notices;  /* notices.c */
-        struct AppWait *wait;        /* readiness.c */
-        struct Input *input;         /* inputs.c; NULL: the app reads nothing */
-        struct LogBound *bound;      /* forwarder-bound.c */
-        struct AppLog *log;          /* forwarder-file.c */
+        struct ControlApi *
+                        control; /* control-api.c; NULL: no process of it may launch apps, or none has run yet */
+        struct AppNotices *notices; /* notices.c */
+        struct AppWait *wait;       /* readiness.c */
+        struct Input *input;        /* inputs.c; NULL: the app reads nothing */
+        struct LogBound *bound;     /* forwarder-bound.c */
+        struct AppLog *log;         /* forwarder-file.c */
 } AppInstance;
 
 typedef struct AppTable {

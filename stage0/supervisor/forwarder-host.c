@@ -11,7 +11,7 @@
 #include "stage0/supervisor/forwarder-internal.h"
 
 #define HOST_LINE_MAX 49152U /* bytes; a longer line is cut, as journald does it */
-#define HOST_SYNC_MSEC 1000U  /* how long the end of a pod waits for the journal */
+#define HOST_SYNC_MSEC 1000U /* how long the end of a pod waits for the journal */
 
 static bool has_host(const Forwarders *all, const AppLog *l, bool error)
 {

@@ -88,7 +88,7 @@ struct Forwarders {
         bool hold;                  /* output is held back */
         const char *only;           /* show only this app; or NULL */
         BufferedWriter *writers[2]; /* standard output, standard error */
-        bool journal_streams[2];    /* what they are: streams of the host's journal, where nothing is shown */
+        bool journal_streams[2]; /* what they are: streams of the host's journal, where nothing is shown */
         HostJournal *host_journal;
         Forwarder *first;
         Waiter *waiters;

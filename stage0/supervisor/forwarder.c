@@ -19,7 +19,7 @@
 
 #define CHUNK 65536U
 #define TERMINAL_MAX (256 * 1024)
-#define WAITERS_MAX 1024U /* more than the apps of a pod */
+#define WAITERS_MAX 1024U   /* more than the apps of a pod */
 #define HOST_WAIT_MSEC 1000 /* for a journal of the host that takes nothing, when the pod has ended */
 
 static Forwarder *forwarder_free(Forwarder *p)

@@ -267,7 +267,8 @@ static const char *refusal(int code)
                                  "twice)"
                : code == -ESRCH ? "it is no process of the app, or the app has ended"
                : code == -EPERM ? "it belongs to the pod"
-               : code == -EXDEV ? "the app is in another pid namespace than the pod, where the first process stays it"
+               : code == -EXDEV
+                               ? "the app is in another pid namespace than the pod, where the first process stays it"
                : code == -EBUSY ? "too many were named within a second"
                                 : strerror(-code);
 }

@@ -109,7 +109,8 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
         if (r >= 0)
                 r = add_capabilities(p, &argv);
         if (r >= 0)
-                r = p->config.host_pid ? add_list(&argv, manager_arguments, ELEMENTSOF(manager_arguments)) : strv_extend(&argv, "--boot");
+                r = p->config.host_pid ? add_list(&argv, manager_arguments, ELEMENTSOF(manager_arguments))
+                                       : strv_extend(&argv, "--boot");
         if (r >= 0)
                 *ret = TAKE_PTR(argv);
         return r;
@@ -301,7 +302,8 @@ static _noreturn_ void child(const Child *c)
 /* Like fork(), but the child is the first process of a pid namespace, unless the pod is in that of the host. */
 static pid_t fork_child(const Pod *p)
 {
-        return (pid_t) syscall(SYS_clone, (p->config.host_pid ? 0 : CLONE_NEWPID) | SIGCHLD, NULL, NULL, NULL, NULL);
+        return (pid_t) syscall(SYS_clone, (p->config.host_pid ? 0 : CLONE_NEWPID) | SIGCHLD, NULL, NULL,
+                               NULL, NULL);
 }
 
 static int cannot_start(const Child *c, int code, Error *e)

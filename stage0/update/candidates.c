@@ -37,13 +37,15 @@ static int is_pinned(const Pod *p, const char *app, Error *e)
         PodDefinition d = {};
 
         int r = pod_definition_read(p, &d, e);
-        const PodApp *a = r >= 0 && d.request.template ? pod_manifest_find_app(d.request.template, app) : NULL;
+        const PodApp *a =
+                        r >= 0 && d.request.template ? pod_manifest_find_app(d.request.template, app) : NULL;
         bool pinned = a && a->image_id;
         pod_definition_done(&d);
         return r < 0 ? r : pinned;
 }
 
-static int reference_of_template(const Pod *p, const PodApp *app, const PodApp *template, char **ret, Error *e)
+static int reference_of_template(const Pod *p, const PodApp *app, const PodApp *template, char **ret,
+                                 Error *e)
 {
         int r = template->image_name ? is_pinned(p, app->name, e) : 1;
 

@@ -87,8 +87,7 @@ int resolver_resolve(Resolver *x, ImagePolicy policy, const char *reference, con
                         return repeat(&x->answers[i], ret, e);
 
         Answer a = {.policy = policy, .reference = strdup(reference)};
-        if (!a.reference ||
-            GREEDY_REALLOC(x->answers, x->answers_allocated, x->n_answers + 1) < 0) {
+        if (!a.reference || GREEDY_REALLOC(x->answers, x->answers_allocated, x->n_answers + 1) < 0) {
                 free(a.reference);
                 return error_oom(e);
         }

@@ -30,11 +30,12 @@ typedef struct AppUpdate {
 } AppUpdate;
 
 typedef struct UpdateOptions {
-        FetchOptions fetch; /* its policy is not used: each app has its own */
-        bool dry_run;       /* newer images are fetched, and no app is replaced */
-        bool retry;         /* also what failed before */
+        FetchOptions fetch;          /* its policy is not used: each app has its own */
+        bool dry_run;                /* newer images are fetched, and no app is replaced */
+        bool retry;                  /* also what failed before */
         uint64_t ready_timeout_usec; /* as of acn_replace_app() */
-        void (*done)(const Pod *p, const AppUpdate *u, void *userdata); /* for each app, as soon as its result is known */
+        void (*done)(const Pod *p, const AppUpdate *u,
+                     void *userdata); /* for each app, as soon as its result is known */
         void *userdata;
 } UpdateOptions;
 

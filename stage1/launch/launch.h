@@ -51,12 +51,12 @@ typedef struct Launch {
         int *socket_fds;          /* sockets by which connections start the app, */
         char **socket_names;      /* and the names of their ports: only the app's main process gets them */
         size_t n_sockets;
-        int parent_fd;            /* pipe that is closed when the starting process dies, which ends this one;
+        int parent_fd;      /* pipe that is closed when the starting process dies, which ends this one;
                                    * or -EBADF */
-        int link_fd;              /* main: the connection to stage0, closed by the exec; or -EBADF */
-        bool notify;              /* the socket is at LAUNCH_NOTIFY_PATH */
-        LaunchCheck *check;       /* for a health check, or NULL */
-        bool interrupted;         /* a signal to end arrived while waiting for a handler or a check */
+        int link_fd;        /* main: the connection to stage0, closed by the exec; or -EBADF */
+        bool notify;        /* the socket is at LAUNCH_NOTIFY_PATH */
+        LaunchCheck *check; /* for a health check, or NULL */
+        bool interrupted;   /* a signal to end arrived while waiting for a handler or a check */
 } Launch;
 
 #define LAUNCH_NULL                                                                                         \

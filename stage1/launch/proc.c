@@ -78,13 +78,15 @@ static bool is_included(char *const *paths, const char *path)
 /* nspawn mounts a FIFO on /proc/kmsg that it has removed; what is removed cannot be mounted anew, and is hidden. */
 static int repeat_mount(int proc_fd, const char *path)
 {
-        _cleanup_close_ int target = open_in_root(proc_fd, path + strlen(PROC_DIRECTORY), O_PATH), fd = -EBADF;
+        _cleanup_close_ int target = open_in_root(proc_fd, path + strlen(PROC_DIRECTORY), O_PATH),
+                            fd = -EBADF;
 
         if (target == -ENOENT)
                 return 0;
         if (target < 0)
                 return target;
-        fd = (int) syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+        fd = (int) syscall(SYS_open_tree, AT_FDCWD, path,
+                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
         int r = fd < 0 ? -errno : target_attach(fd, target);
         return r == -ENOENT ? root_mask(target) : r;
 }

@@ -102,8 +102,8 @@ static int mask_path(const int mounts[static _POD_MOUNT_MAX], const char *path, 
         return always || is_accessible(target) ? root_mask(target) : 0;
 }
 
-static int mask_paths(const int mounts[static _POD_MOUNT_MAX], const char *const *paths, size_t n, bool always,
-                      Failure *f)
+static int mask_paths(const int mounts[static _POD_MOUNT_MAX], const char *const *paths, size_t n,
+                      bool always, Failure *f)
 {
         for (size_t i = 0; i < n; i++) {
                 int r = mask_path(mounts, paths[i], always);

@@ -22,10 +22,8 @@ static const struct {
         const char *source, *target;
         bool read_only, optional;
 } pod_mounts[] = {
-                [POD_PROC] = {"/proc", "/proc", false, false},
-                [POD_SYS] = {"/sys", "/sys", true, false},
-                {"/dev/shm", "/dev/shm", false, false},
-                {"/dev/mqueue", "/dev/mqueue", false, true},
+                [POD_PROC] = {"/proc", "/proc", false, false}, [POD_SYS] = {"/sys", "/sys", true, false},
+                {"/dev/shm", "/dev/shm", false, false},        {"/dev/mqueue", "/dev/mqueue", false, true},
                 {"/dev/console", "/dev/console", false, true},
 };
 
@@ -67,8 +65,9 @@ static int mount_from_pod(const Launch *l, int root_fd, size_t i, int *ret_fd, F
         if (r >= 0)
                 r = complete_mount(l, i, fd);
         if (r < 0 && i == POD_SYS && l->config.writable_sys)
-                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a writable /sys in the app's root, which takes a pod "
-                                                            "without users of its own");
+                return failure_set_errno(f, CAUSE_SETUP, r,
+                                         "Cannot mount a writable /sys in the app's root, which takes a pod "
+                                         "without users of its own");
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
                                          pod_mounts[i].target);
