@@ -164,10 +164,13 @@ def a_removal_ends_pods_in_order_and_a_purge_keeps_them(host):
 def a_purge_of_an_unused_store_leaves_nothing(host):
     acnspawn("gc", "--grace-period=0")
     acnspawn("list")
-    # As after pods with networks, and volumes with quotas.
+    # As after pods with networks, volumes with quotas, and declared pods with a timer.
     os.makedirs("/run/acnspawn/networks/default", exist_ok=True)
-    for name in "networks/default/last_reserved_ip.0", "projects.lock":
-        open("/run/acnspawn/" + name, "a").close()
+    os.makedirs("/etc/acnspawn/pods", exist_ok=True)
+    os.makedirs("/var/lib/systemd/timers", exist_ok=True)
+    for path in "/run/acnspawn/networks/default/last_reserved_ip.0", "/run/acnspawn/projects.lock", \
+            "/var/lib/systemd/timers/stamp-acnspawn-update@web.timer":
+        open(path, "a").close()
     try:
         lacks(dpkg("--purge", "acnspawn"), "are kept")
         left = command("find", "/etc", "/run", "/usr", "/var", "-xdev", "-name", "*acnspawn*", "-not", "-path", "/usr/share/doc/*")

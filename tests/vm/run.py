@@ -33,9 +33,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 2700  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
-SECONDS = {"network": 130, "apparmor": 150, "units": 170, "machined": 110, "varlink": 120, "control": 15, "density": 250, "bus": 130,
-           "limits": 90, "sockets": 80, "declared": 200, "cri": 140, "readiness": 50, "host-service": 40, "nested": 60, "packages": 190, "quota": 40, "upgrade": 120,
-           "reboot": 150, "tutorial": 5}  # about
+SECONDS = {"network": 90, "apparmor": 130, "units": 140, "machined": 70, "varlink": 60, "control": 15, "density": 130, "bus": 70,
+           "limits": 115, "sockets": 60, "declared": 140, "cri": 170, "readiness": 40, "host-service": 25, "nested": 30, "packages": 150,
+           "quota": 20, "upgrade": 40, "reboot": 80, "tutorial": 5}  # about
 REBOOTS = {"reboot": 2}
 
 FROM_BUILD = """
