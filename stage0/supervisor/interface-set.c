@@ -136,18 +136,36 @@ static void on_removed(void *userdata, int r, const char *app, char *const *warn
         set_call_free(c);
 }
 
+/* Whether member KEY of PARAMETERS is an app whose state is not known yet, as the pod boots. */
+static bool is_unknown(const Interface *i, json_object *parameters, const char *key)
+{
+        const char *name = json_object_get_string(json_object_object_get(parameters, key));
+        const AppInstance *app = name ? app_table_find(i->apps, name) : NULL;
+
+        return app && !app->units[0].known;
+}
+
+/* The app of the call, or one that others are to be nested under. */
+static bool has_unknown(const Interface *i, json_object *parameters)
+{
+        json_object *list = json_object_object_get(parameters, "apps");
+
+        for (size_t k = 0; list && k < json_object_array_length(list); k++)
+                if (is_unknown(i, json_object_array_get_idx(list, k), "parent"))
+                        return true;
+        return is_unknown(i, parameters, "app") || is_unknown(i, parameters, "parent");
+}
+
 /* Whether the pod can be changed. 1: the call was answered with an error, or waits. */
 static int begin(Interface *i, VarlinkCall *call, json_object *parameters, VarlinkMethodFunction method)
 {
-        const char *name = json_object_get_string(json_object_object_get(parameters, "app"));
-        const AppInstance *app = name ? app_table_find(i->apps, name) : NULL;
         int r;
 
         if (i->ops.ends(i->userdata))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else if (interface_pod_is_paused(i))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
-        else if (!i->ops.manager(i->userdata) || (app && !app->units[0].known))
+        else if (!i->ops.manager(i->userdata) || has_unknown(i, parameters))
                 r = interface_defer(i, call, parameters, method);
         else
                 return 0;

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Apps of a running pod that are nested under others: their places, rights and ends."""
 
+import threading
+
 from harness import *
 from pod_interface import Connection
 
@@ -60,6 +62,31 @@ def an_app_is_nested_by_its_path(host):
     host.acnspawn("rm-app", "p", probe).expect(0)
     lacks(states(host), probe)
     host.acnspawn("stop", "p").expect(0)
+
+
+def runs(host, unit):
+    for pid in host.processes():
+        with contextlib.suppress(OSError):
+            if unit in read_text("/proc/%s/cgroup" % pid):
+                return True
+    return False
+
+
+@case
+def a_pod_that_boots_takes_nested_apps(host):
+    """A parent that is about to be started is not one that does not run."""
+    host.acnspawn("fetch", host.shell(STAY, name="example.com/stay")).expect(0)
+    others = [w for n in range(12) for w in ("example.com/stay", "--name=other%d" % n, "---")]
+    for n in range(3):
+        name = "p%d" % n
+        uuid = host.prepare("--name=" + name, *others, host.shell(STAY, name="example.com/web"), "--name=web")
+        run = threading.Thread(target=lambda: host.acnspawn("run", "--detach", uuid).expect(0))
+        run.start()
+        wait_for(lambda: runs(host, "app-other0.service"), "the first app")
+        while (r := host.acnspawn("launch", name, "--parent=web", "example.com/stay", "--name=a")).rc != 0:
+            contains(r.err, "not running")
+        run.join()
+        host.acnspawn("stop", name).expect(0)
 
 
 @case
