@@ -8,7 +8,6 @@ import sys
 
 DEBIAN_PYTHON = "/usr/bin/python3"
 
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # commands are executed at once after a fork
 try:
     import grpc
     import google.protobuf
