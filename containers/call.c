@@ -318,9 +318,8 @@ static int read_terminal(const ContainerCall *c, json_object *container, Error *
 
 static int read_container(const ContainerCall *c, json_object *o, Error *e)
 {
-        static const char *const keys[] = {"mesos", "tty_info", "type", NULL}, *const mesos_keys[] = {
-                                                                                               "image",
-                                                                                               NULL};
+        static const char *const keys[] = {"mesos", "tty_info", "type", NULL};
+        static const char *const mesos_keys[] = {"image", NULL};
         json_object *container, *mesos = NULL, *image = NULL;
         const char *type = NULL;
 

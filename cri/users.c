@@ -93,7 +93,8 @@ int container_users_check(const Sandbox *s, const UserNamespace *u, Error *e)
                                 s->id);
 }
 
-/* 1: files of M have the same owners in the container as on the host; 0: in the container they belong to the overflow user (nobody). */
+/* 1: files of M have the same owners in the container as on the host; 0: in the container they have the kernel's overflow
+ * IDs, so none of its users owns them. */
 int container_mount_users(const Sandbox *s, const Runtime__V1__Mount *m, Error *e)
 {
         uint32_t users, groups;

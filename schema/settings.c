@@ -634,8 +634,7 @@ static const Setting settings[] = {
                 {"control", MEMBER(control), read_boolean, "must be true or false"},
                 {"device", MEMBER(devices), read_devices,
                  "must be none, or all, or absolute paths of devices, each with ':' and a path below /dev "
-                 "if it "
-                 "is to have another, separated by commas"},
+                 "if it is to have another, separated by commas"},
                 {"fate-group", MEMBER(fate_group), read_name,
                  "must be a name of lower-case letters, digits and '-'"},
                 {"grant", MEMBER(grants), read_grants,
@@ -661,8 +660,7 @@ static const Setting settings[] = {
                 {"log", MEMBER(log), read_log_target, "must be auto, pod, journal, both or none"},
                 {"log-file", MEMBER(log_file), read_log_file,
                  "must be the absolute path of a file, which format=cri or format=plain, and max-size= of "
-                 "at "
-                 "least 64Ki may follow, with commas between"},
+                 "at least 64Ki may follow, with commas between"},
                 {"log-rate", MEMBER(log_rate), read_log_rate,
                  "must be a number of bytes a second, as 100Ki, or infinity"},
                 {"log-size", MEMBER(log_size), read_log_size,

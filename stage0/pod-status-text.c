@@ -457,9 +457,7 @@ static void add_exposure(Text *t, const Display *d, const PodReport *report)
         add_colored(t, d, COLOR_YELLOW, "exposed");
         if (report->exposed_to_all) {
                 text_add(t, ", apps of one user can access each other's processes: this kernel does not "
-                            "support Landlock, or "
-                            "it is "
-                            "disabled (lsm=)\n");
+                            "support Landlock, or it is disabled (lsm=)\n");
                 return;
         }
         text_add(t, " to ");

@@ -179,8 +179,7 @@ void usage_note(const UsageSample *s, Text *text)
                         "Memory cannot be measured: this host has no cgroup v2 controller 'memory' for "
                         "pods.",
                         "Memory and I/O cannot be measured: this host has no cgroup v2 controllers 'memory' "
-                        "and 'io' "
-                        "for pods.",
+                        "and 'io' for pods.",
         };
 
         if (!memory && !io)

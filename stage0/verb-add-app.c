@@ -81,9 +81,8 @@ const Verb verb_add_app = {
                 .brief = "POD IMAGE…",
                 .summary = "Add an app to a running pod",
                 .text = "Adds an app to a running pod and prints its name. The app is created: 'acnspawn "
-                        "start-app' "
-                        "starts it. The other apps go on undisturbed. Options after the image are those of "
-                        "'acnspawn prepare'.",
+                        "start-app' starts it. The other apps go on undisturbed. Options after the image "
+                        "are those of 'acnspawn prepare'.",
                 .words = "pod:running image",
                 .options = (const Option *const[]){options, image_options, app_options, NULL},
                 .run = run,

@@ -154,9 +154,8 @@ const Verb verb_config = {
                 .synopsis = "[OPTIONS…]",
                 .summary = "Show the configuration in force",
                 .text = "Shows the values of acnspawn.conf and its drop-ins that are in force, and where "
-                        "each comes "
-                        "from: file and line, an option, the environment, or the default. Checks all "
-                        "values.",
+                        "each comes from: file and line, an option, the environment, or the default. Checks "
+                        "all values.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -115,16 +115,15 @@ static int wrong_option(Context *c, int r)
                 const char *option, *hint;
         } known[] = {
                         {"-i'", "Standard input is always that of the command, and on a terminal the "
-                                "command gets a "
-                                "terminal: -i and -t are not needed; 'acnspawn exec' takes them."},
+                                "command gets a terminal: -i and -t are not needed; 'acnspawn exec' "
+                                "takes them."},
                         {"--interactive'",
                          "Standard input is always that of the command; 'acnspawn exec' takes "
                          "--interactive."},
                         {"--tty'",
                          "On a terminal the command gets a terminal; 'acnspawn exec' takes --tty."},
                         {"-d'", "The command ends with acnspawn, so it cannot be detached; your shell runs "
-                                "both in the "
-                                "background with '&'."},
+                                "both in the background with '&'."},
                         {"--detach'",
                          "The command ends with acnspawn, so it cannot be detached; your shell runs both "
                          "in the background with '&'."},
@@ -248,10 +247,8 @@ const Verb verb_exec = {
                 .brief = "POD COMMAND…",
                 .summary = "The same with podman's options: -i, -t",
                 .text = "Runs the command in a running app, as 'acnspawn enter' does, with the options that "
-                        "podman "
-                        "and docker have for it: the command gets standard input only with --interactive, "
-                        "and a "
-                        "terminal only with --tty.",
+                        "podman and docker have for it: the command gets standard input only with "
+                        "--interactive, and a terminal only with --tty.",
                 .words = "pod:running -",
                 .options = (const Option *const[]){common_options, exec_options, NULL},
                 .run = run_exec,

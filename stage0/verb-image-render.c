@@ -131,8 +131,7 @@ const Verb verb_image_render = {
                 .summary = "Copy the root that an app would see",
                 .text = "Creates a new directory with the root that an app of the image would see: the "
                         "image over its dependencies, without files excluded by its pathWhitelist. Files "
-                        "are "
-                        "cloned where the file system supports it, else copied.",
+                        "are cloned where the file system supports it, else copied.",
                 .words = "image",
                 .run = run,
 };

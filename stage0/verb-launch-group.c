@@ -97,16 +97,14 @@ static int check_line(Context *c, const PodArguments *a, const char *file)
                                 "'acnspawn launch-group' needs a pod, and images or a file, in this order");
         if (a->describes_whole_pod || a->manifest_file)
                 return context_usage(c, "An option of a pod cannot be given for one that is running: of the "
-                                        "options before the "
-                                        "first image, launch-group has --fate=, --parent= and those for "
-                                        "fetching images");
+                                        "options before the first image, launch-group has --fate=, "
+                                        "--parent= and those for fetching images");
         for (size_t i = 0; !file && i < a->request.n_apps; i++) {
                 const char *word = a->request.apps[i].reference;
                 if (is_file(word))
                         return context_usage(c,
                                              "'%s' is a file with all apps of the group: it is the last "
-                                             "word, without images "
-                                             "beside it",
+                                             "word, without images beside it",
                                              word);
         }
         return 0;
@@ -211,8 +209,8 @@ static int run_launch(Context *c, int argc, char **argv)
                                 "One app is launched at a time; 'acnspawn launch-group' launches several");
         if (a.describes_whole_pod)
                 return context_usage(c, "An option of a pod cannot be given for one that is running: of the "
-                                        "options before the "
-                                        "image, launch has --parent= and those for fetching it");
+                                        "options before the image, launch has --parent= and those for "
+                                        "fetching it");
         r = context_open_store_as_root(c);
         if (r >= 0)
                 r = context_find_pod(c, argv[0], &p);
@@ -226,8 +224,7 @@ const Verb verb_launch = {
                 .brief = "POD IMAGE…",
                 .summary = "Add an app to a running pod and start it",
                 .text = "Adds an app to a running pod, starts it, and prints its name. If its program "
-                        "cannot be executed, it "
-                        "does not stay. The other apps go on undisturbed.",
+                        "cannot be executed, it does not stay. The other apps go on undisturbed.",
                 .words = "pod:running image",
                 .options = (const Option *const[]){launch_options, image_options, app_options, NULL},
                 .run = run_launch,
@@ -241,12 +238,9 @@ const Verb verb_launch_group = {
                 .brief = "POD IMAGE…",
                 .summary = "Add apps to a running pod and start them, all or none",
                 .text = "Adds apps to a running pod, starts them together, and prints their names. If one "
-                        "of them cannot be "
-                        "added or its program cannot be executed, none of them stays. The other apps go on "
-                        "undisturbed. "
-                        "The apps are those of the command line, with options as for 'acnspawn prepare', or "
-                        "of a file in the "
-                        "form of a pod manifest.",
+                        "of them cannot be added or its program cannot be executed, none of them stays. The "
+                        "other apps go on undisturbed. The apps are those of the command line, with options "
+                        "as for 'acnspawn prepare', or of a file in the form of a pod manifest.",
                 .words = "pod:running image",
                 .options = (const Option *const[]){options, image_options, app_options, NULL},
                 .run = run,

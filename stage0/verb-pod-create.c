@@ -361,10 +361,8 @@ const Verb verb_pod_create = {
                 .brief = "NAME",
                 .summary = "Declare a pod",
                 .text = "Writes the file that declares a pod, and prints its path: of an existing pod, or "
-                        "of "
-                        "what 'acnspawn run' would be given. 'systemctl enable --now acnspawn@NAME' makes "
-                        "it a "
-                        "service of the host.",
+                        "of what 'acnspawn run' would be given. 'systemctl enable --now acnspawn@NAME' "
+                        "makes it a service of the host.",
                 .words = "-",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -116,10 +116,9 @@ const Verb verb_pod_verify = {
                 .brief = "FILE|NAME…",
                 .summary = "Check files that declare pods",
                 .text = "Checks what declares pods, with drop-ins, and shows all mistakes and warnings with "
-                        "file "
-                        "and line. Secrets and other files that are named there are read. If all images are in "
-                        "the store, what 'acnspawn prepare --dry-run' finds is shown, too. Exits with 0 if "
-                        "there are no mistakes, 1 if there are.",
+                        "file and line. Secrets and other files that are named there are read. If all "
+                        "images are in the store, what 'acnspawn prepare --dry-run' finds is shown, too. "
+                        "Exits with 0 if there are no mistakes, 1 if there are.",
                 .words = "declared",
                 .run = verify,
 };
@@ -193,8 +192,7 @@ const Verb verb_pod_list = {
                 .synopsis = "[OPTIONS…]",
                 .summary = "List declared pods",
                 .text = "Lists the pods that files declare, with their files, and the state of the pod that "
-                        "has "
-                        "the name now, if there is one.",
+                        "has the name now, if there is one.",
                 .run = list,
 };
 

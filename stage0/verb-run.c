@@ -94,8 +94,7 @@ static int refuse_neither(Context *c, const char *shown, const char *hint)
         return error_hint(
                         &c->error, -ENOENT,
                         "%s%s'acnspawn list' and 'acnspawn image list' show those available; an image of a "
-                        "registry "
-                        "is run with 'acnspawn run docker://%s', one in a file by its path.",
+                        "registry is run with 'acnspawn run docker://%s', one in a file by its path.",
                         specific ? hint : "", specific ? " " : "", shown);
 }
 
@@ -477,11 +476,10 @@ const Verb verb_run = {
                 .brief = "[POD|IMAGE…]",
                 .summary = "Run a pod, or prepare and run one",
                 .text = "Runs a prepared pod (without an argument: the only one); or a pod that has "
-                        "ended "
-                        "once more, as a new pod of the same name; or makes one of "
-                        "images, as 'acnspawn prepare' does, and runs it. In the foreground shows what the "
-                        "apps write, ends the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with "
-                        "the pod's status.",
+                        "ended once more, as a new pod of the same name; or makes one of images, as "
+                        "'acnspawn prepare' does, and runs it. In the foreground shows what the apps write, "
+                        "ends the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with the pod's "
+                        "status.",
                 .words = "pod:prepared,exited",
                 .options = (const Option *const[]){run_options, pod_options, image_options, app_options,
                                                    NULL},

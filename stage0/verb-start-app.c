@@ -83,8 +83,8 @@ const Verb verb_start_app = {
                 .brief = "POD APP…",
                 .summary = "Start apps of a running pod",
                 .text = "Starts apps that have ended, or were not started yet, each with a clean root and "
-                        "its "
-                        "event handlers, and returns when they are started. An app that runs is an error.",
+                        "its event handlers, and returns when they are started. An app that runs is an "
+                        "error.",
                 .words = "pod:running app",
                 .run = run,
 };
@@ -97,8 +97,7 @@ const Verb verb_stop_app = {
                 .summary = "Stop apps of a running pod",
                 .text = "Stops the apps in order, with their post-stop handlers, and returns when they have "
                         "ended. An app that has ended already is left as it is. Whether the pod ends with "
-                        "an "
-                        "app depends on its exit policy.",
+                        "an app depends on its exit policy.",
                 .words = "pod:running app",
                 .options = (const Option *const[]){stop_options, NULL},
                 .run = run,
@@ -124,10 +123,8 @@ const Verb verb_rm_app = {
                 .brief = "POD APP…",
                 .summary = "Remove apps from a running pod",
                 .text = "Removes apps that have ended, or were not started, from a running pod, with all "
-                        "that they "
-                        "have written but for their logs. Empty volumes that came with an app go with it. "
-                        "The name of "
-                        "the app can then be used again.",
+                        "that they have written but for their logs. Empty volumes that came with an app go "
+                        "with it. The name of the app can then be used again.",
                 .words = "pod:running app",
                 .options = (const Option *const[]){remove_options, NULL},
                 .run = run,

@@ -385,8 +385,7 @@ static int list(Context *c, Arguments *a)
         STRV_FOREACH (s, strays) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(*s);
                 log_warning("'%s' is not a valid file name of a trusted key, and is ignored; 'acnspawn "
-                            "trust' creates "
-                            "such files.",
+                            "trust' creates such files.",
                             shown ?: "?");
         }
         if (keys.n == 0 && c->json == JSON_OFF) {

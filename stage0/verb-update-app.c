@@ -127,12 +127,11 @@ const Verb verb_update_app = {
                 .brief = "[OPTIONS…] POD APP",
                 .summary = "Change limits or the image of an app of a running pod",
                 .text = "Changes limits of an app of a running pod, at once and for its later starts; those "
-                        "that are not given stay as they are. Below what the app uses, memory is "
-                        "reclaimed, and processes are killed if that does not suffice. What this host has "
-                        "no cgroup controller for is refused. With --image= the app is replaced by one of "
-                        "that "
-                        "image, which is prepared first. If it cannot be executed, or is not ready in time, "
-                        "the old one is put back.",
+                        "that are not given stay as they are. Below what the app uses, memory is reclaimed, "
+                        "and processes are killed if that does not suffice. What this host has no cgroup "
+                        "controller for is refused. With --image= the app is replaced by one of that image, "
+                        "which is prepared first. If it cannot be executed, or is not ready in time, the "
+                        "old one is put back.",
                 .words = "pod:running app",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -218,9 +218,8 @@ const Verb verb_update = {
                 .text = "Looks for newer images of the apps of running pods that were made with "
                         "--image-policy=registry or local, and replaces these apps, one after the other, as "
                         "'acnspawn update-app --image=' does. An app that does not get ready is put back, "
-                        "and "
-                        "that image is not tried again without --retry. Without names, all running pods are "
-                        "updated.",
+                        "and that image is not tried again without --retry. Without names, all running pods "
+                        "are updated.",
                 .words = "pod:running",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -466,8 +466,7 @@ const Verb verb_validate = {
                 .text = "Checks image and pod manifests, image archives, OCI layouts and archives, and "
                         "prints every finding with its place in the document. Exits with 0 if all are "
                         "valid, 1 if not. Privileges that an image requests beyond the defaults are "
-                        "reported, "
-                        "but are not an error.",
+                        "reported, but are not an error.",
                 .words = "file",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -184,12 +184,10 @@ const Verb verb_volume_import = {
                 .brief = "NAME [FILE]",
                 .summary = "Make a named volume of an archive",
                 .text = "Makes a volume of that name with the files of a tar archive, compressed or not, "
-                        "which "
-                        "is FILE or standard input, and prints the name. The archive is checked as images "
-                        "are, and the volume appears when it is complete. Mode and owner of its directory "
-                        "are those that the archive has for '.', and its quota is that of the exported "
-                        "volume, unless "
-                        "options say otherwise.",
+                        "which is FILE or standard input, and prints the name. The archive is checked as "
+                        "images are, and the volume appears when it is complete. Mode and owner of its "
+                        "directory are those that the archive has for '.', and its quota is that of the "
+                        "exported volume, unless options say otherwise.",
                 .words = "- file",
                 .options = (const Option *const[]){create_options, NULL},
                 .run = import,
@@ -254,8 +252,7 @@ const Verb verb_volume_export = {
                 .brief = "NAME",
                 .summary = "Write a named volume as an archive",
                 .text = "Writes the files of a volume as a tar archive, with the owners that apps see, to "
-                        "FILE "
-                        "or standard output. Sockets and devices are left out.",
+                        "FILE or standard output. Sockets and devices are left out.",
                 .words = "named-volume -",
                 .options = (const Option *const[]){export_options, NULL},
                 .run = export,

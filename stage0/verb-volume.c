@@ -331,9 +331,8 @@ const Verb verb_volume_show = {
                 .brief = "NAME…",
                 .summary = "Show details of named volumes",
                 .text = "Shows when a volume was made, its labels, the mode and owner of its directory, "
-                        "where "
-                        "that is on the host, how much disk space it uses and may use, and the pods that "
-                        "use it.",
+                        "where that is on the host, how much disk space it uses and may use, and the pods "
+                        "that use it.",
                 .words = "named-volume",
                 .run = show,
 };
@@ -375,9 +374,8 @@ const Verb verb_volume_rm = {
                 .brief = "NAME…",
                 .summary = "Remove named volumes",
                 .text = "Removes named volumes with their files, and prints their names. A volume that a "
-                        "pod "
-                        "uses, whether that is prepared, runs or has ended, is kept, with a message that "
-                        "names the pod.",
+                        "pod uses, whether that is prepared, runs or has ended, is kept, with a message "
+                        "that names the pod.",
                 .words = "named-volume",
                 .run = rm,
 };
@@ -438,9 +436,8 @@ const Verb verb_volume_prune = {
                 .synopsis = "[OPTIONS…]",
                 .summary = "Remove named volumes that no pod uses",
                 .text = "Removes all named volumes that no pod uses, with their files, and prints their "
-                        "names "
-                        "and how much disk space that freed. Nothing else removes volumes that were not "
-                        "named: neither 'acnspawn rm' nor 'acnspawn gc'.",
+                        "names and how much disk space that freed. Nothing else removes volumes that were "
+                        "not named: neither 'acnspawn rm' nor 'acnspawn gc'.",
                 .options = (const Option *const[]){prune_options, NULL},
                 .run = prune,
 };

@@ -95,10 +95,8 @@ const Verb verb_wait = {
                 .brief = "POD [APP…]",
                 .summary = "Wait for the end of a pod or of apps",
                 .text = "Waits until the pod, or each of the apps, has ended, and exits with the status of "
-                        "the "
-                        "pod, or of the first of the apps whose status is not 0. What has ended before is "
-                        "not "
-                        "waited for. With --pods waits for all of several pods.",
+                        "the pod, or of the first of the apps whose status is not 0. What has ended before "
+                        "is not waited for. With --pods waits for all of several pods.",
                 .words = "pod:running,paused,exited app",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -256,8 +256,7 @@ int main(int argc, char *argv[])
 
         if (argc != 2 && argc != 4) {
                 (void) fprintf(stderr, "This is a generator of systemd, see acnspawn-generator(8): it takes "
-                                       "one directory, "
-                                       "or three.\n");
+                                       "one directory, or three.\n");
                 return 1;
         }
         g.dir_fd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -121,9 +121,8 @@ static void add_line(Text *t, const Exposed *x)
 
 int listen_add_ports(const Declared *d, Text *t)
 {
-        static const char *const exposing[] = {"Port", "Publish", NULL}, *const activating[] = {
-                                                                                         "SocketActivated",
-                                                                                         NULL};
+        static const char *const exposing[] = {"Port", "Publish", NULL};
+        static const char *const activating[] = {"SocketActivated", NULL};
         _cleanup_strv_free_ char **exposed = NULL, **activated = NULL;
 
         int r = collect(d, DECLARED_POD, exposing, " ", &exposed);

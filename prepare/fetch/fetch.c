@@ -285,8 +285,7 @@ static void note_registries(Fetcher *f, const char *reference)
         if (oci_reference_is_likely(reference) && !memchr(reference, '.', (size_t) n))
                 fetcher_note(f,
                              "Looking for %s on the host '%.*s'. If it is an image of a registry, it is "
-                             "named "
-                             "'docker://%s'.",
+                             "named 'docker://%s'.",
                              reference, n, reference, reference);
 }
 

@@ -110,8 +110,7 @@ static int unknown_scheme(const char *s, Error *e)
         return error_hint(e, r,
                           path ? "Give the path of the file alone."
                                : "Images of registries are docker://, layouts and archives oci:, "
-                                 "oci-archive: and "
-                                 "docker-archive:.");
+                                 "oci-archive: and docker-archive:.");
 }
 
 static int check_foreign(const char *s, Error *e)

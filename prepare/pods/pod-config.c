@@ -60,8 +60,7 @@ int pod_network_check(const char *s, Error *e)
         if (n == 0 || k < n || n > 255)
                 return error_set(e, -EINVAL,
                                  "'%.*s' is not a valid name of a network: letters, digits, and '_', '.', "
-                                 "'-' "
-                                 "after the first",
+                                 "'-' after the first",
                                  (int) MIN(n, (size_t) 255), s);
         for (const char *p = s + n; *p; p += strcspn(p, ";")) {
                 size_t name = strspn(++p, alnum), length = strcspn(p, ";");

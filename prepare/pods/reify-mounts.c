@@ -143,13 +143,11 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
         if (r->adds)
                 return reify_warn(r, e,
                                   "App %s: its mount point '%s' (%s) gets an empty volume, whose content is "
-                                  "removed "
-                                  "with the app; to keep it, give --volume=PATH:%s after the image",
+                                  "removed with the app; to keep it, give --volume=PATH:%s after the image",
                                   a->name, p->name, shown, shown);
         return reify_warn(r, e,
                           "App %s: its mount point '%s' (%s) gets an empty volume, whose content is removed "
-                          "with "
-                          "the pod; to keep it, give --volume=%s,kind=host,source=PATH",
+                          "with the pod; to keep it, give --volume=%s,kind=host,source=PATH",
                           a->name, p->name, shown, p->name);
 }
 

@@ -282,8 +282,7 @@ static int check_app_request(const Pod *p, const PodRequest *q, const PodApp *ol
             q->user_labels.n > 0)
                 return error_set(e, -EINVAL,
                                  "Ports, isolators and annotations of a pod as a whole cannot be added to "
-                                 "pod "
-                                 "%s, which runs",
+                                 "pod %s, which runs",
                                  pod_display_name(p));
         return 0;
 }

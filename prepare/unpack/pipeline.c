@@ -92,8 +92,7 @@ static int produce(Pipeline *p, Stream *s, Error *e)
                 if (too_long)
                         return error_set(e, -ENOSPC,
                                          "The uncompressed archive does not fit into the free space of the "
-                                         "store "
-                                         "(%" PRIu64 " bytes)",
+                                         "store (%" PRIu64 " bytes)",
                                          p->options.size_max);
         }
         return 0;

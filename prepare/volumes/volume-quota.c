@@ -159,8 +159,7 @@ static int refuse(const Store *s, int fd, const char *name, Error *e)
                         continue;
                 int r = error_set(e, -EOPNOTSUPP,
                                   "The volume %s cannot have a quota: the file system of the store %s (%s) "
-                                  "is not "
-                                  "mounted with the option prjquota",
+                                  "is not mounted with the option prjquota",
                                   name, s->path, type);
                 return error_hint(e, r, "Mount the file system that 'findmnt --target %s' shows with it%s.",
                                   s->path, file_systems[i].needs);

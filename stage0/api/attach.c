@@ -63,8 +63,7 @@ static int refused(AcnPod *a, const VarlinkReply *reply, Error *e)
         if (streq(reply->error, PREFIX "TooManyAttached"))
                 return error_set(e, -EUSERS,
                                  "Cannot attach to app %s of pod %s: Too many clients are attached to the "
-                                 "pod: no "
-                                 "more than %lld can at a time",
+                                 "pod: no more than %lld can at a time",
                                  a->app, pod, (long long) acn_number(reply->parameters, "limit", 0));
         return acn_refusal(a, &c, reply, e);
 }

@@ -348,8 +348,7 @@ static int explain_word(Context *c, const PodRequest *request, int r)
                 if (strstr(c->error.message ?: "", quoted))
                         return error_hint(&c->error, r,
                                           "Each word is an image. Another program of %s is named by "
-                                          "--exec=, and arguments "
-                                          "of its app after '--'.",
+                                          "--exec=, and arguments of its app after '--'.",
                                           request->apps[i - 1].reference);
         }
         return r;

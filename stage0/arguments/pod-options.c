@@ -56,9 +56,8 @@ const Option pod_options[] = {
                 {NULL, "volume", 'v', "NAME,kind=KIND[,…]|HOST:PATH", false,
                  "Define a volume: kind=empty[,mode=,uid=,gid=], kind=tmpfs[,size=,nr_inodes=,mode=,…], "
                  "kind=named[,source=NAME,quota=,mode=,…], kind=image,source=IMAGE[,subpath=,exec=] or "
-                 "kind=host,source=PATH[,readOnly=,idmap=,…]; or mount "
-                 "a "
-                 "path of the host, or a volume, in all apps: HOST:PATH[:ro]",
+                 "kind=host,source=PATH[,readOnly=,idmap=,…]; or mount a path of the host, or a volume, in "
+                 "all apps: HOST:PATH[:ro]",
                  "volume", option_volume, POD(request), OPTION_WORDS},
                 {NULL, "mount", 0, "VOLUME:PATH[:ro]", false,
                  "Mount a volume in all apps; in full: volume=VOLUME,target=PATH[,readOnly=BOOL]", NULL,
@@ -147,8 +146,7 @@ const Option pod_options[] = {
                  NULL, option_usec, POD(options.exit_idle_usec)},
                 {NULL, "image-policy", 0, "registry|local|none", false,
                  "Let 'acnspawn update' replace apps by those of newer images of the registry or server, or "
-                 "of "
-                 "the store; for apps that do not say it themselves",
+                 "of the store; for apps that do not say it themselves",
                  "registry|local|none", option_setting, POD(app_settings)},
                 {NULL, "interactive", 'i', NULL, false,
                  "Give the only app a terminal if standard input is one, else an open standard input", NULL,
@@ -283,10 +281,8 @@ const Option app_options[] = {
                  "capability", option_caps_remove, APP(isolators), OPTION_JOINED},
                 {NULL, "grant", 0, "NAME[,…]|all|none", false,
                  "Grant privileges that the image requests beyond the defaults: CAP_NAME, seccomp, "
-                 "sysctl:NAME, "
-                 "port:NAME, "
-                 "oom-score-adj, tasks-max, apparmor-profile, selinux-context, or all; none: run the app "
-                 "without them",
+                 "sysctl:NAME, port:NAME, oom-score-adj, tasks-max, apparmor-profile, selinux-context, or "
+                 "all; none: run the app without them",
                  "all|none|seccomp|oom-score-adj|tasks-max|apparmor-profile|selinux-context",
                  option_setting_add, APP(annotations), OPTION_WORDS},
                 {NULL, "interactive", 'i', NULL, false,
@@ -373,8 +369,7 @@ const Option app_options[] = {
                  "auto|pod|journal|both|none", option_setting, APP(annotations)},
                 {NULL, "image-policy", 0, "registry|local|none", false,
                  "Let 'acnspawn update' replace the app by one of a newer image of the registry or server, "
-                 "or of "
-                 "the store",
+                 "or of the store",
                  "registry|local|none", option_setting, APP(annotations)},
                 {NULL, "fate-group", 0, "NAME", false,
                  "Stop the app if another one of the pod with this name for its group fails", NULL,

@@ -336,8 +336,7 @@ static int store_mount_read_write(const char *key, void *target, const char *val
 static int store_mount_type(const char *key, void *target, const char *value, const char **reason)
 {
         *reason = "is not for mounts: --volume=HOST:PATH mounts a path of the host, --volume=NAME,kind=… "
-                  "makes a "
-                  "volume";
+                  "makes a volume";
         return -EINVAL;
 }
 

@@ -103,8 +103,7 @@ const Option run_options[] = {
                  "pinned|resolve", option_images, 0},
                 {NULL, "apps", 0, "last|prepared", false,
                  "Of a pod that is run again: the apps that it had at its end (default), or those that it "
-                 "was "
-                 "prepared with",
+                 "was prepared with",
                  "last|prepared", option_apps, 0},
                 {NULL, "declared", 0, "NAME", false,
                  "Run the pod that NAME.pod declares (see acnspawn.pod(5)), made of that file anew",

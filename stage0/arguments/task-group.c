@@ -883,8 +883,7 @@ static bool is_command_check(Reading *x, const char *path, json_object *o)
                 return true;
         refuse(x, path,
                "checks of type %s cannot be made from outside of the app; give it type COMMAND, with a "
-               "program of the "
-               "image such as %s",
+               "program of the image such as %s",
                type,
                streq(type, "HTTP") ? "wget -q -O /dev/null http://localhost:PORT/PATH"
                                    : "nc -z localhost PORT");

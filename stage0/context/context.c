@@ -353,8 +353,8 @@ int context_show_table(Context *c, const Table *t, const char *what)
 int context_check_format(Context *c, const TableFormat *f)
 {
         return f->text && c->json != JSON_OFF ? context_usage(c, "--format= with fields in braces cannot be "
-                                                                 "combined with --json; "
-                                                                 "a list of fields can")
+                                                                 "combined with --json; a list of fields "
+                                                                 "can")
                                               : 0;
 }
 

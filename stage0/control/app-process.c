@@ -181,8 +181,7 @@ static int not_in_cgroup(const Pod *p, const PodApp *app, const AppProcess *proc
 {
         return error_set(e, -EPERM,
                          "Process %d, which the systemd of pod %s reports as that of app %s, is not in the "
-                         "app's "
-                         "cgroup",
+                         "app's cgroup",
                          (int) process->pid, pod_display_name(p), pod_app_path_name(app));
 }
 

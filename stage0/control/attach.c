@@ -70,8 +70,7 @@ static int find_app(Pod *p, const AttachOptions *o, const PodApp **ret, AppInput
                       (*ret)->name, pod_display_name(p));
         return error_hint(e, r,
                           "Prepare the pod with --interactive or --stdin; 'acnspawn attach --no-stdin %s' "
-                          "shows the "
-                          "output of the app, and 'acnspawn enter %s' runs a command beside it.",
+                          "shows the output of the app, and 'acnspawn enter %s' runs a command beside it.",
                           pod_display_name(p), pod_display_name(p));
 }
 

@@ -425,8 +425,7 @@ static int refuse_limits(const Nesting *n, const char *name, Error *e)
 {
         int r = error_set(e, -EINVAL,
                           "App %s cannot have %s: with share-cgroups=true it has no limits of its own, and "
-                          "counts against "
-                          "those of app %s",
+                          "counts against those of app %s",
                           pod_app_path_name(n->app), name, pod_app_path_name(n->parent));
 
         return error_hint(e, r, "Give it, and the apps beside it, --share-cgroups=false.");

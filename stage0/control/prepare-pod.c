@@ -178,10 +178,8 @@ static int decide_capabilities(Pod *p, Error *e)
                                   a->name, name);
                 return error_hint(e, r,
                                   "Add it to those of the pod (--caps-retain= before the first image, "
-                                  "CapsRetain= in [Pod], or the "
-                                  "isolator os/linux/capabilities-retain-set of the pod manifest), or give "
-                                  "the app fewer by "
-                                  "--caps-remove=.");
+                                  "CapsRetain= in [Pod], or the isolator os/linux/capabilities-retain-set "
+                                  "of the pod manifest), or give the app fewer by --caps-remove=.");
         }
         return 0;
 }
@@ -277,10 +275,8 @@ static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability,
                           pod_display_name(p));
         return error_hint(e, r,
                           "A pod keeps the capabilities that it was started with: those that it declares, "
-                          "or else those of its "
-                          "first apps. Run it again with %s in its --caps-retain=, which stands before the "
-                          "first image, or give "
-                          "the app fewer by --caps-remove=.",
+                          "or else those of its first apps. Run it again with %s in its --caps-retain=, "
+                          "which stands before the first image, or give the app fewer by --caps-remove=.",
                           name);
 }
 
@@ -297,8 +293,7 @@ static int check_within_pod(const Pod *p, const PodApp *a, uint64_t capabilities
                 if (l->items[i].sysctl.n > 0)
                         return error_set(e, -EOPNOTSUPP,
                                          "App %s is to set the kernel parameter %s, and pod %s, whose "
-                                         "parameters are "
-                                         "set before its apps start, runs",
+                                         "parameters are set before its apps start, runs",
                                          a->name, l->items[i].sysctl.items[0].name, pod_display_name(p));
         return 0;
 }

@@ -99,8 +99,7 @@ static int check_references(const Pod *old, const PodRequest *q, Error *e)
                         continue;
                 int r = error_set(e, -EINVAL,
                                   "The image of app %s of pod %s was read from standard input: there is "
-                                  "nothing "
-                                  "to resolve",
+                                  "nothing to resolve",
                                   q->apps[i].name, pod_display_name(old));
                 return error_hint(e, r, "Without --images=resolve the same image is used.");
         }
@@ -118,8 +117,7 @@ static int read_definition(const Pod *old, bool as_prepared, PodDefinition *ret,
                 return r;
         r = error_set(e, -ENODATA,
                       "Pod %s cannot be run again: it was prepared by an earlier build, which did not "
-                      "record what "
-                      "it was made of",
+                      "record what it was made of",
                       pod_display_name(old));
         return error_hint(e, r,
                           "Prepare it anew, or from its manifest: acnspawn prepare --pod-manifest=%s/pod",

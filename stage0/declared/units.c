@@ -53,8 +53,7 @@ const char *declared_refused(const DeclaredSetting *s)
         case DECLARED_INSTALL:
                 if (streq(s->key, "Alias")) /* unit_validate_alias_symlink_or_warn() of systemd */
                         return "systemd refuses other names of an instance such as acnspawn@NAME.service, "
-                               "unless they are "
-                               "instances themselves";
+                               "unless they are instances themselves";
                 return declared_install_suffix(s->key) ? NULL
                                                        : "a declared pod has WantedBy=, RequiredBy= and "
                                                          "UpheldBy= in [Install]";

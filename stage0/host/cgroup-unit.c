@@ -125,8 +125,8 @@ static int not_delegated_error(const char *path, Error *e)
 
         return error_hint(e, r,
                           "Set Delegate=yes in the unit, or run the pod without --keep-unit, in a scope of "
-                          "its own. From a shell: "
-                          "systemd-run --property=Delegate=yes acnspawn run --keep-unit …");
+                          "its own. From a shell: systemd-run --property=Delegate=yes acnspawn run "
+                          "--keep-unit …");
 }
 
 static bool any_is_delegated(const Cgroups *c)

@@ -58,8 +58,8 @@ const char *ipv6_obstacle_in(const char *disabled, const char *forwarding, const
         for (char **l = lines; l && *l; l++)
                 if (is_advertised_default(*l) && !keeps_route(*l))
                         return "the host would lose its own default route, which comes from router "
-                               "advertisements "
-                               "(set accept_ra of the interface to 2, or net.ipv6.conf.all.forwarding to 1)";
+                               "advertisements (set accept_ra of the interface to 2, or "
+                               "net.ipv6.conf.all.forwarding to 1)";
         return NULL;
 }
 

@@ -325,8 +325,7 @@ const char *cni_failure_hint(const char *type, const char *message)
                          "The kernel does not support ifb interfaces: modprobe ifb"},
                         {"bandwidth", "qdisc",
                          "The kernel does not support rate limits: modprobe -a sch_tbf sch_ingress "
-                         "act_mirred "
-                         "ifb"},
+                         "act_mirred ifb"},
                         {NULL, "can't initialize iptables table",
                          "The kernel does not support address translation: modprobe -a iptable_nat nf_nat"},
                         {NULL, "Failed to initialize nft",

@@ -91,8 +91,7 @@ int network_shield_loopback(NetworkRecord *record)
                 _cleanup_free_ char *before = TAKE_PTR(a->note);
                 int r = xasprintf(&a->note,
                                   "%s%spackets addressed to the host's loopback cannot be blocked "
-                                  "from it "
-                                  "(" PROGRAM " -t raw)",
+                                  "from it (" PROGRAM " -t raw)",
                                   before ?: "", before ? "; " : "");
                 if (r < 0)
                         return r;

@@ -20,7 +20,8 @@
 #include "stage1/seccomp-rules.h"
 
 #define JOURNAL_USER "acnspawn-journal"
-#define NOBODY 65534U /* without that user: the one that others without privileges have, too */
+#define OVERFLOW_ID                                                                                         \
+        65534U /* the fallback if that user does not exist; processes of others may have it, too */
 #define PASSWD_MAX (16U << 20)
 #define DATA_LIMIT (256U << 20)          /* bytes of memory of its own: values are decompressed there */
 #define SPACE_LIMIT (UINT64_C(16) << 30) /* bytes of address space: files are mapped */
@@ -163,7 +164,7 @@ static void find_user(uid_t *ret_uid, gid_t *ret_gid)
         _cleanup_free_ char *text = NULL;
         size_t size = 0;
 
-        *ret_uid = *ret_gid = NOBODY;
+        *ret_uid = *ret_gid = OVERFLOW_ID;
         if (read_file_at(AT_FDCWD, "/etc/passwd", PASSWD_MAX, &text, &size) < 0)
                 return;
         for (char *rest = text, *line; (line = strsep(&rest, "\n"));)

@@ -65,8 +65,7 @@ static int show_log_file(Pod *p, const PodApp *app, const AppSettings *s, const 
         if (!s->log_file.path && s->log == LOG_TARGET_JOURNAL)
                 return error_set(e, -ENODATA,
                                  "The output of app %s of pod %s is in the journal of the host, and this "
-                                 "host has none "
-                                 "in /var/log/journal or /run/log/journal",
+                                 "host has none in /var/log/journal or /run/log/journal",
                                  app->name, pod_display_name(p));
         if (!s->log_file.path)
                 return error_set(e, -ENODATA,

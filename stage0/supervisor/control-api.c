@@ -459,30 +459,43 @@ void control_api_changed(Interface *i, AppInstance *app)
 
 /* --- The other calls ----------------------------------------------------------------------------------- */
 
-static int kill_app(VarlinkCall *call, json_object *parameters, void *userdata)
+/* Passes the call on as one of the operator, about the app that it names and with MEMBERS of its parameters. */
+static int pass_on(ControlApi *c, VarlinkCall *call, json_object *parameters, const char *const *members,
+                   VarlinkMethodFunction method)
 {
-        ControlApi *c = userdata;
         AppInstance *app = NULL;
 
         int r = find(c, call, parameters, &app);
         if (r != 0)
                 return MIN(r, 0);
         _cleanup_json_ json_object *o = for_app(app);
-        json_object *number = json_object_get(json_object_object_get(parameters, "signal"));
-        r = json_member_add(o, "signal", number);
-        return r < 0 ? r : interface_signal_app(call, o, c->interface);
+        r = o ? 0 : -ENOMEM;
+        for (; r >= 0 && *members; members++)
+                r = add_copy(o, *members, parameters, *members);
+        return r < 0 ? r : method(call, o, c->interface);
+}
+
+static int kill_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return pass_on(userdata, call, parameters, (const char *const[]){"signal", NULL},
+                       interface_signal_app);
 }
 
 static int remove_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
-        ControlApi *c = userdata;
-        AppInstance *app = NULL;
+        return pass_on(userdata, call, parameters, (const char *const[]){NULL}, interface_remove_app);
+}
 
-        int r = find(c, call, parameters, &app);
-        if (r != 0)
-                return MIN(r, 0);
-        _cleanup_json_ json_object *o = for_app(app);
-        return o ? interface_remove_app(call, o, c->interface) : -ENOMEM;
+static int output(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return pass_on(userdata, call, parameters, (const char *const[]){"stdout", "stderr", NULL},
+                       interface_attach_of_app);
+}
+
+static int input(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return pass_on(userdata, call, parameters, (const char *const[]){"stdin", NULL},
+                       interface_attach_of_app);
 }
 
 static int list(VarlinkCall *call, json_object *parameters, void *userdata)
@@ -503,34 +516,6 @@ static int list(VarlinkCall *call, json_object *parameters, void *userdata)
                         r = json_list_append(apps, interface_app_json(c->interface, app));
         }
         return r < 0 ? r : varlink_reply(call, o);
-}
-
-static int output(VarlinkCall *call, json_object *parameters, void *userdata)
-{
-        ControlApi *c = userdata;
-        AppInstance *app = NULL;
-
-        int r = find(c, call, parameters, &app);
-        if (r != 0)
-                return MIN(r, 0);
-        _cleanup_json_ json_object *o = for_app(app);
-        r = o ? add_copy(o, "stdout", parameters, "stdout") : -ENOMEM;
-        if (r >= 0)
-                r = add_copy(o, "stderr", parameters, "stderr");
-        return r < 0 ? r : interface_attach_of_app(call, o, c->interface);
-}
-
-static int input(VarlinkCall *call, json_object *parameters, void *userdata)
-{
-        ControlApi *c = userdata;
-        AppInstance *app = NULL;
-
-        int r = find(c, call, parameters, &app);
-        if (r != 0)
-                return MIN(r, 0);
-        _cleanup_json_ json_object *o = for_app(app);
-        r = o ? add_copy(o, "stdin", parameters, "stdin") : -ENOMEM;
-        return r < 0 ? r : interface_attach_of_app(call, o, c->interface);
 }
 
 static int resize(VarlinkCall *call, json_object *parameters, void *userdata)

@@ -180,9 +180,9 @@ int interface_attach(VarlinkCall *call, json_object *parameters, void *userdata)
         return run_attach(call, parameters, userdata, false);
 }
 
-int interface_attach_of_app(VarlinkCall *call, json_object *parameters, Interface *i)
+int interface_attach_of_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
-        return run_attach(call, parameters, i, true);
+        return run_attach(call, parameters, userdata, true);
 }
 
 const AppInstance *interface_attached_app(const Interface *i, int64_t id)

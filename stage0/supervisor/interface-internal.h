@@ -102,7 +102,7 @@ int interface_resize_terminal(VarlinkCall *call, json_object *parameters, void *
 
 int interface_attach(VarlinkCall *call, json_object *parameters, void *userdata);
 /* The same for an app that may launch others. To disconnect is the end of the standard input; there can be fewer such clients. */
-int interface_attach_of_app(VarlinkCall *call, json_object *parameters, Interface *i);
+int interface_attach_of_app(VarlinkCall *call, json_object *parameters, void *userdata);
 /* NULL: no client has this id. */
 const AppInstance *interface_attached_app(const Interface *i, int64_t id);
 int interface_close_stdin(VarlinkCall *call, json_object *parameters, void *userdata);

@@ -503,8 +503,7 @@ int interface_update_app(VarlinkCall *call, json_object *parameters, void *userd
         if (app->settings.nested_path && !app->settings.own_limits)
                 return interface_refuse(call, -EINVAL,
                                         "App %s has share-cgroups=true, and so no limits of its own: those "
-                                        "of the app that it is "
-                                        "nested under can be changed",
+                                        "of the app that it is nested under can be changed",
                                         app->settings.nested_path);
         Update *u = calloc(1, sizeof(Update));
         if (!u)

@@ -176,7 +176,7 @@ def too_many_files_are_refused(host):
 
 @case
 def reader_has_no_rights(host):
-    """The parser of the files runs as a user of its own, or "nobody" where that is missing, without capabilities, with few system calls, and
+    """The parser of the files runs as a user of its own, with the overflow ID where that is missing, without capabilities, with few system calls, and
     only with these descriptors."""
     host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
     user = [l.split(":")[2:4] for l in read_text("/etc/passwd").splitlines() if l.startswith("acnspawn-journal:")] or [["65534"] * 2]
