@@ -30,7 +30,7 @@ static int take_notify(Reify *r, PodApp *a, const PairList *image, Error *e)
         if (parse_boolean(value) < 0)
                 return reify_warn(r, e,
                                   "App %s: the annotation " SUPPORTS_NOTIFY " is neither true nor false",
-                                  a->name);
+                                  pod_app_path_name(a));
         return set_unless_set(a, SETTING_PREFIX "notify", "true") < 0 ? error_oom(e) : 0;
 }
 
@@ -46,8 +46,8 @@ static int take_health(Reify *r, PodApp *a, const PairList *image, Error *e)
         if (k == -ENOMEM)
                 return error_oom(e);
         if (k < 0)
-                return reify_warn(r, e, "App %s: the health check of its image is ignored: %s", a->name,
-                                  why.message ?: "it is not valid");
+                return reify_warn(r, e, "App %s: the health check of its image is ignored: %s",
+                                  pod_app_path_name(a), why.message ?: "it is not valid");
         for (size_t i = 0; i < settings.n; i++)
                 if (set_unless_set(a, settings.items[i].name, settings.items[i].value) < 0)
                         return error_oom(e);
@@ -61,7 +61,8 @@ static int take_stop_signal(Reify *r, PodApp *a, const PairList *image, Error *e
         if (!value)
                 return 0;
         if (app_setting_check("stop-signal", value, NULL) < 0)
-                return reify_warn(r, e, "App %s: the stop signal of its image is unknown", a->name);
+                return reify_warn(r, e, "App %s: the stop signal of its image is unknown",
+                                  pod_app_path_name(a));
         return set_unless_set(a, SETTING_PREFIX "stop-signal", value) < 0 ? error_oom(e) : 0;
 }
 

@@ -29,7 +29,7 @@ static int check_target(const PodApp *a, const Mount *m, Error *e)
         if (!why)
                 return 0;
         return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on '%s' in app %s: %s", m->volume,
-                         shown ?: "?", a->name, why);
+                         shown ?: "?", pod_app_path_name(a), why);
 }
 
 static int normalize_target(const PodApp *a, Mount *m, Error *e)
@@ -44,7 +44,7 @@ static int normalize_target(const PodApp *a, Mount *m, Error *e)
                 return error_set(e, r,
                                  "Volume '%s' cannot be mounted on '%s' in app %s: the path contains "
                                  "'..'",
-                                 m->volume, shown ?: "?", a->name);
+                                 m->volume, shown ?: "?", pod_app_path_name(a));
         }
         free(m->path);
         m->path = TAKE_PTR(normal);
@@ -89,7 +89,7 @@ static int refuse_volume(const PodManifest *m, const PodApp *a, const Mount *mou
                         return error_oom(e);
         text = names ? strv_join(names, ", ") : NULL;
         int r = error_set(e, -ENOENT, "App %s mounts volume '%s' on %s, but the pod has no such volume",
-                          a->name, mount->volume, shown ?: "?");
+                          pod_app_path_name(a), mount->volume, shown ?: "?");
         if (text)
                 return error_hint(e, r, "Its volumes are: %s. Others are defined with --volume=.", text);
         return error_hint(e, r, "Define it with: --volume=%s,kind=host,source=PATH or kind=empty.",
@@ -139,16 +139,16 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
         take_attributes(r, a, p->path, &empty);
         int k = reify_add_volume(r, name, &empty, ret_name, e);
         if (k < 0)
-                return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);
+                return error_prefix(e, k, "App %s, mount point '%s'", pod_app_path_name(a), p->name);
         if (r->adds)
                 return reify_warn(r, e,
                                   "App %s: its mount point '%s' (%s) gets an empty volume, whose content is "
                                   "removed with the app; to keep it, give --volume=PATH:%s after the image",
-                                  a->name, p->name, shown, shown);
+                                  pod_app_path_name(a), p->name, shown, shown);
         return reify_warn(r, e,
                           "App %s: its mount point '%s' (%s) gets an empty volume, whose content is removed "
                           "with the pod; to keep it, give --volume=%s,kind=host,source=PATH",
-                          a->name, p->name, shown, p->name);
+                          pod_app_path_name(a), p->name, shown, p->name);
 }
 
 static const Mount *find_mount(const PodApp *a, const char *path)
@@ -258,8 +258,8 @@ int mount_points_check(const PodApp *a, Error *e)
         const MountPoint *points = a->app->mount_points;
 
         if (a->n_mounts + a->app->n_mount_points > APP_MOUNTS_MAX)
-                return error_set(e, -E2BIG, "App %s has more than %u mounts and mount points", a->name,
-                                 APP_MOUNTS_MAX);
+                return error_set(e, -E2BIG, "App %s has more than %u mounts and mount points",
+                                 pod_app_path_name(a), APP_MOUNTS_MAX);
 
         for (size_t i = 0; i < a->app->n_mount_points; i++)
                 for (size_t k = i + 1; k < a->app->n_mount_points; k++)
@@ -268,7 +268,8 @@ int mount_points_check(const PodApp *a, Error *e)
                                 return error_set(e, -EINVAL,
                                                  "App %s: the mount points '%s' and '%s' have the same "
                                                  "path %s",
-                                                 a->name, points[i].name, points[k].name, shown ?: "?");
+                                                 pod_app_path_name(a), points[i].name, points[k].name,
+                                                 shown ?: "?");
                         }
         return 0;
 }

@@ -14,8 +14,8 @@ static int no_such_port(const PodApp *a, const char *name, Error *e)
         for (size_t i = 0; i < a->app->n_ports; i++)
                 if (strv_extend(&names, a->app->ports[i].name) < 0)
                         return error_oom(e);
-        int r = error_set(e, -ENOENT, "App %s has no port '%s' that could be socket-activated", a->name,
-                          name);
+        int r = error_set(e, -ENOENT, "App %s has no port '%s' that could be socket-activated",
+                          pod_app_path_name(a), name);
         if (!names)
                 return error_hint(e, r,
                                   "Its image declares no ports; a port can be given as a number: 80, or "

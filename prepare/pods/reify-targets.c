@@ -185,7 +185,7 @@ static int find_target(const PodApp *a, char *const *layers, Target *t, Error *e
         if (!why)
                 return 0;
         return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s", t->mount->volume,
-                         t->shown ?: t->mount->path, a->name, why);
+                         t->shown ?: t->mount->path, pod_app_path_name(a), why);
 }
 
 /* "/" sorts before everything else, so that paths in a directory follow it immediately. */
@@ -205,13 +205,15 @@ static int check_overlap(const PodApp *a, const Target *outer, const Target *inn
                 return 0;
         if (!streq(outer->real, inner->real))
                 return error_set(e, -EINVAL, "App %s: volume '%s' on %s is inside volume '%s' on %s",
-                                 a->name, inner->mount->volume, inner->shown, outer->mount->volume,
-                                 outer->shown);
+                                 pod_app_path_name(a), inner->mount->volume, inner->shown,
+                                 outer->mount->volume, outer->shown);
         if (streq(outer->shown, inner->shown))
-                return error_set(e, -EINVAL, "App %s: volumes '%s' and '%s' are both mounted on %s", a->name,
-                                 outer->mount->volume, inner->mount->volume, inner->shown);
+                return error_set(e, -EINVAL, "App %s: volumes '%s' and '%s' are both mounted on %s",
+                                 pod_app_path_name(a), outer->mount->volume, inner->mount->volume,
+                                 inner->shown);
         return error_set(e, -EINVAL, "App %s: volumes '%s' on %s and '%s' on %s are in the same place",
-                         a->name, outer->mount->volume, outer->shown, inner->mount->volume, inner->shown);
+                         pod_app_path_name(a), outer->mount->volume, outer->shown, inner->mount->volume,
+                         inner->shown);
 }
 
 /* --- Files hidden by a volume -------------------------------------------------------------------------- */
@@ -257,7 +259,7 @@ static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, 
 {
         if (!r->warnings || !hides_something(layers, t->real))
                 return 0;
-        return reify_warn(r, e, "App %s: volume '%s' hides the image's content of %s", a->name,
+        return reify_warn(r, e, "App %s: volume '%s' hides the image's content of %s", pod_app_path_name(a),
                           t->mount->volume, t->shown);
 }
 

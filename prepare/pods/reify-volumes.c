@@ -258,7 +258,7 @@ static int hoist_volumes(Reify *r, PodApp *a, Error *e)
                         k = reify_add_volume(r, name, m->app_volume, &given, e);
                 }
                 if (k < 0)
-                        return error_prefix(e, k, "App %s", a->name);
+                        return error_prefix(e, k, "App %s", pod_app_path_name(a));
                 m->app_volume = volume_free(m->app_volume);
                 free(m->volume);
                 m->volume = strdup(given);

@@ -276,7 +276,8 @@ static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability,
         return error_hint(e, r,
                           "A pod keeps the capabilities that it was started with: those that it declares, "
                           "or else those of its first apps. Run it again with %s in its --caps-retain=, "
-                          "which stands before the first image, or give the app fewer by --caps-remove=.",
+                          "which stands with --exit-policy=never before the first image, or give the app "
+                          "fewer by --caps-remove=.",
                           name);
 }
 

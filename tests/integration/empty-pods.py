@@ -154,7 +154,7 @@ def what_is_declared_bounds_first_and_later_apps(host):
     equal((bounding_set(host, uuid) & time_bit, capabilities_of(host, "app") & time_bit), (time_bit, 0))
     r = host.acnspawn("add-app", "box", later, "--caps-retain=CAP_SYS_NICE").expect(1)
     contains(r.err, "App later requires CAP_SYS_NICE, which pod box does not have")
-    contains(r.err, "Run it again with CAP_SYS_NICE in its --caps-retain=, which stands before the first image")
+    contains(r.err, "Run it again with CAP_SYS_NICE in its --caps-retain=, which stands with --exit-policy=never before the first image")
     host.acnspawn("add-app", "box", later, "--caps-retain=CAP_SYS_TIME").expect(0)
     host.acnspawn("start-app", "box", "later").expect(0)
     equal(capabilities_of(host, "later") & (time_bit | nice_bit), time_bit)

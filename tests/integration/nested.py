@@ -90,6 +90,16 @@ def a_pod_that_boots_takes_nested_apps(host):
 
 
 @case
+def messages_have_the_path_of_a_nested_app(host):
+    """Also while it is prepared, when it has no more than a name of its own for its unit."""
+    pod(host)
+    image = host.shell(STAY, name="example.com/data", app={"mountPoints": [{"name": "data", "path": "/data"}]})
+    r = host.acnspawn("launch", "p", "--parent=web", image, "--name=sub").expect(0)
+    contains(r.err, "App web/sub: its mount point 'data'")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def its_cgroup_is_below_that_of_its_parent(host):
     uuid = pod(host)
     nest(host, "web", "helper")
