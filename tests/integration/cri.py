@@ -173,8 +173,7 @@ def takes_a_socket_that_is_passed(host):
         listener.bind(path)
         listener.listen(16)
         script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@" 3<&%d' % listener.fileno()
-        p = subprocess.Popen(["/bin/sh", "-c", script, "sh", PROGRAM, "--dir=" + host.dir], pass_fds=[listener.fileno()],
-                             preexec_fn=default_signals)
+        p = subprocess.Popen(["/bin/sh", "-c", script, "sh", PROGRAM, "--dir=" + host.dir], pass_fds=[listener.fileno()])
         try:
             c = Client(path)
             equal(c.call("Version").runtime_name, "acnspawn")

@@ -19,6 +19,11 @@ except ImportError:
 
 from harness import *
 
+# Where this process has forked, which must not happen: see take_ignored_signals().
+forks = []
+if grpc is not None:
+    os.register_at_fork(before=lambda: forks.append("".join(traceback.format_stack(limit=4))))
+
 SCHEMA = os.environ.get("ACNSPAWN_TEST_SCHEMA") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cri/runtime.proto")
 CACHE = os.path.abspath(os.environ.get("ACNSPAWN_TEST_CACHE", "."))
 PROGRAM = os.environ.get("ACNSPAWN_CRI") or os.path.join(os.path.dirname(os.path.dirname(ACNSPAWN)), "cri/acnspawn-cri")
@@ -103,7 +108,7 @@ class Service:
     def start(self):
         self.errors = open(self.host.path("cri-errors"), "ab")
         self.process = subprocess.Popen([PROGRAM, *self.options], env=dict(os.environ, **self.env), stdin=subprocess.DEVNULL,
-                                        stdout=self.errors, stderr=self.errors, preexec_fn=default_signals)
+                                        stdout=self.errors, stderr=self.errors)
         wait_for(lambda: self.listens() or self.process.poll() is not None, "start of acnspawn-cri")
         if self.process.poll() is not None:
             fail("acnspawn-cri has ended: " + self.said())
@@ -141,6 +146,7 @@ class Service:
         rc = self.stop()
         if exception[0] is None:
             equal((rc, self.said()), (0, ""), "exit status of acnspawn-cri, and what it wrote")
+            equal(forks, [], "places where a process with gRPC has forked")
 
 
 # Sandboxes and containers.
