@@ -58,8 +58,9 @@ typedef enum CriFlags {
         CRI_STREAM = 1 << 1, /* has any number of replies */
         CRI_DISK = 1
                    << 2, /* wants sizes of trees: they are measured in the background, if that was long ago */
-        CRI_IMAGES = 1 << 3, /* changes images: these sizes are not current after it */
-        CRI_EVENTS = 1 << 4, /* goes on until the client or the server ends it; it has no function */
+        CRI_IMAGES = 1 << 3,  /* changes images: these sizes are not current after it */
+        CRI_EVENTS = 1 << 4,  /* goes on until the client or the server ends it; it has no function */
+        CRI_SAMPLED = 1 << 5, /* needs no worker while there are recent samples (usage-sample.c) */
 } CriFlags;
 
 typedef struct CriCall {
@@ -81,6 +82,7 @@ struct CriJob {
         CriMemory memory;
         Store *store;      /* for the operation of the call */
         GrpcStatus status; /* of a failure; GRPC_OK: by its errno */
+        bool needs_worker; /* the call has failed in the server because it would have to wait */
         int fd;            /* of a worker: a pipe to the server */
 };
 
@@ -106,6 +108,8 @@ void cri_workers_cancel(CriServer *s);
 void cri_workers_end_idle(CriServer *s);
 /* In a worker: passes a sample to the server (see usage.h). */
 void cri_worker_note(CriJob *j, const void *sample, size_t size);
+/* The same of samples of a sandbox (see usage-sample.c). */
+void cri_worker_note_usage(CriJob *j, const void *data, size_t size);
 /* The same of a CriEventNote (see events.h). */
 void cri_worker_note_event(CriJob *j, const void *note, size_t size);
 /* In a worker: sends a reply. */
@@ -126,6 +130,9 @@ struct CriServer {
         bool ending, drained;
         struct CriSample *samples; /* usage-cache.c */
         size_t n_samples, samples_allocated;
+        struct sd_event_source *usage_timer; /* usage-sample.c; NULL: samples are not refreshed */
+        uint64_t usage_asked_usec, usage_due_usec;
+        bool sampling;
         uint64_t measured_usec; /* when measuring trees was begun; 0: it is due */
         bool measuring;
         struct CriEvents *events; /* events.c */
@@ -145,6 +152,15 @@ int cri_lock(Store *s, int *ret_fd, Error *e);
 void cri_measure_start(CriServer *s);
 /* The worker of CALL has ended. */
 void cri_measure_ended(CriServer *s, const CriCall *call);
+
+/* --- usage-sample.c -------------------------------------------------------------------------------------- */
+
+/* A call is about to need samples. */
+void cri_usage_asked(CriServer *s);
+/* The worker of CALL has ended. */
+void cri_usage_ended(CriServer *s, const CriCall *call);
+/* A worker has sent samples of a sandbox. */
+void cri_usage_take(CriServer *s, const void *data, size_t size);
 
 /* --- sandbox-end.c --------------------------------------------------------------------------------------- */
 

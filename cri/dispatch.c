@@ -122,8 +122,12 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
                 return cri_events_subscribe(s, c);
         if (call->flags & CRI_DISK)
                 cri_measure_start(s);
-        if (call->flags & CRI_WORKER)
+        if (call->flags & CRI_SAMPLED)
+                cri_usage_asked(s);
+        else if (call->flags & CRI_WORKER)
                 return cri_worker_start(s, c, call, request, size);
         cri_job_run(&j, request, size, &status, &message);
+        if (j.needs_worker)
+                return cri_worker_start(s, c, call, request, size);
         return grpc_call_finish(c, status, message);
 }

@@ -4,6 +4,7 @@
 /* Shared by events.c, which sends, events-table.c, which finds out what there is to send, and lists.c, which reads the table. */
 
 #include "cri/events.h"
+#include "cri/usage.h"
 #include "stage0/pods/pods.h"
 
 typedef Runtime__V1__ContainerEventType EventType;
@@ -16,7 +17,9 @@ typedef Runtime__V1__ContainerEventType EventType;
 typedef struct Seen {
         char app[CRI_ID_SIZE], id[CRI_ID_SIZE];
         EventType state;
-        uint64_t created_usec;
+        uint64_t created_usec, changed_usec; /* the latter: of the state, CLOCK_MONOTONIC */
+        CriUsage usage;                      /* the last sample; see usage-sample.c */
+        uint64_t sampled_usec;               /* CLOCK_MONOTONIC; 0: there is none of this state */
         /* Of containers: */
         CriMemory memory;
         ContainerConfig *config;
@@ -32,6 +35,8 @@ typedef struct SeenSandbox {
         char *handler;
         Seen *containers;
         size_t n, allocated;
+        NetworkUsage *networks; /* of the same sample as that of the sandbox */
+        size_t n_networks;
         void *status; /* packed, for when the sandbox is gone */
         size_t status_size;
 } SeenSandbox;
@@ -83,8 +88,31 @@ int events_table_read(CriServer *s, Error *e);
 void events_table_done(CriServer *s);
 /* NULL: there is none. */
 SeenSandbox *events_table_find(const CriServer *s, const char *uuid);
+/* All of them by time of creation, in memory of the call. The server has read the store before, if there may be others. */
+int events_table_sorted(CriJob *j, SeenSandbox ***ret, size_t *ret_n, Error *e);
 /* The watch of the pods reports V; USERDATA is the server. */
 void events_table_take(const PodsEvent *v, void *userdata);
+
+/* --- usage-sample.c -------------------------------------------------------------------------------------- */
+
+/* What a worker sends of a sandbox: this, the containers, and the network interfaces. */
+typedef struct UsageNote {
+        char uuid[UUID_TEXT_SIZE];
+        uint64_t begin_usec; /* CLOCK_MONOTONIC */
+        CriUsage usage;
+        size_t n_apps, n_networks;
+} UsageNote;
+
+typedef struct UsageNoteApp {
+        char app[CRI_ID_SIZE];
+        CriUsage usage;
+} UsageNoteApp;
+
+/* 1: X and its running containers have samples that are recent enough; they are taken now if need be. 0: the sandbox has ended. -EAGAIN: that
+ * takes a worker (J->needs_worker). */
+int usage_sample(CriJob *j, SeenSandbox *x, Error *e);
+/* Whether the container X is to be reported with its sample. */
+bool usage_is_sampled(const Seen *x);
 
 /* --- events-hold.c ------------------------------------------------------------------------------------- */
 

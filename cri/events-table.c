@@ -41,6 +41,36 @@ SeenSandbox *events_table_find(const CriServer *s, const char *uuid)
         return x;
 }
 
+static int compare_sandboxes(const void *a, const void *b)
+{
+        const SeenSandbox *x = *(SeenSandbox *const *) a, *y = *(SeenSandbox *const *) b;
+
+        if (x->sandbox.created_usec != y->sandbox.created_usec)
+                return x->sandbox.created_usec < y->sandbox.created_usec ? -1 : 1;
+        return strcmp(x->uuid, y->uuid);
+}
+
+int events_table_sorted(CriJob *j, SeenSandbox ***ret, size_t *ret_n, Error *e)
+{
+        struct CriEvents *v = j->server->events;
+        size_t n = 0, i = 0;
+        int r = v->stale && j->grpc ? events_table_read(j->server, e) : 0;
+
+        if (r < 0)
+                return r;
+        for (SeenSandbox *x = v->sandboxes; x; x = x->next)
+                n++;
+        SeenSandbox **l = cri_alloc(&j->memory, (n + 1) * sizeof(*l));
+        if (!l)
+                return error_oom(e);
+        for (SeenSandbox *x = v->sandboxes; x; x = x->next)
+                l[i++] = x;
+        qsort(l, n, sizeof(*l), compare_sandboxes);
+        *ret = l;
+        *ret_n = n;
+        return 0;
+}
+
 static void keep_status(CriJob *j, const Sandbox *s, SeenSandbox *x)
 {
         Runtime__V1__PodSandboxStatus *t =
@@ -131,6 +161,7 @@ static void drop_sandbox(CriServer *s, SeenSandbox *x)
                 cri_memory_done(&x->containers[k].memory);
         cri_memory_done(&x->memory);
         free(x->containers);
+        free(x->networks);
         free(x->status);
         free(x);
 }

@@ -140,6 +140,8 @@ static int append(struct CriEvents *v, const SeenSandbox *sandbox, const Seen *x
 void events_emit(CriServer *s, const SeenSandbox *sandbox, Seen *x, EventType type)
 {
         x->state = type;
+        x->changed_usec = now_usec(CLOCK_MONOTONIC);
+        x->sampled_usec = 0;
         s->events->number++;
         if (s->events->subscribers && append(s->events, sandbox, x, type) < 0)
                 lose(s);

@@ -7,39 +7,6 @@
 
 #define NSEC_PER_USEC 1000
 
-typedef const SeenSandbox *const *Sandboxes; /* ends with NULL */
-
-static int compare_sandboxes(const void *a, const void *b)
-{
-        const SeenSandbox *x = *(const SeenSandbox *const *) a, *y = *(const SeenSandbox *const *) b;
-
-        if (x->sandbox.created_usec != y->sandbox.created_usec)
-                return x->sandbox.created_usec < y->sandbox.created_usec ? -1 : 1;
-        return strcmp(x->uuid, y->uuid);
-}
-
-/* By time of creation. */
-static int sorted(CriJob *j, Sandboxes *ret, size_t *ret_n, Error *e)
-{
-        struct CriEvents *v = j->server->events;
-        size_t n = 0, i = 0;
-        int r = v->stale ? events_table_read(j->server, e) : 0;
-
-        if (r < 0)
-                return r;
-        for (const SeenSandbox *x = v->sandboxes; x; x = x->next)
-                n++;
-        const SeenSandbox **l = cri_alloc(&j->memory, (n + 1) * sizeof(*l));
-        if (!l)
-                return error_oom(e);
-        for (const SeenSandbox *x = v->sandboxes; x; x = x->next)
-                l[i++] = x;
-        qsort(l, n, sizeof(*l), compare_sandboxes);
-        *ret = l;
-        *ret_n = n;
-        return 0;
-}
-
 /* --- Sandboxes ----------------------------------------------------------------------------------------- */
 
 static Runtime__V1__PodSandboxState sandbox_state(const SeenSandbox *x)
@@ -78,10 +45,10 @@ int cri_list_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__ListPodSandboxRequest *q = request;
         Runtime__V1__ListPodSandboxResponse *answer = reply;
-        Sandboxes l;
+        SeenSandbox **l;
         size_t n;
 
-        int r = sorted(j, &l, &n, e);
+        int r = events_table_sorted(j, &l, &n, e);
         if (r < 0)
                 return r;
         answer->items = cri_alloc(&j->memory, (n + 1) * sizeof(Runtime__V1__PodSandbox *));
@@ -151,9 +118,9 @@ int cri_list_containers(CriJob *j, const void *request, void *reply, Error *e)
         const Runtime__V1__ListContainersRequest *q = request;
         Runtime__V1__ListContainersResponse *answer = reply;
         size_t n, all = 1;
-        Sandboxes l;
+        SeenSandbox **l;
 
-        int r = sorted(j, &l, &n, e);
+        int r = events_table_sorted(j, &l, &n, e);
         for (size_t i = 0; r >= 0 && i < n; i++)
                 all += l[i]->n;
         if (r >= 0 && !(answer->containers = cri_alloc(&j->memory, all * sizeof(Runtime__V1__Container *))))

@@ -46,7 +46,6 @@ typedef struct Sandbox {
         SandboxConfig *config; /* belongs to the memory of the call */
         const char *handler;   /* the same */
         char id[CRI_ID_SIZE];
-        const struct SeenSandbox *seen; /* or NULL; see sandbox_list_ready() */
 } Sandbox;
 
 void sandbox_done(Sandbox *s);
@@ -56,9 +55,6 @@ int sandbox_find(CriJob *j, const char *id, Sandbox *ret, Error *e);
 /* All of them, by time of creation. Pods that are being made or removed are left out. */
 int sandbox_list(CriJob *j, Sandbox **ret, size_t *ret_n, Error *e);
 void sandbox_list_free(Sandbox *l, size_t n);
-/* In a worker: those that are ready, and perhaps others, by time of creation; of their pods only the directory, the names of the apps and
- * whether the network is the host's. */
-int sandbox_list_ready(CriJob *j, Sandbox **ret, size_t *ret_n, Error *e);
 /* The pod P, which belongs to this endpoint, as a sandbox, which takes it over on success. */
 int sandbox_open(CriJob *j, Pod *p, Sandbox *ret, Error *e);
 bool sandbox_is_ready(const Sandbox *s);
@@ -76,8 +72,6 @@ typedef struct Container {
 int container_find(CriJob *j, const char *id, Sandbox *sandbox, Container *ret, Error *e);
 /* APP is of the pod of S. -ENOENT: it is not one that was made here. */
 int container_open(CriJob *j, Sandbox *s, PodApp *app, Container *ret, Error *e);
-/* The same of a sandbox of sandbox_list_ready(). */
-int container_open_listed(CriJob *j, Sandbox *s, PodApp *app, Container *ret, Error *e);
 
 /* sandbox-status.c, container-status.c: statuses, as the calls of these names have them. */
 int sandbox_status(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatus **ret, Error *e);

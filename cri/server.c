@@ -209,6 +209,7 @@ static void server_done(CriServer *s)
         stream_server_free(s->streams);
         stream_tls_free(s->stream_tls);
         sd_event_source_disable_unref(s->timer);
+        sd_event_source_disable_unref(s->usage_timer);
         sd_event_unref(s->event);
         free(s->methods);
         cri_samples_done(s);

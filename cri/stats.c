@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ContainerStats, PodSandboxStats and the lists of both. What this host cannot tell is absent, as a zero would be a figure. */
+/* ContainerStats, PodSandboxStats and the lists of both. What this host cannot tell is absent, as a zero would be a figure. The lists are
+ * made from the table of the server and recent samples (usage-sample.c), and say of what time these are; the calls for one read its cgroups. */
 
-#include "cri/usage.h"
-#include "stage0/report/report.h"
+#include "cri/events-internal.h"
 
 #define NSEC_PER_USEC 1000U
 #define LOOPBACK "lo"
@@ -158,7 +158,7 @@ static Runtime__V1__FilesystemUsage *layer(Maker *m, const CriUsage *u)
         return p;
 }
 
-static ContainerStats *container_stats(Maker *m, const Container *c, const CriUsage *u)
+static ContainerStats *container_stats(Maker *m, const char *id, const ContainerConfig *c, const CriUsage *u)
 {
         ContainerStats *p = make(m, &runtime__v1__container_stats__descriptor);
         Runtime__V1__ContainerAttributes *a = make(m, &runtime__v1__container_attributes__descriptor);
@@ -166,24 +166,19 @@ static ContainerStats *container_stats(Maker *m, const Container *c, const CriUs
         if (!p || !a)
                 return NULL;
         p->attributes = a;
-        a->id = cri_strdup(&m->j->memory, c->id);
+        a->id = cri_strdup(&m->j->memory, id);
         m->failed |= !a->id;
-        a->metadata = c->config->metadata;
-        a->n_labels = c->config->n_labels;
-        a->labels = (void *) c->config->labels;
-        a->n_annotations = c->config->n_annotations;
-        a->annotations = (void *) c->config->annotations;
+        a->metadata = c->metadata;
+        a->n_labels = c->n_labels;
+        a->labels = (void *) c->labels;
+        a->n_annotations = c->n_annotations;
+        a->annotations = (void *) c->annotations;
         p->cpu = processor(m, u);
         p->memory = memory(m, u);
         p->swap = swap(m, u);
         p->io = io(m, u);
         p->writable_layer = layer(m, u);
         return p;
-}
-
-static bool runs(const CriUsage *u)
-{
-        return u->taken_usec > 0;
 }
 
 int cri_container_stats(CriJob *j, const void *request, void *reply, Error *e)
@@ -200,7 +195,7 @@ int cri_container_stats(CriJob *j, const void *request, void *reply, Error *e)
                 r = cri_usage_of(j, &s, CRI_PARTS_STATS, NULL, &apps, e);
         for (size_t i = 0; r >= 0 && i < s.pod->manifest->n_apps; i++)
                 if (s.pod->manifest->apps[i] == c.app)
-                        answer->stats = container_stats(&m, &c, &apps[i]);
+                        answer->stats = container_stats(&m, c.id, c.config, &apps[i]);
         return r >= 0 && m.failed ? error_oom(e) : r;
 }
 
@@ -222,12 +217,9 @@ static Runtime__V1__NetworkInterfaceUsage *interface(Maker *m, const NetworkUsag
 }
 
 /* The first interface is that of the cluster's network; the loopback of a pod does not count. */
-static Runtime__V1__NetworkUsage *network(Maker *m, const Sandbox *s)
+static Runtime__V1__NetworkUsage *network(Maker *m, const NetworkUsage *l, size_t n, uint64_t taken_usec)
 {
-        _cleanup_free_ NetworkUsage *l = NULL;
-        size_t n = 0;
-
-        if (!sandbox_is_ready(s) || pod_network_usage(s->pod, &l, &n) < 0)
+        if (n == 0)
                 return NULL;
         Runtime__V1__NetworkUsage *p = make(m, &runtime__v1__network_usage__descriptor);
         Runtime__V1__NetworkInterfaceUsage **list =
@@ -236,7 +228,7 @@ static Runtime__V1__NetworkUsage *network(Maker *m, const Sandbox *s)
                 m->failed = true;
                 return NULL;
         }
-        p->timestamp = nanoseconds(now_usec(CLOCK_REALTIME));
+        p->timestamp = nanoseconds(taken_usec);
         p->interfaces = list;
         for (size_t i = 0; i < n && !m->failed; i++)
                 if (!streq(l[i].name, LOOPBACK))
@@ -259,135 +251,157 @@ static Runtime__V1__ProcessUsage *processes(Maker *m, const CriUsage *u)
         return p;
 }
 
-static int add_containers(Maker *m, Sandbox *s, const CriUsage *apps, Runtime__V1__LinuxPodSandboxStats *p,
-                          Error *e)
+/* A sandbox with its figures; its containers are added by the caller, of which there are N at most. */
+static PodStats *pod_stats(Maker *m, const char *id, const SandboxConfig *c, const CriUsage *u, size_t n)
 {
-        size_t n = s->pod->manifest->n_apps;
+        PodStats *p = make(m, &runtime__v1__pod_sandbox_stats__descriptor);
+        Runtime__V1__PodSandboxAttributes *a = make(m, &runtime__v1__pod_sandbox_attributes__descriptor);
+        Runtime__V1__LinuxPodSandboxStats *l = make(m, &runtime__v1__linux_pod_sandbox_stats__descriptor);
 
-        p->containers = cri_alloc(&m->j->memory, MAX(n, (size_t) 1) * sizeof(ContainerStats *));
-        if (!p->containers)
-                return error_oom(e);
-        for (size_t i = 0; i < n; i++) {
-                Container c;
-                if (!runs(&apps[i]) ||
-                    container_open_listed(m->j, s, s->pod->manifest->apps[i], &c, NULL) < 0)
-                        continue;
-                p->containers[p->n_containers] = container_stats(m, &c, &apps[i]);
-                if (!p->containers[p->n_containers++])
-                        return error_oom(e);
+        if (m->failed || !(a->id = cri_strdup(&m->j->memory, id)) ||
+            !(l->containers = cri_alloc(&m->j->memory, MAX(n, (size_t) 1) * sizeof(ContainerStats *)))) {
+                m->failed = true;
+                return NULL;
         }
-        return 0;
-}
-
-static int pod_stats(CriJob *j, Sandbox *s, PodStats **ret, Error *e)
-{
-        Maker m = {.j = j};
-        PodStats *p = make(&m, &runtime__v1__pod_sandbox_stats__descriptor);
-        Runtime__V1__PodSandboxAttributes *a = make(&m, &runtime__v1__pod_sandbox_attributes__descriptor);
-        Runtime__V1__LinuxPodSandboxStats *l = make(&m, &runtime__v1__linux_pod_sandbox_stats__descriptor);
-        CriUsage pod, *apps;
-
-        if (m.failed || !(a->id = cri_strdup(&j->memory, s->id)))
-                return error_oom(e);
-        int r = cri_usage_of(j, s, CRI_PARTS_STATS, &pod, &apps, e);
-        if (r < 0)
-                return r;
-        a->metadata = s->config->metadata;
-        a->n_labels = s->config->n_labels;
-        a->labels = (void *) s->config->labels;
-        a->n_annotations = s->config->n_annotations;
-        a->annotations = (void *) s->config->annotations;
+        a->metadata = c->metadata;
+        a->n_labels = c->n_labels;
+        a->labels = (void *) c->labels;
+        a->n_annotations = c->n_annotations;
+        a->annotations = (void *) c->annotations;
         p->attributes = a;
         p->linux = l;
-        l->cpu = processor(&m, &pod);
-        l->memory = memory(&m, &pod);
-        l->io = io(&m, &pod);
-        l->network = network(&m, s);
-        l->process = processes(&m, &pod);
-        r = add_containers(&m, s, apps, l, e);
-        *ret = p;
-        return r >= 0 && m.failed ? error_oom(e) : r;
+        l->cpu = processor(m, u);
+        l->memory = memory(m, u);
+        l->io = io(m, u);
+        l->process = processes(m, u);
+        return p;
 }
 
+static void add_container(PodStats *p, ContainerStats *c)
+{
+        if (c)
+                p->linux->containers[p->linux->n_containers++] = c;
+}
+
+/* Of a sandbox that has ended, all but its name is unknown. */
 int cri_pod_sandbox_stats(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__PodSandboxStatsRequest *q = request;
         Runtime__V1__PodSandboxStatsResponse *answer = reply;
+        _cleanup_free_ NetworkUsage *l = NULL;
         _cleanup_sandbox_ Sandbox s = {};
+        Maker m = {.j = j};
+        CriUsage pod, *apps;
+        size_t n = 0;
 
         int r = sandbox_find(j, q->pod_sandbox_id, &s, e);
-        return r < 0 ? r : pod_stats(j, &s, &answer->stats, e);
+        if (r >= 0)
+                r = cri_usage_of(j, &s, CRI_PARTS_STATS, &pod, &apps, e);
+        if (r < 0)
+                return r;
+        const PodManifest *manifest = s.pod->manifest;
+        answer->stats = pod_stats(&m, s.id, s.config, &pod, manifest->n_apps);
+        if (!answer->stats)
+                return error_oom(e);
+        if (sandbox_is_ready(&s) && pod_network_usage(s.pod, &l, &n) >= 0)
+                answer->stats->linux->network = network(&m, l, n, now_usec(CLOCK_REALTIME));
+        for (size_t i = 0; i < manifest->n_apps; i++) {
+                Container c;
+                if (apps[i].taken_usec > 0 && container_open(j, &s, manifest->apps[i], &c, NULL) >= 0)
+                        add_container(answer->stats, container_stats(&m, c.id, c.config, &apps[i]));
+        }
+        return m.failed ? error_oom(e) : 0;
 }
 
 /* --- Lists --------------------------------------------------------------------------------------------- */
+
+static PodStats *sampled_pod_stats(Maker *m, const SeenSandbox *x)
+{
+        PodStats *p = pod_stats(m, x->sandbox.id, x->config, &x->sandbox.usage, x->n);
+
+        if (!p)
+                return NULL;
+        p->linux->network = network(m, x->networks, x->n_networks, x->sandbox.usage.taken_usec);
+        for (size_t i = 0; i < x->n; i++) {
+                const Seen *c = &x->containers[i];
+                if (usage_is_sampled(c))
+                        add_container(p, container_stats(m, c->id, c->config, &c->usage));
+        }
+        return p;
+}
+
+static bool sandbox_matches(const SeenSandbox *x, const Runtime__V1__PodSandboxStatsFilter *f)
+{
+        return !f ||
+               (startswith(x->sandbox.id, f->id) && cri_map_matches(x->config->n_labels, x->config->labels,
+                                                                    f->n_label_selector, f->label_selector));
+}
 
 /* Of ready sandboxes. */
 int cri_list_pod_sandbox_stats(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__ListPodSandboxStatsRequest *q = request;
-        const Runtime__V1__PodSandboxStatsFilter *f = q->filter;
         Runtime__V1__ListPodSandboxStatsResponse *answer = reply;
-        Sandbox *l = NULL;
-        size_t n = 0;
+        Maker m = {.j = j};
+        SeenSandbox **l;
+        size_t n;
 
-        int r = sandbox_list_ready(j, &l, &n, e);
+        int r = events_table_sorted(j, &l, &n, e);
         if (r >= 0 && !(answer->stats = cri_alloc(&j->memory, (n + 1) * sizeof(PodStats *))))
                 r = error_oom(e);
         for (size_t i = 0; r >= 0 && i < n; i++) {
-                if (!sandbox_is_ready(&l[i]) ||
-                    (f && (!startswith(l[i].id, f->id) ||
-                           !cri_map_matches(l[i].config->n_labels, l[i].config->labels, f->n_label_selector,
-                                            f->label_selector))))
+                if (l[i]->sandbox.state != STARTED || !sandbox_matches(l[i], q->filter) ||
+                    (r = usage_sample(j, l[i], e)) <= 0)
                         continue;
-                r = pod_stats(j, &l[i], &answer->stats[answer->n_stats], e);
-                answer->n_stats += r >= 0;
+                answer->stats[answer->n_stats] = sampled_pod_stats(&m, l[i]);
+                if (m.failed)
+                        return error_oom(e);
+                answer->n_stats++;
         }
-        sandbox_list_free(l, n);
         return r;
 }
 
-static bool matches(const Container *c, const Runtime__V1__ContainerStatsFilter *f)
+static bool container_matches(const Seen *c, const Runtime__V1__ContainerStatsFilter *f)
 {
         return !f || (startswith(c->id, f->id) && cri_map_matches(c->config->n_labels, c->config->labels,
                                                                   f->n_label_selector, f->label_selector));
 }
 
-static int list_in(CriJob *j, Sandbox *s, const Runtime__V1__ContainerStatsFilter *f,
-                   Runtime__V1__ListContainerStatsResponse *answer, Error *e)
+static bool has_match(const SeenSandbox *x, const Runtime__V1__ContainerStatsFilter *f)
 {
-        size_t n = s->pod->manifest->n_apps;
-        ContainerStats **grown = cri_alloc(&j->memory, (answer->n_stats + n + 1) * sizeof(ContainerStats *));
-        Maker m = {.j = j};
-        CriUsage *apps;
-
-        int r = grown ? cri_usage_of(j, s, CRI_PARTS_STATS, NULL, &apps, e) : error_oom(e);
-        if (r < 0)
-                return r;
-        if (answer->n_stats > 0)
-                memcpy(grown, answer->stats, answer->n_stats * sizeof(ContainerStats *));
-        answer->stats = grown;
-        for (size_t i = 0; i < n; i++) {
-                Container c;
-                if (!runs(&apps[i]) ||
-                    container_open_listed(j, s, s->pod->manifest->apps[i], &c, NULL) < 0 || !matches(&c, f))
-                        continue;
-                grown[answer->n_stats++] = container_stats(&m, &c, &apps[i]);
-        }
-        return m.failed ? error_oom(e) : 0;
+        if (x->sandbox.state != STARTED || (f && !startswith(x->sandbox.id, f->pod_sandbox_id)))
+                return false;
+        for (size_t i = 0; i < x->n; i++)
+                if (x->containers[i].state == STARTED && container_matches(&x->containers[i], f))
+                        return true;
+        return false;
 }
 
 /* Of running containers. */
 int cri_list_container_stats(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__ListContainerStatsRequest *q = request;
-        Sandbox *l = NULL;
-        size_t n = 0;
+        Runtime__V1__ListContainerStatsResponse *answer = reply;
+        Maker m = {.j = j};
+        size_t n, all = 1;
+        SeenSandbox **l;
 
-        int r = sandbox_list_ready(j, &l, &n, e);
+        int r = events_table_sorted(j, &l, &n, e);
         for (size_t i = 0; r >= 0 && i < n; i++)
-                if (sandbox_is_ready(&l[i]) &&
-                    (!q->filter || startswith(l[i].id, q->filter->pod_sandbox_id)))
-                        r = list_in(j, &l[i], q->filter, reply, e);
-        sandbox_list_free(l, n);
+                all += l[i]->n;
+        if (r >= 0 && !(answer->stats = cri_alloc(&j->memory, all * sizeof(ContainerStats *))))
+                r = error_oom(e);
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                if (!has_match(l[i], q->filter) || (r = usage_sample(j, l[i], e)) <= 0)
+                        continue;
+                for (size_t k = 0; k < l[i]->n; k++) {
+                        const Seen *c = &l[i]->containers[k];
+                        if (!usage_is_sampled(c) || !container_matches(c, q->filter))
+                                continue;
+                        answer->stats[answer->n_stats++] = container_stats(&m, c->id, c->config, &c->usage);
+                        if (m.failed)
+                                return error_oom(e);
+                }
+        }
         return r;
 }

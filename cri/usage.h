@@ -4,6 +4,7 @@
 /* What sandboxes and containers use: read from cgroups and from trees of the store, and kept for a while. */
 
 #include "cri/sandbox.h"
+#include "stage0/report/report.h"
 
 /* --- usage-cgroup.c: the files of a cgroup --------------------------------------------------------------- */
 

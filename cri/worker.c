@@ -27,7 +27,7 @@ typedef struct Header {
         int32_t status; /* or one of these */
 } Header;
 
-enum { REPLY = -1, NOTE = -2, EVENT = -3 };
+enum { REPLY = -1, NOTE = -2, EVENT = -3, USAGE = -4 };
 
 typedef struct CriWorker {
         struct CriWorker *next;
@@ -61,6 +61,11 @@ void cri_worker_note(CriJob *j, const void *sample, size_t size)
 {
         if (!j->grpc)
                 (void) send_message(j->fd, NOTE, sample, size);
+}
+
+void cri_worker_note_usage(CriJob *j, const void *data, size_t size)
+{
+        (void) send_message(j->fd, USAGE, data, size);
 }
 
 void cri_worker_note_event(CriJob *j, const void *note, size_t size)
@@ -190,7 +195,9 @@ static void take_note(CriWorker *w, const Header *h, const char *data)
         if (h->status == NOTE && h->size == sizeof(sample)) {
                 memcpy(&sample, data, sizeof(sample));
                 cri_sample_put(w->server, &sample);
-        } else if (h->status == EVENT && h->size == sizeof(w->note)) {
+        } else if (h->status == USAGE)
+                cri_usage_take(w->server, data, h->size);
+        else if (h->status == EVENT && h->size == sizeof(w->note)) {
                 memcpy(&w->note, data, sizeof(w->note));
                 w->noted = true;
                 cri_events_take(w->server, &w->note);
@@ -216,7 +223,7 @@ static void answer(CriWorker *w, const Header *h, const char *data)
 
 static void pass_on(CriWorker *w, const Header *h, const char *data)
 {
-        if (h->status == NOTE || h->status == EVENT)
+        if (h->status == NOTE || h->status == EVENT || h->status == USAGE)
                 take_note(w, h, data);
         else if (!(h->status == REPLY && cri_events_reply(w->server, w->what, data, h->size)) && w->call)
                 answer(w, h, data);
@@ -250,6 +257,7 @@ static void on_end(CriWorker *w)
         bool noted = w->noted;
         worker_free(w);
         cri_measure_ended(s, what);
+        cri_usage_ended(s, what);
         cri_events_ended(s, what, noted);
         cri_server_check_end(s);
 }

@@ -100,6 +100,37 @@ def usage_of_sandboxes(host):
 
 
 @case
+def lists_have_recent_samples(host):
+    def times():
+        stats = {x.attributes.id: x.cpu.timestamp for x in c.call("ListContainerStats").stats}
+        pods = c.call("ListPodSandboxStats").stats
+        equal([{x.attributes.id for x in p.linux.containers} for p in pods], [set(stats)], "containers of the sandbox")
+        return stats
+
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        first, second = create(c, i, "first", image_id, SLEEP), create(c, i, "second", image_id, SLEEP)
+        c.call("StartContainer", container_id=first)
+        sample = times()
+        equal(set(sample), {first})
+        # What has been started since the last sample is read at once, and what has been stopped is not reported from it.
+        before = time.time_ns()
+        c.call("StartContainer", container_id=second)
+        now = times()
+        equal(set(now), {first, second})
+        true(before <= now[second] <= time.time_ns(), "time of the first sample of a container")
+        c.call("StopContainer", container_id=first)
+        equal(set(times()), {second})
+        # The samples are renewed, also without a request that has to wait for that; times do not go back.
+        last = times()[second]
+        wait_for(lambda: times()[second] > last, "a new sample")
+        true(times()[second] <= time.time_ns(), "time of a sample")
+        remove(c, i)
+        equal((len(c.call("ListContainerStats").stats), len(c.call("ListPodSandboxStats").stats)), (0, 0))
+
+
+@case
 def metrics_have_descriptors(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)

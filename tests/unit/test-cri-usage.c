@@ -2,7 +2,7 @@
 
 /* What cgroups say, by files as the kernel writes them, and samples of it. */
 
-#include "cri/usage.h"
+#include "cri/events-internal.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
@@ -107,6 +107,48 @@ TEST(samples_are_merged_and_bounded)
         cri_samples_done(&s);
 }
 
+TEST(samples_of_another_state_are_not_taken)
+{
+        Seen containers[] = {{.app = "main", .state = STARTED, .changed_usec = 100},
+                             {.app = "ended", .state = STOPPED, .changed_usec = 100}};
+        SeenSandbox sandbox = {.uuid = "u", .sandbox = {.state = STARTED, .changed_usec = 10}, .containers = containers, .n = 2};
+        struct CriEvents events = {.sandboxes = &sandbox};
+        CriServer s = {.events = &events};
+        struct {
+                UsageNote note;
+                UsageNoteApp apps[2];
+        } sent = {{"u", 50, {.cpu_usec = 7, .taken_usec = 1}, 2, 0},
+                  {{"main", {.cpu_usec = 8, .taken_usec = 1}}, {"ended", {.cpu_usec = 9, .taken_usec = 1}}}};
+
+        /* It was begun before the container was started once more. */
+        cri_usage_take(&s, &sent, sizeof(sent));
+        ASSERT_EQ(sandbox.sandbox.usage.cpu_usec, 7);
+        ASSERT_FALSE(usage_is_sampled(&containers[0]));
+        sent.note.begin_usec = 101;
+        cri_usage_take(&s, &sent, sizeof(sent));
+        ASSERT_TRUE(usage_is_sampled(&containers[0]));
+        ASSERT_EQ(containers[0].usage.cpu_usec, 8);
+        ASSERT_FALSE(usage_is_sampled(&containers[1]));
+        /* One that comes late, of a worker that was started earlier, is older. */
+        sent.note.begin_usec = 100;
+        sent.apps[0].usage.cpu_usec = 1;
+        cri_usage_take(&s, &sent, sizeof(sent));
+        ASSERT_EQ(containers[0].usage.cpu_usec, 8);
+        /* No cgroup. */
+        sent.note.begin_usec = 102;
+        sent.apps[0].usage.taken_usec = 0;
+        cri_usage_take(&s, &sent, sizeof(sent));
+        ASSERT_FALSE(usage_is_sampled(&containers[0]));
+        /* What is not whole, or of no sandbox of the table. */
+        sent.note.begin_usec = 103;
+        sent.note.usage.cpu_usec = 70;
+        cri_usage_take(&s, &sent, sizeof(sent) - 1);
+        cri_usage_take(&s, &sent, sizeof(sent.note) - 1);
+        sent.note.uuid[0] = 'v';
+        cri_usage_take(&s, &sent, sizeof(sent));
+        ASSERT_EQ(sandbox.sandbox.usage.cpu_usec, 7);
+}
+
 int main(void)
 {
         RUN(files_of_a_cgroup);
@@ -114,5 +156,6 @@ int main(void)
         RUN(no_cgroup);
         RUN(pressures);
         RUN(samples_are_merged_and_bounded);
+        RUN(samples_of_another_state_are_not_taken);
         return TEST_END();
 }
