@@ -163,14 +163,14 @@ static int not_supported(AcnPod *a, const AcnCall *c, const char *controller, Er
 }
 
 /* The supervisor sends the message of the check itself. */
-static int app_refused(json_object *parameters, Error *e)
+static int refused(json_object *parameters, Error *e)
 {
         _cleanup_free_ char *message = text_escape_for_terminal(acn_text(parameters, "message") ?: ""),
                             *hint = text_escape_for_terminal(acn_text(parameters, "hint") ?: "");
         int64_t code = acn_number(parameters, "errno", EIO);
 
         int r = error_set(e, code > 0 && code < 4096 ? (int) -code : -EIO, "%s",
-                          message ?: "The app is refused");
+                          message ?: "The call is refused");
         return isempty(hint) ? r : error_hint(e, r, "%s", hint);
 }
 
@@ -204,8 +204,8 @@ static int interface_error(AcnPod *a, const AcnCall *c, const char *error, json_
         if (streq(error, "PodEnds"))
                 return error_set(e, -ESHUTDOWN,
                                  "Pod %s is about to end: no app of it can be started any more", pod);
-        if (streq(error, "AppRefused"))
-                return app_refused(parameters, e);
+        if (streq(error, "AppRefused") || streq(error, "PauseFailed"))
+                return refused(parameters, e);
         if (streq(error, "RolledBack"))
                 return rolled_back(parameters, e);
         if (streq(error, "LogsNotReopened")) {

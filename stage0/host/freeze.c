@@ -4,11 +4,13 @@
  * processes in it stop, including systemd and nspawn; the process that runs the pod is outside, and does
  * not. */
 
+#include <dirent.h>
 #include <poll.h>
 
 #include "stage0/host/host.h"
 
 #define FREEZE_TIMEOUT_USEC (10 * UINT64_C(1000000))
+#define LATE_DEPTH_MAX 16 /* levels of cgroups that are looked at for an error */
 
 static int open_cgroup(Pod *p)
 {
@@ -80,8 +82,92 @@ static int wait_for(int dir_fd, bool freeze)
         }
 }
 
+/* --- Errors -------------------------------------------------------------------------------------------- */
+
+/* Whether the cgroup NAME below DIR_FD has another state than FREEZE. */
+static bool differs(int dir_fd, const char *name, bool freeze)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (xasprintf(&path, "%s/cgroup.events", name) < 0)
+                return false;
+        _cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        return fd >= 0 && check_events(fd, freeze) == 0;
+}
+
+/* The name of a cgroup in DIR_FD with another state than FREEZE. NULL: there is none. */
+static char *next_that_differs(int dir_fd, bool freeze)
+{
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+        char *found = NULL;
+
+        if (!d) {
+                safe_close(fd);
+                return NULL;
+        }
+        for (const struct dirent *entry; !found && (entry = readdir(d));)
+                if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+                    differs(dir_fd, entry->d_name, freeze))
+                        found = strdup(entry->d_name);
+        closedir(d);
+        return found;
+}
+
+/* The innermost cgroup of the pod that is not in the requested state: it names the app. Processes of the pod may have given the
+ * name. To be freed; NULL: unknown. */
+static char *find_late(int dir_fd, bool freeze)
+{
+        _cleanup_close_ int fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
+        _cleanup_free_ char *name = NULL;
+
+        for (unsigned depth = 0; fd >= 0 && depth < LATE_DEPTH_MAX; depth++) {
+                char *inner = next_that_differs(fd, freeze);
+                if (!inner)
+                        break;
+                free(name);
+                name = inner;
+                int inner_fd = openat(fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+                safe_close(fd);
+                fd = inner_fd;
+        }
+        return name ? text_escape_for_terminal(name) : NULL;
+}
+
+static int not_in_time(const Pod *p, const char *late, bool freeze, Error *e)
+{
+        const char *pod = pod_display_name(p);
+        int r = error_set(e, -ETIME, "Cannot %s pod %s: processes%s%s did not %s within %u seconds",
+                          freeze ? "pause" : "resume", pod, late ? " in its cgroup " : "", late ?: "",
+                          freeze ? "stop" : "continue", (unsigned) (FREEZE_TIMEOUT_USEC / 1000000));
+
+        return freeze ? error_hint(e, r,
+                                   "Nothing is paused. A process cannot be paused while it waits in the kernel, "
+                                   "such as for a file system that does not answer: 'acnspawn top %s' shows "
+                                   "its processes.",
+                                   pod)
+                      : error_hint(e, r, "'acnspawn resume %s' tries again, 'acnspawn stop %s' ends it.",
+                                   pod, pod);
+}
+
+static int cannot_freeze(const Pod *p, int code, bool freeze, Error *e)
+{
+        const char *pod = pod_display_name(p);
+
+        if (code != -ENOENT)
+                return error_set_errno(e, code, "Cannot %s pod %s: cannot write cgroup.freeze of its cgroup",
+                                       freeze ? "pause" : "resume", pod);
+        int r = error_set(e, -EOPNOTSUPP, "Cannot %s pod %s: its cgroup has no freezer",
+                          freeze ? "pause" : "resume", pod);
+        return error_hint(
+                        e, r,
+                        "Pausing requires the cgroup v2 hierarchy of Linux 5.2 or later: 'acnspawn version' shows "
+                        "what the host has.");
+}
+
 int pod_freeze(Pod *p, bool freeze, Error *e)
 {
+        _cleanup_free_ char *late = NULL;
         _cleanup_close_ int fd = open_cgroup(p);
         int r = fd;
 
@@ -89,12 +175,9 @@ int pod_freeze(Pod *p, bool freeze, Error *e)
                 r = write_attribute_at(fd, "cgroup.freeze", freeze ? "1" : "0");
         if (r >= 0)
                 r = wait_for(fd, freeze);
-        if (r == -ETIME) { /* a process is blocked in the kernel; undo the incomplete pause */
-                (void) write_attribute_at(fd, "cgroup.freeze", "0");
-                return error_set(e, r, "The processes of pod %s did not %s in time", pod_display_name(p),
-                                 freeze ? "stop" : "go on");
-        }
-        return r < 0 ? error_set_errno(e, r, "Cannot %s pod %s", freeze ? "pause" : "resume",
-                                       pod_display_name(p))
-                     : 0;
+        if (r != -ETIME)
+                return r < 0 ? cannot_freeze(p, r, freeze, e) : 0;
+        late = find_late(fd, freeze);
+        (void) write_attribute_at(fd, "cgroup.freeze", "0"); /* undoes an incomplete pause */
+        return not_in_time(p, late, freeze, e);
 }

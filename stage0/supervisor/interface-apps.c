@@ -117,6 +117,18 @@ int interface_reply_error(VarlinkCall *call, const char *error, const char *key,
         return r;
 }
 
+int interface_reply_failure(VarlinkCall *call, const char *error, int code, const Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        int r = json_member_add_text(o, "message", e->message ?: strerror(-code));
+
+        if (r >= 0 && e->hint)
+                r = json_member_add_text(o, "hint", e->hint);
+        if (r >= 0)
+                r = json_member_add(o, "errno", json_object_new_int(-code));
+        return r < 0 ? r : varlink_reply_error(call, error, o);
+}
+
 static const char *text_parameter(json_object *parameters, const char *key)
 {
         json_object *value = NULL;

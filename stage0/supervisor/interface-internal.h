@@ -61,6 +61,8 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
 /* Answers with an error that has up to two texts as parameters; KEY and KEY2 may be NULL. */
 int interface_reply_error(VarlinkCall *call, const char *error, const char *key, const char *value,
                           const char *key2, const char *value2);
+/* Answers with an error that has message, hint and errno of E as parameters. CODE is negative. */
+int interface_reply_failure(VarlinkCall *call, const char *error, int code, const Error *e);
 /* Answers with AppRefused. CODE is negative. */
 int interface_refuse(VarlinkCall *call, int code, const char *format, ...) _printf_(3, 4);
 int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *app);

@@ -20,18 +20,6 @@ static int reply_added(VarlinkCall *call, const char *app, char *const *warnings
         return r < 0 ? r : varlink_reply(call, o);
 }
 
-static int reply_refused(VarlinkCall *call, int code, const Error *e)
-{
-        _cleanup_json_ json_object *o = json_object_new_object();
-        int r = json_member_add_text(o, "message", e->message ?: strerror(-code));
-
-        if (r >= 0 && e->hint)
-                r = json_member_add_text(o, "hint", e->hint);
-        if (r >= 0)
-                r = json_member_add(o, "errno", json_object_new_int(-code));
-        return r < 0 ? r : varlink_reply_error(call, "org.acnspawn.Pod.AppRefused", o);
-}
-
 typedef struct SetCall {
         Interface *interface;
         VarlinkCall *call;
@@ -75,7 +63,7 @@ static void on_added(void *userdata, int r, const char *app, char *const *warnin
         else if (r == -ESHUTDOWN)
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else
-                r = reply_refused(call, r, e);
+                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
         if (r < 0)
                 (void) varlink_reply_errno(call, r);
         set_call_free(c);
@@ -112,7 +100,7 @@ static void on_launched(void *userdata, int r, char *const *apps, char *const *w
         else if (r == -ESHUTDOWN)
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else
-                r = reply_refused(call, r, e);
+                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
         if (r < 0)
                 (void) varlink_reply_errno(call, r);
         set_call_free(c);
@@ -130,7 +118,7 @@ static void on_removed(void *userdata, int r, const char *app, char *const *warn
         else if (r == -ESHUTDOWN)
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else
-                r = reply_refused(call, r, e);
+                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
         if (r < 0)
                 (void) varlink_reply_errno(call, r);
         set_call_free(c);
@@ -270,7 +258,7 @@ static void on_replaced(void *userdata, int r, const char *app, char *const *war
         else if (r == -ECONNABORTED)
                 r = reply_rolled_back(call, app, e);
         else
-                r = reply_refused(call, r, e);
+                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
         if (r < 0)
                 (void) varlink_reply_errno(call, r);
         varlink_call_unref(call);

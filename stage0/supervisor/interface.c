@@ -227,10 +227,11 @@ static int describe(VarlinkCall *call, json_object *parameters, void *userdata)
 
 static int set_frozen(VarlinkCall *call, Interface *i, bool frozen)
 {
-        int r = pod_freeze(i->pod, frozen, NULL);
+        _cleanup_error_ Error e = ERROR_NULL;
+        int r = pod_freeze(i->pod, frozen, &e);
 
         if (r < 0)
-                return r;
+                return interface_reply_failure(call, "org.acnspawn.Pod.PauseFailed", r, &e);
         r = varlink_reply(call, NULL); /* before the event, which takes longer */
         interface_changed(i, NULL);
         return r;

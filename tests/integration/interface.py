@@ -158,6 +158,32 @@ def pods_are_paused_and_killed(host):
 
 
 @case
+def pods_that_cannot_be_paused_say_why(host):
+    """With another file mounted over the freezer, in the mount namespace of the supervisor alone."""
+    uuid = host.detach("--name=p", host.shell(FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    c = Connection(host, uuid)
+    supervisor = host.supervisor(uuid)
+    (freezer,) = [path + "/cgroup.freeze" for path in cgroups() if path.endswith(uuid) and os.path.exists(path + "/cgroup.freeze")]
+    fake = host.path("freeze")
+    open(fake, "w").close()
+
+    def mount(*args):
+        subprocess.run(["nsenter", "--target=%d" % supervisor, "--mount", *args], check=True)
+    mount("mount", "--bind", fake, freezer)
+    error, parameters = c.call("Pause")
+    equal((error, parameters["errno"]), ("PauseFailed", 62))
+    true(re.fullmatch(r"Cannot pause pod \S+: processes in its cgroup app-a.service did not stop within 10 seconds", parameters["message"]), parameters["message"])
+    contains(parameters["hint"], "Nothing is paused")
+    mount("mount", "-o", "remount,bind,ro", freezer)
+    for verb in "pause", "resume":
+        contains(host.acnspawn(verb, "p").expect(1).err, "Cannot %s pod %s: cannot write cgroup.freeze of its cgroup: Read-only file system" % (verb, uuid))
+    mount("umount", freezer)
+    equal((c.call("Pause"), c.call("Resume"), c.call("Describe")["state"]), ({}, {}, "running"))
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def clients_that_disconnect_or_send_garbage_do_no_harm(host):
     uuid = two_apps(host)
     c = Connection(host, uuid)

@@ -244,6 +244,8 @@ TEST(refusals)
               {P "ReopenLogs", ERROR("org.varlink.service.MethodNotFound", "{\"method\":\"x\"}")},
               {P "ReopenLogs", ERROR(P "LogsNotReopened", "{\"message\":\"It is a directory\"}")},
               {P "Pause", ERROR("io.systemd.System", "{\"errno\":62}")},
+              {P "Resume",
+               ERROR(P "PauseFailed", "{\"message\":\"Cannot resume\",\"hint\":\"Wait\",\"errno\":30}")},
               {P "Pause", ERROR(P "Unheard", "{\"of\":\"\\u001b[2J\"}")});
 
         ASSERT_ERR(acn_start_app(f.client, "wbe", &e), -ENOENT);
@@ -269,6 +271,9 @@ TEST(refusals)
         ASSERT_STREQ(e.message, "It is a directory");
         ASSERT_ERR(acn_pause(f.client, &e), -ETIME);
         ASSERT_TRUE(startswith(e.message, "Cannot pause pod p: "));
+        ASSERT_ERR(acn_resume(f.client, &e), -EROFS);
+        ASSERT_STREQ(e.message, "Cannot resume");
+        ASSERT_STREQ(e.hint, "Wait");
         ASSERT_ERR(acn_pause(f.client, &e), -EREMOTEIO);
         ASSERT_TRUE(!strchr(e.message, '\x1b'));
         ASSERT_STREQ(f.wrong, "");
