@@ -15,6 +15,23 @@ void supervisor_tell_host(Supervisor *s, const char *text)
                 (void) sd_pid_notify(s->front ? getppid() : 0, 0, text);
 }
 
+/* systemd 262 refuses READY=1 after STOPPING=1, and lets the unit fail. So that the pod stops is told once it was ready; one that
+ * ends before is told to have been ready or not by supervisor_tell_end(). */
+void supervisor_tell_stopping(Supervisor *s)
+{
+        if (s->ready)
+                supervisor_tell_host(s, "STOPPING=1");
+}
+
+void supervisor_tell_end(Supervisor *s, bool started)
+{
+        if (s->ready)
+                return;
+        if (started)
+                supervisor_tell_host(s, "READY=1");
+        supervisor_tell_host(s, "STOPPING=1");
+}
+
 /* --- The watchdog of a unit of the host ---------------------------------------------------------------- */
 
 /* The time that the unit's WatchdogSec= gives its main process: this one, or the client in front of it. 0: none. */

@@ -122,6 +122,10 @@ void supervisor_end_changes(Supervisor *s);
 
 /* A message of sd_notify(); does nothing if detached. */
 void supervisor_tell_host(Supervisor *s, const char *text);
+/* STOPPING=1, if READY=1 was told. */
+void supervisor_tell_stopping(Supervisor *s);
+/* STOPPING=1 of a pod that was not ready before it ended; after READY=1 if it has started successfully all the same. */
+void supervisor_tell_end(Supervisor *s, bool started);
 int supervisor_connect_front(Supervisor *s, Error *e);
 void supervisor_block_signals(const ForegroundProxy *front);
 int supervisor_watch_signals(Supervisor *s);

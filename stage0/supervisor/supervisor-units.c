@@ -346,7 +346,7 @@ static void on_stop_call(void *userdata, bool kill)
 {
         Supervisor *s = userdata;
 
-        supervisor_tell_host(s, "STOPPING=1");
+        supervisor_tell_stopping(s);
         if (!kill) {
                 supervisor_stop(s);
                 return;
