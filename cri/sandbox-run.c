@@ -173,8 +173,7 @@ static int fill(CriJob *j, const SandboxConfig *c, PodArguments *a, Error *e)
         if (c->linux && !isempty(c->linux->cgroup_parent))
                 a->options.cgroup_parent = c->linux->cgroup_parent;
         if (r >= 0)
-                r = sandbox_users(c, &a->options.uid_base, e);
-        a->options.private_users = a->options.uid_base > 0;
+                r = sandbox_users(c, &a->options, e);
         if (r >= 0)
                 r = set_dns(a, c->dns_config, e);
         if (r >= 0)

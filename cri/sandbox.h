@@ -90,8 +90,8 @@ int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e
 int cri_signal_to_number(Runtime__V1__Signal s);
 Runtime__V1__Signal cri_signal_from_number(int number);
 
-/* users.c: where the range of users of a sandbox begins on the host; 0: it has those of the host. */
-int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e);
+/* users.c: the users of a sandbox: a range that the request has, or those of the host. */
+int sandbox_users(const SandboxConfig *c, PrepareOptions *o, Error *e);
 /* Whether U, of a request for a container of S, are the users of S. -EINVAL. */
 int container_users_check(const Sandbox *s, const Runtime__V1__UserNamespace *u, Error *e);
 /* 1: files of M have the same owners in a container of S as on the host; 0: other owners. -EINVAL: M has another range. */

@@ -24,31 +24,37 @@ static bool is_private(const UserNamespace *u)
         return u && u->mode != RUNTIME__V1__NAMESPACE_MODE__NODE;
 }
 
-/* A pod has a range of fixed size. *RET: where it begins on the host. */
-static int read_range(IDMapping *const *l, size_t n, const char *field, uint32_t *ret, Error *e)
+typedef struct Range {
+        uint32_t base, count; /* on the host; multiples of UID_RANGE_SIZE */
+} Range;
+
+static bool is_same(Range a, Range b)
 {
-        if (n == 1 && l[0]->container_id == 0 && l[0]->length == UID_RANGE_SIZE &&
-            l[0]->host_id >= UID_RANGE_SIZE && l[0]->host_id % UID_RANGE_SIZE == 0 &&
-            l[0]->host_id < UINT32_MAX - UID_RANGE_SIZE) {
-                *ret = l[0]->host_id;
+        return a.base == b.base && a.count == b.count;
+}
+
+static int read_range(IDMapping *const *l, size_t n, const char *field, Range *ret, Error *e)
+{
+        if (n == 1 && l[0]->container_id == 0 && l[0]->length % UID_RANGE_SIZE == 0 &&
+            pod_uids_are_valid(l[0]->host_id, l[0]->length / UID_RANGE_SIZE)) {
+                *ret = (Range){.base = l[0]->host_id, .count = l[0]->length};
                 return 0;
         }
         int r = error_set(e, -EINVAL,
-                          "The field '%s' of the request has to be one range of %u users, from 0 in the "
-                          "container and from a multiple "
-                          "of that on the host",
-                          field, UID_RANGE_SIZE);
-        return n == 1 && l[0]->length != UID_RANGE_SIZE
+                          "The field '%s' of the request has to be one range of %u users or a multiple of that, from 0 in the "
+                          "container and from a multiple of %u on the host",
+                          field, UID_RANGE_SIZE, UID_RANGE_SIZE);
+        return n == 1 && (l[0]->length % UID_RANGE_SIZE > 0 || l[0]->length / UID_RANGE_SIZE > UID_RANGES_MAX)
                                ? error_hint(e, r,
-                                            "The kubelet has this length as userNamespaces.idsPerPod: it has to be %u, the default.",
-                                            UID_RANGE_SIZE)
+                                            "The kubelet has this length as userNamespaces.idsPerPod, which may be up to %u.",
+                                            UID_RANGES_MAX * UID_RANGE_SIZE)
                                : r;
 }
 
-int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e)
+int sandbox_users(const SandboxConfig *c, PrepareOptions *o, Error *e)
 {
         const UserNamespace *u = users_of(c);
-        uint32_t base, groups;
+        Range users, groups;
 
         if (u && u->mode != RUNTIME__V1__NAMESPACE_MODE__POD && u->mode != RUNTIME__V1__NAMESPACE_MODE__NODE)
                 return error_set(e, -EINVAL,
@@ -58,19 +64,21 @@ int sandbox_users(const SandboxConfig *c, uint32_t *ret, Error *e)
                         return error_set(e, -EINVAL,
                                          "The field '" FIELD
                                          "' of the request has a range with the mode NODE");
-                *ret = 0;
+                o->private_users = false;
                 return 0;
         }
-        int r = read_range(u->uids, u->n_uids, FIELD ".uids", &base, e);
+        int r = read_range(u->uids, u->n_uids, FIELD ".uids", &users, e);
         if (r >= 0)
                 r = read_range(u->gids, u->n_gids, FIELD ".gids", &groups, e);
         if (r < 0)
                 return r;
-        if (base != groups)
+        if (!is_same(users, groups))
                 return error_set(e, -EINVAL,
                                  "The field '" FIELD
                                  "' of the request has different ranges of users and groups");
-        *ret = base;
+        o->private_users = true;
+        o->uid_base = users.base;
+        o->n_uid_ranges = users.count / UID_RANGE_SIZE;
         return 0;
 }
 
@@ -97,7 +105,8 @@ int container_users_check(const Sandbox *s, const UserNamespace *u, Error *e)
  * IDs, so none of its users owns them. */
 int container_mount_users(const Sandbox *s, const Runtime__V1__Mount *m, Error *e)
 {
-        uint32_t users, groups;
+        const Range own = {.base = s->pod->config.uid_base, .count = pod_n_uids(&s->pod->config)};
+        Range users, groups;
 
         if (m->n_uidmappings == 0 && m->n_gidmappings == 0)
                 return !s->pod->config.private_users;
@@ -106,7 +115,7 @@ int container_mount_users(const Sandbox *s, const Runtime__V1__Mount *m, Error *
                 r = read_range(m->gidmappings, m->n_gidmappings, "mounts.gidMappings", &groups, e);
         if (r < 0)
                 return r;
-        if (s->pod->config.private_users && users == s->pod->config.uid_base && groups == users)
+        if (s->pod->config.private_users && is_same(users, own) && is_same(groups, own))
                 return 1;
         return error_set(e, -EINVAL, "The mount on '%s' has a range of users that is not that of sandbox %s",
                          m->container_path, s->id);
@@ -117,7 +126,7 @@ bool cri_users_are_supported(const Store *s)
 {
         _cleanup_close_ int users = -EBADF, tree = -EBADF;
 
-        return userns_open(UID_RANGE_SIZE, &users, NULL) >= 0 &&
+        return userns_open(UID_RANGE_SIZE, UID_RANGE_SIZE, &users, NULL) >= 0 &&
                (tree = mount_clone(store_fd(s), "", false)) >= 0 &&
                mount_map_owners(tree, users, false) >= 0;
 }

@@ -217,7 +217,7 @@ static json_object *users_json(const PodConfig *c)
 
         failed |= put_bool(o, "private", c->private_users);
         failed |= put_unsigned(o, "base", c->uid_base);
-        failed |= put_unsigned(o, "size", UID_RANGE_SIZE);
+        failed |= put_unsigned(o, "size", pod_n_uids(c));
         return take_unless(failed, o);
 }
 

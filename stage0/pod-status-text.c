@@ -341,7 +341,7 @@ static void add_config(Text *t, const Pod *p)
         status_add_label(t, "Users");
         if (p->config.private_users)
                 text_addf(t, "private, %" PRIu32 " to %" PRIu32 "\n", p->config.uid_base,
-                          p->config.uid_base + (UID_RANGE_SIZE - 1));
+                          p->config.uid_base + (pod_n_uids(&p->config) - 1));
         else
                 text_add(t, "the host's\n");
         status_add_label(t, "Exit policy");

@@ -117,6 +117,7 @@ static const struct Member {
                 {"name", MEMBER_TEXT, offsetof(PodConfig, name)},
                 {"hostname", MEMBER_TEXT, offsetof(PodConfig, hostname)},
                 {"uidBase", MEMBER_U32, offsetof(PodConfig, uid_base)},
+                {"uidRanges", MEMBER_U32, offsetof(PodConfig, n_uid_ranges), true},
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
                 {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict), true},
                 {"net", MEMBER_NET, offsetof(PodConfig, net)},
@@ -281,7 +282,7 @@ static int check_values(const PodConfig *c, Error *e)
                 return -EINVAL;
         if (c->hostname && hostname_check(c->hostname, e) < 0)
                 return -EINVAL;
-        if (!uid_base_is_valid(c->uid_base))
+        if (!pod_uids_are_valid(c->uid_base, MAX(c->n_uid_ranges, 1U)))
                 return error_set(e, -EINVAL, "%u is not the base of a range of uids for pods", c->uid_base);
         if (c->predecessor && uuid_check(c->predecessor, NULL) < 0)
                 return error_set(e, -EINVAL, "predecessor is not a UUID: '%s'", c->predecessor);

@@ -56,7 +56,6 @@ static int remove_content(Pod *p, Error *e)
 static int remove_locked(Pod *p, Error *e)
 {
         _cleanup_free_ char *path = NULL;
-        char base[16];
         int r = 0;
 
         p->store_lock_fd = safe_close(p->store_lock_fd);
@@ -77,11 +76,7 @@ static int remove_locked(Pod *p, Error *e)
         if (unlinkat(store_fd(p->store), path, AT_REMOVEDIR) < 0 && errno != ENOENT)
                 return error_set_errno(e, errno, "Cannot remove the directory of pod %s",
                                        pod_display_name(p));
-        snprintf(base, sizeof(base), "%u", p->config.uid_base);
-        if (p->config.uid_base != 0) {
-                registry_drop(p->store, REGISTRY_UIDS, base, p->uuid);
-                host_uids_drop(p, p->config.uid_base);
-        }
+        pod_drop_uids(p);
         return 0;
 }
 

@@ -63,6 +63,8 @@ int host_uids_take(const Pod *p, uint32_t base, Error *e);
  * pod has it. */
 int host_uids_claim(const Pod *p, Error *e);
 void host_uids_drop(const Pod *p, uint32_t base);
+/* All ranges of a pod, which is removed. */
+void pod_drop_uids(const Pod *p);
 int host_uids_add_to_sync(const Store *s, SyncSet *set, Error *e);
 /* For unit tests, whose stores are otherwise not registered: another directory; NULL: the host's. Not copied. */
 void host_uids_set_directory(const char *path);
@@ -75,7 +77,6 @@ void pod_journal_unlink(const Pod *p);
 /* For unit tests: another directory than /var/log/journal, on any host; NULL: that. Not copied. */
 void pod_journal_links_set_directory(const char *path);
 
-bool uid_base_is_valid(uint32_t base);
 /* The N-th base to try for a pod of that UUID. */
 uint32_t uid_base_nth(const char *uuid, uint32_t n);
 /* Whether the ranges in TEXT (of /etc/subuid) overlap that of BASE. TEXT may be NULL. */

@@ -66,12 +66,14 @@ int hostname_check(const char *s, Error *e);
 #define NESTED_APPS_MAX 1024U /* of a pod, at a time */
 
 #define UID_RANGE_SIZE 65536U
+#define UID_RANGES_MAX 256U /* of a pod, one after the other */
 
 /* Properties of a pod beyond the specification's manifest. */
 typedef struct PodConfig {
         char *name;        /* or NULL */
         char *hostname;    /* or NULL: derived from the name or the UUID */
-        uint32_t uid_base; /* the pod's range; set also when private_users is off */
+        uint32_t uid_base; /* the pod's users; set also when private_users is off */
+        uint32_t n_uid_ranges; /* UID_RANGE_SIZE users each; 0: one, see pod_n_uids() */
         bool private_users;
         bool strict; /* refuse to run unless all isolators are enforced */
         NetMode net;
@@ -125,8 +127,15 @@ int pod_new(Store *s, Pod **ret, Error *e);
 /* Gives the pod (state preparing) its range of uids; disjoint from every other pod's and from the host's
  * users. */
 int pod_allocate_uids(Pod *p, Error *e);
-/* The same with the range at BASE. -EUSERS: it is that of another pod, which has not ended. */
-int pod_take_uids(Pod *p, uint32_t base, Error *e);
+/* The same with N ranges from BASE on. -EUSERS: one is that of another pod, which has not ended. */
+int pod_take_uids(Pod *p, uint32_t base, uint32_t n, Error *e);
+/* Whether a pod could have these, if they are free. */
+bool pod_uids_are_valid(uint32_t base, uint32_t n);
+/* How many users the pod has. */
+static inline uint32_t pod_n_uids(const PodConfig *c)
+{
+        return MAX(c->n_uid_ranges, 1U) * UID_RANGE_SIZE;
+}
 /* Reserves the pod's name; -EEXIST with the pod that has it. */
 int pod_reserve_name(Pod *p, const char *name, Error *e);
 /* Makes P (state preparing) the successor of OLD, which this process has locked and which has ended: OLD's

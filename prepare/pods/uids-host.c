@@ -244,12 +244,14 @@ int host_uids_claim(const Pod *p, Error *e)
 
         if (p->config.uid_base == 0 || !p->config.private_users)
                 return 0;
-        int r = take(p, p->config.uid_base, &holder, e);
+        int r = 0;
+        for (uint32_t i = 0; r >= 0 && i < pod_n_uids(&p->config); i += UID_RANGE_SIZE)
+                r = take(p, p->config.uid_base + i, &holder, e);
         if (r != -EEXIST)
                 return r;
         r = error_set(e, -EUSERS,
                       "Pod %s cannot be started: its users %u to %u are now those of pod %s in the store %s",
-                      pod_display_name(p), p->config.uid_base, p->config.uid_base + UID_RANGE_SIZE - 1,
+                      pod_display_name(p), p->config.uid_base, p->config.uid_base + pod_n_uids(&p->config) - 1,
                       holder.uuid, holder.store);
         return error_hint(e, r, "Prepare another pod, which gets a range of its own, and remove this one.");
 }

@@ -11,7 +11,8 @@
  * the moment.
  *
  * A program that a pod belongs to may have a range of its own choice for it, anywhere above the first 65536 uids, which are those
- * of the host. Whether that is free on the host is that program's business.
+ * of the host, or several that follow each other. Whether they are free on the host is that program's business. Each of them is
+ * registered, so that it is enough to look for one base to know that a range is free.
  */
 
 #include <grp.h>
@@ -21,7 +22,7 @@
 
 #define UID_BASE_MIN 0x00080000U
 #define UID_BASE_MAX 0x6FFF0000U
-#define UID_BASE_LAST 0xFFFE0000U /* the last one that does not have uid -1 */
+#define UID_END 0xFFFF0000U /* above are uid -1 and the range that it is in */
 #define N_UID_BASES ((UID_BASE_MAX - UID_BASE_MIN) / UID_RANGE_SIZE + 1)
 
 #define SUBID_FILE_MAX (16U * 1024U * 1024U)
@@ -29,9 +30,10 @@
  * needed. */
 #define USER_BUFFER_SIZE 16384
 
-bool uid_base_is_valid(uint32_t base)
+bool pod_uids_are_valid(uint32_t base, uint32_t n)
 {
-        return base >= UID_RANGE_SIZE && base <= UID_BASE_LAST && base % UID_RANGE_SIZE == 0;
+        return base >= UID_RANGE_SIZE && base < UID_END && base % UID_RANGE_SIZE == 0 && n >= 1 &&
+               n <= UID_RANGES_MAX && n <= (UID_END - base) / UID_RANGE_SIZE;
 }
 
 uint32_t uid_base_nth(const char *uuid, uint32_t n)
@@ -148,6 +150,15 @@ static int take_range(Pod *p, uint32_t base, Error *e)
         return r;
 }
 
+static void drop_range(const Pod *p, uint32_t base)
+{
+        char key[16];
+
+        snprintf(key, sizeof(key), "%u", base);
+        registry_drop(p->store, REGISTRY_UIDS, key, p->uuid);
+        host_uids_drop(p, base);
+}
+
 int pod_allocate_uids(Pod *p, Error *e)
 {
         _cleanup_free_ char *subuids = NULL, *subgids = NULL;
@@ -170,6 +181,7 @@ int pod_allocate_uids(Pod *p, Error *e)
                 if (r < 0)
                         return r;
                 p->config.uid_base = base;
+                p->config.n_uid_ranges = 1;
                 return 0;
         }
         r = error_set(e, -ENOSPC, "No range of %u uids is free for pod %s", UID_RANGE_SIZE,
@@ -193,26 +205,42 @@ static int release_ended(const Pod *p, uint32_t base, Error *e)
         r = pod_open(p->store, uuid, &holder, NULL);
         if (r < 0 || holder->state != POD_EXITED)
                 return r == -ENOENT ? 0 : MIN(r, 0);
-        registry_drop(p->store, REGISTRY_UIDS, key, uuid);
-        host_uids_drop(holder, base);
+        drop_range(holder, base);
         return 0;
 }
 
-int pod_take_uids(Pod *p, uint32_t base, Error *e)
+void pod_drop_uids(const Pod *p)
 {
-        if (!uid_base_is_valid(base))
-                return error_set(
-                                e, -EINVAL,
-                                "Users from %u on cannot be those of a pod: the first has to be a multiple of %u",
-                                base, UID_RANGE_SIZE);
-        int r = release_ended(p, base, e);
-        if (r >= 0)
-                r = take_range(p, base, e);
+        uint32_t base = p->config.uid_base;
+
+        for (uint32_t n = pod_n_uids(&p->config) / UID_RANGE_SIZE; base > 0 && n > 0; n--) {
+                drop_range(p, base);
+                base += UID_RANGE_SIZE;
+        }
+}
+
+int pod_take_uids(Pod *p, uint32_t base, uint32_t n, Error *e)
+{
+        int r = 0;
+
+        if (!pod_uids_are_valid(base, n))
+                return error_set(e, -EINVAL,
+                                 "%" PRIu64
+                                 " users from %u on cannot be those of a pod: both numbers have to be multiples of %u",
+                                 (uint64_t) n * UID_RANGE_SIZE, base, UID_RANGE_SIZE);
+        for (uint32_t i = 0; r >= 0 && i < n; i++) {
+                r = release_ended(p, base + i * UID_RANGE_SIZE, e);
+                if (r >= 0)
+                        r = take_range(p, base + i * UID_RANGE_SIZE, e);
+                while (r < 0 && i > 0)
+                        drop_range(p, base + --i * UID_RANGE_SIZE);
+        }
         if (r == -EEXIST)
                 return error_set(e, -EUSERS, "The users %u to %u are those of another pod", base,
-                                 base + UID_RANGE_SIZE - 1);
+                                 base + n * UID_RANGE_SIZE - 1);
         if (r < 0)
                 return r;
         p->config.uid_base = base;
+        p->config.n_uid_ranges = n;
         return 0;
 }

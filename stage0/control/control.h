@@ -74,7 +74,7 @@ typedef struct PrepareOptions {
         /* Another pod with the name is stopped and removed, as soon as this one has passed all checks. */
         bool replace;
         bool private_users;
-        uint32_t uid_base; /* of the range of users; 0: one that is free */
+        uint32_t uid_base, n_uid_ranges; /* see pod_take_uids(); 0: one that is free */
         NetMode net;
         char **networks; /* of NET_NETWORKS; see pod_network_check() */
         char **dns, **dns_search, **dns_options, **hosts_entries; /* see PodConfig */

@@ -38,11 +38,11 @@ static bool map_id(const Attributes *a, uint32_t id, uint32_t *ret)
         bool known = true;
 
         if (a->from.mapped) {
-                known = id - a->from.base < UID_RANGE_SIZE;
+                known = id - a->from.base < a->from.count;
                 id = known ? id - a->from.base : NOBODY;
         }
         if (a->to.mapped) {
-                known = known && id < UID_RANGE_SIZE;
+                known = known && id < a->to.count;
                 id = a->to.base + (known ? id : NOBODY);
         }
         *ret = id;

@@ -45,7 +45,7 @@ bool is_kernel_file_system(int fd);
 /* How owners are numbered. */
 typedef struct Owners {
         bool mapped; /* in a pod's range */
-        uint32_t base;
+        uint32_t base, count;
 } Owners;
 
 typedef struct Attributes {

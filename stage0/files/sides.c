@@ -12,7 +12,9 @@ static Owners owners_of(const CopySide *s)
 {
         const Pod *p = s->root ? s->root->pod : NULL;
 
-        return p && p->config.private_users ? (Owners){.mapped = true, .base = p->config.uid_base}
+        return p && p->config.private_users ? (Owners){.mapped = true,
+                                                       .base = p->config.uid_base,
+                                                       .count = pod_n_uids(&p->config)}
                                             : (Owners){};
 }
 

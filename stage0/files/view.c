@@ -21,7 +21,7 @@ static int become_root_of_pod(const Pod *p, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
 
-        int r = userns_open(p->config.uid_base, &fd, e);
+        int r = userns_open(p->config.uid_base, pod_n_uids(&p->config), &fd, e);
         if (r < 0)
                 return r;
         if (setns(fd, CLONE_NEWUSER) < 0 || setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 ||

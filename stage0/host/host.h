@@ -99,8 +99,8 @@ int mount_map_owners(int mount_fd, int userns_fd, bool recursive);
 /* A new file system of that TYPE, as a detached mount. OPTIONS are pairs of names and values. */
 int mount_new(const char *type, const char *const *options, unsigned attributes, int *ret_fd);
 
-/* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */
-int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
+/* A user namespace that maps COUNT users from 0 on to UID_BASE…, held by the descriptor: for id-mapped mounts. */
+int userns_open(uint32_t uid_base, uint32_t count, int *ret_fd, Error *e);
 /* The same for some users of the host, mapped to uids of a pod whose range begins at UID_BASE. */
 int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *ret_fd, Error *e);
 

@@ -101,9 +101,9 @@ int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *
         return make_namespace(map, ret_fd, e);
 }
 
-int userns_open(uint32_t uid_base, int *ret_fd, Error *e)
+int userns_open(uint32_t uid_base, uint32_t count, int *ret_fd, Error *e)
 {
-        const IdRange all = {.count = UID_RANGE_SIZE};
+        const IdRange all = {.count = count};
 
         return userns_open_ranges(&all, 1, uid_base, ret_fd, e);
 }

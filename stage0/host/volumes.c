@@ -205,7 +205,7 @@ static int check_named(const Pod *p, const Volume *v, int *userns_fd, Error *e)
         if (r < 0 || !s.named[0])
                 return r;
         if (p->config.private_users && *userns_fd < 0)
-                r = userns_open(p->config.uid_base, userns_fd, e);
+                r = userns_open(p->config.uid_base, pod_n_uids(&p->config), userns_fd, e);
         if (r >= 0)
                 r = tree = volume_mount_named(p->store, v, &s, *userns_fd, e);
         return r < 0 ? r : 0;
@@ -257,7 +257,7 @@ int pod_volumes_check(const Pod *p, char ***warnings, Error *e)
         if (count_host_volumes(p->manifest) == 0 || p->store->flags & STORE_UNPRIVILEGED)
                 return 0;
         if (p->config.private_users)
-                r = userns_open(p->config.uid_base, &userns, e);
+                r = userns_open(p->config.uid_base, pod_n_uids(&p->config), &userns, e);
         for (size_t i = 0; r >= 0 && i < p->manifest->n_volumes; i++)
                 if (p->manifest->volumes[i].kind == VOLUME_HOST)
                         r = check_volume(p, &p->manifest->volumes[i], userns, warnings, e);

@@ -128,7 +128,7 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
                 return error_set_errno(e, r, "Cannot create the directory for the mounts of pod %s",
                                        pod_display_name(p));
         if (p->config.private_users)
-                r = userns_open(p->config.uid_base, &m->userns_fd, e);
+                r = userns_open(p->config.uid_base, pod_n_uids(&p->config), &m->userns_fd, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(m);
@@ -429,12 +429,12 @@ int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_to
 /* The root directory itself takes owner and mode from the upper layer: those of the image are copied. */
 static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
 {
-        uint32_t base = pod_root_uid(m->pod);
+        uint32_t base = pod_root_uid(m->pod), n = pod_n_uids(&m->pod->config);
         struct stat st;
 
         if (stat(top, &st) < 0)
                 return -errno;
-        if (fchown(upper_fd, base + st.st_uid % UID_RANGE_SIZE, base + st.st_gid % UID_RANGE_SIZE) < 0 ||
+        if (fchown(upper_fd, base + st.st_uid % n, base + st.st_gid % n) < 0 ||
             fchmod(upper_fd, st.st_mode & 07777) < 0)
                 return -errno;
         return 0;

@@ -41,7 +41,7 @@ static void stop(ControlProcess *p)
 static int spawn(ControlProcess *p, int theirs, Error *e)
 {
         _cleanup_free_ char *program = NULL, *uid = NULL, *gid = NULL;
-        unsigned user = (unsigned) (p->pod->config.uid_base + UID_RANGE_SIZE - 1);
+        unsigned user = (unsigned) (p->pod->config.uid_base + pod_n_uids(&p->pod->config) - 1);
         sigset_t none;
 
         int r = helper_program_path(CONTROL_PROGRAM, &program, e);

@@ -187,7 +187,7 @@ static int start_client(MetadataService *m, Error *e)
         _cleanup_(metadata_texts_done) MetadataTexts texts = {};
         uint8_t key[METADATA_KEY_SIZE];
         MetadataConfig config = {.uuid = m->pod->uuid, .key = key, .token = m->token};
-        uid_t uid = m->pod->config.uid_base + UID_RANGE_SIZE - 1;
+        uid_t uid = m->pod->config.uid_base + pod_n_uids(&m->pod->config) - 1;
         char program[64];
 
         int r = metadata_key_read(m->pod->dir_fd, key);

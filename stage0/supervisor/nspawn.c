@@ -100,7 +100,7 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
         if (r >= 0 && p->config.net == NET_NONE)
                 r = strv_extend(&argv, "--private-network");
         if (r >= 0 && p->config.private_users) {
-                r = strv_extendf(&argv, "--private-users=%u:%u", p->config.uid_base, UID_RANGE_SIZE);
+                r = strv_extendf(&argv, "--private-users=%u:%u", p->config.uid_base, pod_n_uids(&p->config));
                 if (r >= 0)
                         r = strv_extend(&argv, "--private-users-ownership=off");
         }

@@ -70,6 +70,43 @@ def containers_have_users_of_their_own(host):
 
 
 @case
+def ranges_of_several_sizes(host):
+    """What the kubelet has as idsPerPod."""
+    size, uid = 3 * 65536, 150000
+    directory = host.path("volume")
+    os.mkdir(directory)
+    with open(directory + "/own", "w"):
+        pass
+    os.chown(directory + "/own", uid, uid + 1)
+    wide = ranges(length=size)
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = c.call("RunPodSandbox", config=config(userns=users(uids=wide, gids=wide))).pod_sandbox_id
+        a = start(c, i, "main", image_id, SLEEP, context={"namespace_options": {"network": 2, "pid": 1, "userns_options": users(wide, wide)}},
+                  mounts=[{"host_path": directory, "container_path": "/srv", "uidMappings": wide, "gidMappings": wide}])
+        equal(sh(c, a, "cat /proc/self/uid_map /proc/self/gid_map").split(), ["0", str(BASE), str(size)] * 2)
+        b = start(c, i, "user", image_id, SLEEP, mounts=[{"host_path": directory, "container_path": "/srv", "uidMappings": wide, "gidMappings": wide}],
+                  context={"namespace_options": {"network": 2, "pid": 1}, "run_as_user": {"value": uid}, "run_as_group": {"value": uid + 1}})
+        equal((status(c, b).user.linux.uid, status(c, b).user.linux.gid), (uid, uid + 1))
+        equal(sh(c, b, "id -u; id -g; stat -c %u:%g /srv/own; echo x >/srv/own && echo written").split(),
+              [str(uid), str(uid + 1), "%d:%d" % (uid, uid + 1), "written"])
+        # Neither the whole, nor its end, nor a part of it as the users of a mount.
+        for base, length in (BASE, size), (BASE + 2 * 65536, 65536), (BASE - 65536, 2 * 65536):
+            other = ranges(base=base, length=length)
+            equal(c.refused("RunPodSandbox", config=config("second", userns=users(uids=other, gids=other))),
+                  ("FAILED_PRECONDITION", "The users %d to %d are those of another pod" % (base, base + length - 1)))
+        code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", mounts=[
+            {"host_path": directory, "container_path": "/srv", "uidMappings": ranges(), "gidMappings": ranges()}]))
+        equal(code, "INVALID_ARGUMENT")
+        contains(message, "a range of users that is not that of sandbox")
+        other = ranges(base=BASE + size)
+        k = c.call("RunPodSandbox", config=config("second", userns=users(uids=other, gids=other))).pod_sandbox_id
+        remove(c, i, k)
+        k = c.call("RunPodSandbox", config=config("third", userns=users(uids=wide, gids=wide))).pod_sandbox_id
+        remove(c, k)
+
+
+@case
 def privileged_ones_are_so_among_their_users(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
@@ -86,7 +123,10 @@ def ranges_that_are_refused(host):
         c, image_id = s.client(), image(host)
         for u, text in ((users(uids=[], gids=[]), "uids' of the request has to be one range of 65536 users"),
                         (users(gids=[]), "gids' of the request has to be one range"), (users(uids=ranges(length=1000)), "one range"),
-                        (users(uids=ranges(length=131072)), "userNamespaces.idsPerPod: it has to be 65536, the default"),
+                        (users(uids=ranges(length=65537)), "userNamespaces.idsPerPod, which may be up to 16777216"),
+                        (users(uids=ranges(length=257 * 65536)), "userNamespaces.idsPerPod, which may be up to 16777216"),
+                        (users(uids=ranges(length=131072)), "different ranges of users and groups"),
+                        (users(uids=ranges(length=0)), "one range"), (users(uids=ranges(base=0xFFFE0000, length=131072)), "one range"),
                         (users(uids=ranges(base=0)), "one range"), (users(uids=ranges(base=70000)), "one range"),
                         (users(uids=ranges(container=1)), "one range"), (users(uids=ranges() + ranges(65536)), "one range"),
                         (users(uids=ranges(2 * 65536)), "different ranges of users and groups"), (users(mode=3), "neither POD nor NODE"),

@@ -160,7 +160,7 @@ TEST(life)
         ASSERT_NULL(found->manifest);
 
         ASSERT_OK(pod_allocate_uids(p, &e));
-        ASSERT_TRUE(uid_base_is_valid(p->config.uid_base));
+        ASSERT_TRUE(pod_uids_are_valid(p->config.uid_base, 1));
         snprintf(key, sizeof(key), "%u", p->config.uid_base);
         ASSERT_OK(pod_reserve_name(p, "web", &e));
         p->manifest = parse_test_manifest();
@@ -702,16 +702,20 @@ TEST(uid_bases)
         static const char uuid[] = "01234567-89ab-cdef-0123-456789abcdef";
 
         for (uint32_t i = 0; i < 100000; i += 7)
-                ASSERT_TRUE(uid_base_is_valid(uid_base_nth(uuid, i)));
+                ASSERT_TRUE(pod_uids_are_valid(uid_base_nth(uuid, i), 1));
         ASSERT_NE(uid_base_nth(uuid, 0), uid_base_nth(uuid, 1));
         ASSERT_NE(uid_base_nth(uuid, 0), uid_base_nth("11234567-89ab-cdef-0123-456789abcdef", 0));
-        ASSERT_FALSE(uid_base_is_valid(0));
-        ASSERT_FALSE(uid_base_is_valid(0x80001));
-        ASSERT_FALSE(uid_base_is_valid(0x8000));
-        ASSERT_FALSE(uid_base_is_valid(0xFFFF0000));
-        ASSERT_TRUE(uid_base_is_valid(0x6FFF0000));
-        ASSERT_TRUE(uid_base_is_valid(0x10000));
-        ASSERT_TRUE(uid_base_is_valid(0xFFFE0000));
+        ASSERT_FALSE(pod_uids_are_valid(0, 1));
+        ASSERT_FALSE(pod_uids_are_valid(0x80001, 1));
+        ASSERT_FALSE(pod_uids_are_valid(0x8000, 1));
+        ASSERT_FALSE(pod_uids_are_valid(0xFFFF0000, 1));
+        ASSERT_TRUE(pod_uids_are_valid(0x6FFF0000, 1));
+        ASSERT_TRUE(pod_uids_are_valid(0x10000, 1));
+        ASSERT_TRUE(pod_uids_are_valid(0xFFFE0000, 1));
+        ASSERT_TRUE(pod_uids_are_valid(0xFFFD0000, 2));
+        ASSERT_FALSE(pod_uids_are_valid(0xFFFE0000, 2));
+        ASSERT_FALSE(pod_uids_are_valid(0x10000, 0));
+        ASSERT_FALSE(pod_uids_are_valid(0x10000, UINT32_MAX));
 }
 
 TEST(taken_range_is_skipped)
@@ -894,20 +898,20 @@ TEST(chosen_range)
         ASSERT_OK(pod_new(s, &p, &e));
         ASSERT_OK(pod_new(s, &q, &e));
         ASSERT_OK(pod_new(t, &r, &e));
-        ASSERT_ERR(pod_take_uids(p, 0x30001, &e), -EINVAL);
-        ASSERT_OK(pod_take_uids(p, 0x30000, &e));
+        ASSERT_ERR(pod_take_uids(p, 0x30001, 1, &e), -EINVAL);
+        ASSERT_OK(pod_take_uids(p, 0x30000, 1, &e));
         ASSERT_EQ(p->config.uid_base, 0x30000);
-        ASSERT_ERR(pod_take_uids(q, 0x30000, &e), -EUSERS);
+        ASSERT_ERR(pod_take_uids(q, 0x30000, 1, &e), -EUSERS);
         ASSERT_STREQ(e.message, "The users 196608 to 262143 are those of another pod");
         error_done(&e);
-        ASSERT_ERR(pod_take_uids(r, 0x30000, &e), -EUSERS);
+        ASSERT_ERR(pod_take_uids(r, 0x30000, 1, &e), -EUSERS);
         p->manifest = parse_test_manifest();
         ASSERT_OK(pod_publish(p, &e));
         ASSERT_OK(pod_begin_run(p, &e));
         error_done(&e);
-        ASSERT_ERR(pod_take_uids(q, 0x30000, &e), -EUSERS);
+        ASSERT_ERR(pod_take_uids(q, 0x30000, 1, &e), -EUSERS);
         ASSERT_OK(pod_end_run(p, &e));
-        ASSERT_OK(pod_take_uids(q, 0x30000, &e));
+        ASSERT_OK(pod_take_uids(q, 0x30000, 1, &e));
         ASSERT_EQ(q->config.uid_base, 0x30000);
         p = pod_free(p);
         ASSERT_OK(store_gc(s, &gc_everything, &e));
@@ -915,6 +919,38 @@ TEST(chosen_range)
         ASSERT_EQ(count_host_ranges(&host), 1);
         pod_abandon(q);
         pod_abandon(r);
+        ASSERT_EQ(count_host_ranges(&host), 0);
+}
+
+/* Several ranges are registered one by one, or none of them is. */
+TEST(chosen_ranges)
+{
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_new(t, &q, &e));
+        ASSERT_ERR(pod_take_uids(p, 0x30000, 0, &e), -EINVAL);
+        ASSERT_ERR(pod_take_uids(p, 0x30000, UID_RANGES_MAX + 1, &e), -EINVAL);
+        ASSERT_ERR(pod_take_uids(p, 0xFFFE0000, 2, &e), -EINVAL);
+        ASSERT_STREQ(e.message, "131072 users from 4294836224 on cannot be those of a pod: both numbers have to "
+                                "be multiples of 65536");
+        error_done(&e);
+        ASSERT_OK(pod_take_uids(p, 0x30000, 3, &e));
+        ASSERT_EQ(pod_n_uids(&p->config), 3 * 65536);
+        ASSERT_EQ(count(s, "uids"), 3);
+        ASSERT_EQ(count_host_ranges(&host), 3);
+        ASSERT_ERR(pod_take_uids(q, 0x10000, 3, &e), -EUSERS);
+        ASSERT_STREQ(e.message, "The users 65536 to 262143 are those of another pod");
+        error_done(&e);
+        ASSERT_EQ(count(t, "uids"), 0);
+        ASSERT_EQ(count_host_ranges(&host), 3);
+        ASSERT_ERR(pod_take_uids(q, 0x50000, 1, &e), -EUSERS);
+        ASSERT_OK(pod_take_uids(q, 0x10000, 2, &e));
+        ASSERT_EQ(count_host_ranges(&host), 5);
+        pod_abandon(p);
+        pod_abandon(q);
+        ASSERT_EQ(count(s, "uids"), 0);
         ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
@@ -1441,6 +1477,7 @@ TEST(config)
         ASSERT_NULL(c.name);
         ASSERT_STREQ(c.hostname, "h");
         ASSERT_EQ(c.uid_base, 524288);
+        ASSERT_EQ(pod_n_uids(&c), 65536);
         ASSERT_EQ(c.stop_timeout_usec, UINT64_MAX);
         ASSERT_EQ(c.exit_policy, EXIT_ON_ANY);
         ASSERT_EQ(c.capabilities, UINT64_C(0));
@@ -1867,6 +1904,7 @@ int main(void)
         RUN(ranges_of_two_stores_are_disjoint);
         RUN(range_of_another_store_is_skipped);
         RUN(chosen_range);
+        RUN(chosen_ranges);
         RUN(stale_range_is_taken);
         RUN(ranges_of_killed_processes_are_collected);
         RUN(range_is_claimed_when_a_pod_starts);
