@@ -27,6 +27,8 @@ uint64_t tasks_by_user(const Limits *l, const PodApp *app);
 
 /* Applies the limit of a running app again after its isolators have changed. */
 int tasks_update(Pod *p, const PodApp *app);
+/* Removes what tasks_apply() has made for the app of this name, whose processes have ended. */
+void tasks_remove(Pod *p, const char *app);
 
 /* app-attributes.c: writes attributes of the cgroup of APP, by the kernel's names: all, or none. *RET_OLD are the values
  * before, which attributes_restore() puts back; it stays empty if the app does not run, or fails. */

@@ -4,7 +4,7 @@
 
 #include "stage0/supervisor/interface-internal.h"
 
-#define GROUP_APPS_MAX 128U
+#define GROUP_APPS_MAX 256U
 
 static int reply_added(VarlinkCall *call, const char *app, char *const *warnings)
 {
@@ -202,8 +202,16 @@ int interface_launch_group(VarlinkCall *call, json_object *parameters, void *use
 {
         size_t n = json_object_array_length(json_object_object_get(parameters, "apps"));
 
-        if (n == 0 || n > GROUP_APPS_MAX)
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (n == 0)
                 return varlink_reply_invalid_parameter(call, "apps");
+        if (n > GROUP_APPS_MAX) {
+                int r = error_set(&e, -E2BIG, "A group has at most %u apps, and this one has %zu",
+                                  GROUP_APPS_MAX, n);
+                (void) error_hint(&e, r, "Launch them as several groups.");
+                return reply_refused(call, r, &e);
+        }
         return run_change(userdata, call, parameters, interface_launch_group, launch_group);
 }
 

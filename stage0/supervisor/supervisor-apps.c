@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "stage0/supervisor/app-change.h"
+#include "stage0/supervisor/app-limits.h"
 #include "stage0/supervisor/task-state.h"
 
 #define PREPARE_USEC (UINT64_C(600) * 1000000)
@@ -321,6 +322,7 @@ static void forget_instance(Supervisor *s, AppInstance *app)
 {
         change_forget_instance(s, app);
         pod_mounts_remove_app(s->mounts, app->name);
+        tasks_remove(s->pod, app->name);
 }
 
 int change_know_instance(Supervisor *s, AppInstance *app, Error *e)

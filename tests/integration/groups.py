@@ -125,6 +125,7 @@ def what_a_command_refuses(host):
     refused("App b could not be started", "p", stay, "--name=a", "---", broken, "--name=b")
     refused("None of the 2 apps of the group was kept", "p", stay, "--name=a", "---", broken, "--name=b")
     refused("a", "p", stay, "--name=a", "---", stay, "--name=a")
+    by_file("A group has at most 256 apps, and this one has 257", manifest("example.com/stay", ["g%d" % i for i in range(257)]))
     refused("needs a pod, and images or a file", "p", status=2)
     refused("needs a pod", status=2)
     refused("An option of a pod cannot be given", "p", "--net=host", stay, status=2)
@@ -241,7 +242,7 @@ def calls_that_are_refused_have_no_effect(host):
     stay = host.shell(STAY, name="example.com/stay")
     host.acnspawn("fetch", stay).expect(0)
     one = {"definition": {"apps": [{"image": "example.com/stay", "name": "a"}]}}
-    for apps in ([], [one] * 129, [{}], [{"definition": {}}], [{"definition": {"apps": []}}],
+    for apps in ([], [one] * 257, [{}], [{"definition": {}}], [{"definition": {"apps": []}}],
                  [one, {"definition": {"apps": one["definition"]["apps"] * 2}}],
                  [one, {"definition": {"apps": [{"image": "example.com/stay", "name": "../a"}]}}],
                  [one, {"definition": {"apps": [{"image": "example.com/stay", "name": "b", "settings": 7}]}}],

@@ -111,6 +111,28 @@ def its_cgroup_is_below_that_of_its_parent(host):
 
 
 @case
+def processes_are_counted_in_the_cgroup_of_the_parent(host):
+    """Also where that controller has a hierarchy of its own, which the pod's systemd does not know."""
+    if not os.path.isdir("/sys/fs/cgroup/pids"):
+        raise Skip("this host has no hierarchy for the controller pids alone")
+    uuid = pod(host, "--tasks-max=20")
+    nest(host, "web", "helper")
+    nest(host, "web/helper", "probe", "--exec=/bin/sh", "--", "-c", "exec 2>&1; for i in $(seq 30); do sleep 1000 & done; " + STAY)
+    top = read_text(host.pod_dir(uuid) + "/cgroups").splitlines()
+    apps, = (p + "/apps" for p in top if p.startswith("/sys/fs/cgroup/pids/"))
+    below = lambda: sorted(d[len(apps) + 1:] for d, _, _ in os.walk(apps))
+    equal(below(), ["", "web", "web/web-0n1", "web/web-0n1/web-0n1-0n2"])
+    wait_for(lambda: "fork" in host.acnspawn("logs", "--app=web/helper/probe", "p").expect(0).out, "the limit of app web to be reached")
+    equal(read_text(apps + "/web/pids.max").strip(), "20")
+    true(int(read_text(apps + "/web/pids.current")) <= 20, "all of them are within the limit of app web")
+    host.acnspawn("rm-app", "--force", "p", "web/helper").expect(0)
+    equal(below(), ["", "web"])
+    host.acnspawn("rm-app", "--force", "p", "web").expect(0)
+    equal(below(), [""])
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def the_end_of_a_parent_ends_what_is_below_it(host):
     """In order: what is nested deepest ends first; their statuses stay until they are removed."""
     uuid = pod(host, "--mount=volume=log,target=/log", volumes=["--volume=log,kind=empty,nested=true"])
@@ -476,45 +498,6 @@ def tasks_of_an_executor_that_ends(host):
 @case
 def what_an_executor_refuses(host):
     contains(host.acnspawn("run", "--executor", "--exit-policy=any").expect(2).err, "--executor is --exit-policy=tasks")
-
-
-@case
-def many_at_once(host):
-    """A group nested under one app, with waiters for one of them before its end and after it."""
-    uuid = pod(host)
-    c = Connection(host, uuid)
-    names = ["n%d" % i for i in range(40)]
-    image = host.shell("trap 'exit 5' TERM; while :; do sleep 0.2; done", name="example.com/five")
-    host.acnspawn("fetch", image).expect(0)
-    reply = c.call("LaunchGroup", apps=[{"definition": {"apps": [{"image": "example.com/five", "name": n}]}, "parent": "web"} for n in names])
-    equal(reply["apps"], ["web/" + n for n in names])
-    waiters = [host.start("wait", "p", "web/n7") for _ in range(3)]
-    host.acnspawn("stop-app", "p", "web").expect(0)
-    equal([host.finish(w).rc for w in waiters], [5, 5, 5])
-    equal(host.acnspawn("wait", "p", "web/n7").rc, 5)
-    wait_for(lambda: set(states(host).values()) == {"exited"}, "all of them to end")
-    host.acnspawn("rm-app", "p", "web", timeout=120).expect(0)
-    equal(states(host), {})
-    equal(cgroups_of(host), set())
-    host.acnspawn("stop", "p").expect(0)
-
-
-@case
-def apps_one_after_the_other_leave_nothing(host):
-    uuid = pod(host)
-    descriptors = lambda: len(descriptors_of(host.supervisor(uuid)))
-    for i in range(3):
-        nest(host, "web", "t", "--exec=/bin/true")
-        host.acnspawn("wait", "p", "web/t").expect(0)
-        host.acnspawn("rm-app", "p", "web/t").expect(0)
-    before = descriptors()
-    for i in range(10):
-        nest(host, "web", "t", "--exec=/bin/true")
-        host.acnspawn("wait", "p", "web/t").expect(0)
-        host.acnspawn("rm-app", "p", "web/t").expect(0)
-    nothing_more(descriptors, before, "descriptors of the supervisor")
-    wait_for(lambda: [n for n in os.listdir(host.pod_dir(uuid) + "/apps") if n[0] != "."] == ["web"], "their files to be removed")
-    host.acnspawn("stop", "p").expect(0)
 
 
 if __name__ == "__main__":
