@@ -210,7 +210,7 @@ int interface_launch_group(VarlinkCall *call, json_object *parameters, void *use
                 int r = error_set(&e, -E2BIG, "A group has at most %u apps, and this one has %zu",
                                   GROUP_APPS_MAX, n);
                 (void) error_hint(&e, r, "Launch them as several groups.");
-                return reply_refused(call, r, &e);
+                return interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, &e);
         }
         return run_change(userdata, call, parameters, interface_launch_group, launch_group);
 }
