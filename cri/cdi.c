@@ -8,6 +8,7 @@
  * have them. */
 
 #include "cri/cdi.h"
+#include "cri/cdi-yaml.h"
 
 #define DEPTH_MAX 12U
 #define VALUES_MAX 65536U
@@ -88,38 +89,11 @@ const CdiDevice *cdi_spec_find(const CdiSpec *s, const char *name)
 
 /* --- Members ------------------------------------------------------------------------------------------- */
 
-/* NULL is the same as a member that is missing. -EINVAL: it is of another type. */
-static int member(json_object *o, const char *key, json_type type, json_object **ret, Error *e)
-{
-        json_object *value = NULL;
-
-        if (!json_object_is_type(o, json_type_object))
-                return error_set(e, -EINVAL, "There is something else where an object is expected");
-        if (json_object_object_get_ex(o, key, &value) && value && !json_object_is_type(value, type))
-                return error_set(e, -EINVAL, "\"%s\" is not %s", key,
-                                 type == json_type_string  ? "a string"
-                                 : type == json_type_array ? "a list"
-                                                           : "an object");
-        *ret = value;
-        return 0;
-}
-
-/* *RET is lent, and NULL if there is no such member. The reader of JSON refuses text with NUL. */
-static int read_text(json_object *o, const char *key, const char **ret, Error *e)
-{
-        json_object *value;
-
-        int r = member(o, key, json_type_string, &value, e);
-        if (r >= 0)
-                *ret = value ? json_object_get_string(value) : NULL;
-        return r;
-}
-
 static int read_path(json_object *o, const char *key, const char **ret, Error *e)
 {
         _cleanup_free_ char *normal = NULL;
 
-        int r = read_text(o, key, ret, e);
+        int r = json_member_read_text(o, key, "", ret, e);
         if (r < 0 || !*ret)
                 return r;
         if (path_is_absolute(*ret) && path_normalize(*ret, &normal) >= 0 && streq(normal, *ret) &&
@@ -131,13 +105,7 @@ static int read_path(json_object *o, const char *key, const char **ret, Error *e
 
 static int read_list(json_object *o, const char *key, json_object **ret, size_t *ret_n, Error *e)
 {
-        int r = member(o, key, json_type_array, ret, e);
-
-        if (r < 0)
-                return r;
-        *ret_n = *ret ? json_object_array_length(*ret) : 0;
-        return *ret_n > LIST_MAX ? error_set(e, -EINVAL, "\"%s\" has more than %u entries", key, LIST_MAX)
-                                 : 0;
+        return json_member_read_list(o, key, "", LIST_MAX, ret, ret_n, e);
 }
 
 static int note_unsupported(CdiEdits *x, const char *what)
@@ -168,7 +136,7 @@ static int read_node(json_object *o, CdiEdits *x, Error *e)
         if (r >= 0)
                 r = read_path(o, "hostPath", &host, e);
         if (r >= 0)
-                r = read_text(o, "permissions", &permissions, e);
+                r = json_member_read_text(o, "permissions", "", &permissions, e);
         if (r < 0)
                 return r;
         if (!path || !startswith(path, "/dev/"))
@@ -220,7 +188,7 @@ static int read_mount(json_object *o, CdiEdits *x, Error *e)
         if (r >= 0)
                 r = read_path(o, "containerPath", &target, e);
         if (r >= 0)
-                r = read_text(o, "type", &type, e);
+                r = json_member_read_text(o, "type", "", &type, e);
         if (r < 0)
                 return r;
         if (!source || !target)
@@ -257,7 +225,7 @@ static int read_hook(json_object *o, CdiEdits *x, Error *e)
         const char *name = NULL, *path = NULL;
         _cleanup_free_ char *what = NULL;
 
-        int r = read_text(o, "hookName", &name, e);
+        int r = json_member_read_text(o, "hookName", "", &name, e);
         if (r >= 0)
                 r = read_path(o, "path", &path, e);
         if (r < 0)
@@ -284,7 +252,7 @@ static int read_edits(json_object *parent, CdiEdits *x, Error *e)
         json_object *edits, *list, *value;
         size_t n;
 
-        int r = member(parent, "containerEdits", json_type_object, &edits, e);
+        int r = json_member_read(parent, "containerEdits", json_type_object, "", &edits, e);
         if (r < 0 || !edits)
                 return r;
         for (size_t i = 0; i < ELEMENTSOF(lists); i++) {
@@ -308,7 +276,7 @@ static int read_device(json_object *o, CdiSpec *s, Error *e)
 {
         const char *name = NULL;
 
-        int r = read_text(o, "name", &name, e);
+        int r = json_member_read_text(o, "name", "", &name, e);
         if (r < 0)
                 return r;
         if (!name || !is_word(name, strlen(name), "-_.:"))
@@ -332,7 +300,7 @@ static int read_spec(json_object *o, CdiSpec *s, Error *e)
         json_object *list;
         size_t n = 0;
 
-        int r = read_text(o, "kind", &kind, e);
+        int r = json_member_read_text(o, "kind", "", &kind, e);
         if (r < 0)
                 return r;
         if (!kind || !is_kind(kind, strlen(kind)))
@@ -350,14 +318,15 @@ static int read_spec(json_object *o, CdiSpec *s, Error *e)
         return r;
 }
 
-int cdi_spec_parse(const char *text, size_t size, CdiSpec **ret, Error *e)
+int cdi_spec_parse(const char *text, size_t size, bool yaml, CdiSpec **ret, Error *e)
 {
         _cleanup_(cdi_spec_freep) CdiSpec *s = calloc(1, sizeof(CdiSpec));
         _cleanup_json_ json_object *o = NULL;
 
         if (!s)
                 return error_oom(e);
-        int r = json_parse_bounded(text, size, DEPTH_MAX, VALUES_MAX, &o, NULL, e);
+        int r = yaml ? yaml_parse(text, size, DEPTH_MAX, VALUES_MAX, &o, e)
+                     : json_parse_bounded(text, size, DEPTH_MAX, VALUES_MAX, &o, NULL, e);
         if (r >= 0)
                 r = read_spec(o, s, e);
         if (r < 0)

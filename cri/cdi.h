@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* cdi.c: files of the Container Device Interface (github.com/cncf-tags/container-device-interface), in JSON. */
+/* cdi.c: files of the Container Device Interface (github.com/cncf-tags/container-device-interface), in JSON or YAML. */
 
 #include "schema/schema.h"
 
@@ -39,7 +39,7 @@ typedef struct CdiSpec {
 } CdiSpec;
 
 /* -EINVAL: it is not valid. */
-int cdi_spec_parse(const char *text, size_t size, CdiSpec **ret, Error *e);
+int cdi_spec_parse(const char *text, size_t size, bool yaml, CdiSpec **ret, Error *e);
 CdiSpec *cdi_spec_free(CdiSpec *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(CdiSpec *, cdi_spec_free);
 /* "example.com/net=eth0": where the name of the device begins; NULL: it is not the name of one. */

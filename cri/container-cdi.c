@@ -16,7 +16,8 @@ static int read_file(int dir_fd, const char *name, CdiSpec **ret, Error *e)
         size_t size;
 
         int r = read_file_at(dir_fd, name, CDI_FILE_SIZE_MAX, &text, &size);
-        return r < 0 ? error_set_errno(e, r, "Cannot read it") : cdi_spec_parse(text, size, ret, e);
+        return r < 0 ? error_set_errno(e, r, "Cannot read it")
+                     : cdi_spec_parse(text, size, endswith(name, ".yaml"), ret, e);
 }
 
 /* *RET: the file of DIRECTORY that has the device; NULL: none has. A file that cannot be read has none, and *BAD says why. */
@@ -31,7 +32,7 @@ static int find_in_directory(const char *directory, const char *kind, size_t n_k
         unsigned n = 0;
         for (struct dirent *i; r >= 0 && (i = readdir(d)) && n < FILES_MAX;) {
                 _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
-                if (i->d_name[0] == '.' || !endswith(i->d_name, ".json"))
+                if (i->d_name[0] == '.' || (!endswith(i->d_name, ".json") && !endswith(i->d_name, ".yaml")))
                         continue;
                 n++;
                 _cleanup_error_ Error why = ERROR_NULL;
@@ -77,7 +78,7 @@ static int find(CriJob *j, const char *device, CdiSpec **ret, Error *e)
         }
         if (*ret)
                 return 0;
-        int r = error_set(e, -EINVAL, "There is no CDI device '%s' in a file in JSON in %s", device,
+        int r = error_set(e, -EINVAL, "There is no CDI device '%s' in a .json or .yaml file in %s", device,
                           places ?: "");
         return bad.message ? error_hint(e, r, "A file that is not valid is left out: %s.", bad.message) : r;
 }

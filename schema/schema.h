@@ -290,6 +290,14 @@ int json_parse_strict(const char *text, size_t size, json_object **ret, Findings
 /* The same with tighter bounds of depth and of the number of values: for messages. */
 int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n_values_max,
                        json_object **ret, Findings *findings, Error *e);
+/* Members of documents that no table describes. *RET is lent; it is NULL if there is no such member, or null. OF is the document in
+ * messages: "" or " of the profile". -EINVAL: it is of another type, or a list has more than MAX entries. */
+int json_member_read(json_object *o, const char *key, json_type type, const char *of, json_object **ret,
+                     Error *e);
+/* Readers of documents refuse text with NUL. */
+int json_member_read_text(json_object *o, const char *key, const char *of, const char **ret, Error *e);
+int json_member_read_list(json_object *o, const char *key, const char *of, size_t max, json_object **ret,
+                          size_t *ret_n, Error *e);
 static inline void json_object_putp(json_object **o)
 {
         if (*o)

@@ -14,6 +14,7 @@
 #define VALUES_MAX 65536U
 #define ERRNO_MAX 4095
 #define LIST_MAX 4096U
+#define OF " of the profile"
 
 static void condition_done(SeccompCondition *c)
 {
@@ -43,41 +44,20 @@ SeccompProfile *seccomp_profile_free(SeccompProfile *p)
 
 /* --- Members ------------------------------------------------------------------------------------------- */
 
-/* NULL is the same as a member that is missing. -EINVAL: it is of another type. */
-static int member(json_object *o, const char *key, json_type type, json_object **ret, Error *e)
-{
-        json_object *value = NULL;
-
-        if (!json_object_is_type(o, json_type_object))
-                return error_set(e, -EINVAL, "The profile has something else where an object is expected");
-        if (json_object_object_get_ex(o, key, &value) && value && !json_object_is_type(value, type))
-                return error_set(e, -EINVAL, "\"%s\" of the profile is not %s", key,
-                                 type == json_type_string  ? "a string"
-                                 : type == json_type_array ? "a list"
-                                 : type == json_type_int   ? "an integer"
-                                                           : "an object");
-        *ret = value;
-        return 0;
-}
-
 static int read_strings(json_object *o, const char *key, char ***ret, Error *e)
 {
         json_object *list;
+        size_t n;
 
-        int r = member(o, key, json_type_array, &list, e);
-        if (r < 0 || !list)
-                return r;
-        if (json_object_array_length(list) > LIST_MAX)
-                return error_set(e, -EINVAL, "\"%s\" of the profile has more than %u entries", key,
-                                 LIST_MAX);
-        for (size_t i = 0; i < json_object_array_length(list); i++) {
+        int r = json_member_read_list(o, key, OF, LIST_MAX, &list, &n, e);
+        for (size_t i = 0; r >= 0 && i < n; i++) {
                 json_object *s = json_object_array_get_idx(list, i);
                 if (!json_object_is_type(s, json_type_string))
                         return error_set(e, -EINVAL, "\"%s\" of the profile is not a list of strings", key);
                 if (strv_extend(ret, json_object_get_string(s)) < 0)
                         return error_oom(e);
         }
-        return 0;
+        return r;
 }
 
 /* 64 bits, as arguments have. *RET stays if there is no such member. */
@@ -85,7 +65,7 @@ static int read_number(json_object *o, const char *key, uint64_t max, uint64_t *
 {
         json_object *value;
 
-        int r = member(o, key, json_type_int, &value, e);
+        int r = json_member_read(o, key, json_type_int, OF, &value, e);
         if (r < 0 || !value)
                 return r;
         /* One of the two functions does not return the bounds of its type. */
@@ -94,16 +74,6 @@ static int read_number(json_object *o, const char *key, uint64_t max, uint64_t *
                                  (unsigned long long) max);
         *ret = json_object_get_uint64(value);
         return 0;
-}
-
-static int read_text(json_object *o, const char *key, const char **ret, Error *e)
-{
-        json_object *value;
-
-        int r = member(o, key, json_type_string, &value, e);
-        if (r >= 0)
-                *ret = value ? json_object_get_string(value) : NULL;
-        return r;
 }
 
 /* --- Rules --------------------------------------------------------------------------------------------- */
@@ -128,7 +98,7 @@ static int read_action(json_object *o, const char *key, const char *errno_key, u
         uint64_t data = EPERM;
         const char *name;
 
-        int r = read_text(o, key, &name, e);
+        int r = json_member_read_text(o, key, OF, &name, e);
         if (r >= 0)
                 r = read_number(o, errno_key, ERRNO_MAX, &data, e);
         if (r < 0)
@@ -161,7 +131,7 @@ static int read_argument(json_object *o, SeccompArgument *ret, Error *e)
         if (r >= 0)
                 r = read_number(o, "valueTwo", UINT64_MAX, &a.value_two, e);
         if (r >= 0)
-                r = read_text(o, "op", &op, e);
+                r = json_member_read_text(o, "op", OF, &op, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < ELEMENTSOF(operators); i++)
@@ -178,7 +148,7 @@ static int read_arguments(json_object *o, SeccompProfileRule *rule, Error *e)
 {
         json_object *list;
 
-        int r = member(o, "args", json_type_array, &list, e);
+        int r = json_member_read(o, "args", json_type_array, OF, &list, e);
         if (r < 0 || !list)
                 return r;
         if (json_object_array_length(list) > SECCOMP_PROFILE_ARGUMENTS_MAX)
@@ -196,7 +166,7 @@ static int read_kernel(json_object *o, SeccompCondition *c, Error *e)
         char end;
         const char *text;
 
-        int r = read_text(o, "minKernel", &text, e);
+        int r = json_member_read_text(o, "minKernel", OF, &text, e);
         if (r < 0 || isempty(text))
                 return r;
         if (sscanf(text, "%4u.%4u%c", &c->kernel_major, &c->kernel_minor, &end) != 2)
@@ -209,7 +179,7 @@ static int read_condition(json_object *rule, const char *key, SeccompCondition *
 {
         json_object *o;
 
-        int r = member(rule, key, json_type_object, &o, e);
+        int r = json_member_read(rule, key, json_type_object, OF, &o, e);
         if (r < 0 || !o)
                 return r;
         r = read_strings(o, "caps", &c->capabilities, e);
@@ -225,7 +195,7 @@ static int read_names(json_object *o, char ***ret, Error *e)
 
         int r = read_strings(o, "names", ret, e);
         if (r >= 0)
-                r = read_text(o, "name", &name, e);
+                r = json_member_read_text(o, "name", OF, &name, e);
         if (r >= 0 && !isempty(name) && strv_extend(ret, name) < 0)
                 r = error_oom(e);
         return r < 0 || *ret ? r : error_set(e, -EINVAL, "The profile has a rule without \"names\"");
@@ -248,7 +218,7 @@ static int read_rules(json_object *o, SeccompProfile *p, Error *e)
 {
         json_object *list;
 
-        int r = member(o, "syscalls", json_type_array, &list, e);
+        int r = json_member_read(o, "syscalls", json_type_array, OF, &list, e);
         size_t n = r >= 0 && list ? json_object_array_length(list) : 0;
         if (r < 0)
                 return r;
@@ -270,7 +240,7 @@ static int read_map(json_object *o, SeccompProfile *p, Error *e)
 {
         json_object *list;
 
-        int r = member(o, "archMap", json_type_array, &list, e);
+        int r = json_member_read(o, "archMap", json_type_array, OF, &list, e);
         size_t n = r >= 0 && list ? json_object_array_length(list) : 0;
         if (r < 0 || n == 0)
                 return r;
@@ -283,7 +253,7 @@ static int read_map(json_object *o, SeccompProfile *p, Error *e)
         for (size_t i = 0; r >= 0 && i < n; i++) {
                 json_object *item = json_object_array_get_idx(list, i);
                 const char *name = NULL;
-                r = read_text(item, "architecture", &name, e);
+                r = json_member_read_text(item, "architecture", OF, &name, e);
                 if (r >= 0 && !(p->map[i].architecture = strdup(name ?: "")))
                         r = error_oom(e);
                 p->n_map++;
@@ -301,7 +271,7 @@ static int check_flags(json_object *o, Error *e)
 
         int r = read_strings(o, "flags", &flags, e);
         if (r >= 0)
-                r = read_text(o, "listenerPath", &listener, e);
+                r = json_member_read_text(o, "listenerPath", OF, &listener, e);
         if (r < 0)
                 return r;
         STRV_FOREACH (flag, flags)

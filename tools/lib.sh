@@ -7,7 +7,7 @@ PACKAGES_BUILD=(
         gcc libc6-dev meson ninja-build pkg-config
         libsystemd-dev libarchive-dev libmount-dev libjson-c-dev libcap-ng-dev libssl-dev libmicrohttpd-dev libseccomp-dev
         zlib1g-dev libcurl4-openssl-dev libxml2-dev libzstd-dev libbz2-dev liblzma-dev libgpgme-dev libnghttp2-dev
-        libprotobuf-c-dev protobuf-c-compiler
+        libprotobuf-c-dev protobuf-c-compiler libyaml-dev
 )
 PACKAGES_RUN=(systemd systemd-container python3 busybox-static gnupg containernetworking-plugins iptables iproute2)
 # To run all tests: the second compiler, Go and the specification's validator and examples, and strace, which kills at a

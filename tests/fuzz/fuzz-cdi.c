@@ -25,25 +25,32 @@ static void check(const CdiEdits *x)
                         abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* The same text in both forms: JSON is nearly YAML. */
+static void run(const uint8_t *data, size_t size, bool yaml)
 {
         _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        if (cdi_spec_parse((const char *) data, size, &s, &e) < 0) {
+        if (cdi_spec_parse((const char *) data, size, yaml, &s, &e) < 0) {
                 if (!e.message)
                         abort();
-                return 0;
+                return;
         }
         check(&s->edits);
         for (size_t i = 0; i < s->n_devices; i++) {
                 _cleanup_free_ char *name = NULL;
                 check(&s->devices[i].edits);
                 if (xasprintf(&name, "%s=%s", s->kind, s->devices[i].name) < 0)
-                        return 0;
+                        return;
                 const char *part = cdi_name_split(name);
                 if (!part || cdi_spec_find(s, part) != &s->devices[i])
                         abort();
         }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        run(data, size, false);
+        run(data, size, true);
         return 0;
 }

@@ -209,6 +209,12 @@ def devices_of_the_container_device_interface(host):
                                       mounts=[{"hostPath": share, "containerPath": "/opt/driver", "options": ["ro", "nosuid", "nodev", "bind"]}]))
     with open(directories[0] + "/broken.json", "w") as f:
         f.write("{")
+    with open(directories[1] + "/yaml.yaml", "w") as f:
+        f.write("# As nvidia-ctk writes them.\n---\ncdiVersion: 0.5.0\nkind: example.com/gpu\ncontainerEdits:\n  env:\n  - GPU=all\ndevices:\n"
+                "- name: \"0\"\n  containerEdits:\n    deviceNodes:\n    - path: /dev/gpu0\n      hostPath: /dev/zero\n"
+                "- name: hooked\n  containerEdits:\n    hooks:\n    - hookName: createContainer\n      path: /usr/bin/nvidia-cdi-hook\n")
+    with open(directories[1] + "/anchors.yaml", "w") as f:
+        f.write("kind: &x example.com/gpu\n")
     with Service(host, *["--cdi-spec-dir=" + d for d in directories]) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
@@ -224,9 +230,13 @@ def devices_of_the_container_device_interface(host):
         true({"4321", "7", "8"} <= set(sh(c, b, "grep Groups /proc/self/status").split()), "both")
         refused = lambda name: c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", CDI_devices=[{"name": name}]))
         equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: the hook createContainer of /bin/true"))
+        g = create(c, i, "gpu", image_id, SLEEP, CDI_devices=[{"name": "example.com/gpu=0"}])
+        c.call("StartContainer", container_id=g)
+        equal(sh(c, g, "echo $GPU; head -c 2 /dev/gpu0 | wc -c"), "all\n2\n")
+        contains(refused("example.com/gpu=hooked")[1], "takes what is not supported: the hook createContainer of /usr/bin/nvidia-cdi-hook")
         code, message = refused("example.com/net=none")
         equal(code, "INVALID_ARGUMENT")
-        contains(message, "There is no CDI device 'example.com/net=none' in a file in JSON in %s, %s. A file that is not valid is left out: %s/broken.json: "
+        contains(message, "There is no CDI device 'example.com/net=none' in a .json or .yaml file in %s, %s. A file that is not valid is left out: %s/broken.json: "
                  % (*directories, directories[0]))
         contains(refused("eth0")[1], "'eth0', which is not a name as example.com/net=eth0")
         write(directories[1], "c", device("eth0"))

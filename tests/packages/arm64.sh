@@ -18,7 +18,7 @@ packages=(
         libseccomp-dev busybox-static ca-certificates gnupg openssl procps protobuf-c-compiler
 )
 for name in libarchive libbz2 libcap-ng libcurl4-openssl libgpgme libjson-c liblzma libmicrohttpd libmount libnghttp2 libprotobuf-c libseccomp libssl libsystemd \
-        libxml2 libzstd zlib1g; do
+        libxml2 libyaml libzstd zlib1g; do
         packages+=("$name-dev:arm64")
 done
 

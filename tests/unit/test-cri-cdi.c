@@ -7,7 +7,12 @@
 
 static int parse(const char *text, CdiSpec **ret, Error *e)
 {
-        return cdi_spec_parse(text, strlen(text), ret, e);
+        return cdi_spec_parse(text, strlen(text), false, ret, e);
+}
+
+static int parse_yaml(const char *text, CdiSpec **ret, Error *e)
+{
+        return cdi_spec_parse(text, strlen(text), true, ret, e);
 }
 
 #define DEVICE(edits)                                                                                       \
@@ -102,7 +107,8 @@ TEST(mistakes)
                         {"{\"kind\":\"a/b\",\"devices\":[5]}", "an object is expected"},
                         {DEVICE("\"env\":[\"x\"]"),
                          "Device 'eth0': \"env\" has an entry that is not NAME=VALUE"},
-                        {DEVICE("\"additionalGids\":[-1]"), "\"additionalGids\" has an entry that is not the number of a group"},
+                        {DEVICE("\"additionalGids\":[-1]"),
+                         "\"additionalGids\" has an entry that is not the number of a group"},
                         {DEVICE("\"additionalGids\":[4294967295]"), "not the number of a group"},
                         {DEVICE("\"additionalGids\":[\"5\"]"), "not the number of a group"},
                         {DEVICE("\"hooks\":[{\"hookName\":\"prestart\"}]"), "A hook has no \"path\""},
@@ -128,11 +134,125 @@ TEST(mistakes)
         }
 }
 
+/* --- YAML ---------------------------------------------------------------------------------------------- */
+
+TEST(devices_in_yaml)
+{
+        static const char text[] = "# of a driver\n"
+                                   "---\n"
+                                   "cdiVersion: 0.5.0\n"
+                                   "kind: example.com/net\n"
+                                   "containerEdits:\n"
+                                   "  env:\n"
+                                   "  - ALL=1\n"
+                                   "devices:\n"
+                                   "- containerEdits:\n"
+                                   "    deviceNodes:\n"
+                                   "    - {path: /dev/n0, hostPath: \"/dev/\\x7aero\"}\n"
+                                   "    mounts:\n"
+                                   "    - hostPath: /a\n"
+                                   "      containerPath: '/b'\n"
+                                   "      options: [ro, nosuid, nodev, bind]\n"
+                                   "      type: ~\n"
+                                   "    additionalGids: [0, 5]\n"
+                                   "    hooks:\n"
+                                   "  name: \"0\"\n"
+                                   "...\n";
+        _cleanup_(cdi_spec_freep) CdiSpec *s = NULL, *json = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(parse_yaml(text, &s, &e));
+        ASSERT_STREQ(s->kind, "example.com/net");
+        ASSERT_STREQ(pair_list_get(&s->edits.environment, "ALL"), "1");
+        const CdiDevice *d = cdi_spec_find(s, "0");
+        ASSERT_NOT_NULL(d);
+        ASSERT_STREQ(d->edits.nodes[0].host_path, "/dev/zero");
+        ASSERT_STREQ(d->edits.mounts[0].target, "/b");
+        ASSERT_TRUE(d->edits.mounts[0].read_only && d->edits.mounts[0].plain);
+        ASSERT_EQ(d->edits.n_gids, 1);
+        ASSERT_EQ(d->edits.gids[0], 5);
+        ASSERT_NULL(d->edits.unsupported);
+        /* JSON is YAML. */
+        ASSERT_OK(parse_yaml(DEVICE("\"additionalGids\":[7]"), &json, &e));
+        ASSERT_EQ(cdi_spec_find(json, "eth0")->edits.gids[0], 7);
+}
+
+#define YAML(more) "kind: a/b\ndevices:\n- name: x\n  containerEdits:\n    " more "\n"
+
+TEST(mistakes_in_yaml)
+{
+        static const struct {
+                const char *text, *message;
+        } cases[] = {
+                        {"", "an object is expected"},
+                        {"- a\n", "an object is expected"},
+                        {"kind: [\n", "Line 2: "},
+                        {"a: b: c\n", "Line 1: mapping values are not allowed"},
+                        {"kind: a/b\nkind: a/c\n", "Line 2: this key is there twice"},
+                        {"kind: a/b\n--- {}\n", "Line 2: there is a second document"},
+                        {"kind: &x a/b\n", "Line 1: anchors are not supported"},
+                        {"kind: a/b\ndevices: &x []\n", "Line 2: anchors are not supported"},
+                        {"kind: a/b\nother: &x {}\n", "Line 2: anchors are not supported"},
+                        {"kind: a/b\nother: *x\n", "Line 2: aliases are not supported"},
+                        {"kind: a/b\n<<: {}\n", "Line 2: merge keys are not supported"},
+                        {"kind: a/b\n? [a]\n: c\n", "Line 2: keys that are not text are not supported"},
+                        {"kind: a/b\n? {a: b}\n: c\n", "Line 2: keys that are not text are not supported"},
+                        {"kind: !!str a/b\n", "Line 1: types of values ('!') are not supported"},
+                        {"kind: a/b\nother: !x []\n", "Line 2: types of values ('!') are not supported"},
+                        {"kind: \"a/b\\0c\"\n", "Line 1: text with a NUL is not supported"},
+                        {"kind: a/b\nother: \xff\n", "Line "},
+                        {"kind: 5\n", "\"kind\" is not a string"},
+                        {"kind: true\n", "\"kind\" is not a string"},
+                        {"kind: ~\n", "is not a kind of devices"},
+                        {"kind: a/b\ndevices:\n- name: no\n",
+                         "Line 3: versions of YAML differ about this word"},
+                        {"kind: a/b\ndevices:\n- name: 0\n", "\"name\" is not a string"},
+                        {"kind: a/b\ndevices:\n- name: 1_0\n", "\"name\" is not a string"},
+                        {YAML("additionalGids: [017]"), "is not the number of a group"},
+                        {YAML("additionalGids: [0x1f]"), "is not the number of a group"},
+                        {YAML("additionalGids: [1e3]"), "is not the number of a group"},
+                        {YAML("additionalGids: [99999999999999999999]"), "is not the number of a group"},
+                        {YAML("additionalGids: ['5']"), "is not the number of a group"},
+                        {YAML("env: [[[[[[[[[[[[[]]]]]]]]]]]]]"), "Line 5: it is nested too deeply"},
+                        {YAML("env: [x]"), "Device 'x': \"env\" has an entry that is not NAME=VALUE"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                ASSERT_ERR(parse_yaml(cases[i].text, &s, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, cases[i].message);
+        }
+}
+
+/* The number of values is bounded, and so is the depth that the library reads ahead. */
+TEST(yaml_without_end)
+{
+        enum { N = 1 << 20 };
+        static const char *const patterns[] = {"[", "{a: ", "- ", "a, ", "[],", "{},"};
+        _cleanup_free_ char *text = malloc(N + 1);
+
+        ASSERT_NOT_NULL(text);
+        for (size_t i = 0; i < ELEMENTSOF(patterns); i++) {
+                _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                size_t size = strlen(patterns[i]), n = (size_t) snprintf(text, N, i < 3 ? "" : "kind: [");
+                for (; n + size <= N; n += size)
+                        memcpy(text + n, patterns[i], size);
+                text[n] = 0;
+                ASSERT_ERR(parse_yaml(text, &s, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, i < 3 ? "nested too deeply" : "there are too many values");
+        }
+}
+
 int main(void)
 {
         RUN(devices);
         RUN(names);
         RUN(what_is_not_supported);
         RUN(mistakes);
+        RUN(devices_in_yaml);
+        RUN(mistakes_in_yaml);
+        RUN(yaml_without_end);
         return TEST_END();
 }

@@ -35,6 +35,7 @@ LIBRARIES = {
     "libsystemd": ("libsystemd-dev", "systemd-libs", "systemd-libs"),
     "libxml-2.0": ("libxml2-dev", "libxml2", "libxml2"),
     "libzstd": ("libzstd-dev", "libzstd", "zstd"),
+    "yaml-0.1": ("libyaml-dev", "libyaml", "libyaml"),
     "mount": ("libmount-dev", "libmount", "util-linux-libs"),
     "systemd": ("systemd-dev", "systemd", "systemd"),
     "zlib": ("zlib1g-dev", "zlib", "zlib"),
