@@ -19,7 +19,6 @@
 #include "library/libsystemd.h"
 
 #define TOKEN_BYTES 32U
-#define HEAD_USEC (10 * UINT64_C(1000000)) /* in which a client sends it */
 
 typedef struct Token {
         char text[2 * TOKEN_BYTES + 1];
@@ -59,6 +58,7 @@ struct StreamServer {
         Connection *connections;
         Process *processes;
         size_t n_connections, n_processes;
+        uint64_t token_usec, head_usec;
 };
 
 /* --- Tokens -------------------------------------------------------------------------------------------- */
@@ -85,11 +85,11 @@ static void expire_tokens(StreamServer *s)
                         drop_token(s, i);
 }
 
-static int make_token(const StreamOffer *o, Token *ret)
+static int make_token(const StreamServer *s, const StreamOffer *o, Token *ret)
 {
         static const char digits[] = "0123456789abcdef";
         uint8_t random[TOKEN_BYTES];
-        Token t = {.offer = *o, .end_usec = now_usec(CLOCK_MONOTONIC) + STREAM_TOKEN_USEC};
+        Token t = {.offer = *o, .end_usec = now_usec(CLOCK_MONOTONIC) + s->token_usec};
 
         if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random))
                 return -EIO;
@@ -129,7 +129,7 @@ int stream_server_offer(StreamServer *s, const StreamOffer *o, char **ret_url, E
                                 e, -EUSERS,
                                 "Too many streams were requested and not opened: %u are kept, with %u bytes",
                                 STREAM_TOKENS_MAX, STREAM_TOKENS_SIZE_MAX);
-        if (GREEDY_REALLOC(s->tokens, s->tokens_allocated, s->n_tokens + 1) < 0 || make_token(o, &t) < 0)
+        if (GREEDY_REALLOC(s->tokens, s->tokens_allocated, s->n_tokens + 1) < 0 || make_token(s, o, &t) < 0)
                 return error_oom(e);
         if (xasprintf(ret_url, "%s://127.0.0.1:%u/%s/%s", s->tls ? "https" : "http", s->port, o->name,
                       t.text) < 0) {
@@ -415,8 +415,8 @@ static int connection_new(StreamServer *s, int fd)
         s->n_connections++;
         r = sd_event_add_io(s->event, &c->io, fd, EPOLLIN, on_data, c);
         if (r >= 0)
-                r = sd_event_add_time_relative(s->event, &c->timer, CLOCK_MONOTONIC, HEAD_USEC, 0, on_slow,
-                                               c);
+                r = sd_event_add_time_relative(s->event, &c->timer, CLOCK_MONOTONIC, s->head_usec, 0,
+                                               on_slow, c);
         if (r < 0) {
                 c->wire.fd = -EBADF;
                 connection_free(c);
@@ -489,11 +489,19 @@ int stream_server_new(sd_event *event, uint16_t port, StreamTls *tls, int kept_f
                             .userdata = userdata,
                             .fd = -EBADF,
                             .tls = tls,
-                            .kept_fd = kept_fd};
+                            .kept_fd = kept_fd,
+                            .token_usec = STREAM_TOKEN_USEC,
+                            .head_usec = STREAM_HEAD_USEC};
         int r = listen_on(s, port, e);
         if (r >= 0)
                 *ret = TAKE_PTR(s);
         return r;
+}
+
+void stream_server_set_times(StreamServer *s, uint64_t token_usec, uint64_t head_usec)
+{
+        s->token_usec = token_usec;
+        s->head_usec = head_usec;
 }
 
 StreamServer *stream_server_free(StreamServer *s)

@@ -16,7 +16,8 @@
 #define STREAM_TOKENS_MAX 1000U
 #define STREAM_TOKENS_SIZE_MAX (64U * 1024U * 1024U) /* bytes of their data */
 #define STREAM_TOKEN_USEC (60 * UINT64_C(1000000))
-#define STREAM_CONNECTIONS_MAX 256U /* whose requests are not complete */
+#define STREAM_HEAD_USEC (10 * UINT64_C(1000000)) /* in which a client sends its request */
+#define STREAM_CONNECTIONS_MAX 256U               /* whose requests are not complete */
 #define STREAM_PROCESSES_MAX 256U
 
 typedef struct StreamServer StreamServer;
@@ -54,6 +55,8 @@ typedef struct StreamOffer {
         const void *data;
         size_t size;
 } StreamOffer;
+/* For tests: other times than STREAM_TOKEN_USEC and STREAM_HEAD_USEC, of URLs and connections that come later. */
+void stream_server_set_times(StreamServer *s, uint64_t token_usec, uint64_t head_usec);
 int stream_server_offer(StreamServer *s, const StreamOffer *o, char **ret_url, Error *e);
 
 /* --- session.c: in the process ------------------------------------------------------------------------- */
