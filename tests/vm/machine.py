@@ -287,7 +287,7 @@ def tsc_khz():
 
 def command_line(directory, payload, lsm, reboots):
     words = ("console=ttyS0 quiet mitigations=off init_on_alloc=0 cryptomgr.notests rcupdate.rcu_expedited=1 lsm=%s "
-             "panic=-1 tsc_early_khz=%d systemd.show_status=no" % (MODULES_ACTIVE[lsm], tsc_khz()))
+             "panic=-1 reboot=t tsc_early_khz=%d systemd.show_status=no" % (MODULES_ACTIVE[lsm], tsc_khz()))
     return ["qemu-system-x86_64", "-accel", "tcg", "-M", "microvm,rtc=on", "-cpu", "max,la57=off,cx16=off", "-smp", "1", "-m",
             str(MEMORY_MIB), "-nodefaults", "-no-user-config", "-display", "none", "-snapshot", *([] if reboots else ["-no-reboot"]),
             "-kernel", directory + "/kernel", "-initrd", directory + "/initrd", "-append", words,
