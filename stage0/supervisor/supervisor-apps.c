@@ -441,7 +441,8 @@ int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, E
         const char *added = r >= 0 ? text_of(o, "added") : NULL;
         if (r < 0)
                 return error_set(e, -ECHILD,
-                                 "The process that prepares the app was killed, or took too long");
+                                 "The process that prepares the app%s was killed, or took too long",
+                                 c->group_function ? "s of the group" : "");
         if (!added)
                 return read_refusal(o, e);
         *ret_added = strdup(added);

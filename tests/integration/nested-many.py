@@ -5,7 +5,7 @@ hold what they held before. With ACNSPAWN_TEST_LONG=1 they are 1000, and 200 at 
 
 from harness import *
 from pod_interface import Connection
-from pod_manager import loaded_units
+from pod_manager import Held
 
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
 ONE_BY_ONE = 1000 if LONG else 100
@@ -27,39 +27,6 @@ def pod(host):
 
 def app(image, name):
     return {"definition": {"apps": [{"image": "example.com/" + image, "name": name}]}, "parent": "web"}
-
-
-def anonymous(pid):
-    """Memory of its own in KiB."""
-    return int(re.search(r"Anonymous:\s+(\d+) kB", read_text("/proc/%d/smaps_rollup" % pid)).group(1))
-
-
-class Held:
-    """What the pod's processes hold, besides what clients of the moment do."""
-
-    def __init__(self, host, uuid):
-        self.host, self.uuid = host, uuid
-        self.leader = host.leader("p")
-        journal, = (p for p in children_of(self.leader) if read_text("/proc/%d/comm" % p).startswith("systemd-journal"))
-        self.processes = {"the supervisor": host.supervisor(uuid), "the pod's systemd": self.leader, "its journal": journal}
-
-    def cgroups(self):
-        """The cgroups of the pod."""
-        id = self.uuid.replace("-", "")
-        return sorted(c for c in cgroups() if self.uuid in c or id in c)
-
-    def counted(self):
-        held = held_by_supervisor(self.host, self.uuid)
-        for name, pid in self.processes.items():
-            held["descriptors of " + name] = len(descriptors_of(pid))
-            held["mounts of " + name] = read_text("/proc/%d/mountinfo" % pid).count("\n")
-        held["loaded units"] = loaded_units(self.leader)
-        held["cgroups"] = self.cgroups()
-        held["processes"] = len(self.host.processes())
-        return held
-
-    def memory(self):
-        return {name: anonymous(pid) for name, pid in self.processes.items()}
 
 
 def nothing_more_is_held(held, before, memory):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The units that are loaded in the systemd of a pod. It serves root of the pod's namespaces alone, so that a process that has
-joined them calls it."""
+"""What a running pod holds on its host: descriptors, mounts, cgroups, memory, and units that are loaded in its systemd. That serves
+root of the pod's namespaces alone, so that a process that has joined them calls it."""
 
 from harness import *
 
@@ -40,3 +40,36 @@ def loaded_units(leader, pattern="*"):
     command = ["nsenter", "--target=%d" % leader, "--user", "--pid", "--", "python3", "-c", LIST,
                "/proc/%d/root/run/systemd/private" % leader, pattern]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout.split()
+
+
+def anonymous(pid):
+    """Memory of its own in KiB."""
+    return int(re.search(r"Anonymous:\s+(\d+) kB", read_text("/proc/%d/smaps_rollup" % pid)).group(1))
+
+
+class Held:
+    """What the supervisor of a pod, its systemd and its journal hold, once earlier clients are gone."""
+
+    def __init__(self, host, uuid):
+        self.host, self.uuid = host, uuid
+        self.leader = host.leader("p")
+        journal, = (p for p in children_of(self.leader) if read_text("/proc/%d/comm" % p).startswith("systemd-journal"))
+        self.processes = {"the supervisor": host.supervisor(uuid), "the pod's systemd": self.leader, "its journal": journal}
+
+    def cgroups(self):
+        """The cgroups of the pod."""
+        id = self.uuid.replace("-", "")
+        return sorted(c for c in cgroups() if self.uuid in c or id in c)
+
+    def counted(self):
+        held = held_by_supervisor(self.host, self.uuid)
+        for name, pid in self.processes.items():
+            held["descriptors of " + name] = len(descriptors_of(pid))
+            held["mounts of " + name] = read_text("/proc/%d/mountinfo" % pid).count("\n")
+        held["loaded units"] = loaded_units(self.leader)
+        held["cgroups"] = self.cgroups()
+        held["processes"] = len(self.host.processes())
+        return held
+
+    def memory(self):
+        return {name: anonymous(pid) for name, pid in self.processes.items()}
