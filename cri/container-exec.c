@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* ExecSync: a command beside a container, with its output in the reply. ExecOutput beyond what a reply can have is read, and
- * dropped, so that the command does not wait for it. */
+ * dropped, so that the command does not wait for it.
+ *
+ * The output may be held open by processes that go on after the command: those that it leaves in the background, or any of the container
+ * that have got hold of it. The call does not wait for them: what the command itself has written is in the pipes when it has ended. */
 
 #include <poll.h>
 
@@ -9,6 +12,8 @@
 
 #define OUTPUT_MAX (8U * 1024U * 1024U - 4096U) /* of each stream: both fit into a message */
 #define USEC_PER_SEC UINT64_C(1000000)
+#define DRAIN_USEC (2 * USEC_PER_SEC) /* of output after the end of the command */
+#define POLL_MSEC 1000
 #define TIMEOUT_MAX_SEC (INT64_C(100) * 366 * 24 * 3600)
 
 typedef struct ExecOutput {
@@ -39,16 +44,22 @@ static int read_output(ExecOutput *o)
         return o->text.failed ? -ENOMEM : 0;
 }
 
-/* Until the command has ended, and its output as well. */
+static bool output_is_over(const ExecOutput *o, uint64_t ended_usec)
+{
+        return ended_usec > 0 &&
+               ((o[0].fd < 0 && o[1].fd < 0) || now_usec(CLOCK_MONOTONIC) >= ended_usec + DRAIN_USEC);
+}
+
+/* Until the command has ended, and its output as well, or as long as that is waited for. */
 static int forward(CriJob *j, AcnPod *a, ExecOutput *o, AcnExecState *ret, Error *e)
 {
-        bool ended = false;
+        uint64_t ended_usec = 0; /* 0: the command runs */
 
-        while (!ended || o[0].fd >= 0 || o[1].fd >= 0) {
+        while (!output_is_over(o, ended_usec)) {
                 struct pollfd fds[] = {{.fd = o[0].fd, .events = POLLIN},
                                        {.fd = o[1].fd, .events = POLLIN},
-                                       {.fd = ended ? -1 : acn_exec_fd(a), .events = POLLIN}};
-                int r = poll(fds, ELEMENTSOF(fds), 1000);
+                                       {.fd = ended_usec > 0 ? -1 : acn_exec_fd(a), .events = POLLIN}};
+                int r = poll(fds, ELEMENTSOF(fds), POLL_MSEC);
                 if (r < 0 && errno != EINTR)
                         return error_set_errno(e, -errno, "Cannot wait for the command");
                 r = operation_check(store_operation(j->store), e);
@@ -61,13 +72,14 @@ static int forward(CriJob *j, AcnPod *a, ExecOutput *o, AcnExecState *ret, Error
                         }
                 if (r < 0)
                         return r;
-                if (!ended && fds[2].revents) {
+                if (ended_usec == 0 && fds[2].revents) {
                         r = acn_exec_next(a, 0, ret, e);
                         if (r == 1)
                                 safe_close(ret->process_fd);
                         if (r < 0 && r != -ETIMEDOUT)
                                 return r;
-                        ended = r == 0;
+                        if (r == 0)
+                                ended_usec = now_usec(CLOCK_MONOTONIC);
                 }
                 error_done(e);
         }

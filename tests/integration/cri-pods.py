@@ -114,6 +114,25 @@ def life_of_a_container(host):
 
 
 @case
+def commands_end_without_what_they_leave_behind(host):
+    """As a probe that starts something in the background: the reply does not wait for processes that hold the output, or write without an end."""
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = create(c, i, "main", image_id, SLEEP)
+        c.call("StartContainer", container_id=a)
+        for script in "sleep 1000 & echo x; exit 4", "echo x; (while sleep 0.1; do echo more; done) & exit 4", "echo x; yes >&2 & exit 4":
+            r = c.call("ExecSync", messages().ExecSyncRequest(container_id=a, cmd=["/bin/sh", "-c", script], timeout=600))
+            equal((r.exit_code, r.stdout[:2]), (4, b"x\n"), script)
+            true(len(r.stderr) <= 8 << 20, "the size of the reply")
+        # All that the command itself has written is there, also if its end comes first.
+        r = c.call("ExecSync", container_id=a, cmd=["/bin/sh", "-c", "sleep 1000 & head -c 3000000 /dev/zero; exit 0"])
+        equal((r.exit_code, len(r.stdout)), (0, 3000000))
+        wait_for(lambda: s.children() == [], "the processes of the calls to end")
+        remove(c, i)
+
+
+@case
 def the_endpoint_can_be_killed_between_calls(host):
     with Service(host) as s:
         image_id = image(host)
