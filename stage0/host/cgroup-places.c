@@ -114,6 +114,20 @@ int cgroups_of_process(pid_t pid, Cgroups *ret, Error *e)
         return take_places(&c, ret, e);
 }
 
+int cgroup_open_own(void)
+{
+        _cleanup_(cgroups_done) Cgroups c = {};
+        _cleanup_free_ char *path = NULL;
+
+        int r = cgroups_of_process(getpid(), &c, NULL);
+        if (r >= 0)
+                r = xasprintf(&path, "%s/cgroup.procs", c.unified);
+        if (r < 0)
+                return r;
+        int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return fd < 0 ? -errno : fd;
+}
+
 /* PATH is below a mount point of cgroups, and may have several parts that do not exist. */
 static int make_path(const char *path)
 {

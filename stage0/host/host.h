@@ -23,6 +23,9 @@ typedef struct Cgroups {
 
 void cgroups_done(Cgroups *c);
 
+/* Opens the "cgroup.procs" of this process in the hierarchy of version 2, for writing. */
+int cgroup_open_own(void);
+
 /* --- cgroup-unit.c: subdividing delegated units -------------------------------------------------------- */
 
 /* Prepares the unit of the host's systemd that this process was started in for a pod, for

@@ -411,8 +411,9 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
 }
 
 /* A start by a call resets the count of consecutive restarts. */
-static void forget_failures(Interface *i, AppInstance *app)
+static void prepare_start(Interface *i, AppInstance *app)
 {
+        i->ops.expect_start(i->userdata);
         app_life_forget_starts(app);
         (void) manager_link_reset(i->ops.manager(i->userdata), app->units[0].name);
 }
@@ -432,7 +433,7 @@ int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, Inter
                        .app = app,
                        .starts = true,
                        .earlier_starts = app->status.starts};
-        forget_failures(i, app);
+        prepare_start(i, app);
         if (timeout_usec != UINT64_MAX)
                 r = sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC, timeout_usec, 0,
                                                on_start_timeout, a);
@@ -484,7 +485,7 @@ int interface_start_app(VarlinkCall *call, json_object *parameters, void *userda
         if (parent && parent->units[0].life != UNIT_UP)
                 return refuse_orphan(call, app, parent);
         app->units[0].held = json_object_get_boolean(json_object_object_get(parameters, "tentative"));
-        forget_failures(i, app);
+        prepare_start(i, app);
         return run_job(i, call, app, "StartUnit", UINT64_MAX);
 }
 
@@ -500,7 +501,7 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
         if (parent && parent->units[0].life != UNIT_UP)
                 return refuse_orphan(call, app, parent);
         app->units[0].held = false;
-        forget_failures(i, app);
+        prepare_start(i, app);
         i->ops.end_below(i->userdata, app);
         return run_job(i, call, app, "RestartUnit", UINT64_MAX);
 }

@@ -26,6 +26,8 @@ typedef struct InterfaceOps {
         bool (*removes)(void *userdata, const AppInstance *app);
         /* The connection to the pod's systemd; NULL: there is none now. */
         ManagerLink *(*manager)(void *userdata);
+        /* An app is about to be started. */
+        void (*expect_start)(void *userdata);
         /* Adds the app that REQUEST, the parameters of AddApp(), describes. */
         int (*add_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
         /* Adds and starts the apps that REQUEST, the parameters of LaunchGroup(), describes: all or none. */

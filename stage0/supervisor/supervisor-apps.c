@@ -513,6 +513,7 @@ int change_prepare(AppChange *c)
         pid_t parent = getpid();
         int fds[2];
 
+        cgroup_moves_expect(c->supervisor->moves, MOVES_OF_START_USEC);
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
                 return -errno;
         c->pid = fork();

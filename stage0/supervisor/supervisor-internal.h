@@ -4,6 +4,7 @@
 /* What the files of the supervisor share: supervisor*.c. */
 
 #include "stage0/supervisor/app-life.h"
+#include "stage0/supervisor/cgroup-moves.h"
 #include "stage0/supervisor/connections.h"
 #include "stage0/supervisor/console.h"
 #include "stage0/supervisor/exit-policy.h"
@@ -15,12 +16,17 @@
 
 typedef struct AppChange AppChange;
 
+/* For cgroup_moves_expect(): a boot ends before, normally; an app that is added is started soon, and starts follow each other. */
+#define MOVES_OF_BOOT_USEC UINT64_C(2000000)
+#define MOVES_OF_START_USEC UINT64_C(60000)
+
 typedef struct Supervisor {
         Pod *pod;
         const RunOptions *options;
         PodSockets *sockets; /* lent, until the apps have them; NULL: none */
         sd_event *event;
         Cgroups cgroup;
+        CgroupMoves *moves;
         Machine *machine; /* NULL: it is not registered */
         Error refusal;    /* why the pod could not be registered, or served, and has to end */
         Nspawn nspawn;

@@ -66,6 +66,7 @@ void supervisor_check_ready(void *userdata)
         if (s->ready || s->late || !s->booted || !readiness_is_settled(s->readiness))
                 return;
         s->ready = true;
+        cgroup_moves_expect(s->moves, MOVES_OF_START_USEC);
         supervisor_journal_up(s);
         tell_ready(s);
 }

@@ -54,6 +54,7 @@ static void on_started(void *userdata, int r, const char *result)
  * without the supervisor. */
 static void start(Supervisor *s, AppInstance *app)
 {
+        cgroup_moves_expect(s->moves, MOVES_OF_START_USEC);
         int r = manager_link_run(s->manager, "StartUnit", app->units[0].name, on_started, app);
 
         app->waking = r >= 0;

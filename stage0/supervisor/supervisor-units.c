@@ -393,6 +393,13 @@ static int on_add_call(void *userdata, json_object *request, AppChangeFunction f
         return supervisor_add_app(userdata, request, function, data);
 }
 
+static void expect_start(void *userdata)
+{
+        Supervisor *s = userdata;
+
+        cgroup_moves_expect(s->moves, MOVES_OF_START_USEC);
+}
+
 static int on_group_call(void *userdata, json_object *request, GroupFunction function, void *data)
 {
         return supervisor_launch_group(userdata, request, function, data);
@@ -421,6 +428,7 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .ends = pod_ends,
                                          .removes = removes_app,
                                          .manager = get_manager,
+                                         .expect_start = expect_start,
                                          .add_app = on_add_call,
                                          .launch_group = on_group_call,
                                          .remove_app = on_remove_call,

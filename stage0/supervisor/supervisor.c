@@ -191,6 +191,8 @@ static int start(Supervisor *s, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot create an event loop");
         s->runtime.started_usec = now_usec(CLOCK_REALTIME);
+        if (cgroup_moves_new(s->event, &s->moves) >= 0)
+                cgroup_moves_expect(s->moves, MOVES_OF_BOOT_USEC);
         r = app_table_new(s->pod, &s->apps, e);
         if (r >= 0)
                 r = open_streams(s, e);
@@ -214,6 +216,7 @@ static void supervisor_done(Supervisor *s)
         log_set_blocking(true);
         sd_event_source_disable_unref(s->idle_source);
         supervisor_close_units(s);
+        cgroup_moves_free(s->moves);
         machine_free(s->machine);
         error_done(&s->refusal);
         idle_watch_free(s->idle_watch);
