@@ -243,7 +243,7 @@ static int add_pod(CriJob *j, const Sandbox *s, const CriUsage *u, Runtime__V1__
         size_t n = 0;
         Series series;
 
-        if (pod_network_usage(s->pod, &l, &n) < 0)
+        if (sandbox_networks(s, &l, &n) < 0)
                 n = 0;
         int r = begin(&series, j, s, p->pod_sandbox_id, USAGE_METRICS + n * ELEMENTSOF(network_metrics));
         if (r >= 0)

@@ -2,7 +2,9 @@
 
 /* The networks of sandboxes: configuration and plugins are in the directories that the endpoint was started with. */
 
-#include "cri/sandbox.h"
+#include "cri/usage.h"
+
+#define INTERFACES_MAX 64U /* of a sandbox, in figures */
 
 /* Networks are read from net.d in directories of configuration. */
 static int add_parent(CriJob *j, const char *directory, const char **list, size_t *n, Error *e)
@@ -46,4 +48,25 @@ int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error
             (!path || setenv("CNI_PATH", path, 1) < 0)) /* of this process, and of the supervisor */
                 return error_oom(e);
         return 0;
+}
+
+/* --- Figures ------------------------------------------------------------------------------------------- */
+
+size_t cri_networks_check(NetworkUsage *l, size_t n)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < n && kept < INTERFACES_MAX; i++)
+                if (utf8_is_valid(l[i].name, strlen(l[i].name)))
+                        l[kept++] = l[i];
+        return kept;
+}
+
+int sandbox_networks(const Sandbox *s, NetworkUsage **ret, size_t *ret_n)
+{
+        int r = pod_network_usage(s->pod, ret, ret_n);
+
+        if (r >= 0)
+                *ret_n = cri_networks_check(*ret, *ret_n);
+        return r;
 }

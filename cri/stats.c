@@ -303,7 +303,7 @@ int cri_pod_sandbox_stats(CriJob *j, const void *request, void *reply, Error *e)
         answer->stats = pod_stats(&m, s.id, s.config, &pod, manifest->n_apps);
         if (!answer->stats)
                 return error_oom(e);
-        if (sandbox_is_ready(&s) && pod_network_usage(s.pod, &l, &n) >= 0)
+        if (sandbox_is_ready(&s) && sandbox_networks(&s, &l, &n) >= 0)
                 answer->stats->linux->network = network(&m, l, n, now_usec(CLOCK_REALTIME));
         for (size_t i = 0; i < manifest->n_apps; i++) {
                 Container c;

@@ -169,7 +169,7 @@ static int sample(CriJob *j, const SeenSandbox *x, Error *e)
         r = cri_usage_of(j, &s, CRI_PARTS_STATS, &note.usage, &apps, e);
         if (r < 0)
                 return r;
-        if (pod_network_usage(s.pod, &networks, &note.n_networks) < 0)
+        if (sandbox_networks(&s, &networks, &note.n_networks) < 0)
                 note.n_networks = 0;
         note.n_apps = s.pod->manifest->n_apps;
         data = make_note(&s, &note, apps, networks, &size);

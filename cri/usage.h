@@ -86,6 +86,14 @@ int cri_sample_key(const Pod *p, const PodApp *app, char ret[static CRI_SAMPLE_K
 /* In a worker: measures the writable layer of APP, and notes it. */
 void cri_measure_layer(CriJob *j, const Pod *p, const PodApp *app, CriUsage *u);
 
+/* --- network.c: interfaces ------------------------------------------------------------------------------- */
+
+/* Those of a sandbox in a network of its own, as in messages. A container that may make interfaces decides about names and number: only
+ * text can be in a message, which clients could not read otherwise, and a list of all sandboxes has to fit into one. */
+int sandbox_networks(const Sandbox *s, NetworkUsage **ret, size_t *ret_n);
+/* How many of L remain. */
+size_t cri_networks_check(NetworkUsage *l, size_t n);
+
 /* --- usage-read.c ------------------------------------------------------------------------------------------ */
 
 /* The usage of a sandbox, unless RET_POD is NULL, and of each of its containers, in the order of the manifest; PARTS are

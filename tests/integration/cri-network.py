@@ -78,6 +78,29 @@ def has_sctp():
 
 
 @case
+def interfaces_that_a_container_makes_harm_no_list(host):
+    """With names that are no text, which no message can have, and many of them."""
+    with Service(host, "--cni-bin-dir=" + own_plugin(host)) as s:
+        c = s.client()
+        configure(s.conf, "pods")
+        i = c.call("RunPodSandbox", config=pod_network()).pod_sandbox_id
+        pid = json.loads(c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True).info["info"])["pid"]
+        inside = ["nsenter", "--net=/proc/%d/ns/net" % pid, "ip"]
+        subprocess.run(inside + ["link", "add", b"x\xff", "type", "veth", "peer", "name", b"\xed\xb0\x80"], check=True)
+        subprocess.run(inside + ["-batch", "-"], input="".join("link add a%d type veth peer name b%d\n" % (n, n) for n in range(50)), text=True, check=True)
+        names = lambda network: [x.name for x in network.interfaces]
+        network = c.call("PodSandboxStats", pod_sandbox_id=i).stats.linux.network
+        equal(network.default_interface.name, "eth0")
+        true({"eth0", "other"} <= set(names(network)), names(network))
+        true(10 < len(network.interfaces) <= 64, "%d interfaces" % len(network.interfaces))
+        equal([len(x.linux.network.interfaces) <= 64 for x in c.call("ListPodSandboxStats").stats], [True])
+        metrics = c.call("ListPodSandboxMetrics").pod_metrics[0].metrics
+        received = [m.label_values[-1] for m in metrics if m.name == "container_network_receive_bytes_total"]
+        true("eth0" in received and 10 < len(received) <= 64, received)
+        remove(c, i)
+
+
+@case
 def ports_of_the_host_by_all_protocols(host):
     directory = own_plugin(host)
     port = lambda protocol, host_port=18300: {"protocol": protocol, "container_port": 80, "host_port": host_port, "host_ip": "127.0.0.1"}

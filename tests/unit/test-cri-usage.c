@@ -149,6 +149,25 @@ TEST(samples_of_another_state_are_not_taken)
         ASSERT_EQ(sandbox.sandbox.usage.cpu_usec, 7);
 }
 
+/* The kernel allows nearly any bytes in names of interfaces. */
+TEST(interfaces_in_messages)
+{
+        NetworkUsage l[100] = {
+                        {.name = "eth0"}, {.name = "a\xff"}, {.name = "\xc3\xa4"}, {.name = "\xed\xa0\x80"}};
+
+        ASSERT_EQ(cri_networks_check(l, 0), 0);
+        ASSERT_EQ(cri_networks_check(l, 4), 2);
+        ASSERT_STREQ(l[0].name, "eth0");
+        ASSERT_STREQ(l[1].name, "\xc3\xa4");
+        for (size_t i = 0; i < ELEMENTSOF(l); i++)
+                snprintf(l[i].name, sizeof(l[i].name), i % 2 ? "x%zu" : "\xff%zu", i);
+        ASSERT_EQ(cri_networks_check(l, ELEMENTSOF(l)), 50);
+        ASSERT_STREQ(l[49].name, "x99");
+        for (size_t i = 0; i < ELEMENTSOF(l); i++)
+                snprintf(l[i].name, sizeof(l[i].name), "x%zu", i);
+        ASSERT_EQ(cri_networks_check(l, ELEMENTSOF(l)), 64);
+}
+
 int main(void)
 {
         RUN(files_of_a_cgroup);
@@ -157,5 +176,6 @@ int main(void)
         RUN(pressures);
         RUN(samples_are_merged_and_bounded);
         RUN(samples_of_another_state_are_not_taken);
+        RUN(interfaces_in_messages);
         return TEST_END();
 }
