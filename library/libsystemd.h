@@ -37,6 +37,7 @@
         F(sd_bus_message_open_container)                                                                    \
         F(sd_bus_message_read)                                                                              \
         F(sd_bus_message_skip)                                                                              \
+        F(sd_bus_is_open)                                                                                   \
         F(sd_bus_message_unref)                                                                             \
         F(sd_bus_new)                                                                                       \
         F(sd_bus_open_system)                                                                               \
@@ -127,6 +128,7 @@ extern Library systemd_library;
 #define sd_bus_set_address(...) SYSTEMD_CALL(sd_bus_set_address, __VA_ARGS__)
 #define sd_bus_set_fd(...) SYSTEMD_CALL(sd_bus_set_fd, __VA_ARGS__)
 #define sd_bus_slot_unref(...) SYSTEMD_CALL(sd_bus_slot_unref, __VA_ARGS__)
+#define sd_bus_is_open(...) SYSTEMD_CALL(sd_bus_is_open, __VA_ARGS__)
 #define sd_bus_start(...) SYSTEMD_CALL(sd_bus_start, __VA_ARGS__)
 #define sd_bus_wait(...) SYSTEMD_CALL(sd_bus_wait, __VA_ARGS__)
 #define sd_event_add_defer(...) SYSTEMD_CALL(sd_event_add_defer, __VA_ARGS__)

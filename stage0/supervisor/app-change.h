@@ -31,11 +31,14 @@ struct AppChange {
         struct Group *group;
         bool waits, abandoned; /* for a job, or a start, whose end frees it once it is abandoned */
         void (*job_done)(AppChange *c, int r, const char *result);
+        void (*resume)(AppChange *c); /* goes on with it when the connection to the pod's systemd is there again; or NULL */
 };
 
 /* Has systemd run a job, as manager_link_run(). */
 int change_run(AppChange *c, const char *method, const char *unit,
                void (*done)(AppChange *c, int r, const char *result));
+/* Whether the pod's systemd can be reached; if not, RESUME is called as soon as it can, unless the pod ends before. */
+bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c));
 /* A job or a start that C waited for has ended. Returns whether C is still current; if not, it was freed. */
 bool change_resume(AppChange *c);
 

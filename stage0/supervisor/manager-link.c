@@ -717,6 +717,11 @@ int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig)
                                         (int32_t) sig);
 }
 
+bool manager_link_is_open(const ManagerLink *l)
+{
+        return l && sd_bus_is_open(l->bus) > 0;
+}
+
 int manager_link_is_loaded(ManagerLink *l, const char *unit, sd_bus_message_handler_t function,
                            void *userdata, sd_bus_slot **ret_slot)
 {

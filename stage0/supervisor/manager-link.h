@@ -80,6 +80,8 @@ typedef void (*ManagerProcessFunction)(void *userdata, int r, uint32_t number);
 /* Reads it. FUNCTION is called once, as that of a job. */
 int manager_link_main_process(ManagerLink *l, const char *unit, ManagerProcessFunction function,
                               void *userdata);
+/* Not if systemd has closed it, also before that was reported as lost. L may be NULL. */
+bool manager_link_is_open(const ManagerLink *l);
 /* Asks whether systemd has the unit loaded. The answer is an error if it is not; FUNCTION gets it once, unless *RET_SLOT is unreferenced before, or the
  * connection ends. */
 int manager_link_is_loaded(ManagerLink *l, const char *unit, sd_bus_message_handler_t function,

@@ -77,6 +77,25 @@ int change_run(AppChange *c, const char *method, const char *unit,
         return r;
 }
 
+bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c))
+{
+        const Supervisor *s = c->supervisor;
+
+        if (s->linked && manager_link_is_open(s->manager))
+                return true;
+        c->resume = resume;
+        return false;
+}
+
+void supervisor_resume_changes(Supervisor *s)
+{
+        AppChange *c = s->changes;
+        void (*resume)(AppChange * c) = c ? TAKE_PTR(c->resume) : NULL;
+
+        if (resume)
+                resume(c);
+}
+
 static void report(AppChange *c, int r, const char *app, char *const *warnings, const Error *e)
 {
         if (c->group_function)
@@ -663,7 +682,9 @@ static int on_loaded(sd_bus_message *m, void *userdata, sd_bus_error *error)
         AppChange *c = userdata;
         char **unit = current_unit(c);
 
-        if (sd_bus_message_get_error(m) && unit) {
+        if (sd_bus_message_get_error(m) && !manager_link_is_open(c->supervisor->manager))
+                end_unloading(c, false);
+        else if (sd_bus_message_get_error(m) && unit) {
                 *unit = (free(*unit), NULL);
                 unit = current_unit(c);
                 if (!unit)

@@ -6,7 +6,8 @@
  * all are removed. Otherwise the supervisor puts them all into the pod and then requests the starts of all, before it waits for
  * the first. The manifest on disk gets the apps, in one step, when each of them is executed, and ready if it reports that;
  * until then a supervisor that is killed leaves a pod without them. If one cannot be started, the starts of the others are
- * cancelled; then they are stopped and removed, the last one first.
+ * cancelled; then they are stopped and removed, the last one first. If the connection to the pod's systemd is lost, as when that
+ * executes itself again, an app may run whose start has failed here: the apps are stopped when the connection is there again.
  *
  * Meanwhile the apps count as up for the exit policy, so that a group that fails has no effect on the pod, and no other call
  * can change them. */
@@ -81,8 +82,10 @@ static void conclude_undoing(AppChange *c)
 static void drop_last(AppChange *c, bool unloaded)
 {
         Group *g = c->group;
-        AppInstance *app = g->starts[--g->n].app;
 
+        if (!unloaded && !change_reaches_manager(c, remove_last))
+                return;
+        AppInstance *app = g->starts[--g->n].app;
         app->removed = true;
         interface_changed(c->supervisor->interface, app);
         change_drop(c->supervisor, app);
@@ -100,7 +103,8 @@ static void unload_last(AppChange *c)
 
 static void on_last_stopped(AppChange *c, int r, const char *result)
 {
-        unload_last(c);
+        if (r >= 0 || change_reaches_manager(c, remove_last))
+                unload_last(c);
 }
 
 static void remove_last(AppChange *c)
@@ -111,6 +115,8 @@ static void remove_last(AppChange *c)
                 conclude_undoing(c);
                 return;
         }
+        if (!change_reaches_manager(c, remove_last))
+                return;
         AppInstance *app = g->starts[g->n - 1].app;
         app->sockets = app_sockets_free(app->sockets);
         if (app->units[0].life != UNIT_UP ||
@@ -156,8 +162,10 @@ static void fail(AppChange *c, const AppInstance *app, int r, const Error *e)
 
         if (g->result < 0)
                 return;
-        g->result = error_set(&g->error, r, "App %s could not be started: %s", app_instance_path(app),
-                              e && e->message ? e->message : strerror(-r));
+        const char *why = e && e->message ? e->message : strerror(-r);
+        if (!manager_link_is_open(c->supervisor->manager))
+                why = "the connection to the pod's systemd was lost";
+        g->result = error_set(&g->error, r, "App %s could not be started: %s", app_instance_path(app), why);
         (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
         cancel_starts(c);
 }

@@ -48,6 +48,7 @@ typedef struct Supervisor {
         uint64_t reconnect_usec; /* the delay before the current attempt; 0: the connection is there */
         bool booted, heard, ready, detached;
         bool follows;  /* the connection is there, or being made */
+        bool linked;   /* it is there, and the states of all units were read from it */
         bool ends;     /* by the exit policy */
         bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
@@ -116,6 +117,8 @@ void supervisor_spread_fate(Supervisor *s);
 void supervisor_end_below(Supervisor *s, const AppInstance *app);
 int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata);
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
+/* The connection to the pod's systemd is there, or is there again. */
+void supervisor_resume_changes(Supervisor *s);
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 /* Whether APP is being removed, or stopped for that. */
 bool supervisor_removes_app(const Supervisor *s, const AppInstance *app);

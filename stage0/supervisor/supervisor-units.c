@@ -231,7 +231,9 @@ static void on_ready(void *userdata)
 {
         Supervisor *s = userdata;
 
+        s->linked = true;
         supervisor_listen_all(s);
+        supervisor_resume_changes(s);
         interface_resume(s->interface);
 }
 
@@ -241,6 +243,7 @@ static void on_lost(void *userdata)
         Supervisor *s = userdata;
 
         log_debug("The connection to the pod's systemd has ended");
+        s->linked = false;
         reconnect_later(s);
 }
 

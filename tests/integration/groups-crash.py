@@ -162,6 +162,35 @@ def the_client_is_killed(host):
 
 
 @case
+@with_timeout(300)
+def the_systemd_of_the_pod_executes_itself_again(host):
+    """As soon as so many apps run: its connections are lost then, and with them what has become of the starts."""
+    uuid, held, before = used_pod(host)
+    running = lambda: sum(read_text("/proc/%d/comm" % p) in ("sh\n", "busybox\n", "launch\n") for p in children_of(held.leader))
+
+    def again():
+        os.kill(held.leader, signal.SIGTERM)
+
+    again()
+    wait_for(lambda: host.acnspawn(*LAUNCH).rc == 0, "a group to be launched")
+    host.acnspawn("rm-app", "--force", "p", *NAMES).expect(0)
+    before = held.counted()
+    for n in list(range(SIZE)) * (4 if LONG else 1):
+        client = host.start(*LAUNCH)
+        with contextlib.suppress(OSError):
+            while client.poll() is None and running() < n:
+                pass
+        again()
+        r = host.finish(client)
+        there = whole_or_none(host, uuid, held, before)
+        equal((r.rc, there), (0, True) if there else (1, False))
+        if not there:
+            contains(r.err, "None of the 10 apps of the group was kept")
+    wait_for(lambda: host.acnspawn(*LAUNCH).rc == 0, "a group to be launched")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 @with_timeout(600)
 def the_supervisor_is_killed(host):
     need_strace()
