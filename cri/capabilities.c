@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The capabilities by name: a sandbox has all of them, as PID 1 of its pod bounds every container that it will get; a
- * container has what its request says. */
+ * container has what its request says.
+ *
+ * Nothing filters the devices that a container can open, so that it must not be able to make nodes of them: on a mount of the host they
+ * could be used. Therefore CAP_MKNOD, which other runtimes combine with such a filter, is not among the defaults. */
 
 #include "cri/sandbox.h"
 
@@ -24,7 +27,7 @@ const struct CriCapability cri_capabilities[CRI_N_CAPABILITIES] = {
                 {"CAP_LINUX_IMMUTABLE", false},
                 {"CAP_MAC_ADMIN", false},
                 {"CAP_MAC_OVERRIDE", false},
-                {"CAP_MKNOD", true},
+                {"CAP_MKNOD", false},
                 {"CAP_NET_ADMIN", false},
                 {"CAP_NET_BIND_SERVICE", true},
                 {"CAP_NET_BROADCAST", false},

@@ -141,8 +141,10 @@ static int read_node(json_object *o, CdiEdits *x, Error *e)
                 return r;
         if (!path || !startswith(path, "/dev/"))
                 return error_set(e, -EINVAL, "A device node has no \"path\" below /dev");
-        if (!isempty(permissions) && (!strchr(permissions, 'r') || !strchr(permissions, 'w')) &&
-            note_unsupported(x, "permissions of device nodes without \"r\" and \"w\"") < 0)
+        if (!isempty(permissions) &&
+            (!strchr(permissions, 'r') || !strchr(permissions, 'w') ||
+             strspn(permissions, "rwm") != strlen(permissions)) &&
+            note_unsupported(x, "permissions of device nodes other than \"rw\" and \"rwm\"") < 0)
                 return error_oom(e);
         if (GREEDY_REALLOC(x->nodes, x->nodes_allocated, x->n_nodes + 1) < 0)
                 return error_oom(e);

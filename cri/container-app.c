@@ -8,14 +8,11 @@
 #define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
 #define OOM_GROUP "memory.oom.group"
 #define CPU_PERIOD_DEFAULT 100000
-#define HOST_SETTINGS CONTAINER_HOST_SETTINGS
 
-static const char *const host_settings[] = {
-                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE] = HOST_SETTINGS,
-                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_HOST_TO_CONTAINER] =
-                                HOST_SETTINGS ",propagation=slave",
-                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL] =
-                                HOST_SETTINGS ",propagation=shared",
+static const char *const propagations[] = {
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE] = "",
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_HOST_TO_CONTAINER] = ",propagation=slave",
+                [RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL] = ",propagation=shared",
 };
 
 /* Setting of the app for which there is no more than a number. */
@@ -198,7 +195,7 @@ static int make_source(const char *path, Error *e)
 /* What is mounted below a read-only mount is read-only, too, unless it comes later. */
 static int check_mount(const Runtime__V1__Mount *m, bool privileged, Error *e)
 {
-        if ((size_t) m->propagation >= ELEMENTSOF(host_settings))
+        if ((size_t) m->propagation >= ELEMENTSOF(propagations))
                 return error_set(e, -EINVAL, "The field 'mounts.propagation' of the request is not valid");
         if (m->propagation == RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_BIDIRECTIONAL && !privileged)
                 return error_set(
@@ -313,17 +310,25 @@ static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, c
                 r = container_relabel(j, s, m->host_path, x->selinux_options, e);
         if (r < 0)
                 return r;
-        char *settings = cri_printf(&j->memory, "%s%s", host_settings[m->propagation],
-                                    mapped ? "" : ",idmap=no");
+        bool nodev = !x->privileged && container_can_make_nodes(x);
+        char *settings = cri_printf(&j->memory, "%s%s%s",
+                                    nodev ? CONTAINER_HOST_SETTINGS_NO_DEV : CONTAINER_HOST_SETTINGS,
+                                    propagations[m->propagation], mapped ? "" : ",idmap=no");
         return settings ? container_add_host_mount(m->host_path, m->container_path, m->readonly, settings, a,
                                                    e)
                         : error_oom(e);
 }
 
-/* A device that could be read but not written to, say, takes a filter of its cgroup, which there is none. */
+/* A device that could be read but not written to, say, takes a filter of its cgroup, which there is none. Nodes that a container makes
+ * itself cannot be used, so "m" makes no difference. */
+static bool permissions_are_supported(const char *s)
+{
+        return strchr(s, 'r') && strchr(s, 'w') && strspn(s, "rwm") == strlen(s);
+}
+
 static int add_device(CriJob *j, const Runtime__V1__Device *d, AppOverrides *a, Error *e)
 {
-        if (!strchr(d->permissions, 'r') || !strchr(d->permissions, 'w'))
+        if (!permissions_are_supported(d->permissions))
                 return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices.permissions", d->permissions);
         if (strchr(d->host_path, ',') || strchr(d->container_path, ',') || strstr(d->container_path, ":/"))
                 return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices", d->host_path);

@@ -97,12 +97,11 @@ int security_capabilities(const Runtime__V1__Capability *c, uint64_t *ret, uint6
 
 static int set_capabilities(const Runtime__V1__Capability *c, AppOverrides *a, Error *e)
 {
+        static const Runtime__V1__Capability none = RUNTIME__V1__CAPABILITY__INIT;
         _cleanup_free_ char *list = NULL, *ambient_list = NULL;
         uint64_t mask, ambient;
 
-        if (!c)
-                return 0;
-        int r = security_capabilities(c, &mask, &ambient, e);
+        int r = security_capabilities(c ?: &none, &mask, &ambient, e);
         if (r < 0)
                 return r;
         if (format_capabilities(mask, &list) < 0 || format_capabilities(ambient, &ambient_list) < 0)
@@ -113,6 +112,14 @@ static int set_capabilities(const Runtime__V1__Capability *c, AppOverrides *a, E
                 return r;
         return mask == 0 ? cri_set_option(app_options, a, "caps-remove", CONTEXT "capabilities", "all", e)
                          : cri_set_option(app_options, a, "caps-retain", CONTEXT "capabilities", list, e);
+}
+
+bool container_can_make_nodes(const SecurityContext *x)
+{
+        uint64_t mask, ambient;
+
+        return x->capabilities && security_capabilities(x->capabilities, &mask, &ambient, NULL) >= 0 &&
+               (mask & UINT64_C(1) << find_capability("MKNOD")) != 0;
 }
 
 /* --- The security context ------------------------------------------------------------------------------ */

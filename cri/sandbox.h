@@ -79,6 +79,9 @@ int sandbox_status(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatus **
 char *container_image_id(CriJob *j, const PodApp *app);
 int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e);
 
+/* container-security.c: whether a container that is not privileged has CAP_MKNOD. */
+bool container_can_make_nodes(const Runtime__V1__LinuxContainerSecurityContext *x);
+#define CONTAINER_HOST_SETTINGS_NO_DEV "symlinks=true,suid=true"
 #define CONTAINER_HOST_SETTINGS "symlinks=true,dev=true,suid=true" /* of mounts, as with other runtimes */
 /* Adds the mount of a directory or file of the host, with the settings of its volume. */
 int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings,

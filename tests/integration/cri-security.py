@@ -193,6 +193,22 @@ def devices_of_a_container(host):
 
 
 @case
+def devices_of_the_host_cannot_be_made(host):
+    """Not on a mount, where nodes that the host has can be used; also not by a container that may make nodes."""
+    os.mkdir(host.path("volume"))
+    mounts = [{"host_path": host.path("volume"), "container_path": "/srv"}]
+    with sandbox(host) as (c, i, image_id):
+        script = "for d in /srv /tmp /dev /dev/shm /out /; do mknod $d/node c 1 5 2>/dev/null; head -c 2 $d/node 2>/dev/null; done | wc -c"
+        for capabilities in None, {"add_capabilities": ["NET_ADMIN"]}, {"add_capabilities": ["MKNOD"]}, {"add_ambient_capabilities": ["MKNOD"]}:
+            context = {"capabilities": capabilities} if capabilities else {}
+            a = create(c, i, "main", image_id, SLEEP, mounts=mounts, linux={"security_context": context})
+            c.call("StartContainer", container_id=a)
+            equal(sh(c, a, script), "0\n", capabilities)
+            equal(sh(c, a, "test -c /srv/node && echo made || echo refused"), "made\n" if "MKNOD" in str(capabilities) else "refused\n")
+            c.call("RemoveContainer", container_id=a)
+
+
+@case
 def devices_of_the_container_device_interface(host):
     directories = [host.path("cdi-1"), host.path("cdi-2")]
     share = host.path("share")

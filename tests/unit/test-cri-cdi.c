@@ -74,6 +74,8 @@ TEST(what_is_not_supported)
                         {DEVICE("\"intelRdt\":{}"), "intelRdt"},
                         {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a\",\"permissions\":\"r\"}]"),
                          "permissions of device nodes"},
+                        {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a\",\"permissions\":\"rwx\"}]"),
+                         "permissions of device nodes"},
                         {DEVICE("\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/"
                                 "b\",\"type\":\"tmpfs\"}]"),
                          "mounts of file systems"},
