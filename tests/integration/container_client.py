@@ -20,6 +20,30 @@ def pod(host, *more, script=STAY):
     return host.uuid
 
 
+# What an app does by itself: it launches web/a and web/b, which is what its parent is confined to, and waits for the latter.
+FROM_INSIDE = """
+call() {
+    printf 'POST /api/v1 HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Bearer %s\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n%s' \
+        "$(cat /dev/credentials/acnspawn.token)" ${#1} "$1" | poke talk $ACNSPAWN_CONTROL | tr '\\r\\n' '  '
+    echo "ends with $?"
+}
+call '{"type":"LAUNCH_NESTED_CONTAINER","launch_nested_container":{"container_id":{"value":"a","parent":{"value":"web"}},"command":{"value":"cat /proc/self/attr/current; sleep 1000"}}}'
+call '{"type":"LAUNCH_NESTED_CONTAINER","launch_nested_container":{"container_id":{"value":"b","parent":{"value":"web"}},"command":{"value":"exit 3"}}}'
+call '{"type":"WAIT_NESTED_CONTAINER","wait_nested_container":{"container_id":{"value":"b","parent":{"value":"web"}}}}'
+call '{"type":"KILL_NESTED_CONTAINER","kill_nested_container":{"container_id":{"value":"a","parent":{"value":"web"}}}}'
+call '{"type":"GET_CONTAINERS"}'
+"""
+
+
+def calls_from_inside(host, *more):
+    """The statuses and texts of the answers to these calls, which an app with only what images have has sent."""
+    pod(host, *more, script=FROM_INSIDE + "echo done; " + STAY)
+    out = lambda: host.acnspawn("logs", "--app=web", "p").expect(0).out
+    wait_for(lambda: "done\n" in out(), lambda: "the calls of the app: " + out(), timeout=120)
+    answers = [l for l in out().splitlines() if l.startswith("HTTP/1.1 ")]
+    return [int(l.split()[1]) for l in answers], answers
+
+
 def root_of(host, app):
     """/proc/PID/root of a process of the app."""
     def find():

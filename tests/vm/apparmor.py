@@ -3,6 +3,7 @@
 """AppArmor in force: apps run in profiles loaded by the cases, which is checked from outside and inside. In a guest
 without AppArmor (run.py --lsm=none) the profile is ignored, which is reported."""
 
+from container_client import calls_from_inside
 from harness import *
 
 ACTIVE = "apparmor" in read_text("/sys/kernel/security/lsm").split(",")
@@ -122,6 +123,17 @@ def in_the_default_profile_everything_goes_on(host, *options):
             contains(out, line + "\n")
         for name in "pre-start", "post-stop", "health":
             contains(host.written("a", "out/" + name, host.pod_dir(uuid)).decode(), "acnspawn-app (enforce)\n", name)
+
+
+@when_both
+def in_the_default_profile_an_app_launches_others(host, *options):
+    """With its socket and its token; what it launches is in the same profile."""
+    with default_profiles():
+        statuses, answers = calls_from_inside(host, *options)
+        equal(statuses, [200] * 5, answers)
+        contains(answers[2], "TASK_FAILED")
+        equal(host.acnspawn("logs", "--app=web/a", "p").expect(0).out, "acnspawn-app (enforce)\n")
+        host.acnspawn("rm", "--force", "p").expect(0)
 
 
 @when(True)

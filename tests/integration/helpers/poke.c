@@ -65,6 +65,28 @@ static int poke_listen(const char *name)
                 pause();
 }
 
+/* Sends the standard input to the stream socket PATH, and writes the answer to the standard output. */
+static int poke_talk(const char *path)
+{
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        char text[4096];
+        ssize_t n;
+
+        if (fd < 0 || strlen(path) >= sizeof(sa.sun_path))
+                return check(-1);
+        memcpy(sa.sun_path, path, strlen(path));
+        if (connect(fd, (struct sockaddr *) &sa, sizeof(sa)) < 0)
+                return check(-1);
+        while ((n = read(0, text, sizeof(text))) > 0)
+                if (write(fd, text, (size_t) n) != n)
+                        return check(-1);
+        while ((n = read(fd, text, sizeof(text))) > 0)
+                if (write(1, text, (size_t) n) != n)
+                        return check(-1);
+        return check(n);
+}
+
 static int poke_read(const char *path)
 {
         char c;
@@ -441,6 +463,7 @@ static const struct {
                 {"leader", poke_leader},
                 {"notify", poke_notify},
                 {"listen", poke_listen},
+                {"talk", poke_talk},
                 {"notify-without-end", poke_notify_without_end},
                 {"notify-barrier", poke_notify_barrier},
                 {"forks", poke_forks},
