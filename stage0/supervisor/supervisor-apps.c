@@ -468,6 +468,15 @@ int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, E
         return *ret_added && read_warnings(o, warnings) >= 0 ? 0 : error_oom(e);
 }
 
+/* The first app that shares its pid namespace needs process 1 of that, which takes as long to start as an app does: it is started when the app
+ * was added, and not only with it. */
+static void start_processes(Supervisor *s, const AppInstance *app)
+{
+        if (s->has_processes || app->settings.pid.mode != PID_SHARED || !s->manager || s->ends)
+                return;
+        s->has_processes = manager_link_run(s->manager, "StartUnit", LAUNCH_PROCESSES_UNIT, NULL, NULL) >= 0;
+}
+
 static void conclude_adding(AppChange *c)
 {
         _cleanup_strv_free_ char **warnings = NULL;
@@ -492,6 +501,7 @@ static void conclude_adding(AppChange *c)
         if (app) {
                 supervisor_listen(s, app);
                 interface_changed(s->interface, app);
+                start_processes(s, app);
         }
         change_finish(c, r, app ? app_instance_path(app) : NULL, warnings, &e);
 }

@@ -43,6 +43,7 @@ typedef struct Supervisor {
         Interface *interface;
         AppChange *changes; /* of the set of apps, in their order; the first is being made */
         uint64_t n_removed, n_nested;
+        bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */
         bool target_released; /* the target that has started the pod keeps no unit loaded any more */
         sd_event_source *connect_source, *reconnect_source;
         uint64_t reconnect_usec; /* the delay before the current attempt; 0: the connection is there */
