@@ -63,6 +63,32 @@ def if_one_app_of_a_group_fails_none_is_kept(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+@case
+def a_failure_at_any_step_of_a_group_of_ten(host):
+    """Whichever app it is: the message names it and the reason, and nothing of the group is kept."""
+    uuid = pod(host)
+    for name, exec in ("stay", ["/bin/sh", "-c", STAY]), ("broken", ["/nowhere"]), ("fails", ["/bin/false"]):
+        host.acnspawn("fetch", host.image(exec, name="example.com/" + name)).expect(0)
+    steps = {"image": ("example.com/absent", [], "example.com/absent"),
+             "user": ("example.com/stay", ["--user=nosuch"], "nosuch"),
+             "volume": ("example.com/stay", ["--volume=/nowhere/at/all:/v"], "/nowhere/at/all"),
+             "root": ("example.com/stay", ["--volume=/etc:/bin/busybox/x"], "/bin/busybox/x"),
+             "working directory": ("example.com/stay", ["--working-directory=/nowhere"], "/nowhere"),
+             "exec": ("example.com/broken", [], "/nowhere"),
+             "readiness": ("example.com/fails", ["--notify=true"], "exit status 1")}
+    for step, (image, options, reason) in steps.items():
+        for bad in NAMES[0], NAMES[4], NAMES[-1]:
+            line = []
+            for n in NAMES:
+                line += ["---"] * bool(line) + [image if n == bad else "example.com/stay", "--name=" + n] + (options if n == bad else [])
+            r = host.acnspawn("launch-group", "p", *line).expect(1)
+            equal(r.out, "", step)
+            true(re.search(r"\b%s\b|App %d of the group|example.com/absent" % (bad, NAMES.index(bad) + 1), r.err), "%s: %s" % (step, r.err))
+            contains(r.err, reason, step)
+            is_empty(host, uuid)
+    host.acnspawn("stop", "p").expect(0)
+
+
 def manifest(image, names, **more):
     """A group as a file has it; MORE are members of each app."""
     return json.dumps({"acKind": "PodManifest", "acVersion": "0.8.11",
