@@ -45,7 +45,7 @@ typedef struct Supervisor {
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */
         bool target_released; /* the target that has started the pod keeps no unit loaded any more */
-        sd_event_source *connect_source, *reconnect_source;
+        sd_event_source *connect_source, *leave_source, *reconnect_source;
         uint64_t reconnect_usec; /* the delay before the current attempt; 0: the connection is there */
         bool booted, heard, ready, detached;
         bool follows;  /* the connection is there, or being made */

@@ -257,6 +257,22 @@ def following_goes_on_in_new_files(host):
     equal(logs(host, "--lines=3", "p").expect(0).out.split(), ["38", "39", "40"])
 
 
+@case
+def output_survives_a_crash_of_journald(host):
+    """On a stream that was used before, and on one that was not."""
+    host.detach("--name=p", host.shell("trap 'echo two >&2; echo three' USR1; echo one; while :; do sleep 0.1; done", name="example.com/a"))
+    wait_for(lambda: logs(host, "p").out == "one\n", "the first line")
+    leader = host.leader("p")
+
+    def journald():
+        return [x for x in readers(host, leader) if "systemd-journal" in read_text("/proc/%d/comm" % x)]
+    first = wait_for(journald, "journald")[0]
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: any(x != first for x in journald()), "another journald")
+    host.acnspawn("kill", "--signal=USR1", "p").expect(0)
+    wait_for(lambda: sorted(logs(host, "p").out.split() + logs(host, "p").err.split()) == ["one", "three", "two"], "all lines")
+    host.acnspawn("stop", "p").expect(0)
+
 
 @case
 def an_app_does_not_displace_the_output_of_others(host):
