@@ -13,9 +13,9 @@ STAY = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
 PLACE = "/dev/credentials/"
 
 
-def pod(host, *more, script=STAY):
+def pod(host, *more, script=STAY, options=()):
     host.acnspawn("fetch", host.shell(STAY, name="example.com/stay")).expect(0)
-    host.uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell(script, name="example.com/web"),
+    host.uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", *options, host.shell(script, name="example.com/web"),
                               "--name=web", "--control=true", *more).expect(0).out.strip()
     return host.uuid
 
@@ -35,9 +35,9 @@ call '{"type":"GET_CONTAINERS"}'
 """
 
 
-def calls_from_inside(host, *more):
+def calls_from_inside(host, *more, options=()):
     """The statuses and texts of the answers to these calls, which an app with only what images have has sent."""
-    pod(host, *more, script=FROM_INSIDE + "echo done; " + STAY)
+    pod(host, *more, options=options, script=FROM_INSIDE + "echo done; " + STAY)
     out = lambda: host.acnspawn("logs", "--app=web", "p").expect(0).out
     wait_for(lambda: "done\n" in out(), lambda: "the calls of the app: " + out(), timeout=120)
     answers = [l for l in out().splitlines() if l.startswith("HTTP/1.1 ")]

@@ -38,8 +38,8 @@ def an_app_launches_others_under_it(host):
 @case
 def an_app_calls_from_inside(host):
     """With its own rights, as any user."""
-    for user in "0", "1000":
-        statuses, answers = calls_from_inside(host, "--user=" + user, "--group=" + user)
+    for user, *options in ("0",), ("1000",), ("0", "--no-userns"):
+        statuses, answers = calls_from_inside(host, "--user=" + user, "--group=" + user, options=options)
         equal(statuses, [200] * 5, answers)
         contains(answers[2], "TASK_FAILED")
         wait_for(lambda: apps(host) == {"web": "running", "web/a": "exited", "web/b": "exited"}, "the app that was killed to end")

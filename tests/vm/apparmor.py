@@ -129,7 +129,7 @@ def in_the_default_profile_everything_goes_on(host, *options):
 def in_the_default_profile_an_app_launches_others(host, *options):
     """With its socket and its token; what it launches is in the same profile."""
     with default_profiles():
-        statuses, answers = calls_from_inside(host, *options)
+        statuses, answers = calls_from_inside(host, options=options)
         equal(statuses, [200] * 5, answers)
         contains(answers[2], "TASK_FAILED")
         equal(host.acnspawn("logs", "--app=web/a", "p").expect(0).out, "acnspawn-app (enforce)\n")
