@@ -416,7 +416,7 @@ bool app_life_ended(AppInstance *a, const MainEnd *end)
         if (!a->begun && !(s->state == APP_WAITING && s->cause == CAUSE_NONE &&
                            (end->known || !(isempty(end->result) || streq(end->result, "success")))))
                 return false;
-        a->begun = false;
+        a->begun = a->given_up = false;
         app_life_take_report(a);
         s->restarting = false;
         if (s->state != APP_ENDED && s->state != APP_POST_STOP)

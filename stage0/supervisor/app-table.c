@@ -119,7 +119,7 @@ int app_table_change(AppInstance *a, PodApp *manifest, Error *e)
         health_status_done(&a->health);
         a->health = (HealthStatus){};
         a->report_fd = safe_close(a->report_fd);
-        a->has_health = a->begun = a->executed = false;
+        a->has_health = a->begun = a->given_up = a->executed = false;
         a->oom_kills = 0;
         return 0;
 }

@@ -101,8 +101,10 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
 {
         readiness_settle(app);
         if (admission_process_is_alive(app)) {
-                if (end->given_up)
+                if (end->given_up) {
+                        app->given_up = true;
                         app_life_signal_denied(app);
+                }
                 return;
         }
         if (!app_life_ended(app, end))
@@ -141,8 +143,13 @@ static bool has_exited(const MainEnd *end)
         return end->known && end->signal == 0;
 }
 
-/* systemd has not reported how the app has ended. IN_ORDER: if not, the kernel has killed the processes, which is not
- * the end of the app by itself. */
+/* If the kernel has killed the processes with the pod, that is not the end of the app by itself. */
+static bool is_end_of_app(const AppInstance *app, const MainEnd *end, bool in_order)
+{
+        return (in_order && !app->given_up) || has_exited(end);
+}
+
+/* systemd has not reported how the app has ended. IN_ORDER: if not, the kernel has killed the processes. */
 static void end_unknown(Supervisor *s, AppInstance *app, bool in_order)
 {
         MainEnd end = {.exit_status = -1};
@@ -152,7 +159,7 @@ static void end_unknown(Supervisor *s, AppInstance *app, bool in_order)
         int r = end_of_process(app, &end);
         log_debug("The end of app %s is known only from its process: %s", app->name,
                   r < 0 ? strerror(-r) : "it is");
-        if (!in_order && !has_exited(&end))
+        if (!is_end_of_app(app, &end, in_order))
                 end = (MainEnd){.exit_status = -1};
         end_app(s, app, &end);
 }
@@ -174,7 +181,7 @@ void supervisor_end_apps(Supervisor *s, bool in_order)
         {
                 MainEnd end = {};
                 readiness_settle(app);
-                if (app->begun && end_of_process(app, &end) >= 0 && (in_order || has_exited(&end)))
+                if (app->begun && end_of_process(app, &end) >= 0 && is_end_of_app(app, &end, in_order))
                         end_unknown(s, app, in_order);
         }
 }
@@ -196,7 +203,7 @@ static bool find_end(void *userdata, void *tag, MainEnd *ret)
 {
         const PodUnit *u = tag;
 
-        return u->app->begun && end_of_process(u->app, ret) >= 0;
+        return u->app->begun && end_of_process(u->app, ret) >= 0 && is_end_of_app(u->app, ret, true);
 }
 
 /* --- States of units ----------------------------------------------------------------------------------- */
