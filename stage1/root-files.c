@@ -266,16 +266,22 @@ int stage1_check_app(const PodApp *app, const Stage1Options *o, Error *e)
         return r == -ENOMEM ? error_oom(e) : r;
 }
 
+/* Also if there is none. */
+static void remove_unit(int dir_fd, const char *name, int *r)
+{
+        if (unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT && *r >= 0)
+                *r = -errno;
+}
+
 int stage1_remove_app(int root_fd, const PodApp *app, const Stage1Options *o)
 {
         _cleanup_stage1_files_ Stage1Files files = {};
         _cleanup_close_ int fd = open_units(root_fd);
 
         int r = fd < 0 ? fd : stage1_generate_app(app, o, &files, NULL);
-        for (size_t i = 0; r >= 0 && i < files.n; i++)
-                if (!stage1_is_shared_unit(unit_name(&files.items[i])) &&
-                    unlinkat(fd, unit_name(&files.items[i]), 0) < 0 && errno != ENOENT)
-                        r = -errno;
+        for (size_t i = 0; i < files.n; i++)
+                if (!stage1_is_shared_unit(unit_name(&files.items[i])))
+                        remove_unit(fd, unit_name(&files.items[i]), &r);
         return r;
 }
 
@@ -297,10 +303,9 @@ int stage1_sweep_units(int root_fd, const PodManifest *m, const Stage1Options *o
         if (r >= 0)
                 r = list_names(fd, &names);
         STRV_FOREACH (name, names)
-                if (r >= 0 &&
-                    (startswith(*name, "app-") || startswith(*name, "health-") ||
+                if ((startswith(*name, "app-") || startswith(*name, "health-") ||
                      stage1_is_shared_unit(*name)) &&
-                    !stage1_has_unit(&files, *name) && unlinkat(fd, *name, 0) < 0)
-                        r = -errno;
+                    !stage1_has_unit(&files, *name))
+                        remove_unit(fd, *name, &r);
         return r;
 }

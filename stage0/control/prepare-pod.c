@@ -196,7 +196,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0 && o->cgroup_parent)
                 r = cgroup_parent_check(o->cgroup_parent, e);
         if (r >= 0)
-                r = o->uid_base > 0 ? pod_take_uids(p, o->uid_base, o->n_uid_ranges, e) : pod_allocate_uids(p, e);
+                r = o->uid_base > 0 ? pod_take_uids(p, o->uid_base, o->n_uid_ranges, e)
+                                    : pod_allocate_uids(p, e);
         if (r >= 0 && o->name && !o->replace)
                 r = take_name(p, o, e);
         if (r >= 0 && o->predecessor)
@@ -224,7 +225,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0 && o->strict)
                 r = pod_require_isolators(p, o->config_dirs, false, e);
         else if (r >= 0 && !o->dry_run) /* which shows them all */
-                r = pod_warn_isolators(p, request, o->config_dirs, warnings, e);
+                r = pod_warn_isolators(p, request, 0, o->config_dirs, warnings, e);
         if (r < 0 || o->dry_run)
                 return r;
         if (o->replace)
@@ -337,6 +338,8 @@ static int complete_app(Pod *p, const PodRequest *q, size_t first, size_t first_
                 r = check_within_pod(p, app, capabilities, e);
         if (r >= 0)
                 r = check_app(p, first, warnings, e);
+        if (r >= 0)
+                r = pod_warn_isolators(p, q, first, NULL, warnings, e);
         if (r >= 0)
                 r = write_launch_file(p, app, e);
         if (r >= 0 && !q->template)

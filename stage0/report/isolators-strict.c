@@ -64,21 +64,23 @@ static bool has_isolator(const IsolatorList *l, const char *name)
 }
 
 /* Whether it comes from an option. */
-static bool is_asked_for(const Pod *p, const PodRequest *request, const IsolatorReport *k)
+static bool is_asked_for(const Pod *p, const PodRequest *request, size_t first, const IsolatorReport *k)
 {
+        const PodManifest *m = p->manifest;
+
         if (!k->app)
-                return has_isolator(&request->isolators, k->name);
-        for (size_t i = 0; i < request->n_apps && i < p->manifest->n_apps; i++) /* in one order */
-                if (streq(pod_app_path_name(p->manifest->apps[i]), k->app))
+                return first == 0 && has_isolator(&request->isolators, k->name);
+        for (size_t i = 0; i < request->n_apps && first + i < m->n_apps; i++) /* in one order */
+                if (streq(pod_app_path_name(m->apps[first + i]), k->app))
                         return has_isolator(&request->apps[i].isolators, k->name);
         return false;
 }
 
-int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *config_dirs, char ***warnings,
-                       Error *e)
+int pod_warn_isolators(Pod *p, const PodRequest *request, size_t first, const char *const *config_dirs,
+                       char ***warnings, Error *e)
 {
         _cleanup_(pod_report_done) PodReport report = {};
-        size_t n = request->isolators.n;
+        size_t n = first == 0 ? request->isolators.n : 0;
 
         for (size_t i = 0; i < request->n_apps; i++)
                 n += request->apps[i].isolators.n;
@@ -89,7 +91,7 @@ int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *con
                 return r;
         for (size_t i = 0; i < report.n_isolators; i++) {
                 const IsolatorReport *k = &report.isolators[i];
-                if (k->verdict == ISOLATOR_IGNORED && is_asked_for(p, request, k) &&
+                if (k->verdict == ISOLATOR_IGNORED && is_asked_for(p, request, first, k) &&
                     strv_extendf(warnings, "%s of %s%s will be ignored: %s", k->name, k->app ? "app " : "",
                                  k->app ?: "the pod", k->detail ?: "this host cannot enforce it") < 0)
                         return error_oom(e);

@@ -82,9 +82,9 @@ int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit,
 int pod_require_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, Error *e);
 
 /* The same as warnings, for isolators of the command line only: those of a manifest may be intended for
- * other hosts. */
-int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *config_dirs, char ***warnings,
-                       Error *e);
+ * other hosts. FIRST: the index of the first app of REQUEST in the pod; above 0 they are added to a pod that has others. */
+int pod_warn_isolators(Pod *p, const PodRequest *request, size_t first, const char *const *config_dirs,
+                       char ***warnings, Error *e);
 
 /* usage.c: resource usage of a running pod. UINT64_MAX: this host cannot measure it, or there is no
  * limit. */

@@ -73,6 +73,7 @@ def a_failure_at_any_step_of_a_group_of_ten(host):
              "user": ("example.com/stay", ["--user=nosuch"], "nosuch"),
              "volume": ("example.com/stay", ["--volume=/nowhere/at/all:/v"], "/nowhere/at/all"),
              "root": ("example.com/stay", ["--volume=/etc:/bin/busybox/x"], "/bin/busybox/x"),
+             "right": ("example.com/stay", ["--caps-retain=CAP_SYS_ADMIN"], "which pod p does not have"),
              "working directory": ("example.com/stay", ["--working-directory=/nowhere"], "/nowhere"),
              "exec": ("example.com/broken", [], "/nowhere"),
              "readiness": ("example.com/fails", ["--notify=true"], "exit status 1")}
@@ -86,6 +87,17 @@ def a_failure_at_any_step_of_a_group_of_ten(host):
             true(re.search(r"\b%s\b|App %d of the group|example.com/absent" % (bad, NAMES.index(bad) + 1), r.err), "%s: %s" % (step, r.err))
             contains(r.err, reason, step)
             is_empty(host, uuid)
+    # A unit that cannot be written.
+    for kind in "service", "slice":
+        for bad in NAMES[0], NAMES[4], NAMES[-1]:
+            unit = "%s/root/acnspawn/units/app-%s.%s" % (host.pod_dir(uuid), bad, kind)
+            os.mkdir(unit)
+            line = [w for n in NAMES for w in ("---", "example.com/stay", "--name=" + n)][1:]
+            r = host.acnspawn("launch-group", "p", *line).expect(1)
+            contains(r.err, "App %d of the group: Cannot write the units of app %s: File exists" % (NAMES.index(bad) + 1, bad))
+            os.rmdir(unit) # which a removal of units does not stop at
+            is_empty(host, uuid)
+    equal(host.acnspawn("launch-group", "p", *line).expect(0).out.split(), NAMES)
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -103,7 +115,9 @@ def groups_are_launched_by_a_command(host):
     host.acnspawn("fetch", stay).expect(0)
     r = host.acnspawn("launch-group", "p", "example.com/stay", "--name=a", "--memory=64M", "---", stay, "--name=b",
                       "--exec=/bin/sh", "--", "-c", STAY)
-    equal((r.out, r.err), ("a\nb\n", ""))
+    equal(r.out, "a\nb\n")
+    # Where no pod has the controller of it, --memory= is warned of.
+    equal(re.sub("^Warning: resource/memory of app a will be ignored: this host has no .*\n", "", r.err), "")
     text = json.loads(manifest("example.com/stay", ["c", "d"]))
     text["volumes"] = [{"name": "shared", "kind": "empty"}]
     for app in text["apps"]:

@@ -426,4 +426,17 @@ def ignored_isolators_of_options_cause_warnings(host):
     equal(host.acnspawn("prepare", "--dry-run", image, "--isolator=example.com/one={}").expect(0).err, "", "warnings")
 
 
+@case
+def isolators_of_options_that_are_ignored_cause_warnings_when_apps_are_added(host):
+    image = host.shell("touch /out/up; sleep 1000", name="example.com/a", app={"isolators": [{"name": "example.com/other", "value": {}}]})
+    host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p").expect(0)
+    one = [image, "--name=b", "--isolator=example.com/one={}"]
+    for line in ["add-app", "p", *one], ["launch-group", "p", *one, "---", image, "--name=c"]:
+        r = host.acnspawn(*line).expect(0)
+        contains(r.err, "Warning: example.com/one of app b will be ignored: ", line[0])
+        equal(r.err.count("will be ignored"), 1, line[0])
+        host.acnspawn("rm-app", "--force", "p", *r.out.split()).expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
 main()
