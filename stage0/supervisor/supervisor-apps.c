@@ -840,6 +840,7 @@ static bool await_calls(AppChange *c, const AppInstance *app)
         return true;
 }
 
+/* When the connection to the pod's systemd is lost it is asked again once there is another one. */
 static void on_app_stopped(AppChange *c, int r, const char *result)
 {
         AppInstance *app = c->stopping;
@@ -847,6 +848,11 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
         if (r >= 0 && await_calls(c, app))
                 return;
         c->timer = sd_event_source_disable_unref(c->timer);
+        if (r == -ECONNRESET) {
+                if (change_reaches_manager(c, begin_removing))
+                        begin_removing(c);
+                return;
+        }
         if (r < 0 || is_up(app))
                 refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
         else
@@ -877,7 +883,9 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
         supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);
-        if (r < 0)
+        if (r < 0 && c->supervisor->manager && !change_reaches_manager(c, begin_removing))
+                c->timer = sd_event_source_disable_unref(c->timer);
+        else if (r < 0)
                 refuse_removing(c, app, r, "cannot be stopped");
 }
 

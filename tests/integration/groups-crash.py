@@ -46,8 +46,8 @@ def whole_or_none(host, uuid, held, before):
     apps = [a["name"] for a in host.status("p")["apps"]]
     contains(([], NAMES), apps, "the apps")
     equal([a["name"] for a in json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"]], apps)
-    if apps:
-        host.acnspawn("rm-app", "--force", "p", *apps).expect(0)
+    if apps: # a call that the pod's systemd has lost may have to be made again
+        wait_for(lambda: host.acnspawn("rm-app", "--force", "p", *apps).rc == 0, "the apps to be removed")
     nothing_more(held.counted, before, "after the group")
     equal(directories(host, uuid), [])
     return bool(apps)
@@ -173,7 +173,7 @@ def the_systemd_of_the_pod_executes_itself_again(host):
 
     again()
     wait_for(lambda: host.acnspawn(*LAUNCH).rc == 0, "a group to be launched")
-    host.acnspawn("rm-app", "--force", "p", *NAMES).expect(0)
+    wait_for(lambda: host.acnspawn("rm-app", "--force", "p", *NAMES).rc == 0, "the apps to be removed")
     before = held.counted()
     for n in list(range(SIZE)) * (4 if LONG else 1):
         client = host.start(*LAUNCH)
