@@ -109,7 +109,7 @@ def the_process_that_prepares_the_apps_is_killed(host):
     need_strace()
     uuid, held, before = used_pod(host)
     supervisor = host.supervisor(uuid)
-    run, total = kill_new(host, lambda: children_of(supervisor), lambda pid: True, CHANGES)
+    run, total = kill_new(host, lambda: children_of(supervisor), lambda pid: read_text("/proc/%d/comm" % pid) != "cgroup-moves\n", CHANGES)
     true(whole_or_none(host, uuid, held, before), "the group is there")
     messages = set()
     for n in spread(total, POINTS):
