@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A client of the CRI: gRPC for Python and the messages of cri/runtime.proto, which are compiled into the build directory;
-and acnspawn-cri, as a process of a case."""
+"""A client of the CRI: gRPC for Python and the messages of cri/runtime.proto, which are compiled for it; and
+acnspawn-cri, as a process of a case."""
 
 import importlib
 import os
@@ -25,7 +25,6 @@ if grpc is not None:
     os.register_at_fork(before=lambda: forks.append("".join(traceback.format_stack(limit=4))))
 
 SCHEMA = os.environ.get("ACNSPAWN_TEST_SCHEMA") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cri/runtime.proto")
-CACHE = os.path.abspath(os.environ.get("ACNSPAWN_TEST_CACHE", "."))
 PROGRAM = os.environ.get("ACNSPAWN_CRI") or os.path.join(os.path.dirname(os.path.dirname(ACNSPAWN)), "cri/acnspawn-cri")
 
 
@@ -40,14 +39,14 @@ def missing():
 
 @functools.lru_cache()
 def messages():
-    """The module of the messages."""
-    module = os.path.join(CACHE, "runtime_pb2.py")
-    if not os.path.exists(module) or os.stat(module).st_mtime < os.stat(SCHEMA).st_mtime:
-        with tempfile.TemporaryDirectory(dir=CACHE) as d:
-            subprocess.run(["protoc", "--proto_path=" + os.path.dirname(SCHEMA), "--python_out=" + d, SCHEMA], check=True)
-            os.rename(os.path.join(d, "runtime_pb2.py"), module)
-    sys.path.insert(0, CACHE)
-    return importlib.import_module("runtime_pb2")
+    """The module of the messages. It is loaded before its directory goes."""
+    with tempfile.TemporaryDirectory() as d:
+        subprocess.run(["protoc", "--proto_path=" + os.path.dirname(SCHEMA), "--python_out=" + d, SCHEMA], check=True)
+        sys.path.insert(0, d)
+        try:
+            return importlib.import_module("runtime_pb2")
+        finally:
+            sys.path.remove(d)
 
 
 class Client:
