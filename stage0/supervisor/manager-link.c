@@ -514,14 +514,25 @@ static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error
         return 0;
 }
 
+/* Replies that do not come any more are errors that sd-bus makes, before it reports the connection as lost. */
+static int reply_error(const ManagerLink *l, sd_bus_message *m)
+{
+        if (!sd_bus_message_get_error(m))
+                return 0;
+        return manager_link_is_open(l) ? -EREMOTEIO : -ECONNRESET;
+}
+
 /* The reply to a call comes before the signal that the job has ended. */
 static int on_job(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
         const char *path;
         LinkJob *j = userdata;
+        int r = reply_error(j->link, m);
 
-        if (sd_bus_message_get_error(m) || sd_bus_message_read(m, "o", &path) < 0)
-                end_job(j, -EREMOTEIO, NULL);
+        if (r >= 0 && sd_bus_message_read(m, "o", &path) < 0)
+                r = -EREMOTEIO;
+        if (r < 0)
+                end_job(j, r, NULL);
         else if (!(j->path = strdup(path)))
                 end_job(j, -ENOMEM, NULL);
         return 0;
@@ -577,10 +588,13 @@ static void end_all_queries(ManagerLink *l)
 
 static int on_main_process(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
+        LinkQuery *q = userdata;
         uint32_t number = 0;
-        int r = sd_bus_message_get_error(m) ? -EREMOTEIO : sd_bus_message_read(m, "v", "u", &number);
+        int r = reply_error(q->link, m);
 
-        end_query(userdata, MIN(r, 0), number);
+        if (r >= 0)
+                r = sd_bus_message_read(m, "v", "u", &number);
+        end_query(q, MIN(r, 0), number);
         return 0;
 }
 
@@ -611,7 +625,9 @@ int manager_link_main_process(ManagerLink *l, const char *unit, ManagerProcessFu
 
 static int on_set(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
-        end_job(userdata, sd_bus_message_get_error(m) ? -EREMOTEIO : 0, "done");
+        LinkJob *j = userdata;
+
+        end_job(j, reply_error(j->link, m), "done");
         return 0;
 }
 

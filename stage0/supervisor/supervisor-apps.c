@@ -840,7 +840,7 @@ static bool await_calls(AppChange *c, const AppInstance *app)
         return true;
 }
 
-/* When the connection to the pod's systemd is lost it is asked again once there is another one. */
+/* When the connection to the pod's systemd was lost, systemd is asked again over the next one. */
 static void on_app_stopped(AppChange *c, int r, const char *result)
 {
         AppInstance *app = c->stopping;
@@ -848,12 +848,10 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
         if (r >= 0 && await_calls(c, app))
                 return;
         c->timer = sd_event_source_disable_unref(c->timer);
-        if (r == -ECONNRESET) {
-                if (change_reaches_manager(c, begin_removing))
-                        begin_removing(c);
+        bool stopped = r >= 0 && !is_up(app);
+        if (!stopped && !change_reaches_manager(c, begin_removing))
                 return;
-        }
-        if (r < 0 || is_up(app))
+        if (!stopped && r != -ECONNRESET)
                 refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
         else
                 begin_removing(c);
