@@ -45,12 +45,14 @@ bool usage_is_sampled(const Seen *x)
         return x->state == STARTED && x->sampled_usec > 0 && x->usage.taken_usec > 0;
 }
 
-static void take(Seen *x, const CriUsage *u, uint64_t begin)
+/* False: it is of an earlier state, or older than the one that is there. */
+static bool take(Seen *x, const CriUsage *u, uint64_t begin)
 {
         if (x->state != STARTED || begin < MAX(x->changed_usec, x->sampled_usec))
-                return;
+                return false;
         x->usage = *u;
         x->sampled_usec = begin;
+        return true;
 }
 
 static void take_networks(SeenSandbox *x, const void *data, size_t n)
@@ -78,15 +80,16 @@ void cri_usage_take(CriServer *s, const void *data, size_t size)
                                             note.n_networks * sizeof(NetworkUsage) ||
             !s->events || !(x = events_table_find(s, note.uuid)))
                 return;
-        take(&x->sandbox, &note.usage, note.begin_usec);
+        bool taken = take(&x->sandbox, &note.usage, note.begin_usec);
         for (size_t i = 0; i < note.n_apps; i++, p += sizeof(UsageNoteApp)) {
                 UsageNoteApp app;
                 memcpy(&app, p, sizeof(app));
                 for (size_t k = 0; k < x->n; k++)
                         if (streq(x->containers[k].app, app.app))
-                                take(&x->containers[k], &app.usage, note.begin_usec);
+                                (void) take(&x->containers[k], &app.usage, note.begin_usec);
         }
-        take_networks(x, p, note.n_networks);
+        if (taken)
+                take_networks(x, p, note.n_networks);
 }
 
 /* --- In a worker ---------------------------------------------------------------------------------------- */

@@ -201,7 +201,6 @@ int interface_add_app(VarlinkCall *call, json_object *parameters, void *userdata
 int interface_launch_group(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         size_t n = json_object_array_length(json_object_object_get(parameters, "apps"));
-
         _cleanup_error_ Error e = ERROR_NULL;
 
         if (n == 0)

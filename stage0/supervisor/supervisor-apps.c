@@ -458,10 +458,11 @@ int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, E
                                 ? -ECHILD
                                 : json_parse_strict(c->answer.data, c->answer.size, &o, NULL, NULL);
         const char *added = r >= 0 ? text_of(o, "added") : NULL;
-        if (r < 0)
-                return error_set(e, -ECHILD,
-                                 "The process that prepares the app%s was killed, or took too long",
-                                 c->group_function ? "s of the group" : "");
+        if (r < 0) {
+                r = error_set(e, -ECHILD, "The process that prepares the app%s was killed, or took too long",
+                              c->group_function ? "s of the group" : "");
+                return error_hint(e, r, "Nothing of it is kept. Try it again when the host is less busy.");
+        }
         if (!added)
                 return read_refusal(o, e);
         *ret_added = strdup(added);
@@ -792,6 +793,9 @@ static void refuse_removing(AppChange *c, AppInstance *app, int code, const char
         Supervisor *s = c->supervisor;
 
         int r = error_set(&e, code, "App %s %s", app_instance_path(app), why);
+        if (code != -EBUSY)
+                (void) error_hint(&e, r, "Try it again; 'acnspawn stop %s' ends the app with the pod.",
+                                  pod_display_name(s->pod));
         change_finish(c, r, app_instance_path(app), NULL, &e);
         if (app_table_has(s->apps, app)) /* the next change may have been its removal */
                 supervisor_listen(s, app);
