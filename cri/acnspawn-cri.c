@@ -9,6 +9,7 @@
 #include "cri/cri.h"
 #include "library/libsystemd.h"
 #include "stage0/cli/conf.h"
+#include "stage0/host/device-filter.h"
 #include "stage0/host/host.h"
 
 #define EXIT_STATUS_FAILURE 1
@@ -199,6 +200,7 @@ int main(int argc, char *argv[])
                 error_print(&e, r);
                 return EXIT_STATUS_USAGE;
         }
+        (void) device_filter_available(); /* the processes of calls inherit the result */
         r = serve(&a, &e);
         if (r < 0)
                 error_print(&e, r);

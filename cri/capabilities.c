@@ -3,8 +3,8 @@
 /* The capabilities by name: a sandbox has all of them, as PID 1 of its pod bounds every container that it will get; a
  * container has what its request says.
  *
- * Nothing filters the devices that a container can open, so that it must not be able to make nodes of them: on a mount of the host they
- * could be used. Therefore CAP_MKNOD, which other runtimes combine with such a filter, is not among the defaults. */
+ * CAP_MKNOD, which others have by default, is not among them: which devices a container can open is filtered on most hosts only, and nodes that it
+ * makes on a mount of the host stay there, for processes that no filter confines. */
 
 #include "cri/sandbox.h"
 

@@ -128,6 +128,19 @@ static int read_variable(json_object *v, CdiEdits *x, Error *e)
         return pair_list_set(&x->environment, name, equals + 1) < 0 ? error_oom(e) : 0;
 }
 
+bool cdi_read_permissions(const char *s, char ret[static 4])
+{
+        size_t n = 0;
+
+        if (isempty(s) || strspn(s, "rwm") != strlen(s))
+                return false;
+        for (const char *letter = "rwm"; *letter; letter++)
+                if (strchr(s, *letter))
+                        ret[n++] = *letter;
+        ret[n] = 0;
+        return true;
+}
+
 static int read_node(json_object *o, CdiEdits *x, Error *e)
 {
         const char *path = NULL, *host = NULL, *permissions = NULL;
@@ -141,15 +154,15 @@ static int read_node(json_object *o, CdiEdits *x, Error *e)
                 return r;
         if (!path || !startswith(path, "/dev/"))
                 return error_set(e, -EINVAL, "A device node has no \"path\" below /dev");
-        if (!isempty(permissions) &&
-            (!strchr(permissions, 'r') || !strchr(permissions, 'w') ||
-             strspn(permissions, "rwm") != strlen(permissions)) &&
-            note_unsupported(x, "permissions of device nodes other than \"rw\" and \"rwm\"") < 0)
+        char letters[4] = "rwm";
+        if (!isempty(permissions) && !cdi_read_permissions(permissions, letters) &&
+            note_unsupported(x, "permissions of device nodes that are not letters of \"rwm\"") < 0)
                 return error_oom(e);
         if (GREEDY_REALLOC(x->nodes, x->nodes_allocated, x->n_nodes + 1) < 0)
                 return error_oom(e);
         CdiNode *n = &x->nodes[x->n_nodes++];
         *n = (CdiNode){.path = strdup(path), .host_path = strdup(host ?: path)};
+        memcpy(n->permissions, letters, sizeof(letters));
         return n->path && n->host_path ? 0 : error_oom(e);
 }
 

@@ -9,6 +9,7 @@
 
 typedef struct CdiNode {
         char *path, *host_path; /* in the container, and on the host */
+        char permissions[4];    /* letters of "rwm", in this order */
 } CdiNode;
 
 typedef struct CdiMount {
@@ -44,4 +45,6 @@ CdiSpec *cdi_spec_free(CdiSpec *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(CdiSpec *, cdi_spec_free);
 /* "example.com/net=eth0": where the name of the device begins; NULL: it is not the name of one. */
 const char *cdi_name_split(const char *s);
+/* Letters of "rwm" in any order; false: S has others, or none. */
+bool cdi_read_permissions(const char *s, char ret[static 4]);
 const CdiDevice *cdi_spec_find(const CdiSpec *s, const char *name);

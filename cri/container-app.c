@@ -5,7 +5,6 @@
 #include "cri/sandbox.h"
 #include "schema/settings.h"
 
-#define SUPPORTED_ERROR "The field '%s' of the request is not supported with the value '%s'"
 #define OOM_GROUP "memory.oom.group"
 #define CPU_PERIOD_DEFAULT 100000
 
@@ -289,7 +288,7 @@ int container_add_host_mount(const char *source, const char *path, bool read_onl
 }
 
 static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, const SecurityContext *x,
-                     AppOverrides *a, Error *e)
+                     bool filtered, AppOverrides *a, Error *e)
 {
         int r = check_mount(m, x->privileged, e);
         if (r < 0)
@@ -310,31 +309,13 @@ static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, c
                 r = container_relabel(j, s, m->host_path, x->selinux_options, e);
         if (r < 0)
                 return r;
-        bool nodev = !x->privileged && container_can_make_nodes(x);
+        bool nodev = !x->privileged && !filtered && container_can_make_nodes(x);
         char *settings = cri_printf(&j->memory, "%s%s%s",
                                     nodev ? CONTAINER_HOST_SETTINGS_NO_DEV : CONTAINER_HOST_SETTINGS,
                                     propagations[m->propagation], mapped ? "" : ",idmap=no");
         return settings ? container_add_host_mount(m->host_path, m->container_path, m->readonly, settings, a,
                                                    e)
                         : error_oom(e);
-}
-
-/* A device that could be read but not written to, say, takes a filter of its cgroup, which there is none. Nodes that a container makes
- * itself cannot be used, so "m" makes no difference. */
-static bool permissions_are_supported(const char *s)
-{
-        return strchr(s, 'r') && strchr(s, 'w') && strspn(s, "rwm") == strlen(s);
-}
-
-static int add_device(CriJob *j, const Runtime__V1__Device *d, AppOverrides *a, Error *e)
-{
-        if (!permissions_are_supported(d->permissions))
-                return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices.permissions", d->permissions);
-        if (strchr(d->host_path, ',') || strchr(d->container_path, ',') || strstr(d->container_path, ":/"))
-                return error_set(e, -EINVAL, SUPPORTED_ERROR, "devices", d->host_path);
-        char *value = cri_printf(&j->memory, "%s:%s", d->host_path,
-                                 *d->container_path ? d->container_path : d->host_path);
-        return value ? cri_set_option(app_options, a, "device", "devices", value, e) : error_oom(e);
 }
 
 /* Without one it is that of the image. */
@@ -403,11 +384,9 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
         if (r >= 0)
                 r = set_environment(j, c, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_mounts; i++)
-                r = add_mount(j, s, c->mounts[i], x, a, e);
-        for (size_t i = 0; r >= 0 && i < c->n_devices; i++)
-                r = add_device(j, c->devices[i], a, e);
+                r = add_mount(j, s, c->mounts[i], x, container_devices_are_filtered(c), a, e);
         if (r >= 0)
-                r = container_cdi(j, c, a, e);
+                r = container_devices(j, c, a, e);
         if (r >= 0)
                 r = cri_set_option(app_options, a, "log", "log_path", "none", e);
         if (r >= 0)

@@ -85,16 +85,15 @@ static int find(CriJob *j, const char *device, CdiSpec **ret, Error *e)
 
 /* --- What it means ------------------------------------------------------------------------------------- */
 
-static int add_nodes(CriJob *j, const CdiEdits *x, AppOverrides *a, Error *e)
+static int add_nodes(CriJob *j, const ContainerConfig *c, const CdiEdits *x, AppOverrides *a, Error *e)
 {
-        for (size_t i = 0; i < x->n_nodes; i++) {
-                char *value = cri_printf(&j->memory, "%s:%s", x->nodes[i].host_path, x->nodes[i].path);
-                int r = value ? cri_set_option(app_options, a, "device", "CDI_devices", value, e)
-                              : error_oom(e);
-                if (r < 0)
-                        return r;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < x->n_nodes; i++) {
+                const CdiNode *n = &x->nodes[i];
+                r = container_add_device(j, c, "CDI_devices", n->host_path, n->path, n->permissions, a, e);
         }
-        return 0;
+        return r;
 }
 
 static int add_mounts(const CdiEdits *x, AppOverrides *a, Error *e)
@@ -120,7 +119,8 @@ static int add_groups(const CdiEdits *x, AppOverrides *a, Error *e)
         return 0;
 }
 
-static int apply(CriJob *j, const CdiEdits *x, const char *device, AppOverrides *a, Error *e)
+static int apply(CriJob *j, const ContainerConfig *c, const CdiEdits *x, const char *device, AppOverrides *a,
+                 Error *e)
 {
         if (x->unsupported)
                 return error_set(e, -EINVAL, "The CDI device '%s' takes what is not supported: %s", device,
@@ -129,7 +129,7 @@ static int apply(CriJob *j, const CdiEdits *x, const char *device, AppOverrides 
                 if (pair_list_set(&a->environment, x->environment.items[i].name,
                                   x->environment.items[i].value) < 0)
                         return error_oom(e);
-        int r = add_nodes(j, x, a, e);
+        int r = add_nodes(j, c, x, a, e);
         if (r >= 0)
                 r = add_groups(x, a, e);
         return r < 0 ? r : add_mounts(x, a, e);
@@ -156,9 +156,9 @@ int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e
                 _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
                 r = find(j, device, &s, e);
                 if (r >= 0 && is_first_of_kind(c, i))
-                        r = apply(j, &s->edits, device, a, e);
+                        r = apply(j, c, &s->edits, device, a, e);
                 if (r >= 0)
-                        r = apply(j, &cdi_spec_find(s, cdi_name_split(device))->edits, device, a, e);
+                        r = apply(j, c, &cdi_spec_find(s, cdi_name_split(device))->edits, device, a, e);
         }
         return r;
 }

@@ -79,6 +79,10 @@ int sandbox_status(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatus **
 char *container_image_id(CriJob *j, const PodApp *app);
 int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e);
 
+static inline bool container_is_privileged(const ContainerConfig *c)
+{
+        return c->linux && c->linux->security_context && c->linux->security_context->privileged;
+}
 /* container-security.c: whether a container that is not privileged has CAP_MKNOD. */
 bool container_can_make_nodes(const Runtime__V1__LinuxContainerSecurityContext *x);
 #define CONTAINER_HOST_SETTINGS_NO_DEV "symlinks=true,suid=true"
@@ -86,6 +90,13 @@ bool container_can_make_nodes(const Runtime__V1__LinuxContainerSecurityContext *
 /* Adds the mount of a directory or file of the host, with the settings of its volume. */
 int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings,
                              AppOverrides *a, Error *e);
+/* container-devices.c: adds the devices of C. */
+int container_devices(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e);
+/* Whether C can open only devices that it is given, wherever it finds others. */
+bool container_devices_are_filtered(const ContainerConfig *c);
+/* FIELD of the request gives C the device HOST_PATH of the host. PERMISSIONS are those of cdi_read_permissions(). */
+int container_add_device(CriJob *j, const ContainerConfig *c, const char *field, const char *host_path,
+                         const char *path, const char *permissions, AppOverrides *a, Error *e);
 /* container-cdi.c: adds what C requests by the Container Device Interface. */
 int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e);
 

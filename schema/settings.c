@@ -201,11 +201,31 @@ static void devices_done(DevicesSetting *d)
         *d = (DevicesSetting){};
 }
 
-/* "SOURCE[:TARGET]"; either may have colons, so the target begins with the last ":/". */
-static int read_device(const char *word, DeviceSetting *ret)
+/* Letters of "rwm", each once at most; 0: S is something else. */
+static unsigned read_device_access(const char *s)
 {
-        const char *colon = NULL;
+        static const char letters[] = "rwm";
+        unsigned access = 0;
 
+        for (; *s; s++) {
+                const char *letter = strchr(letters, *s);
+                unsigned bit = letter ? 1U << (letter - letters) : 0;
+                if (!letter || (access & bit))
+                        return 0;
+                access |= bit;
+        }
+        return access;
+}
+
+/* "SOURCE[:TARGET][:ACCESS]"; paths may have colons, so the target begins with the last ":/". */
+static int read_device(const char *text, DeviceSetting *ret)
+{
+        const char *colon = NULL, *last = strrchr(text, ':');
+        unsigned access = last ? read_device_access(last + 1) : 0;
+        _cleanup_free_ char *word = access ? strndup(text, (size_t) (last - text)) : strdup(text);
+
+        if (!word)
+                return -ENOMEM;
         for (const char *p = word; (p = strstr(p, ":/")); p++)
                 colon = p;
         _cleanup_free_ char *source = colon ? strndup(word, (size_t) (colon - word)) : strdup(word);
@@ -214,13 +234,14 @@ static int read_device(const char *word, DeviceSetting *ret)
                 return -ENOMEM;
         if (!is_path_below_root(source) || !is_path_below_root(target) || !startswith(target, "/dev/"))
                 return -EINVAL;
-        *ret = (DeviceSetting){TAKE_PTR(source), TAKE_PTR(target)};
+        *ret = (DeviceSetting){TAKE_PTR(source), TAKE_PTR(target), access};
         return 0;
 }
 
 static int add_devices(char *const *words, DevicesSetting *d)
 {
         size_t n = strv_length(words);
+        bool with_access = false;
 
         if (n == 0 || n > SETTING_DEVICES_MAX)
                 return -EINVAL;
@@ -235,9 +256,10 @@ static int add_devices(char *const *words, DevicesSetting *d)
                         r = read_device(*word, &d->items[d->n]);
                 if (r < 0)
                         return r;
-                d->n += !streq(*word, "all");
+                if (!streq(*word, "all"))
+                        with_access |= d->items[d->n++].access != 0;
         }
-        return 0;
+        return d->all && with_access ? -EINVAL : 0; /* nothing is filtered then */
 }
 
 static int read_devices(const char *value, void *target)
@@ -255,6 +277,27 @@ static int read_devices(const char *value, void *target)
         devices_done(result);
         *result = d;
         return 0;
+}
+
+bool app_settings_filter_devices(const AppSettings *s)
+{
+        bool filter = s->device_policy == DEVICE_POLICY_CLOSED;
+
+        for (size_t i = 0; i < s->devices.n; i++)
+                filter = filter || s->devices.items[i].access != 0;
+        return filter && !s->devices.all;
+}
+
+static int read_device_policy(const char *value, void *target)
+{
+        static const char *const names[] = {
+                        [DEVICE_POLICY_AUTO] = "auto", [DEVICE_POLICY_CLOSED] = "closed"};
+
+        int r = word_index(names, ELEMENTSOF(names), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
 }
 
 static int read_seccomp_profile(const char *value, void *target)
@@ -634,7 +677,9 @@ static const Setting settings[] = {
                 {"control", MEMBER(control), read_boolean, "must be true or false"},
                 {"device", MEMBER(devices), read_devices,
                  "must be none, or all, or absolute paths of devices, each with ':' and a path below /dev "
-                 "if it is to have another, separated by commas"},
+                 "if it is to have another, and ':' and letters of rwm if not all of this is to be allowed, "
+                 "separated by commas; all is without such letters"},
+                {"device-policy", MEMBER(device_policy), read_device_policy, "must be auto or closed"},
                 {"fate-group", MEMBER(fate_group), read_name,
                  "must be a name of lower-case letters, digits and '-'"},
                 {"grant", MEMBER(grants), read_grants,

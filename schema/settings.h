@@ -49,9 +49,18 @@ typedef struct PathsSetting {
 
 #define SETTING_DEVICES_MAX 4096U
 
+/* What can be done with a device. */
+enum {
+        DEVICE_READ = 1 << 0,
+        DEVICE_WRITE = 1 << 1,
+        DEVICE_MAKE = 1 << 2, /* nodes of it; this is not filtered */
+        DEVICE_ACCESS_ALL = DEVICE_READ | DEVICE_WRITE | DEVICE_MAKE,
+};
+
 /* A device of the host, or a directory with devices, in the /dev of an app. */
 typedef struct DeviceSetting {
         char *source, *target; /* absolute and normalized; TARGET is below /dev */
+        unsigned access;       /* DEVICE_READ and so on; 0: not given, which is all */
 } DeviceSetting;
 
 typedef struct DevicesSetting {
@@ -59,6 +68,13 @@ typedef struct DevicesSetting {
         DeviceSetting *items;
         size_t n;
 } DevicesSetting;
+
+/* Whether an app can open other devices than those that every app has, and those that it is given. */
+typedef enum DevicePolicy {
+        DEVICE_POLICY_AUTO,   /* it can, unless one is given with permissions, or a mount forbids it */
+        DEVICE_POLICY_CLOSED, /* it cannot */
+        _DEVICE_POLICY_MAX,
+} DevicePolicy;
 
 /* Supplementary groups of an app beside those that it is given by number. */
 typedef enum GroupPolicy {
@@ -156,6 +172,7 @@ typedef struct AppSettings {
         int group_policy;    /* GroupPolicy */
         char **caps_ambient; /* "CAP_…", in upper case */
         DevicesSetting devices;
+        int device_policy; /* DevicePolicy */
         bool writable_sys;
         char *fate_group;      /* the other apps that have it are stopped if this one fails; or NULL */
         bool transient;        /* its end means nothing for the pod */
@@ -177,6 +194,8 @@ static inline bool app_settings_share_processes(const AppSettings *s)
 {
         return s->pid.mode == PID_SHARED || s->pid.mode == PID_APP;
 }
+/* Whether a filter is to decide which devices its processes can open. */
+bool app_settings_filter_devices(const AppSettings *s);
 /* Reads the annotations of APP. -EINVAL with the annotation's name, its value, and the valid values. */
 int app_settings_read(const PodApp *app, AppSettings *ret, Error *e);
 /* Checks one setting of a command line, whose message already names it: the error describes only the valid

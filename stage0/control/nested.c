@@ -292,12 +292,16 @@ static int check_equal(const Nesting *n, Error *e)
         return 0;
 }
 
-static bool has_device(const DevicesSetting *all, const char *source)
+static bool has_device(const DevicesSetting *all, const DeviceSetting *d)
 {
+        unsigned access = 0;
+
         for (size_t i = 0; i < all->n; i++)
-                if (streq(all->items[i].source, source))
-                        return true;
-        return all->all && startswith(source, "/dev/");
+                if (streq(all->items[i].source, d->source))
+                        access |= all->items[i].access ?: DEVICE_ACCESS_ALL;
+        if (all->all && startswith(d->source, "/dev/"))
+                access = DEVICE_ACCESS_ALL;
+        return ((d->access ?: DEVICE_ACCESS_ALL) & ~access) == 0;
 }
 
 static int check_devices(const Nesting *n, Error *e)
@@ -307,7 +311,7 @@ static int check_devices(const Nesting *n, Error *e)
         if (own->all && !above->all)
                 return refuse(n, e, "all devices");
         for (size_t i = 0; i < own->n; i++)
-                if (!has_device(above, own->items[i].source))
+                if (!has_device(above, &own->items[i]))
                         return refuse(n, e, "the device %s", own->items[i].source);
         return n->own.writable_sys && !n->above.writable_sys ? refuse(n, e, "a writable /sys") : 0;
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "stage0/host/device-filter.h"
 #include "stage0/host/host-internal.h"
 #include "stage1/launch-protocol.h"
 
@@ -112,5 +113,6 @@ int pod_isolators_check(Pod *p, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot determine the features of this host for pod %s",
                                        pod_display_name(p));
-        return stage1_isolators_check(p->manifest, &h, e);
+        r = stage1_isolators_check(p->manifest, &h, e);
+        return r < 0 ? r : device_filters_check(p->manifest, e);
 }

@@ -3,7 +3,8 @@
 /* The /dev of an app that is to have devices of the host.
  *
  * It is a file system of that app alone, made anew for each of its processes, so that a device which was plugged in meanwhile
- * is there. The nodes are copies of the host's: the paths are the operator's, and nothing of the app is walked. */
+ * is there. The nodes are copies of the host's: the paths are the operator's, and nothing of the app is walked. Where the devices
+ * of the app are filtered, the rules for that are found on the same walk. */
 
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -22,6 +23,8 @@ typedef struct Devices {
         int dev_fd; /* of the app */
         uid_t owner;
         bool own_users, keep; /* keep: nodes that are there already stay */
+        DeviceRules *rules;   /* to which the nodes are added */
+        unsigned access;
 } Devices;
 
 /* In a pod with users of its own they belong to its root. */
@@ -29,6 +32,10 @@ static int make_node(const Devices *d, int dir_fd, const char *name, const struc
 {
         mode_t mode = st->st_mode & 07777;
 
+        int r = d->rules->closed ? device_rules_add(d->rules, S_ISBLK(st->st_mode), st->st_rdev, d->access)
+                                 : 0;
+        if (r < 0)
+                return r;
         if (!d->keep && unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT)
                 return -errno;
         if (mknodat(dir_fd, name, (st->st_mode & S_IFMT) | mode, st->st_rdev) < 0)
@@ -108,7 +115,7 @@ static int add_all(Devices *d)
 }
 
 /* A device, or a directory of them. */
-static int add_device(const Devices *d, const PodApp *app, const DeviceSetting *device, Error *e)
+static int add_device(Devices *d, const PodApp *app, const DeviceSetting *device, Error *e)
 {
         _cleanup_close_ int fd = open(device->source, O_PATH | O_CLOEXEC), dir_fd = -EBADF;
         struct stat st;
@@ -120,19 +127,27 @@ static int add_device(const Devices *d, const PodApp *app, const DeviceSetting *
                 return error_set(e, -ENODEV, "%s of the host, which app %s is to have, is not a device",
                                  device->source, app->name);
         int r = 0;
+        d->access = device->access ?: DEVICE_ACCESS_ALL;
         if (S_ISDIR(st.st_mode)) {
                 dir_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 r = dir_fd < 0 ? -errno : add_directory(d, dir_fd, device->target, 0);
         } else
                 r = add_node(d, device->target, &st);
+        if (r == -E2BIG)
+                return error_set(e, r, "App %s has too many devices to be filtered: at most %u are possible",
+                                 app->name, DEVICE_RULES_MAX);
         return r < 0 ? error_set_errno(e, r, "Cannot make the device %s of app %s", device->target,
                                        app->name)
                      : 0;
 }
 
-static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd, Error *e)
+static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd,
+                DeviceRules *rules, Error *e)
 {
-        Devices d = {.dev_fd = dev_fd, .owner = pod_root_uid(m->pod), .own_users = m->userns_fd >= 0};
+        Devices d = {.dev_fd = dev_fd,
+                     .owner = pod_root_uid(m->pod),
+                     .own_users = m->userns_fd >= 0,
+                     .rules = rules};
 
         int r = pod_mounts_fill_dev(m, dev_fd, true);
         if (r >= 0 && devices->all)
@@ -144,7 +159,8 @@ static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, 
         return r;
 }
 
-static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, Error *e)
+static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, DeviceRules *rules,
+                    Error *e)
 {
         static const char *const options[] = {"mode", "0755", "size", "1m", "nr_inodes", NODES_MAX, NULL};
         _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
@@ -154,22 +170,25 @@ static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devic
                 r = -errno;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot mount /dev of app %s", app->name);
-        r = fill(m, app, devices, dev_fd, e);
+        r = fill(m, app, devices, dev_fd, rules, e);
         if (r < 0)
                 return r;
         r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
         return r < 0 ? error_set_errno(e, r, "Cannot protect /dev of app %s", app->name) : TAKE_FD(fd);
 }
 
-int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, Error *e)
+int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules, Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
 
         int r = app_settings_read(app, &s, e);
         if (r < 0)
                 return r;
+        ret_rules->closed = app_settings_filter_devices(&s);
+        if (ret_rules->closed && device_rules_add_default(ret_rules) < 0)
+                return error_oom(e);
         if (s.devices.all || s.devices.n > 0)
-                return make_dev(m, app, &s.devices, e);
+                return make_dev(m, app, &s.devices, ret_rules, e);
         int fd = mount_clone(m->holder_fd, "dev", false);
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
 }

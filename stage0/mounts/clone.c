@@ -41,9 +41,9 @@ static bool could_mount_anew(const PodMounts *m, const PodApp *app)
 
 /* All mounts but the root. The credentials come last, if the app has some. */
 static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_t *n, bool *ret_credentials,
-                            Error *e)
+                            DeviceRules *ret_rules, Error *e)
 {
-        int fd = pod_mounts_clone_dev(m, app, e);
+        int fd = pod_mounts_clone_dev(m, app, ret_rules, e);
 
         for (size_t i = 0; fd >= 0; i++) {
                 ret_fds[(*n)++] = fd;
@@ -76,7 +76,7 @@ static int make_pts(const PodMounts *m, Error *e)
 }
 
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
-                         Error *e)
+                         DeviceRules *ret_rules, Error *e)
 {
         size_t n = 0;
         int r = clone_root(m, app, e);
@@ -88,7 +88,7 @@ int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *
         if (r >= 0) {
                 size_t n_restricted = 0;
                 ret_fds[n++] = r;
-                r = clone_restricted(m, app, ret_fds + n, &n_restricted, ret_credentials, e);
+                r = clone_restricted(m, app, ret_fds + n, &n_restricted, ret_credentials, ret_rules, e);
                 n += n_restricted;
         }
         if (r < 0) {

@@ -139,7 +139,8 @@ int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 int pod_mounts_make_dev(PodMounts *m);
 /* What every app has in /dev, in the empty file system at DEV_FD. */
 int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials);
-/* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with DEVICES as well. */
-int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, Error *e);
+/* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well. *RET_RULES, which is empty
+ * before: what its processes can open. */
+int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules, Error *e);
 /* Makes the mount points in /dev for an app that was added later. */
 int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials);

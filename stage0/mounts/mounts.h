@@ -7,6 +7,7 @@
  * of them as descriptors (mounts.c). The root of an app of another pod is mounted on request (app-root.c). */
 
 #include "prepare/prepare.h"
+#include "stage0/host/device-filter.h"
 #include "stage1/launch-protocol.h"
 
 /* --- mounts.c: in the namespace of the process that runs the pod ---------------------------------------- */
@@ -48,9 +49,10 @@ void pod_mounts_forget_replaced(PodMounts *m, const char *name);
 /* credentials.c: the names, sorted, of the credentials in which L differs from what APP has. */
 int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const CredentialList *l,
                                    char ***ret);
-/* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. */
+/* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. *RET_RULES, also on failure: the
+ * devices that it can open; to be freed. */
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
-                         Error *e);
+                         DeviceRules *ret_rules, Error *e);
 /* devices.c: the null device in the /dev of apps. */
 int pod_mounts_open_null(const PodMounts *m);
 /* control.c: a listening socket for the calls of APP, with TOKEN beside it, where only APP finds them. 0: both are there already, and

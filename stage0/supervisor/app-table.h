@@ -45,6 +45,7 @@ typedef struct AppInstance {
         struct Input *input;        /* inputs.c; NULL: the app reads nothing */
         struct LogBound *bound;     /* forwarder-bound.c */
         struct AppLog *log;         /* forwarder-file.c */
+        struct AppDevices *devices; /* app-devices.c; NULL: they are not filtered, or none of it has run */
 } AppInstance;
 
 typedef struct AppTable {

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "stage0/supervisor/admission.h"
+#include "stage0/supervisor/app-devices.h"
 #include "stage0/supervisor/app-life.h"
 #include "stage0/supervisor/app-limits.h"
 #include "stage0/supervisor/connections.h"
@@ -77,6 +78,7 @@ Server *server_free(Server *s)
         FOREACH_APP(app, s->apps)
         {
                 app->control = control_api_free(app->control);
+                app_devices_forget(app);
         }
         connections_free(s->launchers);
         notices_free(s->notices);
@@ -144,6 +146,7 @@ void server_remove_app(Server *s, AppInstance *app)
                 waiting_free(w);
         }
         app->control = control_api_free(app->control);
+        app_devices_forget(app);
         cleaner_forget(s->cleaner, app);
         admission_remove_app(app);
         notices_remove_app(app);
@@ -206,9 +209,11 @@ static int open_launch_file(Server *s, AppInstance *app, Error *e)
 }
 
 /* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
-static int collect(Server *s, AppInstance *app, const LaunchRequest *request, LaunchReply *reply, int *fds,
-                   size_t *n, Error *e)
+static int collect(Server *s, const Question *q, LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
+        _cleanup_device_rules_ DeviceRules devices = {};
+        const LaunchRequest *request = &q->request;
+        AppInstance *app = q->app;
         bool credentials = false;
         size_t n_mounts = 0;
 
@@ -221,11 +226,14 @@ static int collect(Server *s, AppInstance *app, const LaunchRequest *request, La
                 return r;
         fds[(*n)++] = r;
         *n += _LAUNCH_STREAM_MAX; /* placeholders that are filled in later */
-        r = pod_mounts_clone_app(s->mounts, app->manifest, fds + *n, &n_mounts, &credentials, e);
+        r = pod_mounts_clone_app(s->mounts, app->manifest, fds + *n, &n_mounts, &credentials, &devices, e);
         if (r < 0)
                 return r;
         reply->has_credentials = credentials;
         *n += n_mounts;
+        r = app_devices_apply(s->pod, app, &devices, q->peer.pid, e);
+        if (r < 0)
+                return r;
         if (request->phase != LAUNCH_MAIN)
                 return 0;
         r = notices_begin(s->mounts, app, fds + *n, e);
@@ -397,7 +405,7 @@ static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, i
         if (r >= 0 && q->request.phase == LAUNCH_MAIN)
                 r = s->events.prepare(s->userdata, app, e);
         if (r >= 0)
-                r = collect(s, app, &q->request, reply, fds, n, e);
+                r = collect(s, q, reply, fds, n, e);
         if (r >= 0)
                 r = add_streams(s, app, &q->request, q->streams, reply, fds, n, e);
         if (r < 0)

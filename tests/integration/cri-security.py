@@ -183,7 +183,8 @@ def devices_of_a_container(host):
             {"host_path": "/dev/zero", "container_path": "/dev/sub/given", "permissions": "rwm"}, {"host_path": "/dev/full", "permissions": "rw"}])
         c.call("StartContainer", container_id=a)
         equal(sh(c, a, "head -c 2 /dev/sub/given | wc -c; (echo x >/dev/full) 2>&1 | grep -c 'No space'"), "2\n1\n")
-        for device, text in (({"host_path": "/dev/zero", "container_path": "/dev/x", "permissions": "r"}, "devices.permissions"),
+        for device, text in (({"host_path": "/dev/zero", "container_path": "/dev/x", "permissions": "rx"}, "devices.permissions"),
+                             ({"host_path": "/dev/zero", "container_path": "/dev/x"}, "devices.permissions"),
                              ({"host_path": "/dev/zero", "container_path": "/srv/x", "permissions": "rwm"}, "must be none, or all, or")):
             code, message = c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", devices=[device]))
             equal(code, "INVALID_ARGUMENT")
@@ -192,13 +193,95 @@ def devices_of_a_container(host):
         contains(c.refused("StartContainer", container_id=b)[1], "/dev/none-such of the host: No such file")
 
 
+# Devices that no host has: to open one is to get this, unless it is not permitted.
+ABSENT = (240, 77)
+
+
+def absent_device(host, name, kind=stat.S_IFCHR, number=ABSENT):
+    os.makedirs(host.path("devices"), exist_ok=True)
+    os.mknod(host.path("devices/" + name), kind | 0o666, os.makedev(*number))
+    return host.path("devices/" + name)
+
+
+def permissions(c, container, *devices):
+    """Of each whether it can be opened for reading, for writing, and for both."""
+    return sh(c, container, OPEN_EACH + " ".join(devices)).split()
+
+
+@case
+def permissions_of_devices(host):
+    """What is not among the permissions of a device is refused: for reading, for writing, for both; characters and blocks."""
+    with sandbox(host) as (c, i, image_id):
+        devices, expected = [], []
+        for n, (letters, result) in enumerate((("r", "ynn"), ("w", "nyn"), ("rw", "yyy"), ("mwr", "yyy"), ("rm", "ynn"), ("mw", "nyn"), ("m", "nnn"))):
+            for kind, name in (stat.S_IFCHR, "c"), (stat.S_IFBLK, "b"):
+                path = absent_device(host, "%s%d" % (name, n), kind, (240, n))
+                devices.append({"host_path": path, "container_path": "/dev/%s%d" % (name, n), "permissions": letters})
+                expected.append(result)
+        a = create(c, i, "main", image_id, SLEEP, devices=devices)
+        c.call("StartContainer", container_id=a)
+        paths = [d["container_path"] for d in devices]
+        equal(permissions(c, a, *paths), expected)
+        # The same for its own process, and for each start of it; what every container has stays.
+        b = create(c, i, "own", image_id, "cd /dev; for d in c0 c1; do (: <$d) 2>/tmp/e; tail -c 14 /tmp/e; (: >$d) 2>/tmp/e; tail -c 14 /tmp/e; done; "
+                   "head -c 1 /dev/zero | wc -c; : >/dev/null; : </dev/urandom && exec sleep 100", devices=devices, log_path="own.log")
+        c.call("StartContainer", container_id=b)
+        equal(permissions(c, b, *paths), expected)
+        equal(sh(c, b, "head -c 2 /dev/zero | wc -c; echo x >/dev/null; head -c 2 /dev/urandom | wc -c; ls /dev/pts"), "2\n2\nptmx\n")
+        # A directory of devices.
+        d = create(c, i, "directory", image_id, SLEEP, devices=[{"host_path": host.path("devices"), "container_path": "/dev/all", "permissions": "r"}])
+        c.call("StartContainer", container_id=d)
+        equal(set(permissions(c, d, *("/dev/all/" + os.path.basename(p) for p in paths))), {"ynn"})
+        # A device that was plugged in again has another number for the commands that come then.
+        os.unlink(host.path("devices/c0"))
+        absent_device(host, "c0", number=(241, 9))
+        equal(permissions(c, d, "/dev/all/c1"), ["ynn"])
+
+
+@case
+def containers_open_only_their_devices(host):
+    """Wherever they find or make nodes of others: also what may mount and make nodes, in the users of the host."""
+    os.mkdir(host.path("volume"))
+    path = absent_device(host, "given")
+    for name, number in ("other", (240, 78)), ("same", ABSENT):
+        os.mknod(host.path("volume/" + name), stat.S_IFCHR | 0o666, os.makedev(*number))
+    mounts = [{"host_path": host.path("volume"), "container_path": "/srv"}]
+    devices = [{"host_path": path, "container_path": "/dev/given", "permissions": "r"}]
+    with sandbox(host) as (c, i, image_id):
+        for n, capability in enumerate((None, "MKNOD", "ALL")):
+            context = {"capabilities": {"add_capabilities": [capability]}} if capability else {}
+            if capability == "ALL":
+                context.update(seccomp={"profile_type": 1}, apparmor={"profile_type": 1})
+            a = create(c, i, "a%d" % n, image_id, SLEEP, devices=devices, mounts=mounts, linux={"security_context": context})
+            c.call("StartContainer", container_id=a)
+            equal(permissions(c, a, "/dev/given", "/srv/other", "/srv/same"), ["ynn", "nnn", "ynn"], capability)
+            if capability:
+                sh(c, a, "cd /srv; mknod c%d c 240 79; mknod b%d b 240 79" % (n, n))
+                equal(permissions(c, a, "/srv/c%d" % n, "/srv/b%d" % n), ["nnn", "nnn"], capability)
+            if capability == "ALL":
+                # The devices of the host by their own file system.
+                equal(sh(c, a, "mkdir /out/dev && mount -t devtmpfs none /out/dev && (: <>/out/dev/null) && echo mounted"), "mounted\n")
+                others = [d for d in ("kmsg", "fuse", "loop0", "mem") if os.path.exists("/dev/" + d)]
+                equal(set(permissions(c, a, *("/out/dev/" + d for d in others))), {"nnn"}, others)
+                equal(sh(c, a, "mount -t ext4 /dev/none /tmp 2>/dev/null || echo refused"), "refused\n")
+            c.call("RemoveContainer", container_id=a)
+    # A privileged one has all.
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c, linux={"security_context": {"namespace_options": {"network": 2}, "privileged": True}})
+        a = create(c, i, "privileged", image_id, SLEEP, devices=devices, mounts=mounts, linux={"security_context": {"privileged": True}})
+        c.call("StartContainer", container_id=a)
+        equal(permissions(c, a, "/dev/given", "/srv/other"), ["yyy", "yyy"])
+        remove(c, i)
+
+
 @case
 def devices_of_the_host_cannot_be_made(host):
     """Not on a mount, where nodes that the host has can be used; also not by a container that may make nodes."""
     os.mkdir(host.path("volume"))
     mounts = [{"host_path": host.path("volume"), "container_path": "/srv"}]
     with sandbox(host) as (c, i, image_id):
-        script = "for d in /srv /tmp /dev /dev/shm /out /; do mknod $d/node c 1 5 2>/dev/null; head -c 2 $d/node 2>/dev/null; done | wc -c"
+        script = "for d in /srv /tmp /dev /dev/shm /out /; do mknod $d/node c 1 11 2>/dev/null; test -c $d/node && (: >$d/node) 2>/dev/null && echo opened; done | grep -c opened"
         for capabilities in None, {"add_capabilities": ["NET_ADMIN"]}, {"add_capabilities": ["MKNOD"]}, {"add_ambient_capabilities": ["MKNOD"]}:
             context = {"capabilities": capabilities} if capabilities else {}
             a = create(c, i, "main", image_id, SLEEP, mounts=mounts, linux={"security_context": context})

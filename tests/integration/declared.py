@@ -340,7 +340,7 @@ APP = {
     "volume": "{data}:/data:ro", "read-only": None, "readonly-rootfs": None, "memory": "64Mi", "cpu": "500m", "cpu-shares": "512", "tasks-max": "99",
     "block-bandwidth": "50M", "block-iops": "500", "oom-score-adj": "100", "sysctl": "kernel.msgmnb=9000",
     "seccomp": "mode=remove,errno=EPERM,reboot", "seccomp-profile": "{profile}", "no-new-privileges": None, "apparmor-profile": "unconfined", "selinux-context": "a:b:c:d",
-    "caps-retain": "CAP_CHOWN", "caps-remove": "CAP_KILL", "caps-ambient": "CAP_CHOWN", "group-policy": "strict", "device": "all,/dev/null:/dev/a b", "sys": "read-only",
+    "caps-retain": "CAP_CHOWN", "caps-remove": "CAP_KILL", "caps-ambient": "CAP_CHOWN", "group-policy": "strict", "device": "all,/dev/null:/dev/a b", "device-policy": "closed", "sys": "read-only",
     "masked-paths": "/proc/kcore,/etc/a b", "read-only-paths": "none", "grant": "CAP_CHOWN", "stdin": None, "input": "pipe", "restart": "on-failure",
     "restart-delay": "1s", "restart-delay-max": "2s", "restart-limit": "2", "after": "other", "notify": "false", "start-timeout": "1min",
     "health-cmd": 'test "a" = b', "health-interval": "10s", "health-timeout": "5s", "health-retries": "2", "health-start-period": "3s",

@@ -137,6 +137,11 @@ def nothing_more(measure, before, what, timeout=20):
         time.sleep(0.05)
 
 
+# Of each device after it a word: whether it can be opened for reading, writing, and both ("yny"), as far as permissions are concerned.
+OPEN_EACH = ("each() { for d; do for how in '<' '>' '<>'; do (eval \": $how$d\") 2>&1 | grep -q 'not permitted' && echo -n n || echo -n y; done; "
+             "echo; done; }; each ")
+
+
 def read_text(path):
     with open(path, errors="surrogateescape") as f:
         return f.read()

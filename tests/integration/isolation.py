@@ -219,6 +219,39 @@ def devices_of_the_host_that_are_given(host, *options):
         contains(host.acnspawn("prepare", image, "--device=" + value).expect(2).err, "must be none, or all, or absolute paths of devices")
 
 
+@both
+def devices_that_are_filtered(host, *options):
+    """Numbers for which no host has a driver: it is an error to open them, but another one. The filter is that of each process of the app."""
+    os.mkdir(host.path("devices"))
+    for name, number in ("a", 1), ("b", 2):
+        os.mknod(host.path("devices/" + name), stat.S_IFBLK | 0o666, os.makedev(240, number))
+        os.chmod(host.path("devices/" + name), 0o666)
+    a, b = host.path("devices/a"), host.path("devices/b")
+    volume = ["--volume=dev,kind=host,source=%s,dev=true" % host.path("devices"), "--mount=dev:/srv"]
+    image = host.shell(OPEN_EACH + "/dev/a /srv/a /srv/b /dev/null", name="example.com/a")
+    for more, expected in (([], "yyy yyy yyy yyy"), (["--device=%s:/dev/a" % a], "yyy yyy yyy yyy"), (["--device=%s:/dev/a:r" % a], "ynn ynn nnn yyy"),
+                           (["--device=%s:/dev/a:w,%s:/dev/b" % (a, b)], "nyn nyn yyy yyy"),
+                           (["--device-policy=closed"], "yyy nnn nnn yyy"), (["--device-policy=closed", "--device=%s:/dev/a" % a], "yyy yyy nnn yyy"),
+                           (["--device-policy=closed", "--device=all"], "yyy yyy yyy yyy"),
+                           (["--device=%s:/dev/a:r" % a, "--device=%s:/dev/a2:w" % a], "yyy yyy nnn yyy")):
+        # What is not there is another error, too.
+        equal(host.run(*options, *volume, image, *more).out.split(), expected.split(), more)
+    # Handlers, health checks, restarts and commands beside the app, and an app of the same name that comes after it.
+    loop = host.shell("while :; do sleep 0.05; done", name="example.com/loop")
+    host.acnspawn("run", "--detach", *options, "--exit-policy=never", "--name=p", *volume, loop, "--device=%s:/dev/a:r" % a, "--health-cmd=true",
+                  "--name=app").expect(0)
+    check = lambda: host.acnspawn("enter", "--app=app", "p", "--", "/bin/sh", "-c", OPEN_EACH + "/dev/a /srv/b").expect(0).out.split()
+    equal(check(), ["ynn", "nnn"])
+    host.acnspawn("stop-app", "p", "app").expect(0)
+    host.acnspawn("start-app", "p", "app").expect(0)
+    equal(check(), ["ynn", "nnn"])
+    host.acnspawn("rm-app", "--force", "p", "app").expect(0)
+    host.acnspawn("add-app", "p", "--start", loop, "--device=%s:/dev/a" % b, "--device-policy=closed", "--name=app").expect(0)
+    equal(check(), ["yyy", "yyy"])
+    host.acnspawn("stop", "p").expect(0)
+    contains(host.acnspawn("prepare", image, "--device=all,/dev/null:r").expect(2).err, "must be none, or all, or absolute paths of devices")
+
+
 @case
 def sys_can_be_writable(host):
     """Parameters of the loopback are of the pod's network; a cgroup is made below the app's own."""

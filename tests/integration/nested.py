@@ -191,7 +191,7 @@ def apps_can_be_nested_to_level_32(host):
 def a_nested_app_has_no_more_rights_than_its_parent(host):
     """Field by field; what it does not say it has from its parent."""
     pod(host, "--caps-retain=CAP_CHOWN,CAP_KILL", "--no-new-privileges", "--memory=64M", "--mount=volume=v,target=/v",
-        "--user=7", "--group=8", volumes=["--volume=v,kind=empty"])
+        "--device=/dev/zero:r", "--user=7", "--group=8", volumes=["--volume=v,kind=empty"])
     account = ["--user=7", "--group=8"]
 
     def refused(message, *more):
@@ -207,6 +207,8 @@ def a_nested_app_has_no_more_rights_than_its_parent(host):
     refused("no-new-privileges is false", "--isolator=os/linux/no-new-privileges=false", *account)
     refused("a lower os/linux/oom-score-adj", "--oom-score-adj=-1", *account)
     refused("the device /dev/null", "--device=/dev/null", *account)
+    refused("the device /dev/zero", "--device=/dev/zero:w", *account)
+    refused("the device /dev/full", "--device=/dev/full:r", *account)
     refused("a writable /sys", "--sys=writable", *account)
     refused("other masked-paths", "--masked-paths=none", *account)
     refused("the volume v", "--mount=volume=v,target=/v", *account)

@@ -72,8 +72,6 @@ TEST(what_is_not_supported)
                          "the hook createContainer of /x"},
                         {DEVICE("\"hooks\":[{\"path\":\"/y\"}]"), "the hook /y"},
                         {DEVICE("\"intelRdt\":{}"), "intelRdt"},
-                        {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a\",\"permissions\":\"r\"}]"),
-                         "permissions of device nodes"},
                         {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a\",\"permissions\":\"rwx\"}]"),
                          "permissions of device nodes"},
                         {DEVICE("\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/"

@@ -129,6 +129,7 @@ static const struct {
                 {"group-policy", "strict"},
                 {"seccomp-profile", profile_path},
                 {"device", "/dev/null:/dev/a,all"},
+                {"device-policy", "closed"},
                 {"sys", "writable"},
                 {"grant", "seccomp"},
                 {"image-policy", "registry"},

@@ -137,11 +137,18 @@ TEST(devices)
                 bool all;
                 size_t n;
                 const char *source, *target; /* of the last */
-        } l[] = {{"none", false, 0, NULL, NULL},
-                 {"all", true, 0, NULL, NULL},
-                 {"/dev/null", false, 1, "/dev/null", "/dev/null"},
-                 {"all,/srv/a:b:/dev/c:d", true, 1, "/srv/a:b", "/dev/c:d"},
-                 {"/dev/a:/dev/b,/x:/dev/net/c", false, 2, "/x", "/dev/net/c"}};
+                unsigned access;
+                bool filter;
+        } l[] = {{"none", false, 0, NULL, NULL, 0, false},
+                 {"all", true, 0, NULL, NULL, 0, false},
+                 {"/dev/null", false, 1, "/dev/null", "/dev/null", 0, false},
+                 {"all,/srv/a:b:/dev/c:d", true, 1, "/srv/a:b", "/dev/c:d", 0, false},
+                 {"/dev/a:/dev/b,/x:/dev/net/c", false, 2, "/x", "/dev/net/c", 0, false},
+                 {"/dev/a:r", false, 1, "/dev/a", "/dev/a", DEVICE_READ, true},
+                 {"/dev/a:rr", false, 1, "/dev/a:rr", "/dev/a:rr", 0, false},
+                 {"/dev/a:r:wr", false, 1, "/dev/a:r", "/dev/a:r", DEVICE_READ | DEVICE_WRITE, true},
+                 {"/x:m:/dev/net/c:mwr", false, 1, "/x:m", "/dev/net/c", DEVICE_ACCESS_ALL, true},
+                 {"/dev/a:w,/dev/b", false, 2, "/dev/b", "/dev/b", 0, true}};
 
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {
                 _cleanup_app_settings_ AppSettings s = {};
@@ -153,7 +160,11 @@ TEST(devices)
                 if (l[i].n > 0) {
                         ASSERT_STREQ(s.devices.items[l[i].n - 1].source, l[i].source);
                         ASSERT_STREQ(s.devices.items[l[i].n - 1].target, l[i].target);
+                        ASSERT_EQ(s.devices.items[l[i].n - 1].access, l[i].access);
                 }
+                ASSERT_EQ(app_settings_filter_devices(&s), l[i].filter);
+                s.device_policy = DEVICE_POLICY_CLOSED;
+                ASSERT_EQ(app_settings_filter_devices(&s), !l[i].all);
                 pair_list_done(&app.annotations);
         }
 }
@@ -270,9 +281,10 @@ TEST(invalid_values_are_named_with_valid_ones)
         expect_error("acnspawn/pid", "app:A b", "must be pod, private, shared, or app:");
         for (const char *const *bad = (const char *const[]){"", ",", "proc", "/", "/a/../b", "/a/", "none,/a", NULL}; *bad; bad++)
                 expect_error("acnspawn/read-only-paths", *bad, "must be default, none, or absolute paths");
-        for (const char *const *bad = (const char *const[]){"", ",", "/srv/x", "/dev/a:/srv/x", "/dev", "/dev/a:/dev", "/dev/../x:/dev/a", "a", NULL}; *bad; bad++)
+        for (const char *const *bad = (const char *const[]){"", ",", "/srv/x", "/dev/a:/srv/x", "/dev", "/dev/a:/dev", "/dev/../x:/dev/a", "a", "all,/dev/a:r", "/dev/a:r,all", "/srv/a:r", ":r", NULL}; *bad; bad++)
                 expect_error("acnspawn/device", *bad, "must be none, or all, or absolute paths of devices");
         expect_error("acnspawn/sys", "rw", "must be read-only or writable");
+        expect_error("acnspawn/device-policy", "open", "must be auto or closed");
         expect_error("acnspawn/group-policy", "some", "must be auto, merge or strict");
         for (const char *const *bad = (const char *const[]){"", ",", "CAP_", "CAP_A B", "none,CAP_KILL ", NULL}; *bad; bad++)
                 expect_error("acnspawn/caps-ambient", *bad, "must be names of capabilities");
