@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A command beside a container, whose streams are a client's. When the client goes, the command is killed. */
+/* A command beside a container, whose streams are a client's. When the client goes, the command is killed.
+ *
+ * Processes that it leaves in the background may hold its streams open, which end soon after it nevertheless: those of a terminal at once. */
 
 #include <sys/ioctl.h>
 
 #include "cri/streams.h"
+
+#define DRAIN_USEC (2 * UINT64_C(1000000)) /* as of ExecSync */
+#define DRAIN_TERMINAL_USEC (UINT64_C(100000))
 
 typedef struct Exec {
         AcnPod *pod;
@@ -112,8 +117,11 @@ int cri_stream_exec(CriJob *j, Session *session, const void *request, int *ret_e
         r = start(&x, &c, j, e);
         if (r < 0)
                 return r;
-        const SessionHandler h = {
-                        .fd = acn_exec_fd(pod), .ready = on_state, .resized = on_resized, .userdata = &x};
+        const SessionHandler h = {.fd = acn_exec_fd(pod),
+                                  .ready = on_state,
+                                  .drain_usec = q->tty ? DRAIN_TERMINAL_USEC : DRAIN_USEC,
+                                  .resized = on_resized,
+                                  .userdata = &x};
         r = session_run(session, &h);
         safe_close(x.terminal_fd);
         if (r < 0)

@@ -4,6 +4,7 @@
  * its way: nothing is read for a side that does not take it. */
 
 #include <json-c/json.h>
+#include <sys/ioctl.h>
 
 #include "cri/streaming/streaming-internal.h"
 
@@ -13,7 +14,8 @@
 #define RESIZE_SIZE_MAX 1024U
 
 typedef struct Output {
-        int fd; /* -EBADF: it has ended, or there is none */
+        int fd;      /* -EBADF: it has ended, or there is none */
+        size_t left; /* what was there at the end of the handler, and was not read since */
 } Output;
 
 struct Session {
@@ -26,6 +28,7 @@ struct Session {
         char resize[RESIZE_SIZE_MAX];
         size_t n_resize;
         const SessionHandler *handler;
+        uint64_t drain_until_usec; /* 0: outputs are waited for, whatever it takes */
 };
 
 Transport *session_transport(Session *s)
@@ -176,6 +179,12 @@ static void write_input(Session *s)
 
 /* --- To the client ------------------------------------------------------------------------------------- */
 
+static int end_output(Session *s, StreamChannel c)
+{
+        s->outputs[c].fd = safe_close(s->outputs[c].fd);
+        return s->transport.protocol->ops->end(s->transport.protocol, c, &s->transport.out.text);
+}
+
 /* The end of a terminal is an error of reading. */
 static int read_output(Session *s, StreamChannel c)
 {
@@ -184,11 +193,11 @@ static int read_output(Session *s, StreamChannel c)
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
-        if (n > 0)
-                return s->transport.protocol->ops->send(s->transport.protocol, c, chunk, (size_t) n,
-                                                        &s->transport.out.text);
-        s->outputs[c].fd = safe_close(s->outputs[c].fd);
-        return s->transport.protocol->ops->end(s->transport.protocol, c, &s->transport.out.text);
+        if (n <= 0)
+                return end_output(s, c);
+        s->outputs[c].left -= MIN(s->outputs[c].left, (size_t) n);
+        return s->transport.protocol->ops->send(s->transport.protocol, c, chunk, (size_t) n,
+                                                &s->transport.out.text);
 }
 
 /* --- Altogether ---------------------------------------------------------------------------------------- */
@@ -208,12 +217,45 @@ static void fill_poll(const Session *s, bool ended, struct pollfd fds[static _PO
                                 (struct pollfd){.fd = takes ? s->outputs[i].fd : -1, .events = POLLIN};
 }
 
+/* The handler has ended: what is in the outputs by now is passed on, however long the client takes for it. */
+static void begin_drain(Session *s)
+{
+        if (s->handler->drain_usec == 0)
+                return;
+        s->drain_until_usec = now_usec(CLOCK_MONOTONIC) + s->handler->drain_usec;
+        for (size_t i = 0; i < ELEMENTSOF(s->outputs); i++) {
+                int n = 0;
+                if (s->outputs[i].fd >= 0 && ioctl(s->outputs[i].fd, FIONREAD, &n) >= 0 && n > 0)
+                        s->outputs[i].left = (size_t) n;
+        }
+}
+
 static bool has_outputs(const Session *s)
 {
+        bool drained = s->drain_until_usec > 0 && now_usec(CLOCK_MONOTONIC) >= s->drain_until_usec;
+
         for (size_t i = 0; i < ELEMENTSOF(s->outputs); i++)
-                if (s->outputs[i].fd >= 0)
+                if (s->outputs[i].fd >= 0 && (!drained || s->outputs[i].left > 0))
                         return true;
         return false;
+}
+
+/* Other processes hold them. */
+static int end_outputs(Session *s)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(s->outputs); i++)
+                if (s->outputs[i].fd >= 0)
+                        r = end_output(s, (StreamChannel) i);
+        return r;
+}
+
+static int wait_msec(const Session *s)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        return s->drain_until_usec > now ? (int) ((s->drain_until_usec - now) / 1000) + 1 : IDLE_MSEC;
 }
 
 static int pass_on(Session *s, const struct pollfd fds[static _POLL_MAX])
@@ -240,8 +282,8 @@ int session_run(Session *s, const SessionHandler *h)
                 struct pollfd fds[_POLL_MAX];
 
                 fill_poll(s, ended, fds);
-                int n = poll(fds, _POLL_MAX, IDLE_MSEC);
-                if (n < 0 && errno == EINTR)
+                int timeout = wait_msec(s), n = poll(fds, _POLL_MAX, timeout);
+                if ((n < 0 && errno == EINTR) || (n == 0 && timeout < IDLE_MSEC))
                         continue;
                 if (n <= 0)
                         return n < 0 ? -errno : -ETIMEDOUT;
@@ -250,8 +292,12 @@ int session_run(Session *s, const SessionHandler *h)
                         continue;
                 r = h->ready(h->userdata);
                 ended = r == 0;
+                if (ended)
+                        begin_drain(s);
                 write_input(s); /* where it goes may be known now */
         }
+        if (r >= 0 && !s->transport.gone)
+                r = end_outputs(s);
         return r < 0 ? r : s->transport.gone ? -EPIPE : 0;
 }
 

@@ -77,6 +77,8 @@ typedef struct SessionHandler {
          * output is still passed on; negative: the session fails with that. */
         int fd;
         int (*ready)(void *userdata);
+        /* How long outputs that do not end are waited for after that, as other processes hold them; 0: until they end. */
+        uint64_t drain_usec;
         /* The client has closed its standard input, and all of it was written. May be NULL. */
         void (*input_ended)(void *userdata);
         /* The size of the client's terminal. May be NULL. */
@@ -88,7 +90,7 @@ typedef struct SessionHandler {
 void session_set_input(Session *s, int fd);
 /* What is read from FD, which is taken over, is sent on CHANNEL. */
 void session_set_output(Session *s, StreamChannel channel, int fd);
-/* Passes streams on, until the handler's descriptor and all outputs have ended. -EPIPE: the client is gone; -EPROTO: what it
+/* Passes streams on, until the handler's descriptor and all outputs have ended, or these were drained. -EPIPE: the client is gone; -EPROTO: what it
  * has sent is not valid. */
 int session_run(Session *s, const SessionHandler *h);
 /* Sends how the stream has ended, in the form of the version that was chosen, and closes the connection in order. MESSAGE

@@ -64,6 +64,26 @@ def a_command_has_its_streams_and_its_exit_code(host):
 
 
 @case
+def streams_end_with_their_command(host):
+    """Also if it leaves processes behind that hold its streams open, or write without an end: what it has written itself arrives."""
+    with Service(host) as s:
+        c = s.client()
+        sandbox, container = started(host, c)
+        for n, left in enumerate(("sleep 60 &", "(while :; do echo x; done) &", "trap '' HUP; (while :; do sleep 60; done) &")):
+            for tty in False, True:
+                for x in clients(lambda: exec_url(c, container, "%s echo out; exit 3" % left, tty=tty), tty=tty):
+                    begun = time.monotonic()
+                    equal(x.finish(), failure(3), (left, tty))
+                    true(time.monotonic() - begun < 15, "it ends in time: %s" % left)
+                    contains(x.data[STDOUT].decode(), "out")
+        # A client that does not read meanwhile.
+        x = WebSocket(exec_url(c, container, "sleep 60 & head -c 60000 /dev/zero; exit 4"))
+        time.sleep(5)
+        equal((x.finish(), len(x.data[STDOUT])), (failure(4), 60000))
+        remove(c, sandbox)
+
+
+@case
 def a_command_on_a_terminal(host):
     with Service(host) as s:
         c = s.client()
