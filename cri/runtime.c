@@ -4,10 +4,12 @@
 
 #include "config.h"
 #include "cri/cri-internal.h"
+#include "stage0/host/host.h"
 #include "stage0/network/network.h"
 #include "stage1/stage1.h"
 
 #define KUBELET_API_VERSION "0.1.0" /* it has never changed */
+#define PODS_MAX 110                /* of a node, unless the kubelet is configured to have more */
 
 int cri_version(CriJob *j, const void *request, void *reply, Error *e)
 {
@@ -48,17 +50,30 @@ static Runtime__V1__RuntimeCondition *network_condition(CriJob *j)
         return condition(j, "NetworkReady", "NetworkPluginNotReady", e.message);
 }
 
+/* The kubelet has no use for it, but shows it to operators who look for the reason of pods that do not start. */
+static Runtime__V1__RuntimeCondition *limits_condition(CriJob *j)
+{
+        const HostLimitPlaces w = {.proc = "/proc", .cgroup = "/sys/fs/cgroup"};
+        _cleanup_(host_limit_done) HostLimit l = {};
+
+        if (host_limits_check_pods(&w, PODS_MAX, &l) <= 0)
+                return condition(j, "HostLimitsSufficient", NULL, NULL);
+        const char *message = cri_printf(&j->memory, "A node has up to %d pods, but %s. %s", PODS_MAX,
+                                         l.what, l.remedy);
+        return message ? condition(j, "HostLimitsSufficient", "InotifyInstancesLow", message) : NULL;
+}
+
 static int add_conditions(CriJob *j, Runtime__V1__StatusResponse *p)
 {
         Runtime__V1__RuntimeStatus *status =
                         cri_message(&j->memory, &runtime__v1__runtime_status__descriptor);
-        Runtime__V1__RuntimeCondition **list = cri_alloc(&j->memory, 2 * sizeof(*list));
+        Runtime__V1__RuntimeCondition **list = cri_alloc(&j->memory, 3 * sizeof(*list));
 
         if (!status || !list || !(list[0] = condition(j, "RuntimeReady", NULL, NULL)) ||
-            !(list[1] = network_condition(j)))
+            !(list[1] = network_condition(j)) || !(list[2] = limits_condition(j)))
                 return -ENOMEM;
         status->conditions = list;
-        status->n_conditions = 2;
+        status->n_conditions = 3;
         p->status = status;
         return 0;
 }

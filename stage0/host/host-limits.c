@@ -74,6 +74,16 @@ static int read_sysctl(const HostLimitPlaces *w, const char *name, uint64_t *ret
         return read_number(w->proc, path, ret);
 }
 
+static int set_remedy(const char *name, uint64_t value, HostLimit *ret)
+{
+        int r = xasprintf(&ret->remedy,
+                          "Raise it with 'sysctl -w %s=%" PRIu64
+                          "', and permanently in a file of /etc/sysctl.d.",
+                          name, value);
+
+        return r < 0 ? r : 1;
+}
+
 /* 1: it is the cause. OBJECTS: what it limits, for messages. */
 static int sysctl_reached(const HostLimitPlaces *w, const char *name, const char *objects, uint64_t at_least,
                           HostLimit *ret)
@@ -85,12 +95,7 @@ static int sysctl_reached(const HostLimitPlaces *w, const char *name, const char
                 return r;
         r = xasprintf(&ret->what, "this host's limit of %s (%s=%" PRIu64 ") is reached", objects, name,
                       limit);
-        if (r >= 0)
-                r = xasprintf(&ret->remedy,
-                              "Raise it with 'sysctl -w %s=%" PRIu64
-                              "', and permanently in a file of /etc/sysctl.d.",
-                              name, MAX(limit * 4, at_least));
-        return r < 0 ? r : 1;
+        return r < 0 ? r : set_remedy(name, MAX(limit * 4, at_least), ret);
 }
 
 /* --- Descriptors --------------------------------------------------------------------------------------- */
@@ -120,6 +125,9 @@ static int open_any(void)
         return open("/", O_PATH | O_CLOEXEC);
 }
 
+#define INOTIFY_INSTANCES "fs.inotify.max_user_instances"
+#define INOTIFY_INSTANCES_ENOUGH 8192
+
 /* The kernel does not report their number. They are counted for the user who created the pod's user
  * namespace. */
 static int check_inotify_instances(const HostLimitPlaces *w, HostLimit *ret)
@@ -130,8 +138,22 @@ static int check_inotify_instances(const HostLimitPlaces *w, HostLimit *ret)
 
         if (!refused)
                 return 0;
-        return sysctl_reached(w, "fs.inotify.max_user_instances", "inotify instances of one user", 8192,
-                              ret);
+        return sysctl_reached(w, INOTIFY_INSTANCES, "inotify instances of one user",
+                              INOTIFY_INSTANCES_ENOUGH, ret);
+}
+
+int host_limits_check_pods(const HostLimitPlaces *w, uint64_t pods, HostLimit *ret)
+{
+        uint64_t limit;
+        int r = read_sysctl(w, INOTIFY_INSTANCES, &limit);
+
+        if (r < 0 || limit >= pods * POD_INOTIFY_INSTANCES)
+                return MIN(r, 0);
+        r = xasprintf(&ret->what,
+                      "this host's limit of inotify instances of one user (" INOTIFY_INSTANCES "=%" PRIu64
+                      ") allows less than %" PRIu64 " pods that have the users of the host",
+                      limit, limit / POD_INOTIFY_INSTANCES + 1);
+        return r < 0 ? r : set_remedy(INOTIFY_INSTANCES, INOTIFY_INSTANCES_ENOUGH, ret);
 }
 
 /* The other cause of EMFILE. The descriptors may be closed by now. */

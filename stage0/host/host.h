@@ -329,6 +329,8 @@ typedef struct HostLimit {
 void host_limit_done(HostLimit *l);
 /* To be called after a failure with the negative errno CODE. 1: this limit is reached; 0: no known one. */
 int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret);
+/* 1: as many PODS without users of their own reach this limit, whatever else the host does; 0: none that is known. */
+int host_limits_check_pods(const HostLimitPlaces *w, uint64_t pods, HostLimit *ret);
 /* The negative errno mentioned by the messages in TEXT; 0: none that a limit could cause. */
 int host_limits_code(const char *text);
 /* Adds the limit that is reached, if there is one, to an error without a hint. Returns CODE. */

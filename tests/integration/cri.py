@@ -41,6 +41,13 @@ def status_tells_whether_there_is_a_network(host):
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
         equal(conditions(c)["RuntimeReady"], (True, "", ""))
+        # Pods without users of their own have three instances each, of those of one user.
+        limit = int(read_text("/proc/sys/fs/inotify/max_user_instances"))
+        enough, reason, message = conditions(c)["HostLimitsSufficient"]
+        equal((enough, reason), (True, "") if limit >= 330 else (False, "InotifyInstancesLow"))
+        if not enough:
+            contains(message, "fs.inotify.max_user_instances=%d) allows less than %d pods" % (limit, limit // 3 + 1))
+            contains(message, "Raise it with 'sysctl -w fs.inotify.max_user_instances=8192'")
         ready, reason, message = conditions(c)["NetworkReady"]
         equal((ready, reason), (False, "NetworkPluginNotReady"))
         contains(message, "There is no network configuration in " + s.conf)

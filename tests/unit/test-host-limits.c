@@ -185,6 +185,22 @@ TEST(inotify_instances_are_tried)
                      "file of /etc/sysctl.d.");
 }
 
+TEST(pods_that_do_not_fit)
+{
+        _cleanup_(host_limit_done) HostLimit l = {};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(host_new(&s));
+        const HostLimitPlaces w = {.proc = s.path}, none = {.proc = "/none"};
+        ASSERT_EQ(host_limits_check_pods(&w, 42, &l), 0);
+        ASSERT_NULL(l.what);
+        ASSERT_EQ(host_limits_check_pods(&w, 43, &l), 1);
+        ASSERT_STREQ(l.what, "this host's limit of inotify instances of one user (fs.inotify.max_user_instances=128) allows "
+                             "less than 43 pods that have the users of the host");
+        ASSERT_CONTAINS(l.remedy, "'sysctl -w fs.inotify.max_user_instances=8192'");
+        ASSERT_ERR(host_limits_check_pods(&none, 43, &l), -ENOENT);
+}
+
 /* A process that may open no more files can make no inotify instance either. */
 TEST(with_instances_left_it_is_the_limit_of_the_process)
 {
@@ -371,6 +387,7 @@ int main(void)
         RUN(each_limit_is_named);
         RUN(keys_are_counted_for_root_and_for_the_root_of_the_pod);
         RUN(inotify_instances_are_tried);
+        RUN(pods_that_do_not_fit);
         RUN(with_instances_left_it_is_the_limit_of_the_process);
         RUN(cgroups_of_v1_are_looked_at);
         RUN(files_that_are_missing_or_odd);
