@@ -96,6 +96,7 @@ void cleaner_forget(Cleaner *all, const AppInstance *app)
 /* Closes inherited descriptors, such as the pod's lock. */
 static _noreturn_ void child(int dir_fd, const char *name, pid_t parent)
 {
+        (void) prctl(PR_SET_NAME, "remove-files");
         if (dup2(dir_fd, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0) < 0 ||
             prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
                 _exit(1);

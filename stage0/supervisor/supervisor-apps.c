@@ -312,6 +312,7 @@ static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)
 
         (void) sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        (void) prctl(PR_SET_NAME, "prepare-apps");
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
                 _exit(1);
         int r = prepare(c, &added, &warnings, &e);

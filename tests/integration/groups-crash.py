@@ -63,8 +63,7 @@ def traced(host, pid, *options, calls):
     """strace, which has attached to PID when this returns, or has seen its end."""
     p = subprocess.Popen(["strace", "-qq", "-p", str(pid), "-o", host.path("trace"), "-e", "trace=" + calls, *options],
                          stderr=subprocess.DEVNULL)
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        wait_for(lambda: "TracerPid:\t0" not in read_text("/proc/%d/status" % pid) or p.poll() is not None, "strace to attach", interval=0)
+    wait_for(lambda: tracer_of(pid) != 0 or p.poll() is not None, "strace to attach", interval=0)
     return p
 
 
@@ -109,7 +108,7 @@ def the_process_that_prepares_the_apps_is_killed(host):
     need_strace()
     uuid, held, before = used_pod(host)
     supervisor = host.supervisor(uuid)
-    run, total = kill_new(host, lambda: children_of(supervisor), lambda pid: read_text("/proc/%d/comm" % pid) != "cgroup-moves\n", CHANGES)
+    run, total = kill_new(host, lambda: children_of(supervisor), lambda pid: name_of(pid) == "prepare-apps", CHANGES)
     true(whole_or_none(host, uuid, held, before), "the group is there")
     messages = set()
     for n in spread(total, POINTS):
@@ -126,7 +125,7 @@ def the_process_that_prepares_the_apps_is_killed(host):
 def the_launcher_of_an_app_is_killed(host):
     need_strace()
     uuid, held, before = used_pod(host)
-    run, total = kill_new(host, lambda: children_of(held.leader), lambda pid: read_text("/proc/%d/comm" % pid) == "launch\n", LAUNCHER_CALLS)
+    run, total = kill_new(host, lambda: children_of(held.leader), lambda pid: name_of(pid) == "launch", LAUNCHER_CALLS)
     true(whole_or_none(host, uuid, held, before), "the group is there")
     failed = 0
     for n in spread(total, POINTS):
@@ -147,7 +146,7 @@ def the_client_is_killed(host):
     """As soon as so many of the apps are there, or run."""
     uuid, held, before = used_pod(host)
     supervisor = host.supervisor(uuid)
-    running = lambda: sum(read_text("/proc/%d/comm" % p) in ("sh\n", "busybox\n") for p in children_of(held.leader))
+    running = lambda: len(processes_where(lambda pid: name_of(pid) in ("sh", "busybox"), children_of(held.leader)))
     for measure in lambda: len(directories(host, uuid)), running:
         for n in range(0, SIZE + 1, 1 if LONG else 3):
             client = host.start(*LAUNCH)
@@ -166,7 +165,7 @@ def the_client_is_killed(host):
 def the_systemd_of_the_pod_executes_itself_again(host):
     """As soon as so many apps run: its connections are lost then, and with them what has become of the starts."""
     uuid, held, before = used_pod(host)
-    running = lambda: sum(read_text("/proc/%d/comm" % p) in ("sh\n", "busybox\n", "launch\n") for p in children_of(held.leader))
+    running = lambda: len(processes_where(lambda pid: name_of(pid) in ("sh", "busybox", "launch"), children_of(held.leader)))
 
     def again():
         os.kill(held.leader, signal.SIGTERM)

@@ -551,6 +551,46 @@ class Host:
         return left
 
 
+# --- Processes ----------------------------------------------------------------------------------------------------------
+
+def of_processes(read, among=None):
+    """Pid -> what READ(pid) returns, for the pids AMONG or those of all processes. READ has to do with their files in /proc: a process that
+    ends meanwhile is left out."""
+    found = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc")) if among is None else among):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found[pid] = read(pid)
+    return found
+
+
+def processes_where(fits, among=None):
+    """The pids for which FITS(pid) is true, see of_processes()."""
+    return [pid for pid, yes in of_processes(fits, among).items() if yes]
+
+
+def name_of(pid):
+    return read_text("/proc/%d/comm" % pid)[:-1]
+
+
+def parent_of(pid):
+    return int(read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()[1])
+
+
+def first_of(pids):
+    """The process among PIDS whose parent is not one of them, or None. Numbers tell nothing of that: they wrap."""
+    return next(iter(processes_where(lambda pid: parent_of(pid) not in pids, pids)), None)
+
+
+def has_ended(pid):
+    """Also if its parent has not waited for it yet."""
+    return not processes_where(lambda pid: "State:\tZ" not in read_text("/proc/%d/status" % pid), [pid])
+
+
+def tracer_of(pid):
+    """The pid of the strace that has attached to the process, 0 if none has, None if the process has ended."""
+    return of_processes(lambda pid: int(re.search(r"TracerPid:\t(\d+)", read_text("/proc/%d/status" % pid)).group(1)), [pid]).get(pid)
+
+
 # --- What a supervisor holds --------------------------------------------------------------------------------------------
 
 def children_of(pid):

@@ -35,12 +35,6 @@ def add(host, image, *args, name=None):
     equal(r.out, "%s\n" % (name or image.split("/")[-1]))
 
 
-def ended(pid):
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return "State:\tZ" in read_text("/proc/%d/status" % pid)
-    return True
-
-
 # --- The life of an app ------------------------------------------------------------------------------------------------
 
 @both
@@ -91,7 +85,7 @@ def an_app_that_ends_before_systemd_notices_its_start_was_started(host):
         wait_for(lambda: set(children_of(leader)) - before or p.poll() is not None, "the process of the app", interval=0)
         os.kill(leader, signal.SIGSTOP)
         try:
-            wait_for(lambda: all(ended(n) for n in set(children_of(leader)) - before), "its end")
+            wait_for(lambda: all(has_ended(n) for n in set(children_of(leader)) - before), "its end")
         finally:
             os.kill(leader, signal.SIGCONT)
         host.finish(p).expect(0)
@@ -305,16 +299,13 @@ def a_preparation_that_is_killed_leaves_nothing(host):
     uuid = pod(host)
     image = host.shell("exit 0", name="example.com/job")
     supervisor = host.supervisor(uuid)
-    before = children_of(supervisor)
     killed = 0
     for i in range(40):
         p = host.start("add-app", "p", image, "--name=job%d" % i)
         while p.poll() is None:
-            for child in set(children_of(supervisor)) - set(before):
-                try:
+            for child in processes_where(lambda pid: name_of(pid) == "prepare-apps", children_of(supervisor)):
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
         r = host.finish(p)
         if r.rc != 0:
             killed += 1

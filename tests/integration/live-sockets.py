@@ -466,30 +466,17 @@ def ports_come_and_go_with_the_image(host):
 
 # --- What is killed ----------------------------------------------------------------------------------------------------
 
-def preparations_of(pid):
-    """The processes that the supervisor has forked, which are none that it executes."""
-    found = []
-    for child in read_text("/proc/%d/task/%d/children" % (pid, pid)).split():
-        try:
-            if os.readlink("/proc/%s/exe" % child) == os.readlink("/proc/%d/exe" % pid):
-                found.append(int(child))
-        except OSError:
-            pass
-    return set(found)
-
-
 @case
 def a_preparation_that_is_killed_leaves_no_socket(host):
     uuid = pod(host)
     image, second = server(host), server(host, ports=[HTTP, port("more", 81)], name="example.com/v2")
     supervisor = host.supervisor(uuid)
-    before = preparations_of(supervisor)
     for args, apps in (("add-app", "p", image, "--name=web"), []), (("update-app", "p", "web", "--image=" + second), ["web"]):
         killed = False
         for _ in range(30):
             p = host.start(*args)
             while p.poll() is None:
-                for child in preparations_of(supervisor) - before:
+                for child in processes_where(lambda pid: name_of(pid) == "prepare-apps", children_of(supervisor)):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(child, signal.SIGKILL)
             r = host.finish(p)

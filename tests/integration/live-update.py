@@ -39,17 +39,9 @@ def logs(host, name="web", pod="p"):
 
 
 def main_process(host, uuid, name):
-    """PID and start time of the app's process whose parent is not one of the app: PIDs may wrap, so that a child has a lower one."""
-    found = {}
-    for pid in os.listdir("/proc"):
-        try:
-            if pid.isdigit() and uuid in read_text("/proc/%s/cgroup" % pid) and \
-                    "app-%s.service" % name in read_text("/proc/%s/cgroup" % pid):
-                stat = read_text("/proc/%s/stat" % pid).rsplit(")", 1)[1].split()
-                found[pid] = (stat[1], stat[19])
-        except (OSError, ValueError):
-            pass
-    return next(((pid, start) for pid, (parent, start) in found.items() if parent not in found), None)
+    """PID and start time of the app's first process."""
+    pid = first_of(processes_where(lambda pid: {uuid, "app-%s.service" % name} <= set(re.split("[/\n]", read_text("/proc/%d/cgroup" % pid)))))
+    return of_processes(lambda pid: (pid, read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()[19]), [pid] if pid else []).get(pid)
 
 
 def update(host, *args, rc=0, **more):
@@ -250,16 +242,14 @@ def ports_that_are_exposed_stay(host):
 def a_preparation_that_is_killed_leaves_the_old_app(host):
     uuid = pod(host)
     supervisor = host.supervisor(uuid)
-    before, web = children_of(supervisor), main_process(host, uuid, "web")
+    web = main_process(host, uuid, "web")
     new, killed = image(host, 2), 0
     for i in range(40):
         p = host.start("update-app", "p", "web", "--image=" + new)
         while p.poll() is None:
-            for child in set(children_of(supervisor)) - set(before):
-                try:
+            for child in processes_where(lambda pid: name_of(pid) == "prepare-apps", children_of(supervisor)):
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
         r = host.finish(p)
         if r.rc == 0:
             update(host, "--image=" + image(host, 1))

@@ -171,12 +171,6 @@ def stopped_journal_daemon_blocks_nothing(host):
     true(max(b - a for a, b in zip(times, times[1:])) < 1.5, "the other app was held up")
 
 
-def children(pid):
-    with contextlib.suppress(OSError):
-        return set(read_text("/proc/%d/task/%d/children" % (pid, pid)).split())
-    return set()
-
-
 @case
 def files_of_a_removed_app_are_removed_while_others_run(host):
     """Before it restarts. That may take long: forever, if the process that restarts it is stopped."""
@@ -193,13 +187,11 @@ def files_of_a_removed_app_are_removed_while_others_run(host):
         host.wait_up("other", uuid)
         volume = host.pod_dir(uuid) + "/volumes/v/"
         wait_for(lambda: os.path.exists(volume + "again"), "what was written", timeout=60)
-        before = children(host.supervisor(uuid))
         if stopped:
-            end = time.monotonic() + 30
-            while not (new := children(host.supervisor(uuid)) - before) and time.monotonic() < end:
-                pass
-            true(new, "nobody removes it")
-            os.kill(int(new.pop()), signal.SIGSTOP)
+            supervisor = host.supervisor(uuid)
+            remover, = wait_for(lambda: processes_where(lambda pid: name_of(pid) == "remove-files", children_of(supervisor)), "the process that removes it",
+                                timeout=30, interval=0)
+            os.kill(remover, signal.SIGSTOP)
             n = len(host.acnspawn("logs", "--app=other", uuid).out)
             time.sleep(1)
             true(len(host.acnspawn("logs", "--app=other", uuid).out) > n + 20, "the other app is held up")
