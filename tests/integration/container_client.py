@@ -45,13 +45,10 @@ def calls_from_inside(host, *more, options=()):
 
 
 def root_of(host, app):
-    """/proc/PID/root of a process of the app."""
-    def find():
-        for pid in host.processes():
-            with contextlib.suppress(OSError):
-                if ("AC_APP_NAME=" + app) in read_text("/proc/%s/environ" % pid).split("\0"):
-                    return "/proc/%s/root" % pid
-    return wait_for(find, "a process of app " + app)
+    """/proc/PID/root of the main process of the app: others may end."""
+    def of_app(pid):
+        return "AC_APP_NAME=" + app in read_text("/proc/%d/environ" % pid).split("\0")
+    return "/proc/%d/root" % wait_for(lambda: first_of(processes_where(of_app, host.processes())), "a process of app " + app)
 
 
 class Unix(http.client.HTTPConnection):
@@ -163,10 +160,6 @@ def identity(path):
 
 def apps(host):
     return {a["name"]: a["state"] for a in Connection(host, host.uuid).call("Describe")["apps"]}
-
-
-def owner_of(pid):
-    return int(read_text("/proc/%s/stat" % pid).rpartition(")")[2].split()[1])
 
 
 def supervisor_of(host):

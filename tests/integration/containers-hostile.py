@@ -14,12 +14,8 @@ LIST = '{"type": "GET_CONTAINERS"}'
 
 def service_of(host):
     """The process that serves the app."""
-    def find():
-        for pid in children_of(host.supervisor(host.uuid)):
-            with contextlib.suppress(OSError):
-                if read_text("/proc/%s/comm" % pid) == "acnspawn-contro\n":
-                    return int(pid)
-    return wait_for(find, "the process of the API")
+    service, = wait_for(lambda: processes_where(lambda pid: name_of(pid) == "acnspawn-contro", children_of(supervisor_of(host))), "the process of the API")
+    return service
 
 
 def exchange(client, data, half_close=True, read=True):

@@ -187,10 +187,8 @@ def it_serves_after_its_process_was_killed_and_after_the_app_was_restarted(host)
     pod(host)
     c = Client(host)
     equal(c.launch("web/a", "exit 0"), (200, ""))
-    for pid in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            if pid.isdigit() and read_text("/proc/%s/comm" % pid) == "acnspawn-contro\n" and owner_of(pid) == supervisor_of(host):
-                os.kill(int(pid), 9)
+    service, = processes_where(lambda pid: name_of(pid) == "acnspawn-contro", children_of(supervisor_of(host)))
+    os.kill(service, 9)
     equal(c.wait("web/a")["exit_status"], 0)
     host.acnspawn("restart-app", "p", "web").expect(0)
     c = Client(host)

@@ -162,10 +162,11 @@ def a_signal_to_many_apps_of_which_the_first_ends_the_pod(host):
 
 
 def busy_processes(host):
-    """Those of the app "busy"."""
-    found = [pid for pid in host.processes() if "/app.slice/app-busy.slice/" in read_text("/proc/%d/cgroup" % pid)]
-    equal(len(found), 1, "processes of the app")
-    return found[0]
+    """The process of the app "busy", when the one that has created /out/up has ended."""
+    def find():
+        return processes_where(lambda pid: "/app.slice/app-busy.slice/" in read_text("/proc/%d/cgroup" % pid), host.processes())
+    wait_for(lambda: len(find()) == 1, "one process of the app")
+    return find()[0]
 
 
 def processor_time(pid):

@@ -28,12 +28,7 @@ def leader(c, i):
 
 def processes(i):
     """The processes of a sandbox; those that have ended may wait for the init of the host."""
-    found = []
-    for p in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            if p.isdigit() and i[:8] in read_text("/proc/%s/cgroup" % p) and read_text("/proc/%s/stat" % p).rsplit(")", 1)[1].split()[0] != "Z":
-                found.append(int(p))
-    return found
+    return processes_where(lambda pid: i[:8] in read_text("/proc/%d/cgroup" % pid) and not has_ended(pid))
 
 
 @case

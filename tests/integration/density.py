@@ -15,7 +15,8 @@ import struct
 import subprocess
 import time
 
-from harness import ACNSPAWN, UUID, Skip, case, contains, equal, lacks, main, read_text, true, wait_for, with_timeout
+from harness import (ACNSPAWN, UUID, Skip, case, children_of, contains, equal, has_ended, lacks, main, name_of, of_processes, read_text, true, wait_for,
+                     with_timeout)
 
 MEMORY_MAX = 5 * 1024  # KiB of a pod with one app: all of its processes, and its supervisor
 
@@ -28,28 +29,21 @@ def sleepers(host, n, *options):
 
 def processes_of(uuids):
     """Pid -> UUID of all processes of the pods, and of their supervisors."""
-    found, known = {}, set(uuids)
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            text = read_text("/proc/%s/cgroup" % pid) + read_text("/proc/%s/cmdline" % pid)
-            found.update({int(pid): uuid for uuid in UUID.findall(text) if uuid in known})
-    return found
+    texts, known = of_processes(lambda pid: read_text("/proc/%d/cgroup" % pid) + read_text("/proc/%d/cmdline" % pid)), set(uuids)
+    return {pid: uuid for pid, text in texts.items() for uuid in UUID.findall(text) if uuid in known}
 
 
 def memory_of(pid):
-    """In KiB; 0 if the process has ended since it was found, as one that has started a pod does."""
-    try:
-        text = read_text("/proc/%d/smaps_rollup" % pid)
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(re.search(r"^Pss:\s+(\d+)", text, re.M).group(1))
+    """In KiB."""
+    return int(re.search(r"^Pss:\s+(\d+)", read_text("/proc/%d/smaps_rollup" % pid), re.M).group(1))
 
 
 @case
 def memory_of_a_pod(host):
     """Shared pages are counted proportionally, so the figure is meaningful only with ten running pods."""
     uuids = sleepers(host, 10)
-    found = [(uuid, memory_of(pid)) for pid, uuid in processes_of(uuids).items()]
+    processes = processes_of(uuids)
+    found = [(processes[pid], kib) for pid, kib in of_processes(memory_of, processes).items()]
     for uuid in uuids:
         # nspawn, systemd, systemd-journald, the app, and the process of acnspawn that started them
         true(sum(u == uuid and kib > 0 for u, kib in found) >= 5, "five processes of pod %s: %s" % (uuid, found))
@@ -73,13 +67,9 @@ def need_linked_libcrypto():
 
 def libcryptos_of(uuid):
     """Name of a process of the pod -> inode of the libcrypto that it has mapped, if any."""
-    found = {}
-    for pid in processes_of([uuid]):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-            inodes = re.findall(r"^\S+ \S+ \S+ \S+ (\d+) +\S*/libcrypto\.so\.3$", read_text("/proc/%d/maps" % pid), re.M)
-            if inodes:
-                found[read_text("/proc/%d/comm" % pid).strip()] = int(inodes[0])
-    return found
+    def mapped(pid):
+        return name_of(pid), re.findall(r"^\S+ \S+ \S+ \S+ (\d+) +\S*/libcrypto\.so\.3$", read_text("/proc/%d/maps" % pid), re.M)
+    return {name: int(inodes[0]) for name, inodes in of_processes(mapped, processes_of([uuid])).values() if inodes}
 
 
 def check_libcryptos(uuid, pods, nspawns):
@@ -178,7 +168,7 @@ def three_hundred_pods(host):
     uuids = [uuid for uuid, _ in started]
     states = {row["uuid"]: row["state"] for row in json.loads(host.acnspawn("list", "--json=short").expect(0).out)}
     equal([states.get(uuid) for uuid in uuids], ["running"] * 300, "states of the pods")
-    kib = sum(map(memory_of, processes_of(uuids))) / 300
+    kib = sum(of_processes(memory_of, processes_of(uuids)).values()) / 300
     print("# a pod of 300: %.0f KiB" % kib)
     true(kib < MEMORY_MAX, "a pod takes less than %d KiB, not %d" % (MEMORY_MAX, kib))
     equal(host.acnspawn("enter", uuids[-1], "echo", "here").expect(0).out, "here\n")
@@ -245,12 +235,12 @@ def each_pod_has_its_own_result(host):
 def ctrl_c_ends_stop_not_the_pods(host):
     uuids = stubborn(host, 3, 60)
     p = host.start("stop", *uuids)
-    children = wait_for(lambda: read_text("/proc/%d/task/%d/children" % (p.pid, p.pid)).split(), "children")
+    children = wait_for(lambda: children_of(p.pid), "children")
     time.sleep(0.3)
     p.send_signal(signal.SIGINT)
     r = host.finish(p, 10)
     equal(r.rc, -signal.SIGINT, "how stop ended")
-    wait_for(lambda: not any(os.path.exists("/proc/" + pid) for pid in children), "end of its processes")
+    wait_for(lambda: all(map(has_ended, children)), "end of its processes")
     for uuid in uuids:
         equal(host.state(uuid), "running", "state of %s" % uuid)
     host.acnspawn("stop", "--force", *uuids).expect(0)

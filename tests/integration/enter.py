@@ -20,16 +20,11 @@ def sleeper(host, name="a", seconds=APP, app=None, **more):
 
 def find_process(host, *argv):
     """The pid, on the host, of the process of the pod that has this command line."""
-    wanted = "\0".join(argv).encode() + b"\0"
+    wanted = "\0".join(argv) + "\0"
 
-    def look():
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                with open("/proc/%s/cmdline" % pid, "rb") as f:
-                    if f.read() == wanted and any(u in read_text("/proc/%s/cgroup" % pid) for u in host.uuids):
-                        return pid
-        return None
-    return wait_for(look, "the process %r" % (argv,))
+    def fits(pid):
+        return read_text("/proc/%d/cmdline" % pid) == wanted and any(u in read_text("/proc/%d/cgroup" % pid) for u in host.uuids)
+    return str(wait_for(lambda: processes_where(fits), "the process %r" % (argv,))[0])
 
 
 def entered(host, *args, argv=("sleep", COMMAND), **more):

@@ -55,14 +55,8 @@ def descriptors(host, uuid):
 
 def children(host, uuid):
     """Of the supervisor: (name, state)."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            text = read_text("/proc/%s/stat" % pid)
-            state, parent = text[text.rindex(")") + 2:].split()[:2]
-            if int(parent) == host.supervisor(uuid):
-                found.append((text[text.index("(") + 1:text.rindex(")")], state))
-    return found
+    return list(of_processes(lambda pid: (name_of(pid), read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()[0]),
+                             children_of(host.supervisor(uuid))).values())
 
 
 def app_cgroup(host, pid):
@@ -78,13 +72,7 @@ def execs_of(directory):
 
 def named(seconds):
     """The host's pids of those that sleep so long."""
-    wanted = ("sleep\0%s\0" % seconds).encode()
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open("/proc/%s/cmdline" % pid, "rb") as f:
-            if f.read() == wanted:
-                found.append(int(pid))
-    return found
+    return processes_where(lambda pid: read_text("/proc/%d/cmdline" % pid) == "sleep\0%s\0" % seconds)
 
 
 def has_pids_controller():
@@ -225,12 +213,15 @@ def a_caller_that_disconnects_ends_its_command(host):
 @case
 def background_processes_of_a_command_belong_to_the_app(host):
     uuid, c = start(host)
-    c.exec("sh", "-c", HIDDEN % (70021, 70022) + "; sleep 0.3")
+    c.exec("sh", "-c", HIDDEN % (70021, 70022) + "; until [ -e /out/go ]; do sleep 0.05; done")
     first = c.answer()
     directory = app_cgroup(host, first["pid"])
+    running = lambda: [len(named(n)) for n in (70021, 70022)]
+    wait_for(lambda: running() == [1, 1], "the processes in the background")
+    host.acnspawn("enter", "p", "touch", "/out/go").expect(0)
     equal(c.answer()["exitStatus"], 0)
     wait_for(lambda: execs_of(directory) == [], "removal of the cgroup")
-    equal([len(named(n)) for n in (70021, 70022)], [1, 1], "what was left running")
+    equal(running(), [1, 1], "what was left running")
     for pid in named(70021) + named(70022):
         contains(read_text(os.path.join(directory, "cgroup.procs")).split(), str(pid))
     c.exec("sleep", "70023", more=False)

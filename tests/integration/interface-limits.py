@@ -21,8 +21,9 @@ def controllers(host, uuid):
 
 def limit_of_tasks(host, uuid):
     """The value in the kernel, in either version of cgroups; None while the app has no process."""
-    pid = next(app_pids(uuid), None)
-    for line in read_text("/proc/%d/cgroup" % pid).splitlines() if pid else ():
+    in_app = lambda text: uuid in text and "app-a.service" in text
+    cgroup = next(filter(in_app, of_processes(lambda pid: read_text("/proc/%d/cgroup" % pid)).values()), "")
+    for line in cgroup.splitlines():
         _, names, path = line.split(":", 2)
         if names == "pids":
             return read_text("/sys/fs/cgroup/pids" + path + "/pids.max").strip()
@@ -30,18 +31,8 @@ def limit_of_tasks(host, uuid):
             file = mount + os.path.dirname(path) + "/pids.max"
             if not names and os.path.exists(file):
                 return read_text(file).strip()
-    if pid:
+    if cgroup:
         raise Skip("there is no pids controller")
-
-
-def app_pids(uuid):
-    for pid in os.listdir("/proc"):
-        try:
-            text = read_text("/proc/%s/cgroup" % int(pid))
-        except (ValueError, OSError):
-            continue
-        if uuid in text and "app-a.service" in text:
-            yield int(pid)
 
 
 def reported(host, name):

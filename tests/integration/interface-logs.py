@@ -51,17 +51,9 @@ class Reader(pod_interface.Connection):
 
 def readers(host, uuid):
     """Processes below the supervisor, or their children: (pid, uid)."""
-    found, supervisor = [], host.supervisor(uuid)
-    parents = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            text = read_text("/proc/%s/status" % pid)
-            parents[int(pid)] = (int(re.search(r"^PPid:\t(\d+)", text, re.M).group(1)), int(re.search(r"^Uid:\t(\d+)", text, re.M).group(1)),
-                                 re.search(r"^Name:\t(.*)", text, re.M).group(1))
-    for pid, (parent, uid, name) in parents.items():
-        if name == "read-logs" and (parent == supervisor or parents.get(parent, (0,))[0] == supervisor):
-            found.append((pid, uid))
-    return found
+    supervisor = host.supervisor(uuid)
+    fits = lambda pid: name_of(pid) == "read-logs" and supervisor in (parent_of(pid), parent_of(parent_of(pid)))
+    return list(of_processes(lambda pid: int(re.search(r"Uid:\t(\d+)", read_text("/proc/%d/status" % pid)).group(1)), processes_where(fits)).items())
 
 
 @both

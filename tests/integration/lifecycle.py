@@ -417,7 +417,7 @@ def stop_returns_after_the_end_of_the_supervisor(host):
     tracer = subprocess.Popen(["strace", "-qq", "-o", host.path("trace"), "-e", "trace=exit_group", "-e",
                                "inject=exit_group:delay_enter=1000000", "-p", str(supervisor)], stderr=subprocess.DEVNULL)
     host.children.append(tracer)
-    wait_for(lambda: "TracerPid:\t%d\n" % tracer.pid in read_text("/proc/%d/status" % supervisor), "the tracer")
+    wait_for(lambda: tracer_of(supervisor) == tracer.pid, "the tracer")
     host.acnspawn("stop", "--force", uuid).expect(0)
     true("exit_group" in read_text(host.path("trace")), "the supervisor was not delayed")
     equal(host.processes(), [], "processes")

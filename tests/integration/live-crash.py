@@ -92,8 +92,7 @@ def attach(host, pid, *options):
     """strace, which has attached when this returns, or has killed the process already."""
     p = subprocess.Popen(["strace", "-qq", "-p", str(pid), "-o", host.path("trace"), "-e", "trace=" + CALLS, *options],
                          stderr=subprocess.DEVNULL)
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        wait_for(lambda: "TracerPid:\t0" not in read_text("/proc/%d/status" % pid), "strace to attach")
+    wait_for(lambda: tracer_of(pid) != 0, "strace to attach")
     return p
 
 
@@ -141,18 +140,6 @@ def a_client_is_killed(host, args, state):
         pod.stop()
 
 
-def processes_of_pod(host, leader):
-    """The processes in the pod but its PID 1, by what they execute."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, IndexError):
-                stat = read_text("/proc/%s/stat" % name)
-                if int(stat.rsplit(")", 1)[1].split()[1]) == leader:
-                    found[int(name)] = stat.split("(", 1)[1].rsplit(")", 1)[0]
-    return found
-
-
 def processes_in_the_pod_are_killed(host, args, state):
     image = host.shell(STAY, name="example.com/db")
     args = words(host, args, image)
@@ -162,7 +149,7 @@ def processes_in_the_pod_are_killed(host, args, state):
             leader = host.leader("p")
             p = host.start(*args)
             time.sleep(delay / 1000)
-            victims = [leader] if victim == "leader" else [x for x, what in processes_of_pod(host, leader).items() if what == "launch"]
+            victims = [leader] if victim == "leader" else processes_where(lambda x: name_of(x) == "launch" and parent_of(x) == leader)
             for x in victims:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(x, signal.SIGKILL)

@@ -25,15 +25,9 @@ def logs(host, *words, timeout=60):
     return host.acnspawn("logs", *words, timeout=timeout)
 
 
-def readers(host, pid):
-    """Children of the process PID."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                if int(read_text("/proc/%s/stat" % entry).rsplit(")", 1)[1].split()[1]) == pid:
-                    found.append(int(entry))
-    return found
+def journalds(host):
+    """Those of the pod p."""
+    return processes_where(lambda pid: name_of(pid).startswith("systemd-journal"), children_of(host.leader("p")))
 
 
 @case
@@ -149,7 +143,7 @@ def truncated_file_is_reported(host):
     """The reader has mapped it, and is blocked in the middle of it; its next access then fails."""
     uuid, path = ended_pod(host, "i=0; while [ $i -lt 50 ]; do head -c 40000 /dev/zero | tr '\\0' x | fold -w 20; i=$((i+1)); done")
     p = host.start("logs", "p")
-    wait_for(lambda: readers(host, p.pid), "reader")
+    wait_for(lambda: children_of(p.pid), "reader")
     first = p.stdout.read(10)
     time.sleep(1)
     os.truncate(path, 4096)
@@ -182,7 +176,7 @@ def reader_has_no_rights(host):
     user = [l.split(":")[2:4] for l in read_text("/etc/passwd").splitlines() if l.startswith("acnspawn-journal:")] or [["65534"] * 2]
     p = host.start("logs", "--follow", "p")
     equal(p.stdout.readline(), b"up\n")
-    pid, = readers(host, p.pid)
+    pid, = children_of(p.pid)
     status = dict(line.split(":\t", 1) for line in read_text("/proc/%d/status" % pid).splitlines() if ":\t" in line)
     equal(status["Uid"].split(), [user[0][0]] * 4, "users")
     equal(status["Gid"].split(), [user[0][1]] * 4, "groups")
@@ -216,7 +210,7 @@ def the_reader_has_the_user_of_the_package(host):
                               ACNSPAWN, "--dir=" + host.dir, "logs", "--follow", "p"], stdout=subprocess.PIPE)
         try:
             equal(p.stdout.readline(), b"up\n")
-            pid, = readers(host, p.pid)
+            pid, = children_of(p.pid)
             ids = re.findall(r"(?m)^[UG]id:\t(\d+)", read_text("/proc/%d/status" % pid))
             equal(ids, [uid, gid], "user and group")
         finally:
@@ -231,7 +225,8 @@ def killed_reader_is_reported(host):
     host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
     p = host.start("logs", "--follow", "p")
     equal(p.stdout.readline(), b"up\n")
-    os.kill(readers(host, p.pid)[0], signal.SIGSEGV)
+    reader, = children_of(p.pid)
+    os.kill(reader, signal.SIGSEGV)
     host.acnspawn("stop", "p").expect(0)
     r = host.finish(p)
     equal(r.rc, 1, "status")
@@ -243,9 +238,7 @@ def following_goes_on_in_new_files(host):
     """journald rotates: output before, during and after it is shown once and in order."""
     uuid = host.detach("--name=p", host.shell("for i in $(seq 1 40); do echo $i; sleep 0.1; done", name="example.com/a"))
     p = host.start("logs", "--follow", "p")
-    leader = host.leader("p")
-    journald = wait_for(lambda: [x for x in readers(host, leader) if "systemd-journal" in read_text("/proc/%d/comm" % x)],
-                        "journald")[0]
+    journald, = wait_for(lambda: journalds(host), "journald")
     for _ in range(4):
         time.sleep(0.7)
         os.kill(journald, signal.SIGUSR2)
@@ -262,13 +255,9 @@ def output_survives_a_crash_of_journald(host):
     """On a stream that was used before, and on one that was not."""
     host.detach("--name=p", host.shell("trap 'echo two >&2; echo three' USR1; echo one; while :; do sleep 0.1; done", name="example.com/a"))
     wait_for(lambda: logs(host, "p").out == "one\n", "the first line")
-    leader = host.leader("p")
-
-    def journald():
-        return [x for x in readers(host, leader) if "systemd-journal" in read_text("/proc/%d/comm" % x)]
-    first = wait_for(journald, "journald")[0]
+    first, = wait_for(lambda: journalds(host), "journald")
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: any(x != first for x in journald()), "another journald")
+    wait_for(lambda: any(x != first for x in journalds(host)), "another journald")
     host.acnspawn("kill", "--signal=USR1", "p").expect(0)
     wait_for(lambda: sorted(logs(host, "p").out.split() + logs(host, "p").err.split()) == ["one", "three", "two"], "all lines")
     host.acnspawn("stop", "p").expect(0)

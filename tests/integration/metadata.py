@@ -106,11 +106,7 @@ def signatures_outlive_the_pod_and_end_with_it(host):
 
 
 def service_of(host):
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if "acnspawn-metadata" in read_text("/proc/%s/cmdline" % pid) and int(pid) in host.processes():
-                return int(pid)
-    return None
+    return next(iter(processes_where(lambda pid: "acnspawn-metadata" in read_text("/proc/%d/cmdline" % pid), host.processes())), None)
 
 
 @case
@@ -211,23 +207,14 @@ def answers_in_time(host):
 def service_runs_unprivileged_and_ends_with_the_pod(host):
     uuid = host.detach(pod_with_script(host, "get pod/uuid >/dev/null 2>&1; touch /out/up; exec sleep 1000"))
     host.wait_up("a")
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if "acnspawn-metadata" in read_text("/proc/%s/cmdline" % pid):
-                status = read_text("/proc/%s/status" % pid)
-                if host.dir not in read_text("/proc/%s/cmdline" % re.search(r"PPid:\s+(\d+)", status).group(1)):
-                    continue  # of a pod that is not ours
-                found.append((int(pid), re.search(r"Uid:\s+(\d+)", status).group(1), re.search(r"CapEff:\s+(\w+)", status).group(1),
-                              re.search(r"NoNewPrivs:\s+(\d)", status).group(1)))
-    true(found, "no process acnspawn-metadata")
-    for pid, uid, caps, nnp in found:
-        true(uid != "0", "metadata service runs as root")
-        equal(int(caps, 16), 0, "capabilities")
-        equal(nnp, "1", "no_new_privs")
+    pid = service_of(host)
+    true(pid, "no process acnspawn-metadata")
+    status = read_text("/proc/%d/status" % pid)
+    true(re.search(r"Uid:\s+(\d+)", status).group(1) != "0", "metadata service runs as root")
+    equal(int(re.search(r"CapEff:\s+(\w+)", status).group(1), 16), 0, "capabilities")
+    equal(re.search(r"NoNewPrivs:\s+(\d)", status).group(1), "1", "no_new_privs")
     host.acnspawn("stop", uuid).expect(0)
-    wait_for(lambda: not any(os.path.exists("/proc/%d" % p[0]) and "State:\tZ" not in read_text("/proc/%d/status" % p[0])
-                             for p in found), "end of the metadata service", timeout=5)
+    wait_for(lambda: has_ended(pid), "end of the metadata service")
 
 
 @case
@@ -247,7 +234,7 @@ def the_key_is_on_disk_before_the_first_signature(host):
     tracer = subprocess.Popen(["strace", "-f", "-yy", "-qq", "-o", log, "-e", "trace=fsync,fdatasync,sendmsg", "-p", str(supervisor)],
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     host.children.append(tracer)
-    wait_for(lambda: "TracerPid:\t%d\n" % tracer.pid in read_text("/proc/%d/status" % supervisor) or tracer.poll() is not None, "strace")
+    wait_for(lambda: tracer_of(supervisor) == tracer.pid or tracer.poll() is not None, "strace")
     if tracer.poll() is not None:
         raise Skip("strace cannot attach to processes here")
 

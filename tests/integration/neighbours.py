@@ -100,7 +100,7 @@ def an_app_that_may_mount_cannot_reach_abstract_sockets_of_others(host):
 @both
 def own_processes_can_be_looked_into(host, *options):
     """Debuggers and similar programs still work inside an app."""
-    r = host.run("--rm", *options, host.shell("X=mine sleep 100 & sleep 0.2; tr '\\0' '\\n' </proc/$!/environ | grep X=; readlink /proc/$!/exe; "
+    r = host.run("--rm", *options, host.shell("X=mine sleep 100 & until grep -qx sleep /proc/$!/comm; do sleep 0.01; done; tr '\\0' '\\n' </proc/$!/environ | grep X=; readlink /proc/$!/exe; "
                                       "poke trace $!; kill $!"))
     equal([l for l in r.out.splitlines() if "trace" not in l], ["X=mine", "/bin/busybox"])
     contains(r.out, ": possible", "tracing of an own child")
@@ -139,13 +139,10 @@ def apps_that_may_mount_still_can(host):
     equal(r.out, "mounted\n")
 
 
-def processes_of(host, pod, app):
-    """Numbers on the host, and in the pod."""
-    leader = host.status(pod)["leader"]
-    line = [l for l in read_text("/proc/%d/cgroup" % leader).splitlines() if l.startswith("0::")][0][3:]
-    mount = "/sys/fs/cgroup" if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else "/sys/fs/cgroup/unified"
-    procs = read_text("%s%s/app.slice/app-%s.slice/app-%s.service/cgroup.procs" % (mount, os.path.dirname(line), app, app)).split()
-    return [(int(p), int(re.search(r"^NSpid:.*\s(\d+)$", read_text("/proc/%s/status" % p), re.M).group(1))) for p in procs]
+def main_process(host, app):
+    """Its number on the host, and in the pod."""
+    pid = first_of(processes_where(lambda pid: "/app-%s.service" % app in read_text("/proc/%d/cgroup" % pid), host.processes()))
+    return pid, int(re.search(r"^NSpid:.*\s(\d+)$", read_text("/proc/%d/status" % pid), re.M).group(1))
 
 
 @case
@@ -155,7 +152,7 @@ def forged_main_pid_of_systemd_is_not_used(host):
                 host.shell("exec sleep 1000", name="example.com/b"))
     leader = host.status("p")["leader"]
     owner = os.stat("/proc/%d" % leader).st_uid
-    own, other = processes_of(host, "p", "a")[0], processes_of(host, "p", "b")[0]
+    own, other = main_process(host, "a"), main_process(host, "b")
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.connect("/proc/%d/root/run/systemd/notify" % leader)
     s.sendmsg([b"MAINPID=%d" % other[1]], [(socket.SOL_SOCKET, 2, struct.pack("iII", own[0], owner, owner))])

@@ -33,13 +33,8 @@ def states(host):
 
 def cgroups_of(host):
     """The cgroups below app.slice that processes of the pod are in."""
-    found = set()
-    for pid in host.processes():
-        with contextlib.suppress(OSError):
-            for line in read_text("/proc/%s/cgroup" % pid).splitlines():
-                if line.startswith("0::") and "/app.slice/" in line:
-                    found.add(line.split("/app.slice/")[1])
-    return found
+    texts = of_processes(lambda pid: read_text("/proc/%d/cgroup" % pid), host.processes()).values()
+    return set(re.findall(r"^0::.*?/app\.slice/(.*)", "".join(texts), re.M))
 
 
 @case
@@ -65,11 +60,7 @@ def an_app_is_nested_by_its_path(host):
 
 
 def runs(host, unit):
-    for pid in host.processes():
-        with contextlib.suppress(OSError):
-            if unit in read_text("/proc/%s/cgroup" % pid):
-                return True
-    return False
+    return bool(processes_where(lambda pid: unit in read_text("/proc/%d/cgroup" % pid), host.processes()))
 
 
 @case
@@ -476,9 +467,8 @@ def tasks_of_an_executor_that_ends(host):
     host.acnspawn("fetch", host.shell(STAY, name="example.com/stay")).expect(0)
 
     def leader(uuid):
-        apps = {p for p in host.processes() if "/app.slice/" in read_text("/proc/%d/cgroup" % p)}
-        parents = {int(read_text("/proc/%d/stat" % p).rpartition(")")[2].split()[1]) for p in apps} - apps
-        return next(p for p in parents if read_text("/proc/%d/comm" % p).startswith("systemd"))
+        apps = processes_where(lambda pid: "/app.slice/" in read_text("/proc/%d/cgroup" % pid), host.processes())
+        return next(p for p in of_processes(parent_of, apps).values() if p not in apps and name_of(p).startswith("systemd"))
 
     ends = ((lambda uuid: host.acnspawn("stop", "p").expect(0), ("KILLED", "pod-ended"), ("LOST", "not-started")),
             (lambda uuid: host.acnspawn("stop", "--force", "p").expect(0), ("LOST", "pod-killed"), ("LOST", "not-started")),

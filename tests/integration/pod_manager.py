@@ -53,7 +53,7 @@ class Held:
     def __init__(self, host, uuid):
         self.host, self.uuid = host, uuid
         self.leader = host.leader("p")
-        journal, = (p for p in children_of(self.leader) if read_text("/proc/%d/comm" % p).startswith("systemd-journal"))
+        journal, = processes_where(lambda pid: name_of(pid).startswith("systemd-journal"), children_of(self.leader))
         self.processes = {"the supervisor": host.supervisor(uuid), "the pod's systemd": self.leader, "its journal": journal}
 
     def cgroups(self):

@@ -334,9 +334,8 @@ def an_endless_sender_of_messages_blocks_nothing(host):
     flood = "poke notify READY=1; touch /out/up; poke notify-without-end STATUS=x"
     host.detach("--name=p", host.shell(flood, name="example.com/a", annotations=NOTIFY), "---", host.shell("while :; do sleep 0.1; done", name="example.com/b"))
     host.wait_up("a")
-    supervisor = os.path.join("/proc", [l for l in read_text("/proc/%d/status" % host.status("p")["leader"]).splitlines() if l.startswith("PPid")][0].split()[1])
-    supervisor = os.path.join("/proc", [l for l in read_text(supervisor + "/status").splitlines() if l.startswith("PPid")][0].split()[1])
-    ticks = lambda: sum(int(f) for f in read_text(supervisor + "/stat").rsplit(")", 1)[1].split()[11:13])
+    supervisor = parent_of(parent_of(host.leader("p")))
+    ticks = lambda: sum(int(f) for f in read_text("/proc/%d/stat" % supervisor).rpartition(")")[2].split()[11:13])
     before = ticks()
     time.sleep(3)
     used = (ticks() - before) / os.sysconf("SC_CLK_TCK")

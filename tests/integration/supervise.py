@@ -18,10 +18,6 @@ def supervise(host, *args, **more):
     return p
 
 
-def gone(pid):
-    return not os.path.exists("/proc/%d" % pid) or "State:\tZ" in read_text("/proc/%d/status" % pid)
-
-
 # --- Started directly ----------------------------------------------------------------------------------------------------
 
 
@@ -199,7 +195,7 @@ def the_client_killed_in_the_foreground_ends_the_pod(host):
         leader = host.leader(uuid)
         p.send_signal(number)
         equal(host.finish(p).rc, -number)
-        wait_for(lambda: gone(supervisor) and gone(leader), "the end of the pod", timeout=10)
+        wait_for(lambda: has_ended(supervisor) and has_ended(leader), "the end of the pod", timeout=10)
         equal(host.state(uuid), "exited")
         host.acnspawn("rm", uuid).expect(0)
 

@@ -368,13 +368,8 @@ def nothing_stays_running(host):
         trust(host, "--yes", "--root", good).expect(0)
         new = (set(os.listdir("/tmp")) | set(os.listdir("/run"))) - before
         equal([x for x in new if "gnupg" in x], [], "directories left behind")
-        agents = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                words = open("/proc/%s/cmdline" % pid, "rb").read()
-                if b"/proc/" in words and any(x in words for x in (b"gpg-agent", b"keyboxd", b"dirmngr")):
-                    agents.append(words)
-        equal(agents, [], "daemons")
+        commands = of_processes(lambda pid: read_text("/proc/%d/cmdline" % pid)).values()
+        equal([c for c in commands if "/proc/" in c and any(x in c for x in ("gpg-agent", "keyboxd", "dirmngr"))], [], "daemons")
         equal(len(stored(host)), 1, "files")
 
 

@@ -59,7 +59,7 @@ def leader(uuid):
 
 
 def supervisors():
-    return {int(pid): os.readlink("/proc/%s/exe" % pid) for pid in command("pgrep", "-x", "supervise", rc=None).split()}
+    return of_processes(lambda pid: os.readlink("/proc/%d/exe" % pid), command("pgrep", "-x", "supervise", rc=None).split())
 
 
 @contextlib.contextmanager
