@@ -20,6 +20,16 @@ def two(host, first=FOREVER, second=FOREVER, *options):
     return uuid
 
 
+@contextlib.contextmanager
+def connecting(host, n):
+    """Returns once the N clients that are started within are connected to the supervisor, and have sent what they have to say."""
+    supervisor = host.supervisor(host.status("p")["uuid"])
+    before = steady(lambda: len(clients_of(supervisor)), 0.3)
+    yield
+    wait_for(lambda: len(clients_of(supervisor)) >= before + n, "the connections")
+    time.sleep(0.3)
+
+
 def state(host, app):
     return host.app_status("p", app)["state"]
 
@@ -164,8 +174,8 @@ def waiting_outlives_removal_restarts_and_crashes(host):
     # --rm removes it as soon as it has ended.
     p = host.start("run", "--rm", "--name=p", image)
     host.wait_up("web")
-    waiters = [host.start("wait", "p") for _ in range(5)] + [host.start("wait", "p", "web") for _ in range(5)]
-    time.sleep(0.5)
+    with connecting(host, 10):
+        waiters = [host.start("wait", "p") for _ in range(5)] + [host.start("wait", "p", "web") for _ in range(5)]
     host.acnspawn("stop", "p").expect(0)
     equal([host.finish(w).rc for w in waiters], [5] * 10)
     host.finish(p)
@@ -250,8 +260,8 @@ def events_can_be_requested_by_number(host):
 def the_supervisor_dies_under_its_clients(host):
     uuid = two(host, STUBBORN, STUBBORN, "--stop-timeout=1h")
     host.wait_up("web")
-    m, s, a = host.start("monitor", "p"), host.start("stop", "p"), host.start("stop-app", "p", "web")
-    time.sleep(0.5)
+    with connecting(host, 3):
+        m, s, a = host.start("monitor", "p"), host.start("stop", "p"), host.start("stop-app", "p", "web")
     os.kill(host.supervisor(host.status("p")["uuid"]), signal.SIGKILL)
     r = host.finish(m)
     equal((r.rc, r.err), (1, "Error: Pod p has ended, or is about to.\n'acnspawn status p' shows how it ended.\n"))
@@ -323,8 +333,8 @@ def a_pod_of_a_version_that_knows_less(host):
 def a_stop_in_time_does_not_need_its_client(host):
     uuid = two(host, STUBBORN, STUBBORN, "--stop-timeout=1h")
     host.wait_up("web")
-    s = host.start("stop", "--timeout=2s", "p")
-    time.sleep(0.5)
+    with connecting(host, 1):
+        s = host.start("stop", "--timeout=2s", "p")
     s.kill()
     host.acnspawn("status", "--wait=20s", "p", timeout=30).expect(0)
     equal(host.state(uuid), "exited")

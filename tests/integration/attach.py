@@ -295,9 +295,7 @@ def several_sit_at_one_terminal(host):
     time.sleep(0.3)
     two.resize(12, 23)
     two.process.send_signal(signal.SIGWINCH)
-    time.sleep(0.3)
-    one.send(b"hello\r")
-    one.expect(b"hello\r\n12 23")
+    wait_for(lambda: (one.send(b"hello\r"), one.read(0.2)) and b"hello\r\n12 23" in one.text, lambda: "the new size on the terminal: %r" % one.text)
     two.expect(b"hello\r\n12 23")
     one.send(DETACH)
     equal(one.end(), 0)
@@ -528,7 +526,8 @@ def only_root_may(host):
 def shell(host):
     t = Terminal(host, argv=[BUSYBOX, "sh", "-i"])
     t.send(b"stty -echo\n")
-    time.sleep(0.3)
+    wait_for(lambda: termios.tcgetattr(t.slave)[3] & termios.ECHO == 0, "the terminal without an echo")
+    t.read(0.3)
     t.skip()
     return t
 

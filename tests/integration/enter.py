@@ -433,13 +433,12 @@ def the_command_ends_with_the_pod(host):
 @both
 def a_terminal_is_one(host, *options):
     host.detach("--name=p", *options, sleeper(host, app={"user": "app", "group": "app"}))
-    t = Terminal(host, "enter", "p", "sh", "-c", "tty; stty size; echo $TERM; read x; echo got $x; stty size; echo z >/dev/tty; exit 9")
+    t = Terminal(host, "enter", "p", "sh", "-c", "tty; stty size; echo $TERM; read x; echo got $x; until stty size | grep '44 88'; do sleep 0.05; done; echo z >/dev/tty; exit 9")
     t.expect(b"/dev/pts/")
     t.expect(b"33 77")
     t.expect(b"xterm-test")
     t.resize(44, 88)
     t.process.send_signal(signal.SIGWINCH)
-    time.sleep(0.3)
     t.send(b"word\r")
     t.expect(b"got word")
     t.expect(b"44 88")

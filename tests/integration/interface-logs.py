@@ -115,9 +115,8 @@ def a_pod_that_is_removed_at_its_end(host):
     host.acnspawn("run", "--detach", "--rm", "--name=p", image, "--stdin").expect(0)
     uuid = host.status("p")["uuid"]
     host.wait_up("a")
-    c = Reader(host, uuid).logs(follow=True, lines=0)
-    wait_for(lambda: len(readers(host, uuid)) == 2, "who reads")
-    time.sleep(0.5)
+    c = Reader(host, uuid).logs(follow=True)
+    c.until(b"up\n")
     host.acnspawn("attach", "p", input=b"\n")
     true(c.all().endswith("\n2000\nlast\n"), "the last lines")
     equal(c.answer(), {})

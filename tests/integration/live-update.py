@@ -72,8 +72,7 @@ def an_app_is_replaced_and_the_others_never_notice(host, *options):
     equal(main_process(host, uuid, "other"), others)
     equal([a["name"] for a in host.status("p")["apps"]], ["web", "other"])
     equal(set(os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")), units)
-    events = events_since(host, uuid, before)
-    equal([e["change"] for e in events if "change" in e], ["replacing", "replaced"])
+    equal(changes_since(host, before, "replaced"), ["replacing", "replaced"])
     wait_for(lambda: len(files(host, uuid)) == 2, "the old app's files to be removed: %s" % files(host, uuid))
     # Its files, its limits and its commands are those of the new app.
     equal(host.acnspawn("enter", "--app=web", "p", "id", "-u").expect(0).out, "7\n")
@@ -89,11 +88,17 @@ def an_app_is_replaced_and_the_others_never_notice(host, *options):
     equal(image_of(host), "example.com/web-1")
 
 
-def events_since(host, uuid, number):
-    out = host.start("monitor", "--json", "--since=%d" % number, "p")
+def changes_since(host, number, last):
+    """Up to LAST, and what else comes soon."""
+    p = host.start("monitor", "--json", "--since=%d" % number, "p")
+    found = []
+    while last not in found:
+        found.append(json.loads(p.stdout.readline()).get("change"))
     time.sleep(0.3)
-    os.kill(out.pid, signal.SIGTERM)
-    return [json.loads(line) for line in host.finish(out).out.splitlines()]
+    p.terminate()
+    found += [json.loads(line).get("change") for line in p.stdout.read().splitlines()]
+    p.wait(20)
+    return [change for change in found if change]
 
 
 @case
@@ -170,7 +175,7 @@ def an_app_that_cannot_be_executed_gives_way_to_the_old_one(host):
     equal(main_process(host, uuid, "other"), others)
     equal({n: read_text(host.pod_dir(uuid) + "/root/acnspawn/units/" + n) for n in os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")}, units)
     wait_for(lambda: files(host, uuid) == ["other", "web"], "the new app's files to be removed")
-    equal([e["change"] for e in events_since(host, uuid, before) if "change" in e], ["replacing", "rolledBack"])
+    equal(changes_since(host, before, "rolledBack"), ["replacing", "rolledBack"])
     # The next start has a clean root again, and the next image is taken.
     host.acnspawn("restart-app", "p", "web").expect(0)
     wait_for(lambda: logs(host).count("version 1") == 3, "the app again")

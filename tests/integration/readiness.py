@@ -388,11 +388,12 @@ def a_check_is_confined_as_the_app_is(host):
     image = host.image(["/bin/sh", "-c", "show /out; sleep 1000"], app={"user": "app", "group": "app", "environment": [{"name": "X", "value": "y"}],
                        "workingDirectory": "/tmp", "isolators": [{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_CHOWN"]}}]})
     uuid = host.detach(image, "--health-cmd=[\"CMD\",\"/bin/show\",\"/out\"]", "--health-interval=30s")
-    reports = []
     upper = host.upper("image1", host.pod_dir(uuid)) + "/out"
-    wait_for(lambda: len(os.listdir(upper)) >= 2, "two reports")
-    time.sleep(0.5)  # until both are whole
-    reports = [Show(os.path.join(upper, n)) for n in sorted(os.listdir(upper))[:2]]
+
+    def whole():
+        with contextlib.suppress(ValueError):
+            return [Show(os.path.join(upper, n)) for n in sorted(os.listdir(upper))[:2]]
+    reports = wait_for(lambda: len(os.listdir(upper)) >= 2 and whole(), "two reports")
     a, b = sorted(reports, key=lambda r: b"SHLVL" not in r.environ) # the shell's first
     for name in (b"SHLVL", b"PWD"):
         a.environ.pop(name, None)

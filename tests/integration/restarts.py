@@ -96,7 +96,7 @@ def a_pod_whose_app_waits_in_the_launcher_stops_at_once_and_its_end_stays(host):
     uuid = crashing(host, "--restart=on-failure", "--restart-delay=300ms", "--restart-delay-max=1min", "--stop-signal=SIGWINCH")
     host.acnspawn("run", "--detach", uuid).expect(0)
     wait_for(lambda: len(stamps(host, uuid)) >= 4, "four starts")
-    time.sleep(1)  # of 2.4 s, of which systemd waits for the first 0.3
+    time.sleep(0.6)  # of 2.4 s, of which systemd waits for the first 0.3
     start = time.monotonic()
     r = host.acnspawn("enter", uuid, "--", "true").expect(1)
     contains(r.err, "App a of pod %s is not running: it has ended" % uuid)
@@ -239,7 +239,7 @@ def an_app_whose_last_start_is_due_is_not_given_up(host):
                         "---", host.shell("sleep 1000"))
     host.acnspawn("run", "--detach", uuid).expect(0)
     wait_for(lambda: host.app_status(uuid, "image1")["starts"] == 2 and host.app_status(uuid, "image1")["state"] == "ended", "the second start")
-    time.sleep(1.4)  # systemd has waited for a part of the delay, and the launcher waits for the rest
+    time.sleep(1.2)  # systemd has waited for a part of the delay, and the launcher waits for the rest
     shown = host.acnspawn("status", uuid).expect(0).out
     contains(shown, "restarted 1 of at most 2 times in a row, again in ")
     wait_for(lambda: "restarted 2 of at most 2 times in a row, and given up" in host.acnspawn("status", uuid).out, "the end of that")

@@ -29,6 +29,15 @@ def value(cgroup, name):
     return read_text(os.path.join(cgroup, name)).strip()
 
 
+def in_use(cgroup):
+    """Those at it and below it that have processes. One that is removed meanwhile has none."""
+    found = []
+    for directory, _, _ in os.walk(cgroup):
+        with contextlib.suppress(OSError):
+            found += [directory] if value(directory, "cgroup.procs") else []
+    return found
+
+
 @case
 def limits_of_the_kubelet(host):
     with Service(host) as s:
@@ -74,8 +83,7 @@ def limits_of_the_kubelet(host):
         equal((status(c, b).reason, status(c, b).exit_code), ("OOMKilled", 137))
         equal(state(c, a), "RUNNING")
         c.call("StopPodSandbox", pod_sandbox_id=i)
-        equal([d for d, _, files in os.walk("/sys/fs/cgroup" + SLICES) if "cgroup.procs" in files and value(d, "cgroup.procs")], [],
-              "cgroups with processes in the pod's slice")
+        equal(in_use("/sys/fs/cgroup" + SLICES), [], "cgroups with processes in the pod's slice")
         c.call("RemovePodSandbox", pod_sandbox_id=i)
         systemctl("stop", os.path.basename(SLICES))
 
@@ -117,7 +125,7 @@ def cgroups_that_the_kubelet_makes_itself(host):
         equal([value(cgroup, n) for n in names], [str(96 << 20), "0", "0", "25000 100000", "50", "0"])
         # The kubelet: first what is below, then the cgroup itself.
         c.call("StopPodSandbox", pod_sandbox_id=i)
-        equal([d for d, _, _ in os.walk(path) if value(d, "cgroup.procs")], [], "cgroups with processes in that of the pod")
+        equal(in_use(path), [], "cgroups with processes in that of the pod")
         c.call("RemovePodSandbox", pod_sandbox_id=i)
         equal([d for d, _, _ in os.walk(path)], [path], "cgroups that are left")
         for _ in range(3):
