@@ -247,7 +247,7 @@ static int read_hook(json_object *o, CdiEdits *x, Error *e)
                 return r;
         if (!path)
                 return error_set(e, -EINVAL, "A hook has no \"path\"");
-        if (xasprintf(&what, "the hook %s%s%s", name ?: "", name ? " of " : "", path) < 0 ||
+        if (xasprintf(&what, CDI_HOOK "%s%s%s", name ?: "", name ? " of " : "", path) < 0 ||
             note_unsupported(x, what) < 0)
                 return error_oom(e);
         return 0;

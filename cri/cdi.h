@@ -6,6 +6,7 @@
 #include "schema/schema.h"
 
 #define CDI_FILE_SIZE_MAX (4U * 1024U * 1024U)
+#define CDI_HOOK "the hook " /* with which CdiEdits.unsupported begins, if that is one */
 
 typedef struct CdiNode {
         char *path, *host_path; /* in the container, and on the host */

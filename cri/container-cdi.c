@@ -122,9 +122,15 @@ static int add_groups(const CdiEdits *x, AppOverrides *a, Error *e)
 static int apply(CriJob *j, const ContainerConfig *c, const CdiEdits *x, const char *device, AppOverrides *a,
                  Error *e)
 {
-        if (x->unsupported)
-                return error_set(e, -EINVAL, "The CDI device '%s' takes what is not supported: %s", device,
-                                 x->unsupported);
+        if (x->unsupported) {
+                int r = error_set(e, -EINVAL, "The CDI device '%s' takes what is not supported: %s", device,
+                                  x->unsupported);
+                return startswith(x->unsupported, CDI_HOOK)
+                                       ? error_hint(e, r,
+                                                    "acnspawn-cri(8) has how to describe such a device "
+                                                    "without hooks.")
+                                       : r;
+        }
         for (size_t i = 0; i < x->environment.n; i++)
                 if (pair_list_set(&a->environment, x->environment.items[i].name,
                                   x->environment.items[i].value) < 0)

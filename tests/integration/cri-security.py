@@ -312,6 +312,12 @@ def devices_of_the_container_device_interface(host):
         f.write("# As nvidia-ctk writes them.\n---\ncdiVersion: 0.5.0\nkind: example.com/gpu\ncontainerEdits:\n  env:\n  - GPU=all\ndevices:\n"
                 "- name: \"0\"\n  containerEdits:\n    deviceNodes:\n    - path: /dev/gpu0\n      hostPath: /dev/zero\n"
                 "- name: hooked\n  containerEdits:\n    hooks:\n    - hookName: createContainer\n      path: /usr/bin/nvidia-cdi-hook\n")
+    with open(directories[1] + "/library.yaml", "w") as f:
+        f.write("cdiVersion: 0.6.0\nkind: example.com/library\ndevices:\n- name: \"0\"\n  containerEdits:\n    env:\n    - LD_LIBRARY_PATH=/opt/new\n"
+                "    deviceNodes:\n    - path: /dev/gpu0\n      hostPath: %s\n      permissions: r\n    - path: /dev/gpu1\n      hostPath: %s\n"
+                "    mounts:\n    - hostPath: %s\n      containerPath: /opt/new/libgpu.so.1\n      options: [ro, nosuid, nodev, bind]\n"
+                % (absent_device(host, "gpu0"), absent_device(host, "gpu1", number=(240, 90)), share + "/libgpu.so"))
+    os.symlink("driver", share + "/libgpu.so")
     with open(directories[1] + "/anchors.yaml", "w") as f:
         f.write("kind: &x example.com/gpu\n")
     with Service(host, *["--cdi-spec-dir=" + d for d in directories]) as s:
@@ -328,7 +334,13 @@ def devices_of_the_container_device_interface(host):
         c.call("StartContainer", container_id=b)
         true({"4321", "7", "8"} <= set(sh(c, b, "grep Groups /proc/self/status").split()), "both")
         refused = lambda name: c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", CDI_devices=[{"name": name}]))
-        equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: the hook createContainer of /bin/true"))
+        equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: the hook createContainer of /bin/true. "
+                                                  "acnspawn-cri(8) has how to describe such a device without hooks."))
+        # As the manual has it for libraries, with permissions.
+        l = create(c, i, "library", image_id, SLEEP, CDI_devices=[{"name": "example.com/library=0"}])
+        c.call("StartContainer", container_id=l)
+        equal(sh(c, l, "echo $LD_LIBRARY_PATH; cat /opt/new/libgpu.so.1; ls /opt/new"), "/opt/new\nof the hostlibgpu.so.1\n")
+        equal(permissions(c, l, "/dev/gpu0", "/dev/gpu1"), ["ynn", "yyy"])
         g = create(c, i, "gpu", image_id, SLEEP, CDI_devices=[{"name": "example.com/gpu=0"}])
         c.call("StartContainer", container_id=g)
         equal(sh(c, g, "echo $GPU; head -c 2 /dev/gpu0 | wc -c"), "all\n2\n")
