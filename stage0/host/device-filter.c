@@ -47,8 +47,10 @@ int device_rules_add(DeviceRules *l, bool block, dev_t device, unsigned access)
 
 int device_rules_add_default(DeviceRules *l)
 {
-        /* null, zero, full, random, urandom, tty, ptmx */
-        static const uint32_t devices[][2] = {{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}, {5, 2}};
+        /* null, zero, full, random, urandom, tty, ptmx; and net/tun, which has an effect only in the app's own network, and there
+         * takes CAP_NET_ADMIN. */
+        static const uint32_t devices[][2] = {{1, 3}, {1, 5}, {1, 7}, {1, 8},
+                                              {1, 9}, {5, 0}, {5, 2}, {10, 200}};
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(devices); i++)

@@ -146,10 +146,10 @@ TEST(many_rules)
 
 TEST(devices_of_every_app)
 {
-        static const uint32_t allowed[][2] = {{1, 3}, {1, 5}, {1, 7},   {1, 8},    {1, 9},
-                                              {5, 0}, {5, 2}, {136, 0}, {136, 77}, {136, 1048575}};
+        static const uint32_t allowed[][2] = {{1, 3}, {1, 5},   {1, 7},    {1, 8},         {1, 9},   {5, 0},
+                                              {5, 2}, {136, 0}, {136, 77}, {136, 1048575}, {10, 200}};
         static const uint32_t refused[][2] = {{1, 1}, {1, 2},    {1, 4},    {1, 6},         {1, 11}, {4, 0},
-                                              {5, 1}, {10, 200}, {10, 229}, {135, 1048575}, {137, 0}};
+                                              {5, 1}, {10, 201}, {10, 229}, {135, 1048575}, {137, 0}};
         _cleanup_device_rules_ DeviceRules l = {.closed = true};
 
         ASSERT_OK(device_rules_add_default(&l));
