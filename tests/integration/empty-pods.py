@@ -64,7 +64,8 @@ def a_pod_without_apps_is_up_and_is_stopped(host, *options):
 @case
 def in_the_foreground_a_signal_stops_it(host):
     p = host.start("run", "--exit-policy=never", "--name=box")
-    wait_for(lambda: host.pods() and host.state("box") == "running" and host.leader("box"), "the pod")
+    host.wait_named("box")
+    wait_for(lambda: host.state("box") == "running" and host.leader("box"), "the pod")
     time.sleep(0.5)
     equal(p.poll(), None, "end of the pod")
     p.send_signal(signal.SIGINT)

@@ -491,6 +491,10 @@ class Host:
     def uid_base(self, pod):
         return self.status(pod)["users"]["base"]
 
+    def wait_named(self, name):
+        """Waits until acnspawn in the background has made a pod of that name. Its directory is there before."""
+        wait_for(lambda: self.acnspawn("status", name).rc == 0, "pod " + name)
+
     def wait_up(self, app, uuid=None):
         """Waits for an app whose script leaves /out/up. The pod's directory may be renamed meanwhile."""
         def is_up():

@@ -13,11 +13,10 @@ def identity(host, user, group, files=None, grant=(), **app):
 
 def refused(host, user, group, files=None, rc=125, timeout=30):
     """The app must not run, and the message names the user or group that could not be found."""
-    start = time.monotonic()
     r = host.acnspawn("run", "--name=p", host.image(["/bin/touch", "/out/ran"], name="example.com/a", files=files,
                                                     app={"user": user, "group": group}), timeout=timeout)
     true(r.rc in (1, rc), "exit status %d, expected 1 or %d; %s" % (r.rc, rc, r))
-    true(time.monotonic() - start < 20, "took %.1f s" % (time.monotonic() - start))
+    true(r.seconds < 20, "took %.1f s" % r.seconds)
     for pod in host.pods():
         true(not os.path.exists(os.path.join(pod, "apps/a/upper/out/ran")), "the app ran all the same")
     return r
@@ -129,7 +128,7 @@ def passwd_link_to_device(host):
 
 @case
 def huge_passwd_is_bounded(host):
-    refused(host, "zz-the-last", "0", {"etc/passwd": Sparse(1 << 30)}, timeout=60)
+    contains(refused(host, "zz-the-last", "0", {"etc/passwd": Sparse(1 << 26)}).err, "/etc/passwd in the image is larger than 4194304 bytes")
 
 
 @case

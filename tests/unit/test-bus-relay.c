@@ -422,9 +422,9 @@ TEST(slow_clients_are_disconnected)
                 usleep(30000);
         ASSERT_TRUE(is_closed(s.client));
         ASSERT_EQ(result(&s), -ETIME);
-        ASSERT_OK(set_up(&s, 200000));
+        ASSERT_OK(set_up(&s, 600000));
         ASSERT_TRUE(shake_hands(&s));
-        usleep(400000);
+        usleep(800000);
         m_call(&m, false, 1, MANAGER, "ListUnits", NULL, 0);
         ASSERT_TRUE(transmit(s.client, m.data, m.n));
         ASSERT_TRUE(expect(s.manager, m.data, m.n));
