@@ -3,18 +3,8 @@
 
 /* Shared by the files of varlink/. */
 
+#include "schema/idl.h"
 #include "varlink/varlink.h"
-
-/* --- Descriptions of interfaces (idl.c) ---------------------------------------------------------------- */
-
-#define IDL_NAME_MAX 64U /* bytes, with the NUL */
-
-/* Finds the declaration of KIND ("type", "method" or "error") NAME; *RET is its "(" in TEXT. -ENOENT;
- * -EBADMSG: TEXT is not valid up to there. */
-int idl_find(const char *text, const char *kind, const char *name, const char **ret);
-/* Compares V with the type at P, which is within TEXT. -EINVAL: it does not match, and *WHERE is the name of
- * the first wrong member of V, truncated if it is long; -EBADMSG: TEXT is not valid. */
-int idl_compare(const char *text, const char *p, json_object *v, char where[static IDL_NAME_MAX]);
 
 /* --- Connections (link.c) ------------------------------------------------------------------------------ */
 

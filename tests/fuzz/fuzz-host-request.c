@@ -3,8 +3,8 @@
 /* Parameters of PreparePod() of org.acnspawn.Host: JSON that matches the description of the interface. What is read has to
  * be valid as far as it is used without another check. */
 
+#include "schema/idl.h"
 #include "stage0/host-service/service-internal.h"
-#include "varlink/varlink-internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 /* Descriptions of Varlink interfaces, up to the first NUL; it is followed by a JSON value that is checked
  * against the type T. */
 
-#include "varlink/varlink-internal.h"
+#include "schema/idl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,9 +2,9 @@
 
 /* stage0/host-service/request.c: parameters of PreparePod() and RunPod(). */
 
+#include "schema/idl.h"
 #include "stage0/host-service/service-internal.h"
 #include "tests/unit/test.h"
-#include "varlink/varlink-internal.h"
 
 #define WEB "\"definition\":{\"apps\":[{\"image\":\"example.com/web\",\"name\":\"web\"}]}"
 

@@ -1236,53 +1236,7 @@ TEST(sockets)
         ASSERT_ERR(varlink_server_add_connection(s.server, -EBADF), -EBADF);
 }
 
-/* --- Descriptions -------------------------------------------------------------------------------------- */
-
-TEST(descriptions)
-{
-        static const struct {
-                const char *text;
-                int r; /* of looking for what is not there */
-        } table[] = {
-                        {"interface a.b", -ENOENT},
-                        {"interface a.b # the end", -ENOENT},
-                        {"\n#x\ninterface a--0.0-b.c\nmethod M()->()", -ENOENT},
-                        {"interface a.b type T () type E (a) type S (a: T, b: ?[]?[]?E)", -ENOENT},
-                        {"interface a.b error E ()", -ENOENT},
-                        {"interface a.b type T (type: int, method: bool, string: string, intro: int)",
-                         -ENOENT},
-                        {"", -EBADMSG},
-                        {"interfacea.b", -EBADMSG},
-                        {"interface", -EBADMSG},
-                        {"interface a.b\n\ninterface c.d", -EBADMSG},
-                        {"interface a.b type T", -EBADMSG},
-                        {"interface a.b type T (", -EBADMSG},
-                        {"interface a.b type T (a", -EBADMSG},
-                        {"interface a.b type T (a,", -EBADMSG},
-                        {"interface a.b type T (a,)", -EBADMSG},
-                        {"interface a.b type T (a b)", -EBADMSG},
-                        {"interface a.b type T (a: integer)", -EBADMSG},
-                        {"interface a.b type T (a: ??int)", -EBADMSG},
-                        {"interface a.b type T (a: [int]int)", -EBADMSG},
-                        {"interface a.b type T (a: [])", -EBADMSG},
-                        {"interface a.b type T int", -EBADMSG},
-                        {"interface a.b method M()", -EBADMSG},
-                        {"interface a.b method M() ->", -EBADMSG},
-        };
-
-        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                const char *p = NULL;
-                ASSERT_ERR(idl_find(table[i].text, "type", "Nothing", &p), table[i].r);
-                ASSERT_NULL(p);
-        }
-        /* Lists in lists, without an end. */
-        char deep[256] = "interface a.b type T (a: ";
-        const char *p = NULL;
-        for (unsigned i = 0; i < 100; i++)
-                strcat(deep, "[]");
-        strcat(deep, "int)");
-        ASSERT_ERR(idl_find(deep, "type", "Nothing", &p), -EBADMSG);
-}
+/* --- Interfaces ---------------------------------------------------------------------------------------- */
 
 TEST(interfaces_that_are_refused)
 {
@@ -1338,7 +1292,6 @@ int main(void)
         RUN(client_waits);
         RUN(client_that_gives_up);
         RUN(sockets);
-        RUN(descriptions);
         RUN(interfaces_that_are_refused);
         return TEST_END();
 }

@@ -6,7 +6,7 @@
  * Descriptions are trusted. A declared type is always a struct or an enum, never an alias: so the recursion
  * is as deep as the value, whose depth is bounded, even if types contain themselves. */
 
-#include "varlink/varlink-internal.h"
+#include "schema/idl.h"
 
 #define IDL_DEPTH_MAX 64U
 
