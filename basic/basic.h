@@ -359,6 +359,10 @@ void text_addf(Text *t, const char *format, ...) _printf_(2, 3);
 int text_take(Text *t, char **ret, size_t *ret_size); /* NUL-terminated; RET_SIZE may be NULL */
 /* Microseconds of the clock. */
 uint64_t now_usec(clockid_t clock);
+/* The time of CLOCK_MONOTONIC that is TIMEOUT_USEC away, and what is left until it. UINT64_MAX: never. */
+uint64_t deadline_after(uint64_t timeout_usec);
+uint64_t deadline_left(uint64_t deadline);
+int deadline_left_msec(uint64_t deadline); /* rounded up, for poll(): -1: never */
 /* Formats microseconds since the epoch as "2016-05-12 08:30:00 UTC", for messages. NULL: out of memory. */
 char *format_utc(uint64_t usec);
 
@@ -418,6 +422,19 @@ ssize_t send_fds_some(int sock, const void *data, size_t n, const int *fds, size
 /* Returns the payload's size. Descriptors beyond MAX_FDS are closed. *RET_N_FDS is the number of received
  * descriptors. */
 ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds);
+
+/* Descriptors that belong together, as those of a message. Those that were not taken are closed with the list. */
+#define FD_LIST_MAX 16U
+typedef struct FdList {
+        int fds[FD_LIST_MAX]; /* -EBADF if taken */
+        size_t n;
+} FdList;
+void fd_list_done(FdList *f);
+#define _cleanup_fd_list_ _cleanup_(fd_list_done)
+/* Appends FD and takes it over, also on failure. -E2BIG: there are FD_LIST_MAX; -EBADF: FD is negative. */
+int fd_list_push(FdList *f, int fd);
+/* Removes and returns the descriptor with index I. -ENXIO: it does not exist, or was taken before. */
+int fd_list_take(FdList *f, size_t i);
 
 /* --- Terminals (terminal.c) ---------------------------------------------------------------------------- */
 

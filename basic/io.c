@@ -281,3 +281,27 @@ ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_
         *ret_n_fds = got;
         return k;
 }
+
+void fd_list_done(FdList *f)
+{
+        for (size_t i = 0; i < f->n; i++)
+                safe_close(f->fds[i]);
+        f->n = 0;
+}
+
+int fd_list_push(FdList *f, int fd)
+{
+        if (fd < 0)
+                return -EBADF;
+        if (f->n == FD_LIST_MAX) {
+                safe_close(fd);
+                return -E2BIG;
+        }
+        f->fds[f->n++] = fd;
+        return 0;
+}
+
+int fd_list_take(FdList *f, size_t i)
+{
+        return i >= f->n || f->fds[i] < 0 ? -ENXIO : TAKE_FD(f->fds[i]);
+}

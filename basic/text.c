@@ -345,6 +345,25 @@ uint64_t now_usec(clockid_t clock)
         return (uint64_t) ts.tv_sec * 1000000U + (uint64_t) ts.tv_nsec / 1000U;
 }
 
+uint64_t deadline_after(uint64_t timeout_usec)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        return timeout_usec > UINT64_MAX - now ? UINT64_MAX : now + timeout_usec;
+}
+
+uint64_t deadline_left(uint64_t deadline)
+{
+        return deadline == UINT64_MAX ? UINT64_MAX : deadline - MIN(deadline, now_usec(CLOCK_MONOTONIC));
+}
+
+int deadline_left_msec(uint64_t deadline)
+{
+        uint64_t left = deadline_left(deadline);
+
+        return left == UINT64_MAX ? -1 : (int) MIN((left + 999) / 1000, (uint64_t) INT32_MAX);
+}
+
 char *format_utc(uint64_t usec)
 {
         char text[64] = "?";

@@ -59,6 +59,7 @@
         F(sd_event_run)                                                                                     \
         F(sd_event_set_watchdog)                                                                            \
         F(sd_event_source_disable_unref)                                                                    \
+        F(sd_event_source_get_enabled)                                                                      \
         F(sd_event_source_set_enabled)                                                                      \
         F(sd_event_source_set_io_events)                                                                    \
         F(sd_event_source_set_io_fd_own)                                                                    \
@@ -142,6 +143,7 @@ extern Library systemd_library;
 #define sd_event_run(...) SYSTEMD_CALL(sd_event_run, __VA_ARGS__)
 #define sd_event_set_watchdog(...) SYSTEMD_CALL(sd_event_set_watchdog, __VA_ARGS__)
 #define sd_event_source_disable_unref(...) SYSTEMD_CALL(sd_event_source_disable_unref, __VA_ARGS__)
+#define sd_event_source_get_enabled(...) SYSTEMD_CALL(sd_event_source_get_enabled, __VA_ARGS__)
 #define sd_event_source_set_enabled(...) SYSTEMD_CALL(sd_event_source_set_enabled, __VA_ARGS__)
 #define sd_event_source_set_io_events(...) SYSTEMD_CALL(sd_event_source_set_io_events, __VA_ARGS__)
 #define sd_event_source_set_io_fd_own(...) SYSTEMD_CALL(sd_event_source_set_io_fd_own, __VA_ARGS__)

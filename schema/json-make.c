@@ -34,6 +34,13 @@ int json_member_add_text(json_object *o, const char *key, const char *s)
                  : json_member_add_nullable(o, key, NULL);
 }
 
+json_object *json_new_text_member(const char *key, const char *s)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        return json_member_add_text(o, key, s) < 0 ? NULL : TAKE_PTR(o);
+}
+
 json_object *json_new_string_list(char *const *l)
 {
         _cleanup_json_ json_object *a = json_object_new_array();

@@ -317,6 +317,8 @@ int json_member_add(json_object *o, const char *key, json_object *value);
 int json_member_add_nullable(json_object *o, const char *key, json_object *value);
 /* A text as json_new_string_lossy() makes it; null if S is NULL. */
 int json_member_add_text(json_object *o, const char *key, const char *s);
+/* An object with one member, as json_member_add_text() adds it. NULL: out of memory. */
+json_object *json_new_text_member(const char *key, const char *s);
 
 /* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end.
  * -EFBIG: it would be longer than parsing accepts, e.g. for a pod with many large apps. */

@@ -19,23 +19,14 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-/* What is left of the time until DEADLINE. */
-static uint64_t time_left(uint64_t deadline)
-{
-        uint64_t now = now_usec(CLOCK_MONOTONIC);
-
-        return deadline == UINT64_MAX ? UINT64_MAX : deadline - MIN(deadline, now);
-}
-
 /* The pods end in any order; the status is that of the first word whose pod has failed. */
 static int wait_for_each(Context *c, Pod *const *pods, size_t n, uint64_t timeout)
 {
-        uint64_t now = now_usec(CLOCK_MONOTONIC),
-                 deadline = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
+        uint64_t deadline = deadline_after(timeout);
         int result = 0;
 
         for (size_t i = 0; i < n; i++) {
-                int status = 0, r = acn_wait(pods[i], NULL, time_left(deadline), &status, &c->error);
+                int status = 0, r = acn_wait(pods[i], NULL, deadline_left(deadline), &status, &c->error);
                 if (r < 0)
                         return r;
                 result = result ?: status;

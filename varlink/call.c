@@ -42,8 +42,8 @@ VarlinkCall *varlink_call_unref(VarlinkCall *c)
         if (c->connection && varlink_reply_errno(c, -ECANCELED) < 0 && c->connection)
                 link_break(&c->connection->link);
         finish(c);
-        varlink_fds_done(&c->fds);
-        varlink_fds_done(&c->reply_fds);
+        fd_list_done(&c->fds);
+        fd_list_done(&c->reply_fds);
         json_object_put(c->message);
         free(c);
         return NULL;
@@ -51,36 +51,30 @@ VarlinkCall *varlink_call_unref(VarlinkCall *c)
 
 /* --- Replies ------------------------------------------------------------------------------------------- */
 
-static int send_reply(VarlinkCall *c, const char *error, json_object *parameters, bool continues)
-{
-        _cleanup_json_ json_object *m = json_object_new_object(),
-                                   *p = parameters ? json_object_get(parameters) : json_object_new_object();
-
-        if ((error && json_member_add_text(m, "error", error) < 0) ||
-            json_member_add(m, "parameters", json_object_get(p)) < 0 ||
-            (continues && json_member_add(m, "continues", json_object_new_boolean(true)) < 0))
-                return -ENOMEM;
-        int r = link_send(&c->connection->link, m, &c->reply_fds);
-        if (r == -ENOMEM || r == -EMSGSIZE)
-                return r;
-        if (r < 0)
-                link_break(&c->connection->link);
-        connection_settle(c->connection);
-        return r < 0 && r != -ENOBUFS ? -ECONNRESET : r;
-}
-
 static int reply(VarlinkCall *c, const char *error, json_object *parameters, bool continues)
 {
+        _cleanup_json_ json_object *m = json_object_new_object();
+
         if (c->answered)
                 return -EALREADY;
         if (!c->connection)
                 return -ECONNRESET;
         if (continues && !c->more)
                 return -EINVAL;
-        int r = c->oneway ? 0 : send_reply(c, error, parameters, continues);
-        if (r < 0)
+        if ((error && json_member_add_text(m, "error", error) < 0) ||
+            message_add_parameters(m, parameters) < 0 ||
+            (continues && json_member_add(m, "continues", json_object_new_boolean(true)) < 0))
+                return -ENOMEM;
+        int r = c->oneway ? 0 : link_send(&c->connection->link, m, &c->reply_fds);
+        if (r == -ENOMEM || r == -EMSGSIZE)
                 return r;
-        varlink_fds_done(&c->reply_fds);
+        if (r < 0)
+                link_break(&c->connection->link);
+        else
+                fd_list_done(&c->reply_fds);
+        connection_settle(c->connection);
+        if (r < 0)
+                return r == -ENOBUFS ? r : -ECONNRESET;
         if (!continues)
                 finish(c);
         return 0;
@@ -108,23 +102,19 @@ size_t varlink_call_unsent(const VarlinkCall *c)
 
 int call_refuse(VarlinkCall *c, const char *error, const char *key, const char *value)
 {
-        _cleanup_json_ json_object *parameters = message_one_string(key, value);
-        char name[64];
+        _cleanup_json_ json_object *parameters = json_new_text_member(key, value);
 
-        if (!parameters)
-                return -ENOMEM;
-        snprintf(name, sizeof(name), "org.varlink.service.%s", error);
-        return reply(c, name, parameters, false);
+        return parameters ? reply(c, error, parameters, false) : -ENOMEM;
 }
 
 int varlink_reply_invalid_parameter(VarlinkCall *c, const char *parameter)
 {
-        return call_refuse(c, "InvalidParameter", "parameter", parameter);
+        return call_refuse(c, VARLINK_SERVICE "InvalidParameter", "parameter", parameter);
 }
 
 int varlink_reply_errno(VarlinkCall *c, int code)
 {
-        _cleanup_json_ json_object *o = message_one_string("origin", "linux");
+        _cleanup_json_ json_object *o = json_new_text_member("origin", "linux");
         const char *name = strerrorname_np(-code);
 
         if (json_member_add(o, "errno", json_object_new_int(-code)) < 0 ||
@@ -135,49 +125,56 @@ int varlink_reply_errno(VarlinkCall *c, int code)
 
 /* --- Methods ------------------------------------------------------------------------------------------- */
 
+static const VarlinkMethod *find_method(const VarlinkInterface *i, const char *name)
+{
+        for (const VarlinkMethod *m = i->methods; m < i->methods + i->n_methods; m++)
+                if (streq(m->name, name))
+                        return m;
+        return NULL;
+}
+
 static int call_method(const VarlinkServer *s, VarlinkCall *c, json_object *parameters)
 {
         const char *dot = strrchr(c->method, '.') ?: c->method, *type;
-        const Interface *i = find_interface(s, c->method, (size_t) (dot - c->method));
-        const VarlinkMethod *m = NULL;
+        _cleanup_free_ char *name = strndup(c->method, (size_t) (dot - c->method));
         char where[IDL_NAME_MAX];
 
-        if (!i) {
-                _cleanup_free_ char *name = strndup(c->method, (size_t) (dot - c->method));
-                return name ? call_refuse(c, "InterfaceNotFound", "interface", name) : -ENOMEM;
-        }
+        if (!name)
+                return -ENOMEM;
+        const Interface *i = find_interface(s, name);
+        if (!i)
+                return call_refuse(c, VARLINK_SERVICE "InterfaceNotFound", "interface", name);
         if (idl_find(i->table->description, "method", dot + 1, &type) < 0)
-                return call_refuse(c, "MethodNotFound", "method", c->method);
-        for (size_t k = 0; k < i->table->n_methods; k++)
-                if (streq(i->table->methods[k].name, dot + 1))
-                        m = i->table->methods + k;
+                return call_refuse(c, VARLINK_SERVICE "MethodNotFound", "method", c->method);
+        const VarlinkMethod *m = find_method(i->table, dot + 1);
         if (!m)
-                return call_refuse(c, "MethodNotImplemented", "method", c->method);
+                return call_refuse(c, VARLINK_SERVICE "MethodNotImplemented", "method", c->method);
         if (m->flags & VARLINK_METHOD_MORE && !c->more)
-                return varlink_reply_error(c, "org.varlink.service.ExpectedMore", NULL);
+                return varlink_reply_error(c, VARLINK_SERVICE "ExpectedMore", NULL);
         int r = idl_compare(i->table->description, type, parameters, where);
         if (r < 0)
                 return r == -EINVAL ? varlink_reply_invalid_parameter(c, where) : r;
         if (!(m->flags & VARLINK_METHOD_FDS))
-                varlink_fds_done(&c->fds);
+                fd_list_done(&c->fds);
         return m->function(c, parameters, i->userdata);
 }
 
-int call_dispatch(Connection *k, json_object *message, VarlinkFds *fds)
+int call_dispatch(Connection *k, json_object *message, FdList *fds)
 {
         _cleanup_(varlink_call_unrefp) VarlinkCall *c = NULL;
-        _cleanup_json_ json_object *empty = json_object_new_object();
         json_object *method, *parameters, *more, *oneway, *upgrade;
 
-        if (!message_get(message, "method", json_type_string, &method) || !method ||
-            !message_get(message, "parameters", json_type_object, &parameters) ||
-            !message_get(message, "more", json_type_boolean, &more) ||
-            !message_get(message, "oneway", json_type_boolean, &oneway) ||
-            !message_get(message, "upgrade", json_type_boolean, &upgrade) ||
+        if (json_member_read(message, "method", json_type_string, "", &method, NULL) < 0 || !method ||
+            json_member_read(message, "parameters", json_type_object, "", &parameters, NULL) < 0 ||
+            json_member_read(message, "more", json_type_boolean, "", &more, NULL) < 0 ||
+            json_member_read(message, "oneway", json_type_boolean, "", &oneway, NULL) < 0 ||
+            json_member_read(message, "upgrade", json_type_boolean, "", &upgrade, NULL) < 0 ||
             json_object_get_boolean(upgrade) ||
             (json_object_get_boolean(more) && json_object_get_boolean(oneway)))
                 return -EBADMSG;
-        c = empty ? calloc(1, sizeof(VarlinkCall)) : NULL;
+        if (!parameters && message_add_parameters(message, NULL) < 0)
+                return -ENOMEM;
+        c = calloc(1, sizeof(VarlinkCall));
         if (!c)
                 return -ENOMEM;
         *c = (VarlinkCall){.method = json_object_get_string(method),
@@ -189,7 +186,7 @@ int call_dispatch(Connection *k, json_object *message, VarlinkFds *fds)
                            .message = json_object_get(message)};
         fds->n = 0;
         k->call = c;
-        int r = call_method(k->server, c, parameters ?: empty);
+        int r = call_method(k->server, c, json_object_object_get(message, "parameters"));
         if (r < 0 && !c->answered)
                 (void) varlink_reply_errno(c, r);
         return 0;

@@ -12,32 +12,6 @@
 
 #define READ_SIZE 16384U
 
-/* --- Descriptors --------------------------------------------------------------------------------------- */
-
-void varlink_fds_done(VarlinkFds *f)
-{
-        for (size_t i = 0; i < f->n; i++)
-                safe_close(f->fds[i]);
-        f->n = 0;
-}
-
-int varlink_fds_push(VarlinkFds *f, int fd)
-{
-        if (fd < 0)
-                return -EBADF;
-        if (f->n == VARLINK_FDS_MAX) {
-                safe_close(fd);
-                return -E2BIG;
-        }
-        f->fds[f->n++] = fd;
-        return 0;
-}
-
-int varlink_fds_take(VarlinkFds *f, size_t i)
-{
-        return i >= f->n || f->fds[i] < 0 ? -ENXIO : TAKE_FD(f->fds[i]);
-}
-
 /* --- Beginning and end --------------------------------------------------------------------------------- */
 
 void link_init(Link *l, int fd)
@@ -54,7 +28,7 @@ static void drop_message(Link *l)
         if (!l->out)
                 l->out_end = &l->out;
         l->out_size -= m->size;
-        varlink_fds_done(&m->fds);
+        fd_list_done(&m->fds);
         free(m);
 }
 
@@ -69,7 +43,7 @@ void link_done(Link *l)
 {
         while (l->out)
                 drop_message(l);
-        varlink_fds_done(&l->in_fds);
+        fd_list_done(&l->in_fds);
         free(l->in);
         safe_close(l->fd);
         link_init(l, -EBADF);
@@ -77,27 +51,10 @@ void link_done(Link *l)
 
 /* --- Messages ------------------------------------------------------------------------------------------ */
 
-static int parse_message(Link *l, json_object **ret, VarlinkFds *ret_fds)
+/* Appends what can be read, but nothing after a NUL. Returns the number of bytes. */
+static ssize_t read_some(Link *l)
 {
-        _cleanup_json_ json_object *o = NULL;
-        int r = json_parse_bounded(l->in, l->in_size - 1, VARLINK_DEPTH_MAX, VARLINK_VALUES_MAX, &o, NULL,
-                                   NULL);
-
-        if (r < 0)
-                return r;
-        if (!json_object_is_type(o, json_type_object))
-                return -EBADMSG;
-        *ret = TAKE_PTR(o);
-        *ret_fds = l->in_fds;
-        l->in_fds.n = 0;
-        l->in = (free(l->in), NULL);
-        l->in_size = l->in_allocated = 0;
-        return 1;
-}
-
-int link_receive(Link *l, json_object **ret, VarlinkFds *ret_fds)
-{
-        int fds[VARLINK_FDS_MAX + 1];
+        int fds[FD_LIST_MAX + 1];
         size_t n_fds = 0;
         int r = GREEDY_REALLOC(l->in, l->in_allocated, l->in_size + READ_SIZE);
 
@@ -107,19 +64,35 @@ int link_receive(Link *l, json_object **ret, VarlinkFds *ret_fds)
         ssize_t n = recv(l->fd, p, READ_SIZE, MSG_PEEK | MSG_DONTWAIT);
         if (n <= 0)
                 return n < 0 ? -errno : 0;
-        const char *nul = memchr(p, 0, (size_t) n);
-        n = recv_fds(l->fd, p, nul ? (size_t) (nul - p) + 1 : (size_t) n, fds, ELEMENTSOF(fds), &n_fds);
+        n = recv_fds(l->fd, p, MIN(strnlen(p, (size_t) n) + 1, (size_t) n), fds, ELEMENTSOF(fds), &n_fds);
+        for (size_t i = 0; i < n_fds; i++)
+                r = fd_list_push(&l->in_fds, fds[i]) ?: r;
+        return r < 0 ? r : n;
+}
+
+int link_receive(Link *l, json_object **ret, FdList *ret_fds)
+{
+        _cleanup_json_ json_object *o = NULL;
+        ssize_t n = read_some(l);
+
         if (n <= 0)
                 return (int) n;
-        for (size_t i = 0; i < n_fds; i++)
-                if (varlink_fds_push(&l->in_fds, fds[i]) < 0)
-                        r = -E2BIG;
         l->in_size += (size_t) n;
-        if (r < 0)
-                return r;
-        if (l->in_size - (p[n - 1] == 0) > VARLINK_MESSAGE_SIZE_MAX)
+        bool complete = l->in[l->in_size - 1] == 0;
+        size_t size = l->in_size - complete;
+        if (size > VARLINK_MESSAGE_SIZE_MAX)
                 return -EMSGSIZE;
-        return p[n - 1] == 0 ? parse_message(l, ret, ret_fds) : -EAGAIN;
+        if (!complete)
+                return -EAGAIN;
+        int r = json_parse_bounded(l->in, size, VARLINK_DEPTH_MAX, VARLINK_VALUES_MAX, &o, NULL, NULL);
+        if (r < 0 || !json_object_is_type(o, json_type_object))
+                return r < 0 ? r : -EBADMSG;
+        *ret = TAKE_PTR(o);
+        *ret_fds = l->in_fds;
+        l->in_fds.n = 0;
+        free(TAKE_PTR(l->in)); /* an idle connection keeps no buffer */
+        l->in_size = l->in_allocated = 0;
+        return 1;
 }
 
 int link_flush(Link *l)
@@ -131,7 +104,7 @@ int link_flush(Link *l)
                 ssize_t k = send_fds_some(l->fd, m->text + m->sent, m->size - m->sent, m->fds.fds, m->fds.n);
                 if (k < 0)
                         return k == -EAGAIN ? n : (int) k;
-                varlink_fds_done(&m->fds); /* sent with the first byte */
+                fd_list_done(&m->fds); /* sent with the first byte */
                 m->sent += (size_t) k;
                 if (m->sent < m->size)
                         continue;
@@ -141,7 +114,7 @@ int link_flush(Link *l)
         return n;
 }
 
-int link_send(Link *l, json_object *message, VarlinkFds *fds)
+int link_send(Link *l, json_object *message, FdList *fds)
 {
         size_t size;
         const char *text = json_object_to_json_string_length(
@@ -165,15 +138,8 @@ int link_send(Link *l, json_object *message, VarlinkFds *fds)
         return link_flush(l);
 }
 
-bool message_get(json_object *message, const char *key, json_type type, json_object **ret)
+int message_add_parameters(json_object *message, json_object *parameters)
 {
-        *ret = json_object_object_get(message, key);
-        return !*ret || json_object_is_type(*ret, type);
-}
-
-json_object *message_one_string(const char *key, const char *value)
-{
-        _cleanup_json_ json_object *o = json_object_new_object();
-
-        return json_member_add_text(o, key, value) < 0 ? NULL : TAKE_PTR(o);
+        return json_member_add(message, "parameters",
+                               parameters ? json_object_get(parameters) : json_object_new_object());
 }

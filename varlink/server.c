@@ -17,10 +17,10 @@
 
 /* --- org.varlink.service ------------------------------------------------------------------------------- */
 
-const Interface *find_interface(const VarlinkServer *s, const char *name, size_t size)
+const Interface *find_interface(const VarlinkServer *s, const char *name)
 {
         for (const Interface *i = s->interfaces; i < s->interfaces + s->n_interfaces; i++)
-                if (strlen(i->table->name) == size && memcmp(i->table->name, name, size) == 0)
+                if (streq(i->table->name, name))
                         return i;
         return NULL;
 }
@@ -28,29 +28,28 @@ const Interface *find_interface(const VarlinkServer *s, const char *name, size_t
 static int get_info(VarlinkCall *c, json_object *parameters, void *userdata)
 {
         VarlinkServer *s = userdata;
-        const char *const texts[][2] = {{"vendor", s->product},
-                                        {"product", s->product},
-                                        {"version", s->version},
-                                        {"url", ""}};
         _cleanup_json_ json_object *reply = json_object_new_object();
         json_object *names = json_object_new_array();
 
         int r = json_member_add(reply, "interfaces", names);
         for (size_t i = 0; r >= 0 && i < s->n_interfaces; i++)
                 r = json_list_append(names, json_object_new_string(s->interfaces[i].table->name));
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(texts); i++)
-                r = json_member_add_text(reply, texts[i][0], texts[i][1]);
-        return r < 0 ? r : varlink_reply(c, reply);
+        if (r < 0 || json_member_add_text(reply, "vendor", s->product) < 0 ||
+            json_member_add_text(reply, "product", s->product) < 0 ||
+            json_member_add_text(reply, "version", s->version) < 0 ||
+            json_member_add_text(reply, "url", "") < 0)
+                return -ENOMEM;
+        return varlink_reply(c, reply);
 }
 
 static int get_description(VarlinkCall *c, json_object *parameters, void *userdata)
 {
         const char *name = json_object_get_string(json_object_object_get(parameters, "interface"));
-        const Interface *i = find_interface(userdata, name, strlen(name));
+        const Interface *i = find_interface(userdata, name);
 
         if (!i)
-                return call_refuse(c, "InterfaceNotFound", "interface", name);
-        _cleanup_json_ json_object *reply = message_one_string("description", i->table->description);
+                return call_refuse(c, VARLINK_SERVICE "InterfaceNotFound", "interface", name);
+        _cleanup_json_ json_object *reply = json_new_text_member("description", i->table->description);
         return reply ? varlink_reply(c, reply) : -ENOMEM;
 }
 
@@ -59,12 +58,10 @@ static const VarlinkMethod service_methods[] = {
                 {"GetInterfaceDescription", get_description, 0},
 };
 
-static const VarlinkInterface service_interface = {
-                .name = "org.varlink.service",
-                .description = SERVICE_INTERFACE_DESCRIPTION,
-                .methods = service_methods,
-                .n_methods = ELEMENTSOF(service_methods),
-};
+static const VarlinkInterface service_interface = {.name = "org.varlink.service",
+                                                   .description = SERVICE_INTERFACE_DESCRIPTION,
+                                                   .methods = service_methods,
+                                                   .n_methods = ELEMENTSOF(service_methods)};
 
 /* --- Connections --------------------------------------------------------------------------------------- */
 
@@ -91,20 +88,21 @@ void connection_settle(Connection *k)
         (void) sd_event_source_set_io_events(k->io, (reads ? EPOLLIN : 0) | (k->link.out ? EPOLLOUT : 0));
         /* A one-way call continues after its peer has disconnected, which epoll would report repeatedly. */
         (void) sd_event_source_set_enabled(k->io, k->call && k->call->oneway ? SD_EVENT_OFF : SD_EVENT_ON);
-        if (timed && !k->timed)
+        if (timed && sd_event_source_get_enabled(k->timer, NULL) <= 0)
                 (void) sd_event_source_set_time_relative(k->timer, k->server->message_usec);
         (void) sd_event_source_set_enabled(k->timer, timed ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
-        k->timed = timed;
 }
 
+/* The time of a message ends with it: connection_settle() starts that of the next one. */
 static int read_or_write(Connection *k)
 {
         _cleanup_json_ json_object *message = NULL;
-        _cleanup_(varlink_fds_done) VarlinkFds fds = {};
+        _cleanup_fd_list_ FdList fds = {};
 
         if (k->link.out) {
                 int r = link_flush(&k->link);
-                k->timed = k->timed && r == 0;
+                if (r > 0)
+                        (void) sd_event_source_set_enabled(k->timer, SD_EVENT_OFF);
                 return r;
         }
         if (k->call) /* only EPOLLHUP is reported then */
@@ -112,7 +110,7 @@ static int read_or_write(Connection *k)
         int r = link_receive(&k->link, &message, &fds);
         if (r <= 0)
                 return r < 0 ? r : -ECONNRESET;
-        k->timed = false;
+        (void) sd_event_source_set_enabled(k->timer, SD_EVENT_OFF);
         return call_dispatch(k, message, &fds);
 }
 
@@ -147,23 +145,23 @@ static bool is_full(const VarlinkServer *s, uid_t uid)
 
 int varlink_server_add_connection(VarlinkServer *s, int fd)
 {
+        _cleanup_close_ int taken = fd;
         struct ucred peer;
         socklen_t size = sizeof(peer);
-        int r = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ? -errno : 0;
 
-        if (r >= 0 && is_full(s, peer.uid))
-                r = -EUSERS;
-        Connection *k = r < 0 ? NULL : calloc(1, sizeof(Connection));
-        if (!k) {
-                safe_close(fd);
-                return r < 0 ? r : -ENOMEM;
-        }
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+                return -errno;
+        if (is_full(s, peer.uid))
+                return -EUSERS;
+        Connection *k = calloc(1, sizeof(Connection));
+        if (!k)
+                return -ENOMEM;
         *k = (Connection){.server = s, .uid = peer.uid, .next = s->connections};
-        link_init(&k->link, fd);
+        link_init(&k->link, TAKE_FD(taken));
         s->connections = k;
         s->n_connections++;
         s->n_accepted++;
-        r = sd_event_add_io(s->event, &k->io, fd, EPOLLIN, on_io, k);
+        int r = sd_event_add_io(s->event, &k->io, fd, EPOLLIN, on_io, k);
         if (r >= 0)
                 r = sd_event_add_time_relative(s->event, &k->timer, CLOCK_MONOTONIC, 0, 0, on_timer, k);
         if (r >= 0)
@@ -238,12 +236,10 @@ int varlink_server_new(sd_event *event, const char *product, const char *version
 
 void varlink_server_end(VarlinkServer *s)
 {
-        Connection *next;
-
         if (!s)
                 return;
         s->listener = sd_event_source_disable_unref(s->listener);
-        for (Connection *k = s->connections; k; k = next) {
+        for (Connection *k = s->connections, *next; k; k = next) {
                 next = k->next;
                 if (!k->call)
                         disconnect(k);

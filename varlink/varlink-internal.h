@@ -11,7 +11,7 @@
 typedef struct LinkMessage {
         struct LinkMessage *next;
         size_t size, sent;
-        VarlinkFds fds;
+        FdList fds;
         char text[];
 } LinkMessage;
 
@@ -19,7 +19,7 @@ typedef struct Link {
         int fd;
         char *in; /* an incomplete message */
         size_t in_size, in_allocated;
-        VarlinkFds in_fds;
+        FdList in_fds;
         LinkMessage *out, **out_end;
         size_t out_size;
 } Link;
@@ -28,18 +28,18 @@ typedef struct Link {
 void link_init(Link *l, int fd);
 void link_done(Link *l);
 /* Reads once. 1: a message is complete; -EAGAIN: not yet; 0: the peer has closed its side. */
-int link_receive(Link *l, json_object **ret, VarlinkFds *ret_fds);
+int link_receive(Link *l, json_object **ret, FdList *ret_fds);
 /* Queues a message, with FDS, which are taken over on success, and writes as much as possible. */
-int link_send(Link *l, json_object *message, VarlinkFds *fds);
+int link_send(Link *l, json_object *message, FdList *fds);
 /* Returns how many messages were completed. */
 int link_flush(Link *l);
 /* Drops unsent messages, and disconnects. */
 void link_break(Link *l);
 
-/* The member KEY of MESSAGE; NULL: there is none, or it is null. False: it is of another type. */
-bool message_get(json_object *message, const char *key, json_type type, json_object **ret);
-/* {KEY: VALUE}. NULL: out of memory. */
-json_object *message_one_string(const char *key, const char *value);
+/* Adds PARAMETERS, borrowed; an empty object if it is NULL. */
+int message_add_parameters(json_object *message, json_object *parameters);
+
+#define VARLINK_SERVICE "org.varlink.service."
 
 /* --- Services (server.c), calls (call.c) --------------------------------------------------------------- */
 
@@ -50,7 +50,6 @@ typedef struct Connection {
         uid_t uid;
         VarlinkCall *call; /* not answered yet; borrowed */
         sd_event_source *io, *timer;
-        bool timed; /* the timer runs */
 } Connection;
 
 typedef struct Interface {
@@ -70,13 +69,13 @@ struct VarlinkServer {
         uint64_t n_accepted; /* number of connections so far */
 };
 
-const Interface *find_interface(const VarlinkServer *s, const char *name, size_t size);
+const Interface *find_interface(const VarlinkServer *s, const char *name);
 
 /* Updates the watched events of the socket: to be called after each change. */
 void connection_settle(Connection *k);
 /* Handles MESSAGE: calls the method, or refuses the call. -EBADMSG: it is not a call. */
-int call_dispatch(Connection *k, json_object *message, VarlinkFds *fds);
+int call_dispatch(Connection *k, json_object *message, FdList *fds);
 /* The connection was closed. */
 void call_gone(VarlinkCall *c);
-/* Replies with an error of org.varlink.service, with one parameter. */
+/* Replies with an error that has one parameter. */
 int call_refuse(VarlinkCall *c, const char *error, const char *key, const char *value);

@@ -8,7 +8,8 @@
  * checked before a method's function is called. Calls of a connection are answered one after the other; a
  * call can be answered any time later, and any number of times if the caller set "more".
  *
- * Everything that a peer controls is limited by the numbers below. A peer that breaks the protocol or a
+ * Everything that a peer controls is limited by the numbers below, and descriptors of a message by FD_LIST_MAX;
+ * they can be of anything that can be opened: check their type before use. A peer that breaks the protocol or a
  * bound loses its connection, which affects no other. A service never blocks.
  *
  * A service and its calls belong to the thread that runs the event loop. */
@@ -22,33 +23,15 @@
 #define VARLINK_QUEUE_MAX (2U * 1024U * 1024U)   /* bytes that a peer has not read yet */
 #define VARLINK_CONNECTIONS_MAX 128U             /* a quarter of them for root and our own user only */
 #define VARLINK_CONNECTIONS_PER_USER 16U         /* of any other user */
-#define VARLINK_FDS_MAX 16U                      /* descriptors with one message */
-
-/* --- Descriptors --------------------------------------------------------------------------------------- */
-
-/* Descriptors of a message, all of them O_CLOEXEC. A peer can send anything that can be opened: check the
- * type before use. */
-typedef struct VarlinkFds {
-        int fds[VARLINK_FDS_MAX]; /* -EBADF if taken */
-        size_t n;
-} VarlinkFds;
-
-/* Closes those that were not taken. */
-void varlink_fds_done(VarlinkFds *f);
-/* Appends FD and takes it over, also on failure. -E2BIG: there are VARLINK_FDS_MAX; -EBADF: FD is
- * negative. */
-int varlink_fds_push(VarlinkFds *f, int fd);
-/* Removes and returns the descriptor with index I. -ENXIO: it does not exist, or was taken before. */
-int varlink_fds_take(VarlinkFds *f, size_t i);
 
 /* --- Calls, as the service sees them ------------------------------------------------------------------- */
 
 typedef struct VarlinkCall {
-        const char *method;   /* "interface.Method" */
-        bool more;            /* several replies are accepted, see varlink_reply_continues() */
-        bool oneway;          /* the caller expects no reply */
-        VarlinkFds fds;       /* received with the call; closed with it unless taken */
-        VarlinkFds reply_fds; /* sent with the next reply */
+        const char *method; /* "interface.Method" */
+        bool more;          /* several replies are accepted, see varlink_reply_continues() */
+        bool oneway;        /* the caller expects no reply */
+        FdList fds;         /* received with the call; closed with it unless taken */
+        FdList reply_fds;   /* sent with the next reply */
 
         /* Set both to have on_gone() called once, from the event loop, if the peer disconnects before the call
          * is answered, so that what the call has started can be cancelled and references dropped. Never for a
@@ -143,14 +126,11 @@ typedef struct VarlinkReply {
         const char *error;       /* the full name; NULL: there was none */
         json_object *parameters; /* an object, also of an error; not checked against any description */
         bool continues;          /* there is another reply to this call */
-        VarlinkFds fds;
+        FdList fds;
         json_object *message; /* internal */
 } VarlinkReply;
 
 void varlink_reply_done(VarlinkReply *r);
-/* Turns an error of a service into one of ours, with a sentence: the errno of a system error; -EREMOTEIO for
- * others. 0 if there was none. */
-int varlink_reply_to_error(const VarlinkReply *r, Error *e);
 
 /* A client on a connected socket, which is taken, also on failure. Waiting for replies ends with the operation, which
  * must outlive the client; NULL: with none. */

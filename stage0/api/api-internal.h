@@ -40,6 +40,8 @@ int acn_connection_error(AcnPod *a, int r, Error *e);
 /* The error for an error reply. -EAGAIN, -EREMCHG (ForeignProcess) without a message: the call may be
  * repeated. */
 int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e);
+/* The same for errors that are not of the pod's interface: the errno of a system error; -EREMOTEIO for others. */
+int acn_service_error(const VarlinkReply *reply, Error *e);
 /* Whether the pod runs and has APP. For the supervisor, stopping and removing an app that does not exist
  * succeeds; for a user it is probably a typing error. */
 int acn_check_app(AcnPod *a, const char *app, Error *e);

@@ -138,7 +138,7 @@ static int failed(AcnPod *a, const VarlinkReply *reply, AcnExecState *ret, Error
 static int take_fd(VarlinkReply *reply, const char *key)
 {
         int64_t i = acn_number(reply->parameters, key, -1);
-        int fd = i < 0 ? -EBADF : varlink_fds_take(&reply->fds, (size_t) i);
+        int fd = i < 0 ? -EBADF : fd_list_take(&reply->fds, (size_t) i);
 
         return fd < 0 ? -EBADF : fd;
 }

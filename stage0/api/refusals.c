@@ -240,6 +240,23 @@ static bool is_new_parameter(const AcnCall *c, const VarlinkReply *reply)
         return false;
 }
 
+int acn_service_error(const VarlinkReply *reply, Error *e)
+{
+        if (streq(reply->error, "io.systemd.System")) {
+                int code = json_object_get_int(json_object_object_get(reply->parameters, "errno"));
+                return error_set_errno(e, code > 0 && code < 4096 ? -code : -EREMOTEIO,
+                                       "The service failed");
+        }
+        _cleanup_free_ char *error = text_escape_for_terminal(reply->error);
+        _cleanup_free_ char *parameters = text_escape_for_terminal(
+                        json_object_to_json_string_ext(reply->parameters,
+                                                       JSON_C_TO_STRING_PLAIN |
+                                                                       JSON_C_TO_STRING_NOSLASHESCAPE)
+                                        ?: "");
+        return error_set(e, -EREMOTEIO, "The service answered with error '%s' %s", error ?: "",
+                         parameters ?: "");
+}
+
 int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e)
 {
         const char *pod = pod_display_name(a->pod), *name = startswith(reply->error, PREFIX);
@@ -250,7 +267,7 @@ int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e
         if (streq(reply->error, SERVICE "MethodNotFound") ||
             streq(reply->error, SERVICE "MethodNotImplemented") || is_new_parameter(c, reply))
                 return too_old(a, c, e);
-        r = varlink_reply_to_error(reply, e);
+        r = acn_service_error(reply, e);
         if (r == -EAGAIN)
                 return error_set(e, r, "Pod %s is still starting: its systemd cannot be reached yet", pod);
         if (r == -ECONNRESET)

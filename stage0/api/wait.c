@@ -17,15 +17,6 @@ typedef struct Waiter {
         uint64_t deadline;
 } Waiter;
 
-static uint64_t time_left(const Waiter *w)
-{
-        uint64_t now = now_usec(CLOCK_MONOTONIC);
-
-        if (w->deadline == UINT64_MAX)
-                return UINT64_MAX;
-        return w->deadline > now ? w->deadline - now : 0;
-}
-
 static int too_late(const Waiter *w, Error *e)
 {
         const char *pod = pod_display_name(w->pod);
@@ -88,7 +79,7 @@ static int follow(Waiter *w, AcnPod *a, Error *e)
         while (!is_over(w)) {
                 _cleanup_(acn_event_done) AcnEvent event = {};
 
-                int r = acn_monitor_next(a, time_left(w), &event, e);
+                int r = acn_monitor_next(a, deadline_left(w->deadline), &event, e);
                 if (r <= 0)
                         return r == -ETIMEDOUT ? too_late(w, e) : r;
                 note_app(w, &event.app);
@@ -178,7 +169,7 @@ static int wait_for_records(Waiter *w, Error *e)
 {
         _cleanup_(pod_freep) Pod *again = NULL;
 
-        int r = pod_wait(w->pod, time_left(w), e);
+        int r = pod_wait(w->pod, deadline_left(w->deadline), e);
         if (r < 0)
                 return r == -ETIME ? too_late(w, e) : r;
         r = pod_open(w->pod->store, w->pod->uuid, &again, e);
@@ -213,14 +204,17 @@ int acn_wait(Pod *p, char *const *apps, uint64_t timeout_usec, int *ret_status, 
 {
         size_t n = strv_length(apps);
         _cleanup_free_ int *codes = malloc((n + 1) * sizeof(int));
-        Waiter w = {.pod = p, .apps = apps, .codes = codes, .n = n, .pod_status = -1};
+        Waiter w = {.pod = p,
+                    .apps = apps,
+                    .codes = codes,
+                    .n = n,
+                    .pod_status = -1,
+                    .deadline = deadline_after(timeout_usec)};
 
         if (!codes)
                 return error_oom(e);
         for (size_t i = 0; i < n; i++)
                 codes[i] = -1;
-        if (__builtin_add_overflow(now_usec(CLOCK_MONOTONIC), timeout_usec, &w.deadline))
-                w.deadline = UINT64_MAX;
         int r = wait_for_end(&w, e);
         if (r < 0)
                 return r;

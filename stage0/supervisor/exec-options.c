@@ -207,7 +207,7 @@ static bool is_pipe(int fd)
 
 static const char *const streams[] = {"stdin", "stdout", "stderr"};
 
-int exec_read_stream(json_object *parameters, VarlinkFds *fds, size_t i, int *ret, const char **ret_wrong)
+int exec_read_stream(json_object *parameters, FdList *fds, size_t i, int *ret, const char **ret_wrong)
 {
         json_object *value = find(parameters, streams[i]);
 
@@ -217,11 +217,11 @@ int exec_read_stream(json_object *parameters, VarlinkFds *fds, size_t i, int *re
         int64_t n = json_object_get_int64(value);
         if (n < 0)
                 return -EINVAL;
-        *ret = varlink_fds_take(fds, (size_t) n);
+        *ret = fd_list_take(fds, (size_t) n);
         return *ret < 0 || !is_pipe(*ret) ? -EINVAL : 0;
 }
 
-static int take_stream(json_object *parameters, VarlinkFds *fds, size_t i, ExecOptions *o,
+static int take_stream(json_object *parameters, FdList *fds, size_t i, ExecOptions *o,
                        const char **ret_wrong)
 {
         *ret_wrong = streams[i];
@@ -230,7 +230,7 @@ static int take_stream(json_object *parameters, VarlinkFds *fds, size_t i, ExecO
         return exec_read_stream(parameters, fds, i, &o->fds[i], ret_wrong);
 }
 
-int exec_options_read(json_object *parameters, VarlinkFds *fds, ExecOptions *ret, const char **ret_wrong)
+int exec_options_read(json_object *parameters, FdList *fds, ExecOptions *ret, const char **ret_wrong)
 {
         ExecOptions o = EXEC_OPTIONS_NULL;
         int r = 0;

@@ -29,12 +29,12 @@ typedef struct ExecOptions {
 void exec_options_done(ExecOptions *o);
 /* exec-options.c: what the parameters of Exec say, which match its description. FDS are those of the call. -EINVAL:
  * parameter *RET_WRONG is not valid. */
-int exec_options_read(json_object *parameters, VarlinkFds *fds, ExecOptions *ret, const char **ret_wrong);
+int exec_options_read(json_object *parameters, FdList *fds, ExecOptions *ret, const char **ret_wrong);
 /* Rows or columns of a terminal. Unchanged if they are not given; -EINVAL. */
 int exec_read_size(json_object *parameters, const char *key, unsigned short *ret);
 /* Takes standard stream I, a pipe without a name, from FDS; *RET stays -EBADF if it is not given. -EINVAL: parameter
  * *RET_WRONG is not valid. */
-int exec_read_stream(json_object *parameters, VarlinkFds *fds, size_t i, int *ret, const char **ret_wrong);
+int exec_read_stream(json_object *parameters, FdList *fds, size_t i, int *ret, const char **ret_wrong);
 
 /* How it has ended. */
 typedef struct ExecEnd {

@@ -102,7 +102,7 @@ static int push_copy(VarlinkCall *call, int fd)
 {
         int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-        return copy < 0 ? -errno : varlink_fds_push(&call->reply_fds, copy);
+        return copy < 0 ? -errno : fd_list_push(&call->reply_fds, copy);
 }
 
 static int reply_executed(VarlinkCall *call, const Exec *x, pid_t pid, int pid_fd, int terminal_fd)

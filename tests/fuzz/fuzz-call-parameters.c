@@ -7,12 +7,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void push_pipes(VarlinkFds *fds, size_t n)
+static void push_pipes(FdList *fds, size_t n)
 {
         int pair[2];
 
         for (size_t i = 0; i < n && pipe2(pair, O_CLOEXEC) >= 0; i++) {
-                (void) varlink_fds_push(fds, pair[0]);
+                (void) fd_list_push(fds, pair[0]);
                 safe_close(pair[1]);
         }
 }
@@ -29,7 +29,7 @@ static void check_logs(json_object *parameters)
 
 static void check_streams(json_object *parameters, size_t n)
 {
-        VarlinkFds fds = {};
+        FdList fds = {};
         int taken[3] = {-EBADF, -EBADF, -EBADF};
         const char *wrong = NULL;
         struct winsize size = {};
@@ -43,7 +43,7 @@ static void check_streams(json_object *parameters, size_t n)
                 abort();
         for (size_t i = 0; i < ELEMENTSOF(taken); i++)
                 safe_close(taken[i]);
-        varlink_fds_done(&fds);
+        fd_list_done(&fds);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -280,6 +280,25 @@ TEST(refusals)
 }
 
 /* While the pod's systemd cannot be reached, and while a process is not in its cgroup yet. */
+TEST(errors_of_other_interfaces)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_json_ json_object *sad = json_new_text_member("why", "s\033d"), *none = json_object_new_object(),
+                                   *code = json_object_new_object(), *wrong = json_object_new_object();
+        VarlinkReply r = {.error = "org.example.test.Sad", .parameters = sad};
+
+        ASSERT_ERR(acn_service_error(&r, &e), -EREMOTEIO);
+        ASSERT_CONTAINS(e.message, "'org.example.test.Sad' {\"why\":\"s\\u001bd\"}");
+        ASSERT_OK(json_member_add(code, "errno", json_object_new_int(ENOENT)));
+        r = (VarlinkReply){.error = "io.systemd.System", .parameters = code};
+        ASSERT_ERR(acn_service_error(&r, &e), -ENOENT);
+        ASSERT_OK(json_member_add(wrong, "errno", json_object_new_int(-5)));
+        r.parameters = wrong;
+        ASSERT_ERR(acn_service_error(&r, &e), -EREMOTEIO);
+        r.parameters = none;
+        ASSERT_ERR(acn_service_error(&r, &e), -EREMOTEIO);
+}
+
 TEST(calls_that_came_too_early_are_repeated)
 {
         static const char foreign[] = ERROR(P "ForeignProcess", "{\"app\":\"web\"}");
@@ -536,6 +555,7 @@ int main(void)
         RUN(descriptions);
         RUN(invalid_descriptions);
         RUN(refusals);
+        RUN(errors_of_other_interfaces);
         RUN(calls_that_came_too_early_are_repeated);
         RUN(a_signal_to_all_apps);
         RUN(a_signal_without_receivers);

@@ -366,6 +366,27 @@ TEST(strv_sort_by_bytes)
         ASSERT_STREQ(joined, "10 9 B a b \xc3\xa4");
 }
 
+/* --- Time ---------------------------------------------------------------------------------------------- */
+
+TEST(deadlines)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC), deadline = deadline_after(3600 * 1000000ULL);
+
+        ASSERT_GE(deadline, now + 3600 * 1000000ULL);
+        ASSERT_LE(deadline_left(deadline), 3600 * 1000000ULL);
+        ASSERT_GT(deadline_left(deadline), 3000 * 1000000ULL);
+        ASSERT_EQ(deadline_left(deadline_after(0)), 0);
+        ASSERT_EQ(deadline_left(1), 0);
+        ASSERT_EQ(deadline_left_msec(deadline_after(UINT64_MAX)), -1);
+        ASSERT_EQ(deadline_left_msec(deadline_after(UINT64_MAX / 2)), INT32_MAX);
+        ASSERT_EQ(deadline_left_msec(deadline_after(0)), 0);
+        ASSERT_GT(deadline_left_msec(deadline_after(1000)), -1);
+        ASSERT_LE(deadline_left_msec(deadline_after(1000)), 1);
+        ASSERT_TRUE(deadline_after(UINT64_MAX) == UINT64_MAX);
+        ASSERT_TRUE(deadline_after(UINT64_MAX - 1) == UINT64_MAX);
+        ASSERT_TRUE(deadline_left(UINT64_MAX) == UINT64_MAX);
+}
+
 int main(void)
 {
         RUN(take_pointer_and_descriptor);
@@ -391,5 +412,6 @@ int main(void)
         RUN(strv_split_drops_empty_fields);
         RUN(strv_split_fields_keeps_empty_and_escaped_ones);
         RUN(strv_sort_by_bytes);
+        RUN(deadlines);
         return TEST_END();
 }

@@ -9,10 +9,10 @@
 #include "tests/unit/test.h"
 
 /* The parameter that is not valid; NULL: all are valid, and stored in *RET. */
-static const char *read_options(const char *text, VarlinkFds *fds, ExecOptions *ret)
+static const char *read_options(const char *text, FdList *fds, ExecOptions *ret)
 {
         _cleanup_json_ json_object *parameters = NULL;
-        VarlinkFds none = {};
+        FdList none = {};
         const char *wrong = NULL;
 
         if (json_parse_strict(text, strlen(text), &parameters, NULL, NULL) < 0)
@@ -111,16 +111,16 @@ TEST(what_is_not_valid)
 TEST(only_pipes)
 {
         ExecOptions o = EXEC_OPTIONS_NULL;
-        VarlinkFds fds = {};
+        FdList fds = {};
         int pipe_fds[2], pair[2];
 
         ASSERT_TRUE(pipe2(pipe_fds, O_CLOEXEC) >= 0);
         ASSERT_TRUE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) >= 0);
-        ASSERT_OK(varlink_fds_push(&fds, pipe_fds[0]));
-        ASSERT_OK(varlink_fds_push(&fds, pipe_fds[1]));
-        ASSERT_OK(varlink_fds_push(&fds, pair[0]));
-        ASSERT_OK(varlink_fds_push(&fds, open("/dev/null", O_RDWR | O_CLOEXEC)));
-        ASSERT_OK(varlink_fds_push(&fds, open("/", O_PATH | O_CLOEXEC)));
+        ASSERT_OK(fd_list_push(&fds, pipe_fds[0]));
+        ASSERT_OK(fd_list_push(&fds, pipe_fds[1]));
+        ASSERT_OK(fd_list_push(&fds, pair[0]));
+        ASSERT_OK(fd_list_push(&fds, open("/dev/null", O_RDWR | O_CLOEXEC)));
+        ASSERT_OK(fd_list_push(&fds, open("/", O_PATH | O_CLOEXEC)));
         ASSERT_NULL(read_options("{\"stdin\":0,\"stdout\":1}", &fds, &o));
         ASSERT_TRUE(o.fds[0] == pipe_fds[0] && o.fds[1] == pipe_fds[1] && o.fds[2] < 0);
         exec_options_done(&o);
@@ -128,24 +128,24 @@ TEST(only_pipes)
         ASSERT_STREQ(read_options("{\"stdin\":2}", &fds, &o), "stdin");
         ASSERT_STREQ(read_options("{\"stdout\":3}", &fds, &o), "stdout");
         ASSERT_STREQ(read_options("{\"stderr\":4}", &fds, &o), "stderr");
-        varlink_fds_done(&fds);
+        fd_list_done(&fds);
         safe_close(pair[1]);
 }
 
 TEST(a_terminal_is_both_streams)
 {
         ExecOptions o = EXEC_OPTIONS_NULL;
-        VarlinkFds fds = {};
+        FdList fds = {};
         int pipe_fds[2];
 
         ASSERT_TRUE(pipe2(pipe_fds, O_CLOEXEC) >= 0);
-        ASSERT_OK(varlink_fds_push(&fds, pipe_fds[0]));
-        ASSERT_OK(varlink_fds_push(&fds, pipe_fds[1]));
+        ASSERT_OK(fd_list_push(&fds, pipe_fds[0]));
+        ASSERT_OK(fd_list_push(&fds, pipe_fds[1]));
         ASSERT_STREQ(read_options("{\"terminal\":true,\"stdin\":0}", &fds, &o), "stdin");
         ASSERT_NULL(read_options("{\"terminal\":true,\"stderr\":1}", &fds, &o));
         ASSERT_TRUE(o.terminal && !o.terminal_errors && o.fds[2] >= 0);
         exec_options_done(&o);
-        varlink_fds_done(&fds);
+        fd_list_done(&fds);
 }
 
 /* --- The launch file ----------------------------------------------------------------------------------- */
