@@ -8,6 +8,11 @@
  * ready if it reports that. Until then the old app has all its files; if the new one cannot be started, the
  * old one is put back and continues in its unchanged root.
  *
+ * When the connection to the pod's systemd is lost, as when that executes itself again, it is not known what has become of
+ * the current step. The states of all units are read over the next connection; then the step is repeated unless it was
+ * done: systemd joins a job that is repeated with the one that it still has, and that an app was started is known from its
+ * launcher, which does not depend on the connection.
+ *
  * Meanwhile the app counts as up for the exit policy, and no call can change it. */
 
 #include "stage0/supervisor/app-change.h"
@@ -21,6 +26,7 @@ typedef struct Replacement {
         char **warnings;
         AppSockets *sockets; /* of the app that does not have the place */
         bool was_running, swapped;
+        uint64_t starts;     /* of the old app, before it is started again */
         uint64_t ready_usec; /* in which the new app has to be ready; UINT64_MAX: its own time-out holds */
         Error error;         /* why the old app is put back */
 } Replacement;
@@ -181,11 +187,13 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
         end_replacing(c, code, &e);
 }
 
+static void start_old(AppChange *c);
+
 static void on_old_started(void *userdata, int r, const Error *e)
 {
         AppChange *c = userdata;
 
-        if (change_resume(c))
+        if (change_resume(c) && (r >= 0 || change_reaches_manager(c, start_old)))
                 conclude_restoring(c, r, e);
 }
 
@@ -194,16 +202,23 @@ static void start_old(AppChange *c)
         Replacement *x = c->replacement;
         Supervisor *s = c->supervisor;
 
-        bool ends = s->ends || s->stop_requests > 0;
+        bool has_run = x->app->units[0].life != UNIT_UP && x->app->status.starts > x->starts;
+        if (!x->was_running || has_run || s->ends || s->stop_requests > 0) {
+                conclude_restoring(c, 0, NULL);
+                return;
+        }
+        if (!change_reaches_manager(c, start_old))
+                return;
         c->waits = true;
-        int r = !x->was_running || ends
-                                ? 0
-                                : interface_start(s->interface, x->app, UINT64_MAX, on_old_started, c);
-        if (r >= 0 && x->was_running && !ends)
+        int r = interface_start(s->interface, x->app, UINT64_MAX, on_old_started, c);
+        if (r >= 0)
                 return;
         c->waits = false;
-        conclude_restoring(c, r, NULL);
+        if (change_reaches_manager(c, start_old))
+                conclude_restoring(c, r, NULL);
 }
+
+static void begin_restoring(AppChange *c);
 
 static void restore(AppChange *c, bool unloaded)
 {
@@ -211,6 +226,8 @@ static void restore(AppChange *c, bool unloaded)
         Replacement *x = c->replacement;
         Supervisor *s = c->supervisor;
 
+        if (x->swapped && !unloaded && !change_reaches_manager(c, begin_restoring))
+                return;
         if (x->swapped) {
                 set_place(s, x->new, x->old);
                 exchange_sockets(x);
@@ -226,6 +243,7 @@ static void restore(AppChange *c, bool unloaded)
                 drop_new(s, x);
         else
                 sweep_apps(s->pod);
+        x->starts = x->app->status.starts;
         start_old(c);
 }
 
@@ -237,7 +255,8 @@ static void unload_new(AppChange *c)
 
 static void on_new_stopped(AppChange *c, int r, const char *result)
 {
-        unload_new(c);
+        if (r >= 0 || change_reaches_manager(c, begin_restoring))
+                unload_new(c);
 }
 
 /* The reason is in the error of the replacement. */
@@ -247,6 +266,8 @@ static void begin_restoring(AppChange *c)
 
         if (!x->swapped)
                 restore(c, false);
+        else if (!change_reaches_manager(c, begin_restoring))
+                return;
         else if (x->app->units[0].life != UNIT_UP ||
                  change_run(c, "StopUnit", x->app->units[0].name, on_new_stopped) < 0)
                 unload_new(c);
@@ -264,21 +285,40 @@ static void commit(AppChange *c)
                 conclude(c);
 }
 
+static void refuse_new(AppChange *c, int r, const char *why)
+{
+        Replacement *x = c->replacement;
+
+        (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s",
+                         app_instance_path(x->app), x->new->image_name ?: x->new->image_id, why);
+        begin_restoring(c);
+}
+
+static void start_new(AppChange *c);
+
+/* The start was requested over a connection that was lost. */
+static void resume_start(AppChange *c)
+{
+        const AppInstance *app = c->replacement->app;
+
+        if (app->units[0].life == UNIT_UP || app->status.state == APP_WAITING)
+                start_new(c);
+        else if (app->status.starts > 0 && !app_settings_readiness(&app->settings))
+                commit(c); /* it was started, and has ended */
+        else
+                refuse_new(c, -EIO, app->status.message ?: "it has ended before it was ready");
+}
+
 static void on_new_started(void *userdata, int r, const Error *e)
 {
         AppChange *c = userdata;
 
         if (!change_resume(c))
                 return;
-        Replacement *x = c->replacement;
-        if (r >= 0) {
+        if (r >= 0)
                 commit(c);
-                return;
-        }
-        (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s",
-                         app_instance_path(x->app), x->new->image_name ?: x->new->image_id,
-                         e->message ?: strerror(-r));
-        begin_restoring(c);
+        else if (change_reaches_manager(c, resume_start))
+                refuse_new(c, r, e->message ?: strerror(-r));
 }
 
 static void start_new(AppChange *c)
@@ -289,20 +329,26 @@ static void start_new(AppChange *c)
                 commit(c);
                 return;
         }
+        if (!change_reaches_manager(c, resume_start))
+                return;
         c->waits = true;
         int r = interface_start(c->supervisor->interface, x->app, x->ready_usec, on_new_started, c);
         if (r >= 0)
                 return;
         c->waits = false;
-        (void) error_set_errno(&x->error, r, "Cannot start app %s", app_instance_path(x->app));
-        begin_restoring(c);
+        if (change_reaches_manager(c, resume_start))
+                refuse_new(c, r, strerror(-r));
 }
+
+static void unload_old(AppChange *c);
 
 static void swap(AppChange *c, bool unloaded)
 {
         Replacement *x = c->replacement;
         Supervisor *s = c->supervisor;
 
+        if (!unloaded && !change_reaches_manager(c, unload_old))
+                return;
         _cleanup_app_settings_ AppSettings settings = {};
         int r = unloaded ? take_new(s, x, &x->error)
                          : error_set(&x->error, -EBUSY, "The pod's systemd does not unload app %s",
@@ -333,17 +379,22 @@ static void unload_old(AppChange *c)
 {
         Replacement *x = c->replacement;
 
-        if (change_unload(c, x->app, swap) >= 0)
+        if (change_unload(c, x->app, swap) >= 0 || !change_reaches_manager(c, unload_old))
                 return;
         (void) error_set(&x->error, -EAGAIN, "The pod's systemd cannot be reached");
         begin_restoring(c);
 }
 
+static void stop_old(AppChange *c);
+
 static void on_old_stopped(AppChange *c, int r, const char *result)
 {
         Replacement *x = c->replacement;
 
-        if (r >= 0 && x->app->units[0].life != UNIT_UP) {
+        bool stopped = r >= 0 && x->app->units[0].life != UNIT_UP;
+        if (!stopped && !change_reaches_manager(c, stop_old))
+                return;
+        if (stopped) {
                 unload_old(c);
                 return;
         }
@@ -353,7 +404,32 @@ static void on_old_stopped(AppChange *c, int r, const char *result)
         begin_restoring(c);
 }
 
-/* 0: it cannot be changed at the moment. */
+static void stop_old(AppChange *c)
+{
+        Replacement *x = c->replacement;
+
+        if (!change_reaches_manager(c, stop_old))
+                return;
+        if (x->app->units[0].life != UNIT_UP && !x->app->waking) {
+                unload_old(c);
+                return;
+        }
+        int r = change_run(c, "StopUnit", x->app->units[0].name, on_old_stopped);
+        if (r < 0)
+                on_old_stopped(c, r, NULL);
+}
+
+/* Whether it is to run is decided when the state of its unit is known. */
+static void begin_replacing(AppChange *c)
+{
+        Replacement *x = c->replacement;
+
+        if (!change_reaches_manager(c, begin_replacing))
+                return;
+        x->was_running = x->app->units[0].life == UNIT_UP || x->app->waking;
+        stop_old(c);
+}
+
 static int check_idle(AppChange *c, AppInstance *app, Error *e)
 {
         if (!app || app->removing)
@@ -382,16 +458,9 @@ void replace_prepared(AppChange *c)
         }
         x->old = x->app->manifest;
         x->index = pod_manifest_index_of(s->pod->manifest, x->old);
-        x->was_running = x->app->units[0].life == UNIT_UP || x->app->waking;
         hold(x->app, true);
         interface_announce(s->interface, x->app, "replacing", NULL);
-        if (!x->was_running)
-                unload_old(c);
-        else if (change_run(c, "StopUnit", x->app->units[0].name, on_old_stopped) < 0) {
-                (void) error_set(&x->error, -EAGAIN, "The pod's systemd cannot be reached");
-                x->was_running = false;
-                begin_restoring(c);
-        }
+        begin_replacing(c);
 }
 
 /* --- The beginning ------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@ import time
 
 from pod_interface import *
 
+LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
 FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
 
 
@@ -323,6 +324,102 @@ def many_updates_leave_nothing(host):
     for _ in range(5):
         cycle()
     wait_for(lambda: held_by_supervisor(host, uuid) == before, lambda: "%s to be as before: %s" % (held_by_supervisor(host, uuid), before))
+    host.acnspawn("stop", "p").expect(0)
+
+
+# --- The pod's systemd executes itself again ---------------------------------------------------------------------------
+
+# systemd may signal a process that is started meanwhile, too.
+SLOW_END = "trap 'touch /out/stopping; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; exit 0' TERM; "
+
+
+def again_when(host, uuid, file, *args):
+    """Updates the app. When FILE is there, of the app that runs then, systemd executes itself again."""
+    leader = host.leader(uuid)
+    p = host.start("update-app", "p", "web", *args)
+    try:
+        wait_for(lambda: glob.glob("%s/apps/*/upper%s" % (host.pod_dir(uuid), file)) or p.poll() is not None, file)
+        os.kill(leader, signal.SIGTERM)
+        true(p.poll() is None, "too early: %s" % (p.communicate(),))
+    except BaseException:
+        p.kill()
+        raise
+    return host.finish(p)
+
+
+def described(host, uuid):
+    return next(a for a in Connection(host, uuid).call("Describe")["apps"] if a["name"] == "web")
+
+
+def starts(host, version):
+    return logs(host).count("version %s\n" % version)
+
+
+def is_as_ever(host, uuid, version):
+    wait_for(lambda: state(host) == "running" and len(files(host, uuid)) == 2, "the app, and nothing else: %s" % files(host, uuid))
+    equal((image_of(host), state(host, "other")), ("example.com/web-%s" % version, "running"))
+
+
+@case
+def a_replacement_goes_on_while_the_old_app_stops(host):
+    uuid = pod(host, script=SLOW_END + FOREVER.replace("trap 'exit 0' TERM; ", ""))
+    others = main_process(host, uuid, "other")
+    r = again_when(host, uuid, "/out/stopping", "--image=" + image(host, 2))
+    equal((r.rc, r.err), (0, ""))
+    is_as_ever(host, uuid, 2)
+    wait_for(lambda: starts(host, 2) == 1, "the new app")
+    equal((starts(host, 1), main_process(host, uuid, "other")), (1, others))
+    host.acnspawn("stop", "p").expect(0)
+
+
+READY_LATER = "touch /out/begun; sleep 1.5; touch /out/ready; "
+
+
+@case
+def a_replacement_goes_on_while_the_new_app_gets_ready(host):
+    uuid = pod(host, app=("--health-cmd=test -e /out/ready", "--health-interval=100ms", "--health-start-period=60s"),
+               script="touch /out/ready; " + FOREVER)
+    r = again_when(host, uuid, "/out/begun", "--image=" + image(host, 2, READY_LATER + FOREVER))
+    equal((r.rc, r.err), (0, ""))
+    is_as_ever(host, uuid, 2)
+    equal((starts(host, 1), starts(host, 2), described(host, uuid)["ready"]), (1, 1, True))
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def the_old_app_comes_back_though_the_connection_is_lost(host):
+    """While the new app, which is not ready in time, is stopped; and while the old one gets ready again."""
+    old = "rm -f /out/ready; if test -e /out/first; then touch /out/begun; sleep 1.5; fi; touch /out/first /out/ready; "
+    uuid = pod(host, app=("--health-cmd=test -e /out/ready", "--health-interval=100ms", "--health-start-period=60s"), script=old + FOREVER)
+    manifest = host.acnspawn("cat-manifest", "p").expect(0).out
+    never = image(host, 2, SLOW_END + "while :; do sleep 0.05; done")
+    for n, file in enumerate(("/out/stopping", "/out/begun"), 2):
+        before = starts(host, 2)
+        r = again_when(host, uuid, file, "--image=" + never, "--ready-timeout=1s")
+        equal(r.rc, 1)
+        contains(r.err, "it was not ready in time")
+        contains(r.err, "App web of the old image runs again")
+        is_as_ever(host, uuid, 1)
+        equal((starts(host, 1), starts(host, 2), host.acnspawn("cat-manifest", "p").out), (n, before + 1, manifest))
+        host.acnspawn("enter", "--app=web", "p", "rm", "/out/begun").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+@with_timeout(300)
+def a_replacement_goes_on_whenever_the_connection_is_lost(host):
+    uuid = pod(host)
+    images, leader = [image(host, n) for n in (2, 3)], host.leader(uuid)
+    for i in range(60 if LONG else 20):
+        before = starts(host, 2 + i % 2)
+        p = host.start("update-app", "p", "web", "--image=" + images[i % 2])
+        time.sleep(0.005 * i if not LONG else 0.002 * i)
+        os.kill(leader, signal.SIGTERM)
+        r = host.finish(p)
+        equal((r.rc, r.err), (0, ""), "%d ms" % (5 * i))
+        is_as_ever(host, uuid, 2 + i % 2)
+        wait_for(lambda: starts(host, 2 + i % 2) > before, "the new app")
+        equal(starts(host, 2 + i % 2), before + 1)
     host.acnspawn("stop", "p").expect(0)
 
 
