@@ -5,11 +5,9 @@
  * not. */
 
 #include <dirent.h>
-#include <poll.h>
 
 #include "stage0/host/host.h"
 
-#define FREEZE_TIMEOUT_USEC (10 * UINT64_C(1000000))
 #define LATE_DEPTH_MAX 16 /* levels of cgroups that are looked at for an error */
 
 static int open_cgroup(Pod *p)
@@ -52,34 +50,15 @@ const char *pod_shown_state(Pod *p)
         return p->state == POD_RUNNING && pod_is_paused(p) ? "paused" : pod_state_to_string(p->state);
 }
 
-/* 1: the requested state is reached. The kernel signals a change by POLLPRI. */
-static int check_events(int fd, bool freeze)
+int freezer_check(int events_fd, bool freeze)
 {
         char text[256];
-        ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+        ssize_t n = pread(events_fd, text, sizeof(text) - 1, 0);
 
         if (n < 0)
                 return -errno;
         text[n] = 0;
         return strstr(text, freeze ? "frozen 1" : "frozen 0") != NULL;
-}
-
-static int wait_for(int dir_fd, bool freeze)
-{
-        _cleanup_close_ int fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        uint64_t end = now_usec(CLOCK_MONOTONIC) + FREEZE_TIMEOUT_USEC;
-        struct pollfd p = {.fd = fd, .events = POLLPRI};
-
-        if (fd < 0)
-                return -errno;
-        for (;;) {
-                int r = check_events(fd, freeze);
-                if (r != 0)
-                        return r < 0 ? r : 0;
-                if (now_usec(CLOCK_MONOTONIC) >= end)
-                        return -ETIME;
-                (void) poll(&p, 1, 100);
-        }
 }
 
 /* --- Errors -------------------------------------------------------------------------------------------- */
@@ -92,7 +71,7 @@ static bool differs(int dir_fd, const char *name, bool freeze)
         if (xasprintf(&path, "%s/cgroup.events", name) < 0)
                 return false;
         _cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        return fd >= 0 && check_events(fd, freeze) == 0;
+        return fd >= 0 && freezer_check(fd, freeze) == 0;
 }
 
 /* The name of a cgroup in DIR_FD with another state than FREEZE. NULL: there is none. */
@@ -134,9 +113,14 @@ static char *find_late(int dir_fd, bool freeze)
         return name ? text_escape_for_terminal(name) : NULL;
 }
 
-static int not_in_time(const Pod *p, const char *late, bool freeze, Error *e)
+int pod_freeze_undo(Pod *p, bool freeze, Error *e)
 {
+        _cleanup_close_ int fd = open_cgroup(p);
+        _cleanup_free_ char *late = fd < 0 ? NULL : find_late(fd, freeze);
         const char *pod = pod_display_name(p);
+
+        if (fd >= 0)
+                (void) write_attribute_at(fd, "cgroup.freeze", "0");
         int r = error_set(e, -ETIME, "Cannot %s pod %s: processes%s%s did not %s within %u seconds",
                           freeze ? "pause" : "resume", pod, late ? " in its cgroup " : "", late ?: "",
                           freeze ? "stop" : "continue", (unsigned) (FREEZE_TIMEOUT_USEC / 1000000));
@@ -165,19 +149,20 @@ static int cannot_freeze(const Pod *p, int code, bool freeze, Error *e)
                         "what the host has.");
 }
 
-int pod_freeze(Pod *p, bool freeze, Error *e)
+int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e)
 {
-        _cleanup_free_ char *late = NULL;
-        _cleanup_close_ int fd = open_cgroup(p);
+        _cleanup_close_ int fd = open_cgroup(p), events_fd = -EBADF;
         int r = fd;
 
         if (r >= 0)
                 r = write_attribute_at(fd, "cgroup.freeze", freeze ? "1" : "0");
-        if (r >= 0)
-                r = wait_for(fd, freeze);
-        if (r != -ETIME)
-                return r < 0 ? cannot_freeze(p, r, freeze, e) : 0;
-        late = find_late(fd, freeze);
-        (void) write_attribute_at(fd, "cgroup.freeze", "0"); /* undoes an incomplete pause */
-        return not_in_time(p, late, freeze, e);
+        if (r < 0)
+                return cannot_freeze(p, r, freeze, e);
+        if (!ret_events_fd)
+                return 0;
+        events_fd = openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (events_fd < 0)
+                return cannot_freeze(p, -errno, freeze, e);
+        *ret_events_fd = TAKE_FD(events_fd);
+        return 0;
 }

@@ -307,8 +307,14 @@ bool pod_is_paused(Pod *p);
  * which without a freezer (a negative FD) it is not. */
 int pod_open_freezer(Pod *p);
 bool freezer_is_frozen(int fd);
-/* Returns when all processes of the pod are frozen, or thawed. -ENOENT: the pod has no cgroup. */
-int pod_freeze(Pod *p, bool freeze, Error *e);
+#define FREEZE_TIMEOUT_USEC (10 * UINT64_C(1000000))
+/* Has all processes of the pod frozen, or thawed, which takes a while: at most this, then pod_freeze_undo() is to be called.
+ * *RET_EVENTS_FD, which may be NULL, has POLLPRI when freezer_check() may have changed. */
+int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e);
+/* 1: all of them are. */
+int freezer_check(int events_fd, bool freeze);
+/* They were not in time: thaws those that are frozen, and sets an error, -ETIME, that names what is late. */
+int pod_freeze_undo(Pod *p, bool freeze, Error *e);
 /* For output: the state's name, or "paused". */
 const char *pod_shown_state(Pod *p);
 

@@ -28,6 +28,7 @@ struct Interface {
         struct LogReader *log_readers;
         struct DeferredCall *
                         deferred; /* calls that wait for the connection to the pod's systemd, the oldest first */
+        struct PauseCall *pauses; /* the first is being done */
         sd_event_source *kill_timer;
         int freezer_fd; /* negative: not open yet, or there is none */
         bool ended;
@@ -78,6 +79,11 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
 int interface_defer(Interface *i, VarlinkCall *call, json_object *parameters, VarlinkMethodFunction method);
 /* Replies with an error to the calls that wait. */
 void interface_drop_deferred(Interface *i);
+
+/* --- interface-pause.c --------------------------------------------------------------------------------- */
+
+int interface_pause_pod(VarlinkCall *call, json_object *parameters, void *userdata);
+int interface_resume_pod(VarlinkCall *call, json_object *parameters, void *userdata);
 
 /* --- interface-set.c ----------------------------------------------------------------------------------- */
 

@@ -225,28 +225,6 @@ static int describe(VarlinkCall *call, json_object *parameters, void *userdata)
         return r;
 }
 
-static int set_frozen(VarlinkCall *call, Interface *i, bool frozen)
-{
-        _cleanup_error_ Error e = ERROR_NULL;
-        int r = pod_freeze(i->pod, frozen, &e);
-
-        if (r < 0)
-                return interface_reply_failure(call, "org.acnspawn.Pod.PauseFailed", r, &e);
-        r = varlink_reply(call, NULL); /* before the event, which takes longer */
-        interface_changed(i, NULL);
-        return r;
-}
-
-static int pause_by_call(VarlinkCall *call, json_object *parameters, void *userdata)
-{
-        return set_frozen(call, userdata, true);
-}
-
-static int resume_by_call(VarlinkCall *call, json_object *parameters, void *userdata)
-{
-        return set_frozen(call, userdata, false);
-}
-
 static int on_kill(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Interface *i = userdata;
@@ -314,8 +292,8 @@ static const VarlinkMethod methods[] = {
                 {"Attach", interface_attach, VARLINK_METHOD_MORE | VARLINK_METHOD_FDS},
                 {"CloseStdin", interface_close_stdin, 0},
                 {"ResizeTerminal", interface_resize_terminal, 0},
-                {"Pause", pause_by_call, 0},
-                {"Resume", resume_by_call, 0},
+                {"Pause", interface_pause_pod, 0},
+                {"Resume", interface_resume_pod, 0},
                 {"Stop", stop, 0},
                 {"Logs", interface_logs, VARLINK_METHOD_FDS},
                 {"ReopenLogs", reopen_logs, 0},
@@ -430,6 +408,7 @@ void interface_end(Interface *i, int status)
         }
         interface_drop_starts(i);
         interface_drop_deferred(i);
+        interface_drop_pauses(i);
         answer_stops(i, status);
         i->kill_timer = sd_event_source_disable_unref(i->kill_timer);
         varlink_server_end(i->server);

@@ -87,6 +87,9 @@ typedef void (*InterfaceStartFunction)(void *userdata, int r, const Error *e);
  * expired before. */
 int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, InterfaceStartFunction function,
                     void *userdata);
+/* The pod is to end, and is not to be paused before: replies with an error to the calls that pause or resume it and are not
+ * done yet. I may be NULL. */
+void interface_drop_pauses(Interface *i);
 /* Kills the commands that run beside apps, waits for their ends, and replies to their clients. NULL is
  * fine. */
 void interface_end_execs(Interface *i);

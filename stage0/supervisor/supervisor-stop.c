@@ -20,8 +20,9 @@ void supervisor_kill(Supervisor *s)
  * goes to exit.target. */
 void supervisor_signal_leader(Supervisor *s)
 {
-        if (pod_is_paused(s->pod)) /* a frozen PID 1 would not receive it */
-                (void) pod_freeze(s->pod, false, NULL);
+        interface_drop_pauses(s->interface);
+        if (pod_is_paused(s->pod)) /* PID 1 takes the signal when it is thawed, which is not waited for */
+                (void) pod_freeze(s->pod, false, NULL, NULL);
         FOREACH_APP(app, s->apps)
         if (app->units[0].life == UNIT_UP && !app->stopped)
                 app->stopped = STOP_POD_ENDED;

@@ -3,6 +3,8 @@
 """The Varlink interface of a running pod, org.acnspawn.Pod: with a hand-written client: every call in every state of
 an app."""
 
+import select
+
 from pod_interface import *
 
 FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
@@ -157,12 +159,11 @@ def pods_are_paused_and_killed(host):
     true(time.monotonic() - begin < 10, "time to kill")
 
 
-@case
-def pods_that_cannot_be_paused_say_why(host):
-    """With another file mounted over the freezer, in the mount namespace of the supervisor alone."""
+def without_freezer(host):
+    """A pod with another file mounted over the freezer, in the mount namespace of the supervisor alone; and a function that
+    mounts there."""
     uuid = host.detach("--name=p", host.shell(FOREVER, name="example.com/a"))
     host.wait_up("a")
-    c = Connection(host, uuid)
     supervisor = host.supervisor(uuid)
     (freezer,) = [path + "/cgroup.freeze" for path in cgroups() if path.endswith(uuid) and os.path.exists(path + "/cgroup.freeze")]
     fake = host.path("freeze")
@@ -171,6 +172,13 @@ def pods_that_cannot_be_paused_say_why(host):
     def mount(*args):
         subprocess.run(["nsenter", "--target=%d" % supervisor, "--mount", *args], check=True)
     mount("mount", "--bind", fake, freezer)
+    return uuid, freezer, mount
+
+
+@case
+def pods_that_cannot_be_paused_say_why(host):
+    uuid, freezer, mount = without_freezer(host)
+    c = Connection(host, uuid)
     error, parameters = c.call("Pause")
     equal((error, parameters["errno"]), ("PauseFailed", 62))
     true(re.fullmatch(r"Cannot pause pod \S+: processes in its cgroup app-a.service did not stop within 10 seconds", parameters["message"]), parameters["message"])
@@ -181,6 +189,40 @@ def pods_that_cannot_be_paused_say_why(host):
     mount("umount", freezer)
     equal((c.call("Pause"), c.call("Resume"), c.call("Describe")["state"]), ({}, {}, "running"))
     host.acnspawn("stop", "p").expect(0)
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def is_answered(c, seconds):
+    return bool(select.select([c.socket], [], [], seconds)[0])
+
+
+@case
+def other_calls_are_answered_while_a_pod_is_being_paused(host):
+    """The freezer is frozen by the test, when it is time."""
+    uuid, freezer, mount = without_freezer(host)
+    pausing, resuming, c = [Connection(host, uuid) for _ in range(3)]
+    pausing.send("Pause")
+    resuming.send("Resume")
+    true(not is_answered(pausing, 0.5), "nothing is paused yet")
+    began = time.monotonic()
+    equal([a["name"] for a in c.call("Describe")["apps"]], ["a"])
+    true(time.monotonic() - began < 3, "Describe has waited")
+    write(freezer, "1")
+    equal((pausing.receive(), is_answered(resuming, 0.5)), ({"parameters": {}}, False))
+    write(freezer, "0")
+    equal(resuming.receive(), {"parameters": {}})
+    true(time.monotonic() - began < 9, "the answers have waited for the time-out")
+    # A stop does not wait for it, nor for what comes behind it.
+    pausing.send("Pause")
+    resuming.send("Resume")
+    true(not is_answered(pausing, 0.3), "nothing is paused yet")
+    c.send("Stop")
+    equal([pausing.receive()["error"], resuming.receive()["error"]], [POD + "PodEnds"] * 2)
+    equal(c.receive(), {"parameters": {"exitStatus": 0}})
 
 
 @case
