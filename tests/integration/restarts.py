@@ -81,13 +81,13 @@ def the_time_that_a_start_may_take_does_not_run_while_it_waits(host):
 
 @case
 def status_shows_when_the_next_start_is(host):
-    uuid = crashing(host, "--restart=on-failure", "--restart-delay=2s")
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=10s")
     host.acnspawn("run", "--detach", uuid).expect(0)
     wait_for(lambda: host.app_status(uuid, "a")["nextStart"], "the app waits")
     contains(host.acnspawn("status", uuid).out, "restarted 0 of at most 10 times in a row, again in ")
     start = time.monotonic()
     host.acnspawn("stop", uuid).expect(0)
-    true(time.monotonic() - start < 1.5, "the pod waited for the app to be started")
+    true(time.monotonic() - start < 5, "the pod waited for the app to be started")
     equal(host.app_status(uuid, "a")["exitStatus"], 1)
 
 
