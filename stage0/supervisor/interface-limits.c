@@ -170,7 +170,7 @@ static const struct {
         bool percent;    /* a share of a processor, as microseconds in a second */
         uint64_t absent; /* the value without the directive */
         bool list;       /* of numbers */
-} directives[] = {
+} slice_directives[] = {
                 {"\nMemoryMax=", "MemoryMax", false, UINT64_MAX},
                 {"\nMemorySwapMax=", "MemorySwapMax", false, UINT64_MAX},
                 {"\nMemoryLow=", "MemoryLow", false, 0},
@@ -223,20 +223,23 @@ size_t interface_limit_properties(const char *before, const char *after,
 {
         size_t n = 0;
 
-        for (size_t i = 0; i < ELEMENTSOF(directives); i++) {
+        for (size_t i = 0; i < ELEMENTSOF(slice_directives); i++) {
                 uint64_t old, new;
-                if (directives[i].list) {
-                        const char *was = find_directive(before, directives[i].directive),
-                                   *is = find_directive(after, directives[i].directive);
+                if (slice_directives[i].list) {
+                        const char *was = find_directive(before, slice_directives[i].directive),
+                                   *is = find_directive(after, slice_directives[i].directive);
                         if (!same_line(was ?: "", is ?: ""))
-                                ret[n++] = (UnitProperty){.name = directives[i].property, .list = is ?: ""};
+                                ret[n++] = (UnitProperty){.name = slice_directives[i].property,
+                                                          .list = is ?: ""};
                         continue;
                 }
-                bool was = read_directive(before, directives[i].directive, directives[i].percent, &old);
-                bool is = read_directive(after, directives[i].directive, directives[i].percent, &new);
+                bool was = read_directive(before, slice_directives[i].directive, slice_directives[i].percent,
+                                          &old);
+                bool is = read_directive(after, slice_directives[i].directive, slice_directives[i].percent,
+                                         &new);
                 if (is ? !was || old != new : was)
-                        ret[n++] = (UnitProperty){.name = directives[i].property,
-                                                  .value = is ? new : directives[i].absent};
+                        ret[n++] = (UnitProperty){.name = slice_directives[i].property,
+                                                  .value = is ? new : slice_directives[i].absent};
         }
         return n;
 }
