@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Shared by the files that change the set of apps of a running pod: supervisor-apps.c and
- * supervisor-replace.c. */
+/* Shared by the files that change the set of apps of a running pod. */
 
 #include "stage0/supervisor/supervisor-internal.h"
 
@@ -23,6 +22,7 @@ struct AppChange {
         int sock;
         sd_event_source *io, *timer;
         Text answer;
+        void (*prepared)(AppChange *c);
         sd_bus_slot *slot;
         char **units;   /* that systemd is to unload, one after the other */
         unsigned tries; /* how often systemd was asked whether they are still loaded */
@@ -33,6 +33,8 @@ struct AppChange {
         void (*job_done)(AppChange *c, int r, const char *result);
         void (*resume)(AppChange *c); /* goes on with it when the connection to the pod's systemd is there again; or NULL */
 };
+
+/* --- supervisor-apps.c --------------------------------------------------------------------------------- */
 
 /* Has systemd run a job, as manager_link_run(). */
 int change_run(AppChange *c, const char *method, const char *unit,
@@ -46,17 +48,10 @@ bool change_resume(AppChange *c);
 void change_finish(AppChange *c, int r, const char *app, char **warnings, Error *e);
 /* The app to be removed or replaced; NULL: the pod has no such app any more. */
 AppInstance *change_instance(const AppChange *c);
-/* Starts a process that prepares the app. Its answer, or its end, comes to ANSWERED. */
-int change_prepare(AppChange *c);
-/* What the process has answered: a part of a manifest, as pod_format_added() has it, to be freed. */
-int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, Error *e);
 /* Puts what was prepared into the pod, except into its manifest on disk. */
 int change_take_over(Supervisor *s, const char *added, AppInstance **ret, Error *e);
 /* The reverse, of an app that is down, and has no units any more (discard_app()); sweep_apps() removes its files. */
 void change_drop(Supervisor *s, AppInstance *app);
-/* Has systemd unload the units of APP, which is down, so that it reads them again when it starts them. THEN is called once,
- * with DONE if it has, unless the call fails. */
-int change_unload(AppChange *c, const AppInstance *app, void (*then)(AppChange *c, bool done));
 /* Takes over, or takes from the parts of the supervisor, what they keep of APP beside its mounts and the units, which
  * the pod's systemd is told of when they are started. */
 int change_know_instance(Supervisor *s, AppInstance *app, Error *e);
@@ -65,11 +60,22 @@ void change_forget_instance(Supervisor *s, AppInstance *app);
 void change_remove_volumes(Supervisor *s, char *const *volumes);
 void change_remove_directory(Supervisor *s, const char *place, const char *name);
 
+/* --- supervisor-prepare.c ------------------------------------------------------------------------------ */
+
+/* Starts a process that prepares the app, or apps. PREPARED is called when it has answered, or ended. */
+int change_prepare(AppChange *c, void (*prepared)(AppChange *c));
+/* What the process has answered: a part of a manifest, as pod_format_added() has it, to be freed. */
+int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, Error *e);
+
+/* --- supervisor-unload.c ------------------------------------------------------------------------------- */
+
+/* Has systemd unload the units of APP, which is down, so that it reads them again when it starts them. THEN is called once,
+ * with DONE if it has, unless the call fails. */
+int change_unload(AppChange *c, const AppInstance *app, void (*then)(AppChange *c, bool done));
+
 /* --- supervisor-replace.c ------------------------------------------------------------------------------ */
 
 void replace_begin(AppChange *c);
-/* The process that prepares the app has answered, or ended. */
-void replace_prepared(AppChange *c);
 /* The pod ends, or the supervisor does. */
 void replace_abandon(AppChange *c);
 

@@ -439,7 +439,8 @@ static int check_idle(AppChange *c, AppInstance *app, Error *e)
         return 0;
 }
 
-void replace_prepared(AppChange *c)
+/* The process that prepares the app has answered, or ended. */
+static void on_prepared(AppChange *c)
 {
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *text = NULL;
@@ -491,7 +492,7 @@ void replace_begin(AppChange *c)
         }
         c->replacement->app = app;
         c->replacement->ready_usec = timeout ? (uint64_t) json_object_get_int64(timeout) : UINT64_MAX;
-        r = change_prepare(c);
+        r = change_prepare(c, on_prepared);
         if (r < 0)
                 refuse(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"), &e);
 }
