@@ -332,7 +332,7 @@ def a_socket_of_the_host_that_is_given_up_is_not_opened_again(host):
         p = start_with(host, [s], "run", "--name=p", "--exit-policy=never", server(host, "leave"), names=["http"])
         with socket.create_connection(("127.0.0.1", number), 30):
             host.wait_named("p")
-            wait_for(lambda: host.app_status("p", "web")["cause"] == "sockets-failed", "the end", 60)
+            wait_for(lambda: names(host) and host.app_status("p", "web")["cause"] == "sockets-failed", "the end", 60)
             contains(refused(host, "start-app", "p", "web"), "Sockets of app web that were passed to the pod were given up")
         host.acnspawn("rm-app", "p", "web").expect(0)
         add(host, server(host))
