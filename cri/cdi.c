@@ -3,7 +3,7 @@
 /* Reads files of the Container Device Interface.
  *
  * A file is written by the driver of a device, as root of the host: it is checked so that a mistake in it is named, and cannot become
- * something else. What it asks for and what is not supported, such as hooks, is remembered, and refused for containers that request the
+ * something else. What it asks for and what is not supported, such as hooks of some names, is remembered, and refused for containers that request the
  * device; other devices of the file can be used. Members that are unknown are ignored, as newer versions of the specification may
  * have them. */
 
@@ -31,6 +31,7 @@ static void edits_done(CdiEdits *x)
         free(x->gids);
         free(x->unsupported);
         pair_list_done(&x->environment);
+        hook_list_done(&x->hooks);
 }
 
 CdiSpec *cdi_spec_free(CdiSpec *s)
@@ -234,7 +235,7 @@ static int read_gid(json_object *v, CdiEdits *x, Error *e)
         return 0;
 }
 
-/* Programs of the host that would run in the middle of the start of a container. */
+/* Those of other times run where a container has nothing of the host, or when none is there. */
 static int read_hook(json_object *o, CdiEdits *x, Error *e)
 {
         const char *name = NULL, *path = NULL;
@@ -247,6 +248,8 @@ static int read_hook(json_object *o, CdiEdits *x, Error *e)
                 return r;
         if (!path)
                 return error_set(e, -EINVAL, "A hook has no \"path\"");
+        if (name && streq(name, "createContainer"))
+                return hook_list_read(&x->hooks, o, e);
         if (xasprintf(&what, CDI_HOOK "%s%s%s", name ?: "", name ? " of " : "", path) < 0 ||
             note_unsupported(x, what) < 0)
                 return error_oom(e);

@@ -3,10 +3,11 @@
 
 /* cdi.c: files of the Container Device Interface (github.com/cncf-tags/container-device-interface), in JSON or YAML. */
 
+#include "schema/hooks.h"
 #include "schema/schema.h"
 
 #define CDI_FILE_SIZE_MAX (4U * 1024U * 1024U)
-#define CDI_HOOK "the hook " /* with which CdiEdits.unsupported begins, if that is one */
+#define CDI_HOOK "the hook " /* with which messages about one begin */
 
 typedef struct CdiNode {
         char *path, *host_path; /* in the container, and on the host */
@@ -25,6 +26,7 @@ typedef struct CdiEdits {
         CdiMount *mounts;
         uint32_t *gids; /* supplementary groups, without group 0 */
         size_t n_nodes, nodes_allocated, n_mounts, mounts_allocated, n_gids, gids_allocated;
+        HookList hooks;    /* createContainer */
         char *unsupported; /* a member that cannot be honoured, so that no container can have this; or NULL */
 } CdiEdits;
 

@@ -386,7 +386,7 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
         for (size_t i = 0; r >= 0 && i < c->n_mounts; i++)
                 r = add_mount(j, s, c->mounts[i], x, container_devices_are_filtered(c), a, e);
         if (r >= 0)
-                r = container_devices(j, c, a, e);
+                r = container_devices(j, s, c, a, e);
         if (r >= 0)
                 r = cri_set_option(app_options, a, "log", "log_path", "none", e);
         if (r >= 0)

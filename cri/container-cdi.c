@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Devices that a request names by the Container Device Interface: what the files of the host say about them becomes environment, device
- * nodes, mounts and groups of the container. The directories are read for each request; a later one has precedence. */
+ * nodes, mounts, groups and hooks of the container. The directories are read for each request; a later one has precedence. */
 
 #include <dirent.h>
 
 #include "cri/cdi.h"
 #include "cri/sandbox.h"
+#include "schema/settings.h"
 
 #define FILES_MAX 1024U
 
@@ -119,23 +120,25 @@ static int add_groups(const CdiEdits *x, AppOverrides *a, Error *e)
         return 0;
 }
 
-static int apply(CriJob *j, const ContainerConfig *c, const CdiEdits *x, const char *device, AppOverrides *a,
-                 Error *e)
+static int apply(CriJob *j, const ContainerConfig *c, const CdiEdits *x, const char *device, HookList *hooks,
+                 AppOverrides *a, Error *e)
 {
         if (x->unsupported) {
                 int r = error_set(e, -EINVAL, "The CDI device '%s' takes what is not supported: %s", device,
                                   x->unsupported);
                 return startswith(x->unsupported, CDI_HOOK)
-                                       ? error_hint(e, r,
-                                                    "acnspawn-cri(8) has how to describe such a device "
-                                                    "without hooks.")
+                                       ? error_hint(e, r, "Hooks of the name createContainer are supported.")
                                        : r;
         }
         for (size_t i = 0; i < x->environment.n; i++)
                 if (pair_list_set(&a->environment, x->environment.items[i].name,
                                   x->environment.items[i].value) < 0)
                         return error_oom(e);
-        int r = add_nodes(j, c, x, a, e);
+        int r = hook_list_extend(hooks, &x->hooks);
+        if (r < 0)
+                return error_set_errno(e, r == -E2BIG ? -EINVAL : r,
+                                       "Cannot add the hooks of the CDI device '%s'", device);
+        r = add_nodes(j, c, x, a, e);
         if (r >= 0)
                 r = add_groups(x, a, e);
         return r < 0 ? r : add_mounts(x, a, e);
@@ -153,18 +156,38 @@ static bool is_first_of_kind(const ContainerConfig *c, size_t i)
         return true;
 }
 
-int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e)
+/* What hooks write belongs to root of the host, which is nobody in a sandbox with users of its own. */
+static int set_hooks(const Sandbox *s, const HookList *hooks, AppOverrides *a, Error *e)
 {
+        _cleanup_free_ char *text = NULL;
+
+        if (hooks->n == 0)
+                return 0;
+        if (s->pod->config.private_users)
+                return error_set(e, -EINVAL,
+                                 "The CDI devices of the request have " CDI_HOOK
+                                 "%s, but hooks are not possible in a sandbox with users of its own",
+                                 hooks->items[0].path);
+        return hook_list_format(hooks, &text) < 0 || pair_list_set(&a->annotations, SETTING_PREFIX "hooks",
+                                                                   text) < 0
+                               ? error_oom(e)
+                               : 0;
+}
+
+int container_cdi(CriJob *j, const Sandbox *s, const ContainerConfig *c, AppOverrides *a, Error *e)
+{
+        _cleanup_hook_list_ HookList hooks = {};
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < c->n_cdi_devices; i++) {
                 const char *device = c->cdi_devices[i]->name;
-                _cleanup_(cdi_spec_freep) CdiSpec *s = NULL;
-                r = find(j, device, &s, e);
+                _cleanup_(cdi_spec_freep) CdiSpec *spec = NULL;
+                r = find(j, device, &spec, e);
                 if (r >= 0 && is_first_of_kind(c, i))
-                        r = apply(j, c, &s->edits, device, a, e);
+                        r = apply(j, c, &spec->edits, device, &hooks, a, e);
                 if (r >= 0)
-                        r = apply(j, c, &cdi_spec_find(s, cdi_name_split(device))->edits, device, a, e);
+                        r = apply(j, c, &cdi_spec_find(spec, cdi_name_split(device))->edits, device, &hooks,
+                                  a, e);
         }
-        return r;
+        return r < 0 ? r : set_hooks(s, &hooks, a, e);
 }

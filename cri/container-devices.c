@@ -57,14 +57,14 @@ static int add_device(CriJob *j, const ContainerConfig *c, const Runtime__V1__De
                                     e);
 }
 
-int container_devices(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e)
+int container_devices(CriJob *j, const Sandbox *s, const ContainerConfig *c, AppOverrides *a, Error *e)
 {
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < c->n_devices; i++)
                 r = add_device(j, c, c->devices[i], a, e);
         if (r >= 0)
-                r = container_cdi(j, c, a, e);
+                r = container_cdi(j, s, c, a, e);
         return r < 0 || !container_devices_are_filtered(c)
                                ? r
                                : cri_set_option(app_options, a, "device-policy", "devices", "closed", e);

@@ -91,14 +91,14 @@ bool container_can_make_nodes(const Runtime__V1__LinuxContainerSecurityContext *
 int container_add_host_mount(const char *source, const char *path, bool read_only, const char *settings,
                              AppOverrides *a, Error *e);
 /* container-devices.c: adds the devices of C. */
-int container_devices(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e);
+int container_devices(CriJob *j, const Sandbox *s, const ContainerConfig *c, AppOverrides *a, Error *e);
 /* Whether C can open only devices that it is given, wherever it finds others. */
 bool container_devices_are_filtered(const ContainerConfig *c);
 /* FIELD of the request gives C the device HOST_PATH of the host. PERMISSIONS are those of cdi_read_permissions(). */
 int container_add_device(CriJob *j, const ContainerConfig *c, const char *field, const char *host_path,
                          const char *path, const char *permissions, AppOverrides *a, Error *e);
 /* container-cdi.c: adds what C requests by the Container Device Interface. */
-int container_cdi(CriJob *j, const ContainerConfig *c, AppOverrides *a, Error *e);
+int container_cdi(CriJob *j, const Sandbox *s, const ContainerConfig *c, AppOverrides *a, Error *e);
 
 /* signals.c: the number of S here; 0: it has none. And the other way. */
 int cri_signal_to_number(Runtime__V1__Signal s);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 
+#include "schema/hooks.h"
 #include "schema/seccomp-profile.h"
 #include "schema/settings.h"
 
@@ -298,6 +299,21 @@ static int read_device_policy(const char *value, void *target)
         if (r >= 0)
                 *(int *) target = r;
         return r;
+}
+
+static int read_hooks(const char *value, void *target)
+{
+        _cleanup_hook_list_ HookList l = {};
+        char **text = target, *copy = NULL;
+
+        int r = streq(value, "none") ? 0 : hook_list_parse(value, &l, NULL);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        if (l.n > 0 && !(copy = strdup(value)))
+                return -ENOMEM;
+        free(*text);
+        *text = copy;
+        return 0;
 }
 
 static int read_seccomp_profile(const char *value, void *target)
@@ -686,6 +702,8 @@ static const Setting settings[] = {
                  "must be names of what the image requests, such as CAP_SYS_PTRACE, seccomp or "
                  "sysctl:NAME, separated by commas; or all, or none"},
                 {"group-policy", MEMBER(group_policy), read_group_policy, "must be auto, merge or strict"},
+                {"hooks", MEMBER(hooks), read_hooks,
+                 "must be none, or a list of hooks in JSON, each with an absolute \"path\", and \"args\", \"env\" and \"timeout\" if it has some"},
                 {"image-policy", MEMBER(image_policy), read_image_policy, "must be registry, local or none"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
                 {"health-cmd", MEMBER(health.command), read_health_command,
@@ -765,7 +783,8 @@ void app_settings_done(AppSettings *s)
         free(s->fate_group);
         free(s->seccomp_profile);
         free(s->nested_path);
-        s->fate_group = s->seccomp_profile = s->nested_path = NULL;
+        free(s->hooks);
+        s->fate_group = s->seccomp_profile = s->nested_path = s->hooks = NULL;
         s->log_file.path = s->pid.app = NULL;
 }
 

@@ -174,6 +174,7 @@ typedef struct AppSettings {
         DevicesSetting devices;
         int device_policy; /* DevicePolicy */
         bool writable_sys;
+        char *hooks; /* JSON, see schema/hooks.h; or NULL */
         char *fate_group;      /* the other apps that have it are stopped if this one fails; or NULL */
         bool transient;        /* its end means nothing for the pod */
         char *seccomp_profile; /* JSON, see schema/seccomp-profile.h; or NULL */

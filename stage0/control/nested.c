@@ -340,6 +340,8 @@ static int check_settings(const Nesting *n, Error *e)
 
         if (r >= 0 && n->own.control && !n->above.control)
                 r = refuse(n, e, "to launch apps (--control=true)");
+        if (r >= 0 && n->own.hooks)
+                r = refuse(n, e, "hooks on the host");
         if (r >= 0)
                 r = check_devices(n, e);
         return r < 0 ? r : check_processes(n, e);

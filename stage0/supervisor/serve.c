@@ -11,6 +11,7 @@
 
 #include "stage0/supervisor/admission.h"
 #include "stage0/supervisor/app-devices.h"
+#include "stage0/supervisor/app-hooks.h"
 #include "stage0/supervisor/app-life.h"
 #include "stage0/supervisor/app-limits.h"
 #include "stage0/supervisor/connections.h"
@@ -27,13 +28,15 @@ typedef struct Question {
         AppInstance *app;
         LaunchRequest request;
         int streams[_LAUNCH_STREAM_MAX];
+        bool hooked; /* the hooks of the app were executed, on the root that it gets */
 } Question;
 
-/* Until the root of its app is clean. */
+/* Until the root of its app is clean, or its hooks have ended. */
 typedef struct Waiting {
         struct Waiting *next;
         AppInstance *app;
         int fd;
+        bool for_hooks;
         Question question;
 } Waiting;
 
@@ -49,6 +52,7 @@ struct Server {
         Admission *admission;
         Notices *notices;
         Cleaner *cleaner;
+        AppHooks *hooks;
         Waiting *waiting;
         MetadataService *metadata;
         Limits limits;
@@ -84,6 +88,7 @@ Server *server_free(Server *s)
         notices_free(s->notices);
         admission_free(s->admission);
         cleaner_free(s->cleaner);
+        app_hooks_free(s->hooks);
         for (Waiting *w; (w = s->waiting);) {
                 s->waiting = w->next;
                 waiting_free(w);
@@ -147,6 +152,7 @@ void server_remove_app(Server *s, AppInstance *app)
         }
         app->control = control_api_free(app->control);
         app_devices_forget(app);
+        app_hooks_forget(s->hooks, app);
         cleaner_forget(s->cleaner, app);
         admission_remove_app(app);
         notices_remove_app(app);
@@ -219,7 +225,8 @@ static int collect(Server *s, const Question *q, LaunchReply *reply, int *fds, s
 
         if (!s->mounts)
                 return error_set(e, -EAGAIN, "The pod's mounts are not ready");
-        int r = pod_mounts_prepare_app(s->mounts, app->manifest, begins_execution(app, request->phase), e);
+        int r = pod_mounts_prepare_app(s->mounts, app->manifest,
+                                       begins_execution(app, request->phase) && !q->hooked, e);
         if (r >= 0)
                 r = open_launch_file(s, app, e);
         if (r < 0)
@@ -438,13 +445,16 @@ static void answer(Server *s, int fd, Question *q)
 
 /* --- Clean roots --------------------------------------------------------------------------------------- */
 
-static int add_waiting(Server *s, int fd, Question *q, Error *e)
+static int add_waiting(Server *s, int fd, Question *q, bool for_hooks, Error *e)
 {
         Waiting *w = malloc(sizeof(Waiting)), **last = &s->waiting;
 
         if (!w)
                 return error_oom(e);
-        *w = (Waiting){.app = q->app, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .question = *q};
+        *w = (Waiting){.app = q->app,
+                       .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
+                       .for_hooks = for_hooks,
+                       .question = *q};
         if (w->fd < 0) {
                 int r = error_set_errno(e, -errno, "Cannot copy a descriptor");
                 free(w);
@@ -472,24 +482,80 @@ static int must_wait(Server *s, int fd, Question *q, Error *e)
                 if (app_fd < 0 || cleaner_begin(s->cleaner, app, app_fd, RETIRED_UPPER) < 0)
                         return 0;
         }
-        return add_waiting(s, fd, q, e);
+        return add_waiting(s, fd, q, false, e);
+}
+
+/* Each execution begins with a clean root, and so with the hooks. 1: they run, and it is answered later. */
+static int must_run_hooks(Server *s, int fd, Question *q, Error *e)
+{
+        int fds[LAUNCH_FDS_MAX], *volumes = fds + LAUNCH_FD_VOLUMES - LAUNCH_FD_ROOT;
+        _cleanup_device_rules_ DeviceRules devices = {};
+        AppInstance *app = q->app;
+        bool credentials = false;
+        size_t n = 0;
+
+        if (!s->mounts || !app->settings.hooks || q->hooked || !begins_execution(app, q->request.phase))
+                return 0;
+        int r = pod_mounts_prepare_app(s->mounts, app->manifest, true, e);
+        if (r >= 0)
+                r = pod_mounts_clone_app(s->mounts, app->manifest, fds, &n, &credentials, &devices, e);
+        if (r < 0)
+                return r;
+        app_hooks_forget(s->hooks, app); /* of a launcher that is gone */
+        r = app_hooks_begin(s->hooks, app,
+                            &(HookJob){.pod = s->pod,
+                                       .app = app->manifest,
+                                       .pid = q->peer.pid,
+                                       .root_fd = fds[LAUNCH_FD_ROOT - LAUNCH_FD_ROOT],
+                                       .dev_fd = fds[LAUNCH_FD_DEV - LAUNCH_FD_ROOT],
+                                       .volume_fds = volumes},
+                            e);
+        close_all(fds, n);
+        if (r < 0)
+                return r;
+        q->hooked = true;
+        r = add_waiting(s, fd, q, true, e);
+        if (r < 0)
+                app_hooks_forget(s->hooks, app);
+        return r;
+}
+
+static void proceed(Server *s, int fd, Question *q)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        int r = must_run_hooks(s, fd, q, &e);
+
+        if (r < 0)
+                refuse(fd, r, &e);
+        else if (r == 0)
+                answer(s, fd, q);
 }
 
 /* A launcher that has closed its connection meanwhile is skipped. */
-static void on_cleaned(void *userdata, AppInstance *app)
+static void go_on(Server *s, AppInstance *app, bool for_hooks, const char *message)
 {
-        Server *s = userdata;
-
         for (Waiting **i = &s->waiting, *w; (w = *i);) {
-                if (w->app != app) {
+                if (w->app != app || w->for_hooks != for_hooks) {
                         i = &w->next;
                         continue;
                 }
                 *i = w->next;
-                if (launcher_is_connected(w->fd))
-                        answer(s, w->fd, &w->question);
+                if (message)
+                        refuse(w->fd, -EIO, &(Error){.message = (char *) message});
+                else if (launcher_is_connected(w->fd))
+                        proceed(s, w->fd, &w->question);
                 waiting_free(w);
         }
+}
+
+static void on_cleaned(void *userdata, AppInstance *app)
+{
+        go_on(userdata, app, false, NULL);
+}
+
+static void on_hooks_ended(void *userdata, AppInstance *app, const char *message)
+{
+        go_on(userdata, app, true, message);
 }
 
 /* --- Connections ------------------------------------------------------------------------------------------- */
@@ -555,7 +621,7 @@ static int on_launcher(void *userdata, int fd, int peer_fd)
         if (r < 0)
                 refuse(fd, r, &e);
         else if (r == 0)
-                answer(s, fd, &q);
+                proceed(s, fd, &q);
         close_all(q.streams, _LAUNCH_STREAM_MAX);
         return 0;
 }
@@ -593,6 +659,8 @@ int server_new(Pod *p, AppTable *apps, sd_event *event, Forwarders *forwarders, 
         if (r < 0)
                 return r;
         r = cleaner_new(event, on_cleaned, s, &s->cleaner);
+        if (r >= 0)
+                r = app_hooks_new(event, on_hooks_ended, s, &s->hooks);
         if (r >= 0)
                 r = listen_for_launchers(s, event);
         if (r < 0)

@@ -303,7 +303,7 @@ def devices_of_the_container_device_interface(host):
     write = lambda d, name, *devices: open("%s/%s.json" % (d, name), "w").write(json.dumps(
         {"cdiVersion": "0.6.0", "kind": "example.com/net", "containerEdits": {"env": ["KIND=net"]}, "devices": devices}))
     write(directories[0], "a", device("eth0", env=["NET=old"]), device("eth1", env=["OTHER=1"], additionalGids=[0, 4321]),
-          device("hooked", hooks=[{"hookName": "createContainer", "path": "/bin/true"}]))
+          device("hooked", hooks=[{"hookName": "createRuntime", "path": "/bin/true"}]))
     write(directories[1], "b", device("eth0", env=["NET=eth0"], deviceNodes=[{"path": "/dev/net/given", "hostPath": "/dev/zero"}],
                                       mounts=[{"hostPath": share, "containerPath": "/opt/driver", "options": ["ro", "nosuid", "nodev", "bind"]}]))
     with open(directories[0] + "/broken.json", "w") as f:
@@ -311,7 +311,7 @@ def devices_of_the_container_device_interface(host):
     with open(directories[1] + "/yaml.yaml", "w") as f:
         f.write("# As nvidia-ctk writes them.\n---\ncdiVersion: 0.5.0\nkind: example.com/gpu\ncontainerEdits:\n  env:\n  - GPU=all\ndevices:\n"
                 "- name: \"0\"\n  containerEdits:\n    deviceNodes:\n    - path: /dev/gpu0\n      hostPath: /dev/zero\n"
-                "- name: hooked\n  containerEdits:\n    hooks:\n    - hookName: createContainer\n      path: /usr/bin/nvidia-cdi-hook\n")
+                "- name: hooked\n  containerEdits:\n    hooks:\n    - hookName: poststop\n      path: /usr/bin/nvidia-cdi-hook\n")
     with open(directories[1] + "/library.yaml", "w") as f:
         f.write("cdiVersion: 0.6.0\nkind: example.com/library\ndevices:\n- name: \"0\"\n  containerEdits:\n    env:\n    - LD_LIBRARY_PATH=/opt/new\n"
                 "    deviceNodes:\n    - path: /dev/gpu0\n      hostPath: %s\n      permissions: r\n    - path: /dev/gpu1\n      hostPath: %s\n"
@@ -334,8 +334,8 @@ def devices_of_the_container_device_interface(host):
         c.call("StartContainer", container_id=b)
         true({"4321", "7", "8"} <= set(sh(c, b, "grep Groups /proc/self/status").split()), "both")
         refused = lambda name: c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", CDI_devices=[{"name": name}]))
-        equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: the hook createContainer of /bin/true. "
-                                                  "acnspawn-cri(8) has how to describe such a device without hooks."))
+        equal(refused("example.com/net=hooked"), ("INVALID_ARGUMENT", "The CDI device 'example.com/net=hooked' takes what is not supported: the hook createRuntime of /bin/true. "
+                                                  "Hooks of the name createContainer are supported."))
         # As the manual has it for libraries, with permissions.
         l = create(c, i, "library", image_id, SLEEP, CDI_devices=[{"name": "example.com/library=0"}])
         c.call("StartContainer", container_id=l)
@@ -344,7 +344,7 @@ def devices_of_the_container_device_interface(host):
         g = create(c, i, "gpu", image_id, SLEEP, CDI_devices=[{"name": "example.com/gpu=0"}])
         c.call("StartContainer", container_id=g)
         equal(sh(c, g, "echo $GPU; head -c 2 /dev/gpu0 | wc -c"), "all\n2\n")
-        contains(refused("example.com/gpu=hooked")[1], "takes what is not supported: the hook createContainer of /usr/bin/nvidia-cdi-hook")
+        contains(refused("example.com/gpu=hooked")[1], "takes what is not supported: the hook poststop of /usr/bin/nvidia-cdi-hook")
         code, message = refused("example.com/net=none")
         equal(code, "INVALID_ARGUMENT")
         contains(message, "There is no CDI device 'example.com/net=none' in a .json or .yaml file in %s, %s. A file that is not valid is left out: %s/broken.json: "
@@ -360,6 +360,86 @@ def profile(host, name, *rules, default="SCMP_ACT_ALLOW"):
     with open(path, "w") as f:
         json.dump({"defaultAction": default, "syscalls": list(rules)}, f)
     return path
+
+
+HOOK = """#!/bin/sh
+state=$(cat)
+bundle=$(echo "$state" | sed 's/.*"bundle":"\\([^"]*\\)".*/\\1/')
+root=$(sed 's/.*"root":{"path":"\\([^"]*\\)".*/\\1/' "$bundle/config.json")
+"""
+
+
+def hook(host, name, script):
+    path = host.path(name)
+    with open(path, "w") as f:
+        f.write(HOOK + script)
+    os.chmod(path, 0o755)
+    return path
+
+
+@case
+def hooks_of_devices(host):
+    """createContainer, as drivers have them: they see the root of the container with its devices and mounts, and the host."""
+    specs, share = host.path("cdi"), host.path("share")
+    os.mkdir(specs)
+    os.mkdir(share)
+    with open(share + "/driver.1", "w") as f:
+        f.write("of the host")
+    first = hook(host, "first", "echo \"$state\" >$root/state; echo \"$0 $*\" >$root/args; echo $KIND:$PATH >$root/environment; cp $bundle/config.json $root/config\n"
+                 "(ls $root/opt/driver; test -c $root/dev/given && echo device; pwd; ls /proc/$$/fd | wc -l) >$root/seen; echo $$ >%s\n" % host.path("pid"))
+    second = hook(host, "second", "test -e $root/args && ln -s ../opt/driver/driver.1 $root/etc/driver; echo ignored; exit 0\n")
+    device = lambda name, *hooks, **edits: {"name": name, "containerEdits": dict(edits, hooks=list(hooks))}
+    run = lambda path, **more: dict({"hookName": "createContainer", "path": path}, **more)
+    with open(specs + "/a.json", "w") as f:
+        json.dump({"cdiVersion": "0.6.0", "kind": "example.com/gpu", "containerEdits": {"hooks": [run(first, args=["hook", "a b", "c"], env=["KIND=gpu", "PATH=/bin:/usr/bin"])]},
+                   "devices": [device("0", run(second), deviceNodes=[{"path": "/dev/given", "hostPath": "/dev/zero"}],
+                                      mounts=[{"hostPath": share, "containerPath": "/opt/driver", "options": ["ro"]}])]}, f)
+    failing = {"fails": (run(hook(host, "fails", "echo some words >&2; exit 3")), "failed with exit status 3: some words"),
+               "killed": (run(hook(host, "killed", "kill -9 $$")), "was killed by signal 9"),
+               "slow": (run(hook(host, "slow", "sleep 60"), timeout=1), "did not end within 1 s, and was killed"),
+               "missing": (run("/none/such"), "failed with exit status 127: cannot execute it: No such file"),
+               "mounts": (run(hook(host, "mounts", "mount -t tmpfs none $root/tmp")), "has mounted something in its root")}
+    with open(specs + "/b.json", "w") as f:
+        json.dump({"kind": "example.com/bad", "devices": [device(name, h) for name, (h, _) in failing.items()]}, f)
+    with open(specs + "/c.json", "w") as f:
+        json.dump({"kind": "example.com/slow", "devices": [device("0", run(hook(host, "wait", "sleep 4; echo waited >$root/waited")))]}, f)
+    with Service(host, "--cdi-spec-dir=" + specs) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = create(c, i, "main", image_id, "cat /etc/driver >/started; " + SLEEP, CDI_devices=[{"name": "example.com/gpu=0"}])
+        c.call("StartContainer", container_id=a)
+        equal(sh(c, a, "cat /started; echo; cat /args /environment /seen"),
+              "of the host\n%s a b c\ngpu:/bin:/usr/bin\ndriver.1\ndevice\n/\n4\n" % first)
+        state = json.loads(sh(c, a, "cat /state"))
+        equal((state["status"], state["ociVersion"], type(state["pid"])), ("creating", "1.0.2", int))
+        config = json.loads(sh(c, a, "cat /config"))
+        equal(config["root"]["path"], state["bundle"] + "/rootfs")
+        equal(config["process"]["args"][:2], ["/bin/sh", "-c"])
+        equal(os.listdir(state["bundle"]), [], "what is left of the bundle")
+        lacks(read_text("/proc/self/mountinfo"), state["bundle"], "mounts of the host")
+        # Failures are those of the start, and say which hook it was.
+        for name, (h, message) in failing.items():
+            b = create(c, i, name, image_id, SLEEP, CDI_devices=[{"name": "example.com/bad=" + name}])
+            code, text = c.refused("StartContainer", container_id=b)
+            contains(text, "The hook %s of app " % h["path"])
+            contains(text, message)
+            equal(status(c, b).state, 2, "exited")
+        # Others of the pod do not wait for one, and one that is removed meanwhile takes its hook along.
+        waiting = create(c, i, "waiting", image_id, SLEEP, CDI_devices=[{"name": "example.com/slow=0"}])
+        begun = time.monotonic()
+        call = c.method("StartContainer").future(c.types("StartContainer")[0](container_id=waiting))
+        time.sleep(0.5)
+        d = create(c, i, "other", image_id, SLEEP)
+        c.call("StartContainer", container_id=d)
+        true(time.monotonic() - begun < 3.5 and not call.done(), "the hook runs still")
+        call.result()
+        equal(sh(c, waiting, "cat /waited"), "waited\n")
+        removed = create(c, i, "removed", image_id, SLEEP, CDI_devices=[{"name": "example.com/slow=0"}])
+        call = c.method("StartContainer").future(c.types("StartContainer")[0](container_id=removed))
+        time.sleep(0.5)
+        c.call("RemoveContainer", container_id=removed)
+        true(call.exception() is not None, "it does not start")
+        remove(c, i)
 
 
 @case

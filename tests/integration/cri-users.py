@@ -118,6 +118,22 @@ def privileged_ones_are_so_among_their_users(host):
 
 
 @case
+def hooks_of_devices_are_refused(host):
+    """What they write would belong to nobody there."""
+    os.mkdir(host.path("cdi"))
+    with open(host.path("cdi/a.json"), "w") as f:
+        f.write('{"kind":"example.com/gpu","devices":[{"name":"0","containerEdits":{"hooks":[{"hookName":"createContainer","path":"/bin/true"}]}}]}')
+    with Service(host, "--cdi-spec-dir=" + host.path("cdi")) as s:
+        c, image_id = s.client(), image(host)
+        i = c.call("RunPodSandbox", config=config()).pod_sandbox_id
+        context = {"namespace_options": {"network": 2, "pid": 1, "userns_options": users()}}
+        equal(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config(
+            "x", image_id, "true", CDI_devices=[{"name": "example.com/gpu=0"}], linux={"security_context": context})),
+              ("INVALID_ARGUMENT", "The CDI devices of the request have the hook /bin/true, but hooks are not possible in a sandbox with users of its own"))
+        remove(c, i)
+
+
+@case
 def ranges_that_are_refused(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)

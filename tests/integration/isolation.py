@@ -446,16 +446,19 @@ def nspawn_file_and_units_in_the_image_are_ignored(host):
 def annotations_never_become_directives(host):
     image = host.image(["/bin/show"], name="example.com/a", annotations=[
         {"name": "org.systemd.property.execstartpre", "value": "'/bin/touch /out/evil'"},
-        {"name": "authors", "value": "x\n[Service]\nExecStartPre=/bin/touch /out/evil"}])
+        {"name": "authors", "value": "x\n[Service]\nExecStartPre=/bin/touch /out/evil"},
+        {"name": "acnspawn/hooks", "value": json.dumps([{"path": "/bin/touch", "args": ["touch", host.path("evil")]}])}])
     host.run(image)
     true(not os.path.exists(os.path.join(host.upper("a"), "out/evil")), "an annotation was obeyed")
     equal(host.show("a").capabilities("Bnd"), DEFAULT_CAPABILITIES)
+    host.run("--no-userns", image)
+    true(not os.path.exists(host.path("evil")), "a hook of an image was executed")
 
 
 @case
 def image_whose_system_directories_are_links(host):
     """/dev, /proc, /sys and /etc of the image are links: all files are still created inside of the root."""
-    before = os.listdir("/var/tmp")
+    before, hook = os.listdir("/var/tmp"), json.dumps([{"path": "/bin/touch", "args": ["touch", host.path("hooked")]}])
     for number, (name, target) in enumerate((("dev", "/var/tmp/x"), ("proc", "../../../../var/tmp"), ("sys", "/"),
                                              ("dev", "/srv"))):
         files = base_rootfs()
@@ -466,7 +469,14 @@ def image_whose_system_directories_are_links(host):
         image = host.image(["/bin/true"], base=False, files=files)
         r = host.acnspawn("run", "--name=p%d" % number, image)
         true(r.rc in (0, 1, 125), "%s -> %s gave %s" % (name, target, r))
+        # Hooks get the same root.
+        os.makedirs(host.path("volume"), exist_ok=True)
+        r = host.acnspawn("run", "--no-userns", "--name=h%d" % number, "--volume=v,kind=host,source=" + host.path("volume"), image,
+                          "--mount=v:/%s/new/place" % name if name == "sys" else "--mount=v:/new/place", "--annotation=acnspawn/hooks=" + hook)
+        true(r.rc in (0, 1, 125), "%s -> %s gave %s with hooks" % (name, target, r))
+        true(not os.path.exists("/new") and not os.path.exists("/var/tmp/new"), "a mount point on the host")
     true(not os.path.exists("/var/tmp/x"), "/var/tmp/x was created on the host")
+    true(os.path.exists(host.path("hooked")), "no hook was executed")
     new = [n for n in set(os.listdir("/var/tmp")) - set(before) if not n.startswith("acnspawn-test-")]
     equal([n for n in new if n in ("null", "zero", "full", "1", "self", "tty")], [], "files created on the host")
 

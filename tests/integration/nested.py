@@ -200,6 +200,7 @@ def a_nested_app_has_no_more_rights_than_its_parent(host):
     refused("the device /dev/null", "--device=/dev/null", *account)
     refused("the device /dev/zero", "--device=/dev/zero:w", *account)
     refused("the device /dev/full", "--device=/dev/full:r", *account)
+    refused("hooks on the host", '--annotation=acnspawn/hooks=[{"path":"/bin/true"}]', *account)
     refused("a writable /sys", "--sys=writable", *account)
     refused("other masked-paths", "--masked-paths=none", *account)
     refused("the volume v", "--mount=volume=v,target=/v", *account)

@@ -68,8 +68,10 @@ TEST(what_is_not_supported)
         static const struct {
                 const char *text, *what;
         } cases[] = {
-                        {DEVICE("\"hooks\":[{\"hookName\":\"createContainer\",\"path\":\"/x\"},{\"path\":\"/y\"}]"),
-                         "the hook createContainer of /x"},
+                        {DEVICE("\"hooks\":[{\"hookName\":\"createContainer\",\"path\":\"/x\"},{\"hookName\":\"poststop\",\"path\":\"/y\"}]"),
+                         "the hook poststop of /y"},
+                        {DEVICE("\"hooks\":[{\"hookName\":\"startContainer\",\"path\":\"/x\"}]"),
+                         "the hook startContainer of /x"},
                         {DEVICE("\"hooks\":[{\"path\":\"/y\"}]"), "the hook /y"},
                         {DEVICE("\"intelRdt\":{}"), "intelRdt"},
                         {DEVICE("\"deviceNodes\":[{\"path\":\"/dev/a\",\"permissions\":\"rwx\"}]"),
@@ -113,6 +115,9 @@ TEST(mistakes)
                         {DEVICE("\"additionalGids\":[\"5\"]"), "not the number of a group"},
                         {DEVICE("\"hooks\":[{\"hookName\":\"prestart\"}]"), "A hook has no \"path\""},
                         {DEVICE("\"hooks\":[{\"hookName\":5}]"), "\"hookName\" is not a string"},
+                        {DEVICE("\"hooks\":[{\"hookName\":\"createContainer\",\"path\":\"/x\",\"timeout\":0}]"), "\"timeout\" is 0"},
+                        {DEVICE("\"hooks\":[{\"hookName\":\"createContainer\",\"path\":\"/x\",\"args\":[5]}]"), "\"args\" is not a list of strings"},
+                        {DEVICE("\"hooks\":[{\"hookName\":\"createContainer\",\"path\":\"/x\",\"env\":[\"=\"]}]"), "\"env\" has '='"},
                         {DEVICE("\"hooks\":{}"), "\"hooks\" is not a list"},
                         {DEVICE("\"deviceNodes\":[{}]"), "A device node has no \"path\" below /dev"},
                         {DEVICE("\"deviceNodes\":[{\"path\":\"/etc/x\"}]"), "below /dev"},

@@ -285,6 +285,7 @@ TEST(invalid_values_are_named_with_valid_ones)
                 expect_error("acnspawn/device", *bad, "must be none, or all, or absolute paths of devices");
         expect_error("acnspawn/sys", "rw", "must be read-only or writable");
         expect_error("acnspawn/device-policy", "open", "must be auto or closed");
+        expect_error("acnspawn/hooks", "[{\"path\":\"x\"}]", "must be none, or a list of hooks in JSON");
         expect_error("acnspawn/group-policy", "some", "must be auto, merge or strict");
         for (const char *const *bad = (const char *const[]){"", ",", "CAP_", "CAP_A B", "none,CAP_KILL ", NULL}; *bad; bad++)
                 expect_error("acnspawn/caps-ambient", *bad, "must be names of capabilities");
