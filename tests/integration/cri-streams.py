@@ -69,13 +69,17 @@ def streams_end_with_their_command(host):
     with Service(host) as s:
         c = s.client()
         sandbox, container = started(host, c)
-        for n, left in enumerate(("sleep 60 &", "(while :; do echo x; done) &", "trap '' HUP; (while :; do sleep 60; done) &")):
+        for left in "sleep 60 &", "(while sleep 0.01; do echo x; done) &", "trap '' HUP; (while :; do sleep 60; done) &":
             for tty in False, True:
                 for x in clients(lambda: exec_url(c, container, "%s echo out; exit 3" % left, tty=tty), tty=tty):
                     begun = time.monotonic()
                     equal(x.finish(), failure(3), (left, tty))
                     true(time.monotonic() - begun < 15, "it ends in time: %s" % left)
                     contains(x.data[STDOUT].decode(), "out")
+        # More than the client can read in time: what comes after the two seconds is not waited for.
+        x = WebSocket(exec_url(c, container, "(while :; do echo x; done) & echo out; exit 5"))
+        equal(x.finish(), failure(5))
+        contains(x.data[STDOUT].decode(), "out")
         # A client that does not read meanwhile.
         x = WebSocket(exec_url(c, container, "sleep 60 & head -c 60000 /dev/zero; exit 4"))
         time.sleep(5)
