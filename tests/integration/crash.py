@@ -8,6 +8,7 @@ that the moments are exact and spread over the whole of prepare and gc. By time:
 its PID 1 after so many milliseconds, from before nspawn has begun until the pod is up and beyond.
 """
 
+import concurrent.futures
 import hashlib
 
 from harness import *
@@ -448,6 +449,41 @@ def requests_of_others_are_no_second_interrupt(host):
     asked(signal.SIGTERM, signal.SIGHUP)
     asked(signal.SIGHUP, signal.SIGHUP, signal.SIGTERM)
     asked(signal.SIGTERM, first="stop")
+
+
+HOST_UIDS = "/var/lib/acnspawn-uids"
+
+
+@case
+@with_timeout(400)
+def pods_of_two_stores_share_no_users(host):
+    """A hundred pods in each, made by eight processes at a time. What is left when a store is deleted, any gc on the host removes."""
+    image = host.image()
+    stores = [host.dir, host.path("other")]
+    argv = [[ACNSPAWN, "--dir=" + store, "prepare", "--quiet"] for store in stores]
+    for command in argv:
+        subprocess.run(command[:2] + ["fetch", image], check=True, stdout=subprocess.DEVNULL)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(subprocess.run, argv[i % 2] + ["example.com/image1"], stdout=subprocess.PIPE, text=True, check=True)
+                for i in range(200)]
+        uuids = [job.result().stdout.strip() for job in jobs]
+    bases = set()
+    for i, uuid in enumerate(uuids):
+        with open(os.path.join(stores[i % 2], "pods/prepared", uuid, "config")) as f:
+            bases.add(json.load(f)["uidBase"])
+    equal(len(bases), 200, "ranges of 200 pods")
+    for i, uuid in enumerate(uuids):
+        true(any(os.readlink(os.path.join(HOST_UIDS, str(base))) == "%s:%s" % (uuid, os.path.realpath(stores[i % 2]))
+                 for base in bases), "pod %s is in %s" % (uuid, HOST_UIDS))
+    host.acnspawn("rm", *uuids[0::2], timeout=120).expect(0)
+    left = {base for base in bases if os.path.islink(os.path.join(HOST_UIDS, str(base)))}
+    equal(len(left), 100, "ranges when the pods of one store are gone")
+    # If a store is deleted, the resources of its pods are released.
+    shutil.rmtree(stores[1])
+    out = host.acnspawn("gc").expect(0).out
+    for base in left:
+        contains(out, "uids %d" % base)
+    true(not any(os.path.islink(os.path.join(HOST_UIDS, str(base))) for base in bases), "all ranges are free")
 
 
 main()

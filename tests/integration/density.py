@@ -273,38 +273,6 @@ HOST_UIDS = "/var/lib/acnspawn-uids"
 
 
 @case
-@with_timeout(400)
-def pods_of_two_stores_share_no_users(host):
-    """A hundred pods in each, made by eight processes at a time."""
-    image = host.image()
-    stores = [host.dir, host.path("other")]
-    argv = [[ACNSPAWN, "--dir=" + store, "prepare", "--quiet"] for store in stores]
-    for command in argv:
-        subprocess.run(command[:2] + ["fetch", image], check=True, stdout=subprocess.DEVNULL)
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        jobs = [pool.submit(subprocess.run, argv[i % 2] + ["example.com/image1"], stdout=subprocess.PIPE, text=True, check=True)
-                for i in range(200)]
-        uuids = [job.result().stdout.strip() for job in jobs]
-    bases = set()
-    for i, uuid in enumerate(uuids):
-        with open(os.path.join(stores[i % 2], "pods/prepared", uuid, "config")) as f:
-            bases.add(json.load(f)["uidBase"])
-    equal(len(bases), 200, "ranges of 200 pods")
-    for i, uuid in enumerate(uuids):
-        true(any(os.readlink(os.path.join(HOST_UIDS, str(base))) == "%s:%s" % (uuid, os.path.realpath(stores[i % 2]))
-                 for base in bases), "pod %s is in %s" % (uuid, HOST_UIDS))
-    host.acnspawn("rm", *uuids[0::2], timeout=120).expect(0)
-    left = {base for base in bases if os.path.islink(os.path.join(HOST_UIDS, str(base)))}
-    equal(len(left), 100, "ranges when the pods of one store are gone")
-    # If a store is deleted, the resources of its pods are released.
-    shutil.rmtree(stores[1])
-    out = host.acnspawn("gc").expect(0).out
-    for base in left:
-        contains(out, "uids %d" % base)
-    true(not any(os.path.islink(os.path.join(HOST_UIDS, str(base))) for base in bases), "all ranges are free")
-
-
-@case
 def pod_of_a_range_that_was_given_away_does_not_start(host):
     """As if the store's file system had not been mounted for a while."""
     uuid = host.prepare(host.image())
