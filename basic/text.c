@@ -354,7 +354,9 @@ uint64_t deadline_after(uint64_t timeout_usec)
 
 uint64_t deadline_left(uint64_t deadline)
 {
-        return deadline == UINT64_MAX ? UINT64_MAX : deadline - MIN(deadline, now_usec(CLOCK_MONOTONIC));
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        return deadline == UINT64_MAX ? UINT64_MAX : deadline > now ? deadline - now : 0;
 }
 
 int deadline_left_msec(uint64_t deadline)
