@@ -156,7 +156,7 @@ static bool is_first_of_kind(const ContainerConfig *c, size_t i)
         return true;
 }
 
-/* What hooks write belongs to root of the host, which is nobody in a sandbox with users of its own. */
+/* Files that hooks write are owned by root of the host, a user that a sandbox with users of its own does not have. */
 static int set_hooks(const Sandbox *s, const HookList *hooks, AppOverrides *a, Error *e)
 {
         _cleanup_free_ char *text = NULL;

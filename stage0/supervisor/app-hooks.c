@@ -202,7 +202,7 @@ int app_hooks_begin(AppHooks *all, AppInstance *app, const HookJob *job, Error *
 {
         _cleanup_hook_list_ HookList l = {};
 
-        /* Files of root of the host would be those of nobody there. */
+        /* Files that hooks write are owned by root of the host, a user that such a pod does not have. */
         if (job->pod->config.private_users)
                 return error_set(e, -EINVAL,
                                  "App %s has hooks on the host, which take a pod without users of its own",

@@ -113,7 +113,7 @@ static int prepare_added(const AppChange *c, PodDefinition *d, char **ret, char 
         return prepare_app(c->supervisor->pod, &d->request, ret, warnings, e);
 }
 
-/* Without their content the credentials stay with the app: it is known to nobody else any more. */
+/* Without their content the credentials stay with the app: no other copy of it exists by then. */
 static int check_place(const AppOverrides *old, const AppOverrides *new, bool credentials, Error *e)
 {
         _cleanup_strv_free_ char **keys = NULL;

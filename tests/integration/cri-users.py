@@ -119,7 +119,7 @@ def privileged_ones_are_so_among_their_users(host):
 
 @case
 def hooks_of_devices_are_refused(host):
-    """What they write would belong to nobody there."""
+    """Files that they write would be owned by a user that the sandbox does not have."""
     os.mkdir(host.path("cdi"))
     with open(host.path("cdi/a.json"), "w") as f:
         f.write('{"kind":"example.com/gpu","devices":[{"name":"0","containerEdits":{"hooks":[{"hookName":"createContainer","path":"/bin/true"}]}}]}')
