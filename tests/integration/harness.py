@@ -25,13 +25,15 @@ import tempfile
 import time
 import traceback
 
+from pace import patience
+
 ACNSPAWN = os.environ.get("ACNSPAWN", "acnspawn")
 if "/" in ACNSPAWN:
     ACNSPAWN = os.path.abspath(ACNSPAWN)  # cases start it from directories of their own
 HELPERS = os.environ.get("ACNSPAWN_TEST_HELPERS", "")
 BUSYBOX = "/bin/busybox"
-CASE_TIMEOUT = 180  # seconds for one case
-RUN_TIMEOUT = 60    # seconds for one acnspawn
+CASE_TIMEOUT = 180  # seconds for one case, and
+RUN_TIMEOUT = 60    # seconds for one acnspawn, before patience()
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 # The bounding set that the specification gives an app by default (ace.md, "os/linux/capabilities-remove-set").
@@ -103,8 +105,10 @@ def lacks(haystack, needle, what="text"):
 
 
 def wait_for(function, what, timeout=20, interval=0.02):
-    """Calls FUNCTION until it returns something true, and returns that. WHAT may be a function that returns the text. Most of the time
-    is left to what is waited for: on a machine with one processor a function that starts programs would take it all."""
+    """Calls FUNCTION until it returns something true, and returns that, for TIMEOUT seconds, or as many times more as the machine is slow.
+    WHAT may be a function that returns the text. Most of the time is left to what is waited for: on a machine with one processor a function
+    that starts programs would take it all."""
+    timeout = patience(timeout)
     end = time.monotonic() + timeout
     while True:
         began = time.monotonic()
@@ -139,6 +143,7 @@ def nothing_more(measure, before, what, timeout=20):
         return value if isinstance(value, dict) else {what: value}
 
     before = one(before)
+    timeout = patience(timeout)
     end = time.monotonic() + timeout
     while above(one(measure())):
         if time.monotonic() > end:
@@ -384,6 +389,7 @@ class Host:
 
     def acnspawn(self, *args, timeout=RUN_TIMEOUT, input=None, env=None, **more):
         argv = self.argv(*args)
+        timeout = patience(timeout)
         start = time.monotonic()
         p = subprocess.Popen(argv, stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **more)
@@ -409,6 +415,7 @@ class Host:
         return p
 
     def finish(self, p, timeout=RUN_TIMEOUT):
+        timeout = patience(timeout)
         try:
             out, err = p.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -835,6 +842,18 @@ def case(function):
     return function
 
 
+def of_machine(function):
+    """A case of tests/vm that needs a machine with a kernel of its own and cgroup controllers, in a program whose others run in a
+    container as well."""
+    function.of_machine = True
+    return case(function)
+
+
+def is_for(function, guest):
+    """Whether a case runs in this kind of guest, "machine" or "container", of two that share the program; anything else is alone."""
+    return guest not in ("machine", "container") or (guest == "machine") == hasattr(function, "of_machine")
+
+
 def both(function):
     """Makes two cases of one: with a user namespace and without, both with the timeout of the original."""
     @functools.wraps(function)
@@ -866,7 +885,8 @@ def _run_case(function):
     """None: passed. Else ("not ok" or "skip", why)."""
     host = Host(function.__name__)
     verdict = None
-    signal.alarm(getattr(function, "timeout", CASE_TIMEOUT))
+    timeout = int(patience(getattr(function, "timeout", CASE_TIMEOUT)))
+    signal.alarm(timeout)
     try:
         function(host)
     except Skip as e:
@@ -876,7 +896,7 @@ def _run_case(function):
         own = [f for f in where if f.filename == sys.argv[0] or f.filename.endswith(sys.argv[0])] or where
         verdict = ("not ok", "line %d: %s" % (own[-1].lineno, e))
     except CaseTimeout:
-        verdict = ("not ok", "took longer than %d s" % getattr(function, "timeout", CASE_TIMEOUT))
+        verdict = ("not ok", "took longer than %d s" % timeout)
     except Exception:
         verdict = ("not ok", traceback.format_exc())
     finally:
@@ -922,7 +942,7 @@ def main():
         print("no such case: %s" % ", ".join(sorted(unknown)), file=sys.stderr)
         sys.exit(2)
     for function in _cases:
-        if wanted and function.__name__ not in wanted:
+        if function.__name__ not in wanted if wanted else not is_for(function, os.environ.get("ACNSPAWN_TEST_GUEST")):
             continue
         verdict = _run_case(function)
         if verdict is None:

@@ -169,8 +169,8 @@ def without_freezer(host):
     fake = host.path("freeze")
     open(fake, "w").close()
 
-    def mount(*args):
-        subprocess.run(["nsenter", "--target=%d" % supervisor, "--mount", *args], check=True)
+    def mount(*args, check=True):
+        return subprocess.run(["nsenter", "--target=%d" % supervisor, "--mount", *args], check=check)
     mount("mount", "--bind", fake, freezer)
     return uuid, freezer, mount
 
@@ -186,7 +186,8 @@ def pods_that_cannot_be_paused_say_why(host):
     mount("mount", "-o", "remount,bind,ro", freezer)
     for verb in "pause", "resume":
         contains(host.acnspawn(verb, "p").expect(1).err, "Cannot %s pod %s: cannot write cgroup.freeze of its cgroup: Read-only file system" % (verb, uuid))
-    mount("umount", freezer)
+    # The supervisor has the file open for as long as it takes to write it.
+    wait_for(lambda: mount("umount", freezer, check=False).returncode == 0, "the end of the mount on cgroup.freeze")
     equal((c.call("Pause"), c.call("Resume"), c.call("Describe")["state"]), ({}, {}, "running"))
     host.acnspawn("stop", "p").expect(0)
 

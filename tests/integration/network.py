@@ -10,6 +10,7 @@ import socket
 import threading
 import urllib.request
 
+import pace
 from harness import *
 from listening import *
 
@@ -18,7 +19,6 @@ DEFAULT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "
 WEB = {"name": "http", "protocol": "tcp", "port": 80}
 SERVE = "echo from $NAME >/srv/x; touch /out/up; exec httpd -f -p 80 -h /srv"
 SERVE_BOTH = SERVE.replace("-p 80", "-p [::]:80")
-SLOW = float(os.environ.get("ACNSPAWN_TEST_SLOW", "1"))
 
 
 def be_a_host():
@@ -68,7 +68,7 @@ def wait_served(address, expected):
     def served():
         with contextlib.suppress(OSError):
             return get(address, 2) == expected
-    wait_for(served, "an answer of " + address, timeout=20 * SLOW)
+    wait_for(served, "an answer of " + address, timeout=20)
 
 
 def udp_answer(address, port, text="hello"):
@@ -83,7 +83,7 @@ def udp_answer(address, port, text="hello"):
 
 
 def wait_udp(address, port):
-    wait_for(lambda: udp_answer(address, port) == "hello!", "an answer of %s, port %d/udp" % (address, port), timeout=20 * SLOW)
+    wait_for(lambda: udp_answer(address, port) == "hello!", "an answer of %s, port %d/udp" % (address, port), timeout=20)
 
 
 def refused_connection(address, port):
@@ -530,7 +530,7 @@ def a_plugin_that_hangs_ends_with_the_run(host):
     own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; sleep 1000 & sleep 1000; }")
     uuid = host.prepare("--net=default,slow", host.shell("true"))
     p = host.start("run", uuid)
-    wait_for(lambda: os.path.exists(host.path("cni/slow-plugin.up")), "the plugin", timeout=20 * SLOW)
+    wait_for(lambda: os.path.exists(host.path("cni/slow-plugin.up")), "the plugin", timeout=20)
     p.terminate()
     r = host.finish(p)
     contains(r.err, "it was killed by a stop request")
@@ -546,10 +546,10 @@ def a_pod_that_waits_for_a_plugin_can_be_stopped(host):
     for option in [], ["--force"]:
         uuid = host.prepare("--net=default,slow", host.shell("true"))
         p = host.start("run", "--detach", uuid)
-        wait_for(lambda: os.path.exists(up), "the plugin", timeout=20 * SLOW)
+        wait_for(lambda: os.path.exists(up), "the plugin", timeout=20)
         os.unlink(up)
         r = host.acnspawn("stop", *option, uuid, timeout=30).expect(0)
-        true(r.seconds < 10 * SLOW, "it took %.1f s" % r.seconds)
+        true(r.seconds < pace.SLOW * 10, "it took %.1f s" % r.seconds)
         contains(host.finish(p).err, "it was killed by a stop request")
         equal(host.state(uuid), "exited")
         nothing_is_left(host, uuid)
@@ -579,7 +579,7 @@ def a_killed_pod_that_cannot_be_taken_out(host):
     write(".hang")
     other = host.shell("true", name="example.com/other")
     p = host.start("run", "--net=own", other)
-    wait_for(tries, "the plugin", timeout=20 * SLOW)
+    wait_for(tries, "the plugin", timeout=20)
     p.terminate()
     host.finish(p, 20)
     os.unlink(plugin + ".hang")
@@ -709,7 +709,7 @@ def killed_pods_are_taken_out_by_gc_and_by_the_next(host):
 
 
 def rate(address, port, seconds):
-    with socket.create_connection((address, port), timeout=10 * SLOW) as s:
+    with socket.create_connection((address, port), timeout=patience(10)) as s:
         skip, got = time.monotonic() + 1, 0
         while time.monotonic() < skip:
             s.recv(65536)
@@ -729,7 +729,7 @@ def the_bandwidth_is_limited(host):
     uuid = host.detach("--net=default", "--isolator=resource/network-bandwidth=" + value, host.shell(script, name="example.com/a"))
     equal([(i["name"], i["verdict"]) for i in host.status(uuid)["isolators"]], [("resource/network-bandwidth", "enforced")])
     host.wait_up("a", uuid)
-    time.sleep(0.5 * SLOW)
+    time.sleep(0.5 * pace.SLOW)
     measured = rate(address_of(host, uuid), 9000, 4)
     true(0.9 * limit <= measured <= 1.1 * limit, "the rate was %d bytes a second, expected %d" % (measured, limit))
     host.acnspawn("stop", uuid).expect(0)

@@ -35,7 +35,7 @@ if [ ! -d "$root" ]; then
         echo "# making a root with the cross compiler; once, some minutes"
         mkdir -p "$cache"
         rm -rf "$cache"/arm64-* "$cache"/new-arm64-*
-        mirror=$(cd "$here/../vm" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import machine; print(machine.mirror())')
+        mirror=$(cd "$here/../vm" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import image; print(image.mirror())')
         new=$(mktemp -d "$cache/new-arm64-XXXXXX")
         mmdebstrap --quiet --variant=minbase --architectures=amd64,arm64 --include="$(IFS=, && echo "${packages[*]}")" \
                 --customize-hook="echo 'deb $mirror $release_of_emulator main' >\"\$1/etc/apt/sources.list.d/emulator.list\"" \

@@ -38,7 +38,7 @@ if [ ! -d "$root" ]; then
         echo "# making a root of $suite with what the build needs; once, some minutes"
         mkdir -p "$cache"
         rm -rf "$cache/build-$release-"* "$cache/new-build-$release-"*
-        mirror=$(cd "$here/../vm" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import machine; print(machine.mirror())')
+        mirror=$(cd "$here/../vm" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import image; print(image.mirror())')
         new=$(mktemp -d "$cache/new-build-$release-XXXXXX")
         mmdebstrap --quiet --variant=buildd --customize-hook='mkdir -p "$1/source"' \
                 --customize-hook="sync-in '$out/tree/acnspawn' /source" \

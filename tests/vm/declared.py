@@ -97,7 +97,7 @@ def messages_of_unit(unit=UNIT):
     return subprocess.run(("journalctl", "-b", "-o", "cat", "-u", unit), stdout=subprocess.PIPE, text=True).stdout
 
 
-@case
+@of_machine
 @with_timeout(600)
 def each_kind_of_change_by_reload(host):
     """Apps are added, replaced, limited and removed; what does not get ready is undone, and what needs a new pod is refused."""
@@ -262,7 +262,7 @@ def a_pod_that_needs_another_one(host):
         true(host.status("web")["ended"] <= host.status("db")["ended"], "the pod ended after the one that it needs")
 
 
-@case
+@of_machine
 def mistakes_are_in_the_journal(host):
     with declared(host, "[App a]\nImage=x\nMemory=y\n[Unit]\nnonsense\n"):
         systemctl("start", UNIT, rc=1)

@@ -116,9 +116,8 @@ def limits_are_changed_while_the_app_runs(host):
     wait_for(lambda: os.path.exists(slice + "cgroup.procs"), "the app again", timeout=60)
     equal([read_text(slice + f).strip() for f in files], expected[:2] + ["200", "50"])
     # A limit below the usage of the app kills the app, if nothing can be reclaimed: at once, or, as systemd 262 sets it, when it needs memory.
-    script = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); touch /out/up; while :; do sleep 0.5; done"
-    hog = host.detach("--name=q", host.shell(script, name="example.com/hog"))
-    host.wait_up("hog", hog)
+    hog = host.detach("--name=q", host.shell("exec poke hold 30", name="example.com/hog"))
+    wait_for(lambda: "have 30 MB" in host.acnspawn("logs", hog).out, "the memory of the app")
     host.acnspawn("update-app", "q", "hog", "--memory=16Mi", timeout=120).expect(0)
     host.acnspawn("status", "--wait=60s", hog, timeout=90).expect(0)
     equal(host.app_status("q", "hog")["cause"], "oom-kill")

@@ -18,7 +18,7 @@ def pod(host, *more, before=()):
                          "--name=web", *more).expect(0).out.strip()
     for name in "hog", "hold", "push":
         script = {"hog": "exec poke memory 200", "push": "exec poke memory $0",
-                  "hold": "x=$(head -c 20000000 /dev/zero | tr '\\0' a); echo held; " + STAY}[name]
+                  "hold": "exec poke hold 20"}[name]
         host.acnspawn("fetch", host.shell(script, name="example.com/" + name)).expect(0)
     return uuid
 
@@ -48,7 +48,7 @@ def the_app_above_its_request_is_killed_first(host):
     nest(host, "hold", "greedy", own, '--isolator=resource/memory={"request": "4Mi", "limit": "120Mi"}')
     nest(host, "hold", "modest", own, '--isolator=resource/memory={"request": "100Mi", "limit": "100Mi"}')
     for name in "greedy", "modest":
-        wait_for(lambda: "held" in host.acnspawn("logs", "--app=web/" + name, "p").out, "the memory of %s" % name, timeout=60)
+        wait_for(lambda: "have 20 MB" in host.acnspawn("logs", "--app=web/" + name, "p").out, "the memory of %s" % name, timeout=60)
     scores = [int(host.acnspawn("enter", "--app=web/" + name, "p", "cat", "/proc/self/oom_score_adj").expect(0).out)
               for name in ("greedy", "modest")]
     total = int(re.search(r"MemTotal:\s+(\d+) kB", read_text("/proc/meminfo")).group(1)) << 10

@@ -78,7 +78,7 @@ def memory(limit):
 HOG = "touch /out/up; sleep 1; poke memory 200; echo hog=$?; sleep 1000"
 
 
-@case
+@of_machine
 def one_process_that_is_killed_for_memory_does_not_end_the_app(host):
     uuid = host.detach("--name=p", host.shell(HOG, name="example.com/a", app=memory("40Mi")))
     wait_for(lambda: "hog=137" in host.acnspawn("logs", uuid).out, "the hog is killed", timeout=60)
@@ -92,7 +92,7 @@ def one_process_that_is_killed_for_memory_does_not_end_the_app(host):
     equal(host.app_status(uuid, "a")["cause"], "signal")
 
 
-@case
+@of_machine
 def with_oom_group_all_of_the_app_is_killed(host):
     other = host.shell("sleep 1000", name="example.com/b")
     uuid = host.detach("--name=p", "--exit-policy=all", host.shell(HOG, name="example.com/a", app=memory("40Mi")), "--oom-group=true", "---", other)
@@ -104,7 +104,7 @@ def with_oom_group_all_of_the_app_is_killed(host):
     host.acnspawn("stop", uuid).expect(0)
 
 
-@case
+@of_machine
 def the_count_of_one_run_is_not_taken_for_the_next(host):
     """An app that was killed for memory, and is killed by a user after its restart."""
     script = "if ! test -e /data/was; then touch /data/was; exec poke memory 200; fi; touch /out/up; sleep 1000"

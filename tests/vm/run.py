@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs the cases of this folder in a virtual machine whose host is Debian with systemd as PID 1 and cgroup v2.
+"""Runs the cases of this folder on a host that is Debian with systemd as PID 1 and cgroup v2, in guests: virtual machines, and
+a container for the programs that need no more.
 
-    tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N]
+    tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N] [--container=yes|no]
                     [--package=FILE] [--tutorial=DIR] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
+
+The programs of CONTAINER run in the container if the release is that of this machine, ten times as fast; with --container=no, and if
+ACNSPAWN_TEST_LONG is set, they run in the virtual machines as well as the others, with the kernel of the release.
 
 FILE, or that in the environment variable ACNSPAWN_TEST_PACKAGE, is the package of Debian that is installed in the machine, acnspawn.deb
 or acnspawn_VERSION_ARCHITECTURE.deb; its dependencies are there. cri.py installs the package acnspawn-cri, the file beside it, and
@@ -19,23 +23,32 @@ those about such modules are run. """
 
 import argparse
 import concurrent.futures
+import functools
 import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
+import container
+import guest
+import image
 import machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TIMEOUT = 2700  # seconds for all cases together, from the moment the machine is up
-NOT_CASES = ("machine.py", "run.py")
+NOT_CASES = ("container.py", "guest.py", "image.py", "machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
-SECONDS = {"network": 90, "apparmor": 130, "units": 140, "machined": 70, "varlink": 60, "control": 15, "density": 130, "bus": 70,
-           "limits": 115, "sockets": 60, "declared": 140, "cri": 170, "readiness": 40, "host-service": 25, "nested": 30, "packages": 150,
-           "quota": 20, "upgrade": 40, "reboot": 80, "tutorial": 5}  # about
+# About how long each takes in a machine whose pace is PACE (tests/integration/pace.py).
+PACE = 50
+SECONDS = {"network": 90, "apparmor": 130, "units": 140, "machined": 70, "varlink": 60, "control": 15, "density": 225, "bus": 70,
+           "limits": 195, "sockets": 60, "declared": 140, "cri": 308, "readiness": 40, "host-service": 25, "nested": 30, "packages": 297,
+           "quota": 20, "upgrade": 40, "reboot": 80, "tutorial": 5}
+SECONDS_OF_CASE = 15
+BOUND = 4 # times as long, until a guest is ended
+CONTAINER = ("bus", "declared", "host-service", "machined", "readiness", "sockets", "units")
 REBOOTS = {"reboot": 2}
 
 FROM_BUILD = """
@@ -59,7 +72,7 @@ systemctl daemon-reload
 # Before each program, as boots and installations switch these on. Cases about profiles load them themselves, and nothing is
 # collected in the midst of others.
 BEFORE_EACH = """
-for profile in acnspawn-app acnspawn-app-mounts; do
+[ -e /sys/kernel/security/apparmor/.remove ] && for profile in acnspawn-app acnspawn-app-mounts; do
         printf %s "$profile" >/sys/kernel/security/apparmor/.remove 2>/dev/null
 done
 systemctl is-active --quiet acnspawn-gc.timer && systemctl stop acnspawn-gc.timer
@@ -74,14 +87,19 @@ INSTALL
 modprobe -a overlay veth bridge br_netfilter nf_tables 2>/dev/null
 export ACNSPAWN=/usr/bin/acnspawn ACNSPAWN_TEST_HELPERS=/opt/tests/helpers ACNSPAWN_TEST_DIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
 export ACNSPAWN_CRI=/usr/bin/acnspawn-cri ACNSPAWN_TEST_SCHEMA=/opt/tests/runtime.proto
-export ACNSPAWN_TEST_SLOW=10 PYTHONPATH=/opt/tests/integration
+export PYTHONPATH=/opt/tests/integration
+export ACNSPAWN_TEST_SLOW=$(python3 integration/pace.py)
+echo "guest: pace $ACNSPAWN_TEST_SLOW"
 export ACNSPAWN_TEST_NETWORK=NETWORK_CASES
 for program in PROGRAMS; do
         [ -e done/$program ] && continue # in an earlier boot
 BEFORE_EACH
         echo "# $program"
         begin=$(date +%s)
-        python3 cases/$program
+        case " DIVIDED " in
+        *" $program "*) ACNSPAWN_TEST_GUEST=KIND python3 cases/$program ;;
+        *) python3 cases/$program ;;
+        esac
         echo "# $program: exit status $?, $(($(date +%s) - begin)) s"
         mkdir -p done && touch done/$program && sync
 done
@@ -157,12 +175,22 @@ def programs(only, lsm):
     return [n + ".py" for n in OF_MODULES[lsm]]
 
 
-def share(names, n):
+def of_machine(name):
+    """The number of cases of a program that a container cannot run."""
+    with open(os.path.join(HERE, name)) as f:
+        return len(re.findall(r"(?m)^@of_machine$", f.read()))
+
+
+def seconds(name, divided=()):
+    return SECONDS_OF_CASE * of_machine(name) if name in divided else SECONDS.get(name[:-3], 60)
+
+
+def shares(names, n, divided):
     """At most N lists that take about the same time."""
-    shares = [[] for _ in range(max(1, min(n, len(names))))]
-    for name in sorted(names, key=lambda name: -SECONDS.get(name[:-3], 60)):
-        min(shares, key=lambda s: sum(SECONDS.get(x[:-3], 60) for x in s)).append(name)
-    return shares
+    found = [[] for _ in range(max(1, min(n, len(names))))]
+    for name in sorted(names, key=lambda name: -seconds(name, divided)):
+        min(found, key=lambda share: sum(seconds(x, divided) for x in share)).append(name)
+    return found
 
 
 def next_version(package, work):
@@ -228,10 +256,16 @@ def network_cases(release):
     return "host" if probe.returncode == 0 else "all"
 
 
-def run_machine(directory, files, names, path, lsm, networks):
-    """Exit status of the programs NAMES; lines of several machines do not mix."""
+def bound(names, pace):
+    """Seconds after which something in a guest hangs."""
+    return BOUND * max(pace / PACE, 1) * sum(seconds(name) for name in names)
+
+
+def run_guest(booted, kind, files, names, divided, path, networks):
+    """Exit status of the programs NAMES, of which those DIVIDED run the cases of this kind of guest alone; lines of several guests do not
+    mix."""
     replacements = {"INSTALL": FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD, "BEFORE_EACH": BEFORE_EACH, "PROGRAMS": " ".join(names),
-                    "NETWORK_CASES": networks}
+                    "NETWORK_CASES": networks, "DIVIDED": " ".join(divided), "KIND": kind}
     text = re.sub("|".join(replacements), lambda m: replacements[m.group()], MAIN)
     machine.pack({**files, "main": text.encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
     report = Report(names)
@@ -239,38 +273,60 @@ def run_machine(directory, files, names, path, lsm, networks):
     def line(text):
         report.line(text)
         show(text)
-    status = machine.run(directory, path, TIMEOUT, line, lsm, sum(REBOOTS.get(n[:-3], 0) for n in names))
+    with booted(path) as g:
+        status = guest.follow(g, lambda pace: bound(names, pace), line, 1 + sum(REBOOTS.get(n[:-3], 0) for n in names))
     for text in report.missing():
         show(text)
     if status is None:
-        show("not ok virtual-machine: it ended without the exit status of %s" % " ".join(names))
+        show("not ok %s: it ended without the exit status of %s" % (g.kind.replace("a ", "virtual-"), " ".join(names)))
         sys.stderr.write(open(path + ".console", errors="replace").read()[-3000:])
     return 1 if status != 0 or report.failed() else 0
 
 
+def guests(names, directory, a):
+    """For each guest: what boots it, by the path of its payload, its kind, the programs that run in it, and those of them that run in
+    guests of both kinds."""
+    contained = [n for n in names if n[:-3] in CONTAINER and a.container == "yes" and a.lsm == "apparmor"]
+    if contained and container.missing():
+        print("vm: no container (%s): all programs run in machines" % container.missing(), file=sys.stderr)
+        contained = []
+    divided = [n for n in contained if of_machine(n)]
+    found = [(functools.partial(container.booted, directory), "container", contained, divided)] if contained else []
+    others = [n for n in names if n not in contained or n in divided]
+    for share in shares(others, a.machines, divided) if others else ():
+        reboots = any(n[:-3] in REBOOTS for n in share)
+        found.append((functools.partial(machine.booted, directory, lsm=a.lsm, reboots=reboots), "machine", share, divided))
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--release", default="12", choices=sorted(machine.RELEASES))
+    parser.add_argument("--release", default="12", choices=sorted(image.RELEASES))
     parser.add_argument("--lsm", default="apparmor", choices=sorted(machine.MODULES_ACTIVE))
     parser.add_argument("--cache", default=os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test"))
     parser.add_argument("--machines", type=int, default=2)
+    here = "yes" if not os.environ.get("ACNSPAWN_TEST_LONG") else "no"
+    parser.add_argument("--container", choices=("yes", "no"), help="(%s)" % here)
     parser.add_argument("--only", type=lambda s: s.split(","), default=[])
     parser.add_argument("--package", default=os.environ.get("ACNSPAWN_TEST_PACKAGE"))
     parser.add_argument("--tutorial", default=os.environ.get("ACNSPAWN_TEST_TUTORIAL"))
     parser.add_argument("build")
     a = parser.parse_args()
+    a.container = a.container or (here if a.release == "12" else "no")
     for program in ("qemu-system-x86_64", "mmdebstrap", "mke2fs"):
         if not shutil.which(program):
             print("skip virtual-machine: there is no %s" % program)
             return 77
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, lambda *_: guest.cancelled.set())
     work = tempfile.mkdtemp(prefix="acnspawn-vm-")
     try:
-        directory = machine.image(a.release, a.cache)
+        directory = image.image(a.release, a.cache)
         files = files_for(a.build, a.package, a.tutorial, work)
-        shares = share(programs(a.only, a.lsm), a.machines)
-        with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
-            results = [pool.submit(run_machine, directory, files, names, "%s/payload%d" % (work, i), a.lsm, network_cases(a.release))
-                       for i, names in enumerate(shares)]
+        jobs = guests(programs(a.only, a.lsm), directory, a)
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+            results = [pool.submit(run_guest, booted, kind, files, names, divided, "%s/payload%d" % (work, i), network_cases(a.release))
+                       for i, (booted, kind, names, divided) in enumerate(jobs)]
         return max(r.result() for r in results)
     finally:
         shutil.rmtree(work)

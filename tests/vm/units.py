@@ -124,7 +124,7 @@ def a_unit_whose_process_is_killed_leaves_nothing(host):
         wait_for(lambda: not os.path.exists("/sys/fs/cgroup/machine.slice/" + UNIT), "the end of the unit's cgroup")
 
 
-@case
+@of_machine
 def limits_of_the_unit_hold_for_the_pod(host):
     """From the drop-in, and set while the pod runs; and settings without effect in a unit are reported."""
     uuid = host.prepare("--name=web-1", "--isolator=os/linux/cpu-shares=512", "--memory=300M", host.shell(STAY, name="example.com/a"), "--memory=200M")

@@ -199,6 +199,16 @@ static int poke_memory(const char *megabytes)
         return 0;
 }
 
+/* The same, and keeps it until a signal ends the process. */
+static int poke_hold(const char *megabytes)
+{
+        int r = poke_memory(megabytes);
+
+        while (r == 0)
+                pause();
+        return r;
+}
+
 /* A new thread and newer system calls, which an outdated filter would kill. */
 static int poke_modern(const char *unused)
 {
@@ -451,6 +461,7 @@ static const struct {
                 {"kill", poke_kill},
                 {"chroot", poke_chroot},
                 {"memory", poke_memory},
+                {"hold", poke_hold},
                 {"modern", poke_modern},
                 {"segv", poke_segv},
                 {"daemon", poke_daemon},
