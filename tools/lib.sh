@@ -32,6 +32,11 @@ PACKAGES_CHECK+=(ccache)
 # shellcheck disable=SC2034 # used by check
 PACKAGES_LONG=(rpm reprotest disorderfs faketime fuse3 locales-all)
 
+# Of meson, for the fuzz targets: tools/fuzz, and the build of tools/check with clang.
+# shellcheck disable=SC2034
+FUZZ_OPTIONS=(-Dfuzz=true --buildtype=debug --optimization=1 -Db_sanitize=address,undefined -Db_lundef=false
+        "-Dc_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=undefined")
+
 say() {
         printf '\n== %s\n' "$*"
 }

@@ -34,6 +34,7 @@ HELPERS = os.environ.get("ACNSPAWN_TEST_HELPERS", "")
 BUSYBOX = "/bin/busybox"
 CASE_TIMEOUT = 180  # seconds for one case, and
 RUN_TIMEOUT = 60    # seconds for one acnspawn, before patience()
+LONG = 15           # seconds of a case, which are printed
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 # The bounding set that the specification gives an app by default (ace.md, "os/linux/capabilities-remove-set").
@@ -944,7 +945,10 @@ def main():
     for function in _cases:
         if function.__name__ not in wanted if wanted else not is_for(function, os.environ.get("ACNSPAWN_TEST_GUEST")):
             continue
+        began = time.monotonic()
         verdict = _run_case(function)
+        if time.monotonic() - began > LONG:
+            print("# %s: %d s" % (function.__name__, time.monotonic() - began), flush=True)
         if verdict is None:
             print("ok %s" % function.__name__, flush=True)
         else:

@@ -23,8 +23,8 @@ ENVIRONMENT = {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_
                "SYSTEMD_SECCOMP": "0"}
 HIERARCHIES = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup")
 BOOT_TIMEOUT = 60 # seconds from the start of systemd-nspawn to the first line
-# It would apply settings of the distribution to the kernel of this machine.
-MASKED = ("systemd-sysctl.service", "systemd-modules-load.service")
+# They would change settings of this machine's kernel: when the container boots, and when a package is installed in it.
+MASKED = {"etc/systemd/system/systemd-modules-load.service": "/dev/null", "usr/lib/systemd/systemd-sysctl": "/bin/true"}
 
 ENTER = """
 set -e
@@ -90,9 +90,9 @@ def prepare(directory, payload, work):
     tree = directory + "/root"
     subprocess.run(["cp", "-a", "--reflink=auto", tree + "/var", work + "/var"], check=True)
     os.makedirs(work + "/upper/opt/tests")
-    os.makedirs(work + "/upper/etc/systemd/system")
-    for unit in MASKED:
-        os.symlink("/dev/null", work + "/upper/etc/systemd/system/" + unit)
+    for path, target in MASKED.items():
+        os.makedirs(os.path.dirname(work + "/upper/" + path), exist_ok=True)
+        os.symlink(target, work + "/upper/" + path)
     subprocess.run(["tar", "-xf", payload, "-C", work + "/tests"], check=True)
     os.mkfifo(work + "/tests/output")
     return tree, work + "/tests/output"

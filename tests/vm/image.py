@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 RELEASES = {"12": "bookworm", "13": "trixie", "sid": "sid"}
+CACHE = os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test")
 DISK_MIB = 3072
 PACKAGES = (
     "systemd systemd-sysv systemd-container dbus dbus-daemon kmod iproute2 iptables nftables containernetworking-plugins "
@@ -255,3 +256,8 @@ def image(release, cache):
     make_image(release, directory)
     os.rename(directory, final)
     return final
+
+
+if __name__ == "__main__":
+    image("12", CACHE)
+    print("ok made")

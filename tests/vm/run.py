@@ -4,7 +4,7 @@
 a container for the programs that need no more.
 
     tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N] [--container=yes|no]
-                    [--package=FILE] [--tutorial=DIR] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
+                    [--package=FILE] [--tutorial=DIR] [--only=PROGRAM[,PROGRAM…]] [--list] BUILDDIR
 
 The programs of CONTAINER run in the container if the release is that of this machine, ten times as fast; with --container=no, and if
 ACNSPAWN_TEST_LONG is set, they run in the virtual machines as well as the others, with the kernel of the release.
@@ -48,7 +48,7 @@ SECONDS = {"network": 90, "apparmor": 130, "units": 140, "machined": 70, "varlin
            "quota": 20, "upgrade": 40, "reboot": 80, "tutorial": 5}
 SECONDS_OF_CASE = 15
 BOUND = 4 # times as long, until a guest is ended
-CONTAINER = ("bus", "declared", "host-service", "machined", "readiness", "sockets", "units")
+CONTAINER = ("bus", "declared", "density", "host-service", "machined", "packages", "readiness", "sockets", "units", "upgrade", "varlink")
 REBOOTS = {"reboot": 2}
 
 FROM_BUILD = """
@@ -118,6 +118,7 @@ class Report:
         self.current = None
 
     def line(self, text):
+        """The program whose case it is, or None."""
         m = re.match(r"# ([a-z-]+)\.py(?:: exit status (\d+), .*)?$", text)
         if m and m.group(2):
             self.ended[m.group(1)] = int(m.group(2))
@@ -127,6 +128,8 @@ class Report:
         elif self.current in self.cases and re.match("(ok|not ok|skip) ", text):
             self.cases[self.current] += 1
             self.bad[self.current] += text.startswith("not ok ")
+            return self.current
+        return None
 
     def wrong(self, name):
         """What is wrong with a program that none of its cases tells, or None."""
@@ -178,7 +181,7 @@ def programs(only, lsm):
 def of_machine(name):
     """The number of cases of a program that a container cannot run."""
     with open(os.path.join(HERE, name)) as f:
-        return len(re.findall(r"(?m)^@of_machine$", f.read()))
+        return len(re.findall(r"(?m)^@(?:of_machine|needs_package_in_machine)$", f.read()))
 
 
 def seconds(name, divided=()):
@@ -271,8 +274,8 @@ def run_guest(booted, kind, files, names, divided, path, networks):
     report = Report(names)
 
     def line(text):
-        report.line(text)
-        show(text)
+        program = report.line(text)
+        show(re.sub("^(ok|not ok|skip) ", r"\g<0>%s/" % program, text) if program else text)
     with booted(path) as g:
         status = guest.follow(g, lambda pace: bound(names, pace), line, 1 + sum(REBOOTS.get(n[:-3], 0) for n in names))
     for text in report.missing():
@@ -303,15 +306,19 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--release", default="12", choices=sorted(image.RELEASES))
     parser.add_argument("--lsm", default="apparmor", choices=sorted(machine.MODULES_ACTIVE))
-    parser.add_argument("--cache", default=os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test"))
+    parser.add_argument("--cache", default=image.CACHE)
     parser.add_argument("--machines", type=int, default=2)
     here = "yes" if not os.environ.get("ACNSPAWN_TEST_LONG") else "no"
     parser.add_argument("--container", choices=("yes", "no"), help="(%s)" % here)
-    parser.add_argument("--only", type=lambda s: s.split(","), default=[])
+    parser.add_argument("--only", type=lambda s: s.split(",") if s else [], default=os.environ.get("ACNSPAWN_TEST_VM_ONLY", ""))
     parser.add_argument("--package", default=os.environ.get("ACNSPAWN_TEST_PACKAGE"))
     parser.add_argument("--tutorial", default=os.environ.get("ACNSPAWN_TEST_TUTORIAL"))
-    parser.add_argument("build")
+    parser.add_argument("--list", action="store_true", help="prints the programs")
+    parser.add_argument("build", nargs="?", default=".")
     a = parser.parse_args()
+    if a.list:
+        print("\n".join(n[:-3] for n in programs(a.only, a.lsm)))
+        return 0
     a.container = a.container or (here if a.release == "12" else "no")
     for program in ("qemu-system-x86_64", "mmdebstrap", "mke2fs"):
         if not shutil.which(program):
