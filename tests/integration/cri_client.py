@@ -68,14 +68,14 @@ class Client:
         make = self.channel.unary_stream if stream else self.channel.unary_unary
         return make(self.methods[name][0], request_serializer=request.SerializeToString, response_deserializer=reply.FromString)
 
-    def call(self, name, *request, timeout=60, **fields):
+    def call(self, name, *request, timeout=patience(60), **fields):
         return self.method(name)(*request or [self.types(name)[0](**fields)], timeout=timeout)
 
-    def begin(self, name, timeout=60, **fields):
+    def begin(self, name, timeout=patience(60), **fields):
         """A call that goes on: a future."""
         return self.method(name).future(self.types(name)[0](**fields), timeout=timeout)
 
-    def stream(self, name, timeout=60, **fields):
+    def stream(self, name, timeout=patience(60), **fields):
         return list(self.method(name, stream=True)(self.types(name)[0](**fields), timeout=timeout))
 
     def refused(self, name, **fields):

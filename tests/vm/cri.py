@@ -46,7 +46,7 @@ def limits_of_the_kubelet(host):
         systemctl("start", os.path.basename(SLICES))
         i = c.call("RunPodSandbox", config=sandbox_config(linux={"cgroup_parent": SLICES, "security_context": {
             "namespace_options": {"network": 2}}})).pod_sandbox_id
-        a = create(c, i, "main", image_id, "x=$(head -c 20000000 /dev/zero | tr '\\0' a); touch /out/up; " + SLEEP, linux={"resources": {
+        a = create(c, i, "main", image_id, "poke hold 20 >/out/up & " + SLEEP, linux={"resources": {
             "memory_limit_in_bytes": 128 << 20, "cpu_quota": 50000, "cpu_period": 100000, "cpu_shares": 512, "cpuset_cpus": "0",
             "oom_score_adj": 900, "unified": {"memory.swap.max": "0", "memory.high": str(96 << 20), "memory.oom.group": "1"},
             "hugepage_limits": [{"page_size": "2MB", "limit": 0}]}})
@@ -55,7 +55,7 @@ def limits_of_the_kubelet(host):
         contains(cgroup, SLICES + "/")
         equal([value(cgroup, n) for n in ("memory.max", "memory.high", "memory.swap.max", "memory.oom.group", "cpu.max", "cpu.weight", "cpuset.cpus")],
               [str(128 << 20), str(96 << 20), "0", "1", "50000 100000", "50", "0"])
-        wait_for(lambda: c.call("ExecSync", container_id=a, cmd=["ls", "/out/up"]).exit_code == 0, "the memory to be used", timeout=180)
+        wait_for(lambda: c.call("ExecSync", container_id=a, cmd=["grep", "have", "/out/up"]).exit_code == 0, "the memory to be used")
         t = c.call("ContainerStats", container_id=a).stats
         true(t.memory.working_set_bytes.value > 20000000 and t.cpu.usage_core_nano_seconds.value > 0, t)
         # In place; not below what is used.
@@ -67,19 +67,19 @@ def limits_of_the_kubelet(host):
         equal(code, "FAILED_PRECONDITION")
         contains(message, "it uses")
         # One that uses too much: only a process of it, and all of it.
-        d = create(c, i, "child", image_id, "(x=$(head -c 40000000 /dev/zero | tr '\\0' a)); touch /out/child; " + SLEEP,
+        d = create(c, i, "child", image_id, "poke memory 40; touch /out/child; " + SLEEP,
                    linux={"resources": {"memory_limit_in_bytes": 32 << 20, "unified": {"memory.swap.max": "0", "memory.oom.group": "0"}}})
         c.call("StartContainer", container_id=d)
-        wait_for(lambda: c.call("ExecSync", container_id=d, cmd=["ls", "/out/child"]).exit_code == 0, "the end of the child", timeout=180)
+        wait_for(lambda: c.call("ExecSync", container_id=d, cmd=["ls", "/out/child"]).exit_code == 0, "the end of the child")
         c.call("UpdateContainerResources", container_id=d, linux={"unified": {"memory.oom.group": "1"}})
         with contextlib.suppress(grpc.RpcError):
-            c.call("ExecSync", container_id=d, cmd=["/bin/sh", "-c", "x=$(head -c 40000000 /dev/zero | tr '\\0' a)"], timeout=180)
-        wait_for(lambda: state(c, d) == "EXITED", "the end of all of it", timeout=180)
+            c.call("ExecSync", container_id=d, cmd=["poke", "memory", "40"], timeout=patience(60))
+        wait_for(lambda: state(c, d) == "EXITED", "the end of all of it")
         equal((status(c, d).reason, status(c, d).exit_code), ("OOMKilled", 137))
-        b = create(c, i, "hog", image_id, "x=$(head -c 60000000 /dev/zero | tr '\\0' a); " + SLEEP,
+        b = create(c, i, "hog", image_id, "exec poke memory 60",
                    linux={"resources": {"memory_limit_in_bytes": 32 << 20, "unified": {"memory.swap.max": "0"}}})
         c.call("StartContainer", container_id=b)
-        wait_for(lambda: state(c, b) == "EXITED", "the end of the hog", timeout=180)
+        wait_for(lambda: state(c, b) == "EXITED", "the end of the hog")
         equal((status(c, b).reason, status(c, b).exit_code), ("OOMKilled", 137))
         equal(state(c, a), "RUNNING")
         c.call("StopPodSandbox", pod_sandbox_id=i)
