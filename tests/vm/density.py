@@ -5,7 +5,7 @@
 from harness import *
 
 INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
-PODS = 20
+PODS = 12
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ def systemctl(*args, rc=0):
 @contextlib.contextmanager
 def offered(host, idle="30s"):
     """The socket as it is installed; the service but for the store and how long it stays."""
+    was_active = systemctl("is-active", "acnspawn.socket", rc=None) == "active"
     os.makedirs(DROP_IN)
     with open(DROP_IN + "/test.conf", "w") as f:
         f.write("[Service]\nEnvironment=ACNSPAWN_DIR=%s\nExecStart=\nExecStart=/usr/lib/acnspawn/serve-host --exit-idle-time=%s\n" % (host.dir, idle))
@@ -37,6 +38,8 @@ def offered(host, idle="30s"):
         systemctl("daemon-reload")
         systemctl("reset-failed", "acnspawn.service", "acnspawn.socket", rc=None)
         shutil.rmtree("/run/acnspawn", ignore_errors=True)
+        if was_active:
+            systemctl("start", "acnspawn.socket")
 
 
 def state():

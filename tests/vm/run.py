@@ -48,7 +48,7 @@ SECONDS = {"network": 90, "apparmor": 130, "units": 140, "machined": 70, "varlin
            "quota": 20, "upgrade": 40, "reboot": 80, "tutorial": 5}
 SECONDS_OF_CASE = 15
 BOUND = 4 # times as long, until a guest is ended
-CONTAINER = ("bus", "declared", "density", "host-service", "machined", "packages", "readiness", "sockets", "units", "upgrade", "varlink")
+CONTAINER = ("bus", "declared", "density", "host-service", "machined", "packages", "readiness", "sockets", "units", "varlink")
 REBOOTS = {"reboot": 2}
 
 FROM_BUILD = """
