@@ -436,6 +436,20 @@ int fd_list_push(FdList *f, int fd);
 /* Removes and returns the descriptor with index I. -ENXIO: it does not exist, or was taken before. */
 int fd_list_take(FdList *f, size_t i);
 
+/* --- Free space (space.c) ------------------------------------------------------------------------------ */
+
+#define DISK_RESERVE (64ULL << 20)     /* bytes that everything that writes to the store leaves free */
+#define INODE_RESERVE 4096U            /* the same for inodes: as many as ext4 makes for these bytes */
+#define SPACE_INTERVAL (4ULL << 20)    /* bytes written until the free space is read again, and */
+#define SPACE_INTERVAL_INODES 64U      /* files created */
+
+/* What may be used of the file system of FD, beyond the reserves; UINT64_MAX if there is no limit. */
+typedef struct FreeSpace {
+        uint64_t bytes, inodes;
+} FreeSpace;
+
+int free_space_read(int fd, FreeSpace *ret);
+
 /* --- Terminals (terminal.c) ---------------------------------------------------------------------------- */
 
 /* Opens a new terminal of the devpts in the tree at ROOT_FD; its master does not block. -ENOTTY: there is no

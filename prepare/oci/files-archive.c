@@ -9,7 +9,6 @@
 
 #include <poll.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "library/libarchive.h"
 #include "prepare/oci/oci-internal.h"
@@ -18,7 +17,6 @@
 #define LINKS_MAX 8U /* maximal number of links to links */
 #define COPY_SIZE (1U << 20)
 #define SCAN_SIZE (64U << 10)
-#define FREE_SPACE_INTERVAL (64U << 20)
 
 typedef struct Member {
         char *name; /* as unpack_normalize_path() makes it */
@@ -288,11 +286,12 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
 
 static int check_space(int fd, Error *e)
 {
-        struct statvfs fs;
+        FreeSpace space;
 
-        if (fstatvfs(fd, &fs) < 0)
-                return error_set_errno(e, errno, "Cannot determine the free space of the store");
-        if (fs.f_blocks > 0 && (uint64_t) fs.f_bavail * fs.f_frsize < DISK_RESERVE)
+        int r = free_space_read(fd, &space);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot determine the free space of the store");
+        if (space.bytes == 0)
                 return error_set(e, -ENOSPC, "The archive needs more space than the store has");
         return 0;
 }
@@ -300,15 +299,15 @@ static int check_space(int fd, Error *e)
 static int copy_stream(Stream *s, int to_fd, Error *e)
 {
         _cleanup_free_ char *buffer = malloc(COPY_SIZE);
-        uint64_t unchecked = FREE_SPACE_INTERVAL;
+        uint64_t unchecked = SPACE_INTERVAL;
         ssize_t n;
 
         if (!buffer)
                 return error_oom(e);
         while ((n = stream_read(s, buffer, COPY_SIZE, e)) > 0) {
                 unchecked += (uint64_t) n;
-                int r = unchecked >= FREE_SPACE_INTERVAL ? check_space(to_fd, e) : 0;
-                if (unchecked >= FREE_SPACE_INTERVAL)
+                int r = unchecked >= SPACE_INTERVAL ? check_space(to_fd, e) : 0;
+                if (unchecked >= SPACE_INTERVAL)
                         unchecked = 0;
                 if (r >= 0) {
                         r = loop_write(to_fd, buffer, (size_t) n);
