@@ -232,6 +232,10 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Operation *, operation_free);
  * -EINTR, and is undone as after any other failure. */
 void operation_cancel(Operation *o);
 bool operation_is_cancelled(const Operation *o);
+/* An earlier deadline for a part of the operation, which is over when it is reset (0), and before which no other thread
+ * works for the operation: operation_check() returns -ETIME. The caller finds out by operation_check() after the
+ * reset whether that was its own limit. */
+int operation_limit(Operation *o, uint64_t deadline_usec);
 /* A descriptor for poll() that is readable from the moment on at which operation_check() fails; it belongs to the
  * operation and must not be read. -EBADF, which poll() passes over, for NULL. */
 int operation_fd(const Operation *o);
