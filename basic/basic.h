@@ -454,6 +454,15 @@ typedef struct FreeSpace {
 
 int free_space_read(int fd, FreeSpace *ret);
 
+/* Counts what is about to be written to the file system of FD, and reads its free space again after each interval.
+ * -ENOSPC: only the reserves are left. */
+typedef struct SpaceMeter {
+        uint64_t bytes;
+        unsigned files;
+} SpaceMeter;
+
+int space_meter_add(SpaceMeter *m, int fd, uint64_t bytes, unsigned files);
+
 /* --- Terminals (terminal.c) ---------------------------------------------------------------------------- */
 
 /* Opens a new terminal of the devpts in the tree at ROOT_FD; its master does not block. -ENOTTY: there is no

@@ -31,3 +31,18 @@ int free_space_read(int fd, FreeSpace *ret)
         *ret = s;
         return 0;
 }
+
+int space_meter_add(SpaceMeter *m, int fd, uint64_t bytes, unsigned files)
+{
+        FreeSpace space;
+
+        m->bytes += bytes;
+        m->files += files;
+        if (m->bytes < SPACE_INTERVAL && m->files < SPACE_INTERVAL_INODES)
+                return 0;
+        *m = (SpaceMeter){};
+        int r = free_space_read(fd, &space);
+        if (r < 0)
+                return r;
+        return space.bytes == 0 || space.bytes < bytes || space.inodes == 0 ? -ENOSPC : 0;
+}

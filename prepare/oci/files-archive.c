@@ -284,31 +284,25 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
 
 /* --- Copies of archives that are not seekable ---------------------------------------------------------- */
 
-static int check_space(int fd, Error *e)
+static int check_space(SpaceMeter *m, int fd, size_t n, Error *e)
 {
-        FreeSpace space;
+        int r = space_meter_add(m, fd, n, 0);
 
-        int r = free_space_read(fd, &space);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot determine the free space of the store");
-        if (space.bytes == 0)
-                return error_set(e, -ENOSPC, "The archive needs more space than the store has");
-        return 0;
+        if (r == -ENOSPC)
+                return error_set(e, r, "The archive needs more space than the store has");
+        return r < 0 ? error_set_errno(e, r, "Cannot determine the free space of the store") : 0;
 }
 
 static int copy_stream(Stream *s, int to_fd, Error *e)
 {
         _cleanup_free_ char *buffer = malloc(COPY_SIZE);
-        uint64_t unchecked = SPACE_INTERVAL;
+        SpaceMeter meter = {};
         ssize_t n;
 
         if (!buffer)
                 return error_oom(e);
         while ((n = stream_read(s, buffer, COPY_SIZE, e)) > 0) {
-                unchecked += (uint64_t) n;
-                int r = unchecked >= SPACE_INTERVAL ? check_space(to_fd, e) : 0;
-                if (unchecked >= SPACE_INTERVAL)
-                        unchecked = 0;
+                int r = check_space(&meter, to_fd, (size_t) n, e);
                 if (r >= 0) {
                         r = loop_write(to_fd, buffer, (size_t) n);
                         if (r < 0)

@@ -159,17 +159,10 @@ static int write_block(int fd, const char *p, size_t n, off_t offset)
 /* Before N bytes are written: the size of the file was charged, but others write meanwhile, too. */
 static int charge_written(Unpack *u, size_t n, Error *e)
 {
-        FreeSpace space;
+        int r = space_meter_add(&u->written, u->dir_fd, n, 0);
 
-        u->unwritten += n;
-        if (u->unwritten < SPACE_INTERVAL)
-                return 0;
-        u->unwritten = 0;
-        int r = free_space_read(u->dir_fd, &space);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot check the free space of the store");
-        if (space.bytes > 0 && space.bytes >= n)
-                return 0;
+        if (r != -ENOSPC)
+                return r < 0 ? error_set_errno(e, r, "Cannot check the free space of the store") : 0;
         u->budget = 0;
         return no_room(u, e);
 }

@@ -230,7 +230,7 @@ typedef struct Unpack {
         uint64_t inodes;    /* the same for inodes, when the free space was last read */
         uint64_t unchecked; /* bytes charged since then, and */
         unsigned n_unchecked; /* entries */
-        uint64_t unwritten; /* bytes of content written since it was last read for that */
+        SpaceMeter written; /* content of files */
         int parent_fd;      /* parent directory of the last entry, and its path */
         char *parent;
         FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */

@@ -9,6 +9,7 @@
 
 #include "prepare/images/images-internal.h"
 #include "prepare/oci/oci-internal.h"
+#include "tests/unit/small-disk.h"
 #include "tests/unit/store-fixture.h"
 
 #define LAYERS_MAX_HERE 140
@@ -790,6 +791,31 @@ TEST(attributes_of_directories_without_entries)
         ASSERT_EQ(st.st_mode & 07777, 01777);
 }
 
+/* Directories of the layer that is made count, too: 300 that the second layer implies. */
+static void imply_many(void)
+{
+        char name[32];
+        LAYOUT(l);
+
+        for (unsigned i = 0; i < 300; i++) {
+                snprintf(name, sizeof(name), "%u", i);
+                aci_entry(&l.f.tar, (AciEntry){.name = name, .type = '5', .mode = 0750});
+        }
+        add_layer(&l);
+        for (unsigned i = 0; i < 300; i++) {
+                snprintf(name, sizeof(name), "%u/x", i);
+                aci_file(&l.f.tar, name, "");
+        }
+        add_layer(&l);
+        ASSERT_OCI_REFUSED(l, -ENOSPC, "No space left");
+}
+
+TEST(inodes_of_implied_directories)
+{
+        /* The reserve, the store, both layers, and half of the third. */
+        on_small_disk("size=200m,nr_inodes=5206", imply_many);
+}
+
 TEST(images_that_hide_or_have_nothing)
 {
         _cleanup_(image_freep) Image *i = NULL, *empty = NULL;
@@ -1016,6 +1042,7 @@ int main(void)
         RUN(a_layer_without_padding_and_end_mark);
         RUN(many_layers_and_the_same_one_again);
         RUN(attributes_of_directories_without_entries);
+        RUN(inodes_of_implied_directories);
         RUN(images_that_hide_or_have_nothing);
         RUN(rendered_trees_without_what_layers_remove);
         RUN(an_archive_with_an_endless_map_of_holes);
