@@ -232,6 +232,10 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Operation *, operation_free);
  * -EINTR, and is undone as after any other failure. */
 void operation_cancel(Operation *o);
 bool operation_is_cancelled(const Operation *o);
+/* An earlier deadline for a part of the operation, which is over when it is reset (0), and before which no other thread
+ * works for the operation: operation_check() returns -ETIME. The caller finds out by operation_check() after the
+ * reset whether that was its own limit. */
+int operation_limit(Operation *o, uint64_t deadline_usec);
 /* A descriptor for poll() that is readable from the moment on at which operation_check() fails; it belongs to the
  * operation and must not be read. -EBADF, which poll() passes over, for NULL. */
 int operation_fd(const Operation *o);
@@ -435,6 +439,29 @@ void fd_list_done(FdList *f);
 int fd_list_push(FdList *f, int fd);
 /* Removes and returns the descriptor with index I. -ENXIO: it does not exist, or was taken before. */
 int fd_list_take(FdList *f, size_t i);
+
+/* --- Free space (space.c) ------------------------------------------------------------------------------ */
+
+#define DISK_RESERVE (64ULL << 20)     /* bytes that everything that writes to the store leaves free */
+#define INODE_RESERVE 4096U            /* the same for inodes: as many as ext4 makes for these bytes */
+#define SPACE_INTERVAL (4ULL << 20)    /* bytes written until the free space is read again, and */
+#define SPACE_INTERVAL_INODES 64U      /* files created */
+
+/* What may be used of the file system of FD, beyond the reserves; UINT64_MAX if there is no limit. */
+typedef struct FreeSpace {
+        uint64_t bytes, inodes;
+} FreeSpace;
+
+int free_space_read(int fd, FreeSpace *ret);
+
+/* Counts what is about to be written to the file system of FD, and reads its free space again after each interval.
+ * -ENOSPC: only the reserves are left. */
+typedef struct SpaceMeter {
+        uint64_t bytes;
+        unsigned files;
+} SpaceMeter;
+
+int space_meter_add(SpaceMeter *m, int fd, uint64_t bytes, unsigned files);
 
 /* --- Terminals (terminal.c) ---------------------------------------------------------------------------- */
 

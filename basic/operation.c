@@ -20,6 +20,7 @@ struct Operation {
         OperationOptions options;
         int fd;
         bool cancelled;       /* atomic */
+        uint64_t limit_usec;  /* atomic: of a part of it, see operation_limit(); 0: none */
         pthread_mutex_t lock; /* one callback at a time */
 };
 
@@ -89,6 +90,21 @@ void operation_cancel(Operation *o)
         errno = saved;
 }
 
+int operation_limit(Operation *o, uint64_t deadline_usec)
+{
+        uint64_t own = o ? o->options.deadline_usec : 0;
+
+        if (!o)
+                return 0;
+        __atomic_store_n(&o->limit_usec, deadline_usec, __ATOMIC_RELEASE);
+        if (own == 0 || (deadline_usec > 0 && deadline_usec < own))
+                own = deadline_usec;
+        int r = arm(o->fd, own <= INT64_MAX / 1000 ? own : 0);
+        if (operation_is_cancelled(o)) /* just now, perhaps: that holds */
+                (void) arm(o->fd, 1);
+        return r;
+}
+
 int operation_fd(const Operation *o)
 {
         return o ? o->fd : -EBADF;
@@ -103,8 +119,16 @@ int operation_check(const Operation *o, Error *e)
 {
         if (operation_is_cancelled(o))
                 return error_set(e, -EINTR, "Interrupted");
-        if (o && o->options.deadline_usec > 0 && now_usec(CLOCK_MONOTONIC) >= o->options.deadline_usec)
+        if (!o)
+                return 0;
+        uint64_t limit = __atomic_load_n(&o->limit_usec, __ATOMIC_ACQUIRE), own = o->options.deadline_usec;
+        if (own == 0 && limit == 0)
+                return 0;
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+        if (own > 0 && now >= own)
                 return error_set(e, -ETIME, "The deadline has passed");
+        if (limit > 0 && now >= limit)
+                return error_set(e, -ETIME, "It takes too long");
         return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #define ID_DIGITS_MIN 12U /* of the part of an ID that stands for it */
 #define STREAM_IMAGES 64U /* per reply */
+#define DOWNLOADS_AGE_USEC (3600 * UINT64_C(1000000)) /* interrupted longer ago than that */
 
 typedef Runtime__V1__Image ImageMessage;
 
@@ -296,6 +297,16 @@ int cri_image_status(CriJob *j, const void *request, void *reply, Error *e)
 }
 
 /* With all of its references, which are of no use without it. */
+/* The kubelet removes images because the disk fills up, and counts interrupted downloads as images. */
+static void collect_downloads(CriJob *j)
+{
+        const GcOptions o = {.parts = GC_DOWNLOADS,
+                             .expire_downloads_usec = DOWNLOADS_AGE_USEC,
+                             .unmeasured = true};
+
+        (void) store_gc(j->store, &o, NULL);
+}
+
 int cri_remove_image(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__RemoveImageRequest *q = request;
@@ -308,5 +319,7 @@ int cri_remove_image(CriJob *j, const void *request, void *reply, Error *e)
                 return r;
         const Image *i = find(j, &x, q->image);
         r = i ? image_remove(j->store, i->id, NULL, e) : 0;
+        if (r >= 0)
+                collect_downloads(j);
         return r == -ENOENT ? 0 : r;
 }

@@ -32,7 +32,7 @@ void cri_measure_layer(CriJob *j, const Pod *p, const PodApp *app, CriUsage *u)
 
 static void measure_images(CriJob *j)
 {
-        static const char *const trees[] = {"images", "layers", "rendered"};
+        static const char *const trees[] = {"images", "layers", "rendered", "downloads", "tmp"};
         CriSample sample = {.key = CRI_IMAGES_KEY};
 
         for (size_t i = 0; i < ELEMENTSOF(trees); i++) {

@@ -42,7 +42,6 @@
         F(archive_read_open)                                                                                \
         F(archive_read_open2)                                                                               \
         F(archive_read_support_filter_bzip2)                                                                \
-        F(archive_read_support_filter_xz)                                                                   \
         F(archive_read_support_format_empty)                                                                \
         F(archive_read_support_format_raw)                                                                  \
         F(archive_read_support_format_tar)                                                                  \
@@ -90,7 +89,6 @@ extern Library archive_library;
 #define archive_read_open(...) ARCHIVE_CALL(archive_read_open, __VA_ARGS__)
 #define archive_read_open2(...) ARCHIVE_CALL(archive_read_open2, __VA_ARGS__)
 #define archive_read_support_filter_bzip2(...) ARCHIVE_CALL(archive_read_support_filter_bzip2, __VA_ARGS__)
-#define archive_read_support_filter_xz(...) ARCHIVE_CALL(archive_read_support_filter_xz, __VA_ARGS__)
 #define archive_read_support_format_empty(...) ARCHIVE_CALL(archive_read_support_format_empty, __VA_ARGS__)
 #define archive_read_support_format_raw(...) ARCHIVE_CALL(archive_read_support_format_raw, __VA_ARGS__)
 #define archive_read_support_format_tar(...) ARCHIVE_CALL(archive_read_support_format_tar, __VA_ARGS__)

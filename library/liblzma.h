@@ -10,7 +10,9 @@
 #define LZMA_FUNCTIONS(F)                                                                                   \
         F(lzma_code)                                                                                        \
         F(lzma_end)                                                                                         \
+        F(lzma_memusage)                                                                                    \
         F(lzma_physmem)                                                                                     \
+        F(lzma_stream_decoder)                                                                              \
         F(lzma_stream_encoder_mt)                                                                           \
         F(lzma_stream_encoder_mt_memusage)
 
@@ -25,6 +27,8 @@ extern Library lzma_library;
 
 #define lzma_code(...) LZMA_CALL(lzma_code, __VA_ARGS__)
 #define lzma_end(...) LZMA_CALL(lzma_end, __VA_ARGS__)
+#define lzma_memusage(...) LZMA_CALL(lzma_memusage, __VA_ARGS__)
 #define lzma_physmem(...) LZMA_CALL(lzma_physmem, __VA_ARGS__)
+#define lzma_stream_decoder(...) LZMA_CALL(lzma_stream_decoder, __VA_ARGS__)
 #define lzma_stream_encoder_mt(...) LZMA_CALL(lzma_stream_encoder_mt, __VA_ARGS__)
 #define lzma_stream_encoder_mt_memusage(...) LZMA_CALL(lzma_stream_encoder_mt_memusage, __VA_ARGS__)

@@ -13,7 +13,7 @@ static const Option options[] = {
                  "never)",
                  NULL, option_usec, offsetof(GcOptions, expire_prepared_usec)},
                 {NULL, "expire-downloads", 0, "TIME", false,
-                 "Remove partial downloads that were interrupted more than TIME ago (default: 7d; infinity: "
+                 "Remove partial downloads that were interrupted more than TIME ago (default: 24h; infinity: "
                  "never)",
                  NULL, option_usec, offsetof(GcOptions, expire_downloads_usec)},
                 {NULL, "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,

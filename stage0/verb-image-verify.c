@@ -116,6 +116,8 @@ static int verify_one(Context *c, const char *id, void *userdata)
                 check.userdata = v;
         }
         int r = image_verify(c->store, id, true, &check, &c->error);
+        if (r >= 0)
+                r = oci_image_verify(c->store, id, &check, &c->error);
         clear_progress(v);
         if (r < 0)
                 return r;

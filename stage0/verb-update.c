@@ -15,6 +15,8 @@ static const TableColumn columns[] = {
 
 static const char *const usual[] = {"pod", "app", "image", "policy", "currentID", "newerID", "result", NULL};
 
+#define FETCH_TIMEOUT_USEC (3600 * UINT64_C(1000000))
+
 typedef struct Arguments {
         UpdateOptions update;
         bool if_running;
@@ -34,6 +36,10 @@ static const Option options[] = {
                  "Go back to the old image unless the new app is ready within this time (default: its own "
                  "start time-out)",
                  NULL, option_usec, offsetof(Arguments, update.ready_timeout_usec)},
+                {NULL, "fetch-timeout", 0, "TIME", false,
+                 "Give up an image that is not fetched within this time, and go on with the next (default: "
+                 "1h; infinity: never)",
+                 NULL, option_usec, offsetof(Arguments, update.fetch_timeout_usec)},
                 {NULL, "format", 0, "FIELD[,…]|TEXT", false,
                  "Show these columns, or for each app a text with fields in braces: '{pod}\\t{result}'",
                  "uuid|pod|app|image|policy|currentID|newerID|result|message", option_table_format,
@@ -190,11 +196,14 @@ static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.max = SIZE_MAX, .what = A_POD};
         Arguments a = {.update.ready_timeout_usec = UINT64_MAX,
+                       .update.fetch_timeout_usec = FETCH_TIMEOUT_USEC,
                        .format = {.fields = columns, .n_fields = ELEMENTSOF(columns)}};
 
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r > 0 && a.update.ready_timeout_usec == 0)
                 r = context_usage(c, "--ready-timeout= must be longer than 0");
+        if (r > 0 && a.update.fetch_timeout_usec == 0)
+                r = context_usage(c, "--fetch-timeout= must be longer than 0");
         if (r > 0 && a.if_running && words.n == 0)
                 r = context_usage(c, "--if-running is for pods that are named; without names, only pods "
                                      "that run are updated");

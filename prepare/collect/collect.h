@@ -40,7 +40,7 @@ typedef struct GcOptions {
 #define GC_OPTIONS_DEFAULT                                                                                  \
         ((GcOptions){.grace_usec = 30 * 60 * UINT64_C(1000000),                                             \
                      .expire_prepared_usec = 24 * 3600 * UINT64_C(1000000),                                 \
-                     .expire_downloads_usec = 7 * 24 * 3600 * UINT64_C(1000000)})
+                     .expire_downloads_usec = 24 * 3600 * UINT64_C(1000000)})
 
 /* Removes pods that ended, preparations that were interrupted, partly unpacked images, unused layers, names
  * and uid ranges without a pod. Continues after a failure and returns the first one. */

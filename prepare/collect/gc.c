@@ -10,12 +10,17 @@
 
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "prepare/collect/collect-internal.h"
+
+#define SHORT_SHARE 10U                                /* less than one of so many blocks is free: */
+#define SHORT_AGE_USEC (10 * 60 * UINT64_C(1000000)) /* parts of downloads are removed after so long */
 
 typedef struct Collector {
         Store *store;
         const GcOptions *options;
+        uint64_t downloads_age_usec;
         int result; /* of the first failure; its error is kept */
         Error *error;
 } Collector;
@@ -220,9 +225,21 @@ static void collect_temporaries(Collector *c)
 
 /* --- Interrupted downloads ----------------------------------------------------------------------------- */
 
-static bool entry_is_old(const Collector *c, int fd, const char *name)
+/* Of all that uses a disk that is nearly full, they can be missed most easily. */
+static uint64_t downloads_age(const Collector *c)
 {
         uint64_t age = c->options->expire_downloads_usec;
+        struct statvfs fs;
+
+        if (age == UINT64_MAX || fstatvfs(store_fd(c->store), &fs) < 0 ||
+            fs.f_bavail >= fs.f_blocks / SHORT_SHARE)
+                return age;
+        return MIN(age, SHORT_AGE_USEC);
+}
+
+static bool entry_is_old(const Collector *c, int fd, const char *name)
+{
+        uint64_t age = c->downloads_age_usec;
         struct stat st;
 
         return age != UINT64_MAX && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0 &&
@@ -290,6 +307,7 @@ static void collect_downloads(Collector *c)
                 (void) error_set_errno(&e, r, "Cannot read %s/downloads", store_path(c->store));
                 note_failure(c, r, &e);
         }
+        c->downloads_age_usec = downloads_age(c);
         if (names) /* NAME.json sorts before NAME.part */
                 strv_sort(names);
         STRV_FOREACH (name, names)

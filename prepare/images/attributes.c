@@ -39,6 +39,7 @@ typedef struct Attributes {
         int dir_fd; /* of the new layer */
         Made *made;
         size_t n_made, made_allocated;
+        SpaceMeter meter;
 } Attributes;
 
 static void attributes_done(Attributes *a)
@@ -179,6 +180,9 @@ static int make_directory(Attributes *a, const char *path)
 
         if (mkdirat(a->dir_fd, path, 0700) < 0)
                 return errno == EEXIST ? 0 : -errno;
+        int r = space_meter_add(&a->meter, a->dir_fd, 0, 1);
+        if (r < 0)
+                return r;
         if (GREEDY_REALLOC(a->made, a->made_allocated, a->n_made + 1) < 0)
                 return -ENOMEM;
         Made *made = &a->made[a->n_made];
@@ -186,7 +190,7 @@ static int make_directory(Attributes *a, const char *path)
         if (!made->path)
                 return -ENOMEM;
         a->n_made++;
-        int r = find_source(a, path, &from);
+        r = find_source(a, path, &from);
         if (r < 0)
                 return r;
         to = open_beneath(a->dir_fd, path, O_RDONLY | O_DIRECTORY);

@@ -25,6 +25,7 @@ typedef struct Rendering {
         int *layer_fds;
         size_t n_layers;
         int root_fd; /* the tree being made */
+        SpaceMeter meter;
 } Rendering;
 
 static void rendering_done(Rendering *x)
@@ -131,7 +132,7 @@ static bool is_opaque(int parent_fd, const char *name)
 }
 
 /* Adds PATH of a layer to the tree. LISTED: it is in the list itself, not only a parent of a listed path. */
-static int place(const Rendering *x, int layer_fd, const char *path, bool listed)
+static int place(Rendering *x, int layer_fd, const char *path, bool listed)
 {
         _cleanup_close_ int from = -EBADF, to = -EBADF;
         const char *name;
@@ -146,6 +147,8 @@ static int place(const Rendering *x, int layer_fd, const char *path, bool listed
         if (to < 0)
                 return to;
         int r = !S_ISDIR(st.st_mode) || is_opaque(from, name) ? rm_rf_at(to, name) : 0;
+        if (r >= 0)
+                r = space_meter_add(&x->meter, x->root_fd, 0, 1);
         if (r < 0)
                 return r;
         if (S_ISDIR(st.st_mode))
@@ -193,7 +196,7 @@ static size_t common_part(const char *previous, const char *path)
 
 /* Visits the listed paths, and their parent directories, parents first, each once. LAYER_FD: add the layer's
  * files; negative: copy the metadata of directories. */
-static int walk_paths(const Rendering *x, int layer_fd, Error *e)
+static int walk_paths(Rendering *x, int layer_fd, Error *e)
 {
         const char *previous = NULL;
 

@@ -9,7 +9,6 @@
 
 #include <poll.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "library/libarchive.h"
 #include "prepare/oci/oci-internal.h"
@@ -18,7 +17,6 @@
 #define LINKS_MAX 8U /* maximal number of links to links */
 #define COPY_SIZE (1U << 20)
 #define SCAN_SIZE (64U << 10)
-#define FREE_SPACE_INTERVAL (64U << 20)
 
 typedef struct Member {
         char *name; /* as unpack_normalize_path() makes it */
@@ -286,30 +284,25 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
 
 /* --- Copies of archives that are not seekable ---------------------------------------------------------- */
 
-static int check_space(int fd, Error *e)
+static int check_space(SpaceMeter *m, int fd, size_t n, Error *e)
 {
-        struct statvfs fs;
+        int r = space_meter_add(m, fd, n, 0);
 
-        if (fstatvfs(fd, &fs) < 0)
-                return error_set_errno(e, errno, "Cannot determine the free space of the store");
-        if (fs.f_blocks > 0 && (uint64_t) fs.f_bavail * fs.f_frsize < DISK_RESERVE)
-                return error_set(e, -ENOSPC, "The archive needs more space than the store has");
-        return 0;
+        if (r == -ENOSPC)
+                return error_set(e, r, "The archive needs more space than the store has");
+        return r < 0 ? error_set_errno(e, r, "Cannot determine the free space of the store") : 0;
 }
 
 static int copy_stream(Stream *s, int to_fd, Error *e)
 {
         _cleanup_free_ char *buffer = malloc(COPY_SIZE);
-        uint64_t unchecked = FREE_SPACE_INTERVAL;
+        SpaceMeter meter = {};
         ssize_t n;
 
         if (!buffer)
                 return error_oom(e);
         while ((n = stream_read(s, buffer, COPY_SIZE, e)) > 0) {
-                unchecked += (uint64_t) n;
-                int r = unchecked >= FREE_SPACE_INTERVAL ? check_space(to_fd, e) : 0;
-                if (unchecked >= FREE_SPACE_INTERVAL)
-                        unchecked = 0;
+                int r = check_space(&meter, to_fd, (size_t) n, e);
                 if (r >= 0) {
                         r = loop_write(to_fd, buffer, (size_t) n);
                         if (r < 0)

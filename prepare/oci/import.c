@@ -192,44 +192,18 @@ static int read_config(Import *i, Error *e)
 
 /* --- Layers -------------------------------------------------------------------------------------------- */
 
-static int add_layer(Import *i, size_t k, Error *e)
-{
-        Layer *l = &i->layers[i->n_layers++];
-
-        *l = (Layer){
-                        .descriptor = &i->manifest->layers[k],
-                        .diff_ids = i->config->diff_ids,
-                        .diff_id = i->config->diff_ids[k],
-                        .number = (unsigned) k + 1,
-                        .temporary = STORE_TEMPORARY_NULL,
-        };
-        return layer_set_ids(l, e);
-}
-
-static bool is_repeated_above(const Import *i, size_t k)
-{
-        for (size_t j = k + 1; i->config->diff_ids[j]; j++)
-                if (streq(i->config->diff_ids[j], i->config->diff_ids[k]))
-                        return true;
-        return false;
-}
-
 static int list_layers(Import *i, Error *e)
 {
         size_t n = strv_length(i->config->diff_ids);
-        int r = 0;
 
         if (n >= OCI_LAYERS_MAX)
                 return error_set(e, -E2BIG, "The image has more than %u layers", OCI_LAYERS_MAX - 1);
         if (n != i->manifest->n_layers)
                 return error_set(e, -EBADMSG, "The image's manifest has %zu layers, but its config has %zu",
                                  i->manifest->n_layers, n);
-        i->layers = calloc(n + 1, sizeof(Layer)); /* room for an additional top layer */
-        if (!i->layers)
-                return error_oom(e);
-        /* A layer that is repeated further up has no effect here, and overlayfs refuses duplicates. */
-        for (size_t k = 0; k < n && r >= 0; k++)
-                r = is_repeated_above(i, k) ? 0 : add_layer(i, k, e);
+        int r = layers_of_config(i->config, &i->layers, &i->n_layers, e);
+        for (size_t k = 0; k < i->n_layers; k++)
+                i->layers[k].descriptor = &i->manifest->layers[i->layers[k].number - 1];
         return r;
 }
 

@@ -75,6 +75,39 @@ void layer_done(Layer *l)
         l->content_id = l->chain_id = l->id = NULL;
 }
 
+static bool is_repeated_above(const OciConfig *c, size_t k)
+{
+        for (size_t j = k + 1; c->diff_ids[j]; j++)
+                if (streq(c->diff_ids[j], c->diff_ids[k]))
+                        return true;
+        return false;
+}
+
+int layers_of_config(const OciConfig *config, Layer **ret, size_t *ret_n, Error *e)
+{
+        size_t n = strv_length(config->diff_ids);
+        Layer *layers = calloc(n + 1, sizeof(Layer));
+        int r = 0;
+
+        if (!layers)
+                return error_oom(e);
+        *ret = layers;
+        /* A layer that is repeated further up has no effect here, and overlayfs refuses duplicates. */
+        for (size_t k = 0; k < n && r >= 0; k++) {
+                if (is_repeated_above(config, k))
+                        continue;
+                Layer *l = &layers[(*ret_n)++];
+                *l = (Layer){
+                                .diff_ids = config->diff_ids,
+                                .diff_id = config->diff_ids[k],
+                                .number = (unsigned) k + 1,
+                                .temporary = STORE_TEMPORARY_NULL,
+                };
+                r = layer_set_ids(l, e);
+        }
+        return r;
+}
+
 int layer_path(const Layer *l, char **ret)
 {
         return xasprintf(ret, "layers/%s", l->id);

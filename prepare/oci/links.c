@@ -11,7 +11,6 @@
  */
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "prepare/oci/oci-internal.h"
 
@@ -104,12 +103,12 @@ static int find_source(const Filling *f, const char *target, int *ret_fd, struct
 
 static int check_space(const Filling *f, const struct stat *st, Error *e)
 {
-        struct statvfs fs;
+        FreeSpace space;
 
-        if (fstatvfs(f->dir_fd, &fs) < 0)
-                return error_set_errno(e, errno, "cannot determine the free space of the store");
-        if (fs.f_blocks > 0 &&
-            (uint64_t) fs.f_bavail * fs.f_frsize < DISK_RESERVE + (uint64_t) st->st_blocks * 512U)
+        int r = free_space_read(f->dir_fd, &space);
+        if (r < 0)
+                return error_set_errno(e, r, "cannot determine the free space of the store");
+        if (space.inodes == 0 || space.bytes < (uint64_t) st->st_blocks * 512U)
                 return error_set(e, -ENOSPC, "its file needs more space than the store has");
         return 0;
 }

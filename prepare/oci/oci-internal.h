@@ -62,6 +62,9 @@ bool layer_is_there(Store *s, const Layer *l);
 int layer_set_ids(Layer *l, Error *e);
 /* Records that the layer in the store was made of its blob. */
 void layer_note_blob(Store *s, const Layer *l);
+/* The layers of an image, lowest first, without those that are repeated further up; room for one more. They
+ * refer to CONFIG, and have no descriptors. Also set on failure. *RET_N has to be 0 before. */
+int layers_of_config(const OciConfig *config, Layer **ret, size_t *ret_n, Error *e);
 /* Reads and unpacks those of LAYERS that are neither in the store nor in a temporary directory. */
 int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImportOptions *o, Error *e);
 /* Copies the target files of the links of LAYERS (lowest first). */

@@ -74,6 +74,14 @@ typedef struct OciImportOptions {
  * image that already exists is success. */
 int oci_import(Store *s, OciSource *src, const OciImportOptions *o, Image **ret, Error *e);
 
+/* --- Verifying (verify.c) ------------------------------------------------------------------------------ */
+
+/* For an OCI image, adds to image_verify() what follows from the ID: that is the hash of the config, and the
+ * list of layers is computed from it. Nothing for another image. 0, also if there are differences. */
+int oci_image_verify(Store *s, const char *id, RecordCheck *check, Error *e);
+/* The same with the first difference as an error: -EBADMSG. */
+int oci_image_check_unaltered(Store *s, const char *id, Error *e);
+
 /* --- Checking (check.c) -------------------------------------------------------------------------------- */
 
 typedef enum OciCheckKind { OCI_CHECK_LAYOUT, OCI_CHECK_ARCHIVE, OCI_CHECK_DOCKER_ARCHIVE } OciCheckKind;

@@ -9,6 +9,7 @@
  */
 
 #include "prepare/fetch/fetch.h"
+#include "prepare/oci/oci.h"
 #include "prepare/pods/reify-internal.h"
 #include "schema/oci.h"
 
@@ -273,7 +274,10 @@ static int keep_image(Reify *r, Image *i, Error *e)
         AppImage *a = &r->images[r->n_images++];
         *a = (AppImage){.image = i};
         int k = image_layers_used(r->pod->store, r->index, i, &a->layers, e);
-        return k >= 0 && r->request->verify ? image_verify_layers(r->pod->store, a->layers, e) : k;
+        if (k < 0 || !r->request->verify)
+                return k;
+        k = oci_image_check_unaltered(r->pod->store, i->id, e);
+        return k < 0 ? k : image_verify_layers(r->pod->store, a->layers, e);
 }
 
 /* Adds an app to the manifest, with the identification of its image. */

@@ -10,6 +10,7 @@
 
 #include <sys/stat.h>
 
+#include "prepare/oci/oci.h"
 #include "prepare/pods/reify-internal.h"
 
 void reify_volume_images_done(Reify *r)
@@ -112,7 +113,10 @@ static int find_layers(Reify *r, VolumeImage *i, Error *e)
                 return error_set(e, -ENOENT, "The image %s was removed from the store %s meanwhile",
                                  i->image->id, store_path(s));
         int k = image_layers_used(s, r->index, i->image, &i->layers, e);
-        return k >= 0 && r->request->verify ? image_verify_layers(s, i->layers, e) : k;
+        if (k < 0 || !r->request->verify)
+                return k;
+        k = oci_image_check_unaltered(s, i->image->id, e);
+        return k < 0 ? k : image_verify_layers(s, i->layers, e);
 }
 
 static int check_sub_path(const VolumeImage *i, const Volume *v, const char *path, Error *e)

@@ -14,7 +14,6 @@
 
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "library/libcrypto.h"
 #include "schema/schema.h"
@@ -23,7 +22,6 @@
 
 #define INFO_SIZE_MAX (64U << 10)
 #define WRITEBACK_SIZE (8ULL << 20) /* bytes after which the kernel begins to write them */
-#define DISK_RESERVE_SIZE (64ULL << 20)
 
 typedef struct Download {
         Sink sink;       /* first */
@@ -32,6 +30,7 @@ typedef struct Download {
         char *part, *info;          /* names in it; NULL: the file has none */
         char *etag, *last_modified; /* one of them, if it can be resumed at all */
         uint64_t written_back;
+        uint64_t unchecked; /* bytes written since the free space was last read */
         bool ranged; /* the current request is for what is missing */
 } Download;
 
@@ -204,6 +203,7 @@ static int download_open(Download *d, Store *s, Error *e)
         d->dir_fd = openat(store_fd(s), "downloads", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (d->dir_fd < 0)
                 return error_set_errno(e, errno, "Cannot open the directory %s/downloads", store_path(s));
+        (void) downloads_limit(d->dir_fd, NULL);
         int r = open_part(d);
         return r < 0 ? error_set_errno(e, r, "Cannot open a file in %s/downloads", store_path(s)) : 0;
 }
@@ -242,20 +242,38 @@ static int add_range(Sink *s, struct curl_slist **l)
         return 0;
 }
 
-/* Room is looked for before anything is written, where the size is known. */
-static int check_room(const Download *d, Error *e)
+/* The size that the server or the image's manifest states, without what is there; 0 if neither does. */
+static uint64_t missing_size(const Sink *s)
 {
-        struct statvfs fs;
+        uint64_t size = MIN(s->total, s->size_max);
 
-        if (d->sink.total == UNKNOWN || fstatvfs(d->fd, &fs) < 0)
+        return size == UNKNOWN ? 0 : size - MIN(s->done, size);
+}
+
+/* Before anything is written, and again and again: the size may be unknown, and others write to the same
+ * disk, too. */
+static int check_room(Download *d, Error *e)
+{
+        uint64_t missing = missing_size(&d->sink);
+        FreeSpace space;
+        int r;
+
+        d->unchecked = 0;
+        if (free_space_read(d->fd, &space) < 0)
                 return 0;
-        uint64_t missing = d->sink.total - MIN(d->sink.done, d->sink.total);
-        uint64_t room = (uint64_t) fs.f_bavail * fs.f_frsize;
-        if (room >= DISK_RESERVE_SIZE && room - DISK_RESERVE_SIZE >= missing)
+        if (space.inodes == 0)
+                r = error_set(e, -ENOSPC,
+                              "the file system of the store has no inodes left but %u that are reserved",
+                              INODE_RESERVE);
+        else if (space.bytes == 0)
+                r = error_set(e, -ENOSPC, "the store has no space left but %llu bytes that are reserved",
+                              DISK_RESERVE);
+        else if (space.bytes < missing)
+                r = error_set(e, -ENOSPC,
+                              "the store has no space for %llu bytes: %llu are free, and %llu more reserved",
+                              (unsigned long long) missing, (unsigned long long) space.bytes, DISK_RESERVE);
+        else
                 return 0;
-        int r = error_set(e, -ENOSPC,
-                          "the store has no space for %llu bytes: %llu are free, of which %llu are reserved",
-                          (unsigned long long) missing, (unsigned long long) room, DISK_RESERVE_SIZE);
         return error_hint(e, r, "Remove unused pods and images: acnspawn gc, acnspawn image rm.");
 }
 
@@ -328,7 +346,11 @@ static int download_write(Sink *s, const void *data, size_t n, Error *e)
 {
         Download *d = (Download *) s;
 
-        int r = loop_write(d->fd, data, n);
+        d->unchecked += n;
+        int r = d->unchecked >= SPACE_INTERVAL ? check_room(d, e) : 0;
+        if (r < 0)
+                return r;
+        r = loop_write(d->fd, data, n);
         if (r < 0) {
                 r = error_set_errno(e, r, "the file in the store cannot be written to");
                 if (r == -ENOSPC || r == -EDQUOT)
@@ -364,7 +386,8 @@ static void keep_or_remove(Download *d, int r)
         bool keep = can_be_resumed(d) && d->sink.done > 0;
         for (size_t i = 0; i < ELEMENTSOF(hopeless); i++)
                 keep = keep && r != hopeless[i];
-        if (!keep || fdatasync(d->fd) < 0 || write_info(d, d->sink.done) < 0)
+        if (!keep || downloads_limit(d->dir_fd, d->part) == 0 || fdatasync(d->fd) < 0 ||
+            write_info(d, d->sink.done) < 0)
                 remove_names(d);
 }
 

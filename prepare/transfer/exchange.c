@@ -307,23 +307,52 @@ static int check_stall(Exchange *x)
                               (unsigned long long) x->sink->done);
 }
 
-/* A server that sends just enough not to stall could delay a transfer indefinitely: so the speed of the
- * whole transfer is checked, including the requests by which it was resumed. */
+/* Adds NOW as a sample, if the last one is old enough that SPEED_SAMPLES of them cover WINDOW. */
+static void add_sample(Sink *s, SpeedSample now, uint64_t window)
+{
+        if (s->n_samples > 0 && now.usec - s->samples[s->n_samples - 1].usec < window / (SPEED_SAMPLES - 2))
+                return;
+        if (s->n_samples == SPEED_SAMPLES) {
+                memmove(s->samples, s->samples + 1, sizeof(SpeedSample) * (SPEED_SAMPLES - 1));
+                s->n_samples--;
+        }
+        s->samples[s->n_samples++] = now;
+}
+
+/* The newest sample that is at least as old as the window, or NULL. */
+static const SpeedSample *window_begin(const Sink *s, uint64_t now, uint64_t window)
+{
+        for (unsigned i = s->n_samples; i > 0; i--)
+                if (now - s->samples[i - 1].usec >= window)
+                        return s->samples + i - 1;
+        return NULL;
+}
+
+/* A server that sends just enough not to stall could delay a transfer indefinitely: so the speed of its last
+ * minutes is checked, including the requests by which it was resumed. The average of the whole transfer would
+ * let a server that begins fast trickle for days. */
 static int check_speed(Exchange *x)
 {
-        uint64_t now = now_usec(CLOCK_MONOTONIC), size = x->sink->received + x->body_size;
-        uint64_t floor = x->transfer->options.speed_min, usec = x->sink->active_usec;
+        uint64_t now = now_usec(CLOCK_MONOTONIC), floor = x->transfer->options.speed_min;
+        uint64_t window = x->transfer->options.speed_window_usec;
 
         if (x->window_usec == 0) /* it has not been sent */
                 return 0;
         if (x->begin_usec == 0)
                 x->begin_usec = now;
-        usec += now - x->begin_usec;
-        if (floor == 0 || usec < x->transfer->options.speed_grace_usec || size / floor >= usec / 1000000)
+        const SpeedSample here = {.usec = x->sink->active_usec + (now - x->begin_usec),
+                                  .size = x->sink->received + x->body_size};
+        add_sample(x->sink, here, window);
+        const SpeedSample *from = window_begin(x->sink, here.usec, window);
+        if (floor == 0 || !from)
+                return 0;
+        uint64_t usec = here.usec - from->usec, size = here.size - from->size;
+        if ((double) size * 1e6 >= (double) floor * (double) usec)
                 return 0;
         x->again = AGAIN_NEVER;
         int r = exchange_error(x, &x->error, -ETIMEDOUT,
-                               "the server is too slow: %llu bytes in %.0f s, less than %llu per second",
+                               "the server is too slow: %llu bytes in the last %.0f s, less than %llu per "
+                               "second",
                                (unsigned long long) size, (double) usec / 1e6, (unsigned long long) floor);
         return error_hint(
                         &x->error, r,

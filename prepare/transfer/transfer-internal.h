@@ -113,6 +113,12 @@ typedef struct Response {
 void response_done(Response *r);
 int response_read(CURL *easy, Response *ret);
 
+/* Samples of how much was received after how much time of transferring, oldest first. */
+#define SPEED_SAMPLES 16U
+typedef struct SpeedSample {
+        uint64_t usec, size;
+} SpeedSample;
+
 /* The destination of a body. DONE: bytes of the whole received so far. */
 typedef struct Sink Sink;
 struct Sink {
@@ -122,6 +128,8 @@ struct Sink {
         uint64_t time_max_usec; /* timeout of each request; 0: none while data arrives */
         uint64_t active_usec;   /* duration of the previous requests, and */
         uint64_t received;      /* bytes received by them */
+        SpeedSample samples[SPEED_SAMPLES];
+        unsigned n_samples;
         /* Adds request headers (Range); may be NULL. */
         int (*headers)(Sink *s, struct curl_slist **l);
         /* A body of the requested range follows. Sets DONE and TOTAL. -ESTALE: another range, repeat the
@@ -179,6 +187,10 @@ int exchange_explain(Exchange *x, CURLcode code, Error *e);
 int exchange_explain_status(Exchange *x, Error *e);
 /* "Cannot fetch WHAT from 'URL': …" */
 int exchange_error(const Exchange *x, Error *e, int code, const char *format, ...) _printf_(4, 5);
+
+/* Removes the oldest parts in the directory downloads/ DIR_FD if all of them occupy too much (kept.c). OWN: the
+ * caller's own part, which is the last to go, and is left to it; or NULL. 0: OWN must not be kept; else 1. */
+int downloads_limit(int dir_fd, const char *own);
 
 typedef struct Result {
         Response response;

@@ -17,7 +17,7 @@
 #define DEFAULT_CONNECT_TIMEOUT_USEC (30 * 1000000ULL)
 #define DEFAULT_STALL_TIMEOUT_USEC (60 * 1000000ULL)
 #define DEFAULT_SPEED_MIN 512ULL
-#define DEFAULT_SPEED_GRACE_USEC (120 * 1000000ULL)
+#define DEFAULT_SPEED_WINDOW_USEC (120 * 1000000ULL)
 #define DEFAULT_RETRY_DELAY_USEC (500 * 1000ULL)
 #define DEFAULT_RETRY_AFTER_MAX_USEC (60 * 1000000ULL)
 
@@ -39,8 +39,8 @@ static void fill_in_defaults(TransferOptions *o)
                 o->speed_min = DEFAULT_SPEED_MIN;
         else if (o->speed_min == TRANSFER_SPEED_ANY)
                 o->speed_min = 0;
-        if (o->speed_grace_usec == 0)
-                o->speed_grace_usec = DEFAULT_SPEED_GRACE_USEC;
+        if (o->speed_window_usec == 0)
+                o->speed_window_usec = DEFAULT_SPEED_WINDOW_USEC;
         if (o->retry_delay_usec == 0)
                 o->retry_delay_usec = DEFAULT_RETRY_DELAY_USEC;
         if (o->retry_after_max_usec == 0)

@@ -54,8 +54,8 @@ typedef struct TransferOptions {
         uint32_t n_retries;            /* after the first try (4) */
         uint64_t connect_timeout_usec; /* for one connection, with TLS (30 s) */
         uint64_t stall_timeout_usec;   /* abort after so long without progress (60 s) */
-        uint64_t speed_min;            /* abort below, in bytes per second averaged over a transfer (512) */
-        uint64_t speed_grace_usec;     /* no such check before (120 s) */
+        uint64_t speed_min;            /* abort below, in bytes per second (512) */
+        uint64_t speed_window_usec;    /* averaged over the last of this duration (120 s) */
         uint64_t retry_delay_usec;     /* before the first retry; doubled each time, with jitter (0.5 s) */
         uint64_t retry_after_max_usec; /* limit of the server's Retry-After (60 s) */
         /* Called once when an insecure option is used, and on each retry. Not called by two threads at
@@ -91,7 +91,8 @@ typedef struct TransferRequest {
         unsigned insecure;      /* allowed beyond the Transfer's options; the caller has notified the user */
         const TransferTls *tls; /* or NULL */
         bool no_certificate;    /* no client certificate is sent, even if auth.d has one for the host */
-        uint64_t size_max;      /* bytes of the body; 0: TRANSFER_GET_MAX, or the free disk space */
+        uint64_t size_max;      /* bytes of the body; 0: TRANSFER_GET_MAX, or the free disk space. A download
+                                 * needs that much free space if the server states no length */
         const char *what;       /* for messages: "the image example.com/app:1.0"; may be NULL */
         bool probe;             /* one of several endpoints: no retry if the connection fails */
         /* Called periodically, and at the end. TOTAL 0: unknown. */

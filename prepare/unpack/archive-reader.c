@@ -30,6 +30,9 @@ struct ArchiveReader {
         bool in_headers;  /* the tar reader is parsing the headers of an entry */
         uint64_t start;   /* their offset in the archive */
         Text headers;     /* those from earlier blocks */
+        uint64_t n_entries;
+        uint64_t skipped;   /* bytes that are charged to nothing else */
+        uint64_t skip_from; /* offset where skipping the current content began; UINT64_MAX: it has not */
         Recipe *recipe;   /* the caller's, or NULL */
         Error error;      /* of feeding it */
         locale_t locale, locale_before;
@@ -84,6 +87,21 @@ static ssize_t next_block(ArchiveReader *r, const void **ret, Error *e)
         return n;
 }
 
+/* N bytes were decompressed and parsed that are not content of a file, which is charged when it is unpacked:
+ * headers, and content that is skipped. They compress to almost nothing. */
+static int check_skipped(ArchiveReader *r, uint64_t n, Error *e)
+{
+        uint64_t all = r->skipped + n;
+
+        if (all <= SKIPPED_MAX ||
+            (all - SKIPPED_MAX) / SKIPPED_PER_BYTE <= pipeline_compressed_size(r->pipeline))
+                return 0;
+        return error_set(e, -E2BIG,
+                         "The archive has more than %llu MiB that belong to no file: headers, and content "
+                         "of entries that cannot have any",
+                         SKIPPED_MAX >> 20);
+}
+
 static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
 {
         static const char padding[TAR_BLOCK];
@@ -93,6 +111,10 @@ static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
                 error_set(&r->error, -E2BIG, "An entry of the archive has more than %u bytes of headers",
                           ENTRY_HEADERS_MAX);
                 archive_set_error(a, E2BIG, "headers too large");
+                return -1;
+        }
+        if (r->fed > r->skip_from && check_skipped(r, r->fed - r->skip_from, &r->error) < 0) {
+                archive_set_error(a, E2BIG, "skipped too much");
                 return -1;
         }
         ssize_t n = next_block(r, ret, &r->error);
@@ -190,11 +212,28 @@ int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Er
         if (!r->archive || archive_read_support_format_tar(r->archive) != ARCHIVE_OK ||
             (r->lenient && archive_read_support_format_empty(r->archive) != ARCHIVE_OK))
                 return error_oom(e);
-        r->fed_max = UINT64_MAX;
+        r->fed_max = r->skip_from = UINT64_MAX;
         if (archive_read_open(r->archive, r, NULL, feed, NULL) != ARCHIVE_OK)
                 return archive_reader_error(r, e);
         *ret = TAKE_PTR(r);
         return 0;
+}
+
+/* Data that was not read, such as the content of a hard link, and the padding. */
+static int skip_content(ArchiveReader *r, uint64_t n_headers, Error *e)
+{
+        uint64_t from = (uint64_t) archive_filter_bytes(r->archive, 0);
+
+        r->skip_from = from;
+        int a = archive_read_data_skip(r->archive);
+        r->skip_from = UINT64_MAX;
+        if (a != ARCHIVE_OK)
+                return archive_reader_error(r, e);
+        uint64_t n = n_headers + ((uint64_t) archive_filter_bytes(r->archive, 0) - from);
+        n -= MIN(n, (uint64_t) ENTRY_COST);
+        int k = check_skipped(r, n, e);
+        r->skipped += n;
+        return k;
 }
 
 static int read_entries(ArchiveReader *r, ArchiveEntryFunction function, void *userdata, Error *e)
@@ -214,12 +253,16 @@ static int read_entries(ArchiveReader *r, ArchiveEntryFunction function, void *u
                                                  "The archive has no end mark: it is truncated");
                         return 0;
                 }
+                /* Some functions ignore entries, which are not counted anywhere else then. */
+                if (++r->n_entries > ENTRIES_MAX)
+                        return error_set(e, -E2BIG, "The archive has more than %u entries", ENTRIES_MAX);
+                uint64_t n_headers = (uint64_t) (archive_filter_bytes(r->archive, 0) - before);
                 k = function(r->archive, entry, userdata, e);
                 if (k < 0)
                         return r->error.code < 0 ? archive_reader_error(r, e) : k;
-                /* Data that was not read, such as the content of a hard link, and the padding. */
-                if (archive_read_data_skip(r->archive) != ARCHIVE_OK)
-                        return archive_reader_error(r, e);
+                k = skip_content(r, n_headers, e);
+                if (k < 0)
+                        return k;
         }
 }
 

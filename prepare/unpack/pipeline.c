@@ -85,6 +85,7 @@ static int produce(Pipeline *p, Stream *s, Error *e)
                 pthread_mutex_lock(&p->mutex);
                 p->sizes[n % N_BLOCKS] = (size_t) k;
                 p->size += (uint64_t) k;
+                p->compressed_size = stream_compressed_size(s);
                 p->produced++;
                 bool too_long = p->size > p->options.size_max;
                 pthread_cond_broadcast(&p->changed);
@@ -235,6 +236,14 @@ ssize_t pipeline_next(Pipeline *p, const void **ret, Error *e)
         *ret = block_data(p, n);
         p->holding = true;
         return (ssize_t) p->sizes[n % N_BLOCKS];
+}
+
+uint64_t pipeline_compressed_size(Pipeline *p)
+{
+        pthread_mutex_lock(&p->mutex);
+        uint64_t size = p->compressed_size;
+        pthread_mutex_unlock(&p->mutex);
+        return size;
 }
 
 int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e)

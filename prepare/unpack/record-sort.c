@@ -23,6 +23,7 @@ typedef struct Run {
 struct RecordSort {
         int tmp_fd, fd; /* the file of the runs */
         uint64_t written;
+        SpaceMeter meter;
         Text lines; /* each with a NUL instead of the newline */
         size_t *starts;
         size_t n_starts, n_allocated, next;
@@ -98,6 +99,9 @@ static int write_lines(RecordSort *s, FILE *f)
         for (size_t i = 0; i < s->n_starts; i++) {
                 const char *line = s->lines.data + s->starts[i];
                 size_t n = strlen(line) + 1;
+                int r = space_meter_add(&s->meter, s->fd, n, 0);
+                if (r < 0)
+                        return r;
                 if (fwrite(line, 1, n, f) != n)
                         return -EIO;
                 s->written += n;

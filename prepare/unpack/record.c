@@ -59,7 +59,9 @@ static int table_allocate(DigestTable *t, size_t n, int dir_fd)
                         return r;
                 /* Allocate all of it now: if the disk is full later, an access to the mapping raises
                  * SIGBUS. */
-                r = -posix_fallocate(fd, 0, (off_t) size);
+                r = space_meter_add(&(SpaceMeter){}, fd, size, 0);
+                if (r >= 0)
+                        r = -posix_fallocate(fd, 0, (off_t) size);
                 if (r < 0)
                         return r;
         }
@@ -101,6 +103,7 @@ typedef struct Writer {
         EVP_MD_CTX *digest;
         ContentHash content;
         uint64_t written, n_lines;
+        SpaceMeter meter;
         Text line;
         char hex[HASH_HEX_SIZE + 1];
 } Writer;
@@ -117,6 +120,9 @@ static void writer_done(Writer *w)
 
 static int write_text(Writer *w, const char *p, size_t n)
 {
+        int r = space_meter_add(&w->meter, w->dir_fd, n, 0);
+        if (r < 0)
+                return r;
         if (fwrite(p, 1, n, w->file) != n)
                 return errno ? -errno : -EIO;
         w->written += n;

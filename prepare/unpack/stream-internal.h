@@ -4,6 +4,7 @@
 /* Shared by the sources of streams: the input, and the kinds of compression. */
 
 #include "library/libarchive.h"
+#include "library/liblzma.h"
 #include "library/libz.h"
 #include "library/libzstd.h"
 #include "prepare/unpack/unpack.h"
@@ -23,6 +24,8 @@ struct Stream {
         bool gzip_again;               /* in a member after the first */
         ZSTD_DCtx *zstd;
         bool zstd_inside; /* a frame */
+        lzma_stream xz;
+        bool xz_ready, xz_ended; /* initialized; after the last stream */
         struct archive *archive;
         bool archive_ended;
         Error error; /* of reading, from inside libarchive's callback */
@@ -34,7 +37,7 @@ struct StreamKind {
         ssize_t (*read)(Stream *s, void *buffer, size_t size, Error *e);
 };
 
-extern const StreamKind stream_kind_zstd;
+extern const StreamKind stream_kind_zstd, stream_kind_xz;
 
 /* Whether P, which has at least four bytes, begins a zstd frame, including skippable frames. */
 bool zstd_is_frame(const unsigned char *p);

@@ -3,9 +3,10 @@
 /* Reads from a file descriptor, decompressing if needed.
  *
  * The compression is detected by the first bytes, never by a name. gzip goes through zlib directly, as
- * libarchive does not verify its checksums; bzip2 and xz, whose libraries always do, go through libarchive's
- * filters; zstd is in stream-zstd.c. Everything that is read must belong to the compressed data: bytes after
- * its end are an error, as is a premature end. Only one layer of compression is removed.
+ * libarchive does not verify its checksums; bzip2, whose library always does and needs little memory, goes
+ * through libarchive's filter; zstd and xz, whose memory has to be limited, are in stream-zstd.c and
+ * stream-xz.c. Everything that is read must belong to the compressed data: bytes after its end are an error,
+ * as is a premature end. Only one layer of compression is removed.
  */
 
 #include <poll.h>
@@ -186,7 +187,7 @@ static ssize_t gzip_read(Stream *s, void *buffer, size_t size, Error *e)
         return (ssize_t) (size - s->gzip.avail_out);
 }
 
-/* --- bzip2 and xz -------------------------------------------------------------------------------------- */
+/* --- bzip2 --------------------------------------------------------------------------------------------- */
 
 static la_ssize_t filter_input(struct archive *a, void *userdata, const void **ret)
 {
@@ -222,7 +223,6 @@ static int filter_start(Stream *s, Error *e)
                 return k;
         s->archive = archive_read_new();
         if (!s->archive || archive_read_support_filter_bzip2(s->archive) != ARCHIVE_OK ||
-            archive_read_support_filter_xz(s->archive) != ARCHIVE_OK ||
             archive_read_support_format_raw(s->archive) != ARCHIVE_OK)
                 return error_oom(e);
         if (archive_read_open(s->archive, s, NULL, filter_input, NULL) != ARCHIVE_OK ||
@@ -261,7 +261,6 @@ static ssize_t filter_read(Stream *s, void *buffer, size_t size, Error *e)
 static const StreamKind kind_plain = {"uncompressed", NULL, plain_read};
 static const StreamKind kind_gzip = {"gzip", gzip_start, gzip_read};
 static const StreamKind kind_bzip2 = {"bzip2", filter_start, filter_read};
-static const StreamKind kind_xz = {"xz", filter_start, filter_read};
 
 static const struct {
         const char *bytes;
@@ -273,7 +272,7 @@ static const struct {
                 {"BZh", 3, &kind_bzip2},
                 {"\xfd"
                  "7zXZ\0",
-                 6, &kind_xz},
+                 6, &stream_kind_xz},
                 {"\x04\x22\x4d\x18", 4, NULL, "compressed with lz4"},
                 {"\x02\x21\x4c\x18", 4, NULL, "compressed with lz4"},
                 {"\x89LZO", 4, NULL, "compressed with lzop"},
@@ -357,6 +356,8 @@ Stream *stream_free(Stream *s)
                 (void) archive_read_free(s->archive);
         if (s->zstd)
                 (void) ZSTD_freeDCtx(s->zstd);
+        if (s->xz_ready)
+                lzma_end(&s->xz);
         error_done(&s->error);
         free(s->input);
         free(s);

@@ -5,32 +5,27 @@
  * Everything is created exclusively, by name in a directory that was opened without following symlinks (see
  * unpack-path.c). So an entry can neither be placed outside, nor replace an earlier one: the file system
  * itself is the list of existing names, whatever their number. Disk space is charged before it is used, by
- * the size that the archive states, holes included.
+ * the size that the archive states, holes included, and inodes are. As others use the disk, too, the free
+ * space is read again and again.
  */
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
 #include "library/libarchive.h"
 #include "prepare/unpack/record.h"
 #include "prepare/unpack/unpack-internal.h"
 
-#define CHECK_INTERVAL                                                                                      \
-        (64ULL * 1024U *                                                                                    \
-         1024U) /* bytes charged until the free space is checked again, as other processes write, too */
-
 static int look_at_free_space(Unpack *u, Error *e)
 {
-        struct statvfs fs;
+        FreeSpace space;
 
-        if (fstatvfs(u->dir_fd, &fs) < 0)
-                return error_set_errno(e, errno, "Cannot check the free space of the store");
-        u->unchecked = 0;
-        if (fs.f_blocks == 0) /* a tmpfs without a limit */
-                return 0;
-        uint64_t available = (uint64_t) fs.f_bavail * fs.f_frsize;
-        u->budget = MIN(u->budget, available > DISK_RESERVE ? available - DISK_RESERVE : 0);
+        int r = free_space_read(u->dir_fd, &space);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot check the free space of the store");
+        u->unchecked = u->n_unchecked = 0;
+        u->budget = MIN(u->budget, space.bytes);
+        u->inodes = space.inodes;
         return 0;
 }
 
@@ -44,21 +39,36 @@ static int no_room(const Unpack *u, Error *e)
         return error_hint(e, r, "Remove images with 'acnspawn image rm', or pods with 'acnspawn gc'.");
 }
 
+static int no_inodes(Error *e)
+{
+        int r = error_set(e, -ENOSPC,
+                          "The image has more files than the file system of the store has inodes for (%u "
+                          "are kept free)",
+                          INODE_RESERVE);
+
+        return error_hint(e, r, "Remove images with 'acnspawn image rm', or pods with 'acnspawn gc'.");
+}
+
 int unpack_charge(Unpack *u, uint64_t bytes, Error *e)
 {
         uint64_t cost;
 
         if (++u->n_entries > ENTRIES_MAX)
                 return error_set(e, -E2BIG, "The archive has more than %u entries", ENTRIES_MAX);
-        if (u->unchecked >= CHECK_INTERVAL) {
+        /* Not every entry takes an inode: hard links, and those that replace another one, do not. */
+        if (u->unchecked >= SPACE_INTERVAL || u->n_unchecked >= SPACE_INTERVAL_INODES || u->inodes == 0) {
                 int r = look_at_free_space(u, e);
                 if (r < 0)
                         return r;
         }
+        if (u->inodes == 0)
+                return no_inodes(e);
         if (__builtin_add_overflow(bytes, ENTRY_COST, &cost) || cost > u->budget)
                 return no_room(u, e);
+        u->inodes--;
         u->budget -= cost;
         u->unchecked += cost;
+        u->n_unchecked++;
         return 0;
 }
 
@@ -146,6 +156,17 @@ static int write_block(int fd, const char *p, size_t n, off_t offset)
         return 0;
 }
 
+/* Before N bytes are written: the size of the file was charged, but others write meanwhile, too. */
+static int charge_written(Unpack *u, size_t n, Error *e)
+{
+        int r = space_meter_add(&u->written, u->dir_fd, n, 0);
+
+        if (r != -ENOSPC)
+                return r < 0 ? error_set_errno(e, r, "Cannot check the free space of the store") : 0;
+        u->budget = 0;
+        return no_room(u, e);
+}
+
 /* Only the blocks in the archive are written; gaps between them become holes. *RET_HASHED: the content is
  * hashed already, as it has no holes that its header does not state. */
 static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Error *e)
@@ -172,7 +193,10 @@ static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Er
                 hashed = hashed && (u->hash.sparse || offset == end);
                 if (hashed)
                         content_hash_add(&u->hash, (uint64_t) offset, p, n);
-                int r = write_block(fd, p, n, offset);
+                int r = charge_written(u, n, e);
+                if (r < 0)
+                        return error_prefix(e, r, "Cannot unpack '%s'", x->path);
+                r = write_block(fd, p, n, offset);
                 if (r < 0)
                         return unpack_error_errno(e, r, x->path, "cannot write its content");
                 end = offset + (int64_t) n;

@@ -62,6 +62,8 @@ typedef struct PipelineResult {
         uint64_t data_size;       /* up to and including the last byte that is not zero */
 } PipelineResult;
 
+/* Number of bytes read from the descriptor so far, which may be ahead of pipeline_next(). */
+uint64_t pipeline_compressed_size(Pipeline *p);
 /* After pipeline_next() has returned 0. */
 int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e);
 
@@ -189,10 +191,11 @@ struct stat;
 #define ENTRY_HEADERS_MAX (16U << 20) /* bytes of one entry's headers: names, attributes, sparse maps */
 #define XATTRS_SIZE_MAX (1U << 20)    /* bytes of all names and values of one entry */
 #define ENTRY_COST 4096U              /* bytes of disk charged for an entry besides its content */
-#define DISK_RESERVE (64ULL << 20)    /* bytes of disk that an import leaves free */
 #define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
 #define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
+#define SKIPPED_MAX (256ULL << 20)    /* bytes that are neither content of files nor ENTRY_COST of headers, and */
+#define SKIPPED_PER_BYTE 4U           /* more for each byte that is read, compressed */
 
 /* A file of a lower layer that is the target of hard links of a layer. Until it is copied, an empty file is
  * its placeholder: DIR_FD/below/NUMBER, and all names below "rootfs" that no later entry has replaced. */
@@ -224,7 +227,10 @@ typedef struct Unpack {
                                ended by a NUL; a merged directory takes their metadata from below */
         uint64_t n_entries;
         uint64_t budget;    /* bytes of disk that may still be used */
-        uint64_t unchecked; /* bytes charged since the free space was last checked */
+        uint64_t inodes;    /* the same for inodes, when the free space was last read */
+        uint64_t unchecked; /* bytes charged since then, and */
+        unsigned n_unchecked; /* entries */
+        SpaceMeter written; /* content of files */
         int parent_fd;      /* parent directory of the last entry, and its path */
         char *parent;
         FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */

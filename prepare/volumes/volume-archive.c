@@ -173,10 +173,11 @@ static int take_entry(struct archive *a, struct archive_entry *entry, void *user
 static int unpack(Import *i, int fd, Error *e)
 {
         _cleanup_(archive_reader_freep) ArchiveReader *reader = NULL;
-        PipelineOptions o = {.size_max = i->unpack.budget + STREAM_SLACK,
-                             .hooks.operation = i->store->operation};
+        PipelineOptions o = {.hooks.operation = i->store->operation};
         PipelineResult result = {};
 
+        if (__builtin_add_overflow(i->unpack.budget, STREAM_SLACK, &o.size_max))
+                o.size_max = UINT64_MAX;
         int r = archive_reader_new(fd, &o, &reader, e);
         if (r >= 0)
                 r = archive_reader_run(reader, take_entry, i, &result, e);

@@ -62,10 +62,11 @@ static int take_entry(struct archive *a, struct archive_entry *entry, void *user
 static int unpack(int in_fd, Unpack *u, const Operation *operation, Error *e)
 {
         _cleanup_(archive_reader_freep) ArchiveReader *reader = NULL;
-        PipelineOptions o = {
-                        .size_max = u->budget + STREAM_SLACK, .lenient = true, .hooks.operation = operation};
+        PipelineOptions o = {.lenient = true, .hooks.operation = operation};
         PipelineResult result = {};
 
+        if (__builtin_add_overflow(u->budget, STREAM_SLACK, &o.size_max))
+                o.size_max = UINT64_MAX;
         int r = archive_reader_new(in_fd, &o, &reader, e);
         if (r >= 0)
                 r = archive_reader_run(reader, take_entry, u, &result, e);

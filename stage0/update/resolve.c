@@ -18,18 +18,19 @@ typedef struct Answer {
 struct Resolver {
         Store *store;
         FetchOptions options;
+        uint64_t timeout_usec;
         Fetcher *fetchers[_IMAGE_POLICY_MAX]; /* made on first use */
         Answer *answers;
         size_t n_answers, answers_allocated;
 };
 
-int resolver_new(Store *s, const FetchOptions *o, Resolver **ret, Error *e)
+int resolver_new(Store *s, const FetchOptions *o, uint64_t timeout_usec, Resolver **ret, Error *e)
 {
         Resolver *x = calloc(1, sizeof(Resolver));
 
         if (!x)
                 return error_oom(e);
-        *x = (Resolver){.store = s, .options = *o};
+        *x = (Resolver){.store = s, .options = *o, .timeout_usec = timeout_usec};
         *ret = x;
         return 0;
 }
@@ -70,6 +71,29 @@ static int fetch(Resolver *x, ImagePolicy policy, const char *reference, char **
         return *ret ? 0 : error_oom(e);
 }
 
+/* A server that sends slowly, but not too slowly, would otherwise keep all other apps from their updates. */
+static int fetch_in_time(Resolver *x, ImagePolicy policy, const char *reference, char **ret, Error *e)
+{
+        Operation *o = store_operation(x->store);
+        uint64_t now = now_usec(CLOCK_MONOTONIC), end = now + x->timeout_usec;
+        int r = 0;
+
+        if (end > now) /* not infinity */
+                r = operation_limit(o, end);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot set a timer");
+        r = fetch(x, policy, reference, ret, e);
+        (void) operation_limit(o, 0);
+        if (r != -ETIME || operation_check(o, NULL) < 0)
+                return r;
+        error_done(e);
+        r = error_set(e, -ETIMEDOUT, "Fetching the image took longer than %g s",
+                      (double) x->timeout_usec / 1e6);
+        return error_hint(e, r,
+                          "What was downloaded is continued the next time, if the server can do that; "
+                          "--fetch-timeout= sets another limit.");
+}
+
 static int repeat(const Answer *a, const char **ret, Error *e)
 {
         if (a->id) {
@@ -91,7 +115,7 @@ int resolver_resolve(Resolver *x, ImagePolicy policy, const char *reference, con
                 free(a.reference);
                 return error_oom(e);
         }
-        int r = fetch(x, policy, reference, &a.id, &a.error);
+        int r = fetch_in_time(x, policy, reference, &a.id, &a.error);
         if (r < 0 && (operation_ended(r) || r == -ENOMEM)) {
                 free(a.reference);
                 return error_move(e, &a.error);

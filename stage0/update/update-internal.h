@@ -22,7 +22,8 @@ int candidate_reference(const Pod *p, const PodApp *app, char **ret, Error *e);
 
 typedef struct Resolver Resolver;
 
-int resolver_new(Store *s, const FetchOptions *o, Resolver **ret, Error *e);
+/* TIMEOUT_USEC: for each reference, UINT64_MAX for none. */
+int resolver_new(Store *s, const FetchOptions *o, uint64_t timeout_usec, Resolver **ret, Error *e);
 Resolver *resolver_free(Resolver *x);
 
 /* The ID of the image that REFERENCE means now, which is in the store then; *RET is lent. The same question has the same

@@ -36,7 +36,7 @@ int updater_new(Store *s, const UpdateOptions *o, Updater **ret, Error *e)
         if (!u)
                 return error_oom(e);
         *u = (Updater){.store = s, .options = o};
-        int r = resolver_new(s, &o->fetch, &u->resolver, e);
+        int r = resolver_new(s, &o->fetch, o->fetch_timeout_usec, &u->resolver, e);
         if (r < 0) {
                 free(u);
                 return r;

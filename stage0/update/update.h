@@ -34,6 +34,7 @@ typedef struct UpdateOptions {
         bool dry_run;                /* newer images are fetched, and no app is replaced */
         bool retry;                  /* also what failed before */
         uint64_t ready_timeout_usec; /* as of acn_replace_app() */
+        uint64_t fetch_timeout_usec; /* of asking for, and fetching, one image; UINT64_MAX: none */
         void (*done)(const Pod *p, const AppUpdate *u,
                      void *userdata); /* for each app, as soon as its result is known */
         void *userdata;

@@ -182,6 +182,30 @@ def space_of_images(host):
         remove(c, i)
 
 
+@case
+def interrupted_downloads_count_as_images(host):
+    host.acnspawn("fetch", host.shell("true")).expect(0)  # creates the store
+    directory, size = os.path.join(host.dir, "downloads"), 4 << 20
+    os.makedirs(directory, exist_ok=True)
+    for name, age in ("old", 7200), ("new", 60):
+        for kind, content in (".part", os.urandom(size)), (".json", b"{}"):
+            with open(os.path.join(directory, name + kind), "wb") as f:
+                f.write(content)
+            os.utime(f.name, (time.time() - age,) * 2)
+    with Service(host) as s:
+        c = s.client()
+
+        def used():
+            images = c.call("ImageFsInfo").image_filesystems[0]
+            return images.used_bytes.value if images.HasField("inodes_used") else 0
+        both = wait_for(used, "the size of the store")
+        true(both >= 2 * size, "%d bytes" % both)
+        # What removes images wants space.
+        c.call("RemoveImage", image={"image": "sha256:" + "0" * 64})
+        equal(sorted(os.listdir(directory)), ["new.json", "new.part"])
+        wait_for(lambda: size <= used() <= both - size, "the size of the newer one")
+
+
 if __name__ == "__main__":
     if missing():
         print("SKIP: " + missing())

@@ -590,6 +590,34 @@ def oci_image_is_verified_and_exported(host):
 
 
 @case
+def altered_list_and_config_of_an_oci_image(host):
+    layout = host.path("layout")
+    for command in (["init", "--layout", layout], ["new", "--image", layout + ":a"], ["insert", "--image", layout + ":a", "/etc/passwd", "/one"],
+                    ["insert", "--image", layout + ":a", "/etc/passwd", "/two"], ["config", "--image", layout + ":a", "--config.cmd", "/two"]):
+        subprocess.run(["umoci"] + command, check=True, capture_output=True)
+    id = imported(host, "oci:" + layout + ":a")
+    equal(differences(host, id, rc=0), [], "untouched")
+    with open(os.path.join(image_dir(host, id), "layers")) as f:
+        layers = f.read().split()
+    equal(len(layers), 2, "layers")
+    for lines in layers[:1], layers[1:], layers[::-1], []:
+        with open(os.path.join(image_dir(host, id), "layers"), "w") as f:
+            f.write("".join(l + "\n" for l in lines))
+        equal([d[:2] for d in differences(host, id)], [("layers", "missing")], "%d layers" % len(lines))
+    contains(host.acnspawn("prepare", "--verify", id).expect(1).err, "The image %s was altered in the store: 'layers' (missing)" % id)
+    with open(os.path.join(image_dir(host, id), "layers"), "w") as f:
+        f.write("".join(l + "\n" for l in layers))
+    host.acnspawn("rm", host.prepare("--verify", id)).expect()
+    with open(os.path.join(image_dir(host, id), "config"), "a") as f:
+        f.write(" ")
+    got = differences(host, id)
+    equal([d[:3] for d in got], [("config", "content", id)], "the config")
+    contains(host.acnspawn("image", "verify", id).expect(1).out, "config")
+    os.unlink(os.path.join(image_dir(host, id), "config"))
+    equal(differences(host, id), [("config", "missing", None, None)], "no config")
+
+
+@case
 def render_killed_at_any_moment(host):
     id, _ = small(host)
     for delay in range(0, 30, 3):

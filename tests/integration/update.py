@@ -3,6 +3,8 @@
 """acnspawn update: apps of running pods that are replaced by those of newer images, from a registry, a web server, files and the
 store; and what happens if the newer one is not any good."""
 
+import threading
+
 from registry_server import *
 from web import Web
 
@@ -143,6 +145,35 @@ def an_image_of_a_url(host):
         equal(rows(host, signed, **more), [("p", "web", "replaced")])
         said(host, "p", "web", 2)
         host.acnspawn("stop", "p").expect(0)
+
+
+@case
+@with_timeout(120)
+def a_server_that_takes_too_long(host):
+    with Web(host.path("web"), ["example.com"]) as web:
+        read = lambda path: open(path, "rb").read()
+        url, more = "https://example.com/web.aci", {"env": web.env()}
+        web.put(url, read(image(host, 1)), etag=True)
+        run(host, "p", "--insecure-options=signature", url, "--name=web", "--image-policy=registry", **more)
+        run(host, "q", "--insecure-options=signature", url, "--name=web", "--image-policy=registry", **more)
+        fetch(host, image(host, 1, "example.com/other"))
+        run(host, "z", "example.com/other", "--name=web", "--image-policy=local")
+        fetch(host, image(host, 2, "example.com/other"))
+        goes_on = threading.Event()
+        newer = read(image(host, 2))
+        web.put(url, newer, etag=True, cut=len(newer) // 2, pause=goes_on)
+        web.forget()
+        r = update(host, "--insecure-options=signature", "--fetch-timeout=1s", "--json", rc=1, **more)
+        equal([(x["pod"], x["result"]) for x in json.loads(r.out)], [("p", "failed"), ("q", "failed"), ("z", "replaced")])
+        contains(r.err, "Pod p: app web (%s): Fetching the image took longer than 1 s" % url)
+        contains(r.err, "--fetch-timeout=")
+        said(host, "z", "web", 2)
+        equal(len(web.asked("web.aci")), 1, "requests")
+        goes_on.set()
+        equal(rows(host, "--insecure-options=signature", "p", "q", **more), [("p", "web", "replaced"), ("q", "web", "replaced")])
+        true(206 in web.statuses, "it was continued: %r" % web.statuses)
+        contains(host.acnspawn("update", "--fetch-timeout=0").expect(2).err, "--fetch-timeout= must be longer than 0")
+        host.acnspawn("stop", "p", "q", "z").expect(0)
 
 
 @case

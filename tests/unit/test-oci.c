@@ -9,6 +9,7 @@
 
 #include "prepare/images/images-internal.h"
 #include "prepare/oci/oci-internal.h"
+#include "tests/unit/small-disk.h"
 #include "tests/unit/store-fixture.h"
 
 #define LAYERS_MAX_HERE 140
@@ -139,12 +140,29 @@ static int import(OciLayout *l, Image **ret)
                 ASSERT_EQ(count_entries((l).f.store, "layers"), 0);                                         \
         } while (0)
 
+/* The number of differences, the first of which is in *RET ("PATH KIND"), or a negative errno. */
+static int verify(OciLayout *l, const Image *i, char **ret)
+{
+        _cleanup_record_check_ RecordCheck check = {.n_max = 8};
+
+        error_done(&l->f.error);
+        int r = oci_image_verify(l->f.store, i->id, &check, &l->f.error);
+        if (r >= 0 && check.n_found > 0 && ret)
+                r = xasprintf(ret, "%s %s", check.differences[0].path,
+                              difference_kind_to_string(check.differences[0].kind));
+        return r < 0 ? r : (int) check.n_found;
+}
+
+/* Whatever kinds of layers it has, it is found to be what its ID says. */
 #define ASSERT_OCI_IMPORTS(l, image)                                                                        \
         do {                                                                                                \
                 finish(&(l));                                                                               \
                 int r_ = import(&(l), &(image));                                                            \
                 if (r_ < 0)                                                                                 \
                         TEST_FAIL("import failed: %s", (l).f.error.message ?: "");                          \
+                r_ = verify(&(l), (image), NULL);                                                           \
+                if (r_ != 0)                                                                                \
+                        TEST_FAIL("verifying it returned %d: %s", r_, (l).f.error.message ?: "");           \
                 ASSERT_EQ(count_entries((l).f.store, "tmp"), 0);                                            \
         } while (0)
 
@@ -773,6 +791,31 @@ TEST(attributes_of_directories_without_entries)
         ASSERT_EQ(st.st_mode & 07777, 01777);
 }
 
+/* Directories of the layer that is made count, too: 300 that the second layer implies. */
+static void imply_many(void)
+{
+        char name[32];
+        LAYOUT(l);
+
+        for (unsigned i = 0; i < 300; i++) {
+                snprintf(name, sizeof(name), "%u", i);
+                aci_entry(&l.f.tar, (AciEntry){.name = name, .type = '5', .mode = 0750});
+        }
+        add_layer(&l);
+        for (unsigned i = 0; i < 300; i++) {
+                snprintf(name, sizeof(name), "%u/x", i);
+                aci_file(&l.f.tar, name, "");
+        }
+        add_layer(&l);
+        ASSERT_OCI_REFUSED(l, -ENOSPC, "No space left");
+}
+
+TEST(inodes_of_implied_directories)
+{
+        /* The reserve, the store, both layers, and half of the third. */
+        on_small_disk("size=200m,nr_inodes=5206", imply_many);
+}
+
 TEST(images_that_hide_or_have_nothing)
 {
         _cleanup_(image_freep) Image *i = NULL, *empty = NULL;
@@ -882,6 +925,91 @@ TEST(layers_of_several_images_are_checked_once)
         ASSERT_EQ(n, 1);
 }
 
+/* Replaces a file of the image. */
+static int replace(const Image *i, const char *name, const char *content, size_t n)
+{
+        return write_file_atomic_at(i->dir_fd, name, content, n, 0644, false);
+}
+
+/* The list of layers, in which those of LINES (uppermost first) are, as numbers; 'x' is an unknown one. */
+static int relist(const Image *i, const char *lines)
+{
+        _cleanup_text_ Text t = {};
+
+        for (; *lines; lines++)
+                if (*lines == 'x')
+                        text_addf(&t, "sha256-%064d\n", 1);
+                else
+                        text_addf(&t, "%s\n", i->layer_ids[*lines - '0']);
+        return replace(i, "layers", t.data ?: "", t.size);
+}
+
+TEST(altered_lists_of_layers)
+{
+        static const struct {
+                const char *lines, *first;
+        } cases[] = {
+                        {"0123", NULL},
+                        {"123", "layers content"},  /* without the one of implied directories */
+                        {"012", "layers missing"},  /* without the lowest */
+                        {"013", "layers content"},
+                        {"023", "layers content"},
+                        {"0132", "layers content"},
+                        {"00123", "layers added"},
+                        {"0123x", "layers content"},
+                        {"x0123", "layers added"},
+                        {"x123", "layers content"},
+                        {"0x23", "layers content"},
+                        {"", "layers missing"},
+                        {"0", "layers missing"},
+                        {"0123", NULL},
+        };
+        _cleanup_(image_freep) Image *i = NULL;
+        LAYOUT(l);
+
+        add_base(&l, "lowest");
+        aci_file(&l.f.tar, "second", "2");
+        add_layer(&l);
+        aci_file(&l.f.tar, "d/third", "3");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_EQ(strv_length(i->layer_ids), 4);
+        for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
+                _cleanup_free_ char *first = NULL;
+
+                ASSERT_OK(relist(i, cases[k].lines));
+                int n = verify(&l, i, &first);
+                ASSERT_WORKS(l.f, n);
+                if (!streq_ptr(first, cases[k].first))
+                        TEST_FAIL("'%s': %s", cases[k].lines, first ?: "nothing");
+                ASSERT_EQ(n, cases[k].first ? 1 : 0);
+                if (cases[k].first) {
+                        ASSERT_FAILS(l.f, oci_image_check_unaltered(l.f.store, i->id, &l.f.error), -EBADMSG,
+                                     "was altered in the store: 'layers'");
+                        ASSERT_CONTAINS(l.f.error.hint, "image verify");
+                }
+        }
+}
+
+TEST(altered_config)
+{
+        _cleanup_free_ char *config = NULL, *first = NULL, *second = NULL;
+        _cleanup_(image_freep) Image *i = NULL;
+        size_t size;
+        LAYOUT(l);
+
+        add_base(&l, "only");
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_OK(read_file_at(i->dir_fd, "config", 4096, &config, &size));
+        config[2] ^= 1;
+        ASSERT_OK(replace(i, "config", config, size));
+        ASSERT_EQ(verify(&l, i, &first), 1);
+        ASSERT_STREQ(first, "config content");
+        ASSERT_OK(unlinkat(i->dir_fd, "config", 0));
+        ASSERT_EQ(verify(&l, i, &second), 1);
+        ASSERT_STREQ(second, "config missing");
+}
+
 static int disapprove(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
 {
         return error_set(e, -EACCES, "No");
@@ -914,10 +1042,13 @@ int main(void)
         RUN(a_layer_without_padding_and_end_mark);
         RUN(many_layers_and_the_same_one_again);
         RUN(attributes_of_directories_without_entries);
+        RUN(inodes_of_implied_directories);
         RUN(images_that_hide_or_have_nothing);
         RUN(rendered_trees_without_what_layers_remove);
         RUN(an_archive_with_an_endless_map_of_holes);
         RUN(layers_of_several_images_are_checked_once);
+        RUN(altered_lists_of_layers);
+        RUN(altered_config);
         RUN(import_that_is_not_approved);
         return TEST_END();
 }

@@ -101,6 +101,37 @@ TEST(deadline)
         ASSERT_ERR(operation_poll(both, -1, POLLIN, -1, NULL), -EINTR);
 }
 
+TEST(limit_of_a_part)
+{
+        _cleanup_(operation_freep) Operation *o = NULL, *hurried = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        uint64_t second = 1000000;
+
+        ASSERT_OK(operation_limit(NULL, 1));
+        ASSERT_OK(operation_new(NULL, &o));
+        ASSERT_OK(operation_limit(o, now_usec(CLOCK_MONOTONIC) + 20000));
+        ASSERT_OK(operation_check(o, &e));
+        ASSERT_ERR(operation_poll(o, -1, 0, -1, &e), -ETIME);
+        ASSERT_STREQ(e.message, "It takes too long");
+        ASSERT_OK(operation_limit(o, 0));
+        ASSERT_OK(operation_check(o, NULL));
+        ASSERT_EQ(operation_poll(o, -1, 0, 0, NULL), 0);
+        /* Cancelling holds on. */
+        operation_cancel(o);
+        ASSERT_OK(operation_limit(o, now_usec(CLOCK_MONOTONIC) + 3600 * second));
+        ASSERT_ERR(operation_poll(o, -1, 0, -1, NULL), -EINTR);
+        ASSERT_OK(operation_limit(o, 0));
+        ASSERT_ERR(operation_poll(o, -1, 0, -1, NULL), -EINTR);
+        /* So does a deadline of its own, which is the earlier one. */
+        ASSERT_OK(operation_new(&(OperationOptions){.deadline_usec = now_usec(CLOCK_MONOTONIC) + 20000},
+                                &hurried));
+        ASSERT_OK(operation_limit(hurried, now_usec(CLOCK_MONOTONIC) + 3600 * second));
+        ASSERT_ERR(operation_poll(hurried, -1, 0, -1, &e), -ETIME);
+        ASSERT_STREQ(e.message, "The deadline has passed");
+        ASSERT_OK(operation_limit(hurried, 0));
+        ASSERT_ERR(operation_poll(hurried, -1, 0, -1, NULL), -ETIME);
+}
+
 /* --- From elsewhere ------------------------------------------------------------------------------------ */
 
 static void *cancel_soon(void *userdata)
@@ -224,6 +255,7 @@ int main(void)
         RUN(cancel);
         RUN(poll);
         RUN(deadline);
+        RUN(limit_of_a_part);
         RUN(from_another_thread);
         RUN(from_a_signal_handler);
         RUN(callbacks);

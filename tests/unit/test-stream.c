@@ -292,6 +292,168 @@ TEST(a9_zstd_bomb)
         ASSERT_REFUSED(f, -EBADMSG, "padded with more than");
 }
 
+/* N MiB of C, as frames of a few bytes. */
+static void add_filler(Text *t, char c, unsigned n)
+{
+        static char block[1 << 20];
+        _cleanup_text_ Text frame = {};
+
+        memset(block, c, sizeof(block));
+        add_zstd(&frame, block, sizeof(block), 0);
+        while (n-- > 0)
+                text_add_bytes(t, frame.data, frame.size);
+}
+
+/* A hard link with N MiB of content, which is skipped. */
+static void make_skipping(Text *t, unsigned n)
+{
+        _cleanup_text_ Text head = {}, end = {};
+
+        text_done(t);
+        aci_begin(&head);
+        aci_file(&head, "rootfs/a", "a");
+        ACI_PAX(&head, "comment=so that the content of links counts");
+        aci_entry(&head, (AciEntry){.name = "rootfs/b",
+                                    .type = '1',
+                                    .mode = 0644,
+                                    .link = "rootfs/a",
+                                    .size = (size_t) n << 20,
+                                    .no_content = true});
+        add_zstd(t, head.data, head.size, 0);
+        add_filler(t, 0, n);
+        aci_end(&end);
+        add_zstd(t, end.data, end.size, 0);
+}
+
+/* N entries, each with a header of 900 KiB. */
+static void make_headers(Text *t, unsigned n)
+{
+        _cleanup_text_ Text begin = {}, end = {};
+
+        text_done(t);
+        aci_begin(&begin);
+        add_zstd(t, begin.data, begin.size, 0);
+        for (unsigned i = 0; i < n; i++) {
+                _cleanup_text_ Text head = {}, tail = {};
+                char name[32], record[32];
+                size_t size = 900 << 10;
+
+                snprintf(name, sizeof(name), "rootfs/%u", i);
+                snprintf(record, sizeof(record), "%zu comment=", size);
+                aci_entry(&head,
+                          (AciEntry){.name = "pax", .type = 'x', .mode = 0644, .size = size, .no_content = true});
+                text_add(&head, record);
+                while (head.size < 1024)
+                        text_add(&head, "y");
+                add_zstd(t, head.data, head.size, 0);
+                for (size_t k = 512; k < size - 1; k++)
+                        text_add(&tail, "y");
+                text_add(&tail, "\n");
+                aci_dir(&tail, name);
+                add_zstd(t, tail.data, tail.size, 0);
+        }
+        aci_end(&end);
+        add_zstd(t, end.data, end.size, 0);
+}
+
+/* Bytes that end up in no file, and so use no disk. */
+TEST(a9_bytes_of_no_file)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        FIXTURE(f);
+
+        make_skipping(&f.tar, 300);
+        ASSERT_LT(f.tar.size, 100000);
+        ASSERT_REFUSED(f, -E2BIG, "The archive has more than 256 MiB that belong to no file");
+        make_headers(&f.tar, 320);
+        ASSERT_LT(f.tar.size, 200000);
+        ASSERT_ERR(aci_import(f.store, &f.tar, &i, &f.error), -E2BIG);
+        ASSERT_CONTAINS(f.error.message, "The archive has more than 256 MiB that belong to no file");
+        make_skipping(&f.tar, 20);
+        ASSERT_IMPORTS(f, i);
+}
+
+/* --- xz ------------------------------------------------------------------------------------------------ */
+
+/* States the dictionary size SIZE (see "LZMA2" of the xz file format) in the header of the only block of T. */
+static void set_xz_dictionary(Text *t, unsigned char size)
+{
+        unsigned char *header = (unsigned char *) t->data + 12;
+        uint32_t crc = UINT32_MAX;
+
+        ASSERT_EQ(header[0], 2); /* (2 + 1) * 4 bytes */
+        ASSERT_EQ(header[2], 0x21);
+        header[4] = size;
+        for (unsigned i = 0; i < 8; i++) {
+                crc ^= header[i];
+                for (unsigned k = 0; k < 8; k++)
+                        crc = crc >> 1 ^ (crc & 1 ? 0xedb88320U : 0);
+        }
+        crc = htole32(~crc);
+        memcpy(header + 8, &crc, sizeof(crc));
+}
+
+TEST(a9_xz_dictionary)
+{
+        static const struct {
+                unsigned char size;
+                const char *needed; /* or NULL: it is allowed */
+        } cases[] = {
+                        {22, NULL}, {30, NULL}, {31, "192 MiB"}, {36, "1024 MiB"}, {40, "4096 MiB"},
+        };
+        _cleanup_text_ Text plain = {};
+
+        make_image(&plain);
+        for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
+                _cleanup_(image_freep) Image *i = NULL;
+                FIXTURE(f);
+                ASSERT_OK(aci_compress(&plain, ARCHIVE_FILTER_XZ, &f.tar));
+                set_xz_dictionary(&f.tar, cases[k].size);
+                if (!cases[k].needed) {
+                        ASSERT_IMPORTS(f, i);
+                        continue;
+                }
+                ASSERT_REFUSED(f, -E2BIG, "The xz data takes");
+                ASSERT_CONTAINS(f.error.message, cases[k].needed);
+                ASSERT_CONTAINS(f.error.message, "130 MiB are allowed");
+                ASSERT_CONTAINS(f.error.hint, "a dictionary of 128 MiB at most");
+        }
+}
+
+/* In a later stream it counts, too. */
+TEST(a9_xz_dictionary_of_second_stream)
+{
+        _cleanup_text_ Text plain = {}, second = {};
+        FIXTURE(f);
+
+        make_image(&plain);
+        const Text first = {.data = plain.data, .size = 100000};
+        const Text rest = {.data = plain.data + 100000, .size = plain.size - 100000};
+        ASSERT_OK(aci_compress(&first, ARCHIVE_FILTER_XZ, &f.tar));
+        ASSERT_OK(aci_compress(&rest, ARCHIVE_FILTER_XZ, &second));
+        set_xz_dictionary(&second, 32);
+        text_add_bytes(&f.tar, second.data, second.size);
+        ASSERT_REFUSED(f, -E2BIG, "takes 256 MiB of memory to decompress");
+}
+
+/* Padding of a multiple of four bytes is part of the format. */
+TEST(xz_padding)
+{
+        _cleanup_text_ Text plain = {};
+
+        make_image(&plain);
+        for (unsigned n = 1; n <= 8; n++) {
+                _cleanup_(image_freep) Image *i = NULL;
+                FIXTURE(f);
+                ASSERT_OK(aci_compress(&plain, ARCHIVE_FILTER_XZ, &f.tar));
+                text_add_bytes(&f.tar, "\0\0\0\0\0\0\0", n);
+                if (n % 4 == 0)
+                        ASSERT_IMPORTS(f, i);
+                else
+                        ASSERT_REFUSED(f, -EBADMSG, "The xz data is damaged or ends too early");
+        }
+}
+
 /* Its first name is what lzip files begin with. */
 TEST(tar_that_looks_compressed)
 {
@@ -355,6 +517,10 @@ int main(void)
         RUN(zstd_checksum);
         RUN(zstd_window);
         RUN(a9_zstd_bomb);
+        RUN(a9_bytes_of_no_file);
+        RUN(a9_xz_dictionary);
+        RUN(a9_xz_dictionary_of_second_stream);
+        RUN(xz_padding);
         RUN(tar_that_looks_compressed);
         RUN(no_image);
         RUN(unreadable);

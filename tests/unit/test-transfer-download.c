@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "tests/unit/faults.h"
+#include "tests/unit/small-disk.h"
 #include "tests/unit/transfer-fixture.h"
 
 #define SIZE 300000U
@@ -239,6 +240,171 @@ TEST(no_room)
         ASSERT_ERR(net_download(&n, &s, "/file"), -ENOSPC);
         ASSERT_CONTAINS(n.error.message, "the store has no space for 9000000000000000000 bytes");
         ASSERT_EQ(count_downloads(&n), 0);
+}
+
+/* Sends N MiB, and announces LENGTH bytes, or no length. */
+static void send_large(Connection *c, unsigned n, unsigned long length)
+{
+        static char zeros[1 << 20];
+
+        say(c, "HTTP/1.1 200 OK\r\nETag: \"a\"\r\n");
+        if (length > 0)
+                say(c, "Content-Length: %lu\r\n", length);
+        say(c, "\r\n");
+        for (unsigned i = 0; i < n && say_bytes(c, zeros, sizeof(zeros)); i++) {
+        }
+}
+
+static void serve_large(Connection *c)
+{
+        send_large(c, 30, 0);
+}
+
+static void download_without_length(void)
+{
+        SERVER(s, serve_large);
+        NET(n, INSECURE_HTTP);
+
+        /* 64 MiB of 80 are reserved. */
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ENOSPC);
+        ASSERT_CONTAINS(n.error.message, "the store has no space left but 67108864 bytes that are reserved");
+        ASSERT_CONTAINS(n.error.hint, "acnspawn gc");
+        ASSERT_EQ(count_downloads(&n), 0);
+        ASSERT_EQ(s.n_requests, 1);
+        /* The size that the image states counts, too. */
+        n.request.size_max = 40000000;
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ENOSPC);
+        ASSERT_CONTAINS(n.error.message, "the store has no space for 40000000 bytes: ");
+        ASSERT_CONTAINS(n.error.message, "and 67108864 more reserved");
+        n.request.size_max = SIZE;
+        SERVER(whole, serve_whole);
+        ASSERT_OK(net_download(&n, &whole, "/file"));
+}
+
+TEST(no_room_without_length)
+{
+        on_small_disk("size=80m", download_without_length);
+}
+
+/* Each of them alone would fit. */
+static void serve_while_another_writes(Connection *c)
+{
+        static char zeros[1 << 20];
+        const char *other = getenv("TMPDIR");
+        _cleanup_close_ int dir_fd = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        say(c, "HTTP/1.1 200 OK\r\nContent-Length: 20971520\r\n\r\n");
+        for (unsigned i = 0; i < 20; i++) {
+                say_bytes(c, zeros, sizeof(zeros));
+                char name[16];
+                snprintf(name, sizeof(name), "other-%u", i);
+                (void) write_file_new_at(dir_fd, name, zeros, sizeof(zeros), 0600);
+        }
+}
+
+static void two_downloads(void)
+{
+        SERVER(s, serve_while_another_writes);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ENOSPC);
+        ASSERT_CONTAINS(n.error.message, "more reserved");
+}
+
+TEST(no_room_for_several)
+{
+        on_small_disk("size=92m", two_downloads);
+}
+
+static void download_without_inodes(void)
+{
+        SERVER(s, serve_whole);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ENOSPC);
+        ASSERT_CONTAINS(n.error.message, "no inodes left but 4096 that are reserved");
+}
+
+TEST(no_inodes)
+{
+        on_small_disk("size=80m,nr_inodes=4100", download_without_inodes);
+}
+
+/* --- What interrupted downloads occupy --------------------------------------------------------------- */
+
+static int make_part(const Net *n, unsigned number, size_t size, time_t age)
+{
+        _cleanup_close_ int dir_fd = openat(store_fd(n->store), "downloads", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                            fd = -EBADF;
+        const struct timespec times[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
+        char part[32], info[32];
+
+        snprintf(part, sizeof(part), "%04u.part", number);
+        snprintf(info, sizeof(info), "%04u.json", number);
+        fd = openat(dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0 || (size > 0 && posix_fallocate(fd, 0, (off_t) size) != 0) || futimens(fd, times) < 0)
+                return -EIO;
+        return write_file_new_at(dir_fd, info, "{}", 2, 0600);
+}
+
+static bool has_part(const Net *n, unsigned number)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "downloads/%04u.part", number);
+        return faccessat(store_fd(n->store), path, F_OK, 0) >= 0;
+}
+
+/* An eighth of 160 MiB: the oldest go first, but not one that is being written to. */
+static void limit_parts(void)
+{
+        SERVER(s, serve_whole);
+        NET(n, INSECURE_HTTP);
+
+        for (unsigned i = 0; i < 4; i++)
+                ASSERT_OK(make_part(&n, i, 8 << 20, 100 * (time_t) i));
+        _cleanup_close_ int fd = openat(store_fd(n.store), "downloads/0003.part", O_RDONLY | O_CLOEXEC);
+        ASSERT_OK(flock(fd, LOCK_EX));
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_TRUE(has_part(&n, 0));
+        ASSERT_TRUE(has_part(&n, 1));
+        ASSERT_FALSE(has_part(&n, 2));
+        ASSERT_TRUE(has_part(&n, 3));
+        ASSERT_EQ(count_downloads(&n), 6);
+        fd = safe_close(fd);
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(count_downloads(&n), 4);
+        for (unsigned i = 10; i < 300; i++)
+                ASSERT_OK(make_part(&n, i, 0, 1000));
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(count_downloads(&n), 2 * 256);
+}
+
+TEST(parts_are_limited)
+{
+        on_small_disk("size=160m", limit_parts);
+}
+
+static void serve_large_half(Connection *c)
+{
+        send_large(c, 14, 20 << 20);
+}
+
+static void leave_large_part(void)
+{
+        SERVER(s, serve_large_half);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_OK(make_part(&n, 1, 1 << 20, 100));
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ECONNRESET);
+        ASSERT_TRUE(has_part(&n, 1));
+        ASSERT_EQ(count_downloads(&n), 2);
+}
+
+/* More than an eighth by itself. */
+TEST(large_part_is_not_kept)
+{
+        on_small_disk("size=100m", leave_large_part);
 }
 
 /* --- In parts ------------------------------------------------------------------------------------------ */
@@ -483,6 +649,35 @@ TEST(collected)
         ASSERT_EQ(count_downloads(&n), 0);
 }
 
+static void collect_on_full_disk(void)
+{
+        NET(n, INSECURE_HTTP);
+        GcOptions o = GC_OPTIONS_DEFAULT;
+        _cleanup_close_ int fd = -EBADF;
+
+        ASSERT_OK(make_part(&n, 1, 1 << 20, 3600));
+        ASSERT_OK(make_part(&n, 2, 1 << 20, 60));
+        ASSERT_OK(make_part(&n, 3, 1 << 20, 25 * 3600));
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_TRUE(has_part(&n, 1));
+        ASSERT_TRUE(has_part(&n, 2));
+        ASSERT_FALSE(has_part(&n, 3)); /* after a day */
+        fd = openat(n.scratch.fd, "rest", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        ASSERT_EQ(posix_fallocate(fd, 0, 18 << 20), 0);
+        o.expire_downloads_usec = UINT64_MAX;
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_TRUE(has_part(&n, 1));
+        o = GC_OPTIONS_DEFAULT;
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_FALSE(has_part(&n, 1));
+        ASSERT_TRUE(has_part(&n, 2));
+}
+
+TEST(collected_early_on_a_full_disk)
+{
+        on_small_disk("size=22m", collect_on_full_disk);
+}
+
 /* --- Killed and cancelled ------------------------------------------------------------------------------ */
 
 static bool wait_for_half(const Net *n)
@@ -656,6 +851,11 @@ int main(void)
         RUN(not_modified);
         RUN(too_large);
         RUN(no_room);
+        RUN(no_room_without_length);
+        RUN(no_room_for_several);
+        RUN(no_inodes);
+        RUN(parts_are_limited);
+        RUN(large_part_is_not_kept);
         RUN(broken_off);
         RUN(resumed);
         RUN(changed_meanwhile);
@@ -667,6 +867,7 @@ int main(void)
         RUN(damaged_notes);
         RUN(locked);
         RUN(collected);
+        RUN(collected_early_on_a_full_disk);
         RUN(killed);
         RUN(e1_download_killed);
         RUN(e2_download_enospc);

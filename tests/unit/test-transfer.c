@@ -218,6 +218,13 @@ static void serve_late(Connection *c)
                 say(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
                 for (unsigned i = 0; i < 200 && say(c, "x"); i++)
                         usleep(10000);
+        } else if (asks_for(c, "/burst")) {
+                static const char burst[50000];
+
+                say(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+                say_bytes(c, burst, sizeof(burst));
+                for (unsigned i = 0; i < 300 && say(c, "x"); i++)
+                        usleep(10000);
         } else
                 answer(c, "200 OK", "", "at last");
 }
@@ -285,7 +292,7 @@ TEST(too_slow)
                                    .config_dirs = n.dirs,
                                    .stall_timeout_usec = 60 * 1000000ULL,
                                    .speed_min = 1000,
-                                   .speed_grace_usec = 500 * 1000ULL};
+                                   .speed_window_usec = 500 * 1000ULL};
 
         n.transfer = transfer_free(n.transfer);
         ASSERT_OK(transfer_new(&o, &n.transfer, &n.error));
@@ -294,6 +301,11 @@ TEST(too_slow)
         ASSERT_CONTAINS(n.error.message, "less than 1000 per second");
         ASSERT_CONTAINS(n.error.hint, "--min-speed=");
         ASSERT_EQ(s.n_requests, 1);
+        /* What arrived fast at first buys no time for what follows. */
+        ASSERT_ERR(net_get(&n, &s, "/burst"), -ETIMEDOUT);
+        ASSERT_CONTAINS(n.error.message, "the server is too slow: ");
+        ASSERT_CONTAINS(n.error.message, "bytes in the last ");
+        ASSERT_EQ(s.n_requests, 2);
 }
 
 static uint16_t closed_port(void)

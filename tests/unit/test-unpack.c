@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 
 #include "prepare/unpack/unpack-internal.h"
+#include "tests/unit/small-disk.h"
 #include "tests/unit/store-fixture.h"
 
 static struct stat status(const Image *i, const char *path)
@@ -234,6 +235,69 @@ TEST(attributes_use_room)
         archive_entry_xattr_add_entry(entry, "user.x", value, sizeof(value));
         ASSERT_FAILS(f, unpack_entry(&u, "rootfs", NULL, entry, &f.error), -ENOSPC, "needs more space");
         archive_entry_free(entry);
+}
+
+static void make_files(Text *t, unsigned n)
+{
+        text_done(t);
+        aci_begin(t);
+        for (unsigned i = 0; i < n; i++) {
+                char name[32];
+
+                snprintf(name, sizeof(name), "rootfs/%u", i);
+                aci_file(t, name, "");
+        }
+        aci_end(t);
+}
+
+static void import_few_and_many_files(void)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        FIXTURE(f);
+
+        make_files(&f.tar, 1000);
+        ASSERT_REFUSED(f, -ENOSPC,
+                       "has more files than the file system of the store has inodes for (4096 are kept "
+                       "free)");
+        ASSERT_CONTAINS(f.error.hint, "image rm");
+        make_files(&f.tar, 400);
+        ASSERT_IMPORTS(f, i);
+}
+
+TEST(inodes_are_reserved)
+{
+        on_small_disk("size=100m,nr_inodes=5000", import_few_and_many_files);
+}
+
+/* Another process fills the disk after the size of a large file was charged. */
+static void import_beside_another(void)
+{
+        static char block[1 << 20];
+        _cleanup_(unpack_done) Unpack u = UNPACK_NULL;
+        struct archive *a = archive_read_new();
+        struct archive_entry *entry;
+        FIXTURE(f);
+
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/x",
+                                     .type = '0',
+                                     .mode = 0644,
+                                     .size = 20 << 20,
+                                     .no_content = true});
+        for (unsigned k = 0; k < 20; k++)
+                text_add_bytes(&f.tar, block, sizeof(block));
+        aci_end(&f.tar);
+        (void) archive_read_support_format_tar(a);
+        ASSERT_EQ(archive_read_open_memory(a, f.tar.data, f.tar.size), ARCHIVE_OK);
+        ASSERT_EQ(archive_read_next_header(a, &entry), ARCHIVE_OK);
+        ASSERT_WORKS(f, unpack_init(&u, store_fd(f.store), true, &f.error));
+        ASSERT_OK(write_file_new_at(f.scratch.fd, "other", f.tar.data, f.tar.size, 0600));
+        ASSERT_FAILS(f, unpack_entry(&u, "rootfs/x", a, entry, &f.error), -ENOSPC, "64 MiB are kept free");
+        (void) archive_read_free(a);
+}
+
+TEST(disk_that_others_fill)
+{
+        on_small_disk("size=90m", import_beside_another);
 }
 
 TEST(attributes)
@@ -475,6 +539,8 @@ int main(void)
         RUN(sparse_files);
         RUN(holes_without_a_map);
         RUN(attributes_use_room);
+        RUN(inodes_are_reserved);
+        RUN(disk_that_others_fill);
         RUN(attributes);
         RUN(attributes_too_large);
         RUN(acls);
