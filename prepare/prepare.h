@@ -38,7 +38,9 @@
  *                                  uppermost first, one a line
  *     layers/sha256-<64 hex>/      a layer of OCI images, named by the digest of its uncompressed archive:
  *         rootfs/  size            complete or absent; implied: directories without an entry of their own;
- *         implied  whiteouts       whiteouts: it hides something of the layers below it
+ *         implied  whiteouts       whiteouts: it hides something of the layers below it; hashed: digests of
+ *         hashed                   the blobs that were read here and had this content, one a line
+ *     layers/merged-<64 hex>/      a layer that was made of several, named by a hash of their names
  *     rendered/<key>/              what an image with a pathWhitelist and its dependencies come to, or the
  *                                  directories that layers only imply: complete or absent
  *         rootfs/  layers          hard links to files of images (no rootfs: there are no such directories);

@@ -39,7 +39,7 @@ void collected_done(Collected *t)
 /* Hashes are shortened; UUIDs and origins of images are not. */
 static void add_id(Collected *t, const char *id)
 {
-        const char *hex = startswith(id, "sha512-") ?: startswith(id, "sha256-") ?: id;
+        const char *hex = startswith(id, "sha512-") ?: startswith(id, LAYER_ID_UNPACKED) ?: startswith(id, LAYER_ID_MADE) ?: id;
         char shown[SHORT_ID_LENGTH + 1];
 
         if (t->full || strspn(hex, "0123456789abcdef") < 64) {

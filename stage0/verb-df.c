@@ -55,7 +55,7 @@ static void add_sums(Table *t, const StoreUsage *u)
 /* Hashes are shortened on a terminal; names and UUIDs are not. */
 static int add_id(Table *t, const char *id, bool full)
 {
-        const char *hex = startswith(id, "sha512-") ?: startswith(id, "sha256-") ?: id;
+        const char *hex = startswith(id, "sha512-") ?: startswith(id, LAYER_ID_UNPACKED) ?: startswith(id, LAYER_ID_MADE) ?: id;
 
         if (full || strspn(hex, "0123456789abcdef") < 64) {
                 table_add_text(t, id);

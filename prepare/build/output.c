@@ -60,13 +60,13 @@ static int random_name(const char *name, char **ret)
         return r < 0 ? r : xasprintf(ret, ".%.200s.%s", name, hex);
 }
 
-static int open_named(Output *o)
+static int open_named(Output *o, mode_t mode)
 {
         int r = random_name(o->name, &o->temporary);
 
         if (r < 0)
                 return r;
-        o->fd = openat(o->dir_fd, o->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        o->fd = openat(o->dir_fd, o->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
         if (o->fd >= 0)
                 return 0;
         r = -errno;
@@ -88,7 +88,7 @@ int output_open(const char *path, bool replace, Output *ret, Error *e)
                 return r;
         o.fd = openat(o.dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
         if (o.fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT))
-                r = open_named(&o);
+                r = open_named(&o, 0666);
         else if (o.fd < 0)
                 r = -errno;
         if (r < 0)
@@ -109,9 +109,7 @@ int output_scratch(int dir_fd, int *ret_fd, Error *e)
         }
         o.dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
         o.name = strdup("scratch");
-        r = o.dir_fd < 0 ? -errno : !o.name ? -ENOMEM : open_named(&o);
-        if (r >= 0 && fchmod(o.fd, 0600) < 0)
-                r = -errno;
+        r = o.dir_fd < 0 ? -errno : !o.name ? -ENOMEM : open_named(&o, 0600);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot create a temporary file");
         *ret_fd = TAKE_FD(o.fd);

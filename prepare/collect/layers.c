@@ -12,11 +12,9 @@
 #include "prepare/collect/collect-internal.h"
 
 #define NAMES_SIZE_MAX (16U * 1024U * 1024U)
-#define ID_PREFIX "sha256-"
-#define ID_SIZE (7U + 64U)
 #define BATCH 64U /* removed with the lock held once; each has a descriptor */
 
-typedef char LayerId[ID_SIZE + 1];
+typedef char LayerId[LAYER_ID_SIZE + 1];
 
 typedef struct Named {
         LayerId *ids;
@@ -38,22 +36,17 @@ static bool is_named(const Named *n, const char *id)
         return n->n > 0 && bsearch(id, n->ids, n->n, sizeof(LayerId), compare_ids);
 }
 
-static bool is_id(const char *s)
-{
-        return startswith(s, ID_PREFIX) &&
-               strspn(s + strlen(ID_PREFIX), "0123456789abcdef") >= ID_SIZE - strlen(ID_PREFIX);
-}
-
 /* Adds all IDs of layers in TEXT. */
 static int add_text(Named *n, const char *text)
 {
-        for (const char *p = text; (p = strstr(p, ID_PREFIX)); p++) {
-                if (!is_id(p))
+        for (const char *dash = text; (dash = strchr(dash, '-')); dash++) {
+                const char *id = dash - (LAYER_ID_PREFIX_SIZE - 1);
+                if ((size_t) (dash - text) < LAYER_ID_PREFIX_SIZE - 1 || !layer_id_begins(id))
                         continue;
                 if (GREEDY_REALLOC(n->ids, n->allocated, n->n + 1) < 0)
                         return -ENOMEM;
-                memcpy(n->ids[n->n], p, ID_SIZE);
-                n->ids[n->n++][ID_SIZE] = 0;
+                memcpy(n->ids[n->n], id, LAYER_ID_SIZE);
+                n->ids[n->n++][LAYER_ID_SIZE] = 0;
         }
         return 0;
 }

@@ -55,6 +55,7 @@ typedef struct Remote {
         char *last_modified; /* or NULL */
         char *signer;        /* fingerprint of the key whose signature was checked, or NULL */
         uint64_t expires_usec;
+        uint64_t asked_usec; /* when the server was asked last; set by remote_write() */
 } Remote;
 
 void remote_done(Remote *r);
@@ -102,12 +103,17 @@ int check_identity(const char *have_id, const ImageManifest *m, const ImageName 
  * only, once. RET owns the copied strings also on failure, which is -ENOMEM. */
 int signer_copy(const Signer *s, bool offered, ImageSigner *ret);
 /* Checks an image in the store that was requested by a name or a URL: if it was imported with a signature,
- * that has to be valid today. -EKEYREJECTED, unless INSECURE_SIGNATURE is given. */
+ * that has to be valid today; if it came from a registry, no key may be trusted for its name. -EKEYREJECTED,
+ * unless INSECURE_SIGNATURE is given, or INSECURE_PUBKEY for a key that was accepted by it. */
 int fetcher_check_signer(Fetcher *f, const Image *i, Error *e);
 
 /* A, completely read, is about to be imported as the image ID with the manifest M. -ESTALE: it was signed
  * before the image of the same name and labels in the store. */
 int archive_check_age(const Archive *a, const char *id, const ImageManifest *m, Error *e);
+/* The same of I, which is in the store, and what REFERENCE is taken to mean without its bytes having come.
+ * WAS_ASKED: a server has said so now. */
+int fetcher_check_age(Fetcher *f, const char *what, const char *reference, const Image *i, bool was_asked,
+                      Error *e);
 
 /* --- By kind ------------------------------------------------------------------------------------------- */
 

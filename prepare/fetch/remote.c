@@ -106,6 +106,7 @@ int remote_read(Store *s, const char *place, Remote *ret)
         if (!m.image || image_id_check(m.image, NULL) < 0)
                 return -ENOENT;
         m.expires_usec = get_number(o, "expires");
+        m.asked_usec = get_number(o, "downloaded");
         *ret = m;
         m = (Remote){};
         return 0;

@@ -6,13 +6,17 @@
  * downloaded. If the image is in the store and only checked for changes, the order is reversed.
  *
  * The result of a URL is recorded. With PULL_NEW the record is used; with PULL_UPDATE it is used while it is
- * fresh according to the server, and after that if the server reports no change. A record without a
- * signature is ignored if a signature is required.
+ * fresh according to the server, but not for longer than half a day, and after that if the server reports no
+ * change. A record without a signature is ignored if a signature is required. What a record says is checked
+ * like what comes over the network: it may be an older image than the store has by now.
  */
 
 #include <sys/stat.h>
 
 #include "prepare/fetch/fetch-internal.h"
+
+/* A server must not keep those that update every day from asking it. */
+#define FRESH_MAX_USEC (12 * 3600 * 1000000ULL)
 
 typedef struct Source {
         Fetcher *fetcher;
@@ -131,10 +135,29 @@ static void find_known(Source *s)
         s->known_image = TAKE_PTR(i);
 }
 
+/* A record from the future was made by a clock that was wrong. */
 static bool is_fresh(const Source *s)
 {
-        return s->known_image && (s->fetcher->options.policy != PULL_UPDATE ||
-                                  now_usec(CLOCK_REALTIME) < s->known.expires_usec);
+        uint64_t now = now_usec(CLOCK_REALTIME), asked = s->known.asked_usec;
+
+        if (!s->known_image || s->fetcher->options.policy != PULL_UPDATE)
+                return s->known_image;
+        return now < s->known.expires_usec && asked <= now && now - asked < FRESH_MAX_USEC;
+}
+
+/* Gives the image that is known. */
+static int use_known(Source *s, bool was_asked, Image **ret, bool *ret_found, Error *e)
+{
+        int r = 0;
+
+        if (needs_signature(s->fetcher))
+                r = fetcher_check_age(s->fetcher, s->target->what, s->archive.reference, s->known_image,
+                                      was_asked, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s->known_image);
+        *ret_found = true;
+        return 0;
 }
 
 static int not_known(const Source *s, Error *e)
@@ -210,9 +233,7 @@ static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
                 return r;
         if (reply.not_modified) {
                 keep(s, s->known_image, &reply);
-                *ret = TAKE_PTR(s->known_image);
-                *ret_found = true;
-                return 0;
+                return use_known(s, true, ret, ret_found, e);
         }
         remote_done(&s->known); /* the record is of another image */
         if (check && !s->archive.check)
@@ -244,11 +265,8 @@ static int fetch_alone(Source *s, Image **ret, bool *ret_found, Error *e)
         int r = check_known(s, e);
         if (r < 0)
                 return r;
-        if (is_fresh(s)) {
-                *ret = TAKE_PTR(s->known_image);
-                *ret_found = true;
-                return 0;
-        }
+        if (is_fresh(s))
+                return use_known(s, false, ret, ret_found, e);
         if (s->fetcher->options.policy == PULL_NEVER)
                 return not_known(s, e);
         return fetch_source(s, ret, ret_found, e);

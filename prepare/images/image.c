@@ -12,8 +12,6 @@
 #include "prepare/images/images-internal.h"
 
 #define LAYERS_FILE_MAX (64U * 1024U)
-#define LAYER_ID_PREFIX "sha256-"
-#define LAYER_ID_SIZE (7U + 64U)
 
 /* --- One image ----------------------------------------------------------------------------------------- */
 
@@ -62,7 +60,19 @@ Image *image_free(Image *i)
         return NULL;
 }
 
-/* The layers of an OCI image: one a line, each the digest of its uncompressed archive. */
+bool layer_id_begins(const char *s)
+{
+        const char *digits = startswith(s, LAYER_ID_UNPACKED) ?: startswith(s, LAYER_ID_MADE);
+
+        return digits && strspn(digits, "0123456789abcdef") >= LAYER_ID_SIZE - LAYER_ID_PREFIX_SIZE;
+}
+
+bool layer_id_check(const char *s)
+{
+        return layer_id_begins(s) && strlen(s) == LAYER_ID_SIZE;
+}
+
+/* The layers of an OCI image: one a line. */
 int image_read_layer_ids(int image_fd, char ***ret, Error *e)
 {
         _cleanup_free_ char *text = NULL;
@@ -74,12 +84,9 @@ int image_read_layer_ids(int image_fd, char ***ret, Error *e)
         r = strv_split(text, "\n", &ids);
         if (r < 0)
                 return error_oom(e);
-        STRV_FOREACH (l, ids) {
-                const char *digits = startswith(*l, LAYER_ID_PREFIX);
-                if (!digits || strlen(*l) != LAYER_ID_SIZE ||
-                    strspn(digits, "0123456789abcdef") != strlen(digits))
+        STRV_FOREACH (l, ids)
+                if (!layer_id_check(*l))
                         return error_set(e, -EBADMSG, "Its list of layers is damaged");
-        }
         *ret = TAKE_PTR(ids);
         return 0;
 }

@@ -50,7 +50,7 @@ typedef struct Image {
         uint64_t last_used;
         uint64_t size; /* bytes of the uncompressed archive */
         ImageInfo info;
-        char **layer_ids; /* of an OCI image: "sha256-…", uppermost first */
+        char **layer_ids; /* of an OCI image, see LAYER_ID_UNPACKED, uppermost first */
         /* The image of an index that owns all of the above except the descriptor; and the number of
          * references to this image, itself included (0: never shared). */
         struct Image *shared;
@@ -135,6 +135,17 @@ int image_check(int fd, const Operation *o, Findings *findings, ImageManifest **
  * preferred, then the highest version, then the latest import. Messages list candidates and near misses. */
 int image_find(Store *s, const char *reference, Image **ret, Error *e);
 int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
+/* The IDs of layers of OCI images, with 64 hex digits after them. A layer that was unpacked is named by the
+ * SHA-256 of its uncompressed archive. A layer that was made here has files of several layers; what is hashed
+ * for its ID is a text about these (links.c, attributes.c of prepare/oci/). The text could be the archive of
+ * another image, so these IDs are a name space of their own. Both prefixes have LAYER_ID_PREFIX_SIZE bytes. */
+#define LAYER_ID_UNPACKED "sha256-"
+#define LAYER_ID_MADE "merged-"
+#define LAYER_ID_PREFIX_SIZE 7U
+#define LAYER_ID_SIZE (LAYER_ID_PREFIX_SIZE + 64U)
+/* Whether S begins with the ID of a layer. */
+bool layer_id_begins(const char *s);
+bool layer_id_check(const char *s);
 /* The layers of an OCI image, from its file "layers". */
 int image_read_layer_ids(int image_fd, char ***ret, Error *e);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,

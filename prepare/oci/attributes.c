@@ -2,7 +2,7 @@
 
 /* The additional top layer of an image for directories that its layers only imply: see
  * prepare/images/attributes.c. It is stored and shared like any layer; its name is the hash of the names of
- * the layers it was made from.
+ * the layers it was made from (LAYER_ID_MADE).
  *
  * An image without any layer gets an empty one in the same way, since an overlay needs one.
  */
@@ -56,7 +56,7 @@ static int make_id(const Layer *layers, size_t n, char **ret, Error *e)
         for (size_t i = 0; i < n; i++)
                 text_addf(&t, "%s\n", layers[i].id);
         if (t.failed || digest_bytes("sha256:", t.data, t.size, &digest) < 0 ||
-            xasprintf(ret, "sha256-%s", digest + strlen("sha256:")) < 0)
+            xasprintf(ret, LAYER_ID_MADE "%s", digest + strlen("sha256:")) < 0)
                 return error_oom(e);
         return 0;
 }
@@ -83,7 +83,6 @@ int attributes_layer(Store *s, const Layer *layers, size_t n, Layer *ret, Error 
         *ret = (Layer){.descriptor = &none,
                        .diff_id = "",
                        .id = id,
-                       .trusted = true,
                        .number = (unsigned) n + 1,
                        .temporary = temporary};
         temporary = STORE_TEMPORARY_NULL;

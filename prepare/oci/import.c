@@ -207,25 +207,6 @@ static int list_layers(Import *i, Error *e)
         return r;
 }
 
-/* If the store has the image with the same config, it has exactly these layers, from whatever source. */
-static int trust_layers_of_image(Import *i, Error *e)
-{
-        _cleanup_strv_free_ char **ids = NULL;
-        _cleanup_free_ char *path = NULL;
-        _cleanup_close_ int fd = -EBADF;
-
-        if (xasprintf(&path, "images/%s", i->id) < 0)
-                return error_oom(e);
-        fd = open_beneath(i->store->fd, path, O_RDONLY | O_DIRECTORY);
-        if (fd < 0 || image_read_layer_ids(fd, &ids, NULL) < 0)
-                return 0;
-        for (size_t k = 0; k < i->n_layers; k++) {
-                Layer *l = &i->layers[k];
-                l->trusted = strv_contains(ids, l->content_id) || strv_contains(ids, l->chain_id);
-        }
-        return 0;
-}
-
 /* Omits layers below one that hides all of them, as overlayfs would not hide them, and adds the additional
  * top layer. */
 static int complete_layers(Import *i, Error *e)
@@ -377,8 +358,6 @@ static int import(Import *i, Image **ret, Error *e)
                 r = read_config(i, e);
         if (r >= 0)
                 r = list_layers(i, e);
-        if (r >= 0)
-                r = trust_layers_of_image(i, e);
         if (r < 0)
                 return r;
         int published = import_layers(i, &temporary, e);

@@ -10,14 +10,16 @@
  * If a source has several places, wrong data from one of them is detected here, while or after reading the
  * layer. The unpacked files are removed, and the layer is read again from the next place.
  *
- * A layer of the store is reused only if it was made of exactly the blob in the manifest: the digest of the
- * content in the config is only a claim of the image, by which it could get a layer of another image that
- * its source does not have. So a layer has a list of the blobs known to have its content; a blob that is not
- * in it is read and hashed, and added.
+ * A layer of the store is reused only for a blob that was hashed here: the digest of the content in the
+ * config is only a claim of the image, by which it could get a layer of another image that its source does
+ * not have. So a layer has a list of the blobs that were read here and had its content; a blob that is not in
+ * it is read and hashed, and added. That the store has an image with the same config says nothing about the
+ * blobs of a manifest, and archives that name layers by the digest of their content do not name blobs.
  *
- * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "blobs" (their
- * digests), "implied" (directories without an entry of their own, see attributes.c) and, if it hides
- * something of the layers below it, "whiteouts".
+ * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "hashed" (the
+ * digests of these blobs), "implied" (directories without an entry of their own, see attributes.c) and, if it
+ * hides something of the layers below it, "whiteouts". Earlier versions had a list "blobs", which had digests
+ * of other kinds in it, too: it is not read, so that blobs of their layers are hashed once more.
  */
 
 #include <sys/stat.h>
@@ -25,8 +27,8 @@
 #include "prepare/oci/oci-internal.h"
 
 #define PARALLEL_MAX 8U
-#define BLOBS_FILE "blobs"
-#define BLOBS_SIZE_MAX (64U << 10) /* of that file; when it is full, it is started again */
+#define HASHED_FILE "hashed"
+#define HASHED_SIZE_MAX (64U << 10) /* of that file; when it is full, it is started again */
 
 typedef struct Readers {
         Store *store;
@@ -122,24 +124,23 @@ bool layer_is_there(Store *s, const Layer *l)
 
 /* --- The blobs of a layer ------------------------------------------------------------------------------ */
 
-/* 1: DIR_FD, a layer, was made of that blob; 0: not known; -ENOENT: it has no list of blobs. */
-static int was_made_of(int dir_fd, const char *digest)
+/* Whether that blob was read here, and had the content of the layer DIR_FD. */
+static bool was_hashed(int dir_fd, const char *digest)
 {
         _cleanup_free_ char *text = NULL;
         size_t n = strlen(digest);
 
-        int r = read_file_at(dir_fd, BLOBS_FILE, BLOBS_SIZE_MAX, &text, NULL);
-        if (r < 0)
-                return r == -EFBIG ? 0 : r;
+        if (read_file_at(dir_fd, HASHED_FILE, HASHED_SIZE_MAX, &text, NULL) < 0)
+                return false;
         for (const char *p = text; (p = strstr(p, digest)); p++)
                 if ((p == text || p[-1] == '\n') && p[n] == '\n')
-                        return 1;
-        return 0;
+                        return true;
+        return false;
 }
 
 static int note_blob(int dir_fd, const char *digest)
 {
-        _cleanup_close_ int fd = openat(dir_fd, BLOBS_FILE,
+        _cleanup_close_ int fd = openat(dir_fd, HASHED_FILE,
                                         O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
         _cleanup_free_ char *line = NULL;
         struct stat st;
@@ -149,7 +150,7 @@ static int note_blob(int dir_fd, const char *digest)
         /* Begins a new line even after a truncated one. */
         if (xasprintf(&line, "%s%s\n", st.st_size > 0 ? "\n" : "", digest) < 0)
                 return -ENOMEM;
-        if (st.st_size > BLOBS_SIZE_MAX / 2 && ftruncate(fd, 0) < 0)
+        if (st.st_size > HASHED_SIZE_MAX / 2 && ftruncate(fd, 0) < 0)
                 return -errno;
         return loop_write(fd, line, strlen(line));
 }
@@ -157,10 +158,9 @@ static int note_blob(int dir_fd, const char *digest)
 /* If this fails, the blob is read again the next time. */
 void layer_note_blob(Store *s, const Layer *l)
 {
-        _cleanup_close_ int fd = l->content_id ? layer_open(s, l, NULL) : -EBADF; /* otherwise it was not
-                                                                                   * made of a blob */
+        _cleanup_close_ int fd = l->hashed ? layer_open(s, l, NULL) : -EBADF;
 
-        if (fd >= 0 && was_made_of(fd, l->descriptor->digest) != 1)
+        if (fd >= 0 && !was_hashed(fd, l->descriptor->digest))
                 (void) note_blob(fd, l->descriptor->digest);
 }
 
@@ -175,13 +175,11 @@ static LayerNeed find_need(Store *s, const Layer *l, const char *id, bool by_dif
         fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
         if (fd < 0)
                 return LAYER_NEEDS_ALL;
-        if (l->trusted)
+        if (l->checked) /* by the previous attempt to publish the image */
                 return LAYER_NEEDS_NOTHING;
-        int r = was_made_of(fd, l->descriptor->digest);
-        if (r < 0)
-                return LAYER_NEEDS_ALL;
         /* A source that names layers by what the config says has not said which blob it has. */
-        return r > 0 && !by_diff_id ? LAYER_NEEDS_NOTHING : LAYER_NEEDS_DIGEST;
+        return !by_diff_id && was_hashed(fd, l->descriptor->digest) ? LAYER_NEEDS_NOTHING
+                                                                    : LAYER_NEEDS_DIGEST;
 }
 
 /* Finds out what L needs, and its ID in the store. */
@@ -293,6 +291,8 @@ static int check_digests(Reading *x, Error *e)
                                  "Uncompressed, it does not match the image's config: its digest is %s, "
                                  "not %s",
                                  x->result.id, x->layer->content_id);
+        x->layer->checked = true;
+        x->layer->hashed = !x->readers->source->layers_by_diff_id;
         return 0;
 }
 
@@ -308,7 +308,7 @@ static int write_files(Reading *x, Error *e)
                 r = implied_write(dir_fd, &u->implied);
         if (r >= 0 && u->has_whiteouts)
                 r = write_file_new_at(dir_fd, "whiteouts", "", 0, 0644);
-        if (r >= 0)
+        if (r >= 0 && x->layer->hashed)
                 r = note_blob(dir_fd, x->layer->descriptor->digest);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the layer's files to the store");
@@ -331,10 +331,13 @@ static int read_digest(Reading *x, Error *e)
 {
         PipelineOptions o = pipeline_options(x);
         const void *block;
+        uint64_t size = 0;
         ssize_t n;
 
-        /* It cannot be longer than the layer that has this digest. */
-        int r = layer_read_size(x->readers->store, x->layer, &o.size_max, e);
+        /* It has as many bytes as the layer that has this digest. A layer that an earlier version made of
+         * several has the digest of a text in its name, and another size. */
+        int r = layer_read_size(x->readers->store, x->layer, &size, e);
+        o.size_max = size;
         if (r >= 0)
                 r = open_blob(x, e);
         if (r >= 0)
@@ -352,9 +355,13 @@ static int read_digest(Reading *x, Error *e)
         r = n < 0 ? (int) n : pipeline_finish(x->pipeline, &x->result, e);
         if (r >= 0)
                 r = check_digests(x, e);
+        if (r >= 0 && x->result.size != size)
+                r = error_set(e, -EBADMSG,
+                              "It has %" PRIu64 " bytes, uncompressed, but the layer %s in the store was "
+                              "made of %" PRIu64,
+                              x->result.size, x->layer->id, size);
         if (r < 0)
                 return r;
-        x->layer->trusted = true;
         layer_note_blob(x->readers->store, x->layer);
         return 0;
 }

@@ -7,7 +7,9 @@
  * Both the target and the link are in the layer then, as if overlayfs had copied the file up.
  *
  * The result depends on the layers below, so such a layer is not shared with other images that have a layer
- * of the same digest: its name in the store is the hash of the digests of all layers up to it.
+ * of the same digest: its name in the store is the hash of the digests of all layers up to it
+ * (LAYER_ID_MADE). Earlier versions named it like a layer that was unpacked: images of that time have these
+ * layers, which are not used for other images.
  */
 
 #include <sys/stat.h>
@@ -36,7 +38,7 @@ static int make_chain_id(char *const *diff_ids, size_t n, char **ret, Error *e)
         for (size_t i = 0; i < n; i++)
                 text_addf(&t, "%s\n", diff_ids[i]);
         if (t.failed || digest_bytes("sha256:", t.data, t.size, &digest) < 0 ||
-            xasprintf(ret, "sha256-%s", digest + strlen("sha256:")) < 0)
+            xasprintf(ret, LAYER_ID_MADE "%s", digest + strlen("sha256:")) < 0)
                 return error_oom(e);
         return 0;
 }
@@ -49,7 +51,7 @@ int layer_set_ids(Layer *l, Error *e)
                 return error_set(e, -EPROTONOSUPPORT,
                                  "Layer %u is named by a digest that the store does not use (%s)", l->number,
                                  l->diff_id);
-        if (xasprintf(&l->content_id, "sha256-%s", digits) < 0 || !(l->id = strdup(l->content_id)))
+        if (xasprintf(&l->content_id, LAYER_ID_UNPACKED "%s", digits) < 0 || !(l->id = strdup(l->content_id)))
                 return error_oom(e);
         return make_chain_id(l->diff_ids, l->number, &l->chain_id, e);
 }

@@ -44,11 +44,12 @@ typedef struct Layer {
         char *const *diff_ids; /* of all layers of the image; this one's is that of NUMBER - 1 */
         const char *diff_id;
         unsigned number;  /* in the image, from 1 on, the lowest first */
-        char *content_id; /* "sha256-…", by its own digest */
-        char *chain_id;   /* the same by the digests of all layers up to it, see links.c; NULL: never used */
+        char *content_id; /* by its own digest */
+        char *chain_id;   /* by the digests of all layers up to it, see links.c; NULL: never used */
         char *id;         /* its name in the store: one of these */
         LayerNeed need;
-        bool trusted;             /* the store's layer of that ID was made of exactly this blob */
+        bool checked;             /* the blob was read, and is what the config says */
+        bool hashed;              /* it also has the digest of the descriptor */
         StoreTemporary temporary; /* unpacked, not published yet */
         LinksBelow *links;        /* hard links that need files of the layers below, or NULL */
         uint64_t done;            /* bytes read */
@@ -60,7 +61,7 @@ int layer_path(const Layer *l, char **ret); /* relative to the store */
 bool layer_is_there(Store *s, const Layer *l);
 /* Sets the IDs. */
 int layer_set_ids(Layer *l, Error *e);
-/* Records that the layer in the store was made of its blob. */
+/* Records that the layer in the store has the content of its blob, if that was hashed. */
 void layer_note_blob(Store *s, const Layer *l);
 /* The layers of an image, lowest first, without those that are repeated further up; room for one more. They
  * refer to CONFIG, and have no descriptors. Also set on failure. *RET_N has to be 0 before. */

@@ -19,7 +19,7 @@
 const char *endpoint_scheme(Endpoint *p)
 {
         (void) pthread_mutex_lock(&p->lock);
-        const char *scheme = p->http ? "http" : "https";
+        const char *scheme = p->http && !p->https ? "http" : "https";
         (void) pthread_mutex_unlock(&p->lock);
         return scheme;
 }
@@ -187,13 +187,14 @@ static int token_error(const Endpoint *p, const RegistryChallenge *c, int code, 
 {
         _cleanup_free_ char *text = NULL, *error_code = NULL, *service = url_for_display(c->realm);
 
-        if (reply->error_body &&
+        if (reply->error_body && !reply->elsewhere &&
             registry_error_parse(reply->error_body, strlen(reply->error_body), &text, &error_code) > 0)
                 code = error_set(e, code, "its token service '%s' says (%u): %s", service ?: "?",
                                  reply->status, text);
         else
                 code = error_prefix(e, code, "its token service '%s' returned no token", service ?: "?");
-        if ((reply->status == 401 || reply->status == 403) && p->origin && (p->basic || p->identity_token))
+        if ((reply->status == 401 || reply->status == 403) && !reply->elsewhere && p->origin &&
+            (p->basic || p->identity_token))
                 return error_hint(e, code,
                                   "The credentials from %s were sent: check user and password in it.",
                                   p->origin);

@@ -2,10 +2,14 @@
 
 /* One place of a registry, host and repository, and requests to it.
  *
- * A request goes out over https. Where configuration or the user allows http, it is tried when nothing
- * speaks TLS there, and kept for what follows. A reply of 401 is answered once, by what endpoint-auth.c
- * comes up with; a second one is the end, so that no registry can keep us going in circles. What a registry
- * says about a failure goes into the message.
+ * A request goes out over https. Where configuration or the user allows http, it is tried when no
+ * connection by TLS can be set up, and kept for what follows; never after there was such a connection. A
+ * reply of 401 is answered once, by what endpoint-auth.c comes up with; a second one is the end, so that no
+ * registry can keep us going in circles. What a registry says about a failure goes into the message.
+ *
+ * Registries redirect requests to other servers. The replies and failures of these count for the one request
+ * only: a challenge of theirs does not get the registry's credentials, and that they cannot be reached
+ * neither switches the registry to http nor marks it as unreachable.
  */
 
 #include "prepare/registry/endpoint.h"
@@ -59,12 +63,23 @@ static void note_insecure(Endpoint *p)
                           p->place.host, p->place.insecure_by);
 }
 
-/* Nothing at all was said over https: this may be a registry that speaks http only. */
+static bool may_use_http(Endpoint *p)
+{
+        (void) pthread_mutex_lock(&p->lock);
+        bool may = p->insecure & INSECURE_HTTP && !p->https;
+        (void) pthread_mutex_unlock(&p->lock);
+        return may;
+}
+
+/* After a request by SCHEME with the result R: true if no connection by https came about, and it is to be
+ * repeated, as this may be a registry that speaks http only. */
 static bool try_http(Endpoint *p, const char *scheme, const TransferReply *reply, int r)
 {
         static const int codes[] = {ECONNREFUSED, ECONNRESET, EKEYREJECTED, EBADMSG, EIO};
 
-        if (!(p->insecure & INSECURE_HTTP) || !streq(scheme, "https") || reply->status != 0)
+        if (streq(scheme, "https") && reply->connected)
+                (void) test_and_set(p, &p->https);
+        if (!streq(scheme, "https") || !may_use_http(p))
                 return false;
         for (size_t i = 0; i < ELEMENTSOF(codes); i++)
                 if (r == -codes[i]) {
@@ -93,6 +108,13 @@ static int explain(const Endpoint *p, const EndpointRequest *q, const TransferRe
         _cleanup_free_ char *text = NULL, *code = NULL;
 
         if (operation_ended(r) || r == -ENOMEM)
+                return r;
+        if (reply->elsewhere && (reply->status == 401 || reply->status == 403))
+                return error_hint(e, r,
+                                  "The registry '%s' redirects to that server, which does not get the "
+                                  "registry's credentials.",
+                                  p->place.host);
+        if (reply->elsewhere)
                 return r;
         if (reply->status < 400)
                 return explain_silence(p, r, e);
@@ -146,8 +168,7 @@ static int try_once(Endpoint *p, const EndpointRequest *q, const char *scheme, c
                         .what = q->what,
                         .insecure = endpoint_insecure_options(p),
                         .tls = &tls,
-                        .probe = q->has_alternatives ||
-                                 (streq(scheme, "https") && p->insecure & INSECURE_HTTP),
+                        .probe = q->has_alternatives || (streq(scheme, "https") && may_use_http(p)),
                         .progress = q->progress,
                         .userdata = q->userdata,
         };
@@ -167,13 +188,14 @@ static int ask(Endpoint *p, const EndpointRequest *q, const Body *b, TransferRep
                         return error_oom(e);
                 transfer_reply_done(reply);
                 int r = try_once(p, q, scheme, authorization, b, reply, e);
+                bool http = try_http(p, scheme, reply, r);
                 if (r >= 0)
                         return r;
-                if (try_http(p, scheme, reply, r))
+                if (http)
                         continue;
-                if (reply->status == 0 && !operation_ended(r) && r != -ENOMEM)
+                if (reply->status == 0 && !reply->elsewhere && !operation_ended(r) && r != -ENOMEM)
                         (void) test_and_set(p, &p->unreachable);
-                if (reply->status != 401 || authenticated)
+                if (reply->status != 401 || reply->elsewhere || authenticated)
                         return explain(p, q, reply, r, e);
                 r = endpoint_authenticate(p, reply->challenge, authorization, e);
                 if (operation_ended(r) || r == -ENOMEM)

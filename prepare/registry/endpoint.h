@@ -18,6 +18,7 @@ typedef struct Endpoint {
 
         pthread_mutex_t lock; /* protects the members below */
         bool http;            /* https failed, http is used */
+        bool https;           /* something speaks https there: http is not used any more */
         bool insecure_noted;  /* the user has been notified that it is insecure */
         bool unreachable;     /* it does not answer */
         bool certificates_known;

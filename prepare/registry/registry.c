@@ -243,11 +243,11 @@ int registry_source_unchanged(OciSource *src, const char *digest, Error *e)
 {
         RegistrySource *r = (RegistrySource *) src;
 
-        if (r->reference.digest)
-                return streq(r->reference.digest, digest);
         int k = registry_digest_check(digest, e);
+        /* What a digest refers to does not change; but the registry has to give the document to the caller,
+         * who may not be the one that fetched it. */
         if (k >= 0)
-                k = ask_reference(r, digest, e);
+                k = ask_reference(r, r->reference.digest ? NULL : digest, e);
         return k < 0 ? k : streq(r->digest, digest);
 }
 

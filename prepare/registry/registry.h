@@ -65,6 +65,7 @@ int registry_source_new(Transfer *t, Store *s, const char *reference, const Regi
 /* The digest ("sha256:…") of the manifest or index that the reference resolved to, as a key for the next
  * call; NULL before the first get_manifest(). Owned by the source. */
 const char *registry_source_digest(const OciSource *src);
-/* Checks with one request whether the reference still resolves to the manifest or index with DIGEST. Returns
- * 1 if so, 0 if there is another one, which is kept: get_manifest() does not request it again. */
+/* Checks with one request whether the reference still resolves to the manifest or index with DIGEST, and the
+ * credentials are good for it. Returns 1 if so, 0 if there is another one, which is kept: get_manifest() does
+ * not request it again. */
 int registry_source_unchanged(OciSource *src, const char *digest, Error *e);

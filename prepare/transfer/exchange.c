@@ -418,6 +418,15 @@ static int drive(Exchange *x, CURLM *multi, CURLcode *ret)
         }
 }
 
+/* libcurl takes that time when everything is set up that comes before the request: proxy, TLS. */
+static void note_connection(Exchange *x)
+{
+        curl_off_t usec = 0;
+
+        (void) curl_easy_getinfo(x->easy, CURLINFO_PRETRANSFER_TIME_T, &usec);
+        x->connected = usec > 0 || x->header_size > 0;
+}
+
 /* The address is used, as libcurl returns the name of a proxy only together with its password. */
 static void note_peer(Exchange *x)
 {
@@ -475,6 +484,7 @@ static int run(Exchange *x, Handle *h)
                 return error_oom(&x->error);
         r = drive(x, h->multi, &code);
         add_up(x);
+        note_connection(x);
         note_peer(x);
         if (r >= 0)
                 r = finish(x, code);

@@ -189,8 +189,8 @@ static int explain_resolve(const Exchange *x, const char *host, const char *deta
 static int explain_proxy(const Exchange *x, const char *host, const char *detail, Error *e)
 {
         int r = exchange_error(x, e, -EHOSTUNREACH,
-                               "the proxy cannot be used: its name cannot be resolved, or it is "
-                               "no URL, or it does not answer as a proxy");
+                               "the proxy cannot be used: its name cannot be resolved, or it is no URL of a "
+                               "kind that libcurl supports, or it does not answer as a proxy");
         return error_hint(e, r,
                           "See the environment variables http_proxy, https_proxy, all_proxy and no_proxy.");
 }
@@ -249,15 +249,36 @@ static const struct {
                 {CURLE_OUT_OF_MEMORY, AGAIN_NEVER, explain_memory},
 };
 
+/* libcurl has looked at the proxy's URL, and not tried to connect. It does not have a code of its own for
+ * that, and quotes the URL, user and password included. */
+static bool is_about_the_proxy(const Exchange *x)
+{
+        return startswith(x->detail, "Unsupported proxy");
+}
+
+/* Removes what is between "://" and "@" in a word, whatever quotes the URL. */
+static void remove_credentials(char *detail)
+{
+        for (char *p = detail; (p = strstr(p, "://"));) {
+                p += strlen("://");
+                char *end = p + strcspn(p, " \t\r\n"), *at = memrchr(p, '@', (size_t) (end - p));
+                if (at)
+                        memmove(p, at + 1, strlen(at + 1) + 1);
+        }
+}
+
 int exchange_explain(Exchange *x, CURLcode code, Error *e)
 {
         _cleanup_free_ char *host = NULL, *shown_host = NULL, *detail = NULL;
 
+        remove_credentials(x->detail);
         (void) url_host(x->url, &host);
         shown_host = text_escape_for_terminal(host ?: "?");
         detail = text_escape_for_terminal(x->detail[0] ? x->detail : curl_easy_strerror(code));
         if (!shown_host || !detail)
                 return error_oom(e);
+        if (is_about_the_proxy(x))
+                return explain_proxy(x, shown_host, detail, e);
         if (is_about_our_certificate(x, code, detail))
                 return explain_rejection(x, shown_host, detail, e);
         for (size_t i = 0; i < ELEMENTSOF(curl_reasons); i++)

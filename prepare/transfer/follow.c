@@ -225,6 +225,7 @@ static int make_step(Step *s, Sink *sink, Result *ret, Error *e)
                                                 s->shown)
                                     : error_oom(e);
         r = exchange_run(&x, e);
+        ret->connected = ret->connected || s->n_redirects > 0 || x.connected;
         if (r >= 0)
                 r = evaluate_answer(s, &x, e);
         if (r != 0) {
@@ -251,6 +252,7 @@ int transfer_follow(Transfer *t, const TransferRequest *q, Sink *sink, Result *r
         while (r == 0)
                 r = make_step(&s, sink, &result, e);
         result.effective_url = TAKE_PTR(s.url.plain);
+        result.elsewhere = !s.same_origin;
         result_done(ret);
         *ret = result;
         result = (Result){};

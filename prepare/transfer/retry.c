@@ -110,13 +110,15 @@ static int give_up(const Transfer *t, const Result *result, int code, Error *e)
 
 /* --- The request --------------------------------------------------------------------------------------- */
 
-static void fill_in_reply(Result *from, TransferReply *to)
+static void fill_in_reply(Result *from, bool connected, TransferReply *to)
 {
         Response *r = &from->response;
 
         transfer_reply_done(to);
         *to = (TransferReply){
                         .status = r->status,
+                        .elsewhere = from->elsewhere,
+                        .connected = connected,
                         .not_modified = r->status == 304,
                         .etag = TAKE_PTR(r->etag),
                         .last_modified = r->last_modified_is_strong ? TAKE_PTR(r->last_modified) : NULL,
@@ -135,6 +137,7 @@ int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, Transfer
         _cleanup_(result_done) Result result = {};
         _cleanup_error_ Error error = ERROR_NULL;
         Tries tries = {.best = sink->done};
+        bool connected = false;
         uint64_t delay = 0;
         int r;
 
@@ -144,6 +147,7 @@ int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, Transfer
                 r = operation_check(t->options.operation, &error);
                 if (r >= 0)
                         r = transfer_follow(t, q, sink, &result, &error);
+                connected = connected || result.connected;
                 if (r >= 0 || operation_ended(r) || !is_worthwhile(t, q, &result, sink, &tries, &delay))
                         break;
                 if (result.again != AGAIN_AT_ONCE)
@@ -155,7 +159,7 @@ int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, Transfer
         }
         if (r < 0 && !operation_ended(r))
                 r = give_up(t, &result, r, &error);
-        fill_in_reply(&result, reply);
+        fill_in_reply(&result, connected, reply);
         if (r < 0)
                 (void) error_move(e, &error);
         return r;

@@ -356,6 +356,14 @@ const char *trust_find(const Trust *t, const char *fingerprint, const char *name
         return found;
 }
 
+bool trust_covers(const Trust *t, const char *name)
+{
+        for (size_t i = 0; i < t->n_files; i++)
+                if (trust_file_counts(&t->files[i]) && trust_prefix_covers(t->files[i].prefix, name))
+                        return true;
+        return false;
+}
+
 char *trust_stamp(const Trust *t, const char *fingerprint)
 {
         _cleanup_text_ Text all = {};

@@ -41,6 +41,8 @@ int trust_open(const char *const *config_dirs, const Operation *o, Trust **ret, 
 Trust *trust_free(Trust *t);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Trust *, trust_free);
 
+/* Whether a key is trusted for the image NAME. */
+bool trust_covers(const Trust *t, const char *name);
 /* Whether the prefix PREFIX ("": everything) covers the image NAME. At component boundaries only:
  * "example.com/app" covers "example.com/app/x", and not "example.com/apple". */
 bool trust_prefix_covers(const char *prefix, const char *name) _pure_;

@@ -18,6 +18,12 @@ int candidates_list(const Pod *p, Candidate **ret, size_t *ret_n, Error *e);
 /* What the user calls the image of APP. -ENODATA: nothing that could mean another image by now. */
 int candidate_reference(const Pod *p, const PodApp *app, char **ret, Error *e);
 
+/* --- age.c --------------------------------------------------------------------------------------------- */
+
+/* Whether the image with that ID may replace the present one of APP: it has to have the same name, and must not be older,
+ * unless ALLOW_OLDER. -EBADMSG, -ESTALE; -ENOENT: the present one is not in the store any more, and that matters. */
+int check_successor(Store *s, const PodApp *app, const char *id, bool allow_older, Error *e);
+
 /* --- resolve.c ----------------------------------------------------------------------------------------- */
 
 typedef struct Resolver Resolver;

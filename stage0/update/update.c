@@ -100,6 +100,10 @@ static int compare(Updater *u, Pod *p, AppUpdate *a, const char *reference)
         a->newer_id = strdup(id);
         if (!a->newer_id)
                 return error_oom(&a->error);
+        a->result = UPDATE_FAILED;
+        r = check_successor(u->store, a->app, id, u->options->allow_older, &a->error);
+        if (r < 0)
+                return r;
         if (!u->options->retry && pod_failed_image_read(p, a->app, &failed) >= 0 && streq_ptr(failed, id)) {
                 a->result = UPDATE_FAILED_BEFORE;
                 return 0;

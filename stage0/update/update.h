@@ -33,6 +33,7 @@ typedef struct UpdateOptions {
         FetchOptions fetch;          /* its policy is not used: each app has its own */
         bool dry_run;                /* newer images are fetched, and no app is replaced */
         bool retry;                  /* also what failed before */
+        bool allow_older;            /* also images that are older than the app's present one */
         uint64_t ready_timeout_usec; /* as of acn_replace_app() */
         uint64_t fetch_timeout_usec; /* of asking for, and fetching, one image; UINT64_MAX: none */
         void (*done)(const Pod *p, const AppUpdate *u,

@@ -12,19 +12,19 @@ from registry_server import *
 class ImageService(Service):
     """With a configuration that allows the registries to be used by HTTP, about which the service warns."""
 
-    def __init__(self, host, *addresses, auth=None):
+    def __init__(self, host, *addresses, options=()):
         with open(host.path("registries.conf"), "w") as f:
             for a in addresses:
                 f.write('[[registry]]\nlocation = "%s"\ninsecure = true\n' % a)
         with open(host.path("auth.json"), "w") as f:
             json.dump({"auths": {}}, f)
         os.chmod(host.path("auth.json"), 0o600)
-        super().__init__(host, env={"CONTAINERS_REGISTRIES_CONF": host.path("registries.conf"), "HOME": host.tmp,
+        super().__init__(host, *options, env={"CONTAINERS_REGISTRIES_CONF": host.path("registries.conf"), "HOME": host.tmp,
                                     "REGISTRY_AUTH_FILE": host.path("auth.json")})
 
     def said(self):
         lines = super().said().splitlines(keepends=True)
-        return "".join(l for l in lines if "insecure" not in l)
+        return "".join(l for l in lines if "insecure" not in l and "; trying again in " not in l)
 
 
 def images(client, image=None):
@@ -145,6 +145,45 @@ def credentials_of_the_request(host):
         for auth in good, encoded, dict(good, server_address="http://%s/" % registry.address):
             id = c.call("PullImage", image={"image": name}, auth=auth).image_ref
             c.call("RemoveImage", image={"image": id})
+
+
+@case
+def a_digest_that_is_there_takes_credentials(host):
+    """An image that another tenant has pulled is no other tenant's, by whichever name."""
+    passwords = host.path("htpasswd")
+    with open(passwords, "w") as f:
+        f.write("someone:%s\n" % bcrypt("sesame-open"))
+    registry = Registry(host, auth={"htpasswd": {"realm": "x", "path": passwords}})
+    registry.push(make_layout(host), "app:1", "--dest-creds=someone:sesame-open")
+    tag = registry.address + "/app:1"
+    good = {"username": "someone", "password": "sesame-open"}
+    with ImageService(host, registry.address) as s:
+        c = s.client()
+        id = c.call("PullImage", image={"image": tag}, auth=good).image_ref
+        (digest,) = images(c)[id].repo_digests
+        for _ in range(2):  # the second time it is known by this name
+            equal(c.call("PullImage", image={"image": digest}, auth=good).image_ref, id)
+            # What the kubelet compares its records of pulls with.
+            for name in tag, digest:
+                equal(c.call("ImageStatus", image={"image": name}).image.id, id, name)
+            for auth in None, dict(good, password="wrong"), dict(good, server_address="https://example.com/"):
+                for name in tag, digest:
+                    status, message = c.refused("PullImage", image={"image": name}, **({"auth": auth} if auth else {}))
+                    equal(status, "PERMISSION_DENIED", "%s with %r" % (name, auth))
+                    contains(message, "401")
+            equal(list(images(c)), [id])
+        before = len(registry.requests())
+        equal(c.call("PullImage", image={"image": digest}, auth=good).image_ref, id)
+        equal(registry.requests()[before:], [("GET", "/v2/app/manifests/" + digest.split("@")[1])] * 2, "without and with credentials")
+        # Without the registry it is an error, as for a tag.
+        registry.process.kill()
+        registry.process.wait()
+        (by_tag, why), (by_digest, same) = (c.refused("PullImage", image={"image": name}, auth=good) for name in (tag, digest))
+        equal(by_digest, by_tag)
+        equal(re.sub("/manifests/[^']*", "", same.replace(digest, tag)), re.sub("/manifests/[^']*", "", why))
+    for options, pinned in ((), False), (("--pinned-image=" + digest,), True):
+        with ImageService(host, registry.address, options=options) as s:
+            equal([s.client().call("ImageStatus", image={"image": name}).image.pinned for name in (tag, digest, id)], [pinned] * 3)
 
 
 @case

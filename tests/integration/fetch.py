@@ -4,114 +4,12 @@
 provides the network."""
 
 import base64
-import hashlib
 import pty
 import select
 import threading
 
-from harness import *
+from signed_web import *
 from harness import _read
-from web import Web
-
-NAMES = ["example.com", "*.example.com", "example.org"]
-
-
-class Keys:
-    """A person with a key."""
-
-    def __init__(self, home, name):
-        self.home = os.path.join(home, name)
-        os.makedirs(self.home, 0o700)
-        self.gpg("--passphrase", "", "--quick-generate-key", name + " <%s@example.com>" % name, "ed25519", "sign", "never")
-        self.public = self.gpg("--armor", "--export")
-        self.fingerprint = re.search(rb"^fpr:+([0-9A-F]+):", self.gpg("--with-colons", "--list-keys"), re.M).group(1).decode()
-
-    def gpg(self, *args, input=b""):
-        return subprocess.run(("gpg", "--homedir", self.home, "--batch", "--quiet", "--no-autostart" if "--export" in args
-                               else "--pinentry-mode=loopback") + args, input=input, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, check=True).stdout
-
-    def sign(self, data):
-        return self.gpg("--armor", "--detach-sign", input=data)
-
-    def close(self):
-        subprocess.run(("gpgconf", "--homedir", self.home, "--kill", "all"), stderr=subprocess.DEVNULL)
-
-
-class World:
-    """A host with a network, and signing keys."""
-
-    def __init__(self, host):
-        self.host = host
-        self.config = host.path("config")
-        os.mkdir(self.config, 0o755)
-        self.web = Web(host.path("web"), NAMES)
-        self.people = {}
-
-    def __enter__(self):
-        self.web.__enter__()
-        return self
-
-    def __exit__(self, *args):
-        self.web.__exit__(*args)
-        for k in self.people.values():
-            k.close()
-
-    def key(self, name="alice"):
-        if name not in self.people:
-            self.people[name] = Keys(self.host.path("gnupg"), name)
-        return self.people[name]
-
-    def trust(self, prefix="example.com", name="alice"):
-        path = self.host.path(name + ".asc")
-        with open(path, "wb") as f:
-            f.write(self.key(name).public)
-        self.run("trust", "--yes", "--prefix=" + prefix, path)
-
-    def run(self, *args, rc=0, **more):
-        return self.host.acnspawn("--config-dir=" + self.config, *args, env=self.web.env(), **more).expect(rc)
-
-    def fetch(self, *args, rc=0, **more):
-        return self.run("fetch", *args, rc=rc, **more)
-
-    def image(self, name="example.com/app", version="1.0", content="x", **more):
-        labels = [{"name": "version", "value": version}, {"name": "os", "value": "linux"}, {"name": "arch", "value": os_arch()}]
-        labels += more.pop("more_labels", [])
-        self.host.images += 1
-        path = self.host.path("%d.aci" % self.host.images)
-        manifest = image_manifest(name, {"exec": ["/bin/true"], "user": "0", "group": "0"}, labels, **more)
-        return _read(write_aci(path, manifest, {"content": content}))
-
-    def publish(self, url, data, signer="alice", **how):
-        self.web.put(url, data, **how)
-        if signer:
-            self.web.put(url + ".asc", self.key(signer).sign(data))
-
-    def page(self, url, *metas):
-        self.web.put(url + ("" if url.count("/") > 2 else "/") + "?ac-discovery=1", "<!DOCTYPE html><html><head><title>x</title>%s</head></html>" % "".join(
-            '<meta name="%s" content="%s">' % m for m in metas))
-
-    def ids(self):
-        return sorted(os.listdir(os.path.join(self.host.dir, "images")))
-
-    def nothing_left(self, images=0):
-        equal(len(self.ids()), images, "number of images")
-        equal(os.listdir(os.path.join(self.host.dir, "tmp")), [], "what is left in tmp")
-
-
-def image_id(data):
-    return "sha512-" + hashlib.sha512(data).hexdigest()
-
-
-def world(function):
-    @functools.wraps(function)
-    def wrapped(host):
-        if not shutil.which("openssl") or not shutil.which("gpg"):
-            raise Skip("openssl or gpg is missing")
-        with World(host) as w:
-            function(w)
-    return case(wrapped)
-
 
 SIMPLE = "https://example.com/app-1.0-linux-%s.aci" % os_arch()
 
@@ -291,14 +189,33 @@ def keys_that_are_offered(w):
     r = w.fetch("--insecure-options=pubkey", "example.com/app:1.0")
     contains(r.err, "https://example.com/keys")
     contains(r.err, "--insecure-options=pubkey")
-    # It is in the store, signed by a key that is not trusted.
-    w.run("rm", w.run("prepare", "example.com/app:1.0").out.strip())
+    # It is in the store, signed by a key that is not trusted: for this once.
+    top = w.host.path("top.aci")
+    with open(top, "wb") as f:
+        f.write(w.image("example.com/top", dependencies=[{"imageName": "example.com/app"}]))
+    w.run("rm", w.run("prepare", image_id(data)).out.strip())
+    w.web.forget()
+    for args in ("prepare", "example.com/app:1.0"), ("run", "example.com/app"), ("fetch", SIMPLE), ("prepare", top), \
+                ("prepare", "--pull-policy=never", "example.com/app"):
+        r = w.run(*args, rc=1)
+        for part in ("The image example.com/app was signed by the key %s, which was offered by a server and accepted for one command only: "
+                     "--insecure-options=pubkey" % w.key().fingerprint, "acnspawn trust --prefix=example.com/app", "image rm " + image_id(data)[:19]):
+            contains(r.err, part, "message of %r" % (args,))
+        r = w.run(args[0], "--insecure-options=pubkey", *args[1:], rc=127 if args[0] == "run" else 0)  # it has no such program
+        contains(r.err, "it is used nevertheless: --insecure-options=pubkey", "warning of %r" % (args,))
+    equal(w.web.asked(), [], "requests")
     shown = json.loads(w.run("--json=short", "image", "show", image_id(data)).out)[0]
-    equal((shown["signer"]["offered"], shown["signerProblem"]), (True, None))
-    # For this once.
-    w.run("image", "rm", image_id(data))
-    contains(w.fetch("example.com/app:1.0", rc=1).err, w.key().fingerprint)
-    w.nothing_left()
+    equal(shown["signer"]["offered"], True)
+    contains(shown["signerProblem"], "accepted for one command only")
+    contains(w.fetch("--update", "example.com/app:1.0", rc=1).err, w.key().fingerprint)
+    w.fetch("--update", "--insecure-options=pubkey", "example.com/app:1.0")
+    # Who trusts the key afterwards trusts the image.
+    w.trust()
+    w.run("prepare", "example.com/app:1.0")
+    shown = json.loads(w.run("--json=short", "image", "show", image_id(data)).out)[0]
+    equal((shown["signer"]["offered"], shown["signerProblem"]), (False, None))
+    w.run("trust", "--remove=" + w.key().fingerprint)
+    contains(w.run("prepare", "example.com/app:1.0", rc=1).err, "not trusted any more")
 
 
 # --- Trust that ended -----------------------------------------------------------------------------------------------------
@@ -416,6 +333,104 @@ def steps_back(w):
     with open(aci, "wb") as f:
         f.write(old)
     w.fetch(aci)
+
+
+@world
+def what_a_record_says_is_no_step_back(w):
+    """What a server says is unchanged, or needs not be asked about, is as old as if it came again."""
+    w.trust()
+    old, new = w.image(content="old"), w.image(content="new")
+    tagged, fresh, other = ("https://example.com/%s.aci" % n for n in ("tagged", "fresh", "other"))
+    w.publish(tagged, old, etag=True)
+    w.publish(fresh, old, headers={"Cache-Control": "max-age=3600"})
+    w.fetch(tagged, fresh)
+    time.sleep(1.1)
+    w.publish(other, new)
+    w.fetch(other)
+    w.web.forget()
+    for args in ("--update", tagged), ("--update", fresh), (tagged,), (fresh,), ("--pull-policy=never", tagged):
+        r = w.fetch(*args, rc=1)
+        contains(r.err, "before the one of the same name and labels that is in the store", "message of %r" % (args,))
+        contains(r.err, "acnspawn image rm " + image_id(new)[:19], "hint of %r" % (args,))
+    equal((w.web.asked(), w.web.said()), ([tagged], [304]), "what was asked")
+    equal(w.fetch("--insecure-options=signature", tagged).out, image_id(old) + "\n")
+    w.run("image", "rm", image_id(new))
+    for url in tagged, fresh:
+        equal(w.fetch("--update", url).out, image_id(old) + "\n")
+
+
+@world
+def a_build_that_goes_back(w):
+    """A label that differs with each build does not hide that the newer image was replaced by the older."""
+    w.trust()
+    one, two = (w.image(content=n, more_labels=[{"name": "build", "value": n}]) for n in ("1", "2"))
+    signature = w.key().sign(one)
+    time.sleep(1.1)
+    url = "https://example.com/latest.aci"
+    w.publish(url, two)
+    w.fetch(url)
+    w.web.put(url, one)
+    w.web.put(url + ".asc", signature)
+    r = w.fetch("--update", url)
+    equal(r.out, image_id(one) + "\n")
+    for part in "came to example.com/app:1.0", "build=2", "and comes to example.com/app:1.0", "build=1", "which was signed earlier":
+        contains(r.err, part)
+    equal(w.fetch(url).err, "", "messages when no server is asked")
+
+
+def publish_on_registry(w, name, tag, content):
+    """An image of a registry, which has no signature."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("content")
+        info.size = len(content)
+        tar.addfile(info, io.BytesIO(content))
+    layer = out.getvalue()
+    digest = lambda data: "sha256:" + hashlib.sha256(data).hexdigest()
+    config = json.dumps({"os": "linux", "architecture": {"aarch64": "arm64"}.get(os_arch(), os_arch()), "config": {"Cmd": ["/bin/true"]},
+                         "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
+    manifest = json.dumps({"schemaVersion": 2, "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest(config),
+                                                          "size": len(config)},
+                           "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": digest(layer),
+                                       "size": len(layer)}]}).encode()
+    base = "https://example.com/v2/%s/" % name
+    w.web.put(base + "manifests/" + tag, manifest, headers={"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
+    for blob in layer, config:
+        w.web.put(base + "blobs/" + digest(blob), blob)
+    return "sha512-" + hashlib.sha512(config).hexdigest()
+
+
+@world
+def an_image_of_a_registry_does_not_have_a_signed_name(w):
+    id = publish_on_registry(w, "team/app", "1.0", b"not signed")
+    reference = "docker://example.com/team/app:1.0"
+    w.fetch(reference)
+    # No key is trusted for the name: there could be no other.
+    w.run("rm", w.run("prepare", "example.com/team/app").out.strip())
+    w.trust("example.org")
+    w.run("rm", w.run("prepare", "example.com/team/app").out.strip())
+    w.trust("example.com/team", "bob")
+    top = w.host.path("top.aci")
+    with open(top, "wb") as f:
+        f.write(w.image("example.com/top", dependencies=[{"imageName": "example.com/team/app"}]))
+    by_name = manifest_of(w, {"name": "example.com/team/app"})
+    w.web.forget()
+    for args in ("prepare", "example.com/team/app"), ("fetch", "example.com/team/app:1.0"), ("prepare", top), ("prepare", by_name), \
+                ("run", "--pull-policy=never", "example.com/team/app"):
+        r = w.run(*args, rc=1)
+        for part in ("The image example.com/team/app in the store came from %s without a signature, but a key is trusted for images of this name" %
+                     reference, "acnspawn image rm " + id[:19], "--insecure-options=signature"):
+            contains(r.err, part, "message of %r" % (args,))
+        contains(w.run(args[0], "--insecure-options=signature", *args[1:], rc=127 if args[0] == "run" else 0).err,
+                 "it is used nevertheless: --insecure-options=signature", "warning of %r" % (args,))
+    equal(w.web.asked(), [], "requests")
+    for name in reference, id:
+        w.run("prepare", name)
+    # The signed image of that name.
+    data = w.image("example.com/team/app")
+    w.publish("https://example.com/team/app-1.0-linux-%s.aci" % os_arch(), data, signer="bob")
+    equal(w.fetch("--update", "example.com/team/app:1.0").out, image_id(data) + "\n")
+    w.run("prepare", "example.com/team/app")
 
 
 @world
@@ -762,6 +777,30 @@ def a_server_that_says_for_how_long(w):
     w.run("image", "rm", image_id(data))
     w.fetch(SIMPLE)
     equal(w.web.asked("aci"), [SIMPLE + ".asc", SIMPLE])
+
+
+@world
+def a_server_cannot_keep_updates_from_asking(w):
+    """Half a day at most, whatever it says, and whatever the clock said."""
+    w.trust()
+    w.publish(SIMPLE, w.image(), etag=True, headers={"Cache-Control": "max-age=31536000"})
+    w.fetch(SIMPLE)
+    (name,) = os.listdir(os.path.join(w.host.dir, "remotes"))
+    path = os.path.join(w.host.dir, "remotes", name)
+    year = 365 * 24 * 3600
+    for seconds, asks in ((-60, False), (-11 * 3600, False), (-13 * 3600, True), (3600, True), (2 * year, True), (None, True)):
+        record = json.loads(read_text(path))
+        true(record["expires"] > (time.time() + year - 1000) * 1e6, "the server's word is kept: %r" % record)
+        record["downloaded"] = int((time.time() + (seconds or 0)) * 1e6)
+        if seconds is None:
+            del record["downloaded"]
+        with open(path, "w") as f:
+            json.dump(record, f)
+        w.web.forget()
+        w.fetch(SIMPLE)
+        equal(w.web.asked(), [], "requests without --update")
+        w.fetch("--update", SIMPLE)
+        equal(w.web.asked(), [SIMPLE] if asks else [], "requests when it was asked %s s ago" % (seconds and -seconds))
 
 
 @world

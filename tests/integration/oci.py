@@ -4,6 +4,7 @@
 conversion of configs, sharing of layers and their removal."""
 
 import gzip
+import hashlib
 import stat
 
 from harness import *
@@ -339,6 +340,67 @@ def layers_are_shared_and_go_with_the_last_image(host):
     lacks(" ".join(layers_in_store(host)), "0" * 64, "layers after gc")
     host.acnspawn("image", "rm", two).expect(0)
     equal(layers_in_store(host), [], "layers")
+
+
+@case
+def a_layer_made_of_several_stays_for_its_pod(host):
+    """It has a name of its own, by which gc finds it in pods and images."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("linked")
+        info.type, info.linkname = tarfile.LNKTYPE, "d/two"
+        tar.addfile(info)
+    b = add_raw_layers(Builder(host).base(), [out.getvalue()]).runs("cat /linked")
+    image = fetch(host, b.reference())
+    before = layers_in_store(host)
+    true(sum(l.startswith("merged-") for l in before) >= 1 and any(l.startswith("sha256-") for l in before), "names of layers: %r" % before)
+    pod = host.prepare(image)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    host.acnspawn("image", "gc", "--grace-period=0").expect(0)
+    equal(layers_in_store(host), before, "layers after gc")
+    equal(host.acnspawn("run", pod).expect(0).out, "2", "output")
+    host.acnspawn("rm", pod).expect(0)
+    host.acnspawn("image", "rm", image).expect(0)
+    equal(layers_in_store(host), [], "layers")
+
+
+def digest_of(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+@case
+def an_archive_by_contents_makes_no_blobs_known(host):
+    """docker-archive: names layers by their uncompressed content, which the registry of another image need not have."""
+    layer = raw_layer([("secret", b"of the archive")])
+    config = json.dumps({"os": "linux", "architecture": "amd64", "config": {"Cmd": ["/x"]},
+                         "rootfs": {"type": "layers", "diff_ids": [digest_of(layer)]}}).encode()
+    for packed in layer, gzip.compress(layer):
+        archive = host.path("saved.tar")
+        with open(archive, "wb") as f:
+            f.write(raw_layer([("config.json", config), ("1/layer.tar", packed), ("manifest.json", json.dumps(
+                [{"Config": "config.json", "RepoTags": ["example.com/private:1"], "Layers": ["1/layer.tar"]}]).encode())]))
+        image = fetch(host, "docker-archive:" + archive)
+        equal(fetch(host, "docker-archive:" + archive), image, "ID of the archive, read again")
+        # The same layer, in an image that does not have it: with the same config, and with another one.
+        for more in {}, {"author": "somebody else"}:
+            layout = host.path("claims")
+            shutil.rmtree(layout, ignore_errors=True)
+            os.makedirs(layout + "/blobs/sha256")
+
+            def blob(media_type, data, there=True):
+                if there:
+                    with open("%s/blobs/sha256/%s" % (layout, digest_of(data)[7:]), "wb") as f:
+                        f.write(data)
+                return {"mediaType": media_type, "digest": digest_of(data), "size": len(data)}
+            own = json.dumps({**json.loads(config), **more}).encode() if more else config
+            manifest = {"schemaVersion": 2, "config": blob("application/vnd.oci.image.config.v1+json", own),
+                        "layers": [blob("application/vnd.oci.image.layer.v1.tar", layer, there=False)]}
+            index = {"schemaVersion": 2, "manifests": [blob("application/vnd.oci.image.manifest.v1+json", json.dumps(manifest).encode())]}
+            put(layout, "oci-layout", '{"imageLayoutVersion": "1.0.0"}')
+            put(layout, "index.json", json.dumps(index))
+            contains(host.acnspawn("fetch", "oci:" + layout).expect(1).err, "has no blob " + digest_of(layer), "message")
+        host.acnspawn("image", "rm", image).expect(0)
+        equal(layers_in_store(host), [], "layers")
 
 
 @case

@@ -7,6 +7,7 @@ import base64
 import ctypes
 import hashlib
 import http.server
+import socket
 import ssl
 import threading
 import urllib.parse
@@ -352,6 +353,101 @@ def private_with_passwords(host):
     nothing_left(host)
     fetch(host, reference, auth={registry.address: "someone:wrong-word", registry.address + "/team": "someone:sesame-open"},
           SSL_CERT_FILE=tls.ca)
+
+
+class TwoFaced:
+    """Speaks TLS, and records whatever comes in plain text on the same port. ANSWER(path, authorization) returns what is sent."""
+
+    def __init__(self, tls, answer):
+        self.answer, self.plain, self.asked, self.dumb = answer, [], [], False
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(tls.certificate, tls.key)
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.serve, args=(self.socket.accept()[0],), daemon=True).start()
+
+    def serve(self, connection):
+        with contextlib.suppress(OSError), connection:
+            if connection.recv(1, socket.MSG_PEEK) != b"\x16":
+                self.plain.append(connection.recv(65536))
+                return
+            if self.dumb:
+                return
+            with self.context.wrap_socket(connection, server_side=True) as c:
+                request = b""
+                while b"\r\n\r\n" not in request:
+                    data = c.recv(65536)
+                    if not data:
+                        return
+                    request += data
+                lines = request.decode().split("\r\n")
+                authorization = "".join(l.split(": ", 1)[1] for l in lines if l.lower().startswith("authorization:"))
+                self.asked.append((lines[0].split()[1], authorization))
+                c.sendall(self.answer(*self.asked[-1]))
+
+
+def reply(status, *headers):
+    return ("HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n%s\r\n" % (status, "".join(h + "\r\n" for h in headers))).encode()
+
+
+@case
+def http_is_no_way_out_after_https(host):
+    """A registry that may be insecure, and has answered by https: whatever fails after that, nothing is sent to it in plain text."""
+    tls = Tls(host)
+    closed = socket.socket()
+    closed.bind(("127.0.0.1", 0))  # and does not listen
+    refuses = "127.0.0.1:%d" % closed.getsockname()[1]
+    basic = "Basic " + base64.b64encode(b"someone:sesame-open").decode()
+    failures = {"the target of a redirect refuses the connection": reply("307 Moved", "Location: https://%s/store" % refuses),
+                "the target of a redirect does not speak TLS": reply("307 Moved", "Location: https://%s/store" % Registry(host).address),
+                "the connection ends without an answer": b"",
+                "the answer is none": b"\0\1\2\3"}
+    for what, failure in failures.items():
+        def answer(path, authorization):
+            return failure if authorization == basic else reply("401 Unauthorized", 'WWW-Authenticate: Basic realm="x"')
+        registry = TwoFaced(tls, answer)
+        conf = "[[registry]]\nlocation = '%s'\ninsecure = true\n" % registry.address
+        fetch(host, "docker://%s/app:1" % registry.address, rc=1, conf=conf, auth={registry.address: "someone:sesame-open"})
+        true((registry.asked or [0])[-1] == ("/v2/app/manifests/1", basic), "%s: asked %r" % (what, registry.asked))
+        equal(registry.plain, [], "what came in plain text when " + what)
+        registry.socket.close()
+
+    # Not even when it does not speak TLS any more.
+    manifest = json.dumps({"schemaVersion": 2, "config": {"mediaType": "application/vnd.oci.image.config.v1+json",
+                                                          "digest": digest_of(b"{}"), "size": 2}, "layers": []}).encode()
+
+    def once(path, authorization):
+        if authorization != basic:
+            return reply("401 Unauthorized", 'WWW-Authenticate: Basic realm="x"')
+        registry.dumb = True
+        return b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(manifest), manifest)
+    registry = TwoFaced(tls, once)
+    conf = "[[registry]]\nlocation = '%s'\ninsecure = true\n" % registry.address
+    r = fetch(host, "docker://%s/app:1" % registry.address, rc=1, conf=conf, auth={registry.address: "someone:sesame-open"})
+    contains(r.err, "the blob " + digest_of(b"{}"), "message")
+    equal((len(registry.asked), registry.plain), (2, []), "requests, and what came in plain text")
+
+
+@case
+def a_redirects_target_gets_no_credentials(host):
+    """A registry that redirects to a server whose challenge names a token service: that gets neither password nor refresh token."""
+    tls = Tls(host)
+    service = TwoFaced(tls, lambda *_: reply("500 No"))
+    target = TwoFaced(tls, lambda *_: reply("401 Unauthorized", 'WWW-Authenticate: Bearer realm="https://%s/token",service="x"' % service.address))
+    registry = TwoFaced(tls, lambda *_: reply("307 Moved", "Location: https://%s/store" % target.address))
+    for auth in {"auth": base64.b64encode(b"someone:sesame-open").decode()}, {"identitytoken": "refresh-me"}:
+        with open(host.path("own.json"), "w") as f:
+            json.dump({"auths": {registry.address: auth}}, f)
+        os.chmod(host.path("own.json"), 0o600)
+        r = fetch(host, "docker://%s/app:1" % registry.address, rc=1, SSL_CERT_FILE=tls.ca, REGISTRY_AUTH_FILE=host.path("own.json"))
+        contains(r.err, "the server requires authentication (401)", "message")
+        contains(r.err, "The registry '%s' redirects to that server, which does not get the registry's credentials" % registry.address, "hint")
+    equal((target.asked, service.asked), ([("/store", "")] * 2, []), "what was asked")
 
 
 def certs_d(host, registry, **files):

@@ -6,6 +6,7 @@ store; and what happens if the newer one is not any good."""
 import threading
 
 from registry_server import *
+from signed_web import World, image_id
 from web import Web
 
 STAY = "trap 'exit 0' TERM; touch /up; while :; do sleep 0.05; done"
@@ -145,6 +146,83 @@ def an_image_of_a_url(host):
         equal(rows(host, signed, **more), [("p", "web", "replaced")])
         said(host, "p", "web", 2)
         host.acnspawn("stop", "p").expect(0)
+
+
+def build(w, n, name="example.com/web", version="1.0"):
+    """The bytes of an image whose label "build" differs each time."""
+    labels = [{"name": "version", "value": version}, {"name": "os", "value": "linux"}, {"name": "arch", "value": os_arch()},
+              {"name": "build", "value": str(n)}]
+    with open(image(w.host, n, name=name, labels=labels), "rb") as f:
+        return f.read()
+
+
+@case
+@with_timeout(120)
+def a_server_with_an_older_image_or_another_one(host):
+    """Both are signed by a trusted key: an app that runs is not replaced by them."""
+    if not shutil.which("gpg"):
+        raise Skip("gpg is missing")
+    url = "https://example.com/web.aci"
+    with World(host) as w:
+        w.trust("example.com")
+        old, new, other = build(w, 1), build(w, 2), build(w, 3, name="example.com/other")
+        signature = w.key().sign(old)
+        time.sleep(1.1)  # signatures know seconds
+        w.publish(url, new)
+        w.run("run", "--detach", "--name=p", url, "--name=web", "--image-policy=registry")
+
+        def rows(*args, rc=0):
+            r = w.run("update", "--json", *args, rc=rc)
+            return [(x["app"], x["result"]) for x in json.loads(r.out)], r.err
+        w.web.put(url, old)
+        w.web.put(url + ".asc", signature)
+        for args in (), ("--dry-run",), ("p",), ("--retry",):
+            got, err = rows(*args, rc=1)
+            equal(got, [("web", "failed")], "result with %r" % (args,))
+            for part in ("Pod p: app web (%s): It means the image %s by now, which was signed on " % (url, image_id(old)[:19]),
+                         "before the app's image, on ", "update --allow-older"):
+                contains(err, part, "message with %r" % (args,))
+        equal(host.app_status("p", "web")["imageID"], image_id(new), "image of the app")
+        # Nor by another name, whichever options there are; it is signed by the same key, and newer.
+        w.publish(url, other)
+        for args in (), ("--allow-older",):
+            got, err = rows(*args, rc=1)
+            equal(got, [("web", "failed")], "result with %r" % (args,))
+            for part in ("It means the image %s by now, which is example.com/other, but the app's image is example.com/web" % image_id(other)[:19],
+                         "acnspawn update-app --image="):
+                contains(err, part, "message with %r" % (args,))
+        said(host, "p", "web", 2)
+        w.web.put(url, old)
+        w.web.put(url + ".asc", signature)
+        equal(rows("--allow-older", "--dry-run")[0], [("web", "available")])
+        equal(rows("--allow-older")[0], [("web", "replaced")])
+        said(host, "p", "web", 1)
+        w.publish(url, new)
+        equal(rows()[0], [("web", "replaced")])
+        host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def versions_that_go_back_without_signatures(host):
+    """Where there are no signatures the version decides, if it is a number."""
+    path = host.path("web.aci")
+
+    def put(n, version):
+        labels = [{"name": "version", "value": version}, {"name": "os", "value": "linux"}, {"name": "arch", "value": os_arch()}]
+        image(host, n, path=path, labels=labels)
+    put(1, "2.10")
+    run(host, "p", path, "--name=web", "--image-policy=local")
+    put(2, "2.9")
+    r = update(host, rc=1)
+    contains(r.err, "whose version 2.9 is before that of the app's image, 2.10")
+    contains(r.err, "--allow-older")
+    said(host, "p", "web", 1)
+    equal(rows(host, "--allow-older"), [("p", "web", "replaced")])
+    said(host, "p", "web", 2)
+    for n, version in (3, "2.9"), (4, "f00d"), (5, "beef"), (6, "1"):
+        put(n, version)
+        equal(rows(host), [("p", "web", "replaced")], "version " + version)
+    host.acnspawn("stop", "p").expect(0)
 
 
 @case

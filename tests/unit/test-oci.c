@@ -436,6 +436,18 @@ static int remove_blob(OciLayout *l, const char *digest)
         return unlinkat(l->fd, name, 0) < 0 ? -errno : 0;
 }
 
+/* The one that was used last. */
+static const char *digest_of(const Text *t)
+{
+        static char digest[80];
+        _cleanup_free_ char *s = NULL;
+
+        if (digest_bytes("sha256:", t->data, t->size, &s) < 0)
+                abort();
+        snprintf(digest, sizeof(digest), "%s", s);
+        return digest;
+}
+
 /* The config has the diff ID of a layer of another image, which the manifest does not name. */
 TEST(a_layer_of_others_that_is_only_claimed)
 {
@@ -460,7 +472,7 @@ TEST(a_layer_of_others_that_is_only_claimed)
                         ASSERT_OK(remove_blob(&l, l.last_digest));
                 if (k == 2) { /* as in a store without records of the sources of layers */
                         char name[PATH_MAX];
-                        snprintf(name, sizeof(name), "layers/%s/blobs", i->layer_ids[0]);
+                        snprintf(name, sizeof(name), "layers/%s/hashed", i->layer_ids[0]);
                         ASSERT_OK(unlinkat(l.f.store->fd, name, 0));
                 }
                 finish(&l);
@@ -472,6 +484,39 @@ TEST(a_layer_of_others_that_is_only_claimed)
         ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
         ASSERT_EQ(count_entries(l.f.store, "tmp"), 0);
         ASSERT_EQ(what_is(&l, i, 0, "secret"), 'f');
+}
+
+/* A manifest with the config of an image in the store and other layers, which its source does not have. */
+TEST(blobs_of_a_known_config_that_nobody_has)
+{
+        _cleanup_(image_freep) Image *i = NULL, *other = NULL;
+        _cleanup_text_ Text tar = {}, fake = {};
+        LAYOUT(l);
+
+        aci_file(&tar, "secret", "of the image");
+        aci_end(&tar);
+        add_layer_as(&l, &tar, &tar, NULL);
+        ASSERT_OCI_IMPORTS(l, i);
+        begin_image(&l);
+        aci_file(&fake, "other", "");
+        aci_end(&fake);
+        add_layer_as(&l, &tar, &fake, NULL);
+        for (unsigned k = 0; k < 2; k++) {
+                _cleanup_free_ char *blob = strdup(digest_of(&fake));
+                if (k > 0)
+                        ASSERT_OK(remove_blob(&l, blob));
+                finish(&l);
+                ASSERT_ERR(import(&l, &other), k == 0 ? -EBADMSG : -ENOENT);
+                ASSERT_CONTAINS(l.f.error.message,
+                                k == 0 ? "it does not match the image's config" : "has no blob");
+        }
+        ASSERT_EQ(count_entries(l.f.store, "images"), 1);
+        /* The image itself is read again without its blobs, whose digests are known. */
+        begin_image(&l);
+        add_layer_as(&l, &tar, &tar, NULL);
+        ASSERT_OK(remove_blob(&l, l.last_digest));
+        ASSERT_OCI_IMPORTS(l, other);
+        ASSERT_STREQ(other->id, i->id);
 }
 
 /* The same layer compressed in another way is read once and shared. */
@@ -647,6 +692,104 @@ TEST(hard_links_to_different_lower_layers)
         ASSERT_WORKS(l.f, image_remove(l.f.store, one->id, NULL, &l.f.error));
         ASSERT_WORKS(l.f, image_remove(l.f.store, two->id, NULL, &l.f.error));
         ASSERT_EQ(what_is(&l, again, 1, "x"), 'f');
+        ASSERT_WORKS(l.f, image_remove(l.f.store, again->id, NULL, &l.f.error));
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
+}
+
+/* What is hashed for the IDs of layers that were made here. */
+static void add_text_of_links(const OciLayout *l, Text *t)
+{
+        _cleanup_free_ char *ids = strdup(l->diff_ids.data);
+
+        text_add(t, "acnspawn links\n");
+        for (char *p = strtok(ids, "\","); p; p = strtok(NULL, "\","))
+                text_addf(t, "%s\n", p);
+}
+
+/* Gives a layer in the store and in the list of I another name. */
+static int rename_layer(OciLayout *l, const Image *i, size_t n, const char *id)
+{
+        char from[256], to[256];
+        _cleanup_text_ Text t = {};
+
+        snprintf(from, sizeof(from), "layers/%s", i->layer_ids[n]);
+        snprintf(to, sizeof(to), "layers/%s", id);
+        if (renameat(l->f.store->fd, from, l->f.store->fd, to) < 0)
+                return -errno;
+        for (size_t k = 0; i->layer_ids[k]; k++)
+                text_addf(&t, "%s\n", k == n ? id : i->layer_ids[k]);
+        snprintf(to, sizeof(to), "images/%s/layers", i->id);
+        return write_file_atomic_at(l->f.store->fd, to, t.data, t.size, 0644, false);
+}
+
+/* A layer that was made of several is not that of an image whose blob is the text that its ID is the hash of;
+ * neither in a store of an earlier version, which had it in the name space of blobs. */
+TEST(a_layer_made_of_several_is_no_blob)
+{
+        _cleanup_(image_freep) Image *i = NULL, *old = NULL, *other = NULL, *again = NULL;
+        _cleanup_text_ Text links = {}, shared = {}, attributes = {};
+        _cleanup_free_ char *blob = NULL, *secret = NULL;
+        char name[256], id[80];
+        LAYOUT(l);
+
+        add_base(&l, "secret");
+        aci_hard_link(&shared, "new/x", "d/file");
+        aci_end(&shared);
+        add_layer_as(&l, &shared, &shared, NULL);
+        blob = strdup(l.last_digest);
+        add_text_of_links(&l, &links);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_EQ(strv_length(i->layer_ids), 3);
+        ASSERT_NOT_NULL(startswith(i->layer_ids[0], LAYER_ID_MADE));
+        ASSERT_NOT_NULL(startswith(i->layer_ids[1], LAYER_ID_MADE));
+        ASSERT_NOT_NULL(startswith(i->layer_ids[2], LAYER_ID_UNPACKED));
+        text_addf(&attributes, "acnspawn attributes\n%s\n%s\n", i->layer_ids[2], i->layer_ids[1]);
+
+        l.config_more = ",\"author\":\"somebody else\"";
+        for (unsigned k = 0; k < 6; k++) {
+                const Text *text = k % 3 == 1 ? &attributes : &links;
+
+                if (k == 3) { /* as an earlier version left it */
+                        snprintf(id, sizeof(id), "sha256-%s", digest_of(&attributes) + 7);
+                        ASSERT_OK(rename_layer(&l, i, 0, id));
+                        ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
+                        snprintf(id, sizeof(id), "sha256-%s", digest_of(&links) + 7);
+                        ASSERT_OK(rename_layer(&l, old, 1, id));
+                        snprintf(name, sizeof(name), "layers/%s/hashed", id);
+                        ASSERT_EQ(unlinkat(l.f.store->fd, name, 0), 0);
+                        snprintf(name, sizeof(name), "layers/%s/blobs", id);
+                        ASSERT_OK(write_file_new_at(l.f.store->fd, name, blob, strlen(blob), 0644));
+                        old = image_free(old);
+                }
+                begin_image(&l);
+                if (k % 3 < 2)
+                        add_layer_as(&l, text, text, NULL);
+                else { /* or the digest of its blob is named, which is not there */
+                        add_layer_as(&l, text, &shared, NULL);
+                        ASSERT_OK(remove_blob(&l, blob));
+                }
+                finish(&l);
+                ASSERT_TRUE(import(&l, &other) < 0);
+                ASSERT_CONTAINS(l.f.error.message, k % 3 == 2 ? "has no blob" : "Layer 1");
+                if (k == 3 || k == 4)
+                        ASSERT_CONTAINS(l.f.error.message, k == 3 ? "uncompressed, but the layer sha256-"
+                                                                  : "it is longer than 0 bytes");
+                ASSERT_EQ(count_entries(l.f.store, "images"), 1);
+        }
+
+        /* The image of that time goes on working; its layer is made anew for others. */
+        ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
+        ASSERT_STREQ(old->layer_ids[1], id);
+        secret = content_of(&l, old, 1, "new/x");
+        ASSERT_STREQ(secret, "secret");
+        l.config_more = ",\"author\":\"again\"";
+        begin_image(&l);
+        add_base(&l, "secret");
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OCI_IMPORTS(l, again);
+        ASSERT_STREQ(again->layer_ids[1], i->layer_ids[1]);
+        ASSERT_WORKS(l.f, image_remove(l.f.store, old->id, NULL, &l.f.error));
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 3);
         ASSERT_WORKS(l.f, image_remove(l.f.store, again->id, NULL, &l.f.error));
         ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
 }
@@ -1034,9 +1177,11 @@ int main(void)
         RUN(digests_and_sizes);
         RUN(layers_are_shared_and_read_once);
         RUN(a_layer_of_others_that_is_only_claimed);
+        RUN(blobs_of_a_known_config_that_nobody_has);
         RUN(a_layer_in_another_form);
         RUN(hard_links_to_lower_layers);
         RUN(hard_links_to_different_lower_layers);
+        RUN(a_layer_made_of_several_is_no_blob);
         RUN(hard_links_to_lower_layers_and_what_follows);
         RUN(hard_links_to_lower_layers_that_are_refused);
         RUN(a_layer_without_padding_and_end_mark);

@@ -3,12 +3,19 @@
 /* Trees packed to images: the same bytes from the same files, all attributes of files, and files that an
  * image cannot contain. The packed images are read by libarchive, and imported. */
 
+#include <linux/filter.h>
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 
+#include "prepare/build/build.h"
 #include "prepare/pack/pack.h"
 #include "tests/unit/store-fixture.h"
 
@@ -326,6 +333,60 @@ TEST(changed_while_read)
         ASSERT_FAILS(f, pack(proc, &o, &out, &id, &f.error), -EAGAIN, "its size changed while it was read");
 }
 
+/* From now on there are no files without a name, as on some file systems, and a file keeps the mode with which
+ * it was created. */
+static int be_without_unnamed_files(void)
+{
+        struct sock_filter filter[] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fchmod, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 0),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+                        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const struct sock_fprog program = {ELEMENTSOF(filter), filter};
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+                return -errno;
+        return 0;
+}
+
+/* The status of the child: 0, or the number of what is wrong. */
+static int make_scratch(int dir_fd)
+{
+        struct stat st;
+        int fd = -EBADF;
+
+        (void) umask(0);
+        if (be_without_unnamed_files() < 0)
+                return 1;
+        if (openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) >= 0 || errno != EOPNOTSUPP)
+                return 2;
+        if (output_scratch(dir_fd, &fd, NULL) < 0)
+                return 3;
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0)
+                return 4;
+        return (st.st_mode & 07777) == 0600 ? 0 : 5;
+}
+
+/* The plain text of an image that is to be encrypted. */
+TEST(plain_text_is_never_readable_by_others)
+{
+        FIXTURE(f);
+        int status;
+
+        pid_t pid = fork();
+        if (pid == 0)
+                _exit(make_scratch(f.scratch.fd));
+        ASSERT_TRUE(pid > 0);
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+        ASSERT_EQ(status, 0);
+}
+
 int main(void)
 {
         RUN(everything_in_order);
@@ -336,5 +397,6 @@ int main(void)
         RUN(attributes);
         RUN(refused);
         RUN(changed_while_read);
+        RUN(plain_text_is_never_readable_by_others);
         return TEST_END();
 }

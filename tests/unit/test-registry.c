@@ -246,10 +246,38 @@ TEST(reference_by_digest)
         snprintf(suffix, sizeof(suffix), ":other@%s", digest_of(MANIFEST));
         CASE_OPEN(c, suffix);
         ASSERT_EQ(registry_source_unchanged(c.source, digest_of(MANIFEST), &c.f.error), 1);
-        ASSERT_EQ(c.server.n_requests, 0);
+        ASSERT_EQ(c.server.n_requests, 1);
+        ASSERT_EQ(registry_source_unchanged(c.source, digest_of(OTHER), &c.f.error), 0);
         ASSERT_GET(c, NULL, MANIFEST);
+        ASSERT_EQ(c.server.n_requests, 2);
         ASSERT_CONTAINS(c.server.log, digest_of(MANIFEST));
         ASSERT_NOT_CONTAINS(c.server.log, "manifests/other");
+}
+
+/* A registry that gives the manifest to those with a password only, or has it no more. */
+static void serve_basic(const ServerRequest *q, ServerAnswer *a);
+
+TEST(reference_by_digest_without_credentials)
+{
+        CASE(c, serve_basic);
+        char suffix[128];
+
+        snprintf(suffix, sizeof(suffix), "@%s", digest_of(MANIFEST));
+        CASE_OPEN(c, suffix);
+        ASSERT_EQ(registry_source_unchanged(c.source, digest_of(MANIFEST), &c.f.error), -EACCES);
+        ASSERT_CONTAINS(c.f.error.message, "there are no credentials for it (401)");
+        ASSERT_EQ(c.server.n_requests, 1);
+}
+
+TEST(reference_by_digest_that_is_gone)
+{
+        CASE(c, serve);
+        char suffix[128];
+
+        snprintf(suffix, sizeof(suffix), "@%s", digest_of(OTHER));
+        CASE_OPEN(c, suffix);
+        ASSERT_EQ(registry_source_unchanged(c.source, digest_of(OTHER), &c.f.error), -ENOENT);
+        ASSERT_CONTAINS(c.f.error.message, "(404): MANIFEST_UNKNOWN");
 }
 
 TEST(unknown_tag)
@@ -717,6 +745,72 @@ TEST(redirected_blobs)
         ASSERT_STREQ(c.second.log, "GET /store?signature=x \n");
 }
 
+/* What was asked for is elsewhere, where a challenge names a token service of its own. */
+static void serve_challenge_elsewhere(const ServerRequest *q, ServerAnswer *a)
+{
+        if (startswith(q->path, "/v2/")) {
+                a->status = 307;
+                add_header(a, "Location: http://%s/store", current->second.host);
+        } else if (streq(q->path, "/token"))
+                a->body = "{\"token\": \"abc\"}";
+        else {
+                say_error(a, 401, "UNAUTHORIZED");
+                add_header(a, "WWW-Authenticate: %s realm=\"http://%s/token\",service=\"x\"",
+                           current->second.n_requests > 1 ? "Basic" : "Bearer", current->second.host);
+        }
+}
+
+TEST(challenge_of_a_redirects_target)
+{
+        static const char *const credentials[] = {"\"auth\":\"dXNlcjpzZWNyZXQ=\"",
+                                                  "\"identitytoken\":\"refresh\""};
+
+        for (size_t i = 0; i < ELEMENTSOF(credentials); i++) {
+                CASE(c, serve_challenge_elsewhere);
+                _cleanup_free_ char *blob = NULL;
+                char text[256];
+
+                snprintf(text, sizeof(text), "{\"auths\":{\"%s\":{%s}}}", c.server.host, credentials[i]);
+                ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+                ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
+                CASE_OPEN(c, ":1");
+                ASSERT_GET_FAILS(c, NULL, -EACCES, "/store': the server requires authentication (401)");
+                ASSERT_NOT_CONTAINS(c.f.error.message, "so it is"); /* which the registry did not say */
+                ASSERT_CONTAINS(c.f.error.hint, "redirects to that server, which does not get");
+                ASSERT_EQ(get_blob(&c, BLOB, strlen(BLOB), &blob), -EACCES);
+                ASSERT_STREQ(c.second.log, "GET /store \nGET /store \n");
+                ASSERT_EQ(c.server.n_requests, 2);
+        }
+}
+
+static int write_mirrors(Case *c);
+
+/* The target of a redirect that cannot be reached is not the registry. */
+static void serve_dead_end(const ServerRequest *q, ServerAnswer *a)
+{
+        if (startswith(q->path, "/v2/mirror/") && !strstr(q->path, "/blobs/"))
+                say_error(a, 404, "NAME_UNKNOWN");
+        else if (strstr(q->path, "/blobs/")) {
+                a->status = 307;
+                add_header(a, "Location: http://127.0.0.1:1/store");
+        } else
+                serve(q, a);
+}
+
+TEST(unreachable_target_of_a_redirect)
+{
+        CASE(c, serve_dead_end);
+        _cleanup_free_ char *blob = NULL;
+
+        ASSERT_OK(write_mirrors(&c));
+        ASSERT_WORKS(c.f, case_open(&c, "images.example.com/app:1", 0));
+        ASSERT_EQ(get_blob(&c, BLOB, strlen(BLOB), &blob), -ECONNREFUSED);
+        ASSERT_CONTAINS(c.f.error.message, "'127.0.0.1:1' refuses the connection");
+        unsigned n = c.server.n_requests;
+        ASSERT_GET(c, NULL, MANIFEST);
+        ASSERT_EQ(c.server.n_requests, n + 2); /* of the mirror, and of the registry */
+}
+
 /* The first mirror does not respond, the second has no or different content, the third endpoint is the
  * registry. */
 static void serve_mirrors(const ServerRequest *q, ServerAnswer *a)
@@ -822,6 +916,8 @@ int main(void)
         RUN(manifest_and_blob);
         RUN(unchanged_costs_one_request);
         RUN(reference_by_digest);
+        RUN(reference_by_digest_without_credentials);
+        RUN(reference_by_digest_that_is_gone);
         RUN(unknown_tag);
         RUN(http_has_to_be_allowed);
         RUN(insecure_by_configuration);
@@ -845,6 +941,8 @@ int main(void)
         RUN(basic_without_credentials);
         RUN(odd_challenges);
         RUN(redirected_blobs);
+        RUN(challenge_of_a_redirects_target);
+        RUN(unreachable_target_of_a_redirect);
         RUN(mirrors);
         RUN(mirror_with_something_else);
         RUN(one_token_for_all_threads);
