@@ -73,7 +73,7 @@ int image_check_signer(const Image *i, const char *const *config_dirs, const Ope
         int r = signer_check_again(config_dirs, i->manifest->name, &then, o, &now, e);
         if (r > 0) { /* saves running gpg the next time; failure does not matter */
                 const ImageSigner kept = describe(&now);
-                (void) image_info_set_signer(i->dir_fd, &kept);
+                (void) image_info_note_checked(i->dir_fd, &kept);
         }
         return r < 0 ? r : 0;
 }
