@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Replaces files of a pod that runs, durably.
+ *
+ * After a loss of power a pod is run again from its manifest and its definitions, so a file of these that is replaced has
+ * to be on disk before what it replaces is removed, and before a change is reported as made. But the supervisor
+ * must never block, and a disk may take seconds: a child writes, syncs and renames the files, and syncs their directory. The
+ * child ends with the supervisor: nothing is renamed in the directory of a pod that has ended.
+ *
+ * There is one child at a time. What is given meanwhile is written by the next one, of each file the last content alone.
+ * Files of a pod that is of no use after this boot are written without a child, and not synced. */
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "stage0/supervisor/file-keeper.h"
+
+typedef struct KeptFile {
+        char *path, *text;
+} KeptFile;
+
+typedef struct Waiter {
+        FileKeeperFunction function;
+        void *userdata;
+} Waiter;
+
+/* Files that are written together, and the calls that wait for them. */
+typedef struct Round {
+        KeptFile *files;
+        size_t n_files, files_allocated;
+        Waiter *waiters;
+        size_t n_waiters, waiters_allocated;
+} Round;
+
+struct FileKeeper {
+        const Pod *pod;
+        sd_event *event;
+        Round now, next;
+        bool behind;
+        pid_t pid; /* the child that writes the files of NOW, or 0 */
+        int pid_fd;
+        sd_event_source *source;
+};
+
+static void round_done(Round *x)
+{
+        for (size_t i = 0; i < x->n_files; i++) {
+                free(x->files[i].path);
+                free(x->files[i].text);
+        }
+        free(x->files);
+        free(x->waiters);
+        *x = (Round){};
+}
+
+/* --- Writing ------------------------------------------------------------------------------------------- */
+
+static int write_files(int dir_fd, const Round *x, bool sync)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < x->n_files; i++)
+                r = write_file_atomic_at(dir_fd, x->files[i].path, x->files[i].text,
+                                         strlen(x->files[i].text), 0600, sync);
+        return r;
+}
+
+/* Closes all inherited descriptors, such as the pod's lock and pipes: a slow disk must not keep them
+ * open. */
+static _noreturn_ void child(const FileKeeper *k, pid_t parent)
+{
+        (void) prctl(PR_SET_NAME, "keep-files");
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+                _exit(ECANCELED);
+        int dir_fd = openat(k->pod->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir_fd < 0 || dup2(dir_fd, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0) < 0)
+                _exit(errno);
+        _exit(-write_files(0, &k->now, true));
+}
+
+static void forget_child(FileKeeper *k)
+{
+        k->source = sd_event_source_disable_unref(k->source);
+        k->pid_fd = safe_close(k->pid_fd);
+        k->pid = 0;
+}
+
+static void conclude(FileKeeper *k, int r);
+
+static int reap(FileKeeper *k, int options)
+{
+        int status = 0;
+        pid_t pid;
+
+        do
+                pid = waitpid(k->pid, &status, options);
+        while (pid < 0 && errno == EINTR);
+        if (pid == 0)
+                return -EAGAIN;
+        int r = pid < 0 ? -errno : WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+        forget_child(k);
+        return r;
+}
+
+static int on_written(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        FileKeeper *k = userdata;
+        int r = reap(k, WNOHANG);
+
+        if (r != -EAGAIN)
+                conclude(k, r);
+        return 0;
+}
+
+static int start_child(FileKeeper *k)
+{
+        pid_t parent = getpid(), pid = fork();
+
+        if (pid == 0)
+                child(k, parent);
+        if (pid < 0)
+                return -errno;
+        k->pid = pid;
+        k->pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+        int r = k->pid_fd < 0 ? -errno
+                              : sd_event_add_io(k->event, &k->source, k->pid_fd, EPOLLIN, on_written, k);
+        if (r >= 0)
+                return 0;
+        (void) kill(pid, SIGKILL);
+        (void) reap(k, 0);
+        return r;
+}
+
+static void begin(FileKeeper *k)
+{
+        bool durable = !k->pod->config.boot_id;
+
+        k->now = k->next;
+        k->next = (Round){};
+        if (k->now.n_files > 0 && durable && start_child(k) >= 0)
+                return;
+        /* If there can be no child, the change waits for the disk here rather than being lost. */
+        conclude(k, write_files(k->pod->dir_fd, &k->now, durable));
+}
+
+/* The next round begins before the functions are called: they may give further files, and wait for them. */
+static void conclude(FileKeeper *k, int r)
+{
+        _cleanup_(round_done) Round done = k->now;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        k->now = (Round){};
+        if (done.n_files > 0)
+                k->behind = r < 0;
+        if (r < 0)
+                (void) error_set_errno(&e, r, "Cannot write '%s' of pod %s",
+                                       done.n_files > 0 ? done.files[0].path : "", pod_display_name(k->pod));
+        if (k->next.n_waiters > 0)
+                begin(k);
+        for (size_t i = 0; i < done.n_waiters; i++)
+                done.waiters[i].function(done.waiters[i].userdata, r, &e);
+}
+
+/* --- Calls --------------------------------------------------------------------------------------------- */
+
+int file_keeper_replace(FileKeeper *k, const char *path, char *text)
+{
+        _cleanup_free_ char *content = text, *copy = NULL;
+        Round *x = &k->next;
+
+        for (size_t i = 0; i < x->n_files; i++)
+                if (streq(x->files[i].path, path)) {
+                        free(x->files[i].text);
+                        x->files[i].text = TAKE_PTR(content);
+                        return 0;
+                }
+        copy = strdup(path);
+        if (!copy || GREEDY_REALLOC(x->files, x->files_allocated, x->n_files + 1) < 0)
+                return -ENOMEM;
+        x->files[x->n_files++] = (KeptFile){.path = TAKE_PTR(copy), .text = TAKE_PTR(content)};
+        return 0;
+}
+
+int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata)
+{
+        Round *x = &k->next;
+
+        if (GREEDY_REALLOC(x->waiters, x->waiters_allocated, x->n_waiters + 1) < 0)
+                return -ENOMEM;
+        x->waiters[x->n_waiters++] = (Waiter){.function = function, .userdata = userdata};
+        if (k->pid == 0)
+                begin(k);
+        return 0;
+}
+
+void file_keeper_finish(FileKeeper *k)
+{
+        while (k->pid > 0)
+                conclude(k, reap(k, 0));
+}
+
+bool file_keeper_is_behind(const FileKeeper *k)
+{
+        return k->behind;
+}
+
+int file_keeper_new(const Pod *p, sd_event *event, FileKeeper **ret)
+{
+        FileKeeper *k = malloc(sizeof(FileKeeper));
+
+        if (!k)
+                return -ENOMEM;
+        *k = (FileKeeper){.pod = p, .event = event, .pid_fd = -EBADF};
+        *ret = k;
+        return 0;
+}
+
+FileKeeper *file_keeper_free(FileKeeper *k)
+{
+        if (!k)
+                return NULL;
+        if (k->pid > 0) {
+                (void) kill(k->pid, SIGKILL);
+                (void) reap(k, 0);
+        }
+        round_done(&k->now);
+        round_done(&k->next);
+        free(k);
+        return NULL;
+}
