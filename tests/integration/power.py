@@ -9,17 +9,15 @@ moment: of data and metadata that were not synced, nothing. Journaling file syst
 program that syncs a file of its own makes them do so: at every other step the case does that first, as a neighbour. Each copy is mounted where the
 store was. Then the pod is listed and run again, volumes that no pod uses can be removed, and gc removes no pod.
 
-The last case of each file system does the same without copies: the file system itself is shut down by ioctl, without and with
-its journal written.
+Without copies, and so at few steps: the file system is shut down by ioctl, with and without its journal written.
 
-ACNSPAWN_TEST_LONG=1 looks at every step, on ext4 and XFS; else some steps on one of them are looked at.
+With ACNSPAWN_TEST_LONG=1 every step is looked at, on ext4 and XFS, otherwise a few of them.
 """
 
 import fcntl
 import select
 import signal
 import struct
-import zlib
 
 from harness import *
 
@@ -42,7 +40,7 @@ class Disk:
     """A file system for the store of a case."""
 
     def __init__(self, host, kind):
-        self.host, self.kind = host, kind
+        self.host, self.kind, self.copies = host, kind, 0
         size, mkfs, self.options = FILE_SYSTEMS[kind]
         self.file = host.path("disk")
         if not shutil.which(mkfs[0]):
@@ -63,8 +61,15 @@ class Disk:
         self.statistics = "/sys/dev/block/%d:%d/stat" % (os.major(number), os.minor(number))
 
     def unmount(self):
-        """Processes of a pod that was killed may be in it for a moment."""
+        """Processes of a pod that was killed may be in it, or have it mounted, for a moment."""
         wait_for(lambda: subprocess.run(["umount", self.host.dir], stderr=subprocess.DEVNULL).returncode == 0, "umount of the store")
+        backing = os.path.join(os.path.dirname(self.statistics), "loop/backing_file")
+
+        def is_gone():
+            with contextlib.suppress(FileNotFoundError):
+                return self.host.tmp not in read_text(backing)
+            return True
+        wait_for(is_gone, "the last mount of the store to go")
 
     def written(self):
         return read_text(self.statistics).split()[6]
@@ -81,27 +86,30 @@ class Disk:
 
 
 class Step:
-    def __init__(self, number, call, file):
-        self.number, self.call, self.file = number, call, file
+    def __init__(self, verb, number, call, file):
+        self.verb, self.number, self.call, self.file = verb, number, call, file
+
+    def __str__(self):
+        return "a loss of power in %s at step %d (%s)" % (self.verb, self.number, self.call)
 
 
 def stopped(host, argv, pids, at_stop):
     """Runs ARGV, and calls AT_STOP(number, system call) after each call of it, and of PIDS, that changes something; all of the process
-    that has made it is stopped meanwhile."""
+    that has made it is stopped meanwhile. It ends when AT_STOP returns True. Programs that are executed are not of interest."""
     fifo = host.path("trace")
     if not os.path.exists(fifo):
         os.mkfifo(fifo)
     pipe = os.open(fifo, os.O_RDWR)
     options = [x for pid in pids for x in ("-p", str(pid))]
-    p = subprocess.Popen(["strace", "-f", "-q", "-I2", "-o", fifo, "-e", "trace=" + CALLS, "-e", "inject=" + CALLS + ":signal=STOP", "-s", "200",
-                          *options, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                         start_new_session=True)
+    p = subprocess.Popen(["strace", "-f", "-q", "-I2", "-b", "execve", "-o", fifo, "-e", "trace=" + CALLS, "-e", "inject=" + CALLS + ":signal=STOP", "-s", "200",
+                          *options, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                         start_new_session=True, env=dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config")))
     host.children.append(p)
     number, last, rest, ended = 0, {}, b"", False
     while p.poll() is None:
         r, _, _ = select.select([pipe], [], [], 0.02)
         if not r:
-            if not ended and all(has_ended(c) for c in children_of(p.pid)): # with -p strace goes on after its command has ended
+            if number and not ended and all(has_ended(c) for c in children_of(p.pid)): # with -p strace goes on after its command has ended
                 ended = True
                 p.send_signal(signal.SIGINT)
             continue
@@ -114,9 +122,13 @@ def stopped(host, argv, pids, at_stop):
             pid, text = int(m[1]), m[2]
             if "stopped by SIGSTOP" in text:
                 number += 1
-                at_stop(number, last.get(pid, ""))
+                ended = at_stop(number, last.get(pid, "")) is True or ended
+                if ended:
+                    p.send_signal(signal.SIGINT)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
+            elif text.startswith("<... "):
+                last[pid] = last.get(pid, "").replace(" <unfinished ...>", "") + text.partition(" resumed>")[2]
             elif not text.startswith(("---", "+++")):
                 last[pid] = text
     os.close(pipe)
@@ -126,26 +138,28 @@ def stopped(host, argv, pids, at_stop):
 # --- Losses of power -----------------------------------------------------------------------------------------------------
 
 # What others can see of a step: names. What is in a file is of interest when it gets its name.
-NAMED = re.compile(r"(<\.\.\. )?(mkdir|rename|symlink|link|unlink)(at2?)?\b")
+NAMED = re.compile(r"(mkdir|rename|symlink|link|unlink)(at2?)?\b")
 
 
-def is_sampled(number, call):
+def is_sampled(call):
     if not NAMED.match(call) or " = -1" in call or "/sys/fs/" in call:
         return False
-    return LONG or "rename" in call or number % 9 == 0
+    return LONG or call.startswith("rename")
 
 
-def losses(disk, argv, pids=(), busy=False):
-    """Runs ARGV; the disks that losses of power at its steps leave behind. BUSY: a neighbour syncs at each step."""
-    host, found, before = disk.host, [], [disk.written()]
+def losses(disk, args, pids=(), busy=False):
+    """Runs acnspawn; the disks that losses of power at its steps leave behind. BUSY: a neighbour syncs at each step."""
+    host, found, before, verb = disk.host, [], [disk.written()], " ".join(args)
+    argv = host.argv(*args)
 
     def keep(number, call):
-        file = host.path("loss%d" % len(found))
+        disk.copies += 1
+        file = host.path("loss%d" % disk.copies)
         disk.copy(file)
-        found.append(Step(number, call, file))
+        found.append(Step(verb, number, call, file))
 
     def at_stop(number, call):
-        if busy and is_sampled(number, call):
+        if busy and is_sampled(call):
             disk.sync_neighbour()
             keep(number, call)
         elif not busy and disk.written() != before[0]:
@@ -161,24 +175,47 @@ def losses(disk, argv, pids=(), busy=False):
 
 
 def some(steps):
-    """In the short test no more than a few, among which the last ones are."""
-    n = len(steps)
-    return steps if LONG or n <= 6 else [steps[i * (n - 3) // 3] for i in range(3)] + steps[-3:]
+    """Without ACNSPAWN_TEST_LONG one in the middle, and those of the end."""
+    return steps if LONG or len(steps) <= 3 else [steps[len(steps) // 2], steps[-3], steps[-1]]
+
+
+def kill_users(host):
+    """Of the store itself nothing may be readable: kills processes that have it mounted, other than in the mount namespace of this program, or name
+    it. Returns their pids."""
+    own = os.readlink("/proc/self/ns/mnt")
+
+    def uses(pid):
+        with contextlib.suppress(OSError):  # those of zombies and of the host cannot be read
+            if pid != os.getpid() and os.readlink("/proc/%d/ns/mnt" % pid) != own and host.tmp in read_text("/proc/%d/mountinfo" % pid):
+                return True
+        return pid != os.getpid() and host.tmp in read_text("/proc/%d/cmdline" % pid)
+    pids = processes_where(uses)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return pids
 
 
 def end_all(host):
-    host.kill_pods()
-    settle(host)
+    wait_for(lambda: not kill_users(host), "the end of all processes")
 
 
-def look(host, step, expect):
-    """With one of the disks. EXPECT(what the apps of pod web have written when it is run again, or None if there is no such pod)."""
+def remove_cgroups(host):
+    """Of pods that were killed."""
+    for cgroup in sorted(cgroups() - host.before["cgroup"], reverse=True):
+        if belongs_to(host, "cgroup", cgroup):
+            with contextlib.suppress(OSError):
+                os.rmdir(cgroup)
+
+
+def look(host, step, expected):
+    """At what a loss of power has left. EXPECTED: what the apps of pod web may write when it is run again; none: it is not to be there."""
     def acnspawn(*args):
         r = host.acnspawn(*args)
         if r.rc != 0 or "damaged" in r.err:
-            fail("after a loss of power at step %d (%s): %s" % (step.number, step.call, r))
+            fail("%s, after %s" % (r, step))
         return r
-    pods = [p for p in json.loads(acnspawn("list", "--json=short").out) if p["name"] == "web"]
+    pods = [p for p in json.loads(acnspawn("list", "--json=short").out) if p["state"] in ("prepared", "running", "exited")]
     for p in pods:
         acnspawn("cat-manifest", p["uuid"])
         acnspawn("status", p["uuid"])
@@ -187,9 +224,10 @@ def look(host, step, expect):
     if os.path.exists(host.dir + "/volumes/spare"):
         acnspawn("volume", "rm", "spare")
     acnspawn("gc")
-    data, ran = host.dir + "/volumes/keep/data", None
-    equal(read_text(data + "/precious"), "precious\n", "data that was there before, after a loss of power at step %d (%s)" % (step.number, step.call))
-    if pods:
+    equal(sorted(p["uuid"] for p in json.loads(acnspawn("list", "--json=short").out)), sorted(p["uuid"] for p in pods), "pods after gc, after %s" % step)
+    data, ran = host.dir + "/volumes/keep/data", {}
+    equal(read_text(data + "/precious"), "precious\n", "data that was there before, after %s" % step)
+    if [p for p in pods if p["name"] == "web"]:
         with open(data + "/once", "w"):
             pass
         for name in os.listdir(data):
@@ -197,20 +235,24 @@ def look(host, step, expect):
                 os.unlink(os.path.join(data, name))
         acnspawn("run", "web")
         ran = {n[4:]: read_text(os.path.join(data, n)).strip() for n in os.listdir(data) if n.startswith("ran-")}
-    if not expect(ran):
-        fail("after a loss of power at step %d (%s) the apps of the pod are %s" % (step.number, step.call, ran))
+    contains(expected, ran, "apps of the pod, after %s, of %r" % (step, pods))
 
 
-def look_at_all(disk, steps, expect):
+def look_at_all(disk, found):
+    """FOUND has pairs of steps and what is expected after each."""
     host = disk.host
-    for step in some(steps):
-        disk.mount(step.file)
-        try:
-            look(host, step, expect)
-        finally:
-            end_all(host)
-            host.note_pods()
-            disk.unmount()
+    for steps, expected in found:
+        for step in some(steps):
+            disk.mount(step.file)
+            try:
+                look(host, step, expected)
+            finally:
+                end_all(host)
+                with contextlib.suppress(OSError):
+                    host.note_pods()
+                disk.unmount()
+                remove_cgroups(host)
+        for step in steps:
             os.unlink(step.file)
 
 
@@ -235,57 +277,161 @@ class Store:
         ctypes.CDLL(None).syncfs(fd)
         os.close(fd)
 
-    def run(self, *more):
-        """Runs pod web, which was long ago when the power fails."""
-        uuid = self.host.detach("--name=web", "--volume=data,kind=named,source=keep", self.images[0], "--name=db", *more)
-        for app in ["db"] + ["second"] * bool(more):
-            wait_for(lambda: os.path.exists(self.host.dir + "/volumes/keep/data/up-" + app), "app %s to run" % app)
+    def declare(self, tasks):
+        os.makedirs(self.host.path("config/pods"), exist_ok=True)
+        with open(self.host.path("config/pods/web.pod"), "w") as f:
+            f.write("[Pod]\nVolume=data,kind=named,source=keep\n[App db]\nImage=%s\nTasksMax=%d\n" % (self.images[0], tasks))
+
+    def run(self):
+        """Runs pod web."""
+        self.declare(100)
+        uuid = self.host.acnspawn("run", "--detach", "--declared=web", env=dict(os.environ, ACNSPAWN_CONFIG_DIR=self.host.path("config"))).expect(0).out.strip()
+        wait_for(lambda: os.path.exists(self.host.dir + "/volumes/keep/data/up-db"), "app db to run")
         return uuid
 
 
-def one(ran):
-    return ran == {"db": "one"}
+@contextlib.contextmanager
+def store(host, kind):
+    need_strace()
+    s = Store(host, kind)
+    try:
+        yield s
+    finally:
+        end_all(host)
+        s.disk.unmount()
+        remove_cgroups(host)
 
 
-def one_or_two(ran):
-    return ran in ({"db": "one"}, {"db": "two"})
+# --- Cases ---------------------------------------------------------------------------------------------------------------
+
+ONE, TWO = {"db": "one"}, {"db": "two"}
+SECOND, THIRD = {"db": "two", "second": "one"}, {"db": "two", "third": "one"}
+
+# Calls that change a pod that runs, and what its apps are before and after.
+RUNNING = (
+    (("apply", "web"), ONE, ONE),
+    (("update-app", "web", "db", "--image=TWO"), ONE, TWO),
+    (("add-app", "web", "ONE", "--name=second"), TWO, SECOND),
+    (("rm-app", "--force", "web", "second"), SECOND, TWO),
+    (("launch-group", "web", "ONE", "--name=third"), TWO, THIRD),
+)
+
+# Others, with a pod that has run.
+OTHERS = (
+    (("fetch", "TWO"), ONE, ONE),
+    (("volume", "create", "another"), ONE, ONE),
+    (("prepare", "--name=other", "--volume=data,kind=named,source=another", "TWO"), ONE, ONE),
+    (("run", "web"), ONE, ONE),
+    (("rm", "other"), ONE, ONE),
+    (("volume", "rm", "another"), ONE, ONE),
+    (("image", "rm", "example.com/db:two"), ONE, ONE),
+    (("rm", "web"), ONE, {}),
+    (("gc", "--grace-period=0"), {}, {}),
+)
 
 
-def perhaps_second(ran):
-    return ran in ({"db": "one"}, {"db": "one", "second": "one"}, {"db": "one", "second": "two"})
+def a_running_pod_changes(host, kind, busy):
+    with store(host, kind) as s:
+        uuid, found = s.run(), []
+        s.declare(50)
+        for args, before, after in RUNNING:
+            s.sync()  # the last change was long ago
+            steps = losses(s.disk, s.words(args), [host.supervisor(uuid)], busy)
+            equal({a["name"]: a["image"]["labels"][0]["value"] for a in json.loads(host.acnspawn("cat-manifest", "web").expect(0).out)["apps"]},
+                  after, "apps after %r" % (args,))
+            found.append((steps, (before, after)))
+            equal(steps[-1].verb, " ".join(s.words(args)))
+        host.acnspawn("rm", "--force", "web").expect(0)
+    look_at_all(s.disk, found)
 
 
-SECOND = "ONE", "--name=second"
-RUNNING = {  # name: (more apps of the pod, call, what there is afterwards)
-    "update_app": ((), ("update-app", "web", "db", "--image=TWO"), one_or_two),
-    "add_app": ((), ("add-app", "web", "ONE", "--name=second"), perhaps_second),
-    "rm_app": (SECOND, ("rm-app", "--force", "web", "second"), perhaps_second),
-    "launch_group": ((), ("launch-group", "web", "ONE", "--name=second"), perhaps_second),
-}
+def a_store_changes(host, kind, busy):
+    with store(host, kind) as s:
+        s.run()
+        with open(host.dir + "/volumes/keep/data/once", "w"):
+            pass
+        host.acnspawn("stop", "web").expect(0)
+        found = []
+        for args, before, after in OTHERS:
+            s.sync()
+            found.append((losses(s.disk, s.words(args), (), busy), (before, after)))
+            settle(host)  # the pod that was run ends
+    look_at_all(s.disk, found)
 
 
-def each(kind, name, busy):
-    more, args, expect = RUNNING[name]
+@case
+@with_timeout(1200)
+def a_running_pod_is_changed_beside_a_neighbour_that_syncs(host):
+    a_running_pod_changes(host, "ext4", True)
 
+
+@case
+@with_timeout(1200)
+def a_store_is_changed_beside_a_neighbour_that_syncs(host):
+    a_store_changes(host, "ext4", True)
+
+
+def long_case(function, kind, busy):
     def run(host):
-        need_strace()
-        store = Store(host, kind)
-        try:
-            uuid = store.run(*store.words(more))
-            store.sync()
-            steps = losses(store.disk, host.argv(*store.words(args)), [host.supervisor(uuid)], busy)
-            host.acnspawn("rm", "--force", "web").expect(0)
-        finally:
-            end_all(host)
-            store.disk.unmount()
-        look_at_all(store.disk, steps, expect)
-    run.__name__ = "%s_on_%s_%s" % (name, "busy" if busy else "quiet", kind)
-    case(with_timeout(1200)(run))
+        if not LONG:
+            raise Skip("only with ACNSPAWN_TEST_LONG=1")
+        function(host, kind, busy)
+    run.__name__ = "%s_on_%s_%s" % (function.__name__, "busy" if busy else "quiet", kind)
+    case(with_timeout(1800)(run))
 
 
-for _kind in FILE_SYSTEMS:
-    for _busy in True, False:
-        for _name in RUNNING:
-            each(_kind, _name, _busy)
+for _function in a_running_pod_changes, a_store_changes:
+    for _kind, _busy in ("ext4", False), ("xfs", True), ("xfs", False):
+        long_case(_function, _kind, _busy)
 
-main()
+
+FS_IOC_SHUTDOWN = 0x8004587d  # _IOR('X', 125, __u32)
+LOGFLUSH, NOLOGFLUSH = 1, 2
+
+
+def shut_down(host, kind, flags, at):
+    """The file system is shut down when an app is updated: at the step AT, or at the end."""
+    with store(host, kind) as s:
+        uuid = s.run()
+        s.sync()
+        seen = []
+
+        def now(number, call):
+            fd = os.open(host.dir, os.O_RDONLY)
+            try:
+                fcntl.ioctl(fd, FS_IOC_SHUTDOWN, struct.pack("I", flags))
+            except OSError as e:
+                raise Skip("%s cannot be shut down here: %s" % (kind, e))
+            finally:
+                os.close(fd)
+            seen.append(Step("update-app, by ioctl", number, call, None))
+            return True
+        stopped(host, host.argv(*s.words(("update-app", "web", "db", "--image=TWO"))), [host.supervisor(uuid)],
+                lambda number, call: not seen and at and re.search(at, call) and now(number, call))
+        if not seen and not at:
+            now(0, "the end")
+        true(seen, "no system call %r was seen" % at)
+        end_all(host)
+        s.disk.unmount()
+        s.disk.mount(s.disk.file)
+        look(host, seen[0], (ONE, TWO))
+
+
+@case
+@with_timeout(600)
+def the_file_system_is_shut_down(host):
+    points = [("xfs" if shutil.which("mkfs.xfs") else "ext4", LOGFLUSH, r'renameat\(.*"pod"\)')]
+    if LONG:
+        points = [(kind, flags, at) for kind in FILE_SYSTEMS for flags in (LOGFLUSH, NOLOGFLUSH)
+                  for at in (r'"definition"\)', r'"pod\..*tmp"', r'renameat\(.*"pod"\)', r'"\.removed', None)]
+    for kind, flags, at in points:
+        shut_down(host, kind, flags, at)
+        shutil.rmtree(host.dir)
+
+
+if __name__ == "__main__":
+    # Pods of other programs would get copies of the mounts, and keep them.
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).unshare(0x20000)  # CLONE_NEWNS
+        subprocess.run(["mount", "--make-rslave", "/"], check=True)
+    main()
