@@ -232,7 +232,7 @@ static int settle_manifest(const PodManifest *m, PodManifest *ret)
         ret->n_apps = ret->n_volumes = 0;
         for (size_t i = 0; i < m->n_apps; i++)
                 if (!m->apps[i]->tentative)
-                        apps[ret->n_apps++] = m->apps[i];
+                        apps[ret->n_apps++] = m->apps[i]->instead ?: m->apps[i];
         for (size_t i = 0; i < m->n_volumes; i++)
                 if (!is_tentative_volume(m, m->volumes[i].name))
                         volumes[ret->n_volumes++] = m->volumes[i];

@@ -291,8 +291,6 @@ void pod_grants_done(PodGrants *g);
 /* APP is NULL for an isolator of the pod as a whole. All strings are copied. */
 int pod_grants_add_origin(PodGrants *g, const char *app, const char *isolator, GrantSource source);
 int pod_grants_add(PodGrants *g, const Grant *grant);
-/* Removes what is about APP. */
-void pod_grants_forget(PodGrants *g, const char *app);
 GrantSource pod_grants_source(const PodGrants *g, const char *app, const char *isolator);
 /* Writes the record into the pod directory, in one step; none if there is nothing to record. */
 int pod_grants_write(const Pod *p, const PodGrants *g, Error *e);

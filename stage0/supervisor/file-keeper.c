@@ -7,7 +7,8 @@
  * must never block, and a disk may take seconds: a child writes, syncs and renames the files, and syncs their directory. The
  * child ends with the supervisor: nothing is renamed in the directory of a pod that has ended.
  *
- * There is one child at a time. What is given meanwhile is written by the next one, of each file the last content alone.
+ * There is one child at a time. What is given meanwhile is written by the next one, of each file the last content alone. The manifest is
+ * that of the moment when a child begins: what a call that has failed has undone is not in it.
  * Files of a pod that is of no use after this boot are written without a child, and not synced. */
 
 #include <signal.h>
@@ -26,19 +27,21 @@ typedef struct Waiter {
         void *userdata;
 } Waiter;
 
-/* Files that are written together, and the calls that wait for them. */
+/* Files that are written together with the manifest, and the calls that wait for them. */
 typedef struct Round {
         KeptFile *files;
         size_t n_files, files_allocated;
         Waiter *waiters;
         size_t n_waiters, waiters_allocated;
+        bool has_manifest; /* it is to be written */
 } Round;
 
 struct FileKeeper {
-        const Pod *pod;
+        Pod *pod;
         sd_event *event;
         Round now, next;
         bool behind;
+        bool concludes; /* functions are being called */
         pid_t pid; /* the child that writes the files of NOW, or 0 */
         int pid_fd;
         sd_event_source *source;
@@ -87,8 +90,9 @@ static void forget_child(FileKeeper *k)
         k->pid = 0;
 }
 
-static void conclude(FileKeeper *k, int r);
+static void conclude(FileKeeper *k, int r, Error *e);
 
+/* 1: it still runs. */
 static int reap(FileKeeper *k, int options)
 {
         int status = 0;
@@ -98,7 +102,7 @@ static int reap(FileKeeper *k, int options)
                 pid = waitpid(k->pid, &status, options);
         while (pid < 0 && errno == EINTR);
         if (pid == 0)
-                return -EAGAIN;
+                return 1;
         int r = pid < 0 ? -errno : WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
         forget_child(k);
         return r;
@@ -109,8 +113,8 @@ static int on_written(sd_event_source *source, int fd, uint32_t revents, void *u
         FileKeeper *k = userdata;
         int r = reap(k, WNOHANG);
 
-        if (r != -EAGAIN)
-                conclude(k, r);
+        if (r <= 0)
+                conclude(k, r, NULL);
         return 0;
 }
 
@@ -133,42 +137,9 @@ static int start_child(FileKeeper *k)
         return r;
 }
 
-static void begin(FileKeeper *k)
-{
-        bool durable = !k->pod->config.boot_id;
-
-        k->now = k->next;
-        k->next = (Round){};
-        if (k->now.n_files > 0 && durable && start_child(k) >= 0)
-                return;
-        /* If there can be no child, the change waits for the disk here rather than being lost. */
-        conclude(k, write_files(k->pod->dir_fd, &k->now, durable));
-}
-
-/* The next round begins before the functions are called: they may give further files, and wait for them. */
-static void conclude(FileKeeper *k, int r)
-{
-        _cleanup_(round_done) Round done = k->now;
-        _cleanup_error_ Error e = ERROR_NULL;
-
-        k->now = (Round){};
-        if (done.n_files > 0)
-                k->behind = r < 0;
-        if (r < 0)
-                (void) error_set_errno(&e, r, "Cannot write '%s' of pod %s",
-                                       done.n_files > 0 ? done.files[0].path : "", pod_display_name(k->pod));
-        if (k->next.n_waiters > 0)
-                begin(k);
-        for (size_t i = 0; i < done.n_waiters; i++)
-                done.waiters[i].function(done.waiters[i].userdata, r, &e);
-}
-
-/* --- Calls --------------------------------------------------------------------------------------------- */
-
-int file_keeper_replace(FileKeeper *k, const char *path, char *text)
+static int add_file(Round *x, const char *path, char *text)
 {
         _cleanup_free_ char *content = text, *copy = NULL;
-        Round *x = &k->next;
 
         for (size_t i = 0; i < x->n_files; i++)
                 if (streq(x->files[i].path, path)) {
@@ -183,22 +154,92 @@ int file_keeper_replace(FileKeeper *k, const char *path, char *text)
         return 0;
 }
 
-int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata)
+static int add_manifest(FileKeeper *k, Error *e)
+{
+        char *text = NULL;
+        int r = k->now.has_manifest ? pod_format_manifest(k->pod, &text, e) : 0;
+
+        if (r >= 0 && text && (r = add_file(&k->now, POD_MANIFEST_FILE, text)) < 0)
+                (void) error_oom(e);
+        return r;
+}
+
+static void begin(FileKeeper *k)
+{
+        bool durable = !k->pod->config.boot_id;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        k->now = k->next;
+        k->next = (Round){};
+        int r = add_manifest(k, &e);
+        if (r >= 0 && k->now.n_files > 0 && durable && start_child(k) >= 0)
+                return;
+        /* If there can be no child, the change waits for the disk here rather than being lost. */
+        if (r >= 0)
+                r = write_files(k->pod->dir_fd, &k->now, durable);
+        conclude(k, r, &e);
+}
+
+/* The functions may undo what could not be written, give further files, and wait for them. */
+static void conclude(FileKeeper *k, int r, Error *why)
+{
+        _cleanup_(round_done) Round done = k->now;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        k->now = (Round){};
+        if (done.has_manifest)
+                k->behind = r < 0;
+        if (r < 0 && why && why->message)
+                (void) error_move(&e, why);
+        else if (r < 0)
+                (void) error_set_errno(&e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s", pod_display_name(k->pod));
+        k->concludes = true;
+        for (size_t i = 0; i < done.n_waiters; i++)
+                done.waiters[i].function(done.waiters[i].userdata, r, &e);
+        k->concludes = false;
+        if (k->next.n_waiters > 0)
+                begin(k);
+}
+
+/* --- Calls --------------------------------------------------------------------------------------------- */
+
+int file_keeper_replace(FileKeeper *k, const char *path, char *text)
+{
+        return add_file(&k->next, path, text);
+}
+
+static int wait_for(FileKeeper *k, bool manifest, FileKeeperFunction function, void *userdata)
 {
         Round *x = &k->next;
 
         if (GREEDY_REALLOC(x->waiters, x->waiters_allocated, x->n_waiters + 1) < 0)
                 return -ENOMEM;
         x->waiters[x->n_waiters++] = (Waiter){.function = function, .userdata = userdata};
-        if (k->pid == 0)
+        x->has_manifest = x->has_manifest || manifest;
+        if (k->pid == 0 && !k->concludes)
                 begin(k);
         return 0;
+}
+
+int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata)
+{
+        return wait_for(k, true, function, userdata);
+}
+
+bool file_keeper_is_idle(const FileKeeper *k)
+{
+        return k->pid == 0 && k->next.n_files == 0 && !k->next.has_manifest;
+}
+
+int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata)
+{
+        return wait_for(k, false, function, userdata);
 }
 
 void file_keeper_finish(FileKeeper *k)
 {
         while (k->pid > 0)
-                conclude(k, reap(k, 0));
+                conclude(k, reap(k, 0), NULL);
 }
 
 bool file_keeper_is_behind(const FileKeeper *k)
@@ -206,7 +247,7 @@ bool file_keeper_is_behind(const FileKeeper *k)
         return k->behind;
 }
 
-int file_keeper_new(const Pod *p, sd_event *event, FileKeeper **ret)
+int file_keeper_new(Pod *p, sd_event *event, FileKeeper **ret)
 {
         FileKeeper *k = malloc(sizeof(FileKeeper));
 

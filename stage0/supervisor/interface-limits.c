@@ -310,14 +310,6 @@ static int define(const Update *u, const PodApp *app)
         return r < 0 ? r : file_keeper_replace(u->interface->keeper, path, TAKE_PTR(text));
 }
 
-static int give_manifest(const Update *u)
-{
-        char *text = NULL;
-        int r = pod_format_manifest(u->interface->pod, &text, NULL);
-
-        return r < 0 ? r : file_keeper_replace(u->interface->keeper, POD_MANIFEST_FILE, text);
-}
-
 static void on_recorded(void *userdata, int r, const Error *e);
 
 /* The limits are in force now. */
@@ -344,8 +336,6 @@ static int record(Update *u)
         r = tasks_update(p, app);
         if (r >= 0)
                 r = define(u, app);
-        if (r >= 0)
-                r = give_manifest(u);
         return r < 0 ? r : file_keeper_write(u->interface->keeper, on_recorded, u);
 }
 
@@ -372,8 +362,9 @@ static void on_recorded(void *userdata, int r, const Error *e)
 static void on_idle(void *userdata, int r, const Error *e)
 {
         Update *u = userdata;
+        FileKeeper *k = u->interface->keeper;
 
-        r = record(u);
+        r = file_keeper_is_idle(k) ? record(u) : file_keeper_wait(k, on_idle, u);
         if (r < 0)
                 conclude(u, r);
 }
@@ -382,12 +373,11 @@ static void on_set(void *userdata, int r, const char *result)
 {
         Update *u = userdata;
 
-        if (r < 0)
+        if (r < 0) {
                 attributes_restore(u->interface->pod, u->app, &u->old);
-        else
-                r = file_keeper_write(u->interface->keeper, on_idle, u);
-        if (r < 0)
                 conclude(u, r);
+        } else
+                on_idle(u, 0, NULL);
 }
 
 static bool is_cleared(json_object *parameters, const char *name)

@@ -78,18 +78,13 @@ void change_save(AppChange *c, void (*then)(AppChange *c, int r, const Error *e)
 {
         Supervisor *s = c->supervisor;
         _cleanup_error_ Error e = ERROR_NULL;
-        char *text = NULL;
 
         c->saved = then;
         c->waits = true;
-        int r = pod_format_manifest(s->pod, &text, &e);
-        if (r >= 0 && ((r = file_keeper_replace(s->keeper, POD_MANIFEST_FILE, text)) < 0 ||
-                       (r = file_keeper_write(s->keeper, on_saved, c)) < 0))
-                (void) error_oom(&e);
-        if (r >= 0)
+        if (file_keeper_write(s->keeper, on_saved, c) >= 0)
                 return;
         c->waits = false;
-        then(c, r, &e);
+        then(c, error_oom(&e), &e);
 }
 
 bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c))
@@ -680,10 +675,10 @@ static void finish_saving(Supervisor *s)
 
         if (s->keeper)
                 file_keeper_finish(s->keeper);
-        if (s->changes)
-                s->changes->next = rest;
-        else
-                s->changes = rest;
+        AppChange **last = &s->changes;
+        while (*last)
+                last = &(*last)->next;
+        *last = rest;
 }
 
 void supervisor_end_changes(Supervisor *s)

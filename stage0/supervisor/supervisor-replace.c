@@ -284,12 +284,15 @@ static void on_committed(AppChange *c, int r, const Error *e)
                 conclude(c);
                 return;
         }
-        (void) error_copy(&c->replacement->error, e);
+        Replacement *x = c->replacement;
+        x->new->instead = x->old;
+        (void) error_copy(&x->error, e);
         begin_restoring(c);
 }
 
 static void commit(AppChange *c)
 {
+        c->replacement->new->instead = NULL;
         change_save(c, on_committed);
 }
 
@@ -368,8 +371,10 @@ static void swap(AppChange *c, bool unloaded)
                                     &x->error);
         if (r >= 0)
                 r = pod_mounts_replace_app(s->mounts, x->new, settings.notify, &x->error);
-        if (r >= 0)
+        if (r >= 0) {
                 set_place(s, x->old, x->new);
+                x->new->instead = x->old;
+        }
         if (r >= 0) {
                 x->swapped = true;
                 exchange_sockets(x);

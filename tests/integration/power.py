@@ -429,6 +429,48 @@ def the_file_system_is_shut_down(host):
         shutil.rmtree(host.dir)
 
 
+def syncs_of_supervisor(host, uuid, *args):
+    """How often the supervisor, and what it forks, waits for the disk while acnspawn is run."""
+    log = host.path("syncs")
+    pid = host.supervisor(uuid)
+    p = subprocess.Popen(["strace", "-f", "-qq", "-p", str(pid), "-o", log, "-e", "trace=fsync,fdatasync,syncfs"], stderr=subprocess.DEVNULL)
+    host.children.append(p)
+    wait_for(lambda: tracer_of(pid) != 0, "strace to attach")
+    host.acnspawn(*args).expect(0)
+    p.send_signal(signal.SIGINT)
+    p.wait(20)
+    lines = [line for line in read_text(log).splitlines() if re.search(r"\d+ (fsync|fdatasync|syncfs)\(", line)]
+    true(all("fsync" in line for line in lines), "syncs of single files: %r" % lines)
+    return len(lines), {line.split()[0] for line in lines}, pid
+
+
+@case
+def changes_wait_for_the_disk_as_seldom_as_they_can(host):
+    """Two syncs for the manifest, also of several apps at once, and one for each new file and the directories with their names. The
+    supervisor itself never waits."""
+    need_strace()
+    image = host.shell("trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/db")
+    other = host.shell("trap 'exit 0' TERM; touch /out/up; while :; do :; sleep 0.05; done", name="example.com/db")
+    uuid = host.detach("--name=web", image, "--name=db")
+    host.wait_up("db", uuid)
+    app = ["manifest", "lowers", "launch", "definition", "grants"]
+    new = len(app) + 2  # its directory, and "apps"
+    for args, limit in ((("add-app", "web", image, "--name=second"), new + 2),
+                        (("update-app", "web", "db", "--image=" + other), new + 2),
+                        (("add-app", "web", "--start", image, "--name=top"), new + 2),
+                        (("add-app", "web", "--parent=top", image, "--name=low"), new + 2),
+                        (("rm-app", "--force", "web", "second"), 2),
+                        (("rm-app", "--force", "web", "top"), 2)):
+        n, threads, pid = syncs_of_supervisor(host, uuid, *args)
+        true(0 < n <= limit, "%d syncs of %r, expected no more than %d" % (n, args, limit))
+        true(str(pid) not in threads, "the supervisor waits for the disk in %r" % (args,))
+        if args[0] != "rm-app":
+            name = next(n for n in os.listdir(host.pod_dir(uuid) + "/apps") if n.startswith(args[-1][7:]) or n.startswith("db@"))
+            equal(sorted(n for n in os.listdir(os.path.join(host.pod_dir(uuid), "apps", name))
+                         if os.path.isfile(os.path.join(host.pod_dir(uuid), "apps", name, n))), sorted(app), "files of the app")
+    host.acnspawn("rm", "--force", "web").expect(0)
+
+
 if __name__ == "__main__":
     # Pods of other programs would get copies of the mounts, and keep them.
     if os.geteuid() == 0:
