@@ -145,6 +145,8 @@ int error_oom(Error *e);
 /* Moves the content of FROM to E, replacing what was there; FROM is empty afterwards. Returns FROM's
  * code. */
 int error_move(Error *e, Error *from);
+/* The same of a copy, of as much as there is memory for. */
+int error_copy(Error *e, const Error *from);
 
 /* --- Messages of programs (log.c) ----------------------------------------------------------------------
  *

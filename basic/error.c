@@ -120,6 +120,15 @@ int error_oom(Error *e)
         return error_set(e, -ENOMEM, "Out of memory");
 }
 
+int error_copy(Error *e, const Error *from)
+{
+        Error copy = {.code = from->code,
+                      .message = from->message ? strdup(from->message) : NULL,
+                      .hint = from->hint ? strdup(from->hint) : NULL};
+
+        return error_move(e, &copy);
+}
+
 int error_move(Error *e, Error *from)
 {
         int code = from->code;

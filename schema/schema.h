@@ -219,6 +219,7 @@ typedef struct PodApp {
         size_t n_mounts, mounts_allocated;
         PairList annotations;
         bool tentative; /* not a part of the pod yet, only in memory: left out when the manifest is updated */
+        struct PodApp *instead; /* lent: what the updated manifest has in its place, which it is to replace; or NULL */
 } PodApp;
 
 typedef struct ExposedPort {

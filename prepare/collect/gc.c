@@ -61,19 +61,21 @@ static bool is_older(uint64_t since, uint64_t age)
 
 static bool is_due(const Collector *c, const Pod *p)
 {
+        bool of_no_use = pod_is_of_former_boot(p);
+
         switch (p->state) {
         case POD_EMBRYO: /* if it can be locked */
         case POD_ABORTED_PREPARE:
         case POD_GARBAGE:
                 return true;
         case POD_PREPARED:
-                if (p->config.owner)
-                        return pod_is_of_former_boot(p);
+                if (p->config.owner || of_no_use)
+                        return of_no_use;
                 return c->options->expire_prepared_usec != UINT64_MAX &&
                        is_older(pod_created_usec(p), c->options->expire_prepared_usec);
         case POD_EXITED:
-                if (p->config.owner)
-                        return pod_is_of_former_boot(p);
+                if (p->config.owner || of_no_use)
+                        return of_no_use;
                 return is_older(pod_ended_usec(p), c->options->grace_usec);
         default:
                 return false;

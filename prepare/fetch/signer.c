@@ -98,7 +98,7 @@ int image_check_signer(const Image *i, const char *const *config_dirs, const Ope
                 return error_move(e, &why);
         if (r > 0) { /* saves running gpg the next time; failure does not matter */
                 const ImageSigner kept = describe(&now);
-                (void) image_info_set_signer(i->dir_fd, &kept);
+                (void) image_info_note_checked(i->dir_fd, &kept);
         }
         return 0;
 }

@@ -5,12 +5,17 @@
  * Where it came from, when, how large it was, and whose signature was checked then. It is JSON, so that
  * later versions can add to it: members that are not known are passed over, those that an older version did
  * not write are taken for absent. It is replaced as a whole and never written to, so readers need no lock.
+ *
+ * The file "checked" is a mere cache: what gpg has said of the signer since, for the files of keys that there were then. It is not
+ * synced. If it is missing, empty, damaged, or is about another signature, "info" says what was checked at the import, and gpg is asked
+ * once more.
  */
 
 #include "prepare/images/images.h"
 
 #define INFO_SIZE_MAX (64U * 1024U)
 #define INFO_STRING_MAX 4096U
+#define CHECKED_FILE "checked"
 
 static const char *const kinds[_IMAGE_KIND_MAX] = {
                 [IMAGE_KIND_ACI] = "aci",
@@ -130,24 +135,46 @@ static int read_members(json_object *o, ImageInfo *i)
         return r;
 }
 
-int image_info_read(int image_fd, ImageInfo *ret, Error *e)
+static int read_info(int image_fd, const char *name, ImageInfo *ret, Error *e)
 {
         _cleanup_free_ char *text = NULL;
         _cleanup_json_ json_object *o = NULL;
         _cleanup_image_info_ ImageInfo i = {};
         size_t size;
 
-        int r = read_file_at(image_fd, "info", INFO_SIZE_MAX, &text, &size);
+        int r = read_file_at(image_fd, name, INFO_SIZE_MAX, &text, &size);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read the file info");
+                return error_set_errno(e, r, "Cannot read the file %s", name);
         r = json_parse_strict(text, size, &o, NULL, e);
         if (r < 0)
-                return error_prefix(e, r, "The file info is damaged");
+                return error_prefix(e, r, "The file %s is damaged", name);
         r = read_members(o, &i);
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0)
-                return error_set(e, r, "The file info is damaged");
+                return error_set(e, r, "The file %s is damaged", name);
+        *ret = TAKE_GENERIC(i, ImageInfo, (ImageInfo){});
+        return 0;
+}
+
+static bool same_signature(const ImageSigner *a, const ImageSigner *b)
+{
+        return streq_ptr(a->fingerprint, b->fingerprint) && a->signed_time == b->signed_time &&
+               a->expires == b->expires && streq_ptr(a->trust, b->trust);
+}
+
+static int replace_signer(ImageInfo *i, const ImageInfo *from);
+
+int image_info_read(int image_fd, ImageInfo *ret, Error *e)
+{
+        _cleanup_image_info_ ImageInfo i = {}, checked = {};
+
+        int r = read_info(image_fd, "info", &i, e);
+        if (r >= 0 && i.signer.fingerprint && read_info(image_fd, CHECKED_FILE, &checked, NULL) >= 0 &&
+            same_signature(&i.signer, &checked.signer) && (r = replace_signer(&i, &checked)) < 0)
+                return error_oom(e);
+        if (r < 0)
+                return r;
         *ret = TAKE_GENERIC(i, ImageInfo, (ImageInfo){});
         return 0;
 }
@@ -176,7 +203,7 @@ static int add_string(json_object *o, const char *object, const char *name, cons
         return bounded ? json_member_add(o, name, json_new_string_lossy(bounded)) : -ENOMEM;
 }
 
-int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e)
+static int write_info(int image_fd, const char *name, const ImageInfo *i, bool sync, Error *e)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
         size_t size;
@@ -192,8 +219,13 @@ int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e)
                         o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
         if (!text)
                 return error_oom(e);
-        r = write_file_atomic_at(image_fd, "info", text, size, 0644, sync);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the image's info file to the store") : 0;
+        r = write_file_atomic_at(image_fd, name, text, size, 0644, sync);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the image's %s file to the store", name) : 0;
+}
+
+int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e)
+{
+        return write_info(image_fd, "info", i, sync, e);
 }
 
 static int replace_string(char **to, const char *from)
@@ -232,16 +264,14 @@ int image_info_update(Image *image, const ImageInfo *from, Error *e)
                 r = replace_signer(i, from);
         if (r < 0)
                 return error_oom(e);
+        if (r > 0 && from->signer.fingerprint)
+                (void) unlinkat(image->dir_fd, CHECKED_FILE, 0); /* what is written is newer */
         return r > 0 ? image_info_write(image->dir_fd, i, true, e) : 0;
 }
 
-int image_info_set_signer(int image_fd, const ImageSigner *signer)
+int image_info_note_checked(int image_fd, const ImageSigner *signer)
 {
-        const ImageInfo from = {.signer = *signer};
-        _cleanup_image_info_ ImageInfo i = {};
+        const ImageInfo i = {.signer = *signer};
 
-        int r = image_info_read(image_fd, &i, NULL);
-        if (r >= 0)
-                r = replace_signer(&i, &from);
-        return r < 0 ? r : image_info_write(image_fd, &i, false, NULL);
+        return write_info(image_fd, CHECKED_FILE, &i, false, NULL);
 }

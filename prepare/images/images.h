@@ -203,8 +203,9 @@ int image_info_read(int image_fd, ImageInfo *ret, Error *e);
 int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
 /* Updates reference and signer of an existing image from FROM. */
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
-/* Replaces only the signer; other processes may be reading the image. */
-int image_info_set_signer(int image_fd, const ImageSigner *signer);
+/* Notes what was checked of the present signer, in a file of its own: if that is lost, nothing but the next check takes longer. Other
+ * processes may be reading the image. */
+int image_info_note_checked(int image_fd, const ImageSigner *signer);
 /* The ID of the image in the store for REFERENCE; files are not imported. The image may be damaged. */
 int image_find_id(Store *s, const char *reference, char **ret, Error *e);
 

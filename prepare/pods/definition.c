@@ -613,19 +613,33 @@ int pod_definition_write(const Pod *p, const PodRequest *q, Error *e)
                      : 0;
 }
 
-int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *q, Error *e)
+int pod_app_definition_format(const Pod *p, const PodApp *app, const PodRequest *q, char **ret_path, char **ret_text,
+                              Error *e)
 {
         PodApp *apps[] = {(PodApp *) app};
         const PodManifest m = {.apps = apps, .n_apps = 1};
         _cleanup_json_ json_object *o = NULL;
-        _cleanup_free_ char *path = NULL;
+        _cleanup_free_ char *path = NULL, *copy = NULL;
         const char *text;
 
         int r = definition_text(p, &m, q, &o, &text, e);
         if (r < 0)
                 return r;
-        if (pod_app_path(p, app, DEFINITION_FILE, &path) < 0)
+        copy = strdup(text);
+        if (!copy || pod_app_path(p, app, DEFINITION_FILE, &path) < 0)
                 return error_oom(e);
+        *ret_path = TAKE_PTR(path);
+        *ret_text = TAKE_PTR(copy);
+        return 0;
+}
+
+int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *q, Error *e)
+{
+        _cleanup_free_ char *path = NULL, *text = NULL;
+        int r = pod_app_definition_format(p, app, q, &path, &text, e);
+
+        if (r < 0)
+                return r;
         r = write_file_atomic_at(p->dir_fd, path, text, strlen(text), 0600, false);
         return r < 0 ? error_set_errno(e, r, "Cannot write the definition of app %s", app->name) : 0;
 }

@@ -109,6 +109,57 @@ void pod_drop_volume(Pod *p, const char *name)
 
 /* --- The pod directory --------------------------------------------------------------------------------- */
 
+/* 0: there is nothing of it in the pod directory, as of a volume of the store or the host. */
+static int sync_part(SyncSet *s, const Pod *p, const char *path)
+{
+        _cleanup_close_ int fd = openat(p->dir_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd < 0)
+                return errno == ENOENT ? 0 : -errno;
+        int r = sync_add_tree(s, fd);
+        return r < 0 ? r : 1;
+}
+
+static int sync_place(SyncSet *s, const Pod *p, const char *place)
+{
+        _cleanup_close_ int fd = openat(p->dir_fd, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        return fd < 0 ? -errno : sync_add(s, fd);
+}
+
+int pod_sync_added(const Pod *p, size_t first_app, size_t first_volume, Error *e)
+{
+        const PodManifest *m = p->manifest;
+        _cleanup_sync_ SyncSet s = {};
+        bool any = false;
+        int r = 0;
+
+        if (p->config.boot_id)
+                return 0;
+        for (size_t i = first_app; r >= 0 && i < m->n_apps; i++) {
+                _cleanup_free_ char *path = NULL;
+
+                r = pod_app_path(p, m->apps[i], NULL, &path);
+                if (r >= 0)
+                        r = sync_part(&s, p, path);
+        }
+        if (r >= 0)
+                r = sync_place(&s, p, "apps");
+        for (size_t i = first_volume; r >= 0 && i < m->n_volumes; i++) {
+                _cleanup_free_ char *path = NULL;
+
+                r = xasprintf(&path, "volumes/%s", m->volumes[i].name);
+                if (r >= 0)
+                        r = sync_part(&s, p, path);
+                any = any || r > 0;
+        }
+        if (r >= 0 && any)
+                r = sync_place(&s, p, "volumes");
+        if (r >= 0)
+                r = sync_finish(&s);
+        return r < 0 ? error_set_errno(e, r, "Cannot write what was added to pod %s to disk", pod_display_name(p)) : 0;
+}
+
 static bool has_volume(const Pod *p, const char *name)
 {
         return pod_manifest_find_volume(p->manifest, name);

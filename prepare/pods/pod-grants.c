@@ -4,7 +4,8 @@
  * privileges that its images request. It is written when the pod is prepared, by the code that makes the
  * decisions, and is only read to show them; nothing is enforced by it. It is in the pod's own directory,
  * which no image and no app can write to. A pod without isolators has none. An app that came while the pod ran has a
- * file of its own beside its other files.
+ * file of its own beside its other files. The file of the pod is not changed when an app is removed: what is in it of apps that are not in the
+ * manifest is passed over.
  */
 
 #include "prepare/pods/pods-internal.h"
@@ -136,19 +137,25 @@ static int grants_format(const PodGrants *g, json_object **ret)
         return 0;
 }
 
-void pod_grants_forget(PodGrants *g, const char *app)
+/* APP, or (it is NULL) apps that are not in M. */
+static bool is_to_go(const char *app, const PodManifest *m, const char *of)
+{
+        return app ? streq_ptr(app, of) : of && !pod_manifest_find_app(m, of);
+}
+
+static void forget(PodGrants *g, const char *app, const PodManifest *m)
 {
         size_t n = 0;
 
         for (size_t i = 0; i < g->n_origins; i++)
-                if (streq_ptr(g->origins[i].app, app))
+                if (is_to_go(app, m, g->origins[i].app))
                         origin_done(&g->origins[i]);
                 else
                         g->origins[n++] = g->origins[i];
         g->n_origins = n;
         n = 0;
         for (size_t i = 0; i < g->n_grants; i++)
-                if (streq_ptr(g->grants[i].app, app))
+                if (is_to_go(app, m, g->grants[i].app))
                         grant_done(&g->grants[i]);
                 else
                         g->grants[n++] = g->grants[i];
@@ -253,7 +260,7 @@ static int read_grants(const Pod *p, const char *path, const char *app, PodGrant
         if (r == -ENOENT)
                 return 0;
         if (app)
-                pod_grants_forget(g, app);
+                forget(g, app, NULL);
         if (r >= 0)
                 r = json_parse_strict(text, size, &o, NULL, NULL);
         if (r >= 0)
@@ -272,6 +279,8 @@ int pod_grants_read(const Pod *p, PodGrants *ret, Error *e)
         PodGrants g = {};
 
         int r = read_grants(p, GRANTS_FILE, NULL, &g, e);
+        if (p->manifest)
+                forget(&g, NULL, p->manifest);
         for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++) {
                 _cleanup_free_ char *path = NULL;
                 const PodApp *app = p->manifest->apps[i];

@@ -232,7 +232,7 @@ static int settle_manifest(const PodManifest *m, PodManifest *ret)
         ret->n_apps = ret->n_volumes = 0;
         for (size_t i = 0; i < m->n_apps; i++)
                 if (!m->apps[i]->tentative)
-                        apps[ret->n_apps++] = m->apps[i];
+                        apps[ret->n_apps++] = m->apps[i]->instead ?: m->apps[i];
         for (size_t i = 0; i < m->n_volumes; i++)
                 if (!is_tentative_volume(m, m->volumes[i].name))
                         volumes[ret->n_volumes++] = m->volumes[i];
@@ -253,7 +253,7 @@ static int format_settled_manifest(Pod *p, char **ret, Error *e)
         return r;
 }
 
-int pod_update_manifest(Pod *p, Error *e)
+int pod_format_manifest(Pod *p, char **ret, Error *e)
 {
         _cleanup_free_ char *text = NULL;
         int r = format_settled_manifest(p, &text, e);
@@ -263,8 +263,19 @@ int pod_update_manifest(Pod *p, Error *e)
         if (strlen(text) > MANIFEST_SIZE_MAX)
                 return error_set(e, -E2BIG, "The manifest of pod %s would be larger than %u bytes",
                                  pod_display_name(p), MANIFEST_SIZE_MAX);
-        r = write_file_atomic_at(p->dir_fd, "pod", text, strlen(text), 0600, false);
-        return r < 0 ? error_set_errno(e, r, "Cannot write 'pod' of pod %s", pod_display_name(p)) : 0;
+        *ret = TAKE_PTR(text);
+        return 0;
+}
+
+int pod_update_manifest(Pod *p, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = pod_format_manifest(p, &text, e);
+
+        if (r < 0)
+                return r;
+        r = write_file_atomic_at(p->dir_fd, POD_MANIFEST_FILE, text, strlen(text), 0600, !p->config.boot_id);
+        return r < 0 ? error_set_errno(e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s", pod_display_name(p)) : 0;
 }
 
 int pod_publish(Pod *p, Error *e)

@@ -5,7 +5,8 @@
  * The owner decides how long such a pod is kept after it has ended, so collectors leave it alone. The owner can keep data with
  * the pod, and with each of its apps: a file that acnspawn does not interpret, and that can be read whether or not the pod runs.
  * Nothing of such a pod is synced to disk, as it is of no use after a reboot of the host: its owner makes another one then. The
- * pod has the ID of the boot that it was made in, and after a reboot any collector removes it.
+ * pod has the ID of the boot that it was made in, and after a reboot any collector removes it. After a loss of power its files
+ * may be empty; a symbolic link has that ID as well, since file systems write the target of a link with its name.
  */
 
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "prepare/pods/pods-internal.h"
 
 #define OWNER_DATA "owner-data"
+#define OWNER_BOOT_LINK "owner-boot"
 #define CGROUP_PARENT_MAX 2048U
 #define CGROUP_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_.@\\-"
 
@@ -25,6 +27,9 @@ int pod_set_owner(Pod *p, const char *owner, Error *e)
         int r = read_boot_id(&boot);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the boot ID of the host");
+        if (symlinkat(boot, p->dir_fd, OWNER_BOOT_LINK) < 0 && errno != EEXIST)
+                return error_set_errno(e, errno, "Cannot create the link '" OWNER_BOOT_LINK "' of pod %s",
+                                       pod_display_name(p));
         free(p->config.owner);
         p->config.owner = TAKE_PTR(name);
         free(p->config.boot_id);
@@ -35,8 +40,15 @@ int pod_set_owner(Pod *p, const char *owner, Error *e)
 bool pod_is_of_former_boot(const Pod *p)
 {
         _cleanup_free_ char *boot = NULL;
+        char link[UUID_TEXT_SIZE + 1] = "";
+        const char *made = p->config.boot_id;
 
-        return p->config.boot_id && read_boot_id(&boot) >= 0 && !streq(boot, p->config.boot_id);
+        if (!made) { /* the pod has no owner, or its configuration is lost */
+                ssize_t n = readlinkat(p->dir_fd, OWNER_BOOT_LINK, link, sizeof(link) - 1);
+                link[MAX(n, 0)] = 0;
+                made = uuid_check(link, NULL) >= 0 ? link : NULL;
+        }
+        return made && read_boot_id(&boot) >= 0 && !streq(boot, made);
 }
 
 int pod_cgroup_parent_check(const char *s, Error *e)

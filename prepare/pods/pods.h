@@ -151,7 +151,11 @@ int pod_successor(const Pod *p, char **ret);
 void pod_return_name(Pod *p);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
-/* Writes the manifest of a running pod, which its supervisor has changed, in one step. -E2BIG: it is too large. */
+/* The file of a pod that has its manifest, and what is to be in it of a running pod, whose supervisor has changed the manifest.
+ * -E2BIG: it is too large. */
+#define POD_MANIFEST_FILE "pod"
+int pod_format_manifest(Pod *p, char **ret, Error *e);
+/* Writes that, in one step, and durably: afterwards what is not in the manifest any more can be removed. */
 int pod_update_manifest(Pod *p, Error *e);
 /* Removes a pod that could not be prepared. */
 void pod_abandon(Pod *p);
@@ -287,8 +291,6 @@ void pod_grants_done(PodGrants *g);
 /* APP is NULL for an isolator of the pod as a whole. All strings are copied. */
 int pod_grants_add_origin(PodGrants *g, const char *app, const char *isolator, GrantSource source);
 int pod_grants_add(PodGrants *g, const Grant *grant);
-/* Removes what is about APP. */
-void pod_grants_forget(PodGrants *g, const char *app);
 GrantSource pod_grants_source(const PodGrants *g, const char *app, const char *isolator);
 /* Writes the record into the pod directory, in one step; none if there is nothing to record. */
 int pod_grants_write(const Pod *p, const PodGrants *g, Error *e);
@@ -420,7 +422,10 @@ int pod_definition_read_current(const Pod *p, PodDefinition *ret, Error *e);
 int pod_app_definition_read(const Pod *p, const PodApp *app, PodDefinition *ret, Error *e);
 /* The one app of D is to be made from the image ID, which the user calls REFERENCE. */
 int pod_definition_set_image(PodDefinition *d, const char *reference, const char *id);
-/* Writes that of APP, in one step, beside its other files: Q has that app. */
+/* The file, in the pod directory, with that of APP, and its content: Q has that app. It is beside other files of the app. */
+int pod_app_definition_format(const Pod *p, const PodApp *app, const PodRequest *q, char **ret_path, char **ret_text,
+                              Error *e);
+/* Writes that, in one step. It is not synced. */
 int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *q, Error *e);
 /* Makes what Q has for all apps a part of its apps, which are separate then. */
 int pod_request_separate(PodRequest *q);
@@ -476,6 +481,9 @@ int pod_format_added(const Pod *p, size_t first_app, size_t first_volume, char *
 int pod_merge_added(Pod *p, PodManifest *added, PodApp **ret, char ***ret_volumes, Error *e);
 /* Removes a volume from P->manifest, with its settings, if no app mounts it any more. */
 void pod_drop_volume(Pod *p, const char *name);
+/* Makes the files of these apps and volumes durable; those of what is removed stay as they are. Credentials are of no use after a
+ * loss of power, as the pod runs. */
+int pod_sync_added(const Pod *p, size_t first_app, size_t first_volume, Error *e);
 /* Removes what is in the pod directory of apps and volumes that are not in P->manifest. */
 int pod_sweep(const Pod *p);
 /* What an app asks to be added, as JSON (definition.c). Credentials are without their content. */

@@ -57,7 +57,7 @@ static int read_pod(VolumeUsers *u, const Pod *p)
         const PodManifest *m = p->manifest;
         size_t first = u->n;
 
-        if (!is_user(p))
+        if (!is_user(p) || pod_is_of_former_boot(p)) /* that is never run again */
                 return 0;
         if (!m)
                 return note_unknown(u, p);

@@ -404,15 +404,9 @@ void discard_app(Pod *p, const PodApp *a)
 {
         _cleanup_close_ int root_fd = open_beneath(p->dir_fd, "root", O_RDONLY | O_DIRECTORY);
         const Stage1Options o = stage1_options(p, "");
-        PodGrants g = {};
 
         if (root_fd >= 0)
                 (void) stage1_remove_app(root_fd, a, &o);
-        if (pod_grants_read(p, &g, NULL) >= 0) {
-                pod_grants_forget(&g, a->name);
-                (void) pod_grants_write(p, &g, NULL);
-        }
-        pod_grants_done(&g);
 }
 
 void sweep_apps(Pod *p)

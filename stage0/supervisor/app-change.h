@@ -27,9 +27,15 @@ struct AppChange {
         char **units;   /* that systemd is to unload, one after the other */
         unsigned tries; /* how often systemd was asked whether they are still loaded */
         void (*unloaded)(AppChange *c, bool done);
+        AppInstance *added;  /* is in the pod, and not in the manifest on disk yet */
+        char **warnings;     /* about it */
+        char **gone;         /* directories of what is not in the manifest any more, while that is written */
+        AppInstance *refused; /* an app that cannot be removed, after others that were nested under it */
+        Error refusal;        /* why */
+        void (*saved)(AppChange *c, int r, const Error *e);
         struct Replacement *replacement;
         struct Group *group;
-        bool waits, abandoned; /* for a job, or a start, whose end frees it once it is abandoned */
+        bool waits, abandoned; /* for a job, a start, or the disk, whose end frees it once it is abandoned */
         void (*job_done)(AppChange *c, int r, const char *result);
         void (*resume)(AppChange *c); /* goes on with it when the connection to the pod's systemd is there again; or NULL */
 };
@@ -41,6 +47,8 @@ int change_run(AppChange *c, const char *method, const char *unit,
                void (*done)(AppChange *c, int r, const char *result));
 /* Whether the pod's systemd can be reached; if not, RESUME is called as soon as it can, unless the pod ends before. */
 bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c));
+/* Writes the manifest, durably. THEN is called once, perhaps before this returns. */
+void change_save(AppChange *c, void (*then)(AppChange *c, int r, const Error *e));
 /* A job or a start that C waited for has ended. Returns whether C is still current; if not, it was freed. */
 bool change_resume(AppChange *c);
 
@@ -56,9 +64,12 @@ void change_drop(Supervisor *s, AppInstance *app);
  * the pod's systemd is told of when they are started. */
 int change_know_instance(Supervisor *s, AppInstance *app, Error *e);
 void change_forget_instance(Supervisor *s, AppInstance *app);
-/* Removes VOLUMES, of which the pod has no use any more, or a part of "apps", "volumes" or "credentials". */
+/* Removes VOLUMES, of which the pod has no use any more, or a directory below "apps", "volumes" or "credentials", which the
+ * manifest on disk has not. */
 void change_remove_volumes(Supervisor *s, char *const *volumes);
-void change_remove_directory(Supervisor *s, const char *place, const char *name);
+void change_remove_directory(Supervisor *s, const char *path);
+/* Removes all that is not in the manifest. */
+void change_sweep(Supervisor *s);
 
 /* --- supervisor-prepare.c ------------------------------------------------------------------------------ */
 

@@ -18,6 +18,7 @@ struct Interface {
         Pod *pod;
         sd_event *event;
         AppTable *apps;
+        FileKeeper *keeper;
         InterfaceOps ops;
         void *userdata;
         VarlinkServer *server;

@@ -297,6 +297,7 @@ static int define_limits(const Update *u, const PodApp *app, IsolatorList *l)
 static int define(const Update *u, const PodApp *app)
 {
         _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_free_ char *path = NULL, *text = NULL;
         const Pod *p = u->interface->pod;
 
         int r = pod_app_definition_read(p, app, &d, NULL);
@@ -304,11 +305,15 @@ static int define(const Update *u, const PodApp *app)
                 return 0;
         if (r >= 0 && d.request.n_apps == 1)
                 r = define_limits(u, app, &d.request.apps[0].isolators);
-        return r < 0 ? r : pod_app_definition_write(p, app, &d.request, NULL);
+        if (r >= 0)
+                r = pod_app_definition_format(p, app, &d.request, &path, &text, NULL);
+        return r < 0 ? r : file_keeper_replace(u->interface->keeper, path, TAKE_PTR(text));
 }
 
+static void on_recorded(void *userdata, int r, const Error *e);
+
 /* The limits are in force now. */
-static int record(const Update *u)
+static int record(Update *u)
 {
         Pod *p = u->interface->pod;
         AppInstance *instance = app_table_find(u->interface->apps, u->app);
@@ -331,26 +336,48 @@ static int record(const Update *u)
         r = tasks_update(p, app);
         if (r >= 0)
                 r = define(u, app);
-        if (r >= 0)
-                r = pod_update_manifest(p, NULL);
-        return r;
+        return r < 0 ? r : file_keeper_write(u->interface->keeper, on_recorded, u);
+}
+
+static void conclude(Update *u, int r)
+{
+        AppInstance *app = app_table_find(u->interface->apps, u->app);
+
+        if (r < 0)
+                (void) varlink_reply_errno(u->call, r);
+        else {
+                if (app)
+                        interface_changed(u->interface, app);
+                (void) varlink_reply(u->call, NULL);
+        }
+        update_free(u);
+}
+
+static void on_recorded(void *userdata, int r, const Error *e)
+{
+        conclude(userdata, r);
+}
+
+/* The definition on disk has the limits of all updates before. */
+static void on_idle(void *userdata, int r, const Error *e)
+{
+        Update *u = userdata;
+        FileKeeper *k = u->interface->keeper;
+
+        r = file_keeper_is_idle(k) ? record(u) : file_keeper_wait(k, on_idle, u);
+        if (r < 0)
+                conclude(u, r);
 }
 
 static void on_set(void *userdata, int r, const char *result)
 {
         Update *u = userdata;
 
-        if (r < 0)
+        if (r < 0) {
                 attributes_restore(u->interface->pod, u->app, &u->old);
-        else
-                r = record(u);
-        if (r < 0)
-                (void) varlink_reply_errno(u->call, r);
-        else {
-                interface_changed(u->interface, app_table_find(u->interface->apps, u->app));
-                (void) varlink_reply(u->call, NULL);
-        }
-        update_free(u);
+                conclude(u, r);
+        } else
+                on_idle(u, 0, NULL);
 }
 
 static bool is_cleared(json_object *parameters, const char *name)

@@ -336,8 +336,8 @@ int interface_serve(Interface *i, Error *e)
                      : 0;
 }
 
-int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *ops, void *userdata,
-                  Interface **ret, Error *e)
+int interface_new(Pod *p, sd_event *event, AppTable *apps, FileKeeper *keeper, const InterfaceOps *ops,
+                  void *userdata, Interface **ret, Error *e)
 {
         Interface *i = calloc(1, sizeof(Interface));
 
@@ -346,6 +346,7 @@ int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *o
         *i = (Interface){.pod = p,
                          .event = event,
                          .apps = apps,
+                         .keeper = keeper,
                          .ops = *ops,
                          .userdata = userdata,
                          .freezer_fd = -EBADF};

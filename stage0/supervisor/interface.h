@@ -4,6 +4,7 @@
 /* interface.c, interface-apps.c, interface-exec.c: the Varlink interface of a running pod, org.acnspawn.Pod. */
 
 #include "stage0/supervisor/app-table.h"
+#include "stage0/supervisor/file-keeper.h"
 
 typedef struct Interface Interface;
 
@@ -53,9 +54,9 @@ typedef struct InterfaceOps {
 /* Adds the Credentials of a call. The error is a part of a sentence. */
 int interface_read_credentials(json_object *list, CredentialList *l, Error *e);
 
-/* Serves "interface" in the pod directory. APPS are lent. */
-int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *ops, void *userdata,
-                  Interface **ret, Error *e);
+/* Serves "interface" in the pod directory. APPS and KEEPER are lent. */
+int interface_new(Pod *p, sd_event *event, AppTable *apps, FileKeeper *keeper, const InterfaceOps *ops,
+                  void *userdata, Interface **ret, Error *e);
 /* Replies to the calls that wait for the end of the pod, whose exit status is STATUS, and takes no further
  * calls. Clients stay attached to their apps. NULL is fine. */
 void interface_end(Interface *i, int status);

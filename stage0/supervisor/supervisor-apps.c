@@ -29,6 +29,9 @@ static AppChange *change_free(AppChange *c)
         group_done(c);
         json_object_put(c->request);
         strv_free(c->units);
+        strv_free(c->warnings);
+        strv_free(c->gone);
+        error_done(&c->refusal);
         free(c->name);
         text_done(&c->answer);
         free(c);
@@ -61,6 +64,27 @@ int change_run(AppChange *c, const char *method, const char *unit,
         int r = l ? manager_link_run(l, method, unit, on_job, c) : -ENOTCONN;
         c->waits = r >= 0;
         return r;
+}
+
+static void on_saved(void *userdata, int r, const Error *e)
+{
+        AppChange *c = userdata;
+
+        if (change_resume(c))
+                c->saved(c, r, e);
+}
+
+void change_save(AppChange *c, void (*then)(AppChange *c, int r, const Error *e))
+{
+        Supervisor *s = c->supervisor;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        c->saved = then;
+        c->waits = true;
+        if (file_keeper_write(s->keeper, on_saved, c) >= 0)
+                return;
+        c->waits = false;
+        then(c, error_oom(&e), &e);
 }
 
 bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c))
@@ -214,49 +238,79 @@ static void start_processes(Supervisor *s, const AppInstance *app)
         s->has_processes = manager_link_run(s->manager, "StartUnit", LAUNCH_PROCESSES_UNIT, NULL, NULL) >= 0;
 }
 
-static void conclude_adding(AppChange *c)
+/* Until its manifest is on disk nothing else is done with the app. */
+static void hold_added(AppInstance *app, bool held)
 {
-        _cleanup_strv_free_ char **warnings = NULL;
+        app->change = held ? "adding" : NULL;
+        app->units[0].held = held;
+}
+
+static void refuse_adding(AppChange *c, int r, const Error *why)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (why)
+                (void) error_copy(&e, why);
+        change_sweep(c->supervisor);
+        change_finish(c, r, NULL, c->warnings, &e);
+}
+
+static void conclude_adding(AppChange *c, int r, const Error *e)
+{
+        _cleanup_error_ Error none = ERROR_NULL;
+        AppInstance *app = TAKE_PTR(c->added);
+        Supervisor *s = c->supervisor;
+
+        hold_added(app, false);
+        if (r < 0) {
+                discard_app(s->pod, app->manifest);
+                change_drop(s, app);
+                refuse_adding(c, r, e);
+                return;
+        }
+        supervisor_listen(s, app);
+        interface_changed(s->interface, app);
+        start_processes(s, app);
+        change_finish(c, 0, app_instance_path(app), c->warnings, &none);
+}
+
+static void take_added(AppChange *c)
+{
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *added = NULL;
-        Supervisor *s = c->supervisor;
-        AppInstance *app = NULL;
 
-        int r = change_read_answer(c, &added, &warnings, &e);
+        int r = change_read_answer(c, &added, &c->warnings, &e);
         if (r >= 0)
-                r = change_take_over(s, added, &app, &e);
-        if (r >= 0) {
-                r = pod_update_manifest(s->pod, &e);
-                if (r < 0) {
-                        discard_app(s->pod, app->manifest);
-                        change_drop(s, app);
-                        app = NULL;
-                }
+                r = change_take_over(c->supervisor, added, &c->added, &e);
+        if (r < 0) {
+                refuse_adding(c, r, &e);
+                return;
         }
-        if (r < 0)
-                sweep_apps(s->pod);
-        if (app) {
-                supervisor_listen(s, app);
-                interface_changed(s->interface, app);
-                start_processes(s, app);
-        }
-        change_finish(c, r, app ? app_instance_path(app) : NULL, warnings, &e);
+        hold_added(c->added, true);
+        change_save(c, conclude_adding);
 }
 
 /* --- Removing ------------------------------------------------------------------------------------------ */
 
 /* The directory is renamed first: removing its content may take long. */
-void change_remove_directory(Supervisor *s, const char *place, const char *name)
+void change_remove_directory(Supervisor *s, const char *path)
 {
-        _cleanup_close_ int from = openat(s->pod->dir_fd, place,
-                                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-                            to = openat(s->pod->dir_fd, "apps",
+        _cleanup_close_ int to = openat(s->pod->dir_fd, "apps",
                                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         char removed[40];
 
         snprintf(removed, sizeof(removed), ".removed-%" PRIu64, ++s->n_removed);
-        if (from >= 0 && to >= 0 && renameat(from, name, to, removed) >= 0)
+        if (to >= 0 && renameat(s->pod->dir_fd, path, to, removed) >= 0)
                 server_remove_tree(s->server, to, removed);
+}
+
+/* As long as the manifest on disk is an older one, what that has stays. */
+void change_sweep(Supervisor *s)
+{
+        if (file_keeper_is_behind(s->keeper))
+                sweep_units(s->pod);
+        else
+                sweep_apps(s->pod);
 }
 
 static AppInstance *find_user(const Supervisor *s, const char *volume)
@@ -268,8 +322,8 @@ static AppInstance *find_user(const Supervisor *s, const char *volume)
         return NULL;
 }
 
-/* A volume that another app mounts goes with that one. */
-static void remove_volume(Supervisor *s, const char *name)
+/* A volume that another app mounts goes with that one. The path of its directory is added to GONE. */
+static void drop_volume(Supervisor *s, const char *name, char ***gone)
 {
         AppInstance *user = find_user(s, name);
 
@@ -281,13 +335,17 @@ static void remove_volume(Supervisor *s, const char *name)
         if (pod_manifest_find_volume(s->pod->manifest, name))
                 return;
         pod_mounts_forget_volume(s->mounts, name);
-        change_remove_directory(s, "volumes", name);
+        (void) strv_extendf(gone, "volumes/%s", name);
 }
 
 void change_remove_volumes(Supervisor *s, char *const *volumes)
 {
+        _cleanup_strv_free_ char **gone = NULL;
+
         STRV_FOREACH (name, volumes)
-                remove_volume(s, *name);
+                drop_volume(s, *name, &gone);
+        STRV_FOREACH (path, gone)
+                change_remove_directory(s, *path);
 }
 
 /* What is nested under an app that is removed goes first. */
@@ -301,11 +359,29 @@ AppInstance *change_instance(const AppChange *c)
 
 static void begin_removing(AppChange *c);
 
+/* What is gone is removed once the manifest on disk is without it. If that cannot be written, the directories stay, for the
+ * next change whose manifest can. */
+static void remove_gone(AppChange *c, int r, const Error *why)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Supervisor *s = c->supervisor;
+
+        STRV_FOREACH (path, c->gone)
+                if (r >= 0)
+                        change_remove_directory(s, *path);
+        if (r < 0)
+                (void) error_copy(&e, why);
+        else if (c->refused)
+                r = error_move(&e, &c->refusal);
+        change_finish(c, r, c->refused ? app_instance_path(c->refused) : NULL, NULL, &e);
+        supervisor_judge(s); /* what has listened may have kept the pod up */
+}
+
+/* The apps that are nested under an app go before it; one manifest is written for all. */
 static void conclude_removing(AppChange *c, AppInstance *app)
 {
         _cleanup_strv_free_ char **volumes = TAKE_PTR(app->volumes);
         _cleanup_(pod_app_freep) PodApp *manifest = app->manifest;
-        _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *files = NULL;
         Supervisor *s = c->supervisor;
 
@@ -318,17 +394,16 @@ static void conclude_removing(AppChange *c, AppInstance *app)
         (void) pod_manifest_take_app(s->pod->manifest, manifest->name);
         if (ordered)
                 sweep_units(s->pod);
-        change_remove_volumes(s, volumes);
-        int r = pod_update_manifest(s->pod, &e);
+        STRV_FOREACH (name, volumes)
+                drop_volume(s, *name, &c->gone);
         (void) app_sockets_record(s->apps, NULL);
-        change_remove_directory(s, "credentials", files ? files + strlen("apps/") : manifest->name);
-        change_remove_directory(s, "apps", files ? files + strlen("apps/") : manifest->name);
-        if (r >= 0 && app_table_find(s->apps, c->name)) {
+        const char *name = files ? files + strlen("apps/") : manifest->name;
+        (void) strv_extendf(&c->gone, "credentials/%s", name);
+        (void) strv_extendf(&c->gone, "apps/%s", name);
+        if (app_table_find(s->apps, c->name))
                 begin_removing(c);
-                return;
-        }
-        change_finish(c, r, NULL, NULL, &e);
-        supervisor_judge(s); /* what has listened may have kept the pod up */
+        else
+                change_save(c, remove_gone);
 }
 
 static void on_unloaded(AppChange *c, bool done)
@@ -350,6 +425,13 @@ static void refuse_removing(AppChange *c, AppInstance *app, int code, const char
         if (code != -EBUSY)
                 (void) error_hint(&e, r, "Try it again; 'acnspawn stop %s' ends the app with the pod.",
                                   pod_display_name(s->pod));
+        if (c->gone) { /* apps that were nested under it */
+                c->refused = app;
+                (void) error_move(&c->refusal, &e);
+                supervisor_listen(s, app);
+                change_save(c, remove_gone);
+                return;
+        }
         change_finish(c, r, app_instance_path(app), NULL, &e);
         if (app_table_has(s->apps, app)) /* the next change may have been its removal */
                 supervisor_listen(s, app);
@@ -473,7 +555,7 @@ bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
 static void begin_adding(AppChange *c)
 {
         _cleanup_error_ Error e = ERROR_NULL;
-        int r = change_prepare(c, c->group_function ? group_prepared : conclude_adding);
+        int r = change_prepare(c, c->group_function ? group_prepared : take_added);
 
         if (r < 0)
                 change_finish(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"),
@@ -586,11 +668,27 @@ int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunctio
         return r;
 }
 
+/* What waits for the disk only is made; what comes after it does not begin any more. */
+static void finish_saving(Supervisor *s)
+{
+        AppChange *c = s->changes, *rest = c ? TAKE_PTR(c->next) : NULL;
+
+        if (s->keeper)
+                file_keeper_finish(s->keeper);
+        AppChange **last = &s->changes;
+        while (*last)
+                last = &(*last)->next;
+        *last = rest;
+}
+
 void supervisor_end_changes(Supervisor *s)
 {
+        finish_saving(s);
         for (AppChange *c; (c = s->changes);) {
                 _cleanup_error_ Error e = ERROR_NULL;
                 s->changes = c->next;
+                if (c->gone) /* apps of which others were to follow */
+                        (void) pod_update_manifest(s->pod, NULL);
                 if (c->pid > 0)
                         (void) kill(c->pid, SIGKILL);
                 replace_abandon(c);

@@ -69,7 +69,7 @@ static void conclude_undoing(AppChange *c)
         Group *g = c->group;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        sweep_apps(s->pod);
+        change_sweep(s);
         (void) app_sockets_record(s->apps, NULL);
         if (s->ends || s->stop_requests > 0) /* which apps fail of */
                 g->result = error_set(&e, -ESHUTDOWN, "The pod ends");
@@ -126,23 +126,40 @@ static void remove_last(AppChange *c)
 
 /* --- Starting ------------------------------------------------------------------------------------------ */
 
-static void conclude_starting(AppChange *c)
+static void set_tentative(const Group *g, bool tentative)
+{
+        for (size_t i = 0; i < g->n; i++)
+                g->starts[i].app->manifest->tentative = tentative;
+}
+
+static void on_recorded(AppChange *c, int r, const Error *e)
 {
         Supervisor *s = c->supervisor;
         Group *g = c->group;
 
-        hold_all(g, g->result < 0);
-        if (g->result >= 0)
-                g->result = pod_update_manifest(s->pod, &g->error);
-        if (g->result < 0) {
-                hold_all(g, true);
+        if (r < 0) {
+                g->result = r;
+                (void) error_copy(&g->error, e);
+                set_tentative(g, true);
                 remove_last(c);
                 return;
         }
+        hold_all(g, false);
         for (size_t i = 0; i < g->n; i++)
                 supervisor_listen(s, g->starts[i].app);
         change_finish(c, 0, NULL, g->warnings, &g->error);
         supervisor_judge(s); /* short ones may have ended */
+}
+
+static void conclude_starting(AppChange *c)
+{
+        Group *g = c->group;
+
+        set_tentative(g, g->result < 0);
+        if (g->result < 0)
+                remove_last(c);
+        else
+                change_save(c, on_recorded);
 }
 
 /* Starts that are not done yet end with this. */
@@ -264,7 +281,7 @@ void group_prepared(AppChange *c)
 
         c->group = g;
         if (!g) {
-                sweep_apps(c->supervisor->pod);
+                change_sweep(c->supervisor);
                 change_finish(c, error_oom(&e), NULL, NULL, &e);
                 return;
         }

@@ -8,6 +8,7 @@
 #include "stage0/supervisor/connections.h"
 #include "stage0/supervisor/console.h"
 #include "stage0/supervisor/exit-policy.h"
+#include "stage0/supervisor/file-keeper.h"
 #include "stage0/supervisor/foreground.h"
 #include "stage0/supervisor/interface.h"
 #include "stage0/supervisor/machine.h"
@@ -41,6 +42,7 @@ typedef struct Supervisor {
         int ready_fd, leader_fd, notify_fd;
         ManagerLink *manager; /* NULL: not connected yet */
         Interface *interface;
+        FileKeeper *keeper;
         AppChange *changes; /* of the set of apps, in their order; the first is being made */
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */

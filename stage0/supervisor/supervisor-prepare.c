@@ -194,13 +194,19 @@ static int prepare_group(const AppChange *c, char **ret, char ***warnings, Error
         return *ret ? 0 : error_oom(e);
 }
 
+/* What is added is on disk before the manifest that has it. An app that is replaced was taken out of the manifest. */
 static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
 {
+        const PodManifest *m = c->supervisor->pod->manifest;
+        size_t first = m->n_apps - (c->name ? 1 : 0), first_volume = m->n_volumes;
         PodDefinition d = {}; /* freed when the process ends */
+        int r;
 
         if (c->group_function)
-                return prepare_group(c, ret, warnings, e);
-        return c->name ? prepare_replaced(c, &d, ret, warnings, e) : prepare_added(c, &d, ret, warnings, e);
+                r = prepare_group(c, ret, warnings, e);
+        else
+                r = c->name ? prepare_replaced(c, &d, ret, warnings, e) : prepare_added(c, &d, ret, warnings, e);
+        return r < 0 ? r : pod_sync_added(c->supervisor->pod, first, first_volume, e);
 }
 
 static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)

@@ -82,10 +82,12 @@ static void refuse(AppChange *c, int r, Error *e)
 
 static void remove_files(Supervisor *s, const char *path)
 {
-        if (!path)
+        _cleanup_free_ char *credentials = NULL;
+
+        if (!path || xasprintf(&credentials, "credentials/%s", path + strlen("apps/")) < 0)
                 return;
-        change_remove_directory(s, "credentials", path + strlen("apps/"));
-        change_remove_directory(s, "apps", path + strlen("apps/"));
+        change_remove_directory(s, credentials);
+        change_remove_directory(s, path);
 }
 
 /* The manifest on disk has the new app. */
@@ -242,7 +244,7 @@ static void restore(AppChange *c, bool unloaded)
         } else if (x->new)
                 drop_new(s, x);
         else
-                sweep_apps(s->pod);
+                change_sweep(s);
         x->starts = x->app->status.starts;
         start_old(c);
 }
@@ -275,14 +277,23 @@ static void begin_restoring(AppChange *c)
 
 /* --- The new app --------------------------------------------------------------------------------------- */
 
+/* Until this the old app has its files, and is what the manifest on disk has. */
+static void on_committed(AppChange *c, int r, const Error *e)
+{
+        if (r >= 0) {
+                conclude(c);
+                return;
+        }
+        Replacement *x = c->replacement;
+        x->new->instead = x->old;
+        (void) error_copy(&x->error, e);
+        begin_restoring(c);
+}
+
 static void commit(AppChange *c)
 {
-        Replacement *x = c->replacement;
-
-        if (pod_update_manifest(c->supervisor->pod, &x->error) < 0)
-                begin_restoring(c);
-        else
-                conclude(c);
+        c->replacement->new->instead = NULL;
+        change_save(c, on_committed);
 }
 
 static void refuse_new(AppChange *c, int r, const char *why)
@@ -360,8 +371,10 @@ static void swap(AppChange *c, bool unloaded)
                                     &x->error);
         if (r >= 0)
                 r = pod_mounts_replace_app(s->mounts, x->new, settings.notify, &x->error);
-        if (r >= 0)
+        if (r >= 0) {
                 set_place(s, x->old, x->new);
+                x->new->instead = x->old;
+        }
         if (r >= 0) {
                 x->swapped = true;
                 exchange_sockets(x);
@@ -453,7 +466,7 @@ static void on_prepared(AppChange *c)
         if (r >= 0)
                 r = check_idle(c, x->app, &e);
         if (r < 0) {
-                sweep_apps(s->pod);
+                change_sweep(s);
                 refuse(c, r, &e);
                 return;
         }

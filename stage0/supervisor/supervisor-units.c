@@ -485,7 +485,7 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .judge = on_judge,
                                          .open_null = open_null};
 
-        return interface_new(s->pod, s->event, s->apps, &ops, s, &s->interface, e);
+        return interface_new(s->pod, s->event, s->apps, s->keeper, &ops, s, &s->interface, e);
 }
 
 /* --- Health -------------------------------------------------------------------------------------------- */

@@ -194,6 +194,8 @@ static int start(Supervisor *s, Error *e)
         if (cgroup_moves_new(s->event, &s->moves) >= 0)
                 cgroup_moves_expect(s->moves, MOVES_OF_BOOT_USEC);
         r = app_table_new(s->pod, &s->apps, e);
+        if (r >= 0 && file_keeper_new(s->pod, s->event, &s->keeper) < 0)
+                r = error_oom(e);
         if (r >= 0)
                 r = open_streams(s, e);
         if (r >= 0)
@@ -216,6 +218,7 @@ static void supervisor_done(Supervisor *s)
         log_set_blocking(true);
         sd_event_source_disable_unref(s->idle_source);
         supervisor_close_units(s);
+        file_keeper_free(s->keeper);
         cgroup_moves_free(s->moves);
         machine_free(s->machine);
         error_done(&s->refusal);

@@ -208,6 +208,34 @@ def sandboxes_of_an_earlier_boot_are_removed(host):
 
 
 @case
+def sandboxes_that_a_loss_of_power_has_emptied(host):
+    """Their files are not synced. They keep no volume from being removed, and gc removes them."""
+    with Service(host) as s:
+        c = s.client()
+        i, kept = run_sandbox(c, name="old"), run_sandbox(c, name="new")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        s.process.kill()
+        s.process.wait(60)
+        host.acnspawn("volume", "create", "spare").expect(0)
+        path = os.path.join(host.dir, "pods/exited", uuid(i))
+        for name in os.listdir(path):
+            if os.path.isfile(os.path.join(path, name)):
+                os.truncate(os.path.join(path, name), 0)
+        contains(host.acnspawn("volume", "rm", "spare").expect(1).err, "cannot be read, so it is not known which volumes it uses")
+        equal(os.readlink(path + "/owner-boot"), read_text("/proc/sys/kernel/random/boot_id").strip())
+        os.unlink(path + "/owner-boot")
+        os.symlink("00000000-0000-4000-8000-000000000000", path + "/owner-boot")
+        host.acnspawn("volume", "rm", "spare").expect(0)
+        host.acnspawn("gc").expect(0)
+        equal(places(host, "running", "exited", "garbage"), [uuid(kept)])
+        s.start()
+        c = s.client()
+        wait_for(lambda: answers(c), "a reply after the restart")
+        equal(sandboxes(c), [(kept, "READY")])
+        remove(c, kept)
+
+
+@case
 def killed_supervisor(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)

@@ -284,25 +284,53 @@ def signer_of_a_dependency_not_trusted_any_more(w):
     w.run("prepare", "--insecure-options=signature", "example.com/top")
 
 
+def runs_of_gpg(w):
+    """When a pod of the image is prepared."""
+    log = w.host.path("log")
+    subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=execve"] + w.host.argv("--config-dir=" + w.config, "prepare", "example.com/app"),
+                   check=True, stdout=subprocess.DEVNULL)
+    return read_text(log).count("/gpg\"")
+
+
 @world
 def keys_that_change_are_looked_at_once(w):
     """No program is run for a signer whose key has not changed; after a change, only once."""
-    if not shutil.which("strace"):
-        raise Skip("strace is missing (Debian package strace)")
+    need_strace()
     w.trust()
     w.publish(SIMPLE, w.image())
     w.fetch("example.com/app:1.0")
-
-    def programs():
-        log = w.host.path("log")
-        subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=execve"] + w.host.argv("--config-dir=" + w.config, "prepare", "example.com/app"),
-                       check=True, stdout=subprocess.DEVNULL)
-        return read_text(log).count("/gpg\"")
-    equal(programs(), 0, "runs of gpg")
+    equal(runs_of_gpg(w), 0, "runs of gpg")
     for prefix in "example.com/app", "example.org":  # what another prefix has may be a revocation
         w.trust(prefix)
-        true(programs() > 0, "gpg has looked at the new file of %s" % prefix)
-        equal(programs(), 0, "runs of gpg after that")
+        true(runs_of_gpg(w) > 0, "gpg has looked at the new file of %s" % prefix)
+        equal(runs_of_gpg(w), 0, "runs of gpg after that")
+
+
+@world
+def what_gpg_has_said_may_be_lost(w):
+    """It is in a file of its own, which is not synced: empty, damaged or of another signature it costs another look at the key, and the
+    record of the image stays as it is."""
+    need_strace()
+    w.trust()
+    w.publish(SIMPLE, w.image())
+    w.fetch("example.com/app:1.0")
+    directory = os.path.join(w.host.dir, "images", w.ids()[0])
+    info, checked = os.path.join(directory, "info"), os.path.join(directory, "checked")
+    before = os.stat(info).st_ino, read_text(info)
+    w.trust("example.com/app")
+    true(runs_of_gpg(w) > 0, "gpg has looked at the new file")
+    equal((os.stat(info).st_ino, read_text(info)), before, "the record of the image")
+    good = read_text(checked)
+    for text in "", good[:40], "\0" * 4096, good.replace(w.key().fingerprint, "0" * 40), "[]":
+        with open(checked, "w") as f:
+            f.write(text)
+        equal(w.run("image", "list", "--no-legend").out.count("\n"), 1, "images")
+        w.run("image", "verify", "all")
+        true(runs_of_gpg(w) > 0, "gpg has looked at the key again after %r" % text)
+        equal(runs_of_gpg(w), 0, "runs of gpg after that")
+    w.run("trust", "--remove=" + w.key().fingerprint)
+    contains(w.run("prepare", "example.com/app", rc=1).err, "not trusted any more")
+    equal((os.stat(info).st_ino, read_text(info)), before, "the record of the image")
 
 
 @world

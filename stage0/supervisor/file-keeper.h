@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* file-keeper.c: files of the pod that are replaced while it runs, such as its manifest. */
+
+#include "library/libsystemd.h"
+#include "prepare/prepare.h"
+
+typedef struct FileKeeper FileKeeper;
+
+/* What was given is on disk, or (R is negative, E says why) is not. */
+typedef void (*FileKeeperFunction)(void *userdata, int r, const Error *e);
+
+int file_keeper_new(Pod *p, sd_event *event, FileKeeper **ret);
+/* Does not wait for what is being written. NULL is fine. */
+FileKeeper *file_keeper_free(FileKeeper *k);
+
+/* TEXT, which is taken over, also on failure, is to be the content of the file PATH of the pod. It is written with the next
+ * file_keeper_write(). */
+int file_keeper_replace(FileKeeper *k, const char *path, char *text);
+/* Writes the manifest and what was given so far, and calls FUNCTION once, unless this fails: perhaps before it returns. */
+int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata);
+/* Whether nothing is to be written; and the same call for what others have given so far. */
+bool file_keeper_is_idle(const FileKeeper *k);
+int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata);
+/* Waits for the disk, until all functions are called. */
+void file_keeper_finish(FileKeeper *k);
+/* Whether the last write has failed: the manifest on disk is older than the pod is. */
+bool file_keeper_is_behind(const FileKeeper *k);
