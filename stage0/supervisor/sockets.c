@@ -34,7 +34,7 @@ static int bind_one(int fd, int family, const char *ip, uint32_t port)
 {
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t) port)};
         struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t) port)};
-        int off = 0;
+        int only = ip != NULL; /* "::" is every address of IPv6, and none of IPv4 */
 
         if (family == AF_INET) {
                 if (ip && inet_pton(AF_INET, ip, &in.sin_addr) != 1)
@@ -43,7 +43,7 @@ static int bind_one(int fd, int family, const char *ip, uint32_t port)
         }
         if (ip && inet_pton(AF_INET6, ip, &in6.sin6_addr) != 1)
                 return -EINVAL;
-        if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0 ||
+        if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)) < 0 ||
             bind(fd, (struct sockaddr *) &in6, sizeof(in6)) < 0)
                 return -errno;
         return 0;
