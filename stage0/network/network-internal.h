@@ -169,6 +169,11 @@ bool attachment_maps_ports(const Attachment *a);
 /* Drops packets from outside for the host's loopback, if the pod's ports make the kernel route them, and those for pods of
  * networks with published ports only that are for none. If that is not possible, the attachment gets a note. -ENOMEM. */
 int network_shield(NetworkRecord *record);
+/* Drops packets that the pod sends from IPv6 addresses of others. It takes as long as a plugin, so it is done beside those: the
+ * process of _start() (0: there is nothing to do; negative: it failed) is waited for by _finish(). 1: it is not possible, and the
+ * attachments have notes. */
+pid_t network_shield_sources_start(const char *netns);
+int network_shield_sources_finish(pid_t pid, NetworkRecord *record);
 
 /* --- forwarding.c -------------------------------------------------------------------------------------- */
 

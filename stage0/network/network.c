@@ -278,6 +278,16 @@ static int attach_all(Pod *p, NetworkRecord *record, const CniTarget *t, Error *
         return r;
 }
 
+static int attach_and_shield(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
+{
+        pid_t pid = network_shield_sources_start(t->netns);
+        int r = attach_all(p, record, t, e), k = network_shield_sources_finish(pid, record);
+
+        if (r >= 0 && k < 0)
+                return error_oom(e);
+        return r >= 0 && k > 0 ? network_record_write(p, record, false, e) : r;
+}
+
 static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
 {
         size_t n = record->n_attachments;
@@ -292,7 +302,7 @@ static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
         if (r >= 0)
                 r = network_forwarding_keep(p, e);
         if (r >= 0)
-                r = attach_all(p, record, t, e);
+                r = attach_and_shield(p, record, t, e);
         if (r < 0)
                 (void) network_down(p, NULL);
         return r < 0 ? error_prefix(e, r, "Cannot connect pod %s", pod_display_name(p)) : 0;

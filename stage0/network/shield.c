@@ -14,8 +14,13 @@
  * passed before. The rule is in the table mangle, where rules that accept everything else that is forwarded do not precede it.
  *
  * There is one rule per host, or per bridge, which remains, as do the kernel's setting and the bridge.
+ *
+ * IPv6 lets every process bind a socket to any address (IPV6_FREEBIND), and send from there, also from that of another pod. So in
+ * the pod's network namespace, whose rules the pod cannot change, packets are dropped whose source is not an address of that
+ * namespace. IPv4 refuses them itself.
  */
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -50,14 +55,24 @@ static Rule outside_rule(const char *program, const char *bridge)
                       .failure = "ports that are not published cannot be blocked for other hosts"};
 }
 
-static _noreturn_ void child(const char *program, char *const *argv)
+static Rule source_rule(void)
+{
+        return (Rule){.program = "ip6tables",
+                      .table = "raw",
+                      .words = {"OUTPUT", "!", "-s", "::/128", "-m", "addrtype", "!", "--src-type", "LOCAL", "-m", "comment", "--comment",
+                                "acnspawn: from own addresses only", "-j", "DROP"},
+                      .failure = "packets with IPv6 addresses of others as their source cannot be blocked"};
+}
+
+/* NETNS_FD: of the network namespace, unless negative. */
+static _noreturn_ void child(const char *program, char *const *argv, int netns_fd)
 {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         sigset_t none;
 
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null < 0)
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null < 0 || (netns_fd >= 0 && setns(netns_fd, CLONE_NEWNET) < 0))
                 _exit(125);
         for (int fd = 0; fd <= 2; fd++)
                 if (dup2(null, fd) < 0)
@@ -69,7 +84,7 @@ static _noreturn_ void child(const char *program, char *const *argv)
 }
 
 /* Waits for other processes that change rules, with a timeout. */
-static pid_t start(const Rule *rule, const char *action)
+static pid_t start(const Rule *rule, const char *action, int netns_fd)
 {
         const char *argv[8 + RULE_WORDS_MAX] = {rule->program, "-w", "5", "-t", rule->table, action};
         size_t n = 6;
@@ -78,7 +93,7 @@ static pid_t start(const Rule *rule, const char *action)
                 argv[n++] = rule->words[i];
         pid_t pid = fork();
         if (pid == 0)
-                child(rule->program, (char *const *) argv);
+                child(rule->program, (char *const *) argv, netns_fd);
         return pid;
 }
 
@@ -109,9 +124,9 @@ static int insert_all(Attachment *a, const Rule *rules, size_t n)
         int r = 0;
 
         for (size_t i = 0; i < n; i++)
-                pids[i] = start(&rules[i], "-C");
+                pids[i] = start(&rules[i], "-C", -EBADF);
         for (size_t i = 0; i < n; i++)
-                if (!succeeded(pids[i]) && !succeeded(start(&rules[i], "-I")) && r >= 0)
+                if (!succeeded(pids[i]) && !succeeded(start(&rules[i], "-I", -EBADF)) && r >= 0)
                         r = add_note(a, &rules[i]);
         return r;
 }
@@ -167,4 +182,29 @@ int network_shield(NetworkRecord *record)
         for (size_t i = 0; r >= 0 && i < record->n_attachments; i++)
                 r = shield_one(&record->attachments[i]);
         return r;
+}
+
+/* --- In the pod's network namespace -------------------------------------------------------------------- */
+
+pid_t network_shield_sources_start(const char *netns)
+{
+        _cleanup_close_ int fd = -EBADF;
+        const Rule rule = source_rule();
+
+        if (!is_there("/proc/sys/net/ipv6"))
+                return 0;
+        fd = open(netns, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : start(&rule, "-A", fd);
+}
+
+int network_shield_sources_finish(pid_t pid, NetworkRecord *record)
+{
+        const Rule rule = source_rule();
+
+        if (pid == 0 || succeeded(pid))
+                return 0;
+        for (size_t i = 0; i < record->n_attachments; i++)
+                if (add_note(&record->attachments[i], &rule) < 0)
+                        return -ENOMEM;
+        return 1;
 }

@@ -815,6 +815,39 @@ def packets_made_by_hand_do_not_reach_the_hosts_loopback(host):
     equal(listed.count("the loopback of the host is its own"), 1, "rules")
 
 
+def own_ipv6_of_bridge():
+    out = subprocess.run(["ip", "-6", "-o", "addr", "show", "acnspawn0", "scope", "global", "-tentative"], capture_output=True, text=True).stdout
+    found = re.search(r"inet6 ([0-9a-f:]+)", out)
+    return found and found.group(1)
+
+
+@case
+def no_packets_are_sent_from_addresses_of_others(host):
+    """IPV6_FREEBIND lets every process bind a socket to any address of IPv6; the pod that has the address is not the one that sends."""
+    need_plugins()
+    configure(host)
+    for options in [], ["--no-userns"]:
+        other = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/a"))
+        spoofed = address_of(host, other, address=1)
+        bridge = wait_for(own_ipv6_of_bridge, "an address of the bridge that can be used", timeout=20 * SLOW)
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s:
+            s.bind((bridge, 0))
+            s.settimeout(20 * SLOW)
+            port = s.getsockname()[1]
+            script = ("a=$(ip -6 -o addr show eth0 scope global | sed -n 's/.*inet6 \\([^/]*\\).*/\\1/p'); "
+                      "for f in %s @%s 2001:db8::7 $a @$a; do poke send-from $f,%s,%d; done; true" % (spoofed, spoofed, bridge, port))
+            host.run("--net=default", *options, host.shell(script, name="example.com/b"))
+            sources = [s.recvfrom(100)[1][0] for _ in range(2)]
+            s.settimeout(0.1)
+            with contextlib.suppress(socket.timeout):
+                while True:
+                    sources.append(s.recvfrom(100)[1][0])
+        equal(len(sources), 2, "messages of %s" % sources)
+        lacks(sources, spoofed, "messages from the address of another pod")
+        lacks(sources, "2001:db8::7", "messages from an address of nobody")
+        host.acnspawn("stop", other).expect(0)
+
+
 @case
 def the_bandwidth_of_apps_is_reported(host):
     configure(host)

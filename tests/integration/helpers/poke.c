@@ -3,12 +3,14 @@
 /* Tries one operation that an app should or should not be able to do, and exits 0 on success; else the exit
  * status is the errno, and the output the reason. For operations without a busybox applet. Links statically. */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,6 +303,40 @@ static int poke_udp_echo(const char *port)
         }
 }
 
+/* Sends "hello" by UDP, "FROM,TO,PORT" being addresses of IPv6: bound to FROM, whoever has that address. With '@' in front of FROM
+ * it is only the source of this message. */
+static int poke_send_from(const char *argument)
+{
+        struct sockaddr_in6 from = {.sin6_family = AF_INET6}, to = {.sin6_family = AF_INET6};
+        char source[64], target[64];
+        unsigned port;
+        int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1;
+        bool once = *argument == '@';
+
+        if (fd < 0 || sscanf(argument + once, "%63[^,],%63[^,],%u", source, target, &port) != 3 ||
+            inet_pton(AF_INET6, source, &from.sin6_addr) != 1 || inet_pton(AF_INET6, target, &to.sin6_addr) != 1)
+                return EINVAL;
+        to.sin6_port = htons((uint16_t) port);
+        if (setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &one, sizeof(one)) < 0 ||
+            (!once && bind(fd, (struct sockaddr *) &from, sizeof(from)) < 0))
+                return check(-1);
+        union {
+                char data[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+                struct cmsghdr head;
+        } control = {.head = {.cmsg_level = IPPROTO_IPV6,
+                              .cmsg_type = IPV6_PKTINFO,
+                              .cmsg_len = CMSG_LEN(sizeof(struct in6_pktinfo))}};
+        struct in6_pktinfo info = {.ipi6_addr = from.sin6_addr};
+        struct iovec v = {.iov_base = (char *) "hello", .iov_len = 5};
+        struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &v, .msg_iovlen = 1};
+        if (once) {
+                memcpy(CMSG_DATA(&control.head), &info, sizeof(info));
+                m.msg_control = &control;
+                m.msg_controllen = sizeof(control);
+        }
+        return check(sendmsg(fd, &m, 0));
+}
+
 /* Types on the terminal that we have. */
 static int poke_type(const char *what)
 {
@@ -470,6 +506,7 @@ static const struct {
                 {"trace", poke_trace},
                 {"packets", poke_packets},
                 {"udp-echo", poke_udp_echo},
+                {"send-from", poke_send_from},
                 {"type", poke_type},
                 {"leader", poke_leader},
                 {"notify", poke_notify},
