@@ -225,6 +225,7 @@ static void supervisor_done(Supervisor *s)
         free(s->late);
         nspawn_done(&s->nspawn);
         pod_network_free(s->network);
+        socket_filter_free(s->socket_filter);
         pod_mounts_free(s->mounts);
         forwarders_free(s->forwarders);
         inputs_free(s->inputs);

@@ -337,6 +337,89 @@ static int poke_send_from(const char *argument)
         return check(sendmsg(fd, &m, 0));
 }
 
+static void tell(const char *what, long r)
+{
+        printf("%s: %s\n", what, r >= 0 ? "possible" : strerror(errno));
+        fflush(stdout);
+}
+
+static void door_of_connections(int fd, const struct sockaddr_in *target)
+{
+        const struct sockaddr none = {.sa_family = AF_UNSPEC};
+        struct sockaddr_in any = {.sin_family = AF_INET};
+        int c = accept(fd, NULL, NULL), more;
+
+        tell("tcp accept", c);
+        tell("tcp answer", send(c, "hello", 5, 0));
+        tell("tcp disconnect", connect(c, &none, sizeof(none)));
+        tell("tcp connect", connect(c, (const struct sockaddr *) target, sizeof(*target)));
+        tell("tcp send at once", sendto(c, "x", 1, MSG_FASTOPEN, (const struct sockaddr *) target, sizeof(*target)));
+        tell("tcp bind", bind(c, (struct sockaddr *) &any, sizeof(any)));
+        more = accept(fd, NULL, NULL);
+        tell("tcp accept again", more);
+        (void) connect(fd, &none, sizeof(none));
+        tell("tcp connect the listener", connect(fd, (const struct sockaddr *) target, sizeof(*target)));
+        (void) shutdown(fd, SHUT_RDWR); /* so that the pod ends */
+}
+
+static void door_of_datagrams(int fd, const struct sockaddr_in *target)
+{
+        struct sockaddr_storage peer;
+        socklen_t size = sizeof(peer);
+        char data[64];
+
+        tell("udp send", sendto(fd, "door", 4, 0, (const struct sockaddr *) target, sizeof(*target)));
+        tell("udp receive", recvfrom(fd, data, sizeof(data), 0, (struct sockaddr *) &peer, &size));
+        tell("udp answer", sendto(fd, "hello", 5, 0, (struct sockaddr *) &peer, size));
+        tell("udp connect", connect(fd, (const struct sockaddr *) target, sizeof(*target)));
+        tell("udp connect to the peer", connect(fd, (struct sockaddr *) &peer, size));
+        tell("udp answer connected", send(fd, "again", 5, 0));
+}
+
+static void door_of_unix_datagrams(int fd, const char *name)
+{
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        socklen_t size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+        char data[64];
+
+        memcpy(sa.sun_path + 1, name, strlen(name));
+        tell("unix receive", recv(fd, data, sizeof(data), 0));
+        tell("unix send", sendto(fd, "door", 4, 0, (struct sockaddr *) &sa, size));
+        tell("unix connect", connect(fd, (struct sockaddr *) &sa, size));
+}
+
+/* What an app can do with the sockets that it was started by: "PORT", of the host's 127.0.0.1, where nobody has to answer; the abstract
+ * socket of that name is tried, too. In its own network it can do anything. */
+static int poke_door(const char *port)
+{
+        struct sockaddr_in target = {.sin_family = AF_INET,
+                                     .sin_port = htons((uint16_t) atoi(port)),
+                                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
+                           own = target;
+        socklen_t size = sizeof(own);
+
+        for (int fd = 3; fd < 3 + atoi(getenv("LISTEN_FDS") ? getenv("LISTEN_FDS") : "0"); fd++) {
+                int family = 0, type = 0;
+                socklen_t n = sizeof(int);
+
+                (void) getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &n);
+                (void) getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n);
+                if (family == AF_UNIX)
+                        door_of_unix_datagrams(fd, port);
+                else if (type == SOCK_DGRAM)
+                        door_of_datagrams(fd, &target);
+                else
+                        door_of_connections(fd, &target);
+        }
+        int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+        own.sin_port = 0;
+        tell("own bind", bind(server, (struct sockaddr *) &own, sizeof(own)));
+        (void) listen(server, 1);
+        (void) getsockname(server, (struct sockaddr *) &own, &size);
+        tell("own connect", connect(client, (struct sockaddr *) &own, size));
+        return 0;
+}
+
 /* Types on the terminal that we have. */
 static int poke_type(const char *what)
 {
@@ -507,6 +590,7 @@ static const struct {
                 {"packets", poke_packets},
                 {"udp-echo", poke_udp_echo},
                 {"send-from", poke_send_from},
+                {"door", poke_door},
                 {"type", poke_type},
                 {"leader", poke_leader},
                 {"notify", poke_notify},
