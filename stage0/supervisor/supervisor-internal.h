@@ -4,6 +4,7 @@
 /* What the files of the supervisor share: supervisor*.c. */
 
 #include "stage0/host/socket-filter.h"
+#include "stage0/host/user-claim.h"
 #include "stage0/supervisor/app-life.h"
 #include "stage0/supervisor/cgroup-moves.h"
 #include "stage0/supervisor/connections.h"
@@ -33,6 +34,7 @@ typedef struct Supervisor {
         Machine *machine; /* NULL: it is not registered */
         Error refusal;    /* why the pod could not be registered, or served, and has to end */
         Nspawn nspawn;
+        UserClaim *users;
         PodNetwork *network; /* NULL: the pod has none of its own, or none yet */
         PodMounts *mounts;
         Server *server;
