@@ -25,8 +25,7 @@
 #include "stage0/host/socket-filter.h"
 
 #define PEERS_MAX 16384U
-#define LEVELS_MAX 16U
-#define INITIAL_CGROUP_NAMESPACE 0xEFFFFFFBU /* the inode, as linux/nsfs.h has it of late */
+#define LEVELS_MAX 32U
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
@@ -289,12 +288,12 @@ static unsigned depth_of(const char *path)
         return n;
 }
 
-/* In a cgroup namespace the root that is seen is not the one that levels are counted from. */
-static bool sees_all_cgroups(void)
+/* In a container the root that is seen may not be the one that levels are counted from, which alone has no type. */
+static bool sees_all_cgroups(const char *mount)
 {
-        struct stat st;
+        _cleanup_free_ char *path = NULL;
 
-        return stat("/proc/self/ns/cgroup", &st) >= 0 && st.st_ino == INITIAL_CGROUP_NAMESPACE;
+        return xasprintf(&path, "%s/cgroup.type", mount) >= 0 && access(path, F_OK) < 0 && errno == ENOENT;
 }
 
 /* All processes of the pod are in that cgroup, nspawn is not. */
@@ -313,7 +312,7 @@ static int find_scope(Pod *p, Scope *s)
                 return -errno;
         s->cgroup = st.st_ino;
         s->level_from = depth_of(path + strlen(mount));
-        s->level_to = sees_all_cgroups() ? s->level_from : LEVELS_MAX;
+        s->level_to = sees_all_cgroups(mount) ? s->level_from : LEVELS_MAX;
         return s->level_from <= s->level_to && s->level_to <= LEVELS_MAX ? 0 : -E2BIG;
 }
 

@@ -142,10 +142,11 @@ static int keep(const Pod *p)
         _cleanup_free_ char *text = NULL;
 
         int r = open_place(true, &place);
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(families); i++)
-                r = add_family(&text, families[i]);
         /* While there are pods, the settings are not those of the host alone. */
-        if (r >= 0 && faccessat(place.fd, BEFORE, F_OK, 0) < 0)
+        bool first = r >= 0 && faccessat(place.fd, BEFORE, F_OK, 0) < 0;
+        for (size_t i = 0; r >= 0 && first && i < ELEMENTSOF(families); i++)
+                r = add_family(&text, families[i]);
+        if (r >= 0 && first)
                 r = write_file_atomic_at(place.fd, BEFORE, text ?: "", strlen(text ?: ""), 0644, false);
         if (r >= 0)
                 r = write_file_new_at(place.fd, p->uuid, "", 0, 0644);
