@@ -366,6 +366,7 @@ static json_object *socket_json(const ServedSocket *s)
         failed |= put_text(o, "type", s->type);
         failed |= put_text(o, "address", s->address);
         failed |= put_text(o, "name", s->name);
+        failed |= put_text(o, "exposed", s->exposed);
         return take_unless(failed, o);
 }
 

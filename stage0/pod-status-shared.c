@@ -140,6 +140,10 @@ static void add_sockets(Text *t, const PodReport *r)
                         text_add(t, ", passed as ");
                         status_add_escaped(t, s->name);
                 }
+                if (s->exposed) {
+                        text_add(t, "; exposed: the app can reach the host's network by it, as ");
+                        status_add_escaped(t, s->exposed);
+                }
                 text_add(t, "\n");
         }
 }

@@ -81,3 +81,5 @@ void pod_journal_links_set_directory(const char *path);
 uint32_t uid_base_nth(const char *uuid, uint32_t n);
 /* Whether the ranges in TEXT (of /etc/subuid) overlap that of BASE. TEXT may be NULL. */
 bool subids_overlap(const char *text, uint32_t base);
+/* The same of a passwd or group file. */
+bool accounts_overlap(const char *text, uint32_t base);

@@ -6,9 +6,10 @@
  * The bases are those that systemd reserves for containers, 0x80000 to 0x6FFF0000 in steps of 65536. The
  * first base to try is a hash of the pod's UUID, so that concurrent processes rarely try the same; from
  * there on the next free one is used. A range is free if no other pod has it, of this store (uids/) or
- * another one of the host (uids-host.c), its base is neither a user nor a group of the host, it does not
- * overlap the ranges in /etc/subuid and /etc/subgid, and systemd-nspawn does not use it for a container at
- * the moment.
+ * another one of the host (uids-host.c), none of it is a user or group in /etc/passwd and /etc/group, or of somebody who is
+ * logged in, its base is not one by other sources (NSS), it does not overlap the ranges in /etc/subuid and /etc/subgid, and
+ * systemd-nspawn does not use it for a container at the moment. Users of a directory service cannot be listed: a range of them has to be
+ * in /etc/subuid.
  *
  * A program that a pod belongs to may have a range of its own choice for it, anywhere above the first 65536 uids, which are those
  * of the host, or several that follow each other. Whether they are free on the host is that program's business. Each of them is
@@ -25,7 +26,7 @@
 #define UID_END 0xFFFF0000U /* above are uid -1 and the range that it is in */
 #define N_UID_BASES ((UID_BASE_MAX - UID_BASE_MIN) / UID_RANGE_SIZE + 1)
 
-#define SUBID_FILE_MAX (16U * 1024U * 1024U)
+#define TABLE_SIZE_MAX (16U * 1024U * 1024U)
 /* Entries of users longer than this (a group with thousands of members) exist; their content is not
  * needed. */
 #define USER_BUFFER_SIZE 16384
@@ -81,14 +82,60 @@ bool subids_overlap(const char *text, uint32_t base)
         return false;
 }
 
-static int read_subids(const char *path, char **ret, Error *e)
+/* One line of passwd or group: name:password:number:… */
+static bool account_is_in_range(const char *line, size_t size, uint32_t base)
 {
-        int r = read_file_at(AT_FDCWD, path, SUBID_FILE_MAX, ret, NULL);
+        char copy[16];
+        uint64_t number;
+
+        for (unsigned i = 0; i < 2; i++) {
+                const char *colon = memchr(line, ':', size);
+                if (!colon)
+                        return false;
+                size -= (size_t) (colon + 1 - line);
+                line = colon + 1;
+        }
+        const char *end = memchr(line, ':', size);
+        size_t n = end ? (size_t) (end - line) : size;
+        if (n >= sizeof(copy))
+                return false;
+        memcpy(copy, line, n);
+        copy[n] = 0;
+        return parse_u64(copy, &number) >= 0 && number >= base && number < (uint64_t) base + UID_RANGE_SIZE;
+}
+
+bool accounts_overlap(const char *text, uint32_t base)
+{
+        for (const char *p = text; p && *p;) {
+                size_t n = strcspn(p, "\n");
+
+                if (account_is_in_range(p, n, base))
+                        return true;
+                p += n + (p[n] == '\n');
+        }
+        return false;
+}
+
+/* Whoever is logged in has a directory here. */
+static bool overlaps_logins(char *const *logins, uint32_t base)
+{
+        STRV_FOREACH (s, logins) {
+                uint32_t uid;
+
+                if (parse_u32(*s, &uid) >= 0 && uid >= base && uid - base < UID_RANGE_SIZE)
+                        return true;
+        }
+        return false;
+}
+
+static int read_table(const char *path, char **ret, Error *e)
+{
+        int r = read_file_at(AT_FDCWD, path, TABLE_SIZE_MAX, ret, NULL);
 
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read %s, which lists ranges of uids in use", path);
+                return error_set_errno(e, r, "Cannot read %s, which lists uids in use", path);
         return 0;
 }
 
@@ -116,10 +163,45 @@ static bool is_picked_by_nspawn(uint32_t base)
         return access(path, F_OK) >= 0;
 }
 
-/* Whether uids of the range are in use outside of acnspawn. */
-static bool is_reserved_by_host(const char *subuids, const char *subgids, uint32_t base)
+/* What the host has users for, outside of acnspawn. */
+typedef struct HostUsers {
+        char *subuids, *subgids, *users, *groups;
+        char **logins;
+} HostUsers;
+
+static void host_users_done(HostUsers *h)
 {
-        return subids_overlap(subuids, base) || subids_overlap(subgids, base) || is_picked_by_nspawn(base) ||
+        free(h->subuids);
+        free(h->subgids);
+        free(h->users);
+        free(h->groups);
+        strv_free(h->logins);
+}
+
+static int host_users_read(HostUsers *h, Error *e)
+{
+        const struct {
+                const char *path;
+                char **text;
+        } tables[] = {{"/etc/subuid", &h->subuids},
+                      {"/etc/subgid", &h->subgids},
+                      {"/etc/passwd", &h->users},
+                      {"/etc/group", &h->groups}};
+        _cleanup_close_ int fd = open("/run/user", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(tables); i++)
+                r = read_table(tables[i].path, tables[i].text, e);
+        if (r >= 0 && fd >= 0 && list_names(fd, &h->logins) < 0)
+                return error_oom(e);
+        return r;
+}
+
+/* Whether uids of the range are in use outside of acnspawn. */
+static bool is_reserved_by_host(const HostUsers *h, uint32_t base)
+{
+        return subids_overlap(h->subuids, base) || subids_overlap(h->subgids, base) || accounts_overlap(h->users, base) ||
+               accounts_overlap(h->groups, base) || overlaps_logins(h->logins, base) || is_picked_by_nspawn(base) ||
                is_user_or_group(base);
 }
 
@@ -161,18 +243,16 @@ static void drop_range(const Pod *p, uint32_t base)
 
 int pod_allocate_uids(Pod *p, Error *e)
 {
-        _cleanup_free_ char *subuids = NULL, *subgids = NULL;
+        _cleanup_(host_users_done) HostUsers host = {};
 
-        int r = read_subids("/etc/subuid", &subuids, e);
-        if (r >= 0)
-                r = read_subids("/etc/subgid", &subgids, e);
+        int r = host_users_read(&host, e);
         if (r < 0)
                 return r;
         for (uint32_t i = 0; i < N_UID_BASES; i++) {
                 uint32_t base = uid_base_nth(p->uuid, i);
 
                 r = check_other_pods(p, base, e); /* before the slow checks */
-                if (r == 0 && !is_reserved_by_host(subuids, subgids, base))
+                if (r == 0 && !is_reserved_by_host(&host, base))
                         r = take_range(p, base, e);
                 else if (r == 0)
                         r = -EEXIST;

@@ -9,9 +9,9 @@
  * Making nodes is always allowed, as it takes CAP_MKNOD, and a node that cannot be opened has no effect. */
 
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "stage0/host/bpf-program.h"
 #include "stage0/host/device-filter.h"
 #include "stage0/host/host.h"
 
@@ -73,39 +73,6 @@ bool device_rules_equal(const DeviceRules *a, const DeviceRules *b)
 
 /* --- The program --------------------------------------------------------------------------------------- */
 
-typedef struct Program {
-        struct bpf_insn *items;
-        size_t n, allocated;
-        bool failed;
-} Program;
-
-static void emit(Program *p, uint8_t code, uint8_t to, uint8_t from, int16_t offset, int32_t number)
-{
-        if (p->failed || GREEDY_REALLOC(p->items, p->allocated, p->n + 1) < 0) {
-                p->failed = true;
-                return;
-        }
-        p->items[p->n++] = (struct bpf_insn){
-                        .code = code, .dst_reg = to, .src_reg = from, .off = offset, .imm = number};
-}
-
-static void emit_load(Program *p, uint8_t to, size_t offset)
-{
-        emit(p, BPF_LDX | BPF_MEM | BPF_W, to, BPF_REG_1, (int16_t) offset, 0);
-}
-
-static void emit_end(Program *p, bool allow)
-{
-        emit(p, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, allow);
-        emit(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
-}
-
-static void emit_number(Program *p, uint8_t to, uint64_t number)
-{
-        emit(p, BPF_LD | BPF_DW | BPF_IMM, to, 0, 0, (int32_t) number);
-        emit(p, 0, 0, 0, 0, (int32_t) (number >> 32));
-}
-
 /* DEVICE is the type and the major number in the upper half, and the minor number in the lower one. */
 enum {
         DEVICE = BPF_REG_2,
@@ -131,33 +98,31 @@ static unsigned kernel_access(unsigned access)
 }
 
 /* Allows the access if the device is the rule's, and all that is requested is in it. */
-static void emit_rule(Program *p, const DeviceRule *r)
+static void emit_rule(BpfProgram *p, const DeviceRule *r)
 {
         unsigned refused = ~kernel_access(r->access) & (BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE);
 
         if (r->minor == DEVICE_RULE_ANY)
-                emit(p, BPF_ALU64 | BPF_RSH | BPF_K, DEVICE, 0, 0, MAJOR_SHIFT);
-        emit_number(p, OTHER, device_number(r) >> (r->minor == DEVICE_RULE_ANY ? MAJOR_SHIFT : 0));
-        emit(p, BPF_JMP | BPF_JNE | BPF_X, DEVICE, OTHER, 4, 0);
-        emit(p, BPF_ALU64 | BPF_AND | BPF_K, ACCESS, 0, 0, (int32_t) refused);
-        emit(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 2, 0);
-        emit_end(p, true);
-        emit_end(p, false);
+                bpf_emit(p, BPF_ALU64 | BPF_RSH | BPF_K, DEVICE, 0, 0, MAJOR_SHIFT);
+        bpf_emit_number(p, OTHER, device_number(r) >> (r->minor == DEVICE_RULE_ANY ? MAJOR_SHIFT : 0));
+        bpf_emit(p, BPF_JMP | BPF_JNE | BPF_X, DEVICE, OTHER, 4, 0);
+        bpf_emit(p, BPF_ALU64 | BPF_AND | BPF_K, ACCESS, 0, 0, (int32_t) refused);
+        bpf_emit(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 2, 0);
+        bpf_emit_end(p, true);
+        bpf_emit_end(p, false);
 }
 
 /* A binary search: the kernel's check of a program goes through all of its paths, of which a list of comparisons would have too many. */
-static void emit_rules(Program *p, const DeviceRule *l, size_t n)
+static void emit_rules(BpfProgram *p, const DeviceRule *l, size_t n)
 {
         if (n == 1) {
                 emit_rule(p, l);
                 return;
         }
-        emit_number(p, OTHER, device_number(&l[n / 2]));
-        size_t jump = p->n;
-        emit(p, BPF_JMP | BPF_JGE | BPF_X, DEVICE, OTHER, 0, 0);
+        bpf_emit_number(p, OTHER, device_number(&l[n / 2]));
+        size_t jump = bpf_emit_jump(p, BPF_JMP | BPF_JGE | BPF_X, DEVICE, OTHER, 0);
         emit_rules(p, l, n / 2);
-        if (!p->failed)
-                p->items[jump].off = (int16_t) (p->n - jump - 1);
+        bpf_land(p, jump);
         emit_rules(p, l + n / 2, n - n / 2);
 }
 
@@ -192,28 +157,28 @@ static int sort_rules(const DeviceRules *l, DeviceRule **ret, size_t *ret_n)
         return 0;
 }
 
-static void emit_head(Program *p)
+static void emit_head(BpfProgram *p)
 {
-        emit_load(p, DEVICE, offsetof(struct bpf_cgroup_dev_ctx, access_type));
-        emit_load(p, MAJOR, offsetof(struct bpf_cgroup_dev_ctx, major));
-        emit_load(p, OTHER, offsetof(struct bpf_cgroup_dev_ctx, minor));
+        bpf_emit_load(p, DEVICE, BPF_REG_1, offsetof(struct bpf_cgroup_dev_ctx, access_type));
+        bpf_emit_load(p, MAJOR, BPF_REG_1, offsetof(struct bpf_cgroup_dev_ctx, major));
+        bpf_emit_load(p, OTHER, BPF_REG_1, offsetof(struct bpf_cgroup_dev_ctx, minor));
         /* The type is in the lower half, what is requested in the upper one. */
-        emit(p, BPF_ALU64 | BPF_MOV | BPF_X, ACCESS, DEVICE, 0, 0);
-        emit(p, BPF_ALU64 | BPF_RSH | BPF_K, ACCESS, 0, 0, 16);
-        emit(p, BPF_ALU64 | BPF_AND | BPF_K, ACCESS, 0, 0, BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE);
-        emit(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 2, 0);
-        emit_end(p, true);
-        emit(p, BPF_ALU64 | BPF_AND | BPF_K, DEVICE, 0, 0, 0xffff);
-        emit(p, BPF_ALU64 | BPF_LSH | BPF_K, DEVICE, 0, 0, TYPE_SHIFT);
-        emit(p, BPF_ALU64 | BPF_LSH | BPF_K, MAJOR, 0, 0, MAJOR_SHIFT);
-        emit(p, BPF_ALU64 | BPF_OR | BPF_X, DEVICE, MAJOR, 0, 0);
-        emit(p, BPF_ALU64 | BPF_OR | BPF_X, DEVICE, OTHER, 0, 0);
+        bpf_emit(p, BPF_ALU64 | BPF_MOV | BPF_X, ACCESS, DEVICE, 0, 0);
+        bpf_emit(p, BPF_ALU64 | BPF_RSH | BPF_K, ACCESS, 0, 0, 16);
+        bpf_emit(p, BPF_ALU64 | BPF_AND | BPF_K, ACCESS, 0, 0, BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE);
+        bpf_emit(p, BPF_JMP | BPF_JNE | BPF_K, ACCESS, 0, 2, 0);
+        bpf_emit_end(p, true);
+        bpf_emit(p, BPF_ALU64 | BPF_AND | BPF_K, DEVICE, 0, 0, 0xffff);
+        bpf_emit(p, BPF_ALU64 | BPF_LSH | BPF_K, DEVICE, 0, 0, TYPE_SHIFT);
+        bpf_emit(p, BPF_ALU64 | BPF_LSH | BPF_K, MAJOR, 0, 0, MAJOR_SHIFT);
+        bpf_emit(p, BPF_ALU64 | BPF_OR | BPF_X, DEVICE, MAJOR, 0, 0);
+        bpf_emit(p, BPF_ALU64 | BPF_OR | BPF_X, DEVICE, OTHER, 0, 0);
 }
 
 int device_filter_compile(const DeviceRules *l, struct bpf_insn **ret, size_t *ret_n)
 {
         _cleanup_free_ DeviceRule *sorted = NULL;
-        Program p = {};
+        _cleanup_bpf_program_ BpfProgram p = {};
         size_t n = 0;
 
         int r = l->n > 0 ? sort_rules(l, &sorted, &n) : 0;
@@ -223,42 +188,22 @@ int device_filter_compile(const DeviceRules *l, struct bpf_insn **ret, size_t *r
         if (n > 0)
                 emit_rules(&p, sorted, n);
         else
-                emit_end(&p, false);
-        if (p.failed) {
-                free(p.items);
+                bpf_emit_end(&p, false);
+        if (p.failed)
                 return -ENOMEM;
-        }
-        *ret = p.items;
+        *ret = TAKE_PTR(p.items);
         *ret_n = p.n;
         return 0;
 }
 
 /* --- In the kernel ------------------------------------------------------------------------------------- */
 
-static int bpf(enum bpf_cmd command, union bpf_attr *a)
-{
-        int r = (int) syscall(SYS_bpf, command, a, sizeof(*a));
-
-        return r < 0 ? -errno : r;
-}
-
 int device_filter_load(const DeviceRules *l)
 {
-        _cleanup_free_ struct bpf_insn *program = NULL;
-        size_t n;
+        _cleanup_bpf_program_ BpfProgram p = {};
 
-        int r = device_filter_compile(l, &program, &n);
-        if (r < 0)
-                return r;
-        union bpf_attr a = {
-                        .prog_type = BPF_PROG_TYPE_CGROUP_DEVICE,
-                        .insns = (uint64_t) (uintptr_t) program,
-                        .insn_cnt = (uint32_t) n,
-                        .license = (uint64_t) (uintptr_t) "LGPL-2.1-or-later",
-                        .prog_name = "acn_devices",
-        };
-        r = bpf(BPF_PROG_LOAD, &a); /* the descriptor is O_CLOEXEC */
-        return r == -EINVAL || r == -ENOSYS ? -EOPNOTSUPP : r;
+        int r = device_filter_compile(l, &p.items, &p.n);
+        return r < 0 ? r : bpf_program_load(&p, BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE, "acn_devices");
 }
 
 int device_filter_attach(int cgroup_fd, int program_fd, int replaced_fd)
@@ -271,7 +216,7 @@ int device_filter_attach(int cgroup_fd, int program_fd, int replaced_fd)
                         .replace_bpf_fd = replaced_fd >= 0 ? (uint32_t) replaced_fd : 0U,
         };
 
-        return bpf(BPF_PROG_ATTACH, &a);
+        return bpf_call(BPF_PROG_ATTACH, &a);
 }
 
 int device_filter_detach(int cgroup_fd, int program_fd)
@@ -282,7 +227,7 @@ int device_filter_detach(int cgroup_fd, int program_fd)
                         .attach_type = BPF_CGROUP_DEVICE,
         };
 
-        return bpf(BPF_PROG_DETACH, &a);
+        return bpf_call(BPF_PROG_DETACH, &a);
 }
 
 int device_filter_available(void)

@@ -186,6 +186,7 @@ typedef struct ServedSocket {
         char *type;       /* "tcp", "udp", or of a unix socket "stream", "datagram", "seqpacket" */
         char *address;    /* in the format of socket units */
         char *name;       /* its name as passed; NULL: none */
+        char *exposed;    /* why its app can use it for more than its peers; NULL: it cannot */
 } ServedSocket;
 
 void served_sockets_free(ServedSocket *l, size_t n);

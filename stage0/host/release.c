@@ -10,6 +10,7 @@
 #include "library/libmnt.h"
 #include "library/libsystemd.h"
 #include "stage0/host/host-internal.h"
+#include "stage0/host/user-claim.h"
 
 static void table_unrefp(struct libmnt_table **t)
 {
@@ -74,6 +75,7 @@ int pod_release(Pod *p, void *userdata, Error *e)
          * and another process may be about to create them. */
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
+        user_claim_remove_leftovers(p);
         bool systemd = host_runs_systemd();
         r = systemd ? library_load(&systemd_library, e) : 0;
         if (r >= 0)

@@ -14,7 +14,7 @@ static const struct {
 } members[] = {
                 {"app", offsetof(ServedSocket, app)},   {"port", offsetof(ServedSocket, port)},
                 {"type", offsetof(ServedSocket, type)}, {"address", offsetof(ServedSocket, address)},
-                {"name", offsetof(ServedSocket, name)},
+                {"name", offsetof(ServedSocket, name)}, {"exposed", offsetof(ServedSocket, exposed)},
 };
 
 static char **member_of(const ServedSocket *s, size_t i)

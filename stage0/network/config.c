@@ -175,13 +175,18 @@ static int take_versions(json_object *o, CniNetwork *n, Error *e)
 static int take_members(json_object *o, bool list, CniNetwork *n, Error *e)
 {
         const char *name = text_member(o, "name"), *ipv6 = text_member(o, "acnspawn/ipv6");
+        const char *outside = text_member(o, "acnspawn/outside");
         bool has_ipv6 = json_object_object_get_ex(o, "acnspawn/ipv6", NULL);
+        bool has_outside = json_object_object_get_ex(o, "acnspawn/outside", NULL);
 
         if (!name || pod_network_check(name, NULL) < 0 || strchr(name, ':'))
                 return error_set(e, -EINVAL, "\"name\" is not a valid name of a network");
         if (has_ipv6 && !streq_ptr(ipv6, "optional"))
                 return error_set(e, -EINVAL, "\"acnspawn/ipv6\" can only be \"optional\"");
+        if (has_outside && !streq_ptr(outside, "published"))
+                return error_set(e, -EINVAL, "\"acnspawn/outside\" can only be \"published\"");
         n->optional_ipv6 = has_ipv6;
+        n->published_only = has_outside;
         n->name = strdup(name);
         if (!n->name)
                 return error_oom(e);

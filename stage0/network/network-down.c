@@ -64,6 +64,8 @@ static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
         if (r < 0)
                 return tell_leftover(p, r, e);
         r = network_namespace_remove(netns, e);
+        if (r >= 0)
+                r = network_forwarding_release(p, e);
         return r < 0 ? r : network_record_remove(p, e);
 }
 

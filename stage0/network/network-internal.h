@@ -15,6 +15,7 @@ typedef struct CniNetwork {
         char **versions; /* of the CNI protocol that the configuration is written for, the highest first */
         json_object *plugins; /* an array of objects, each with a valid "type" */
         bool optional_ipv6;   /* its IPv6 settings are for hosts that support it */
+        bool published_only;  /* from outside only published ports of its pods are reached */
         char *note;           /* what is left out on this host, and why; or NULL */
 } CniNetwork;
 
@@ -96,6 +97,7 @@ int cni_result_parse(json_object *result, const char *interface, NetworkReport *
 typedef struct Attachment {
         char *network, *interface, *args, *version;
         char *note; /* see CniNetwork */
+        bool published_only; /* the same; not recorded */
         json_object *plugins;
         json_object *runtime; /* an object: the runtimeConfig for plugins with the capability */
         json_object *result;  /* of ADD; NULL: it has not succeeded */
@@ -146,20 +148,40 @@ int cni_detach(const Attachment *a, const CniTarget *t, Error *e);
 /* --- ports.c ------------------------------------------------------------------------------------------- */
 
 void port_mapping_done(PortMapping *q);
+/* Whether it is on addresses of IPv6 alone. */
+bool port_mapping_is_ipv6(const PortMapping *q);
 bool port_mappings_overlap(const PortMapping *a, const PortMapping *b);
 /* Whether a port of P belongs to another pod of the store. */
 int port_mappings_check_pods(const Pod *p, const PortMapping *l, size_t n, Error *e);
 /* Reserves the ports of the host, by sockets that are bound and otherwise unused. *RET has one or two of
  * them for each port. */
 int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret_n, Error *e);
+/* Refuses ports on an address of a family in which the network A, which maps them, gives the pod no address: plugins would
+ * leave them out silently. */
+int port_mappings_check_families(const PortMapping *l, size_t n, const Attachment *a, Error *e);
 /* The runtimeConfig for plugins with the capability "portMappings". NULL: out of memory. */
 json_object *port_mappings_runtime(const PortMapping *l, size_t n);
 
 /* --- shield.c ------------------------------------------------------------------------------------------ */
 
-/* Drops packets from outside for the host's loopback, if the pod's ports make the kernel route them. If that
- * is not possible, the attachment gets a note. -ENOMEM. */
-int network_shield_loopback(NetworkRecord *record);
+/* Whether a plugin of A maps the pod's ports. */
+bool attachment_maps_ports(const Attachment *a);
+/* Drops packets from outside for the host's loopback, if the pod's ports make the kernel route them, and those for pods of
+ * networks with published ports only that are for none. If that is not possible, the attachment gets a note. -ENOMEM. */
+int network_shield(NetworkRecord *record);
+/* Drops packets that the pod sends from IPv6 addresses of others. It takes as long as a plugin, so it is done beside those: the
+ * process of _start() (0: there is nothing to do; negative: it failed) is waited for by _finish(). 1: it is not possible, and the
+ * attachments have notes. */
+pid_t network_shield_sources_start(const char *netns);
+int network_shield_sources_finish(pid_t pid, NetworkRecord *record);
+
+/* --- forwarding.c -------------------------------------------------------------------------------------- */
+
+/* Stores the settings of the host, unless there is a pod already; to be called after the pod's record was written, and before
+ * any plugin runs. */
+int network_forwarding_keep(const Pod *p, Error *e);
+/* Restores them after the last pod; before the pod's record is removed. Succeeds without network_forwarding_keep(). */
+int network_forwarding_release(const Pod *p, Error *e);
 
 /* --- bandwidth.c --------------------------------------------------------------------------------------- */
 

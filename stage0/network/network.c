@@ -213,6 +213,7 @@ static int make_attachment(const Pod *p, const Wanted *w, const NetworkRecord *r
 {
         _cleanup_(attachment_done) Attachment a = {.network = strdup(w->network->name),
                                                    .args = strdup(w->request.args),
+                                                   .published_only = w->network->published_only,
                                                    .plugins = json_object_get(w->network->plugins)};
 
         if (w->network->note && !(a.note = strdup(w->network->note)))
@@ -268,11 +269,23 @@ static int attach_all(Pod *p, NetworkRecord *record, const CniTarget *t, Error *
                 r = network_record_write(p, record, sync, e);
                 if (r >= 0)
                         r = cni_attach(&record->attachments[i], t, e);
+                if (r >= 0 && attachment_maps_ports(&record->attachments[i]))
+                        r = port_mappings_check_families(record->ports, record->n_ports, &record->attachments[i], e);
                 if (r >= 0)
                         r = network_record_write(p, record, sync, e);
         }
         record->n_attachments = n;
         return r;
+}
+
+static int attach_and_shield(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
+{
+        pid_t pid = network_shield_sources_start(t->netns);
+        int r = attach_all(p, record, t, e), k = network_shield_sources_finish(pid, record);
+
+        if (r >= 0 && k < 0)
+                return error_oom(e);
+        return r >= 0 && k > 0 ? network_record_write(p, record, false, e) : r;
 }
 
 static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
@@ -284,10 +297,12 @@ static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
         record->n_attachments = n;
         if (r >= 0)
                 r = network_namespace_make(t->netns, p->config.private_users, e);
-        if (r >= 0 && network_shield_loopback(record) < 0)
+        if (r >= 0 && network_shield(record) < 0)
                 r = error_oom(e);
         if (r >= 0)
-                r = attach_all(p, record, t, e);
+                r = network_forwarding_keep(p, e);
+        if (r >= 0)
+                r = attach_and_shield(p, record, t, e);
         if (r < 0)
                 (void) network_down(p, NULL);
         return r < 0 ? error_prefix(e, r, "Cannot connect pod %s", pod_display_name(p)) : 0;

@@ -63,7 +63,7 @@ int network_dns(Pod *p, NetworkDns *ret, Error *e);
 /* COUNT ports of the host from HOST_PORT on are forwarded to as many of the pod's from PORT on. */
 typedef struct PortMapping {
         char *name;
-        char *host_ip;  /* or NULL: all addresses of the host */
+        char *host_ip;  /* "0.0.0.0", "::": all of one family; NULL: all addresses of the host */
         bool udp, sctp; /* neither: TCP */
         bool socket_activated;
         uint32_t host_port, port, count;

@@ -64,11 +64,6 @@ static bool is_socket_activated(const PodManifest *m, const Port *p)
         return false;
 }
 
-static bool is_any(const char *ip)
-{
-        return isempty(ip) || streq(ip, "0.0.0.0") || streq(ip, "::");
-}
-
 static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
 {
         struct in6_addr buffer;
@@ -90,15 +85,19 @@ static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
         return 0;
 }
 
-/* Returns the canonical form of an address, as addresses are compared as strings. */
+/* Returns the canonical form of an address, as addresses are compared as strings. IPv4 addresses in the form of IPv6 ones
+ * (::ffff:192.0.2.1) are IPv4 addresses: so plugins understand them. */
 static char *one_form_of(const char *ip)
 {
         char text[INET6_ADDRSTRLEN];
         struct in6_addr six;
 
-        return inet_pton(AF_INET6, ip, &six) == 1 && inet_ntop(AF_INET6, &six, text, sizeof(text))
+        if (inet_pton(AF_INET6, ip, &six) != 1)
+                return strdup(ip);
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&six);
+        return inet_ntop(mapped ? AF_INET : AF_INET6, mapped ? &six.s6_addr[12] : six.s6_addr, text, sizeof(text))
                                ? strdup(text)
-                               : strdup(ip);
+                               : NULL;
 }
 
 static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping *q, Error *e)
@@ -115,20 +114,39 @@ static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping 
                            .port = p->port,
                            .count = MAX(p->count, 1U)};
         q->name = strdup(x->name ?: p->name ?: "");
-        if (!is_any(x->host_ip))
+        if (!isempty(x->host_ip))
                 q->host_ip = one_form_of(x->host_ip);
-        if (!q->name || (!is_any(x->host_ip) && !q->host_ip))
+        if (!q->name || (!isempty(x->host_ip) && !q->host_ip))
                 return error_oom(e);
         if (q->count > UINT16_MAX)
                 q->count = UINT16_MAX; /* which is too many in any case */
         return check_mapping(q, p->protocol ?: "", e);
 }
 
+bool port_mapping_is_ipv6(const PortMapping *q)
+{
+        return q->host_ip && strchr(q->host_ip, ':');
+}
+
+static bool is_any(const char *ip)
+{
+        return streq(ip, "0.0.0.0") || streq(ip, "::");
+}
+
+/* No address stands for those of both families, "0.0.0.0" and "::" for those of one. */
+static bool addresses_overlap(const PortMapping *a, const PortMapping *b)
+{
+        if (!a->host_ip || !b->host_ip)
+                return true;
+        if (port_mapping_is_ipv6(a) != port_mapping_is_ipv6(b))
+                return false;
+        return is_any(a->host_ip) || is_any(b->host_ip) || streq(a->host_ip, b->host_ip);
+}
+
 bool port_mappings_overlap(const PortMapping *a, const PortMapping *b)
 {
         return a->udp == b->udp && a->sctp == b->sctp && a->host_port < b->host_port + b->count &&
-               b->host_port < a->host_port + a->count &&
-               (!a->host_ip || !b->host_ip || streq(a->host_ip, b->host_ip));
+               b->host_port < a->host_port + a->count && addresses_overlap(a, b);
 }
 
 static int check_all(const PortMapping *l, size_t n, Error *e)
@@ -232,15 +250,16 @@ static int make_address(int family, const char *ip, uint32_t port, Address *ret)
         return !ip || inet_pton(AF_INET, ip, &ret->in.sin_addr) == 1 ? 0 : -EINVAL;
 }
 
-/* Connections in TIME_WAIT do not block the port. Later attempts to bind it must still be refused. */
-static int bind_port(int fd, const Address *a)
+/* Connections of TCP in TIME_WAIT do not block the port. With other protocols SO_REUSEADDR would take the port from a
+ * process that has set it, too. Later attempts to bind it must still be refused. */
+static int bind_port(int fd, const Address *a, bool tcp)
 {
         socklen_t size = a->any.sa_family == AF_INET6 ? sizeof(a->in6) : sizeof(a->in);
         int on = 1, off = 0;
 
         if (bind(fd, &a->any, size) >= 0)
                 return 0;
-        if (errno != EADDRINUSE || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+        if (errno != EADDRINUSE || !tcp || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
                 return -errno;
         int r = bind(fd, &a->any, size) < 0 ? -errno : 0;
         (void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off));
@@ -261,7 +280,7 @@ static int take_port(int family, const PortMapping *q, const char *ip, uint32_t 
                 return -errno;
         if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) < 0)
                 return -errno;
-        r = bind_port(fd, &a);
+        r = bind_port(fd, &a, !q->udp && !q->sctp);
         return r < 0 ? r : TAKE_FD(fd);
 }
 
@@ -286,6 +305,11 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
                                   q->name);
                 return error_hint(e, r, "Load the module: modprobe sctp.");
         }
+        if (code == -EAFNOSUPPORT && port_mapping_is_ipv6(q)) {
+                int r = error_set(e, code, "Port '%s' cannot be exposed: the host has no IPv6, of which %s is an address",
+                                  q->name, q->host_ip);
+                return error_hint(e, r, "Name an IPv4 address, or none.");
+        }
         if (code == -EADDRNOTAVAIL)
                 return error_set(e, code, "Port '%s' cannot be exposed: the host has no address %s", q->name,
                                  q->host_ip ?: "0.0.0.0");
@@ -295,7 +319,7 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
 /* Without an address both families are reserved. The host may not support IPv6. */
 static int reserve_one(const PortMapping *q, uint32_t port, int *fds, size_t *n, Error *e)
 {
-        int family = q->host_ip && strchr(q->host_ip, ':') ? AF_INET6 : AF_INET;
+        int family = port_mapping_is_ipv6(q) ? AF_INET6 : AF_INET;
         int fd = take_port(family, q, q->host_ip, port);
 
         if (fd < 0)
@@ -330,6 +354,36 @@ int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret
         *ret = TAKE_PTR(fds);
         *ret_n = n_fds;
         return 0;
+}
+
+/* --- After plugins have run ---------------------------------------------------------------------------- */
+
+static bool has_family(const NetworkReport *l, bool ipv6)
+{
+        for (size_t i = 0; i < l->n_addresses; i++)
+                if ((strchr(l->addresses[i].address, ':') != NULL) == ipv6)
+                        return true;
+        return false;
+}
+
+int port_mappings_check_families(const PortMapping *l, size_t n, const Attachment *a, Error *e)
+{
+        NetworkReport *report = calloc(1, sizeof(NetworkReport));
+        int r = report ? cni_result_parse(a->result, a->interface, report, e) : error_oom(e);
+
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                bool ipv6 = port_mapping_is_ipv6(&l[i]);
+
+                if (!l[i].host_ip || has_family(report, ipv6))
+                        continue;
+                r = error_set(e, -EADDRNOTAVAIL,
+                              "Port '%s' cannot be exposed on %s: the network '%s' gives the pod no %s address%s%s%s",
+                              l[i].name, l[i].host_ip, a->network, ipv6 ? "IPv6" : "IPv4", a->note ? " (" : "",
+                              a->note ?: "", a->note ? ")" : "");
+                r = error_hint(e, r, "Name an %s address, or none.", ipv6 ? "IPv4" : "IPv6");
+        }
+        network_report_free(report, report ? 1 : 0);
+        return r;
 }
 
 /* --- For plugins --------------------------------------------------------------------------------------- */

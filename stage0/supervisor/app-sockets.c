@@ -243,6 +243,16 @@ int app_sockets_send(const AppSockets *s, int sock)
         return send_packet(sock, &packet, fds);
 }
 
+int app_sockets_networks(const AppSockets *s, uint64_t *list, size_t *n)
+{
+        return s ? pod_sockets_networks(s->set, list, n) : 0;
+}
+
+size_t app_sockets_judge(AppSockets *s, const Pod *p, int filter, int unix_filter)
+{
+        return s ? pod_sockets_judge(p, s->set, filter, unix_filter) : 0;
+}
+
 /* --- Record -------------------------------------------------------------------------------------------- */
 
 int app_sockets_record(const AppTable *t, Error *e)

@@ -37,5 +37,8 @@ bool app_sockets_count_start(AppSockets *s);
 /* How many there are, and sends them, as LaunchSockets, over SOCK. */
 size_t app_sockets_number(const AppSockets *s);
 int app_sockets_send(const AppSockets *s, int sock);
+/* pod_sockets_networks() and pod_sockets_judge() of these. */
+int app_sockets_networks(const AppSockets *s, uint64_t *list, size_t *n);
+size_t app_sockets_judge(AppSockets *s, const Pod *p, int filter, int unix_filter);
 /* Records which passed socket serves which port, for "status". */
 int app_sockets_record(const struct AppTable *t, Error *e);

@@ -59,6 +59,13 @@ int pod_sockets_served(const PodSockets *s, ServedPort **ret, size_t *ret_n);
  * needs for that. OLD, which may be NULL, are the sockets of another version of the app: those that serve the same
  * are used. */
 int pod_sockets_open(const Pod *p, pid_t leader, const PodSockets *old, PodSockets *s, Error *e);
+/* Determines for passed sockets whether apps of P could use them for more than their peers, according to socket_filter_available()
+ * and socket_filter_available_unix(), or errors that occurred later. Returns the number of those that they could. */
+size_t pod_sockets_judge(const Pod *p, PodSockets *s, int filter, int unix_filter);
+/* Refuses those. */
+int pod_sockets_require_filter(const Pod *p, PodSockets *s, Error *e);
+/* Adds the networks of passed sockets to LIST, which has N of SOCKET_FILTER_NETWORKS_MAX. -E2BIG: there are more. */
+int pod_sockets_networks(const PodSockets *s, uint64_t *list, size_t *n);
 /* Moves those for APP out of ALL. */
 int pod_sockets_take_app(PodSockets *all, const PodApp *app, PodSockets **ret);
 /* Adds to the list which passed socket serves which port. */

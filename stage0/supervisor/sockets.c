@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "stage0/host/socket-filter.h"
 #include "stage0/supervisor/run-internal.h"
 
 int pod_sockets_served(const PodSockets *s, ServedPort **ret, size_t *ret_n)
@@ -34,7 +35,7 @@ static int bind_one(int fd, int family, const char *ip, uint32_t port)
 {
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t) port)};
         struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t) port)};
-        int off = 0;
+        int only = ip != NULL; /* "::" is every address of IPv6, and none of IPv4 */
 
         if (family == AF_INET) {
                 if (ip && inet_pton(AF_INET, ip, &in.sin_addr) != 1)
@@ -43,7 +44,7 @@ static int bind_one(int fd, int family, const char *ip, uint32_t port)
         }
         if (ip && inet_pton(AF_INET6, ip, &in6.sin6_addr) != 1)
                 return -EINVAL;
-        if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0 ||
+        if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)) < 0 ||
             bind(fd, (struct sockaddr *) &in6, sizeof(in6)) < 0)
                 return -errno;
         return 0;
@@ -203,6 +204,93 @@ int pod_sockets_take_app(PodSockets *all, const PodApp *app, PodSockets **ret)
         return 0;
 }
 
+/* --- What apps can do with passed sockets -------------------------------------------------------------- */
+
+static bool is_passed(const PassedSocket *x)
+{
+        return x->number >= 0;
+}
+
+/* Connections to unix sockets stay what they are. */
+static const char *judge(const PassedSocket *x, int filter, int unix_filter)
+{
+        int protocol = 0;
+        socklen_t size = sizeof(protocol);
+
+        if (x->port == 0 && x->type != SOCK_DGRAM)
+                return NULL;
+        if (x->port == 0 && unix_filter < 0)
+                return "filters of unix sockets (BPF programs of cgroups, Linux 6.7) are not available";
+        if (filter < 0)
+                return "filters of sockets (BPF programs of cgroups, Linux 5.14) are not available";
+        if (x->port > 0 && !x->udp &&
+            (getsockopt(x->fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) < 0 || protocol != IPPROTO_TCP))
+                return "connections of MPTCP are not filtered by the kernel";
+        return NULL;
+}
+
+size_t pod_sockets_judge(const Pod *p, PodSockets *s, int filter, int unix_filter)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; s && i < s->n; i++) {
+                PassedSocket *x = &s->items[i];
+
+                if (p->config.net == NET_HOST || !is_passed(x))
+                        continue;
+                x->exposed = judge(x, filter, unix_filter);
+                n += x->exposed != NULL;
+        }
+        return n;
+}
+
+int pod_sockets_require_filter(const Pod *p, PodSockets *s, Error *e)
+{
+        size_t n_passed = 0;
+
+        for (size_t i = 0; s && i < s->n; i++)
+                n_passed += is_passed(&s->items[i]);
+        if (n_passed == 0 || pod_sockets_judge(p, s, socket_filter_available(), socket_filter_available_unix()) == 0)
+                return 0;
+        for (size_t i = 0; i < s->n; i++) {
+                const PassedSocket *x = &s->items[i];
+
+                if (!x->exposed)
+                        continue;
+                int r = error_set(e, -EOPNOTSUPP, "App %s could reach the host's network by the socket %s: %s",
+                                  s->targets[s->target_of[i]].app->name, x->listen, x->exposed);
+                return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' shows the same.");
+        }
+        return 0;
+}
+
+static bool contains(const uint64_t *list, size_t n, uint64_t x)
+{
+        for (size_t i = 0; i < n; i++)
+                if (list[i] == x)
+                        return true;
+        return false;
+}
+
+int pod_sockets_networks(const PodSockets *s, uint64_t *list, size_t *n)
+{
+        for (size_t i = 0; s && i < s->n; i++) {
+                uint64_t network;
+
+                if (!is_passed(&s->items[i]))
+                        continue;
+                int r = socket_network(s->items[i].fd, &network);
+                if (r < 0)
+                        return r;
+                if (contains(list, *n, network))
+                        continue;
+                if (*n >= SOCKET_FILTER_NETWORKS_MAX)
+                        return -E2BIG;
+                list[(*n)++] = network;
+        }
+        return 0;
+}
+
 /* --- For "status" -------------------------------------------------------------------------------------- */
 
 static const char *type_of(const PassedSocket *x)
@@ -222,6 +310,8 @@ static int describe(const PodSockets *s, size_t i, ServedSocket *ret)
                               .type = strdup(type_of(x)),
                               .address = strdup(x->listen)};
         if (!isempty(x->name) && !(ret->name = strdup(x->name)))
+                return -ENOMEM;
+        if (x->exposed && !(ret->exposed = strdup(x->exposed)))
                 return -ENOMEM;
         return ret->app && ret->port && ret->type && ret->address ? 0 : -ENOMEM;
 }

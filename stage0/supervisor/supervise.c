@@ -96,6 +96,8 @@ static int begin(Pod *p, const RunOptions *o, PodSockets **ret_sockets, Error *e
                 r = unit_keep(e);
         if (r >= 0 && (o->strict || p->config.strict))
                 r = pod_require_isolators(p, o->config_dirs, o->keep_unit, e);
+        if (r >= 0 && (o->strict || p->config.strict))
+                r = pod_sockets_require_filter(p, *ret_sockets, e);
         if (r >= 0)
                 r = check_ports(p, *ret_sockets, e);
         if (r >= 0)

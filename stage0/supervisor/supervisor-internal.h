@@ -3,6 +3,8 @@
 
 /* What the files of the supervisor share: supervisor*.c. */
 
+#include "stage0/host/socket-filter.h"
+#include "stage0/host/user-claim.h"
 #include "stage0/supervisor/app-life.h"
 #include "stage0/supervisor/cgroup-moves.h"
 #include "stage0/supervisor/connections.h"
@@ -25,12 +27,15 @@ typedef struct Supervisor {
         Pod *pod;
         const RunOptions *options;
         PodSockets *sockets; /* lent, until the apps have them; NULL: none */
+        bool sockets_filtered;       /* or there are none to be filtered, or it is not possible */
+        SocketFilter *socket_filter; /* NULL: there is none */
         sd_event *event;
         Cgroups cgroup;
         CgroupMoves *moves;
         Machine *machine; /* NULL: it is not registered */
         Error refusal;    /* why the pod could not be registered, or served, and has to end */
         Nspawn nspawn;
+        UserClaim *users;
         PodNetwork *network; /* NULL: the pod has none of its own, or none yet */
         PodMounts *mounts;
         Server *server;
@@ -104,6 +109,9 @@ void supervisor_end_apps(Supervisor *s, bool in_order);
 int supervisor_take_sockets(Supervisor *s, PodSockets *sockets, Error *e);
 /* Opens those that only can be opened now that the pod's PID 1 is there. */
 int supervisor_open_sockets(Supervisor *s, Error *e);
+/* Filters what apps can do with sockets that were passed to the pod, as far as the kernel can: before they get them, and once PID 1 of
+ * the pod is there. */
+int supervisor_filter_sockets(Supervisor *s, Error *e);
 /* Whether connections start the app may have changed. */
 void supervisor_listen(Supervisor *s, AppInstance *app);
 void supervisor_listen_all(Supervisor *s);

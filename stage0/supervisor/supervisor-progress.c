@@ -29,6 +29,8 @@ static int open_sockets(Supervisor *s)
 {
         int r = s->runtime.leader > 0 ? supervisor_open_sockets(s, &s->refusal) : 0;
 
+        if (r >= 0 && s->runtime.leader > 0)
+                r = supervisor_filter_sockets(s, &s->refusal);
         if (r < 0)
                 supervisor_kill(s);
         return r;
@@ -113,6 +115,9 @@ int supervisor_prepare(void *userdata, AppInstance *app, Error *e)
 {
         Supervisor *s = userdata;
 
+        int r = supervisor_filter_sockets(s, e);
+        if (r < 0)
+                return r;
         control_api_starts(s->interface, app);
         return app->settings.control ? control_api_begin(s->interface, s->mounts, app, e) : 0;
 }

@@ -121,3 +121,45 @@ int supervisor_open_sockets(Supervisor *s, Error *e)
         }
         return 0;
 }
+
+/* --- What apps can do with those of the host ----------------------------------------------------------- */
+
+static int make_filter(Supervisor *s, size_t *ret_n)
+{
+        uint64_t networks[SOCKET_FILTER_NETWORKS_MAX];
+
+        *ret_n = 0;
+        FOREACH_APP(app, s->apps)
+        {
+                int r = app_sockets_networks(app->sockets, networks, ret_n);
+                if (r < 0)
+                        return r;
+        }
+        return *ret_n > 0 ? socket_filter_new(s->pod, networks, *ret_n, &s->socket_filter) : 0;
+}
+
+/* Without a filter the pod runs all the same, unless it is to be strict. */
+int supervisor_filter_sockets(Supervisor *s, Error *e)
+{
+        size_t n = 0, n_exposed = 0;
+
+        if (s->sockets_filtered || s->pod->config.net == NET_HOST)
+                return 0;
+        int r = make_filter(s, &n);
+        if (r >= 0 && n == 0) {
+                s->sockets_filtered = true;
+                return 0;
+        }
+        int unix_filter = r < 0 ? r : socket_filter_available_unix();
+        FOREACH_APP(app, s->apps)
+        n_exposed += app_sockets_judge(app->sockets, s->pod, r, unix_filter);
+        if (r < 0)
+                log_debug("Cannot filter the sockets that were passed to the pod: %s", strerror(-r));
+        if (n_exposed > 0 && (s->options->strict || s->pod->config.strict))
+                return error_set_errno(e, r < 0 ? r : -EOPNOTSUPP,
+                                       "Cannot keep apps of pod %s from reaching the host's network by sockets that were "
+                                       "passed to it",
+                                       pod_display_name(s->pod));
+        s->sockets_filtered = true;
+        return app_sockets_record(s->apps, e);
+}

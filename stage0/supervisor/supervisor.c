@@ -193,7 +193,9 @@ static int start(Supervisor *s, Error *e)
         s->runtime.started_usec = now_usec(CLOCK_REALTIME);
         if (cgroup_moves_new(s->event, &s->moves) >= 0)
                 cgroup_moves_expect(s->moves, MOVES_OF_BOOT_USEC);
-        r = app_table_new(s->pod, &s->apps, e);
+        r = user_claim_new(s->pod, &s->users, e);
+        if (r >= 0)
+                r = app_table_new(s->pod, &s->apps, e);
         if (r >= 0 && file_keeper_new(s->pod, s->event, &s->keeper) < 0)
                 r = error_oom(e);
         if (r >= 0)
@@ -228,6 +230,8 @@ static void supervisor_done(Supervisor *s)
         free(s->late);
         nspawn_done(&s->nspawn);
         pod_network_free(s->network);
+        socket_filter_free(s->socket_filter);
+        user_claim_free(s->users);
         pod_mounts_free(s->mounts);
         forwarders_free(s->forwarders);
         inputs_free(s->inputs);

@@ -18,6 +18,7 @@ typedef struct PassedSocket {
         uint16_t port; /* 0: a unix socket */
         char *listen;  /* its address in the form of socket units */
         ino_t inode;
+        const char *exposed; /* why an app could use it for more than its peers; NULL: it cannot */
 } PassedSocket;
 
 typedef struct PassedSockets {

@@ -243,6 +243,8 @@ static int become_command(Enter *x, Failure *f)
         if (r >= 0 && x->request.shell && use_shell(&x->launch, &id) < 0)
                 r = failure_set_errno(f, CAUSE_SETUP, -ENOMEM, "Cannot look for a shell");
         if (r >= 0)
+                x->launch.joined = true;
+        if (r >= 0)
                 r = launch_execute(&x->launch, x->launch.config.exec, &id, f);
         identity_done(&id);
         return r;

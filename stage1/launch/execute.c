@@ -223,6 +223,7 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
         if (r < 0)
                 return r;
         close_descriptors(l);
+        r = own_users_enter(l, f);
         if (r >= 0)
                 r = apply_landlock(&l->config, f);
         if (r >= 0)

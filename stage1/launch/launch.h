@@ -54,6 +54,7 @@ typedef struct Launch {
         int parent_fd;      /* pipe that is closed when the starting process dies, which ends this one;
                                    * or -EBADF */
         int link_fd;        /* main: the connection to stage0, closed by the exec; or -EBADF */
+        bool joined;        /* "enter": this process is in the namespaces of the running app already */
         bool notify;        /* the socket is at LAUNCH_NOTIFY_PATH */
         LaunchCheck *check; /* for a health check, or NULL */
         bool interrupted;   /* a signal to end arrived while waiting for a handler or a check */
@@ -183,6 +184,8 @@ int command_find(char *const *argv, char *const *environment, Command *ret, Fail
 int command_execute(const Command *c, char *const *argv, char *const *environment,
                     Failure *f); /* returns only on failure */
 
+/* own-users.c: an app with CAP_SYS_ADMIN gets a user namespace of its own, unless the pod has the host's. */
+int own_users_enter(const Launch *l, Failure *f);
 /* execute.c: environment, working directory, and the exec itself; returns only on failure. */
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f);
 /* Sets the labels of the app for the next exec. To be called while /proc is the pod's or the host's, so that

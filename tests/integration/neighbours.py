@@ -170,4 +170,60 @@ def forged_main_pid_of_systemd_is_not_used(host):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
+def user_namespace_of(pid):
+    return os.readlink("/proc/%d/ns/user" % pid)
+
+
+TAKE_OVER = """
+mkdir -p /srv/m /srv/p
+sleep 1000 &
+mount -o remount,ro /proc && echo remounted /proc
+mount -o remount,bind,dev / && echo remounted for devices
+mount -o remount,bind,rw $CREDENTIALS_DIRECTORY && echo remounted credentials
+( : >$CREDENTIALS_DIRECTORY/x ) && echo remounted credentials are writable
+umount $CREDENTIALS_DIRECTORY && echo remounted without credentials
+mount -t proc none /srv/p && echo another /proc
+mount -t tmpfs none /tmp && touch /tmp/own && echo mounted
+if mount -t binfmt_misc none /srv/m; then echo ':evil:M::\\x7fELF::/bin/poke:FC' >/srv/m/register && echo registered; fi
+: >/out/up
+wait
+"""
+
+
+@case
+def an_app_that_may_mount_is_not_executed_for_others(host):
+    """binfmt_misc, superblocks and mount namespaces belong to a user namespace: an app with CAP_SYS_ADMIN has one of its own."""
+    options = ["--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE,CAP_CHOWN"]
+    uuid = host.detach("--name=p", "--exit-policy=never", host.shell(TAKE_OVER, name="example.com/evil"), "--set-credential=token:secret", *options,
+                       "---", host.shell("touch /out/up; exec sleep 1000", name="example.com/plain"))
+    for app in "evil", "plain":
+        host.wait_up(app)
+    log = host.acnspawn("logs", "--app=evil", "p").expect(0).out
+    contains(log, "mounted", "what the app may do")
+    lacks(log, "remounted", "a mount that the app has changed")
+    lacks(log, "another /proc", "a mount of /proc without what protects it")
+    if tuple(int(x) for x in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 7):
+        contains(log, "registered", "binfmt_misc of the app itself")
+    # The next programs that are executed in the pod are what they are.
+    equal(host.acnspawn("enter", "--app=plain", "p", "busybox", "echo", "fine").expect(0).out, "fine\n")
+    contains(host.acnspawn("launch", "p", host.shell("echo fine", name="example.com/next"), "--name=next").expect(0).out, "")
+    wait_for(lambda: "fine" in host.acnspawn("logs", "--app=next", "p").out, "the output of the next app")
+    contains(host.acnspawn("enter", "--app=plain", "p", "grep", " /proc ", "/proc/self/mountinfo").expect(0).out, " - proc proc rw")
+    leader = user_namespace_of(host.leader(uuid))
+    evil, plain = (user_namespace_of(main_process(host, a)[0]) for a in ("evil", "plain"))
+    equal(plain, leader, "the user namespace of an app without CAP_SYS_ADMIN")
+    true(evil != leader, "an app with CAP_SYS_ADMIN is in the user namespace of the pod")
+    host.acnspawn("stop", "p").expect(0)
+    # Without what it has registered for itself.
+    script = "mount -t tmpfs none /tmp && touch /tmp/own /out/up; chown 1000:50 /out/up; stat -c %u:%g /out/up; exec sleep 1000"
+    host.detach("--name=q", host.shell(script, name="example.com/mounts"), *options)
+    host.wait_up("mounts")
+    pid = main_process(host, "mounts")[0]
+    equal(read_text("/proc/%d/uid_map" % pid).split()[0::2], ["0", "65536"])
+    equal(host.acnspawn("enter", "q", "ls", "/tmp").expect(0).out, "own\n")
+    equal(host.acnspawn("enter", "q", "readlink", "/proc/self/ns/user").expect(0).out.strip(), user_namespace_of(pid))
+    contains(host.acnspawn("logs", "q").expect(0).out, "1000:50")
+    host.acnspawn("stop", "q").expect(0)
+
+
 main()

@@ -94,6 +94,38 @@ def refused_connection(address, port):
 
 
 @contextlib.contextmanager
+def neighbour():
+    """Another host on the network of this one, which is 192.0.2.1 and 2001:db8::1 there. Yields its process."""
+    p = subprocess.Popen(["unshare", "-n", "sleep", "1000"])
+    try:
+        wait_for(lambda: os.readlink("/proc/%d/ns/net" % p.pid) != os.readlink("/proc/self/ns/net"), "a namespace")
+        subprocess.run(
+            "ip link add out0 type veth peer name in0 netns %d && ip addr add 192.0.2.1/24 dev out0 && ip addr add 2001:db8::1/64 dev out0 nodad && "
+            "ip link set out0 up && nsenter -t %d -n sh -ec 'ip addr add 192.0.2.2/24 dev in0; ip addr add 2001:db8::2/64 dev in0 nodad; "
+            "ip link set in0 up; ip link set lo up'" % (p.pid, p.pid), shell=True, check=True)
+        yield p
+    finally:
+        p.kill()
+        p.wait()
+        # The kernel removes the interfaces with the namespace, some time later.
+        subprocess.run(["ip", "link", "del", "out0"], stderr=subprocess.DEVNULL, check=False)
+
+
+FETCH = "import sys, urllib.request as u; print(u.urlopen('http://%s/x' % sys.argv[1], timeout=float(sys.argv[2])).read().decode())"
+
+
+def fetched_by(other, address, timeout=10):
+    """What a neighbour gets from there; None: nothing."""
+    r = subprocess.run(["nsenter", "-t", str(other.pid), "-n", "python3", "-c", FETCH, address, str(timeout)], capture_output=True, text=True)
+    return r.stdout.strip() if r.returncode == 0 else None
+
+
+def forwarding():
+    return [read_text(f).strip() for f in ("/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding",
+                                           "/proc/sys/net/ipv4/conf/lo/forwarding", "/proc/sys/net/ipv6/conf/lo/forwarding")]
+
+
+@contextlib.contextmanager
 def addresses_of_the_host(*addresses):
     for a in addresses:
         subprocess.run(["ip", "addr", "add", a, "dev", "lo"], check=True)
@@ -191,18 +223,8 @@ def ports_from_loopback_from_the_host_and_from_outside(host):
     equal([(p["name"], p["hostPort"], p["port"]) for p in host.status(uuid)["ports"]],
           [("http", 18080, 80), ("port-18090-tcp", 18090, 80)])
     contains(host.acnspawn("status", uuid).out, "http: 18080/tcp to 80")
-    other = subprocess.Popen(["unshare", "-n", "sleep", "1000"])
-    try:
-        wait_for(lambda: os.readlink("/proc/%d/ns/net" % other.pid) != os.readlink("/proc/self/ns/net"), "a namespace")
-        subprocess.run("ip link add out0 type veth peer name in0 netns %d && ip addr add 192.0.2.1/24 dev out0 && ip link set "
-                       "out0 up && nsenter -t %d -n sh -c 'ip addr add 192.0.2.2/24 dev in0; ip link set in0 up'"
-                       % (other.pid, other.pid), shell=True, check=True)
-        fetch = "import urllib.request as u; print(u.urlopen('http://192.0.2.1:18080/x', timeout=10).read().decode())"
-        out = subprocess.run(["nsenter", "-t", str(other.pid), "-n", "python3", "-c", fetch], capture_output=True, text=True)
-        contains(out.stdout, "from a", out.stderr)
-    finally:
-        other.kill()
-        other.wait()
+    with neighbour() as other:
+        equal(fetched_by(other, "192.0.2.1:18080"), "from a")
     host.acnspawn("stop", uuid).expect(0)
     nothing_is_left(host, uuid)
 
@@ -230,6 +252,116 @@ def a_port_that_is_taken_is_refused_by_name(host):
 
 
 @case
+def ports_of_one_family(host):
+    """0.0.0.0 is every address of IPv4 and [::] every one of IPv6; two pods have one of them each."""
+    need_plugins()
+    configure(host)
+    with addresses_of_the_host("192.0.2.1/32", "2001:db8::1/128"):
+        four = host.detach("--net=default", "--port=0.0.0.0:18080:80", web(host, "a", SERVE_BOTH))
+        wait_served("127.0.0.1:18080", "from a")
+        equal(get("192.0.2.1:18080"), "from a")
+        true(refused_connection("2001:db8::1", 18080), "a port of IPv4 is published on IPv6")
+        r = host.acnspawn("run", "--net=default", "--port=192.0.2.1:18080:80", web(host, "c")).expect(1)
+        contains(r.err, "Port 18080/tcp of the host is in use by pod " + four)
+        six = host.detach("--net=default", "--port=[::]:18080:80", "--port=[::]:18081:80", web(host, "b", SERVE_BOTH))
+        wait_served("[2001:db8::1]:18080", "from b")
+        wait_served("[2001:db8::1]:18081", "from b")
+        equal(get("192.0.2.1:18080"), "from a")
+        for address in "127.0.0.1", "192.0.2.1":
+            true(refused_connection(address, 18081), "a port of IPv6 is published on " + address)
+        for port in "18081:80", "[2001:db8::1]:18081:80":
+            r = host.acnspawn("run", "--net=default", "--port=" + port, web(host, "c")).expect(1)
+            contains(r.err, "Port 18081/tcp of the host is in use by pod " + six)
+        equal([(p["hostIP"], p["hostPort"]) for p in host.status(six)["ports"]], [("::", 18080), ("::", 18081)])
+        contains(host.acnspawn("status", four).out, "port-18080-tcp: 0.0.0.0:18080/tcp to 80")
+        mapped = host.detach("--net=default", "--port=[::ffff:192.0.2.1]:18082:80", web(host, "d"))
+        wait_served("192.0.2.1:18082", "from d")
+        for u in four, six, mapped:
+            host.acnspawn("stop", u).expect(0)
+    for u in four, six, mapped:
+        nothing_is_left(host, u)
+    r = host.acnspawn("prepare", "--net=default", "--port=0.0.0.0:18080:80", "--port=18080:81", web(host, "c")).expect(1)
+    contains(r.err, "are both exposed as port 18080 of the host")
+
+
+@case
+def a_neighbour_reaches_published_ports_only(host):
+    """It has a route to the addresses of the pods, and the host forwards."""
+    need_plugins()
+    configure(host)
+    with neighbour() as other:
+        subprocess.run("nsenter -t %d -n sh -ec 'ip route add 172.16.28.0/22 via 192.0.2.1; ip route add fd61:636e:7370::/64 via 2001:db8::1; "
+                       "mkdir -p %s; echo of the neighbour >%s/x'" % (other.pid, host.path("lan"), host.path("lan")), shell=True, check=True)
+        uuid = host.detach("--net=default", "--port=18080:80", "--port=127.0.0.1:18081:80", "--port=18082:81", web(
+            host, "a", "mkdir /srv2; echo from a >/srv2/x; httpd -p [::]:81 -h /srv2; " + SERVE_BOTH))
+        own, six = (address_of(host, uuid, address=n) for n in range(2))
+        for address in own, "[%s]" % six, own + ":81", "127.0.0.1:18080", "127.0.0.1:18081":
+            wait_served(address, "from a")
+        equal(host.status(uuid)["networks"][0]["note"], None)
+        equal(fetched_by(other, "192.0.2.1:18080"), "from a")
+        equal(fetched_by(other, "[2001:db8::1]:18080"), "from a")
+        for address in own, "[%s]" % six, own + ":81", "192.0.2.1:18081":
+            equal(fetched_by(other, address, 1), None, address + " for a neighbour")
+        # Other pods, and answers to the pod, are not affected.
+        r = host.run("--net=default", host.shell("wget -q -O- http://%s/x" % own, name="example.com/b"))
+        equal(r.out, "from a\n")
+        server = subprocess.Popen(["nsenter", "-t", str(other.pid), "-n", sys.executable, "-m", "http.server", "-d", host.path("lan"), "8000"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: fetched_by(other, "192.0.2.2:8000") == "of the neighbour", "a server on the network")
+            r = host.run("--net=default", host.shell("wget -q -O- http://192.0.2.2:8000/x", name="example.com/b"))
+            equal(r.out, "of the neighbour\n")
+        finally:
+            server.kill()
+            server.wait()
+        host.acnspawn("stop", uuid).expect(0)
+    nothing_is_left(host, uuid)
+    for program in "iptables", "ip6tables":
+        listed = subprocess.run([program, "-t", "mangle", "-S"], capture_output=True, text=True).stdout
+        equal(listed.count("from outside published ports only"), 1, "rules of " + program)
+
+
+@case
+def forwarding_is_restored_after_the_last_pod(host):
+    need_plugins()
+    configure(host)
+    files = ["/proc/sys/net/ipv4/conf/all/forwarding", "/proc/sys/net/ipv6/conf/all/forwarding", "/proc/sys/net/ipv4/conf/lo/forwarding"]
+
+    def set_all(*values):
+        for f, v in zip(files, values):
+            with open(f, "w") as g:
+                g.write(v)
+
+    before = [read_text(f).strip() for f in files]
+    try:
+        for end in "stop", "kill":
+            set_all("0", "0", "1")
+            equal(forwarding(), ["0", "0", "1", "0"])
+            first = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/a"))
+            second = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/b"))
+            equal(forwarding(), ["1", "1", "1", "1"])
+            host.acnspawn("stop", first).expect(0)
+            equal(forwarding(), ["1", "1", "1", "1"], "with one pod")
+            if end == "stop":
+                host.acnspawn("stop", second).expect(0)
+            else:
+                host.kill_pods()
+                wait_for(lambda: host.state(second) == "exited", "the end of the pod")
+                host.acnspawn("gc", "--grace-period=0").expect(0)
+            equal(forwarding(), ["0", "0", "1", "0"], "after the last one")
+        set_all("1", "1", "1")
+        host.run("--net=default", host.shell("true"))
+        equal(forwarding(), ["1", "1", "1", "1"], "of a host that forwards")
+        set_all("0", "0", "0")
+        own_network(host, "broken", "test $CNI_COMMAND = ADD || exit 0; echo 1 >/proc/sys/net/ipv4/ip_forward; "
+                    "echo '{\"code\": 7, \"msg\": \"no\"}'; exit 1")
+        host.acnspawn("run", "--net=broken", host.shell("true")).expect(1)
+        equal(forwarding()[0], "0", "after a pod that did not start")
+    finally:
+        set_all(*before)
+
+
+@case
 def udp_ports(host):
     need_plugins()
     configure(host)
@@ -245,6 +377,9 @@ def udp_ports(host):
     host.acnspawn("stop", uuid).expect(0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(("127.0.0.1", 18053))
+        contains(host.acnspawn("run", "--net=default", "--port=18053:1/udp", host.shell("true")).expect(1).err,
+                 "Port 18053/udp of the host is in use by another process")
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         contains(host.acnspawn("run", "--net=default", "--port=18053:1/udp", host.shell("true")).expect(1).err,
                  "Port 18053/udp of the host is in use by another process")
     nothing_is_left(host, uuid)
@@ -340,6 +475,9 @@ def a_host_without_ipv6(host):
         equal([r["destination"] for r in own["routes"]], ["0.0.0.0/0"])
         contains(own["note"], "no IPv6: it is disabled on the host")
         contains(host.acnspawn("status", uuid).out, "; no IPv6: it is disabled on the host")
+        r = host.acnspawn("run", "--net=default", "--port=[::]:18081:80", web(host, "b")).expect(1)
+        contains(r.err, "Port 'port-18081-tcp' cannot be exposed on ::")
+        contains(r.err, "no IPv6")
         host.acnspawn("stop", uuid).expect(0)
     finally:
         with open(switch, "w") as f:
@@ -675,6 +813,39 @@ def packets_made_by_hand_do_not_reach_the_hosts_loopback(host):
     host.acnspawn("stop", uuid).expect(0)
     listed = subprocess.run(["iptables", "-t", "raw", "-S"], capture_output=True, text=True).stdout
     equal(listed.count("the loopback of the host is its own"), 1, "rules")
+
+
+def own_ipv6_of_bridge():
+    out = subprocess.run(["ip", "-6", "-o", "addr", "show", "acnspawn0", "scope", "global", "-tentative"], capture_output=True, text=True).stdout
+    found = re.search(r"inet6 ([0-9a-f:]+)", out)
+    return found and found.group(1)
+
+
+@case
+def no_packets_are_sent_from_addresses_of_others(host):
+    """IPV6_FREEBIND lets every process bind a socket to any address of IPv6; the pod that has the address is not the one that sends."""
+    need_plugins()
+    configure(host)
+    for options in [], ["--no-userns"]:
+        other = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/a"))
+        spoofed = address_of(host, other, address=1)
+        bridge = wait_for(own_ipv6_of_bridge, "an address of the bridge that can be used", timeout=20 * SLOW)
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s:
+            s.bind((bridge, 0))
+            s.settimeout(20 * SLOW)
+            port = s.getsockname()[1]
+            script = ("a=$(ip -6 -o addr show eth0 scope global | sed -n 's/.*inet6 \\([^/]*\\).*/\\1/p'); "
+                      "for f in %s @%s 2001:db8::7 $a @$a; do poke send-from $f,%s,%d; done; true" % (spoofed, spoofed, bridge, port))
+            host.run("--net=default", *options, host.shell(script, name="example.com/b"))
+            sources = [s.recvfrom(100)[1][0] for _ in range(2)]
+            s.settimeout(0.1)
+            with contextlib.suppress(socket.timeout):
+                while True:
+                    sources.append(s.recvfrom(100)[1][0])
+        equal(len(sources), 2, "messages of %s" % sources)
+        lacks(sources, spoofed, "messages from the address of another pod")
+        lacks(sources, "2001:db8::7", "messages from an address of nobody")
+        host.acnspawn("stop", other).expect(0)
 
 
 @case

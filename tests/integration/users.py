@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The identity of apps: users and groups of the image, with limits of the lookup; capabilities; user namespaces."""
 
+import fcntl
+import struct
+
 from harness import *
 
 
@@ -304,6 +307,94 @@ def processes_run_with_ids_of_the_range(host):
     pid = wait_for(lambda: [p for p, line in find_processes(host) if line == "sleep 1000"], "app start")[0]
     equal(re.search(r"Uid:\s+(\d+)", read_text("/proc/%d/status" % pid)).group(1), str(base + 1000))
     host.acnspawn("stop", uuid).expect(0)
+
+
+# --- Users of the host --------------------------------------------------------------------------------------------------
+
+NSPAWN = """
+for h in unified systemd; do mkdir /sys/fs/cgroup/$h/$1 && echo $$ >/sys/fs/cgroup/$h/$1/cgroup.procs; done
+SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 systemd-nspawn --quiet --register=no --keep-unit --settings=no -U --private-users-ownership=off --pipe \\
+        --machine=$1 -D $2 /bin/busybox cat /proc/self/uid_map </dev/null
+for h in unified systemd; do echo $$ >/sys/fs/cgroup/$h/cgroup.procs; find /sys/fs/cgroup/$h/$1 -depth -type d -exec rmdir {} +; done
+"""
+
+
+def picked_by_nspawn(host, base):
+    """The first user that 'systemd-nspawn -U' picks for a container whose directory belongs to BASE, which it tries first."""
+    root, name = host.path("container"), "acnspawn-test-%d" % os.getpid()
+    if not os.path.isdir("/sys/fs/cgroup/unified") or not os.path.isdir("/sys/fs/cgroup/systemd"):
+        raise Skip("cgroups are not mounted as this case needs them")
+    shutil.rmtree(root, ignore_errors=True)
+    for d in "usr", "bin", "etc", "proc", "sys", "dev", "tmp", "run":
+        os.makedirs(os.path.join(root, d))
+    shutil.copy(BUSYBOX, root + "/bin/busybox")
+    with open(root + "/etc/os-release", "w") as f:
+        f.write("ID=test\n")
+    os.chown(root, base, base)
+    r = subprocess.run(["sh", "-c", NSPAWN, "sh", name, root], capture_output=True, text=True, timeout=60)
+    with contextlib.suppress(OSError):
+        os.rmdir("/run/systemd/nspawn/propagate/" + name)
+    fields = r.stdout.split()
+    true(len(fields) == 3, "systemd-nspawn: " + r.stderr)
+    return int(fields[1])
+
+
+def user_of(number):
+    r = subprocess.run(["getent", "passwd", str(number)], capture_output=True, text=True)
+    return r.stdout.split(":")[0].strip()
+
+
+def claims(base):
+    return [f for f in ("/run/systemd/nspawn-uid/%d" % base, "/run/userdb/%d.user" % base, "/run/userdb/%d.group" % base,
+                        "/run/userdb/acnspawn-%d.user" % base, "/run/userdb/acnspawn-%d.group" % base) if os.path.lexists(f)]
+
+
+@case
+def users_of_a_running_pod_are_those_of_no_container(host):
+    uuid = host.detach(host.shell("exec sleep 1000", name="example.com/a"))
+    base = host.uid_base(uuid)
+    equal(len(claims(base)), 5)
+    if "systemd" in re.search(r"^passwd:(.*)", read_text("/etc/nsswitch.conf"), re.M).group(1).split():
+        equal(user_of(base), "acnspawn-%d" % base)
+        equal(user_of(base + 1), "")
+    true(picked_by_nspawn(host, base) != base, "a container has the users of the pod")
+    host.acnspawn("stop", uuid).expect(0)
+    wait_for(lambda: not claims(base), "the end of the claim")
+    equal(user_of(base), "")
+    equal(picked_by_nspawn(host, base), base, "users that no pod has")
+    killed = host.detach(host.shell("exec sleep 1000", name="example.com/b"))
+    base = host.uid_base(killed)
+    host.kill_pods()
+    wait_for(lambda: host.state(killed) == "exited", "the end of the pod")
+    host.acnspawn("rm", killed).expect(0)
+    equal(claims(base), [], "what is left of a pod that was killed")
+    # And the other way round: a container was there first.
+    late = host.prepare(host.image())
+    base = host.uid_base(late)
+    os.makedirs("/run/systemd/nspawn-uid", exist_ok=True)
+    with open("/run/systemd/nspawn-uid/%d" % base, "w") as f:
+        fcntl.fcntl(f, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        r = host.acnspawn("run", late).expect(1)
+        os.unlink(f.name)
+    contains(r.err, "its users %d to %d are those of a container of systemd-nspawn" % (base, base + 65535))
+    equal(claims(base), [])
+
+
+@case
+def users_of_the_host_are_those_of_no_pod(host):
+    """Of each range but every 16th some user or group in the middle is one of the host."""
+    for name, line in ("passwd", "u%d:x:%d:100::/:/bin/sh\n"), ("group", "g%d:x:%d:\n"):
+        table = host.path(name)
+        shutil.copy("/etc/" + name, table)
+        with open(table, "a") as f:
+            f.writelines(line % (n, (n << 16) + 1 + n % 65535) for n in range(0x8, 0x7000) if n % 16)
+        image = host.image()
+        for _ in range(4):
+            r = subprocess.run(["unshare", "-m", "sh", "-c", 'mount --bind "$1" "$2"; shift 2; exec "$@"', "sh", table, "/etc/" + name,
+                                *host.argv("prepare", image)], capture_output=True, text=True)
+            equal(r.returncode, 0, r.stderr)
+            host.note_pods()
+            equal((host.uid_base(r.stdout.strip()) >> 16) % 16, 0, "range with a user of the host in /etc/" + name)
 
 
 main()

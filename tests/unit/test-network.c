@@ -133,6 +133,8 @@ TEST(configurations_that_are_refused)
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"../n\",\"plugins\":[]}", "\"name\" is not"},
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"acnspawn/ipv6\":true,\"plugins\":[]}",
                          "can only be \"optional\""},
+                        {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"acnspawn/outside\":\"all\",\"plugins\":[]}",
+                         "can only be \"published\""},
                         {"{\"name\":\"n\",\"plugins\":[]}", "it has no \"cniVersion\""},
                         {"{\"cniVersion\":\"0.1.0\",\"name\":\"n\",\"plugins\":[]}",
                          "\"cniVersion\" is 0.1.0"},
@@ -415,7 +417,7 @@ TEST(records)
 
 TEST(ports_overlap)
 {
-        char ip[] = "10.0.0.1", other[] = "10.0.0.2";
+        char ip[] = "10.0.0.1", other[] = "10.0.0.2", all_four[] = "0.0.0.0", all_six[] = "::", six[] = "::1";
         PortMapping a = {.host_port = 80, .count = 10}, b = {.host_port = 89, .count = 1};
 
         ASSERT_TRUE(port_mappings_overlap(&a, &b));
@@ -429,6 +431,15 @@ TEST(ports_overlap)
         ASSERT_TRUE(port_mappings_overlap(&a, &b));
         a.host_ip = other;
         ASSERT_FALSE(port_mappings_overlap(&a, &b));
+        a.host_ip = all_four;
+        ASSERT_TRUE(port_mappings_overlap(&a, &b));
+        ASSERT_TRUE(port_mappings_overlap(&b, &a));
+        b.host_ip = all_six;
+        ASSERT_FALSE(port_mappings_overlap(&a, &b));
+        a.host_ip = NULL;
+        ASSERT_TRUE(port_mappings_overlap(&a, &b));
+        a.host_ip = six;
+        ASSERT_TRUE(port_mappings_overlap(&a, &b));
 }
 
 TEST(ports_of_all_protocols_for_plugins)

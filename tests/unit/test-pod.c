@@ -1097,6 +1097,18 @@ TEST(subids)
         ASSERT_FALSE(subids_overlap("524288:65536\na:b\n::\n:\n#a:524288:x\n\n", 0x80000));
 }
 
+/* A user in the middle of a range shares files and signals with its pod. */
+TEST(users_of_the_host)
+{
+        ASSERT_FALSE(accounts_overlap(NULL, 0x80000));
+        ASSERT_TRUE(accounts_overlap("root:x:0:0:root:/root:/bin/sh\na:x:524288:100::/:/bin/sh\n", 0x80000));
+        ASSERT_TRUE(accounts_overlap("a:x:560000:100::/:/bin/sh", 0x80000));
+        ASSERT_TRUE(accounts_overlap("a:x:589823:b,c\n", 0x80000));
+        ASSERT_TRUE(accounts_overlap("a::589823", 0x80000));
+        ASSERT_FALSE(accounts_overlap("a:x:589824:\nb:x:524287:\n", 0x80000));
+        ASSERT_FALSE(accounts_overlap("a:560000:7:560000::/:/bin/sh\n560000\n::\n:\na:x:\nb:x:99999999999999999999:\n", 0x80000));
+}
+
 /* --- Names and references ------------------------------------------------------------------------------ */
 
 TEST(name_check)
@@ -1911,6 +1923,7 @@ int main(void)
         RUN(directory_of_ranges_is_roots_alone);
         RUN(ranges_are_exhausted);
         RUN(subids);
+        RUN(users_of_the_host);
         RUN(name_check);
         RUN(name_taken);
         RUN(name_goes_to_the_successor);

@@ -255,6 +255,38 @@ TEST(what_is_for_another_process)
         ASSERT_TRUE(!getenv("LISTEN_FDS"));
 }
 
+static size_t judged(const Pod *p, int family, int type, uint16_t port, int number, int filter, int unix_filter, const char **ret)
+{
+        _cleanup_close_ int fd = socket(family, type | SOCK_CLOEXEC, 0);
+        PassedSocket x = {.fd = fd, .number = number, .type = type, .udp = type == SOCK_DGRAM, .port = port};
+        PodSockets s = {.items = &x, .n = 1};
+        size_t n = pod_sockets_judge(p, &s, filter, unix_filter);
+
+        *ret = x.exposed;
+        return n;
+}
+
+/* What the app of a passed socket can do with it depends on the kernel. */
+TEST(sockets_that_cannot_be_filtered)
+{
+        Pod pod = {.config.net = NET_NONE}, in_host = {.config.net = NET_HOST};
+        const char *why;
+
+        ASSERT_EQ(judged(&pod, AF_INET, SOCK_STREAM, 80, 0, 0, 0, &why), 0U);
+        ASSERT_EQ(judged(&pod, AF_INET, SOCK_STREAM, 80, 0, -EPERM, -EPERM, &why), 1U);
+        ASSERT_CONTAINS(why, "filters of sockets");
+        ASSERT_EQ(judged(&pod, AF_INET6, SOCK_DGRAM, 80, 0, -EOPNOTSUPP, -EOPNOTSUPP, &why), 1U);
+        ASSERT_EQ(judged(&pod, AF_INET, SOCK_STREAM, 80, -1, -EPERM, -EPERM, &why), 0U); /* in its own network */
+        ASSERT_EQ(judged(&in_host, AF_INET, SOCK_STREAM, 80, 0, -EPERM, -EPERM, &why), 0U);
+        ASSERT_EQ(judged(&pod, AF_UNIX, SOCK_STREAM, 0, 0, -EPERM, -EPERM, &why), 0U);
+        ASSERT_EQ(judged(&pod, AF_UNIX, SOCK_DGRAM, 0, 0, 0, -EOPNOTSUPP, &why), 1U);
+        ASSERT_CONTAINS(why, "filters of unix sockets");
+        ASSERT_EQ(judged(&pod, AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0, &why), 0U);
+        /* A protocol that the kernel does not ask filters about. */
+        ASSERT_EQ(judged(&pod, AF_UNIX, SOCK_STREAM, 80, 0, 0, 0, &why), 1U);
+        ASSERT_CONTAINS(why, "MPTCP");
+}
+
 int main(void)
 {
         RUN(ports_that_can_be);
@@ -263,5 +295,6 @@ int main(void)
         RUN(pods_without_such_ports);
         RUN(what_is_passed);
         RUN(what_is_for_another_process);
+        RUN(sockets_that_cannot_be_filtered);
         return TEST_END();
 }

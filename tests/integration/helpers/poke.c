@@ -3,12 +3,14 @@
 /* Tries one operation that an app should or should not be able to do, and exits 0 on success; else the exit
  * status is the errno, and the output the reason. For operations without a busybox applet. Links statically. */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,6 +303,123 @@ static int poke_udp_echo(const char *port)
         }
 }
 
+/* Sends "hello" by UDP, "FROM,TO,PORT" being addresses of IPv6: bound to FROM, whoever has that address. With '@' in front of FROM
+ * it is only the source of this message. */
+static int poke_send_from(const char *argument)
+{
+        struct sockaddr_in6 from = {.sin6_family = AF_INET6}, to = {.sin6_family = AF_INET6};
+        char source[64], target[64];
+        unsigned port;
+        int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1;
+        bool once = *argument == '@';
+
+        if (fd < 0 || sscanf(argument + once, "%63[^,],%63[^,],%u", source, target, &port) != 3 ||
+            inet_pton(AF_INET6, source, &from.sin6_addr) != 1 || inet_pton(AF_INET6, target, &to.sin6_addr) != 1)
+                return EINVAL;
+        to.sin6_port = htons((uint16_t) port);
+        if (setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &one, sizeof(one)) < 0 ||
+            (!once && bind(fd, (struct sockaddr *) &from, sizeof(from)) < 0))
+                return check(-1);
+        union {
+                char data[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+                struct cmsghdr head;
+        } control = {.head = {.cmsg_level = IPPROTO_IPV6,
+                              .cmsg_type = IPV6_PKTINFO,
+                              .cmsg_len = CMSG_LEN(sizeof(struct in6_pktinfo))}};
+        struct in6_pktinfo info = {.ipi6_addr = from.sin6_addr};
+        struct iovec v = {.iov_base = (char *) "hello", .iov_len = 5};
+        struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &v, .msg_iovlen = 1};
+        if (once) {
+                memcpy(CMSG_DATA(&control.head), &info, sizeof(info));
+                m.msg_control = &control;
+                m.msg_controllen = sizeof(control);
+        }
+        return check(sendmsg(fd, &m, 0));
+}
+
+static void tell(const char *what, long r)
+{
+        printf("%s: %s\n", what, r >= 0 ? "possible" : strerror(errno));
+        fflush(stdout);
+}
+
+static void door_of_connections(int fd, const struct sockaddr_in *target)
+{
+        const struct sockaddr none = {.sa_family = AF_UNSPEC};
+        struct sockaddr_in any = {.sin_family = AF_INET};
+        int c = accept(fd, NULL, NULL), more;
+
+        tell("tcp accept", c);
+        tell("tcp answer", send(c, "hello", 5, 0));
+        tell("tcp disconnect", connect(c, &none, sizeof(none)));
+        tell("tcp connect", connect(c, (const struct sockaddr *) target, sizeof(*target)));
+        tell("tcp send at once", sendto(c, "x", 1, MSG_FASTOPEN, (const struct sockaddr *) target, sizeof(*target)));
+        tell("tcp bind", bind(c, (struct sockaddr *) &any, sizeof(any)));
+        more = accept(fd, NULL, NULL);
+        tell("tcp accept again", more);
+        (void) connect(fd, &none, sizeof(none));
+        tell("tcp connect the listener", connect(fd, (const struct sockaddr *) target, sizeof(*target)));
+        (void) shutdown(fd, SHUT_RDWR); /* so that the pod ends */
+}
+
+static void door_of_datagrams(int fd, const struct sockaddr_in *target)
+{
+        struct sockaddr_storage peer;
+        socklen_t size = sizeof(peer);
+        char data[64];
+
+        tell("udp send", sendto(fd, "door", 4, 0, (const struct sockaddr *) target, sizeof(*target)));
+        tell("udp receive", recvfrom(fd, data, sizeof(data), 0, (struct sockaddr *) &peer, &size));
+        tell("udp answer", sendto(fd, "hello", 5, 0, (struct sockaddr *) &peer, size));
+        tell("udp connect", connect(fd, (const struct sockaddr *) target, sizeof(*target)));
+        tell("udp connect to the peer", connect(fd, (struct sockaddr *) &peer, size));
+        tell("udp answer connected", send(fd, "again", 5, 0));
+}
+
+static void door_of_unix_datagrams(int fd, const char *name)
+{
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        socklen_t size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+        char data[64];
+
+        memcpy(sa.sun_path + 1, name, strlen(name));
+        tell("unix receive", recv(fd, data, sizeof(data), 0));
+        tell("unix send", sendto(fd, "door", 4, 0, (struct sockaddr *) &sa, size));
+        tell("unix connect", connect(fd, (struct sockaddr *) &sa, size));
+}
+
+/* What an app can do with the sockets that it was started by: "PORT", of the host's 127.0.0.1, where nobody has to answer; the abstract
+ * socket of that name is tried, too. In its own network it can do anything. */
+static int poke_door(const char *port)
+{
+        struct sockaddr_in target = {.sin_family = AF_INET,
+                                     .sin_port = htons((uint16_t) atoi(port)),
+                                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
+                           own = target;
+        socklen_t size = sizeof(own);
+
+        for (int fd = 3; fd < 3 + atoi(getenv("LISTEN_FDS") ? getenv("LISTEN_FDS") : "0"); fd++) {
+                int family = 0, type = 0;
+                socklen_t n = sizeof(int);
+
+                (void) getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &n);
+                (void) getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n);
+                if (family == AF_UNIX)
+                        door_of_unix_datagrams(fd, port);
+                else if (type == SOCK_DGRAM)
+                        door_of_datagrams(fd, &target);
+                else
+                        door_of_connections(fd, &target);
+        }
+        int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+        own.sin_port = 0;
+        tell("own bind", bind(server, (struct sockaddr *) &own, sizeof(own)));
+        (void) listen(server, 1);
+        (void) getsockname(server, (struct sockaddr *) &own, &size);
+        tell("own connect", connect(client, (struct sockaddr *) &own, size));
+        return 0;
+}
+
 /* Types on the terminal that we have. */
 static int poke_type(const char *what)
 {
@@ -470,6 +589,8 @@ static const struct {
                 {"trace", poke_trace},
                 {"packets", poke_packets},
                 {"udp-echo", poke_udp_echo},
+                {"send-from", poke_send_from},
+                {"door", poke_door},
                 {"type", poke_type},
                 {"leader", poke_leader},
                 {"notify", poke_notify},
