@@ -158,9 +158,9 @@ TEST(sockets)
                                                                           JSON_C_TO_STRING_NOSLASHESCAPE),
                         "\"sockets\":[{\"app\":\"web\",\"port\":\"http\",\"type\":\"tcp\",\"address\":\"127."
                         "0.0.1:80\","
-                        "\"name\":\"http\"},"
+                        "\"name\":\"http\",\"exposed\":null},"
                         "{\"app\":\"web\",\"port\":\"admin\",\"type\":\"stream\",\"address\":\"/run/"
-                        "a.sock\",\"name\":null},");
+                        "a.sock\",\"name\":null,\"exposed\":null},");
         json_object_put(o);
 }
 
