@@ -7,6 +7,7 @@
 #include <sys/xattr.h>
 
 #include "prepare/unpack/record.h"
+#include "tests/unit/small-disk.h"
 #include "tests/unit/store-fixture.h"
 
 static void make_image(Fixture *f)
@@ -368,6 +369,30 @@ TEST(order_is_that_of_a_tree)
                 }
 }
 
+/* Lines of long paths take more than was charged for their entries. */
+static void sort_on_small_disk(void)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_(record_sort_freep) RecordSort *sort = NULL;
+        _cleanup_free_ char *line = NULL;
+        int r = 0;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(record_sort_new(s.fd, &sort));
+        for (unsigned i = 0; i < 10000 && r >= 0; i++) {
+                free(line);
+                line = NULL;
+                ASSERT_OK(xasprintf(&line, "%04000u\n", i));
+                r = record_sort_add(sort, line, strlen(line));
+        }
+        ASSERT_ERR(r, -ENOSPC);
+}
+
+TEST(records_leave_the_reserve)
+{
+        on_small_disk("size=90m", sort_on_small_disk);
+}
+
 int main(void)
 {
         RUN(untouched);
@@ -380,5 +405,6 @@ int main(void)
         RUN(hash_of_holes);
         RUN(more_lines_than_memory);
         RUN(order_is_that_of_a_tree);
+        RUN(records_leave_the_reserve);
         return TEST_END();
 }
