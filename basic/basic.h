@@ -234,9 +234,9 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Operation *, operation_free);
  * -EINTR, and is undone as after any other failure. */
 void operation_cancel(Operation *o);
 bool operation_is_cancelled(const Operation *o);
-/* An earlier deadline for a part of the operation, which is over when it is reset (0), and before which no other thread
- * works for the operation: operation_check() returns -ETIME. The caller finds out by operation_check() after the
- * reset whether that was its own limit. */
+/* Sets an earlier deadline for a part of the operation, or removes it (0). operation_check() returns -ETIME when it has
+ * passed; if operation_check() succeeds after it was removed, it was this deadline that had passed. To be called
+ * while no other thread works for the operation. */
 int operation_limit(Operation *o, uint64_t deadline_usec);
 /* A descriptor for poll() that is readable from the moment on at which operation_check() fails; it belongs to the
  * operation and must not be read. -EBADF, which poll() passes over, for NULL. */
@@ -456,7 +456,7 @@ typedef struct FreeSpace {
 
 int free_space_read(int fd, FreeSpace *ret);
 
-/* Counts what is about to be written to the file system of FD, and reads its free space again after each interval.
+/* Counts what is about to be written to the file system of FD, and reads its free space after each interval.
  * -ENOSPC: only the reserves are left. */
 typedef struct SpaceMeter {
         uint64_t bytes;

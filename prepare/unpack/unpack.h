@@ -194,8 +194,8 @@ struct stat;
 #define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
 #define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
-#define SKIPPED_MAX (256ULL << 20)    /* bytes that are neither content of files nor ENTRY_COST of headers, and */
-#define SKIPPED_PER_BYTE 4U           /* more for each byte that is read, compressed */
+#define SKIPPED_MAX (256ULL << 20)    /* bytes of headers beyond ENTRY_COST, and of content that is skipped; and */
+#define SKIPPED_PER_BYTE 4U           /* so many more for each byte of the compressed archive */
 
 /* A file of a lower layer that is the target of hard links of a layer. Until it is copied, an empty file is
  * its placeholder: DIR_FD/below/NUMBER, and all names below "rootfs" that no later entry has replaced. */

@@ -340,8 +340,11 @@ static void make_headers(Text *t, unsigned n)
 
                 snprintf(name, sizeof(name), "rootfs/%u", i);
                 snprintf(record, sizeof(record), "%zu comment=", size);
-                aci_entry(&head,
-                          (AciEntry){.name = "pax", .type = 'x', .mode = 0644, .size = size, .no_content = true});
+                aci_entry(&head, (AciEntry){.name = "pax",
+                                            .type = 'x',
+                                            .mode = 0644,
+                                            .size = size,
+                                            .no_content = true});
                 text_add(&head, record);
                 while (head.size < 1024)
                         text_add(&head, "y");
@@ -375,7 +378,7 @@ TEST(a9_bytes_of_no_file)
 
 /* --- xz ------------------------------------------------------------------------------------------------ */
 
-/* States the dictionary size SIZE (see "LZMA2" of the xz file format) in the header of the only block of T. */
+/* States the dictionary size SIZE ("LZMA2" in the description of the format) in the header of the only block. */
 static void set_xz_dictionary(Text *t, unsigned char size)
 {
         unsigned char *header = (unsigned char *) t->data + 12;

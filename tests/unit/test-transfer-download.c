@@ -334,8 +334,8 @@ TEST(no_inodes)
 
 static int make_part(const Net *n, unsigned number, size_t size, time_t age)
 {
-        _cleanup_close_ int dir_fd = openat(store_fd(n->store), "downloads", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-                            fd = -EBADF;
+        _cleanup_close_ int fd = -EBADF, dir_fd = openat(store_fd(n->store), "downloads",
+                                                         O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         const struct timespec times[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
         char part[32], info[32];
 
