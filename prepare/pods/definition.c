@@ -613,8 +613,8 @@ int pod_definition_write(const Pod *p, const PodRequest *q, Error *e)
                      : 0;
 }
 
-int pod_app_definition_format(const Pod *p, const PodApp *app, const PodRequest *q, char **ret_path, char **ret_text,
-                              Error *e)
+int pod_app_definition_format(const Pod *p, const PodApp *app, const PodRequest *q, char **ret_path,
+                              char **ret_text, Error *e)
 {
         PodApp *apps[] = {(PodApp *) app};
         const PodManifest m = {.apps = apps, .n_apps = 1};

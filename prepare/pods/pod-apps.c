@@ -157,35 +157,52 @@ int pod_sync_added(const Pod *p, size_t first_app, size_t first_volume, Error *e
                 r = sync_place(&s, p, "volumes");
         if (r >= 0)
                 r = sync_finish(&s);
-        return r < 0 ? error_set_errno(e, r, "Cannot write what was added to pod %s to disk", pod_display_name(p)) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write what was added to pod %s to disk",
+                                       pod_display_name(p))
+                     : 0;
 }
 
-static bool has_volume(const Pod *p, const char *name)
+static bool has_volume(const Pod *p, const PodManifest *m, const char *name)
 {
-        return pod_manifest_find_volume(p->manifest, name);
+        return pod_manifest_find_volume(m, name);
 }
 
 /* Of two directories of one app only one is the app's. */
-static bool has_app_files(const Pod *p, const char *name)
+static bool has_app_files(const Pod *p, const PodManifest *m, const char *name)
 {
-        for (size_t i = 0; i < p->manifest->n_apps; i++) {
+        for (size_t i = 0; i < m->n_apps; i++) {
                 _cleanup_free_ char *path = NULL;
 
-                if (pod_app_path(p, p->manifest->apps[i], NULL, &path) < 0 ||
+                if (pod_app_path(p, m->apps[i], NULL, &path) < 0 ||
                     streq(path + strlen("apps/"), name))
                         return true;
         }
         return false;
 }
 
+/* An older one than P->manifest if that could not be written. *RET is NULL: there is none yet. */
+static int read_written(const Pod *p, PodManifest **ret)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_file_at(p->dir_fd, POD_MANIFEST_FILE, MANIFEST_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        return pod_manifest_parse(text, size, ret, NULL, NULL);
+}
+
 int pod_sweep(const Pod *p)
 {
+        _cleanup_(pod_manifest_freep) PodManifest *written = NULL;
         static const struct {
                 const char *directory;
-                bool (*is_known)(const Pod *p, const char *name);
+                bool (*is_known)(const Pod *p, const PodManifest *m, const char *name);
         } places[] = {{"apps", has_app_files}, {"credentials", has_app_files}, {"volumes", has_volume}};
-        int result = 0;
+        int result = read_written(p, &written);
 
+        if (result < 0)
+                return result;
         for (size_t i = 0; i < ELEMENTSOF(places); i++) {
                 _cleanup_close_ int fd = openat(p->dir_fd, places[i].directory,
                                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -193,7 +210,8 @@ int pod_sweep(const Pod *p)
                 int r = fd < 0 ? (errno == ENOENT ? 0 : -errno) : list_names(fd, &names);
 
                 STRV_FOREACH (name, names)
-                        if (r >= 0 && !places[i].is_known(p, *name))
+                        if (r >= 0 && !places[i].is_known(p, p->manifest, *name) &&
+                            (!written || !places[i].is_known(p, written, *name)))
                                 r = rm_rf_at(fd, *name);
                 result = result < 0 ? result : r;
         }

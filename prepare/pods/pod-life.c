@@ -275,7 +275,9 @@ int pod_update_manifest(Pod *p, Error *e)
         if (r < 0)
                 return r;
         r = write_file_atomic_at(p->dir_fd, POD_MANIFEST_FILE, text, strlen(text), 0600, !p->config.boot_id);
-        return r < 0 ? error_set_errno(e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s", pod_display_name(p)) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s",
+                                       pod_display_name(p))
+                     : 0;
 }
 
 int pod_publish(Pod *p, Error *e)

@@ -423,8 +423,8 @@ int pod_app_definition_read(const Pod *p, const PodApp *app, PodDefinition *ret,
 /* The one app of D is to be made from the image ID, which the user calls REFERENCE. */
 int pod_definition_set_image(PodDefinition *d, const char *reference, const char *id);
 /* The file, in the pod directory, with that of APP, and its content: Q has that app. It is beside other files of the app. */
-int pod_app_definition_format(const Pod *p, const PodApp *app, const PodRequest *q, char **ret_path, char **ret_text,
-                              Error *e);
+int pod_app_definition_format(const Pod *p, const PodApp *app, const PodRequest *q, char **ret_path,
+                              char **ret_text, Error *e);
 /* Writes that, in one step. It is not synced. */
 int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *q, Error *e);
 /* Makes what Q has for all apps a part of its apps, which are separate then. */
@@ -484,7 +484,7 @@ void pod_drop_volume(Pod *p, const char *name);
 /* Makes the files of these apps and volumes durable; those of what is removed stay as they are. Credentials are of no use after a
  * loss of power, as the pod runs. */
 int pod_sync_added(const Pod *p, size_t first_app, size_t first_volume, Error *e);
-/* Removes what is in the pod directory of apps and volumes that are not in P->manifest. */
+/* Removes what is in the pod directory of apps and volumes that are neither in P->manifest nor in the one on disk. */
 int pod_sweep(const Pod *p);
 /* What an app asks to be added, as JSON (definition.c). Credentials are without their content. */
 int app_request_format(const PodRequest *q, json_object **ret, Error *e);

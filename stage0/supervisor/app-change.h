@@ -68,8 +68,6 @@ void change_forget_instance(Supervisor *s, AppInstance *app);
  * manifest on disk has not. */
 void change_remove_volumes(Supervisor *s, char *const *volumes);
 void change_remove_directory(Supervisor *s, const char *path);
-/* Removes all that is not in the manifest. */
-void change_sweep(Supervisor *s);
 
 /* --- supervisor-prepare.c ------------------------------------------------------------------------------ */
 

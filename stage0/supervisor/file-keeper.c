@@ -40,7 +40,6 @@ struct FileKeeper {
         Pod *pod;
         sd_event *event;
         Round now, next;
-        bool behind;
         bool concludes; /* functions are being called */
         pid_t pid; /* the child that writes the files of NOW, or 0 */
         int pid_fd;
@@ -187,12 +186,11 @@ static void conclude(FileKeeper *k, int r, Error *why)
         _cleanup_error_ Error e = ERROR_NULL;
 
         k->now = (Round){};
-        if (done.has_manifest)
-                k->behind = r < 0;
         if (r < 0 && why && why->message)
                 (void) error_move(&e, why);
         else if (r < 0)
-                (void) error_set_errno(&e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s", pod_display_name(k->pod));
+                (void) error_set_errno(&e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s",
+                                       pod_display_name(k->pod));
         k->concludes = true;
         for (size_t i = 0; i < done.n_waiters; i++)
                 done.waiters[i].function(done.waiters[i].userdata, r, &e);
@@ -240,11 +238,6 @@ void file_keeper_finish(FileKeeper *k)
 {
         while (k->pid > 0)
                 conclude(k, reap(k, 0), NULL);
-}
-
-bool file_keeper_is_behind(const FileKeeper *k)
-{
-        return k->behind;
 }
 
 int file_keeper_new(Pod *p, sd_event *event, FileKeeper **ret)

@@ -25,5 +25,3 @@ bool file_keeper_is_idle(const FileKeeper *k);
 int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata);
 /* Waits for the disk, until all functions are called. */
 void file_keeper_finish(FileKeeper *k);
-/* Whether the last write has failed: the manifest on disk is older than the pod is. */
-bool file_keeper_is_behind(const FileKeeper *k);

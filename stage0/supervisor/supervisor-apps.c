@@ -66,10 +66,15 @@ int change_run(AppChange *c, const char *method, const char *unit,
         return r;
 }
 
+/* What an older manifest had is removed as soon as there is a newer one. */
 static void on_saved(void *userdata, int r, const Error *e)
 {
         AppChange *c = userdata;
+        Supervisor *s = c->supervisor;
 
+        if (r >= 0 && s->behind)
+                sweep_apps(s->pod);
+        s->behind = r < 0;
         if (change_resume(c))
                 c->saved(c, r, e);
 }
@@ -251,7 +256,7 @@ static void refuse_adding(AppChange *c, int r, const Error *why)
 
         if (why)
                 (void) error_copy(&e, why);
-        change_sweep(c->supervisor);
+        sweep_apps(c->supervisor->pod);
         change_finish(c, r, NULL, c->warnings, &e);
 }
 
@@ -302,15 +307,6 @@ void change_remove_directory(Supervisor *s, const char *path)
         snprintf(removed, sizeof(removed), ".removed-%" PRIu64, ++s->n_removed);
         if (to >= 0 && renameat(s->pod->dir_fd, path, to, removed) >= 0)
                 server_remove_tree(s->server, to, removed);
-}
-
-/* As long as the manifest on disk is an older one, what that has stays. */
-void change_sweep(Supervisor *s)
-{
-        if (file_keeper_is_behind(s->keeper))
-                sweep_units(s->pod);
-        else
-                sweep_apps(s->pod);
 }
 
 static AppInstance *find_user(const Supervisor *s, const char *volume)

@@ -69,7 +69,7 @@ static void conclude_undoing(AppChange *c)
         Group *g = c->group;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        change_sweep(s);
+        sweep_apps(s->pod);
         (void) app_sockets_record(s->apps, NULL);
         if (s->ends || s->stop_requests > 0) /* which apps fail of */
                 g->result = error_set(&e, -ESHUTDOWN, "The pod ends");
@@ -281,7 +281,7 @@ void group_prepared(AppChange *c)
 
         c->group = g;
         if (!g) {
-                change_sweep(c->supervisor);
+                sweep_apps(c->supervisor->pod);
                 change_finish(c, error_oom(&e), NULL, NULL, &e);
                 return;
         }

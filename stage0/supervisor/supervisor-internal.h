@@ -48,6 +48,7 @@ typedef struct Supervisor {
         ManagerLink *manager; /* NULL: not connected yet */
         Interface *interface;
         FileKeeper *keeper;
+        bool behind; /* the manifest could not be written: the one on disk is older */
         AppChange *changes; /* of the set of apps, in their order; the first is being made */
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */

@@ -244,7 +244,7 @@ static void restore(AppChange *c, bool unloaded)
         } else if (x->new)
                 drop_new(s, x);
         else
-                change_sweep(s);
+                sweep_apps(s->pod);
         x->starts = x->app->status.starts;
         start_old(c);
 }
@@ -466,7 +466,7 @@ static void on_prepared(AppChange *c)
         if (r >= 0)
                 r = check_idle(c, x->app, &e);
         if (r < 0) {
-                change_sweep(s);
+                sweep_apps(s->pod);
                 refuse(c, r, &e);
                 return;
         }

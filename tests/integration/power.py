@@ -476,6 +476,39 @@ def changes_wait_for_the_disk_as_seldom_as_they_can(host):
     host.acnspawn("rm", "--force", "web").expect(0)
 
 
+@case
+def a_manifest_that_cannot_be_written_changes_nothing_on_disk(host):
+    """Also when something else is swept meanwhile: what that manifest has stays."""
+    if not shutil.which("chattr"):
+        raise Skip("chattr is missing (Debian package e2fsprogs)")
+    image = host.shell("trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/db")
+    other = host.shell("trap 'exit 0' TERM; touch /out/up; while :; do :; sleep 0.05; done", name="example.com/db")
+    uuid = host.detach("--name=web", image, "--name=db")
+    host.wait_up("db", uuid)
+    host.acnspawn("add-app", "web", image, "--name=second").expect(0)
+    pod = host.pod_dir(uuid)
+    before = read_text(pod + "/pod")
+    if subprocess.run(["chattr", "+i", pod + "/pod"], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("the file system has no immutable files")
+    try:
+        refused = "Cannot write 'pod' of pod %s: Operation not permitted" % uuid
+        contains(host.acnspawn("add-app", "web", image, "--name=third").expect(1).err, refused)
+        contains(host.acnspawn("update-app", "web", "db", "--image=" + other).expect(1).err, refused)
+        equal({a["name"]: a["state"] for a in host.status("web")["apps"]}["db"], "running", "the old app")
+        contains(host.acnspawn("rm-app", "web", "second").expect(1).err, refused)
+        host.acnspawn("add-app", "web", host.path("none.aci"), "--name=fourth").expect(1)
+        contains(host.acnspawn("launch-group", "web", image, "--name=third").expect(1).err, refused)
+        wait_for(lambda: sorted(n for n in os.listdir(pod + "/apps") if n[0] != ".") == ["db", "second"],
+                 lambda: "the directories of the manifest: %s" % os.listdir(pod + "/apps"))
+        equal(read_text(pod + "/pod"), before)
+    finally:
+        subprocess.run(["chattr", "-i", pod + "/pod"], check=True)
+    host.acnspawn("add-app", "web", image, "--name=third").expect(0)
+    host.acnspawn("add-app", "web", host.path("none.aci"), "--name=fourth").expect(1)
+    equal([a["name"] for a in json.loads(read_text(pod + "/pod"))["apps"]], ["db", "third"])
+    host.acnspawn("rm", "--force", "web").expect(0)
+
+
 if __name__ == "__main__":
     # Pods of other programs would get copies of the mounts, and keep them.
     if os.geteuid() == 0:
