@@ -86,10 +86,12 @@ static int wrong_state(AcnPod *a, const AcnCall *c, const char *state, Error *e)
         if (streq(state, "launching"))
                 return error_set(e, -EBUSY, "The group of app %s of pod %s is just being launched", c->app,
                                  pod_display_name(a->pod));
-        if (streq(state, "replacing") || streq(state, "busy"))
+        if (streq(state, "adding") || streq(state, "replacing") || streq(state, "busy"))
                 return error_set(e, -EBUSY, "App %s of pod %s is just being %s", c->app,
                                  pod_display_name(a->pod),
-                                 streq(state, "busy") ? "started or stopped" : "replaced");
+                                 streq(state, "busy")     ? "started or stopped"
+                                 : streq(state, "adding") ? "added"
+                                                          : "replaced");
         if (streq(c->method, "StartApp"))
                 return is_up_already(a, c, state, e);
         if (streq(c->method, "RemoveApp")) {

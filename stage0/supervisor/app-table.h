@@ -26,7 +26,7 @@ typedef struct AppInstance {
         bool given_up;          /* systemd cannot signal it, and does not wait for its end */
         bool executed;          /* its main process is the app, and not the launcher any more */
         bool removing, removed; /* nothing can be done to it any more */
-        const char *change; /* "replacing", or "launching" with its group: nothing can be done to it now; NULL: neither */
+        const char *change; /* "adding", "replacing", or "launching" with its group: nothing can be done to it now; NULL: none */
         bool fate_spread;    /* it has failed, and the other apps of its group were stopped for that */
         const char *stopped; /* why it was stopped, or is being (task-state.h); NULL: it was not */
         bool ending;         /* it is being stopped as the app that it is nested under ends */
