@@ -829,10 +829,10 @@ def no_packets_are_sent_from_addresses_of_others(host):
     for options in [], ["--no-userns"]:
         other = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/a"))
         spoofed = address_of(host, other, address=1)
-        bridge = wait_for(own_ipv6_of_bridge, "an address of the bridge that can be used", timeout=20 * SLOW)
+        bridge = wait_for(own_ipv6_of_bridge, "an address of the bridge that can be used", timeout=20)
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s:
             s.bind((bridge, 0))
-            s.settimeout(20 * SLOW)
+            s.settimeout(20)
             port = s.getsockname()[1]
             script = ("a=$(ip -6 -o addr show eth0 scope global | sed -n 's/.*inet6 \\([^/]*\\).*/\\1/p'); "
                       "for f in %s @%s 2001:db8::7 $a @$a; do poke send-from $f,%s,%d; done; true" % (spoofed, spoofed, bridge, port))

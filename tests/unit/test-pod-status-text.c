@@ -139,7 +139,7 @@ TEST(sockets)
                          (char *) "http"},
                         {(char *) "web", (char *) "admin", (char *) "stream", (char *) "/run/a.sock", NULL},
                         {(char *) "dns", (char *) "ask", (char *) "udp", (char *) "[::1]:53",
-                         (char *) "a\nb"},
+                         (char *) "a\nb", (char *) "filters are not available"},
         };
         PodManifest m = {};
         Pod p = make_pod(POD_RUNNING);
@@ -150,7 +150,8 @@ TEST(sockets)
         ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
         ASSERT_CONTAINS(s, "    Sockets: 127.0.0.1:80/tcp serves web/http\n"
                            "             /run/a.sock (stream) serves web/admin\n"
-                           "             [::1]:53/udp serves dns/ask, passed as a\\x0ab\n");
+                           "             [::1]:53/udp serves dns/ask, passed as a\\x0ab; exposed: the app can reach the host's "
+                           "network by it, as filters are not available\n");
 
         json_object *o = pod_status_json(&p, &report);
         ASSERT_NOT_NULL(o);
