@@ -7,6 +7,9 @@
 
 #include "stage0/mounts/mounts-internal.h"
 
+#define TERMINALS_PART 16U
+#define TERMINALS_MIN UINT64_C(16)
+#define TERMINALS_MAX UINT64_C(65536)
 #define TERMINAL_GROUP 5U /* "tty", as nspawn has it for the pod's own */
 
 static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
@@ -77,14 +80,36 @@ static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, Clone
         return 0;
 }
 
+static uint64_t read_pty_parameter(const char *path, uint64_t otherwise)
+{
+        _cleanup_free_ char *text = NULL;
+        uint64_t value = otherwise;
+
+        if (read_file_at(AT_FDCWD, path, 64, &text, NULL) < 0)
+                return otherwise;
+        text[strcspn(text, "\n")] = 0;
+        return parse_u64(text, &value) < 0 ? otherwise : value;
+}
+
+/* The kernel has one number of terminals for all instances but the host's: an app gets a part of what that is at the moment. */
+static unsigned terminals_max(void)
+{
+        uint64_t all = read_pty_parameter("/proc/sys/kernel/pty/max", 4096),
+                 kept = read_pty_parameter("/proc/sys/kernel/pty/reserve", 1024);
+        uint64_t part = all > kept ? (all - kept) / TERMINALS_PART : 0;
+
+        return (unsigned) MIN(MAX(part, TERMINALS_MIN), TERMINALS_MAX);
+}
+
 /* A separate instance of devpts: on a shared one, root of one app could open the terminals of the others,
  * and those of commands beside them. */
 static int make_pts(const PodMounts *m, Error *e)
 {
-        char group[16];
-        const char *const options[] = {"ptmxmode", "0666", "mode", "0620", "gid", group, NULL};
+        char group[16], max[16];
+        const char *const options[] = {"ptmxmode", "0666", "mode", "0620", "gid", group, "max", max, NULL};
         int fd = -EBADF;
 
+        snprintf(max, sizeof(max), "%u", terminals_max());
         snprintf(group, sizeof(group), "%u", (unsigned) pod_root_uid(m->pod) + TERMINAL_GROUP);
         int r = mount_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
         return r < 0 ? error_set_errno(e, r, "Cannot mount /dev/pts") : fd;

@@ -83,5 +83,47 @@ def devices_of_apps_that_may_mount_are_filtered(host, *options):
              "use of a volume with devices")
 
 
+# --- Numbers of the kernel -------------------------------------------------------------------------------------------
+
+@both
+def an_app_has_a_part_of_the_terminals(host, *options):
+    """The kernel has one number for all pods. The part follows it."""
+    everything, kept = (int(read_text("/proc/sys/kernel/pty/" + n)) for n in ("max", "reserve"))
+    part = max(16, (everything - kept) // 16)
+    if part > 400:
+        raise Skip("kernel.pty.max is %d" % everything)
+    r = host.run("--rm", *options, host.shell("poke terminals %d; true" % (part + 50), app={"user": "1000", "group": "1000"}))
+    equal(r.out.splitlines()[0], "%d terminals" % part, "terminals of an app")
+    contains(r.out, "No space left on device", "error of the next one")
+
+
+@case
+def requests_of_asynchronous_io_are_not_taken_from_the_host(host):
+    """`io_setup` is missing, unless the operator says otherwise; programs use threads then. Nothing of fs.aio-max-nr is used."""
+    if os.uname().machine != "x86_64":
+        raise Skip("the numbers of system calls are those of x86-64")
+    image = host.shell("poke call3 206:65536:0; true")
+    contains(host.run("--rm", image).out, "Function not implemented", "io_setup")
+    contains(host.run("--rm", image, "--seccomp=mode=retain,errno=EPERM,@acnspawn/default,io_setup").out, "Bad address", "io_setup that is allowed")
+
+
+@case
+def protocols_that_load_modules_are_refused(host):
+    """By types and numbers, on both families, and by socketpair; for root of the app."""
+    if os.uname().machine != "x86_64":
+        raise Skip("the numbers of system calls are those of x86-64")
+    stream, datagram, sequential, dccp = 1, 2, 5, 6
+    refused = [(stream, 132), (sequential, 132), (sequential, 0), (stream, 256), (dccp, 33), (dccp, 0), (datagram, 115), (datagram, 137),
+               (stream, 6 | 1 << 9), (12, 0)]
+    allowed = [(stream, 0), (stream, 6), (datagram, 17), (datagram, 0), (stream | 0o2000000, 6)]
+    calls = ["call3 %d:%d:%d:%d" % (number, family, *s) for number in (41, 53) for family in (2, 10) for s in refused]
+    out = host.run("--rm", host.shell("; ".join("poke " + c for c in calls) + "; true")).out.splitlines()
+    equal([l.split(": ")[1] in ("Protocol not supported", "Socket type not supported") for l in out], [True] * len(calls), "refused: %s" % out)
+    out = host.run("--rm", host.shell("; ".join("poke call3 41:%d:%d:%d" % (f, *s) for f in (2, 10) for s in allowed) + "; true")).out
+    equal(out.count("possible"), 2 * len(allowed), "allowed: " + out)
+    r = host.run("--rm", host.shell("poke call3 41:2:12:0; true"), "--seccomp=mode=retain,errno=EPERM,@acnspawn/default,socket")
+    contains(r.out, "Invalid argument", "what the kernel itself says of a type, by the will of the operator")
+
+
 if __name__ == "__main__":
     main()

@@ -175,6 +175,31 @@ static int poke_chroot(const char *path)
 /* Uses N megabytes and says when it has them. */
 /* Creates as many inotify instances as it can, then creates the file NAME, and keeps the instances until
  * killed. */
+/* Opens so many terminals, or as many as there are. */
+static int poke_terminals(const char *number)
+{
+        int n = 0;
+
+        while (n < atoi(number) && open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC) >= 0)
+                n++;
+        int r = n < atoi(number) ? check(-1) : 0;
+        printf("%d terminals\n", n);
+        return r;
+}
+
+/* A call with the numbers NUMBER:ARGUMENT:ARGUMENT:ARGUMENT. */
+static int poke_call3(const char *numbers)
+{
+        unsigned long n[4] = {0};
+
+        for (size_t i = 0; i < 4 && numbers; i++) {
+                n[i] = strtoul(numbers, NULL, 0);
+                numbers = strchr(numbers, ':');
+                numbers = numbers ? numbers + 1 : NULL;
+        }
+        return check(syscall((long) n[0], n[1], n[2], n[3], 0, 0, 0));
+}
+
 static int poke_inotify(const char *name)
 {
         while (inotify_init1(IN_CLOEXEC) >= 0)
@@ -480,6 +505,8 @@ static const struct {
                 {"forks", poke_forks},
                 {"bomb", poke_bomb},
                 {"inotify", poke_inotify},
+                {"terminals", poke_terminals},
+                {"call3", poke_call3},
 };
 
 int main(int argc, char **argv)
