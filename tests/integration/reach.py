@@ -5,6 +5,7 @@ that look at an app."""
 
 import stat
 
+import pod_interface
 from harness import *
 
 FUSE = 10, 229  # every user may open it
@@ -123,6 +124,50 @@ def protocols_that_load_modules_are_refused(host):
     equal(out.count("possible"), 2 * len(allowed), "allowed: " + out)
     r = host.run("--rm", host.shell("poke call3 41:2:12:0; true"), "--seccomp=mode=retain,errno=EPERM,@acnspawn/default,socket")
     contains(r.out, "Invalid argument", "what the kernel itself says of a type, by the will of the operator")
+
+
+# --- File systems that do not answer -----------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def hanging_program(host, *options):
+    """A pod whose app executes a file of a FUSE that answers nothing any more."""
+    if " fuse\n" not in read_text("/proc/misc"):
+        raise Skip("this kernel has no /dev/fuse")
+    uuid = host.detach("--name=p", *options, host.shell("mkdir /f && poke fuse /f && exec /f/program wait /out/up", name="example.com/a"),
+                       "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "--device=/dev/fuse")
+    host.wait_up("a", uuid)
+    program = lambda: processes_where(lambda pid: os.readlink("/proc/%d/exe" % pid) == "/f/program", host.processes())
+    wait_for(program, "the program of the app")
+    servers = processes_where(lambda pid: os.readlink("/proc/%d/exe" % pid) == "/bin/poke", host.processes())
+    equal(len(servers), 1, "servers of the file system")
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield uuid
+    finally:
+        host.kill_pods()
+
+
+@both
+def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
+    """The supervisor looks whether the app runs, for a command in it, without waiting for the file system of the app's program, and without
+    a need to read it."""
+    with hanging_program(host, *options) as uuid:
+        c = pod_interface.Connection(host, uuid)
+        c.send("Exec", {"app": "a", "command": ["/bin/sh", "-c", "exit 3"]})
+        c.socket.settimeout(20)
+        try:
+            equal(c.receive().get("parameters", {}).get("exitStatus"), 3, "exit status of a command in the app")
+        except TimeoutError:
+            fail("the supervisor does not answer")
+        for command in ("status", "p"), ("stop", "--force", "p"):
+            p = host.start(*command)
+            try:
+                p.wait(30)
+            except subprocess.TimeoutExpired:
+                fail("'%s' still waits" % " ".join(command))
+            equal(p.returncode, 0, "exit status of " + " ".join(command))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
 
 
 if __name__ == "__main__":
