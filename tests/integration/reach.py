@@ -170,5 +170,31 @@ def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
         wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
 
 
+# --- Services of a pod -------------------------------------------------------------------------------------------------
+
+@both
+def services_run_as_a_user_that_no_app_can_be(host, *options):
+    """The metadata service, and that of an app that may launch others: not as a user of the pod's range, and each pod has its own."""
+    users = []
+    for name in "p", "q":
+        uuid = host.detach("--name=" + name, "--exit-policy=never", *options, host.shell(
+            "wget -q -O - --header 'Metadata-Flavor: AppContainer' $AC_METADATA_URL/acMetadata/v1/pod/uuid >/out/uuid; "
+            "poke talk $ACNSPAWN_CONTROL </dev/null; touch /out/up; sleep 1000", name="example.com/a"), "--control=true")
+        host.wait_up("a", uuid)
+        equal(host.written("a", "out/uuid", host.pod_dir(uuid)).decode().strip(), uuid, "what the metadata service says")
+        found = {}
+        for pid in children_of(host.supervisor(uuid)):
+            if name_of(pid) != "systemd-nspawn":
+                found[name_of(pid)] = set(re.findall(r"(?m)^[UG]id:(.*)$", read_text("/proc/%d/status" % pid))[0].split())
+        equal(len(found), 2, "services of the pod: %r among %r" % (found, [name_of(p) for p in children_of(host.supervisor(uuid))]))
+        base = host.uid_base(uuid)
+        for service, ids in found.items():
+            equal((ids, base <= service_user(base) < base + 65536), ({str(service_user(base))}, False), "user of %s, the pod has %d and on" % (service, base))
+        users.append(list(found.values())[0])
+    true(users[0] != users[1], "the services of two pods run as the same user")
+    for name in "p", "q":
+        host.acnspawn("stop", name).expect(0)
+
+
 if __name__ == "__main__":
     main()
