@@ -16,6 +16,7 @@
 
 #include "stage0/network/network.h"
 #include "stage0/supervisor/metadata-key.h"
+#include "stage0/supervisor/metadata-manifest.h"
 #include "stage0/supervisor/metadata-service.h"
 #include "stage0/supervisor/service-user.h"
 
@@ -170,6 +171,11 @@ static int read_texts(MetadataService *m, MetadataTexts *t, MetadataConfig *conf
 
         int r = read_file_at(m->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest,
                              &config->pod_manifest_size);
+        if (r >= 0 && m->pod->config.reduced_metadata) {
+                _cleanup_free_ char *whole = TAKE_PTR(t->pod_manifest);
+                r = metadata_manifest_reduce(whole, config->pod_manifest_size, &t->pod_manifest,
+                                             &config->pod_manifest_size);
+        }
         if (r < 0)
                 return r;
         t->apps = calloc(manifest->n_apps + 1, sizeof(MetadataApp));
