@@ -68,8 +68,8 @@ static const SeccompTable unshare_check = {SECCOMP_ARGUMENT(0), NAMESPACES | CLO
 #define ONE(value) {(value), (value), ALLOW, NULL}
 
 static const SeccompEntry stream_protocols[] = {ONE(0), ONE(IPPROTO_TCP), ONE(IPPROTO_MPTCP)};
-static const SeccompEntry datagram_protocols[] = {ONE(0), ONE(IPPROTO_ICMP), ONE(IPPROTO_UDP), ONE(IPPROTO_ICMPV6),
-                                                  ONE(IPPROTO_UDPLITE)};
+static const SeccompEntry datagram_protocols[] = {
+                ONE(0), ONE(IPPROTO_ICMP), ONE(IPPROTO_UDP), ONE(IPPROTO_ICMPV6), ONE(IPPROTO_UDPLITE)};
 static const SeccompTable stream_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, stream_protocols,
                                           ELEMENTSOF(stream_protocols), true};
 static const SeccompTable datagram_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, datagram_protocols,
@@ -88,17 +88,25 @@ static const SeccompTable internet_check = {SECCOMP_ARGUMENT(1), SOCKET_TYPE_MAS
                         {NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC, ALLOW, NULL}
 
 static const SeccompEntry netlink_protocols[] = {
-                ONE(NETLINK_ROUTE), ONE(NETLINK_USERSOCK), ONE(NETLINK_SOCK_DIAG), {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
+                ONE(NETLINK_ROUTE),
+                ONE(NETLINK_USERSOCK),
+                ONE(NETLINK_SOCK_DIAG),
+                {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
                 NETLINK_USUAL,
 };
 static const SeccompEntry netlink_audit_protocols[] = {
-                ONE(NETLINK_ROUTE),   ONE(NETLINK_USERSOCK), ONE(NETLINK_SOCK_DIAG), {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
-                ONE(NETLINK_AUDIT), NETLINK_USUAL,
+                ONE(NETLINK_ROUTE),
+                ONE(NETLINK_USERSOCK),
+                ONE(NETLINK_SOCK_DIAG),
+                {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
+                ONE(NETLINK_AUDIT),
+                NETLINK_USUAL,
 };
 static const SeccompTable netlink_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_protocols,
                                            ELEMENTSOF(netlink_protocols), true};
-static const SeccompTable netlink_audit_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_audit_protocols,
-                                                 ELEMENTSOF(netlink_audit_protocols), true};
+static const SeccompTable netlink_audit_check = {
+                SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_audit_protocols, ELEMENTSOF(netlink_audit_protocols),
+                true};
 
 #define FAMILIES(netlink)                                                                                   \
         {                                                                                                   \
@@ -109,7 +117,8 @@ static const SeccompTable netlink_audit_check = {SECCOMP_ARGUMENT(2), 0, NO_PROT
         }
 static const SeccompEntry families[] = FAMILIES(&netlink_check);
 static const SeccompEntry families_with_audit[] = FAMILIES(&netlink_audit_check);
-static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families, ELEMENTSOF(families), true};
+static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0),  0,   NO_FAMILY, families,
+                                          ELEMENTSOF(families), true};
 static const SeccompTable socket_audit_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families_with_audit,
                                                 ELEMENTSOF(families_with_audit), true};
 

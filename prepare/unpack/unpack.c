@@ -296,7 +296,8 @@ static int make_symlink(Unpack *u, Entry *x, Error *e)
 /* The OS specification lists them (OS-SPEC.md, "Devices and File Systems"); every app has them. */
 static bool is_standard_device(const char *path)
 {
-        static const char *const names[] = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"};
+        static const char *const names[] = {"console", "full", "null",    "ptmx",
+                                            "random",  "tty",  "urandom", "zero"};
         const char *name = startswith(path, "rootfs/dev/");
 
         for (size_t i = 0; name && i < ELEMENTSOF(names); i++)

@@ -55,7 +55,8 @@ static int clone_root_read_only(PodMounts *m, const PodApp *app, Error *e)
         if (fd < 0)
                 return fd;
         int r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
-        return r < 0 ? error_set_errno(e, r, "Cannot make the root of app %s read-only", app->name) : TAKE_FD(fd);
+        return r < 0 ? error_set_errno(e, r, "Cannot make the root of app %s read-only", app->name)
+                     : TAKE_FD(fd);
 }
 
 /* The credentials come after the volumes, if the app has some. */
@@ -115,8 +116,8 @@ static int make_pts(const PodMounts *m, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot mount /dev/pts") : fd;
 }
 
-static int clone_all(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret, DeviceRules *ret_rules,
-                     Error *e)
+static int clone_all(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
+                     DeviceRules *ret_rules, Error *e)
 {
         bool read_only = has_locked_read_only_root(m, app);
 
@@ -141,8 +142,8 @@ static int clone_all(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts
         return 0;
 }
 
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret, DeviceRules *ret_rules,
-                         Error *e)
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
+                         DeviceRules *ret_rules, Error *e)
 {
         ClonedMounts cloned = {};
 

@@ -56,8 +56,8 @@ typedef struct ClonedMounts {
 
 /* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. *RET_RULES, also on failure: the
  * devices that it can open; to be freed. */
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret, DeviceRules *ret_rules,
-                         Error *e);
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
+                         DeviceRules *ret_rules, Error *e);
 /* devices.c: the null device in the /dev of apps. */
 int pod_mounts_open_null(const PodMounts *m);
 /* control.c: a listening socket for the calls of APP, with TOKEN beside it, where only APP finds them. 0: both are there already, and

@@ -22,7 +22,9 @@ static int set(json_object *o, const char *key, json_object *value)
 
 static int reduce_volume(json_object *volume)
 {
-        return json_object_object_get(volume, "source") ? set(volume, "source", json_object_new_string(NO_PATH)) : 0;
+        return json_object_object_get(volume, "source")
+                               ? set(volume, "source", json_object_new_string(NO_PATH))
+                               : 0;
 }
 
 static int reduce_annotations(json_object *o)
@@ -40,13 +42,15 @@ static int reduce_annotations(json_object *o)
 
 static int reduce_app(json_object *app)
 {
-        json_object *own = json_object_object_get(app, "app"), *mounts = json_object_object_get(app, "mounts");
+        json_object *own = json_object_object_get(app, "app");
+        json_object *mounts = json_object_object_get(app, "mounts");
 
         int r = reduce_annotations(app);
         if (r >= 0 && own && json_object_object_get(own, "environment"))
                 r = set(own, "environment", json_object_new_array());
         for (size_t i = 0, n = mounts ? json_object_array_length(mounts) : 0; r >= 0 && i < n; i++) {
-                json_object *volume = json_object_object_get(json_object_array_get_idx(mounts, i), "appVolume");
+                json_object *mount = json_object_array_get_idx(mounts, i);
+                json_object *volume = json_object_object_get(mount, "appVolume");
                 r = volume ? reduce_volume(volume) : 0;
         }
         return r;
