@@ -416,6 +416,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
                                                      : put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
         failed |= k->exit_idle_usec == 0 ? put_text(o, "exitIdleTime", NULL)
                                          : put_unsigned(o, "exitIdleTime", k->exit_idle_usec);
+        failed |= put_text(o, "metadata", k->reduced_metadata ? "reduced" : "full");
         failed |= put_text(o, "stage1", k->stage1);
         failed |= put_object(o, "appsExposed", json_object_new_boolean(r->exposed_to != NULL));
         failed |= put_object(o, "appsExposedTo", json_new_string_list(r->exposed_to));

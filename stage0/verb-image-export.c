@@ -63,7 +63,7 @@ static int export_merged(Context *c, const Image *i, Compressor *out)
         if (mkdirat(t.dir_fd, "rootfs", 0755) < 0 ||
             (fd = openat(t.dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
                 return error_set_errno(&c->error, errno, "Cannot create a directory in the store");
-        r = image_render(c->store, i, fd, &c->error);
+        r = image_render(c->store, i, fd, RENDER_ARCHIVE | RENDER_TOP, &c->error);
         return r < 0 ? r : pack_tree(c, i, fd, out);
 }
 

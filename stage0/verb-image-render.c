@@ -2,13 +2,25 @@
 
 /* acnspawn image render: writes the root that an app of the image would see to a directory.
  *
- * It is created under a temporary name beside the requested one, and renamed when it is complete.
+ * It is created under a temporary name beside the requested one, and renamed when it is complete. Its root is the caller's and open for
+ * no other user, whatever the image says: below it are files of any owner and mode.
  */
 
 #include <sys/stat.h>
 
 #include "stage0/archive-options.h"
 #include "stage0/verb.h"
+
+typedef struct Arguments {
+        bool archive;
+} Arguments;
+
+static const Option options[] = {
+                {"Options", "archive", 'a', NULL, false,
+                 "Also keep set-ID bits, capabilities, ACLs and device nodes", NULL, option_true,
+                 offsetof(Arguments, archive)},
+                OPTION_END,
+};
 
 typedef struct Target {
         int parent_fd;
@@ -66,7 +78,7 @@ static int make_target(Target *t, int *ret_fd)
         return *ret_fd < 0 ? -errno : 0;
 }
 
-static int render(Context *c, const Image *i, const char *directory)
+static int render(Context *c, const Image *i, const Arguments *a, const char *directory)
 {
         _cleanup_(target_done) Target t = {.parent_fd = -EBADF};
         _cleanup_free_ char *path = strdup(directory);
@@ -83,7 +95,7 @@ static int render(Context *c, const Image *i, const char *directory)
         }
         if (r < 0)
                 return target_error(c, r, directory);
-        r = image_render(c->store, i, fd, &c->error);
+        r = image_render(c->store, i, fd, a->archive ? RENDER_ARCHIVE : 0, &c->error);
         if (r < 0)
                 return error_prefix(&c->error, r, "Cannot render the image %s", i->id);
         if (renameat2(t.parent_fd, t.temporary, t.parent_fd, t.name, RENAME_NOREPLACE) < 0)
@@ -93,7 +105,7 @@ static int render(Context *c, const Image *i, const char *directory)
 }
 
 /* The image and its layers are locked while they are copied. */
-static int find_and_render(Context *c, const char *reference, const char *directory)
+static int find_and_render(Context *c, const char *reference, const Arguments *a, const char *directory)
 {
         _cleanup_(image_freep) Image *image = NULL;
         _cleanup_free_ char *id = NULL;
@@ -105,22 +117,23 @@ static int find_and_render(Context *c, const char *reference, const char *direct
         if (r >= 0)
                 r = image_open(c->store, id, &image, &c->error);
         if (r >= 0)
-                r = render(c, image, directory);
+                r = render(c, image, a, directory);
         return r < 0 || c->json == JSON_OFF ? r : context_show_written(c, id, "directory", directory);
 }
 
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 2, .max = 2, .what = "an image and a directory"};
+        Arguments a = {};
 
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
         r = context_open_existing_store_as_root(c);
         if (r < 0)
                 return r;
         (void) interrupt_catch(c->operation);
-        return find_and_render(c, words.list[0], words.list[1]);
+        return find_and_render(c, words.list[0], &a, words.list[1]);
 }
 
 const Verb verb_image_render = {
@@ -131,7 +144,10 @@ const Verb verb_image_render = {
                 .summary = "Copy the root that an app would see",
                 .text = "Creates a new directory with the root that an app of the image would see: the "
                         "image over its dependencies, without files excluded by its pathWhitelist. Files "
-                        "are cloned where the file system supports it, else copied.",
+                        "are cloned where the file system supports it, else copied. The directory is "
+                        "accessible to its owner only; set-user-ID and set-group-ID bits, capabilities, ACLs and "
+                        "device nodes are left out without --archive.",
+                .options = (const Option *const[]){options, NULL},
                 .words = "image",
                 .run = run,
 };

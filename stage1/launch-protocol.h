@@ -9,7 +9,8 @@
  * is logged as the app's output. On success descriptors come with the reply: the app's launch file, the writing ends
  * of two pipes, the app's root, a /dev/pts of its own and its /dev as detached mounts, and one detached mount for
  * each volume, in the order of the launch file's "mount" entries; after these one of the app's credentials, if it
- * has some; one of the socket by which the app notifies that it is ready, if it does; the report (below), with
+ * has some; one of the root in which mount points can be made, if the root is read-only and locked
+ * (reply.has_maker); one of the socket by which the app notifies that it is ready, if it does; the report (below), with
  * LAUNCH_MAIN; and its standard input, if it has one (reply.input): a terminal is also standard output and standard
  * error. If connections start the app, its sockets come with LAUNCH_MAIN in packets of their own behind the reply,
  * LaunchSockets, in the order in which the app gets them: there may be more than one packet can have. The launcher attaches the mounts in a namespace of its own, so that no namespace ever has the mounts of two
@@ -36,7 +37,7 @@
 #define LAUNCH_CONTROL_SOCKET "acnspawn.control"
 #define LAUNCH_CONTROL_TOKEN "acnspawn.token"
 #define LAUNCH_CONTROL_VARIABLE "ACNSPAWN_CONTROL" /* has the path of the socket */
-#define LAUNCH_PROTOCOL_VERSION 10U
+#define LAUNCH_PROTOCOL_VERSION 11U
 /* Where an app that notifies readiness finds the socket for that. */
 #define LAUNCH_NOTIFY_NAME "notify"
 #define LAUNCH_NOTIFY_PATH "/dev/" LAUNCH_NOTIFY_NAME
@@ -97,8 +98,8 @@ enum {
         LAUNCH_FD_DEV,
         LAUNCH_FD_VOLUMES, /* and after them the optional ones, as above */
 };
-/* Volumes, and credentials, a socket, a report and a standard input. */
-#define LAUNCH_FDS_MAX (LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX + 4)
+/* Volumes, and credentials, a writable root, a socket, a report and a standard input. */
+#define LAUNCH_FDS_MAX (LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX + 5)
 
 typedef struct LaunchRequest {
         uint32_t version;
@@ -150,7 +151,7 @@ typedef struct LaunchReply {
         int32_t error; /* 0, or a negative errno; then text is the message */
         uint32_t n_volumes;
         uint32_t modules;
-        uint32_t has_credentials, has_notify, has_report;
+        uint32_t has_credentials, has_maker, has_notify, has_report;
         uint32_t n_sockets; /* of the packets that follow */
         uint64_t value;     /* of the phases that have one */
         uint64_t processes; /* value for RLIMIT_NPROC; 0: unchanged */

@@ -17,6 +17,7 @@
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/personality.h>
 #include <sys/socket.h>
@@ -53,31 +54,73 @@ static const SeccompTable unshare_check = {SECCOMP_ARGUMENT(0), NAMESPACES | CLO
 /* Sockets of the families that services use. Each of the others is a separate protocol in the kernel, most
  * of them little used and little tested; AF_ALG is the kernel's cryptography, and AF_VSOCK reaches the
  * hypervisor regardless of network namespaces. The errors are those of a kernel that was built without them.
- * Of netlink, audit is the host's, and programs continue without it if it is reported as missing;
- * NETLINK_CRYPTO is another interface to what AF_ALG offers. */
+ * Within a family the same goes for its protocols, which the kernel also loads on demand: SMC has a number of AF_INET as well, and SCTP,
+ * DCCP and L2TP are sockets of types and protocols of their own. Raw sockets, which take CAP_NET_RAW, load none. Of netlink, audit is the
+ * host's, and programs continue without it if it is reported as missing; NETLINK_CRYPTO is another interface to what AF_ALG offers. */
 #define NO_FAMILY SECCOMP_ERRNO(EAFNOSUPPORT)
+#define NO_TYPE SECCOMP_ERRNO(ESOCKTNOSUPPORT)
 #define NO_PROTOCOL SECCOMP_ERRNO(EPROTONOSUPPORT)
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+#define SOCKET_TYPE_MASK 0xfU /* the other bits are flags */
+
+#define ONE(value) {(value), (value), ALLOW, NULL}
+
+static const SeccompEntry stream_protocols[] = {ONE(0), ONE(IPPROTO_TCP), ONE(IPPROTO_MPTCP)};
+static const SeccompEntry datagram_protocols[] = {
+                ONE(0), ONE(IPPROTO_ICMP), ONE(IPPROTO_UDP), ONE(IPPROTO_ICMPV6), ONE(IPPROTO_UDPLITE)};
+static const SeccompTable stream_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, stream_protocols,
+                                          ELEMENTSOF(stream_protocols), true};
+static const SeccompTable datagram_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, datagram_protocols,
+                                            ELEMENTSOF(datagram_protocols), true};
+static const SeccompEntry internet_types[] = {
+                {SOCK_STREAM, SOCK_STREAM, ALLOW, &stream_check},
+                {SOCK_DGRAM, SOCK_DGRAM, ALLOW, &datagram_check},
+                ONE(SOCK_RAW),
+};
+static const SeccompTable internet_check = {SECCOMP_ARGUMENT(1), SOCKET_TYPE_MASK, NO_TYPE, internet_types,
+                                            ELEMENTSOF(internet_types), true};
+
+/* Without those of storage (NETLINK_ISCSI, NETLINK_SCSITRANSPORT, NETLINK_ECRYPTFS), RDMA and SMC. */
+#define NETLINK_USUAL                                                                                       \
+        ONE(NETLINK_FIB_LOOKUP), ONE(NETLINK_CONNECTOR), ONE(NETLINK_NETFILTER),                            \
+                        {NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC, ALLOW, NULL}
 
 static const SeccompEntry netlink_protocols[] = {
-                {NETLINK_AUDIT, NETLINK_AUDIT, NO_PROTOCOL, NULL},
-                {NETLINK_CRYPTO, NETLINK_CRYPTO, NO_PROTOCOL, NULL},
+                ONE(NETLINK_ROUTE),
+                ONE(NETLINK_USERSOCK),
+                ONE(NETLINK_SOCK_DIAG),
+                {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
+                NETLINK_USUAL,
 };
-static const SeccompTable netlink_check = {SECCOMP_ARGUMENT(2), 0, ALLOW, netlink_protocols,
-                                           ELEMENTSOF(netlink_protocols)};
-static const SeccompTable netlink_audit_check = {SECCOMP_ARGUMENT(2), 0, ALLOW, netlink_protocols + 1,
-                                                 ELEMENTSOF(netlink_protocols) - 1};
+static const SeccompEntry netlink_audit_protocols[] = {
+                ONE(NETLINK_ROUTE),
+                ONE(NETLINK_USERSOCK),
+                ONE(NETLINK_SOCK_DIAG),
+                {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
+                ONE(NETLINK_AUDIT),
+                NETLINK_USUAL,
+};
+static const SeccompTable netlink_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_protocols,
+                                           ELEMENTSOF(netlink_protocols), true};
+static const SeccompTable netlink_audit_check = {
+                SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_audit_protocols, ELEMENTSOF(netlink_audit_protocols),
+                true};
 
 #define FAMILIES(netlink)                                                                                   \
         {                                                                                                   \
-                {AF_UNIX, AF_INET, ALLOW, NULL}, {AF_INET6, AF_INET6, ALLOW, NULL},                         \
+                ONE(AF_UNIX), {AF_INET, AF_INET, ALLOW, &internet_check},                                   \
+                                {AF_INET6, AF_INET6, ALLOW, &internet_check},                               \
                                 {AF_NETLINK, AF_NETLINK, ALLOW, (netlink)},                                 \
                                 {AF_PACKET, AF_PACKET, ALLOW, NULL},                                        \
         }
 static const SeccompEntry families[] = FAMILIES(&netlink_check);
 static const SeccompEntry families_with_audit[] = FAMILIES(&netlink_audit_check);
-static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families, ELEMENTSOF(families)};
+static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0),  0,   NO_FAMILY, families,
+                                          ELEMENTSOF(families), true};
 static const SeccompTable socket_audit_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families_with_audit,
-                                                ELEMENTSOF(families_with_audit)};
+                                                ELEMENTSOF(families_with_audit), true};
 
 /* Other values disable protections of a process (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC, MMAP_PAGE_ZERO), or
  * are for binaries of obsolete systems. */
@@ -102,6 +145,7 @@ static const struct {
                 {"@systemd/system-service", ALLOW},
                 {"@systemd/pkey", ALLOW},
                 {"@systemd/keyring", REFUSE}, /* keyrings are per user, not per pod */
+                {"io_setup", MISSING}, /* its requests are counted for the whole host; programs do without */
                 {"io_uring_setup", REFUSE},   /* its operations bypass this filter */
                 {"io_uring_enter", REFUSE},
                 {"io_uring_register", REFUSE},

@@ -170,10 +170,14 @@ typedef int (*ImageSink)(const void *p, size_t n, void *userdata, Error *e);
  * altered, which may be known only after the last byte; -ENOENT: it was imported without a recipe. */
 int image_export(const Image *i, const Operation *o, ImageSink sink, void *userdata, Error *e);
 
+enum {
+        RENDER_ARCHIVE = 1, /* with set-ID bits, capabilities, ACLs, attributes of the system and device nodes */
+        RENDER_TOP = 2,     /* the directory itself gets owner, mode and attributes of the image's root */
+};
 /* Copies the root of an app of the image (spec: ace.md, "Filesystem Setup") to the empty directory DIR_FD:
  * the layers merged, whiteouts and whitelists applied (render-image.c). The image and its dependencies must
  * not be removed meanwhile: hold the store's lock. */
-int image_render(Store *s, const Image *i, int dir_fd, Error *e);
+int image_render(Store *s, const Image *i, int dir_fd, unsigned flags, Error *e);
 /* Copies SIZE bytes of FROM to the empty file TO: cloned if possible, else copied with holes
  * (render-copy.c). O may be NULL. */
 int file_copy_content(int from, int to, off_t size, const Operation *o);

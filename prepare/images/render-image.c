@@ -11,6 +11,9 @@
  *
  * All operations use descriptors, in a private directory. Directories get their metadata after everything
  * has been created, the deepest first, as creating entries would change it.
+ *
+ * Outside of the store an image is not to give rights on the host: unless it is asked for, files have no set-ID bits, no capabilities and
+ * no ACLs there, and device nodes are left out, which images in the store may have that were unpacked by earlier versions.
  */
 
 #include <dirent.h>
@@ -46,6 +49,8 @@ typedef struct Merge {
         size_t n_done, done_allocated;
         void *links;
         char *names, *value; /* of attributes */
+        bool archive;
+        unsigned n_reduced; /* files that are not as in the image */
 } Merge;
 
 static void directory_done(Directory *d)
@@ -98,6 +103,10 @@ static int copy_xattrs(Merge *m, const char *from, const char *to)
                 if (startswith(p, "trusted.overlay.") || startswith(p, "user.overlay.") ||
                     startswith(p, "security.selinux") || startswith(p, "btrfs."))
                         continue;
+                if (!m->archive && !startswith(p, "user.")) {
+                        m->n_reduced++;
+                        continue;
+                }
                 ssize_t k = lgetxattr(from, p, m->value, NAMES_MAX);
                 if (k < 0 || lsetxattr(to, p, m->value, (size_t) k, 0) < 0)
                         return -errno;
@@ -117,7 +126,10 @@ static int copy_metadata(Merge *m, int from_fd, int to_fd, const char *name, con
             !(errno == EPERM && m->store->flags & STORE_UNPRIVILEGED))
                 return -errno;
         /* It is not a symlink, and no other process accesses the directory. */
-        if (!S_ISLNK(st->st_mode) && fchmodat(to_fd, name, st->st_mode & 07777U, 0) < 0)
+        mode_t special = S_ISDIR(st->st_mode) || !S_ISREG(st->st_mode) ? S_ISUID : S_ISUID | S_ISGID;
+        m->n_reduced += !m->archive && st->st_mode & special;
+        if (!S_ISLNK(st->st_mode) &&
+            fchmodat(to_fd, name, st->st_mode & (m->archive ? 07777U : 01777U), 0) < 0)
                 return -errno;
         int r = copy_xattrs(m, from, to);
         if (r < 0)
@@ -189,6 +201,10 @@ static int make_other(Merge *m, size_t layer, int from_fd, int to_fd, const char
 {
         int r = 0;
 
+        if (!m->archive && (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))) {
+                m->n_reduced++;
+                return 0;
+        }
         if (st->st_nlink > 1 && S_ISREG(st->st_mode))
                 r = make_link(m, layer, to_fd, name, path, st->st_ino);
         if (r != 0)
@@ -387,9 +403,9 @@ static int open_layers(Merge *m, char *const *layers, Error *e)
         return 0;
 }
 
-int image_render(Store *s, const Image *i, int dir_fd, Error *e)
+int image_render(Store *s, const Image *i, int dir_fd, unsigned flags, Error *e)
 {
-        _cleanup_(merge_done) Merge m = {.store = s, .top_fd = dir_fd};
+        _cleanup_(merge_done) Merge m = {.store = s, .top_fd = dir_fd, .archive = flags & RENDER_ARCHIVE};
         _cleanup_(image_index_freep) ImageIndex *x = NULL;
         _cleanup_strv_free_ char **layers = NULL;
 
@@ -400,10 +416,16 @@ int image_render(Store *s, const Image *i, int dir_fd, Error *e)
                 r = open_layers(&m, layers, e);
         if (r >= 0)
                 r = merge_all(&m, e);
-        for (size_t k = m.n_done; r >= 0 && k-- > 0;) {
+        size_t first = flags & RENDER_TOP ? 0 : 1;
+        for (size_t k = m.n_done; r >= 0 && k-- > first;) {
                 r = finish_directory(&m, &m.done[k]);
                 if (r < 0)
                         r = render_error(e, r, m.done[k].path, "set the metadata of");
         }
+        if (r >= 0 && m.n_reduced > 0)
+                operation_message(s->operation, LOG_LEVEL_WARNING,
+                                  "Files without the set-ID bits, capabilities or ACLs of the image, or left out as "
+                                  "device nodes: %u; --archive keeps them",
+                                  m.n_reduced);
         return r;
 }

@@ -384,6 +384,8 @@ static int read_layer(Reading *x, Error *e)
         if (r >= 0)
                 r = unpack_finish(&x->unpack, e);
         if (r >= 0)
+                unpack_report_devices(&x->unpack, s->operation);
+        if (r >= 0)
                 r = write_files(x, e);
         if (r < 0)
                 store_temporary_done(&x->layer->temporary);

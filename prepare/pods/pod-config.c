@@ -120,6 +120,7 @@ static const struct Member {
                 {"uidRanges", MEMBER_U32, offsetof(PodConfig, n_uid_ranges), true},
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
                 {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict), true},
+                {"reducedMetadata", MEMBER_BOOLEAN, offsetof(PodConfig, reduced_metadata), true},
                 {"net", MEMBER_NET, offsetof(PodConfig, net)},
                 {"dns", MEMBER_TEXTS, offsetof(PodConfig, dns), true},
                 {"dnsSearch", MEMBER_TEXTS, offsetof(PodConfig, dns_search), true},

@@ -76,6 +76,7 @@ typedef struct PodConfig {
         uint32_t n_uid_ranges; /* UID_RANGE_SIZE users each; 0: one, see pod_n_uids() */
         bool private_users;
         bool strict; /* refuse to run unless all isolators are enforced */
+        bool reduced_metadata; /* the metadata service shows no environment of apps, nor paths of the host */
         NetMode net;
         char **networks; /* as of pod_network_check(); not empty if and only if NET_NETWORKS */
         char **dns;      /* "none", "host", or addresses; NULL: those of the network */

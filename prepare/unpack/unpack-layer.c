@@ -204,7 +204,9 @@ static int take_device(Unpack *u, const char *path, struct archive_entry *entry,
                                     "a character device 0:0 is a whiteout of overlayfs, which layers must "
                                     "not contain");
         int r = open_parent(u, path, entry, &parent_fd, &name, e);
-        return r < 0 ? r : unpack_make_way(parent_fd, name, path, false, &hides, e);
+        if (r >= 0)
+                r = unpack_make_way(parent_fd, name, path, false, &hides, e);
+        return r < 0 ? r : unpack_leave_out_device(u, path, e);
 }
 
 int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e)

@@ -10,7 +10,6 @@
  */
 
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "library/libarchive.h"
 #include "prepare/unpack/record.h"
@@ -114,6 +113,7 @@ void unpack_done(Unpack *u)
 {
         safe_close(u->parent_fd);
         free(u->parent);
+        free(u->device);
         text_done(&u->implied);
         (void) links_below_free(u->links_below);
         if (u->directories)
@@ -317,20 +317,55 @@ static int make_symlink(Unpack *u, Entry *x, Error *e)
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
 }
 
-static int make_node(Unpack *u, Entry *x, Error *e)
+/* The OS specification lists them (OS-SPEC.md, "Devices and File Systems"); every app has them. */
+static bool is_standard_device(const char *path)
 {
-        const MetadataTarget t = {.fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name};
-        mode_t type = archive_entry_filetype(x->entry);
-        dev_t device = type == AE_IFIFO ? 0
-                                        : makedev((unsigned) archive_entry_rdevmajor(x->entry),
-                                                  (unsigned) archive_entry_rdevminor(x->entry));
+        static const char *const names[] = {"console", "full", "null",    "ptmx",
+                                            "random",  "tty",  "urandom", "zero"};
+        const char *name = startswith(path, "rootfs/dev/");
 
+        for (size_t i = 0; name && i < ELEMENTSOF(names); i++)
+                if (streq(name, names[i]))
+                        return true;
+        return false;
+}
+
+int unpack_leave_out_device(Unpack *u, const char *path, Error *e)
+{
+        if (is_standard_device(path))
+                return 0;
+        if (u->n_devices++ == 0 && !(u->device = strdup(path + strlen("rootfs"))))
+                return error_oom(e);
+        return 0;
+}
+
+void unpack_report_devices(const Unpack *u, Operation *o)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(u->device ?: "");
+
+        if (u->n_devices > 0)
+                operation_message(o, LOG_LEVEL_WARNING,
+                                  "Device nodes of the image are left out, %u, the first of which is '%s'; "
+                                  "--device= gives an app a device",
+                                  u->n_devices, shown ?: "?");
+}
+
+static int take_device(Unpack *u, Entry *x, Error *e)
+{
         /* In the lower directory of an overlay such a device is a whiteout: it hides a file of the layers
          * below. */
-        if (type == AE_IFCHR && device == 0)
+        if (archive_entry_filetype(x->entry) == AE_IFCHR && archive_entry_rdevmajor(x->entry) == 0 &&
+            archive_entry_rdevminor(x->entry) == 0)
                 return unpack_error(e, -EBADMSG, x->path,
                                     "a character device 0:0 is a whiteout, which images must not contain");
-        if (mknodat(x->parent_fd, x->name, type | 0600, device) < 0)
+        return unpack_leave_out_device(u, x->path, e);
+}
+
+static int make_fifo(Unpack *u, Entry *x, Error *e)
+{
+        const MetadataTarget t = {.fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name};
+
+        if (mknodat(x->parent_fd, x->name, S_IFIFO | 0600, 0) < 0)
                 return create_error(e, errno, x);
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
 }
@@ -427,7 +462,7 @@ static const struct {
         bool charges; /* by itself, with its content */
 } kinds[] = {
                 {AE_IFREG, make_file, true}, {AE_IFDIR, make_directory}, {AE_IFLNK, make_symlink},
-                {AE_IFCHR, make_node},       {AE_IFBLK, make_node},      {AE_IFIFO, make_node},
+                {AE_IFCHR, take_device},     {AE_IFBLK, take_device},    {AE_IFIFO, make_fifo},
 };
 
 static int make_by_kind(Unpack *u, Entry *x, Error *e)

@@ -237,23 +237,28 @@ typedef struct Unpack {
         FILE *digests;     /* hashes of the files' content, by inode; for record_write() */
         ContentHash hash;
         bool has_rootfs;
+        unsigned n_devices; /* left out, other than those that every app has in its /dev */
+        char *device;       /* the first of them */
 } Unpack;
 
 #define UNPACK_NULL ((Unpack){.dir_fd = -EBADF, .parent_fd = -EBADF})
 /* DIR_FD remains owned by the caller. */
 int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
 void unpack_done(Unpack *u);
-/* Creates ENTRY at PATH, which is a result of unpack_normalize_path() and is "rootfs" or below it. */
+/* Creates ENTRY at PATH, which is a result of unpack_normalize_path() and is "rootfs" or below it. Device nodes are left out: pods have
+ * their own /dev, and a node of an image would lead to a device of the host. */
 int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e);
 /* For layers of OCI images (image-spec, "Image Layer Filesystem Changeset"; unpack-layer.c): creates
  * "rootfs", which becomes a lower directory of overlays. In it an entry replaces an earlier one of the same
  * path. */
 int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
 /* Processes an entry of a layer: whiteouts and opaque markers are converted to those of overlayfs, device
- * nodes are left out, as pods have their own /dev. */
+ * nodes are left out. */
 int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e);
 /* Gives the directories their modes, owners, attributes and times. */
 int unpack_finish(Unpack *u, Error *e);
+/* Warns of device nodes that were left out. */
+void unpack_report_devices(const Unpack *u, Operation *o);
 /* --- Recipes: reproducing the archive (recipe.c, recipe-replay.c) -------------------------------------- */
 
 #define RECIPE_FILE "tar.zst"

@@ -82,6 +82,7 @@ static int compare_configs(const PodConfig *a, const PodConfig *b, char ***keys)
                         {"exit-policy", a->exit_policy == b->exit_policy},
                         {"hostname", streq_ptr(a->hostname, b->hostname)},
                         {"hosts-entry", same_list(a->hosts_entries, b->hosts_entries)},
+                        {"metadata", a->reduced_metadata == b->reduced_metadata},
                         {"net", a->net == b->net && same_list(a->networks, b->networks)},
                         {"no-userns", a->private_users == b->private_users},
                         {"stage1", streq_ptr(a->stage1, b->stage1)},

@@ -10,12 +10,15 @@
  * the app's cgroup: clients of systemd, and notify messages, can declare another process to be the main
  * process. */
 
+#include <limits.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include "stage0/control/control-internal.h"
 
 #define START_TIMEOUT_USEC (10 * UINT64_C(1000000))
+#define LAUNCHER_NAME "launch"
 #define SERVICE "org.freedesktop.systemd1.Service"
 
 int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
@@ -99,24 +102,51 @@ static bool is_same(const struct stat *a, const struct stat *b)
         return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+/* Whether the program of PID is LAUNCHER. The program of an app may be on a file system of FUSE that the app serves, or of a server that
+ * does not answer: only what the kernel has in memory is read, and only if the name is that of the launcher at all. */
+static int executes_launcher(pid_t pid, const struct stat *launcher)
+{
+        char path[64], name[PATH_MAX];
+        struct statx x;
+
+        snprintf(path, sizeof(path), "/proc/%d/exe", (int) pid);
+        ssize_t n = readlink(path, name, sizeof(name) - 1);
+        if (n < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        name[n] = 0;
+        char *deleted = (char *) endswith(name, " (deleted)");
+        if (deleted)
+                *deleted = 0;
+        if (!endswith(name, "/" LAUNCHER_NAME) && !streq(name, "/")) /* "/": its mount is gone */
+                return 0;
+        _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &x) < 0)
+                return errno == EACCES ? 0 : -errno; /* of FUSE, whose server serves no other users */
+        return x.stx_ino == launcher->st_ino &&
+               makedev(x.stx_dev_major, x.stx_dev_minor) == launcher->st_dev;
+}
+
 /* Whether it has left the pod's mount namespace, as the launcher does, and then executes another file than
  * the launcher of the pod. The order of the checks matters: a process that has left the namespace is not
  * systemd's own any more. */
 int app_process_has_begun(Pod *p, pid_t pid)
 {
-        struct stat program, launcher, mounts, pod_mounts;
+        struct stat launcher, mounts, pod_mounts;
         PodRuntime runtime = {};
 
         int r = pod_runtime_read(p, &runtime);
         if (r >= 0)
-                r = stat_of(runtime.leader, "root/acnspawn/launch", &launcher);
+                r = stat_of(runtime.leader, "root/acnspawn/" LAUNCHER_NAME, &launcher);
         if (r >= 0)
                 r = stat_of(runtime.leader, "ns/mnt", &pod_mounts);
         if (r >= 0)
                 r = stat_of(pid, "ns/mnt", &mounts);
-        if (r >= 0)
-                r = stat_of(pid, "exe", &program);
-        return r < 0 ? r : !is_same(&mounts, &pod_mounts) && !is_same(&program, &launcher);
+        if (r < 0)
+                return r;
+        r = executes_launcher(pid, &launcher);
+        return r < 0 ? r : !is_same(&mounts, &pod_mounts) && r == 0;
 }
 
 /* A process whose main thread has ended while others continue: the kernel provides no information by its pid

@@ -141,6 +141,7 @@ static PrepareOptions options_of(const PodConfig *c)
                         .stop_timeout_usec = c->stop_timeout_usec,
                         .exit_idle_usec = c->exit_idle_usec,
                         .strict = c->strict,
+                        .reduced_metadata = c->reduced_metadata,
         };
 }
 

@@ -4,8 +4,9 @@
  *
  * It is a file system of that app alone, made anew for each of its processes, so that a device which was plugged in meanwhile
  * is there. The nodes are copies of the host's: the paths are the operator's, and nothing of the app is walked. Where the devices
- * of the app are filtered, the rules for that are found on the same walk. */
+ * of the app are filtered, as they are by default for one that has CAP_SYS_ADMIN, the rules for that are found on the same walk. */
 
+#include <linux/capability.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -177,6 +178,39 @@ static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devic
         return r < 0 ? error_set_errno(e, r, "Cannot protect /dev of app %s", app->name) : TAKE_FD(fd);
 }
 
+static bool has_devices_in_volumes(const PodMounts *m, const PodApp *app)
+{
+        for (size_t i = 0; i < app->n_mounts; i++) {
+                const Volume *v = app->mounts[i].app_volume
+                                                  ?: pod_manifest_find_volume(m->pod->manifest,
+                                                                              app->mounts[i].volume);
+                VolumeSettings s;
+                if (v && volume_settings_read(m->pod->manifest, v, &s, NULL) >= 0 && s.devices)
+                        return true;
+        }
+        return false;
+}
+
+/* An app that may mount is filtered, too, whatever the flags of its mounts are by then: unless the operator has given it devices that
+ * are not known here, or the kernel has no such filters. */
+static bool filter_by_default(const PodMounts *m, const PodApp *app, const AppSettings *s)
+{
+        return stage1_app_capabilities(app->app) & UINT64_C(1) << CAP_SYS_ADMIN && !s->devices.all &&
+               !has_devices_in_volumes(m, app) && device_filter_available() >= 0;
+}
+
+static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s, bool filter,
+                          DeviceRules *ret_rules, Error *e)
+{
+        ret_rules->closed = filter;
+        if (filter && device_rules_add_default(ret_rules) < 0)
+                return error_oom(e);
+        if (s->devices.all || s->devices.n > 0)
+                return make_dev(m, app, &s->devices, ret_rules, e);
+        int fd = mount_clone(m->holder_fd, "dev", false);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
+}
+
 int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules, Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
@@ -184,11 +218,12 @@ int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules
         int r = app_settings_read(app, &s, e);
         if (r < 0)
                 return r;
-        ret_rules->closed = app_settings_filter_devices(&s);
-        if (ret_rules->closed && device_rules_add_default(ret_rules) < 0)
-                return error_oom(e);
-        if (s.devices.all || s.devices.n > 0)
-                return make_dev(m, app, &s.devices, ret_rules, e);
-        int fd = mount_clone(m->holder_fd, "dev", false);
-        return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
+        bool requested = app_settings_filter_devices(&s);
+        r = clone_filtered(m, app, &s, requested || filter_by_default(m, app, &s), ret_rules, e);
+        if (r != -E2BIG || requested)
+                return r;
+        /* It has more devices than a filter can have. */
+        error_done(e);
+        device_rules_done(ret_rules);
+        return clone_filtered(m, app, &s, false, ret_rules, e);
 }

@@ -7,6 +7,9 @@
 
 #include "stage0/mounts/mounts-internal.h"
 
+#define TERMINALS_PART 16U
+#define TERMINALS_MIN UINT64_C(16)
+#define TERMINALS_MAX UINT64_C(65536)
 #define TERMINAL_GROUP 5U /* "tty", as nspawn has it for the pod's own */
 
 static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
@@ -39,14 +42,31 @@ static bool could_mount_anew(const PodMounts *m, const PodApp *app)
         return m->userns_fd >= 0 && stage1_app_capabilities(app->app) & UINT64_C(1) << CAP_SYS_ADMIN;
 }
 
-/* All mounts but the root. The credentials come last, if the app has some. */
-static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_t *n, bool *ret_credentials,
+/* The launcher makes mount points in a root before it makes that read-only, but cannot lock it. */
+static bool has_locked_read_only_root(const PodMounts *m, const PodApp *app)
+{
+        return app->read_only_rootfs && could_mount_anew(m, app);
+}
+
+static int clone_root_read_only(PodMounts *m, const PodApp *app, Error *e)
+{
+        _cleanup_close_ int fd = clone_root(m, app, e);
+
+        if (fd < 0)
+                return fd;
+        int r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+        return r < 0 ? error_set_errno(e, r, "Cannot make the root of app %s read-only", app->name)
+                     : TAKE_FD(fd);
+}
+
+/* The credentials come after the volumes, if the app has some. */
+static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
                             DeviceRules *ret_rules, Error *e)
 {
         int fd = pod_mounts_clone_dev(m, app, ret_rules, e);
 
         for (size_t i = 0; fd >= 0; i++) {
-                ret_fds[(*n)++] = fd;
+                ret_fds[ret->n++] = fd;
                 if (i >= app->n_mounts)
                         break;
                 fd = clone_mount(m, app, i, e);
@@ -54,48 +74,85 @@ static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_
         if (fd < 0)
                 return fd;
         fd = pod_mounts_clone_credentials(m, app, e);
-        *ret_credentials = fd >= 0;
-        if (fd >= 0)
-                ret_fds[(*n)++] = fd;
-        else if (fd != -ENOENT)
-                return fd;
-        return could_mount_anew(m, app) ? pod_mounts_lock(m, ret_fds, *n, e) : 0;
+        if (fd < 0)
+                return fd == -ENOENT ? 0 : fd;
+        ret->has_credentials = true;
+        ret_fds[ret->n++] = fd;
+        return 0;
+}
+
+static uint64_t read_pty_parameter(const char *path, uint64_t otherwise)
+{
+        _cleanup_free_ char *text = NULL;
+        uint64_t value = otherwise;
+
+        if (read_file_at(AT_FDCWD, path, 64, &text, NULL) < 0)
+                return otherwise;
+        text[strcspn(text, "\n")] = 0;
+        return parse_u64(text, &value) < 0 ? otherwise : value;
+}
+
+/* The kernel has one number of terminals for all instances but the host's: an app gets a part of what that is at the moment. */
+static unsigned terminals_max(void)
+{
+        uint64_t all = read_pty_parameter("/proc/sys/kernel/pty/max", 4096),
+                 kept = read_pty_parameter("/proc/sys/kernel/pty/reserve", 1024);
+        uint64_t part = all > kept ? (all - kept) / TERMINALS_PART : 0;
+
+        return (unsigned) MIN(MAX(part, TERMINALS_MIN), TERMINALS_MAX);
 }
 
 /* A separate instance of devpts: on a shared one, root of one app could open the terminals of the others,
  * and those of commands beside them. */
 static int make_pts(const PodMounts *m, Error *e)
 {
-        char group[16];
-        const char *const options[] = {"ptmxmode", "0666", "mode", "0620", "gid", group, NULL};
+        char group[16], max[16];
+        const char *const options[] = {"ptmxmode", "0666", "mode", "0620", "gid", group, "max", max, NULL};
         int fd = -EBADF;
 
+        snprintf(max, sizeof(max), "%u", terminals_max());
         snprintf(group, sizeof(group), "%u", (unsigned) pod_root_uid(m->pod) + TERMINAL_GROUP);
         int r = mount_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
         return r < 0 ? error_set_errno(e, r, "Cannot mount /dev/pts") : fd;
 }
 
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
-                         DeviceRules *ret_rules, Error *e)
+static int clone_all(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
+                     DeviceRules *ret_rules, Error *e)
 {
-        size_t n = 0;
-        int r = clone_root(m, app, e);
+        bool read_only = has_locked_read_only_root(m, app);
 
+        int r = read_only ? clone_root_read_only(m, app, e) : clone_root(m, app, e);
         if (r < 0)
                 return r;
-        ret_fds[n++] = r;
+        ret_fds[ret->n++] = r;
         r = make_pts(m, e);
-        if (r >= 0) {
-                size_t n_restricted = 0;
-                ret_fds[n++] = r;
-                r = clone_restricted(m, app, ret_fds + n, &n_restricted, ret_credentials, ret_rules, e);
-                n += n_restricted;
-        }
+        if (r < 0)
+                return r;
+        ret_fds[ret->n++] = r;
+        r = clone_restricted(m, app, ret_fds, ret, ret_rules, e);
+        if (r >= 0 && could_mount_anew(m, app))
+                r = pod_mounts_lock(m, ret_fds, ret->n, e);
+        if (r < 0 || !read_only)
+                return r;
+        r = clone_root(m, app, e);
+        if (r < 0)
+                return r;
+        ret->has_maker = true;
+        ret_fds[ret->n++] = r;
+        return 0;
+}
+
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
+                         DeviceRules *ret_rules, Error *e)
+{
+        ClonedMounts cloned = {};
+
+        int r = clone_all(m, app, ret_fds, &cloned, ret_rules, e);
         if (r < 0) {
-                while (n > 0)
-                        safe_close(ret_fds[--n]);
+                while (cloned.n > 0)
+                        safe_close(ret_fds[--cloned.n]);
                 return r;
         }
-        *ret_n = n;
+        *ret = cloned;
         return 0;
 }

@@ -49,9 +49,14 @@ void pod_mounts_forget_replaced(PodMounts *m, const char *name);
 /* credentials.c: the names, sorted, of the credentials in which L differs from what APP has. */
 int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const CredentialList *l,
                                    char ***ret);
+typedef struct ClonedMounts {
+        size_t n;
+        bool has_credentials, has_maker;
+} ClonedMounts;
+
 /* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. *RET_RULES, also on failure: the
  * devices that it can open; to be freed. */
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
                          DeviceRules *ret_rules, Error *e);
 /* devices.c: the null device in the /dev of apps. */
 int pod_mounts_open_null(const PodMounts *m);

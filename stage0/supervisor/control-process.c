@@ -12,6 +12,7 @@
 
 #include "containers/containers.h"
 #include "stage0/supervisor/control-api.h"
+#include "stage0/supervisor/service-user.h"
 
 #define RESTART_INTERVAL_USEC UINT64_C(1000000)
 
@@ -41,7 +42,7 @@ static void stop(ControlProcess *p)
 static int spawn(ControlProcess *p, int theirs, Error *e)
 {
         _cleanup_free_ char *program = NULL, *uid = NULL, *gid = NULL;
-        unsigned user = (unsigned) (p->pod->config.uid_base + pod_n_uids(&p->pod->config) - 1);
+        unsigned user = (unsigned) pod_service_user(&p->pod->config);
         sigset_t none;
 
         int r = helper_program_path(CONTROL_PROGRAM, &program, e);

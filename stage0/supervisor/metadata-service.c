@@ -16,7 +16,9 @@
 
 #include "stage0/network/network.h"
 #include "stage0/supervisor/metadata-key.h"
+#include "stage0/supervisor/metadata-manifest.h"
 #include "stage0/supervisor/metadata-service.h"
+#include "stage0/supervisor/service-user.h"
 
 /* No common service uses this port; with its own network namespace the pod has all ports for itself. */
 #define METADATA_PORT 18112
@@ -169,6 +171,11 @@ static int read_texts(MetadataService *m, MetadataTexts *t, MetadataConfig *conf
 
         int r = read_file_at(m->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest,
                              &config->pod_manifest_size);
+        if (r >= 0 && m->pod->config.reduced_metadata) {
+                _cleanup_free_ char *whole = TAKE_PTR(t->pod_manifest);
+                r = metadata_manifest_reduce(whole, config->pod_manifest_size, &t->pod_manifest,
+                                             &config->pod_manifest_size);
+        }
         if (r < 0)
                 return r;
         t->apps = calloc(manifest->n_apps + 1, sizeof(MetadataApp));
@@ -187,7 +194,7 @@ static int start_client(MetadataService *m, Error *e)
         _cleanup_(metadata_texts_done) MetadataTexts texts = {};
         uint8_t key[METADATA_KEY_SIZE];
         MetadataConfig config = {.uuid = m->pod->uuid, .key = key, .token = m->token};
-        uid_t uid = m->pod->config.uid_base + pod_n_uids(&m->pod->config) - 1;
+        uid_t uid = pod_service_user(&m->pod->config);
         char program[64];
 
         int r = metadata_key_read(m->pod->dir_fd, key);

@@ -220,8 +220,7 @@ static int collect(Server *s, const Question *q, LaunchReply *reply, int *fds, s
         _cleanup_device_rules_ DeviceRules devices = {};
         const LaunchRequest *request = &q->request;
         AppInstance *app = q->app;
-        bool credentials = false;
-        size_t n_mounts = 0;
+        ClonedMounts mounts = {};
 
         if (!s->mounts)
                 return error_set(e, -EAGAIN, "The pod's mounts are not ready");
@@ -233,11 +232,12 @@ static int collect(Server *s, const Question *q, LaunchReply *reply, int *fds, s
                 return r;
         fds[(*n)++] = r;
         *n += _LAUNCH_STREAM_MAX; /* placeholders that are filled in later */
-        r = pod_mounts_clone_app(s->mounts, app->manifest, fds + *n, &n_mounts, &credentials, &devices, e);
+        r = pod_mounts_clone_app(s->mounts, app->manifest, fds + *n, &mounts, &devices, e);
         if (r < 0)
                 return r;
-        reply->has_credentials = credentials;
-        *n += n_mounts;
+        reply->has_credentials = mounts.has_credentials;
+        reply->has_maker = mounts.has_maker;
+        *n += mounts.n;
         r = app_devices_apply(s->pod, app, &devices, q->peer.pid, e);
         if (r < 0)
                 return r;
@@ -266,8 +266,8 @@ static int add_streams(Server *s, AppInstance *app, const LaunchRequest *request
 {
         StreamEnds ends = STREAM_ENDS_NULL;
 
-        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES) - reply->has_credentials - reply->has_notify -
-                           reply->has_report;
+        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES) - reply->has_credentials - reply->has_maker -
+                           reply->has_notify - reply->has_report;
         /* The streams of a health check are those that the request came with. */
         if (request->phase == LAUNCH_HEALTH) {
                 fds[LAUNCH_FD_STDOUT] = TAKE_FD(streams[LAUNCH_STREAM_STDOUT]);
@@ -488,17 +488,17 @@ static int must_wait(Server *s, int fd, Question *q, Error *e)
 /* Each execution begins with a clean root, and so with the hooks. 1: they run, and it is answered later. */
 static int must_run_hooks(Server *s, int fd, Question *q, Error *e)
 {
+        /* Mount points can be made in the root. */
         int fds[LAUNCH_FDS_MAX], *volumes = fds + LAUNCH_FD_VOLUMES - LAUNCH_FD_ROOT;
         _cleanup_device_rules_ DeviceRules devices = {};
         AppInstance *app = q->app;
-        bool credentials = false;
-        size_t n = 0;
+        ClonedMounts mounts = {};
 
         if (!s->mounts || !app->settings.hooks || q->hooked || !begins_execution(app, q->request.phase))
                 return 0;
         int r = pod_mounts_prepare_app(s->mounts, app->manifest, true, e);
         if (r >= 0)
-                r = pod_mounts_clone_app(s->mounts, app->manifest, fds, &n, &credentials, &devices, e);
+                r = pod_mounts_clone_app(s->mounts, app->manifest, fds, &mounts, &devices, e);
         if (r < 0)
                 return r;
         app_hooks_forget(s->hooks, app); /* of a launcher that is gone */
@@ -506,11 +506,11 @@ static int must_run_hooks(Server *s, int fd, Question *q, Error *e)
                             &(HookJob){.pod = s->pod,
                                        .app = app->manifest,
                                        .pid = q->peer.pid,
-                                       .root_fd = fds[LAUNCH_FD_ROOT - LAUNCH_FD_ROOT],
+                                       .root_fd = fds[mounts.has_maker ? mounts.n - 1 : 0],
                                        .dev_fd = fds[LAUNCH_FD_DEV - LAUNCH_FD_ROOT],
                                        .volume_fds = volumes},
                             e);
-        close_all(fds, n);
+        close_all(fds, mounts.n);
         if (r < 0)
                 return r;
         q->hooked = true;

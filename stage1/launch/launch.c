@@ -42,6 +42,7 @@ static void launch_done(Launch *l)
         safe_close(l->credentials_fd);
         safe_close(l->notify_fd);
         safe_close(l->root_fd);
+        safe_close(l->maker_fd);
         safe_close(l->pts_fd);
         safe_close(l->dev_fd);
         safe_close(l->stdin_fd);

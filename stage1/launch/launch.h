@@ -36,6 +36,7 @@ typedef struct Launch {
         unsigned modules;            /* LAUNCH_APPARMOR and so on */
         uint64_t processes;          /* value for RLIMIT_NPROC, or 0 */
         int root_fd, pts_fd, dev_fd; /* detached mounts */
+        int maker_fd; /* the root, writable: mount points are made in it if root_fd is read-only; or -EBADF */
         int *volume_fds;
         size_t n_volumes;
         bool has_credentials;
@@ -64,6 +65,7 @@ typedef struct Launch {
         ((Launch){.credentials_fd = -EBADF,                                                                 \
                   .notify_fd = -EBADF,                                                                      \
                   .root_fd = -EBADF,                                                                        \
+                  .maker_fd = -EBADF,                                                                       \
                   .pts_fd = -EBADF,                                                                         \
                   .dev_fd = -EBADF,                                                                         \
                   .stdin_fd = -EBADF,                                                                       \
@@ -120,12 +122,12 @@ int sys_mount_cgroups(int sys_fd);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
 int launch_enter_root(Launch *l, Failure *f);
 
-/* targets.c: opens PATH, made if it is missing, in the root at ROOT_FD, and mounts MOUNT_FD there. */
-int target_mount(int root_fd, int mount_fd, const char *path);
+/* targets.c: opens PATH, made if it is missing, in the app's root, and mounts MOUNT_FD there. */
+int target_mount(const Launch *l, int mount_fd, const char *path);
 int target_attach(int mount_fd, int target_fd);
 /* Mounts all volumes of the app, after checking that no target overlaps another one, /dev, or /proc, which
  * is mounted as PROC_FD. */
-int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f);
+int launch_mount_volumes(Launch *l, int proc_fd, Failure *f);
 
 /* protect.c: what an app cannot read, or cannot write. */
 enum { POD_PROC, POD_SYS, _POD_MOUNT_MAX }; /* MOUNTS, as far as paths are found in them */

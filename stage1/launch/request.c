@@ -53,6 +53,8 @@ static int take_descriptors(Launch *l, const LaunchReply *reply, int *fds, size_
                 return r;
         if (reply->has_notify)
                 l->notify_fd = TAKE_FD(fds[--n]);
+        if (reply->has_maker)
+                l->maker_fd = TAKE_FD(fds[--n]);
         if (l->has_credentials)
                 l->credentials_fd = TAKE_FD(fds[--n]);
         l->n_volumes = n - LAUNCH_FD_VOLUMES;
@@ -72,6 +74,7 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         l->has_credentials = reply->has_credentials > 0;
         if (n_fds < LAUNCH_FD_VOLUMES ||
             n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes + l->has_credentials +
+                                                         (reply->has_maker ? 1U : 0U) +
                                                          (reply->has_notify ? 1U : 0U) +
                                                          (reply->has_report ? 1U : 0U) +
                                                          (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))

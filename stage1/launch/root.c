@@ -53,7 +53,7 @@ static int complete_mount(const Launch *l, size_t i, int fd)
 }
 
 /* *RET_FD is the mount. */
-static int mount_from_pod(const Launch *l, int root_fd, size_t i, int *ret_fd, Failure *f)
+static int mount_from_pod(const Launch *l, size_t i, int *ret_fd, Failure *f)
 {
         _cleanup_close_ int fd = -EBADF;
         int r = make_mount(l, i, &fd);
@@ -61,7 +61,7 @@ static int mount_from_pod(const Launch *l, int root_fd, size_t i, int *ret_fd, F
         if (r == -ENOENT && pod_mounts[i].optional)
                 return 0;
         if (r >= 0)
-                r = target_mount(root_fd, fd, pod_mounts[i].target);
+                r = target_mount(l, fd, pod_mounts[i].target);
         if (r >= 0)
                 r = complete_mount(l, i, fd);
         if (r < 0 && i == POD_SYS && l->config.writable_sys)
@@ -76,11 +76,11 @@ static int mount_from_pod(const Launch *l, int root_fd, size_t i, int *ret_fd, F
 }
 
 /* The app's main process, and no handler or health check, gets the socket. */
-static int mount_notify_socket(Launch *l, int root_fd, Failure *f)
+static int mount_notify_socket(Launch *l, Failure *f)
 {
         if (l->notify_fd < 0)
                 return 0;
-        int r = target_mount(root_fd, l->notify_fd, LAUNCH_NOTIFY_PATH);
+        int r = target_mount(l, l->notify_fd, LAUNCH_NOTIFY_PATH);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r,
                                          "Cannot mount the notification socket in the app's root");
@@ -88,30 +88,30 @@ static int mount_notify_socket(Launch *l, int root_fd, Failure *f)
         return 0;
 }
 
-static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mounts)], Failure *f)
+static int fill_root(Launch *l, int mounts[static ELEMENTSOF(pod_mounts)], Failure *f)
 {
-        int r = target_mount(root_fd, l->dev_fd, "/dev");
+        int r = target_mount(l, l->dev_fd, "/dev");
 
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
-        r = target_mount(root_fd, l->pts_fd, "/dev/pts");
+        r = target_mount(l, l->pts_fd, "/dev/pts");
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev/pts in the app's root");
         for (size_t i = 0; i < ELEMENTSOF(pod_mounts); i++) {
-                r = mount_from_pod(l, root_fd, i, &mounts[i], f);
+                r = mount_from_pod(l, i, &mounts[i], f);
                 if (r < 0)
                         return r;
         }
-        r = mount_notify_socket(l, root_fd, f);
+        r = mount_notify_socket(l, f);
         if (r >= 0)
                 r = protect_defaults(l, mounts, f);
         if (r >= 0)
-                r = launch_mount_volumes(l, root_fd, mounts[POD_PROC], f);
+                r = launch_mount_volumes(l, mounts[POD_PROC], f);
         if (r >= 0)
-                r = protect_given(l, root_fd, mounts, f);
+                r = protect_given(l, l->root_fd, mounts, f);
         if (r < 0 || !l->has_credentials)
                 return r;
-        r = target_mount(root_fd, l->credentials_fd, LAUNCH_CREDENTIALS_PATH);
+        r = target_mount(l, l->credentials_fd, LAUNCH_CREDENTIALS_PATH);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount the app's credentials") : 0;
 }
 
@@ -142,7 +142,7 @@ int launch_enter_root(Launch *l, Failure *f)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot attach the app's root");
         for (size_t i = 0; i < ELEMENTSOF(mounts); i++)
                 mounts[i] = -EBADF;
-        r = fill_root(l, l->root_fd, mounts, f);
+        r = fill_root(l, mounts, f);
         for (size_t i = 0; i < ELEMENTSOF(mounts); i++)
                 safe_close(mounts[i]);
         if (r < 0)

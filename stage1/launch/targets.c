@@ -68,18 +68,30 @@ static int open_directory_target(int root_fd, const char *path)
         return r < 0 ? r : fd;
 }
 
-static int open_target(int root_fd, int mount_fd, const char *path)
+static int open_in(int root_fd, bool directory, const char *path)
+{
+        return directory ? open_directory_target(root_fd, path) : open_file_target(root_fd, path);
+}
+
+/* A root that came read-only is the same file system as the one in which mount points can be made. What is made there below a
+ * mount of the root, such as /dev, is not in the root: that file system is read-only itself. */
+static int open_target(const Launch *l, int mount_fd, const char *path)
 {
         struct stat st;
 
         if (fstat(mount_fd, &st) < 0)
                 return -errno;
-        return S_ISDIR(st.st_mode) ? open_directory_target(root_fd, path) : open_file_target(root_fd, path);
+        bool directory = S_ISDIR(st.st_mode);
+        int r = open_in(l->root_fd, directory, path);
+        if (r != -EROFS || l->maker_fd < 0)
+                return r;
+        _cleanup_close_ int made = open_in(l->maker_fd, directory, path);
+        return made < 0 ? made : open_in(l->root_fd, directory, path);
 }
 
-int target_mount(int root_fd, int mount_fd, const char *path)
+int target_mount(const Launch *l, int mount_fd, const char *path)
 {
-        _cleanup_close_ int target = open_target(root_fd, mount_fd, path);
+        _cleanup_close_ int target = open_target(l, mount_fd, path);
 
         return target < 0 ? target : target_attach(mount_fd, target);
 }
@@ -142,12 +154,12 @@ static int check_overlap(const Target *outer, const Target *inner, Failure *f)
                            inner->path, inner->real, outer->path);
 }
 
-static int open_targets(int root_fd, const Places *p, Target *targets, size_t n, Failure *f)
+static int open_targets(const Launch *l, const Places *p, Target *targets, size_t n, Failure *f)
 {
         for (size_t i = 0; i < n; i++) {
                 Target *t = &targets[i];
 
-                int r = t->fd = open_target(root_fd, t->mount_fd, t->path);
+                int r = t->fd = open_target(l, t->mount_fd, t->path);
                 if (r >= 0)
                         r = find_real_path(t->fd, t->real);
                 if (r < 0)
@@ -184,7 +196,7 @@ static int find_places(const Launch *l, int proc_fd, Places *ret, Failure *f)
                      : 0;
 }
 
-int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f)
+int launch_mount_volumes(Launch *l, int proc_fd, Failure *f)
 {
         Target *targets = targets_of(l);
         Places places;
@@ -193,7 +205,7 @@ int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
         int r = l->n_volumes > 0 ? find_places(l, proc_fd, &places, f) : 0;
         if (r >= 0)
-                r = open_targets(root_fd, &places, targets, l->n_volumes, f);
+                r = open_targets(l, &places, targets, l->n_volumes, f);
         for (size_t i = 0; i < l->n_volumes; i++) {
                 if (r >= 0)
                         r = target_attach(targets[i].mount_fd, targets[i].fd);

@@ -523,7 +523,7 @@ class Host:
 
     def processes(self):
         """Processes of this case's pods and of acnspawn: their command lines name the store or a pod of the case, or
-        their uid is in the range of such a pod."""
+        their uid is in the range of such a pod, or that of its services."""
         return [pid for pid, _ in find_processes(self)]
 
     def kill_pods(self):
@@ -785,12 +785,17 @@ def find_processes(host):
             ours = any(n in cmdline or n in cgroup for n in names)
             if not ours and ranges:
                 uid = int(re.search(rb"Uid:\t(\d+)", _read("/proc/%s/status" % pid)).group(1))
-                ours = any(b <= uid < b + 65536 for b in ranges)
+                ours = any(b <= uid < b + 65536 or uid == service_user(b) for b in ranges)
         except (FileNotFoundError, ProcessLookupError):
             continue
         if ours:
             found.append((int(pid), cmdline.replace(b"\0", b" ").decode(errors="replace").strip()[:120]))
     return found
+
+
+def service_user(base):
+    """The user on the host of the services of a pod whose users begin with BASE."""
+    return 0x7fff0000 + base // 65536
 
 
 def uid_ranges(host):

@@ -176,8 +176,8 @@ ALTERATIONS = [
      "rootfs/empty", "attributes", "none", None),
     (lambda r: os.setxattr(r + "/usr", "trusted.overlay.opaque", b"y"), "rootfs/usr", "attributes", "none", None),
     (lambda r: (os.unlink(r + "/lib"), os.symlink("/etc", r + "/lib")), "rootfs/lib", "target", "usr/lib", "/etc"),
-    (lambda r: (os.unlink(r + "/null"), os.mknod(r + "/null", 0o20666, os.makedev(1, 5)), os.chmod(r + "/null", 0o644)),
-     "rootfs/null", "device", "1:3", "1:5"),
+    (lambda r: os.mknod(r + "/null", 0o20666, os.makedev(1, 3)), "rootfs/null", "added", None, None),
+    (lambda r: (os.unlink(r + "/empty"), os.mknod(r + "/empty", 0o60644, os.makedev(8, 0))), "rootfs/empty", "type", "regular file", "block device"),
     (lambda r: (os.unlink(r + "/fifo"), os.mkdir(r + "/fifo")), "rootfs/fifo", "type", "FIFO", "directory"),
     (lambda r: os.unlink(r + "/usr/alias"), "rootfs/usr/alias", "missing", None, None),
     (lambda r: shutil.rmtree(r + "/usr/lib"), "rootfs/usr/lib", "missing", None, None),
@@ -280,13 +280,42 @@ def listing(top):
 def rendered_root_of_one_image(host):
     id, root = small(host, "posix-sparse")
     out = host.path("root")
-    host.acnspawn("image", "render", id, out).expect()
-    equal(listing(out), listing(root), "the tree")
+    r = host.acnspawn("image", "render", "--archive", id, out).expect()
+    lacks(r.err, "Files without", "messages")
+    without_top = lambda tree: {k: v for k, v in tree.items() if k != "."}
+    equal(without_top(listing(out)), without_top(listing(root)), "the tree")
     a, b = (os.stat(os.path.join(out, "usr", n)) for n in ("tool", "alias"))
     equal(a.st_ino, b.st_ino, "hard links")
     true(os.stat(os.path.join(out, "holes")).st_blocks * 512 < 5 << 20, "holes stay holes")
     contains(host.acnspawn("image", "render", id, out).expect(1).err, "File exists")
     contains(host.acnspawn("image", "render", id, host.path("no/where")).expect(1).err, "No such file")
+
+
+@case
+def a_rendered_root_gives_no_rights_on_the_host(host):
+    """Neither by what an image can have, nor by what a store has of an earlier version; nor is it open to the image's users."""
+    id = imported(host, host.image(name="example.com/evil", base=False, files={
+        "become": File(b"x", mode=0o6755), "shared": Dir(mode=0o3777, uid=1000, gid=1000), "plain": File(b"x", mode=0o640, uid=7, gid=8)}))
+    root = os.path.join(image_dir(host, id), "rootfs")
+    os.mknod(os.path.join(root, "disk"), 0o60666, os.makedev(8, 0))
+    os.setxattr(os.path.join(root, "plain"), "security.capability", bytes.fromhex("0100000200200000000000000000000000000000"))
+    os.setxattr(os.path.join(root, "plain"), "user.colour", b"red")
+    os.setxattr(os.path.join(root, "shared"), "system.posix_acl_default",
+                bytes.fromhex("02000000" "01000700ffffffff" "02000700e8030000" "04000500ffffffff" "10000700ffffffff" "20000500ffffffff"))
+    os.chown(root, 1000, 1000)
+    os.chmod(root, 0o777)
+    for option, expected in ((), 0), (("--archive",), 1):
+        out = host.path("root%d" % expected)
+        r = host.acnspawn("image", "render", *option, id, out).expect()
+        st = {n: os.lstat(os.path.join(out, n)) for n in ("", "become", "shared", "plain")}
+        equal((st[""].st_mode & 0o7777, st[""].st_uid, st[""].st_gid), (0o700, 0, 0), "the directory")
+        equal(st["become"].st_mode & 0o7777, 0o6755 if expected else 0o755, "mode of a set-user-ID program")
+        equal((st["plain"].st_mode & 0o7777, st["plain"].st_uid, st["plain"].st_gid), (0o640, 7, 8), "a file without special rights")
+        equal(os.path.lexists(os.path.join(out, "disk")), bool(expected), "device node")
+        attributes = {n: sorted(os.listxattr(os.path.join(out, n))) for n in ("plain", "shared")}
+        equal(attributes, {"plain": ["security.capability"] * expected + ["user.colour"], "shared": ["system.posix_acl_default"] * expected}, "attributes")
+        equal("Files without the set-ID bits, capabilities or ACLs of the image, or left out as device nodes: 4; --archive keeps them" in r.err,
+              not expected, "warning in " + r.err)
 
 
 @case

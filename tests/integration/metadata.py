@@ -105,6 +105,26 @@ def signatures_outlive_the_pod_and_end_with_it(host):
     contains(host.run(image).out, " 403 ")
 
 
+@case
+def a_reduced_manifest_shows_no_environment_or_paths_of_the_host(host):
+    """With `--metadata=reduced`, also in the endpoints for annotations; by default all of it is shown, as the specification has it."""
+    path = host.path("of-the-host")
+    os.mkdir(path)
+    for option, shown in ((), True), (("--metadata=reduced",), False):
+        uuid = host.prepare("--exit-policy=all", *option, "--annotation=example.com/mine=visible", "--volume=v,kind=host,readOnly=true,suid=true,source=" + path,
+                     pod_with_script(host, "get pod/manifest >/out/manifest 2>/dev/null; (cat /out/manifest; for p in pod apps/secretive apps/a; do "
+                                           "get $p/annotations; done) 2>/dev/null >/out/seen"),
+                     host.shell("true", name="example.com/secretive"), "--environment=PASSWORD=hunter2", "--mount=v:/v")
+        host.run(uuid)
+        seen = host.written("a", "out/seen", host.pod_dir(uuid)).decode()
+        manifest = json.loads(host.written("a", "out/manifest", host.pod_dir(uuid)))
+        equal([a["name"] for a in manifest["apps"]], ["a", "secretive"], "apps")
+        contains(seen, "visible", "what apps see")
+        for text in "hunter2", path, "acnspawn/":
+            equal(text in seen, shown, "%s in what apps see with %r" % (text, option))
+    contains(host.acnspawn("prepare", "--metadata=none", host.shell("true")).expect(2).err, "must be full or reduced", "message")
+
+
 def service_of(host):
     return next(iter(processes_where(lambda pid: "acnspawn-metadata" in read_text("/proc/%d/cmdline" % pid), host.processes())), None)
 

@@ -7,6 +7,7 @@
  * "kill", the name of an error, or "none" for a call that the architecture does not have. */
 
 #include <inttypes.h>
+#include <sys/socket.h>
 
 #include "stage1/seccomp-filter.h"
 #include "stage1/seccomp-rules.h"
@@ -62,7 +63,7 @@ static int answer(const Question *q, SeccompProgram *p, uint64_t *capabilities)
         }
         const struct seccomp_data data = {.nr = number,
                                           .arch = seccomp_architectures[q->architecture],
-                                          .args = {q->first, 0, q->third}};
+                                          .args = {q->first, SOCK_STREAM, q->third}};
         puts(describe(filter_run(p, &data)));
         return 0;
 }

@@ -182,6 +182,7 @@ static const char *const pod_elsewhere[] = {
                 "exit-policy",
                 "stop-timeout",
                 "exit-idle-time",
+                "metadata",
                 "no-userns",
                 "stage1",
                 "uuid-file",

@@ -25,7 +25,8 @@ ARGUMENTS = {
     "CLONE_NEWUSER": (0x10000000, 0), "CLONE_NEWNS": (0x20000, 0), "CLONE_NEWNET": (0x40000000, 0),
     "ADDR_NO_RANDOMIZE": (0x40000, 0), "READ_IMPLIES_EXEC": (0x400000, 0),
     "AF_ALG": (38, 0), "AF_VSOCK": (40, 0), "AF_BLUETOOTH": (31, 0), "AF_CAN": (29, 0), "AF_TIPC": (30, 0), "AF_RDS": (21, 0),
-    "AF_SMC": (43, 0), "AF_XDP": (44, 0), "NETLINK_AUDIT": (16, 9), "NETLINK_CRYPTO": (16, 21),
+    "AF_SMC": (43, 0), "AF_XDP": (44, 0), "NETLINK_AUDIT": (16, 9), "NETLINK_CRYPTO": (16, 21), "NETLINK_RDMA": (16, 20),
+    "IPPROTO_DCCP": (2, 33), "IPPROTO_L2TP": (2, 115), "IPPROTO_SCTP": (2, 132), "IPPROTO_SMC": (2, 256),
 }
 # Arguments for calls without words in parentheses, if the decision depends on them: a socket of AF_UNIX.
 USUAL = {"socket": (1, 0), "socketpair": (1, 0)}

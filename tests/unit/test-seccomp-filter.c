@@ -5,6 +5,7 @@
 
 #include <linux/audit.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,7 +51,16 @@
 
 static uint32_t decide_for(const SeccompProgram *p, uint32_t architecture, int nr, uint64_t a0, uint64_t a2)
 {
-        struct seccomp_data data = {.nr = nr, .arch = architecture, .args = {a0, 0, a2}};
+        struct seccomp_data data = {.nr = nr, .arch = architecture, .args = {a0, SOCK_STREAM, a2}};
+
+        return filter_run(p, &data);
+}
+
+static uint32_t decide_socket(const SeccompProgram *p, int nr, int family, int type, int protocol)
+{
+        struct seccomp_data data = {.nr = nr,
+                                    .arch = ARCHITECTURE,
+                                    .args = {(unsigned) family, (unsigned) type, (unsigned) protocol}};
 
         return filter_run(p, &data);
 }
@@ -132,6 +142,7 @@ TEST(default_decisions)
                         {SYS_bpf, FAIL(EPERM)},
                         {SYS_perf_event_open, FAIL(EPERM)},
                         {SYS_io_uring_setup, FAIL(EPERM)},
+                        {SYS_io_setup, FAIL(ENOSYS)},
                         {SYS_userfaultfd, FAIL(EPERM)},
                         {SYS_init_module, FAIL(EPERM)},
                         {SYS_kexec_load, FAIL(EPERM)},
@@ -216,6 +227,48 @@ TEST(default_socket_families)
                                 TEST_FAIL("call %d, family %d: 0x%08x", calls[i], (int) family, d);
                 }
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_ALG, 0), FAIL(EAFNOSUPPORT));
+}
+
+/* Those that would load a module of the host for a protocol that services do not use. */
+TEST(default_socket_protocols)
+{
+        static const int calls[] = {SYS_socket, SYS_socketpair}, internet[] = {AF_INET, AF_INET6};
+        static const struct {
+                int type, protocols[8];
+        } possible[] = {
+                        {SOCK_STREAM, {0, IPPROTO_TCP, 262 /* IPPROTO_MPTCP */, -1}},
+                        {SOCK_DGRAM, {0, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_UDPLITE, -1}},
+        };
+        static const int netlink[] = {NETLINK_ROUTE,      NETLINK_USERSOCK,  NETLINK_SOCK_DIAG, NETLINK_XFRM,
+                                      NETLINK_SELINUX,    NETLINK_FIB_LOOKUP, NETLINK_CONNECTOR, NETLINK_NETFILTER,
+                                      NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC};
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        for (size_t c = 0; c < ELEMENTSOF(calls) * ELEMENTSOF(internet); c++)
+                for (int type = 0; type < 16; type++)
+                        for (int protocol = 0; protocol < 300; protocol++) {
+                                uint32_t expected = type == SOCK_RAW ? ALLOW : FAIL(ESOCKTNOSUPPORT);
+                                for (size_t i = 0; i < ELEMENTSOF(possible); i++) {
+                                        if (possible[i].type != type)
+                                                continue;
+                                        expected = FAIL(EPROTONOSUPPORT);
+                                        for (size_t k = 0; possible[i].protocols[k] >= 0; k++)
+                                                if (possible[i].protocols[k] == protocol)
+                                                        expected = ALLOW;
+                                }
+                                uint32_t d = decide_socket(&p, calls[c % 2], internet[c / 2],
+                                                           type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+                                if (d != expected)
+                                        TEST_FAIL("type %d, protocol %d: 0x%08x", type, protocol, d);
+                        }
+        for (int protocol = 0; protocol < 64; protocol++) {
+                bool common = false;
+                for (size_t i = 0; i < ELEMENTSOF(netlink); i++)
+                        common = common || netlink[i] == protocol;
+                ASSERT_EQ(decide_socket(&p, SYS_socket, AF_NETLINK, SOCK_RAW, protocol),
+                          common ? ALLOW : FAIL(EPROTONOSUPPORT));
+        }
 }
 
 TEST(default_personalities)
@@ -640,6 +693,7 @@ int main(void)
         RUN(default_never_kills);
         RUN(default_arguments);
         RUN(default_socket_families);
+        RUN(default_socket_protocols);
         RUN(default_personalities);
         RUN(capabilities_open_calls);
 #ifdef __x86_64__

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -177,6 +179,123 @@ static int poke_chroot(const char *path)
 /* Uses N megabytes and says when it has them. */
 /* Creates as many inotify instances as it can, then creates the file NAME, and keeps the instances until
  * killed. */
+/* Mounts a file system at PATH that has one file, "program", with the content of this program, and serves it, in a child: nothing
+ * is answered while that is stopped. */
+static void fuse_attributes(struct fuse_attr *a, uint64_t node, uint64_t size)
+{
+        *a = (struct fuse_attr){.ino = node,
+                                .size = node == FUSE_ROOT_ID ? 0 : size,
+                                .mode = node == FUSE_ROOT_ID ? S_IFDIR | 0755 : S_IFREG | 0755,
+                                .nlink = 1,
+                                .blksize = 4096};
+}
+
+static void fuse_answer(int fd, uint64_t unique, int error, const void *p, size_t n)
+{
+        struct fuse_out_header h = {.len = (uint32_t) (sizeof(h) + n), .error = error, .unique = unique};
+        struct iovec v[] = {{&h, sizeof(h)}, {(void *) (uintptr_t) p, n}};
+
+        if (writev(fd, v, 2) < 0 && errno != ENOENT)
+                _exit(1);
+}
+
+static void fuse_serve(int fd, const char *program, size_t size)
+{
+        static char request[1 << 20];
+
+        for (;;) {
+                ssize_t n = read(fd, request, sizeof(request));
+                if (n < (ssize_t) sizeof(struct fuse_in_header))
+                        _exit(0);
+                const struct fuse_in_header *h = (const void *) request;
+                const void *argument = request + sizeof(*h);
+                if (h->opcode == FUSE_INIT) {
+                        const struct fuse_init_in *in = argument;
+                        struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
+                                                    .minor = in->minor,
+                                                    .max_readahead = in->max_readahead,
+                                                    .max_write = 65536};
+                        fuse_answer(fd, h->unique, 0, &out, sizeof(out));
+                } else if (h->opcode == FUSE_LOOKUP && strcmp(argument, "program") == 0) {
+                        struct fuse_entry_out out = {.nodeid = 2};
+                        fuse_attributes(&out.attr, 2, size);
+                        fuse_answer(fd, h->unique, 0, &out, sizeof(out));
+                } else if (h->opcode == FUSE_GETATTR) {
+                        struct fuse_attr_out out = {};
+                        fuse_attributes(&out.attr, h->nodeid, size);
+                        fuse_answer(fd, h->unique, 0, &out, sizeof(out));
+                } else if (h->opcode == FUSE_OPEN || h->opcode == FUSE_OPENDIR) {
+                        struct fuse_open_out out = {.open_flags = FOPEN_KEEP_CACHE};
+                        fuse_answer(fd, h->unique, 0, &out, sizeof(out));
+                } else if (h->opcode == FUSE_READ) {
+                        const struct fuse_read_in *in = argument;
+                        size_t left = in->offset < size ? size - in->offset : 0;
+                        fuse_answer(fd, h->unique, 0, program + in->offset, left < in->size ? left : in->size);
+                } else if (h->opcode == FUSE_RELEASE || h->opcode == FUSE_FLUSH || h->opcode == FUSE_RELEASEDIR)
+                        fuse_answer(fd, h->unique, 0, NULL, 0);
+                else if (h->opcode != FUSE_FORGET && h->opcode != FUSE_BATCH_FORGET && h->opcode != FUSE_INTERRUPT)
+                        fuse_answer(fd, h->unique, h->opcode == FUSE_LOOKUP ? -ENOENT : -ENOSYS, NULL, 0);
+        }
+}
+
+static int poke_fuse(const char *path)
+{
+        int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        struct stat st;
+        char options[100];
+
+        if (program < 0 || fd < 0 || fstat(program, &st) < 0)
+                return check(-1);
+        void *content = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, program, 0);
+        if (content == MAP_FAILED)
+                return check(-1);
+        snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0,allow_other", fd);
+        if (mount("fuse", path, "fuse", 0, options) < 0)
+                return check(-1);
+        pid_t pid = fork();
+        if (pid == 0) {
+                (void) close(0);
+                (void) close(1);
+                (void) close(2);
+                fuse_serve(fd, content, (size_t) st.st_size);
+        }
+        return check(pid);
+}
+
+/* Waits for signals, in the place of an app. */
+static int poke_wait(const char *name)
+{
+        if (*name && close(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) < 0)
+                return check(-1);
+        for (;;)
+                pause();
+}
+
+/* Opens so many terminals, or as many as there are. */
+static int poke_terminals(const char *number)
+{
+        int n = 0;
+
+        while (n < atoi(number) && open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC) >= 0)
+                n++;
+        int r = n < atoi(number) ? check(-1) : 0;
+        printf("%d terminals\n", n);
+        return r;
+}
+
+/* A call with the numbers NUMBER:ARGUMENT:ARGUMENT:ARGUMENT. */
+static int poke_call3(const char *numbers)
+{
+        unsigned long n[4] = {0};
+
+        for (size_t i = 0; i < 4 && numbers; i++) {
+                n[i] = strtoul(numbers, NULL, 0);
+                numbers = strchr(numbers, ':');
+                numbers = numbers ? numbers + 1 : NULL;
+        }
+        return check(syscall((long) n[0], n[1], n[2], n[3], 0, 0, 0));
+}
+
 static int poke_inotify(const char *name)
 {
         while (inotify_init1(IN_CLOEXEC) >= 0)
@@ -601,6 +720,10 @@ static const struct {
                 {"forks", poke_forks},
                 {"bomb", poke_bomb},
                 {"inotify", poke_inotify},
+                {"terminals", poke_terminals},
+                {"fuse", poke_fuse},
+                {"wait", poke_wait},
+                {"call3", poke_call3},
 };
 
 int main(int argc, char **argv)

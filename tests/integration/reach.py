@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What apps reach of the host beside files: its devices, numbers that the kernel has once for all pods, and processes of acnspawn
+that look at an app."""
+
+import stat
+
+import pod_interface
+from harness import *
+
+FUSE = 10, 229  # every user may open it
+ADMIN = "--caps-retain=CAP_SYS_ADMIN,CAP_MKNOD,CAP_DAC_OVERRIDE"
+
+
+def tried(script):
+    """What the commands of a script say, a line each: what failed is no end."""
+    return "exec 2>&1; " + script + "; true"
+
+
+# --- Devices ---------------------------------------------------------------------------------------------------------
+
+def with_node(host, **more):
+    """An image in the store whose root has a device node: only one that was unpacked by an earlier version has."""
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a", **more)).expect(0).out.split()[0]
+    root = os.path.join(host.dir, "images", image, "rootfs")
+    os.mknod(os.path.join(root, "node"), stat.S_IFCHR | 0o666, os.makedev(*FUSE))
+    os.chmod(os.path.join(root, "node"), 0o666)
+    return image
+
+
+@case
+def flags_of_the_root_are_locked(host):
+    """For an app that may mount: no devices, and read-only where it is so. The device is open for all by its mode."""
+    image = with_node(host, files={"mnt": Dir()})
+    script = tried("mount -o remount,bind,dev /; mount --bind / /mnt && mount -o remount,bind,dev /mnt; "
+                   "mount -o remount,bind,rw,dev /; poke open /node; poke open /mnt/node; "
+                   "grep -E ' (/|/mnt) ' /proc/self/mountinfo")
+    for options in (), ("--readonly-rootfs",):
+        r = host.run("--rm", image, ADMIN, *options, "--exec=/bin/sh", "--", "-c", script)
+        equal(r.out.count("permission denied"), 3, "remounts that are refused with %r: %s" % (options, r.out))
+        lacks(r.out, "possible", "use of the device of the host")
+        lines = [l for l in r.out.splitlines() if re.match(r"\d+ \d+ \d+:\d+ / (/|/mnt) ", l)]
+        true(lines and all("nodev" in l.split()[5].split(",") for l in lines), "mounts of the root: %r" % lines)
+
+
+@case
+def a_read_only_root_stays_so(host):
+    """`--readonly-rootfs` cannot be undone by an app that may mount, and mount points that the image lacks are made all the same, with
+    hooks or handlers too."""
+    image = host.shell("true", name="example.com/a", app={
+        "eventHandlers": [{"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /pre; test -d /new/point && echo handler"]}]})
+    script = tried("mount -o remount,bind,rw /; mount -o remount,rw /; touch /file && echo written; echo x >/new/point/f && cat /new/point/f; "
+                   "test -f /deep/file && echo file")
+    with open(host.path("file"), "w") as f:
+        f.write("x")
+    r = host.run("--rm", "--volume=v,kind=empty,mode=1777", "--volume=f,kind=host,readOnly=true,source=" + host.path("file"), image, ADMIN,
+                 "--readonly-rootfs", "--mount=v:/new/point", "--mount=f:/deep/file", "--exec=/bin/sh", "--", "-c", script)
+    lacks(r.out, "written", "output")
+    equal([l for l in r.out.splitlines() if l in ("handler", "x", "file")], ["handler", "x", "file"], "output " + r.out)
+    contains(r.out + r.err, "Read-only file system", "message of the app")
+
+
+@both
+def devices_of_apps_that_may_mount_are_filtered(host, *options):
+    """Wherever the node is: the flags of mounts do not matter. A device that is given is not refused, nor those of a volume with devices."""
+    if " fuse\n" not in read_text("/proc/misc"):
+        raise Skip("this kernel has no /dev/fuse")
+    os.mkdir(host.path("devices"))
+    os.mknod(host.path("devices/fuse"), stat.S_IFCHR | 0o666, os.makedev(*FUSE))
+    os.chmod(host.path("devices/fuse"), 0o666)
+    script = tried("mount -t tmpfs -o dev none /srv; mknod /srv/node c %d %d && poke open /srv/node; poke open /node; "
+                   "test -e /dev/given && poke open /dev/given; test -e /volume/fuse && poke open /volume/fuse; "
+                   "echo x >/dev/null && head -c 3 /dev/zero | wc -c" % FUSE)
+    image = with_node(host)
+
+    def run(*more):
+        pod = [o for o in more if o.startswith("--volume")]
+        return host.run("--rm", *options, *pod, image, ADMIN, *more[len(pod):], "--exec=/bin/sh", "--", "-c", script).out
+    out = run()
+    lacks(out, "possible", "use of a device of the host")
+    contains(out, "3\n", "output")
+    contains(run("--device=%s:/dev/given" % host.path("devices/fuse")), "open /dev/given: possible", "use of a device that was given")
+    contains(run("--volume=d,kind=host,dev=true,source=" + host.path("devices"), "--mount=d:/volume"), "open /volume/fuse: possible",
+             "use of a volume with devices")
+
+
+# --- Numbers of the kernel -------------------------------------------------------------------------------------------
+
+@both
+def an_app_has_a_part_of_the_terminals(host, *options):
+    """The kernel has one number for all pods. The part follows it."""
+    everything, kept = (int(read_text("/proc/sys/kernel/pty/" + n)) for n in ("max", "reserve"))
+    part = max(16, (everything - kept) // 16)
+    if part > 400:
+        raise Skip("kernel.pty.max is %d" % everything)
+    r = host.run("--rm", *options, host.shell("poke terminals %d; true" % (part + 50), app={"user": "1000", "group": "1000"}))
+    equal(r.out.splitlines()[0], "%d terminals" % part, "terminals of an app")
+    contains(r.out, "No space left on device", "error of the next one")
+
+
+@case
+def requests_of_asynchronous_io_are_not_taken_from_the_host(host):
+    """`io_setup` is missing, unless the operator says otherwise; programs use threads then. Nothing of fs.aio-max-nr is used."""
+    if os.uname().machine != "x86_64":
+        raise Skip("the numbers of system calls are those of x86-64")
+    image = host.shell("poke call3 206:65536:0; true")
+    contains(host.run("--rm", image).out, "Function not implemented", "io_setup")
+    contains(host.run("--rm", image, "--seccomp=mode=retain,errno=EPERM,@acnspawn/default,io_setup").out, "Bad address", "io_setup that is allowed")
+
+
+@case
+def protocols_that_load_modules_are_refused(host):
+    """By types and numbers, on both families, and by socketpair; for root of the app."""
+    if os.uname().machine != "x86_64":
+        raise Skip("the numbers of system calls are those of x86-64")
+    stream, datagram, sequential, dccp = 1, 2, 5, 6
+    refused = [(stream, 132), (sequential, 132), (sequential, 0), (stream, 256), (dccp, 33), (dccp, 0), (datagram, 115), (datagram, 137),
+               (stream, 6 | 1 << 9), (12, 0)]
+    allowed = [(stream, 0), (stream, 6), (datagram, 17), (datagram, 0), (stream | 0o2000000, 6)]
+    calls = ["call3 %d:%d:%d:%d" % (number, family, *s) for number in (41, 53) for family in (2, 10) for s in refused]
+    out = host.run("--rm", host.shell("; ".join("poke " + c for c in calls) + "; true")).out.splitlines()
+    equal([l.split(": ")[1] in ("Protocol not supported", "Socket type not supported") for l in out], [True] * len(calls), "refused: %s" % out)
+    out = host.run("--rm", host.shell("; ".join("poke call3 41:%d:%d:%d" % (f, *s) for f in (2, 10) for s in allowed) + "; true")).out
+    equal(out.count("possible"), 2 * len(allowed), "allowed: " + out)
+    r = host.run("--rm", host.shell("poke call3 41:2:12:0; true"), "--seccomp=mode=retain,errno=EPERM,@acnspawn/default,socket")
+    contains(r.out, "Invalid argument", "what the kernel itself says of a type, by the will of the operator")
+
+
+# --- File systems that do not answer -----------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def hanging_program(host, *options):
+    """A pod whose app executes a file of a FUSE that answers nothing any more."""
+    if " fuse\n" not in read_text("/proc/misc"):
+        raise Skip("this kernel has no /dev/fuse")
+    uuid = host.detach("--name=p", *options, host.shell("mkdir /f && poke fuse /f && exec /f/program wait /out/up", name="example.com/a"),
+                       "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "--device=/dev/fuse")
+    host.wait_up("a", uuid)
+    program = lambda: processes_where(lambda pid: os.readlink("/proc/%d/exe" % pid) == "/f/program", host.processes())
+    wait_for(program, "the program of the app")
+    servers = processes_where(lambda pid: os.readlink("/proc/%d/exe" % pid) == "/bin/poke", host.processes())
+    equal(len(servers), 1, "servers of the file system")
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield uuid
+    finally:
+        host.kill_pods()
+
+
+@both
+def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
+    """The supervisor looks whether the app runs, for a command in it, without waiting for the file system of the app's program, and without
+    a need to read it."""
+    with hanging_program(host, *options) as uuid:
+        c = pod_interface.Connection(host, uuid)
+        c.send("Exec", {"app": "a", "command": ["/bin/sh", "-c", "exit 3"]})
+        c.socket.settimeout(20)
+        try:
+            equal(c.receive().get("parameters", {}).get("exitStatus"), 3, "exit status of a command in the app")
+        except TimeoutError:
+            fail("the supervisor does not answer")
+        for command in ("status", "p"), ("stop", "--force", "p"):
+            p = host.start(*command)
+            try:
+                p.wait(30)
+            except subprocess.TimeoutExpired:
+                fail("'%s' still waits" % " ".join(command))
+            equal(p.returncode, 0, "exit status of " + " ".join(command))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+
+
+# --- Services of a pod -------------------------------------------------------------------------------------------------
+
+@both
+def services_run_as_a_user_that_no_app_can_be(host, *options):
+    """The metadata service, and that of an app that may launch others: not as a user of the pod's range, and each pod has its own."""
+    users = []
+    for name in "p", "q":
+        uuid = host.detach("--name=" + name, "--exit-policy=never", *options, host.shell(
+            "wget -q -O - --header 'Metadata-Flavor: AppContainer' $AC_METADATA_URL/acMetadata/v1/pod/uuid >/out/uuid; "
+            "poke talk $ACNSPAWN_CONTROL </dev/null & touch /out/up; exec sleep 1000", name="example.com/a"), "--control=true")
+        host.wait_up("a", uuid)
+        equal(host.written("a", "out/uuid", host.pod_dir(uuid)).decode().strip(), uuid, "what the metadata service says")
+        base = host.uid_base(uuid)
+        true(not base <= service_user(base) < base + 65536, "%d is a user of the pod" % service_user(base))
+        services = lambda: of_processes(lambda pid: " ".join(re.findall(r"(?m)^[UG]id:\t(.*)$", read_text("/proc/%d/status" % pid))).split(),
+                                        [pid for pid in children_of(host.supervisor(uuid)) if name_of(pid) != "systemd-nspawn"])
+        # One that has just been started is still root.
+        wait_for(lambda: list(services().values()) == [[str(service_user(base))] * 8] * 2, "two services of %s as user %d" % (name, service_user(base)))
+        users.append(service_user(base))
+    true(users[0] != users[1], "the services of two pods run as the same user")
+    for name in "p", "q":
+        host.acnspawn("stop", "--force", name).expect(0)
+
+
+if __name__ == "__main__":
+    main()
