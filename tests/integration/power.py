@@ -428,7 +428,7 @@ def the_file_system_is_shut_down(host):
     points = [("xfs" if shutil.which("mkfs.xfs") else "ext4", LOGFLUSH, r'renameat\(.*"pod"\)')]
     if LONG:
         points = [(kind, flags, at) for kind in FILE_SYSTEMS for flags in (LOGFLUSH, NOLOGFLUSH)
-                  for at in (r'"definition"\)', r'"pod\..*tmp"', r'renameat\(.*"pod"\)', r'"\.removed', None)]
+                  for at in (r'/definition"\)', r'"pod\..*tmp"', r'renameat\(.*"pod"\)', r'"\.removed', None)]
     for kind, flags, at in points:
         shut_down(host, kind, flags, at)
         shutil.rmtree(host.dir)
