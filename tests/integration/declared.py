@@ -330,7 +330,7 @@ POD = {
     "environment-file": "{env}", "credential": "key:{secret}", "load-credential": "key2:{secret}", "set-credential": "key3:a b\"%",
     "annotation": "example.com/x=y z", "user-annotation": "u=v w", "user-label": "l=m 'n'", "isolator": 'resource/memory={"limit":"200Mi"}',
     "memory": "210Mi", "cpu": "2", "tasks-max": "500", "block-bandwidth": "100M", "block-iops": "1000", "sysctl": "kernel.msgmax=8000",
-    "exit-policy": "never", "caps-retain": "CAP_CHOWN,CAP_KILL", "stop-timeout": "7s", "no-userns": None, "uuid-file": "{uuid}",
+    "exit-policy": "never", "metadata": "reduced", "caps-retain": "CAP_CHOWN,CAP_KILL", "stop-timeout": "7s", "no-userns": None, "uuid-file": "{uuid}",
     "volume": "store,kind=empty,mode=0700,uid=5", "mount": "store:/pod-mount", "stdin": None, "strict": None, "ready-timeout": "1min",
     "register": "no", "rm": None, "image-policy": "local",
 }
