@@ -444,10 +444,10 @@ int fd_list_take(FdList *f, size_t i);
 
 /* --- Free space (space.c) ------------------------------------------------------------------------------ */
 
-#define DISK_RESERVE (64ULL << 20)     /* bytes that everything that writes to the store leaves free */
-#define INODE_RESERVE 4096U            /* the same for inodes: as many as ext4 makes for these bytes */
-#define SPACE_INTERVAL (4ULL << 20)    /* bytes written until the free space is read again, and */
-#define SPACE_INTERVAL_INODES 64U      /* files created */
+#define DISK_RESERVE (64ULL << 20)  /* bytes that everything that writes to the store leaves free */
+#define INODE_RESERVE 4096U         /* the same for inodes: as many as ext4 makes for these bytes */
+#define SPACE_INTERVAL (4ULL << 20) /* bytes written until the free space is read again, and */
+#define SPACE_INTERVAL_INODES 64U   /* files created */
 
 /* What may be used of the file system of FD, beyond the reserves; UINT64_MAX if there is no limit. */
 typedef struct FreeSpace {

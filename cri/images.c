@@ -9,8 +9,8 @@
 #include "cri/cri-internal.h"
 #include "prepare/registry/registry.h"
 
-#define ID_DIGITS_MIN 12U /* of the part of an ID that stands for it */
-#define STREAM_IMAGES 64U /* per reply */
+#define ID_DIGITS_MIN 12U                             /* of the part of an ID that stands for it */
+#define STREAM_IMAGES 64U                             /* per reply */
 #define DOWNLOADS_AGE_USEC (3600 * UINT64_C(1000000)) /* interrupted longer ago than that */
 
 typedef Runtime__V1__Image ImageMessage;

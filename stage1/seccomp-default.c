@@ -65,48 +65,55 @@ static const SeccompTable unshare_check = {SECCOMP_ARGUMENT(0), NAMESPACES | CLO
 #endif
 #define SOCKET_TYPE_MASK 0xfU /* the other bits are flags */
 
-#define ONE(value) {(value), (value), ALLOW, NULL}
+#define ONE(value)                                                                                          \
+        {                                                                                                   \
+                (value), (value), ALLOW, NULL                                                               \
+        }
 
 static const SeccompEntry stream_protocols[] = {ONE(0), ONE(IPPROTO_TCP), ONE(IPPROTO_MPTCP)};
-static const SeccompEntry datagram_protocols[] = {
-                ONE(0), ONE(IPPROTO_ICMP), ONE(IPPROTO_UDP), ONE(IPPROTO_ICMPV6), ONE(IPPROTO_UDPLITE)};
-static const SeccompTable stream_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, stream_protocols,
+static const SeccompEntry datagram_protocols[] = {ONE(0), ONE(IPPROTO_ICMP), ONE(IPPROTO_UDP),
+                                                  ONE(IPPROTO_ICMPV6), ONE(IPPROTO_UDPLITE)};
+static const SeccompTable stream_check = {SECCOMP_ARGUMENT(2),          0,   NO_PROTOCOL, stream_protocols,
                                           ELEMENTSOF(stream_protocols), true};
-static const SeccompTable datagram_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, datagram_protocols,
-                                            ELEMENTSOF(datagram_protocols), true};
+static const SeccompTable datagram_check = {SECCOMP_ARGUMENT(2),
+                                            0,
+                                            NO_PROTOCOL,
+                                            datagram_protocols,
+                                            ELEMENTSOF(datagram_protocols),
+                                            true};
 static const SeccompEntry internet_types[] = {
                 {SOCK_STREAM, SOCK_STREAM, ALLOW, &stream_check},
                 {SOCK_DGRAM, SOCK_DGRAM, ALLOW, &datagram_check},
                 ONE(SOCK_RAW),
 };
-static const SeccompTable internet_check = {SECCOMP_ARGUMENT(1), SOCKET_TYPE_MASK, NO_TYPE, internet_types,
-                                            ELEMENTSOF(internet_types), true};
+static const SeccompTable internet_check = {SECCOMP_ARGUMENT(1), SOCKET_TYPE_MASK,           NO_TYPE,
+                                            internet_types,      ELEMENTSOF(internet_types), true};
 
 /* Without those of storage (NETLINK_ISCSI, NETLINK_SCSITRANSPORT, NETLINK_ECRYPTFS), RDMA and SMC. */
 #define NETLINK_USUAL                                                                                       \
         ONE(NETLINK_FIB_LOOKUP), ONE(NETLINK_CONNECTOR), ONE(NETLINK_NETFILTER),                            \
-                        {NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC, ALLOW, NULL}
+        {                                                                                                   \
+                NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC, ALLOW, NULL                                        \
+        }
 
 static const SeccompEntry netlink_protocols[] = {
-                ONE(NETLINK_ROUTE),
-                ONE(NETLINK_USERSOCK),
-                ONE(NETLINK_SOCK_DIAG),
-                {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
+                ONE(NETLINK_ROUTE),     ONE(NETLINK_USERSOCK),
+                ONE(NETLINK_SOCK_DIAG), {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
                 NETLINK_USUAL,
 };
 static const SeccompEntry netlink_audit_protocols[] = {
-                ONE(NETLINK_ROUTE),
-                ONE(NETLINK_USERSOCK),
-                ONE(NETLINK_SOCK_DIAG),
-                {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
-                ONE(NETLINK_AUDIT),
-                NETLINK_USUAL,
+                ONE(NETLINK_ROUTE),     ONE(NETLINK_USERSOCK),
+                ONE(NETLINK_SOCK_DIAG), {NETLINK_XFRM, NETLINK_SELINUX, ALLOW, NULL},
+                ONE(NETLINK_AUDIT),     NETLINK_USUAL,
 };
-static const SeccompTable netlink_check = {SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_protocols,
-                                           ELEMENTSOF(netlink_protocols), true};
-static const SeccompTable netlink_audit_check = {
-                SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_audit_protocols, ELEMENTSOF(netlink_audit_protocols),
-                true};
+static const SeccompTable netlink_check = {
+                SECCOMP_ARGUMENT(2), 0, NO_PROTOCOL, netlink_protocols, ELEMENTSOF(netlink_protocols), true};
+static const SeccompTable netlink_audit_check = {SECCOMP_ARGUMENT(2),
+                                                 0,
+                                                 NO_PROTOCOL,
+                                                 netlink_audit_protocols,
+                                                 ELEMENTSOF(netlink_audit_protocols),
+                                                 true};
 
 #define FAMILIES(netlink)                                                                                   \
         {                                                                                                   \
@@ -119,8 +126,12 @@ static const SeccompEntry families[] = FAMILIES(&netlink_check);
 static const SeccompEntry families_with_audit[] = FAMILIES(&netlink_audit_check);
 static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0),  0,   NO_FAMILY, families,
                                           ELEMENTSOF(families), true};
-static const SeccompTable socket_audit_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families_with_audit,
-                                                ELEMENTSOF(families_with_audit), true};
+static const SeccompTable socket_audit_check = {SECCOMP_ARGUMENT(0),
+                                                0,
+                                                NO_FAMILY,
+                                                families_with_audit,
+                                                ELEMENTSOF(families_with_audit),
+                                                true};
 
 /* Other values disable protections of a process (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC, MMAP_PAGE_ZERO), or
  * are for binaries of obsolete systems. */
@@ -146,7 +157,7 @@ static const struct {
                 {"@systemd/pkey", ALLOW},
                 {"@systemd/keyring", REFUSE}, /* keyrings are per user, not per pod */
                 {"io_setup", MISSING}, /* its requests are counted for the whole host; programs do without */
-                {"io_uring_setup", REFUSE},   /* its operations bypass this filter */
+                {"io_uring_setup", REFUSE}, /* its operations bypass this filter */
                 {"io_uring_enter", REFUSE},
                 {"io_uring_register", REFUSE},
                 {"userfaultfd", REFUSE},

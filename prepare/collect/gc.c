@@ -14,7 +14,7 @@
 
 #include "prepare/collect/collect-internal.h"
 
-#define SHORT_SHARE 10U                                /* less than one of so many blocks is free: */
+#define SHORT_SHARE 10U                              /* less than one of so many blocks is free: */
 #define SHORT_AGE_USEC (10 * 60 * UINT64_C(1000000)) /* parts of downloads are removed after so long */
 
 typedef struct Collector {

@@ -171,8 +171,9 @@ typedef int (*ImageSink)(const void *p, size_t n, void *userdata, Error *e);
 int image_export(const Image *i, const Operation *o, ImageSink sink, void *userdata, Error *e);
 
 enum {
-        RENDER_ARCHIVE = 1, /* with set-ID bits, capabilities, ACLs, attributes of the system and device nodes */
-        RENDER_TOP = 2,     /* the directory itself gets owner, mode and attributes of the image's root */
+        RENDER_ARCHIVE =
+                        1, /* with set-ID bits, capabilities, ACLs, attributes of the system and device nodes */
+        RENDER_TOP = 2,    /* the directory itself gets owner, mode and attributes of the image's root */
 };
 /* Copies the root of an app of the image (spec: ace.md, "Filesystem Setup") to the empty directory DIR_FD:
  * the layers merged, whiteouts and whitelists applied (render-image.c). The image and its dependencies must

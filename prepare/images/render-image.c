@@ -423,9 +423,10 @@ int image_render(Store *s, const Image *i, int dir_fd, unsigned flags, Error *e)
                         r = render_error(e, r, m.done[k].path, "set the metadata of");
         }
         if (r >= 0 && m.n_reduced > 0)
-                operation_message(s->operation, LOG_LEVEL_WARNING,
-                                  "Files without the set-ID bits, capabilities or ACLs of the image, or left out as "
-                                  "device nodes: %u; --archive keeps them",
-                                  m.n_reduced);
+                operation_message(
+                                s->operation, LOG_LEVEL_WARNING,
+                                "Files without the set-ID bits, capabilities or ACLs of the image, or left out as "
+                                "device nodes: %u; --archive keeps them",
+                                m.n_reduced);
         return r;
 }

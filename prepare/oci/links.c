@@ -51,7 +51,8 @@ int layer_set_ids(Layer *l, Error *e)
                 return error_set(e, -EPROTONOSUPPORT,
                                  "Layer %u is named by a digest that the store does not use (%s)", l->number,
                                  l->diff_id);
-        if (xasprintf(&l->content_id, LAYER_ID_UNPACKED "%s", digits) < 0 || !(l->id = strdup(l->content_id)))
+        if (xasprintf(&l->content_id, LAYER_ID_UNPACKED "%s", digits) < 0 ||
+            !(l->id = strdup(l->content_id)))
                 return error_oom(e);
         return make_chain_id(l->diff_ids, l->number, &l->chain_id, e);
 }

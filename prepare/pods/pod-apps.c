@@ -173,8 +173,7 @@ static bool has_app_files(const Pod *p, const PodManifest *m, const char *name)
         for (size_t i = 0; i < m->n_apps; i++) {
                 _cleanup_free_ char *path = NULL;
 
-                if (pod_app_path(p, m->apps[i], NULL, &path) < 0 ||
-                    streq(path + strlen("apps/"), name))
+                if (pod_app_path(p, m->apps[i], NULL, &path) < 0 || streq(path + strlen("apps/"), name))
                         return true;
         }
         return false;

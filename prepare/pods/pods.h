@@ -70,12 +70,12 @@ int hostname_check(const char *s, Error *e);
 
 /* Properties of a pod beyond the specification's manifest. */
 typedef struct PodConfig {
-        char *name;        /* or NULL */
-        char *hostname;    /* or NULL: derived from the name or the UUID */
-        uint32_t uid_base; /* the pod's users; set also when private_users is off */
+        char *name;            /* or NULL */
+        char *hostname;        /* or NULL: derived from the name or the UUID */
+        uint32_t uid_base;     /* the pod's users; set also when private_users is off */
         uint32_t n_uid_ranges; /* UID_RANGE_SIZE users each; 0: one, see pod_n_uids() */
         bool private_users;
-        bool strict; /* refuse to run unless all isolators are enforced */
+        bool strict;           /* refuse to run unless all isolators are enforced */
         bool reduced_metadata; /* the metadata service shows no environment of apps, nor paths of the host */
         NetMode net;
         char **networks; /* as of pod_network_check(); not empty if and only if NET_NETWORKS */

@@ -200,9 +200,9 @@ static int host_users_read(HostUsers *h, Error *e)
 /* Whether uids of the range are in use outside of acnspawn. */
 static bool is_reserved_by_host(const HostUsers *h, uint32_t base)
 {
-        return subids_overlap(h->subuids, base) || subids_overlap(h->subgids, base) || accounts_overlap(h->users, base) ||
-               accounts_overlap(h->groups, base) || overlaps_logins(h->logins, base) || is_picked_by_nspawn(base) ||
-               is_user_or_group(base);
+        return subids_overlap(h->subuids, base) || subids_overlap(h->subgids, base) ||
+               accounts_overlap(h->users, base) || accounts_overlap(h->groups, base) ||
+               overlaps_logins(h->logins, base) || is_picked_by_nspawn(base) || is_user_or_group(base);
 }
 
 /* -EEXIST: it is. */
@@ -304,10 +304,11 @@ int pod_take_uids(Pod *p, uint32_t base, uint32_t n, Error *e)
         int r = 0;
 
         if (!pod_uids_are_valid(base, n))
-                return error_set(e, -EINVAL,
-                                 "%" PRIu64
-                                 " users from %u on cannot be those of a pod: both numbers have to be multiples of %u",
-                                 (uint64_t) n * UID_RANGE_SIZE, base, UID_RANGE_SIZE);
+                return error_set(
+                                e, -EINVAL,
+                                "%" PRIu64
+                                " users from %u on cannot be those of a pod: both numbers have to be multiples of %u",
+                                (uint64_t) n * UID_RANGE_SIZE, base, UID_RANGE_SIZE);
         for (uint32_t i = 0; r >= 0 && i < n; i++) {
                 r = release_ended(p, base + i * UID_RANGE_SIZE, e);
                 if (r >= 0)

@@ -31,7 +31,7 @@ typedef struct Download {
         char *etag, *last_modified; /* one of them, if it can be resumed at all */
         uint64_t written_back;
         uint64_t unchecked; /* bytes written since the free space was last read */
-        bool ranged; /* the current request is for what is missing */
+        bool ranged;        /* the current request is for what is missing */
 } Download;
 
 static void download_done(Download *d)

@@ -166,7 +166,7 @@ typedef struct Exchange {
         /* During the request: */
         CURL *easy;
         bool begun, enough;
-        bool connected; /* the connection was set up, with https by TLS */
+        bool connected;                             /* the connection was set up, with https by TLS */
         uint64_t n_headers, header_size, body_size; /* bytes */
         uint64_t window_usec,
                         window_size; /* start of the stall detection's window, and bytes received before it */

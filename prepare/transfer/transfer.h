@@ -103,10 +103,10 @@ typedef struct TransferRequest {
 #define TRANSFER_GET_MAX (16ULL << 20) /* bytes */
 
 typedef struct TransferReply {
-        unsigned status;     /* of HTTP; 0: there was no response */
-        bool elsewhere; /* a redirect led to another origin: the response or the failure is of that one, and
+        unsigned status; /* of HTTP; 0: there was no response */
+        bool elsewhere;  /* a redirect led to another origin: the response or the failure is of that one, and
                          * says nothing of the host of the URL */
-        bool connected; /* in some attempt the host of the URL was connected to, with https by TLS */
+        bool connected;  /* in some attempt the host of the URL was connected to, with https by TLS */
         bool not_modified;   /* the copy with the request's ETag or date is current; no body */
         char *etag;          /* as sent, with quotes; or NULL */
         char *last_modified; /* as sent, if it is a strong validator; or NULL */

@@ -33,8 +33,8 @@ struct ArchiveReader {
         uint64_t n_entries;
         uint64_t skipped;   /* bytes that are charged to nothing else */
         uint64_t skip_from; /* offset where skipping the current content began; UINT64_MAX: it has not */
-        Recipe *recipe;   /* the caller's, or NULL */
-        Error error;      /* of feeding it */
+        Recipe *recipe;     /* the caller's, or NULL */
+        Error error;        /* of feeding it */
         locale_t locale, locale_before;
 };
 

@@ -194,8 +194,9 @@ struct stat;
 #define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
 #define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
-#define SKIPPED_MAX (256ULL << 20)    /* bytes of headers beyond ENTRY_COST, and of content that is skipped; and */
-#define SKIPPED_PER_BYTE 4U           /* so many more for each byte of the compressed archive */
+#define SKIPPED_MAX                                                                                         \
+        (256ULL << 20)      /* bytes of headers beyond ENTRY_COST, and of content that is skipped; and */
+#define SKIPPED_PER_BYTE 4U /* so many more for each byte of the compressed archive */
 
 /* A file of a lower layer that is the target of hard links of a layer. Until it is copied, an empty file is
  * its placeholder: DIR_FD/below/NUMBER, and all names below "rootfs" that no later entry has replaced. */
@@ -226,12 +227,12 @@ typedef struct Unpack {
         Text implied; /* after unpack_finish(): its directories that have no entry of their own, each
                                ended by a NUL; a merged directory takes their metadata from below */
         uint64_t n_entries;
-        uint64_t budget;    /* bytes of disk that may still be used */
-        uint64_t inodes;    /* the same for inodes, when the free space was last read */
-        uint64_t unchecked; /* bytes charged since then, and */
+        uint64_t budget;      /* bytes of disk that may still be used */
+        uint64_t inodes;      /* the same for inodes, when the free space was last read */
+        uint64_t unchecked;   /* bytes charged since then, and */
         unsigned n_unchecked; /* entries */
-        SpaceMeter written; /* content of files */
-        int parent_fd;      /* parent directory of the last entry, and its path */
+        SpaceMeter written;   /* content of files */
+        int parent_fd;        /* parent directory of the last entry, and its path */
         char *parent;
         FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */
         FILE *digests;     /* hashes of the files' content, by inode; for record_write() */

@@ -19,8 +19,11 @@ void bpf_emit(BpfProgram *p, uint8_t code, uint8_t to, uint8_t from, int16_t off
                 p->failed = true;
                 return;
         }
-        p->items[p->n++] = (struct bpf_insn){
-                        .code = code, .dst_reg = to & 0xfU, .src_reg = from & 0xfU, .off = offset, .imm = number};
+        p->items[p->n++] = (struct bpf_insn){.code = code,
+                                             .dst_reg = to & 0xfU,
+                                             .src_reg = from & 0xfU,
+                                             .off = offset,
+                                             .imm = number};
 }
 
 void bpf_emit_load(BpfProgram *p, uint8_t to, uint8_t from, size_t offset)
@@ -66,7 +69,8 @@ int bpf_call(enum bpf_cmd command, union bpf_attr *a)
         return r < 0 ? -errno : r;
 }
 
-int bpf_program_load(const BpfProgram *p, enum bpf_prog_type type, enum bpf_attach_type attach, const char *name)
+int bpf_program_load(const BpfProgram *p, enum bpf_prog_type type, enum bpf_attach_type attach,
+                     const char *name)
 {
         union bpf_attr a = {
                         .prog_type = type,

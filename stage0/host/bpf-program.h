@@ -30,4 +30,5 @@ void bpf_land(BpfProgram *p, size_t jump);
 /* The system call; negative errno. Descriptors are O_CLOEXEC. */
 int bpf_call(enum bpf_cmd command, union bpf_attr *a);
 /* Loads it, as a descriptor. -EOPNOTSUPP: this kernel has no such programs; -EPERM: it lets this process load none. */
-int bpf_program_load(const BpfProgram *p, enum bpf_prog_type type, enum bpf_attach_type attach, const char *name);
+int bpf_program_load(const BpfProgram *p, enum bpf_prog_type type, enum bpf_attach_type attach,
+                     const char *name);

@@ -203,7 +203,8 @@ int device_filter_load(const DeviceRules *l)
         _cleanup_bpf_program_ BpfProgram p = {};
 
         int r = device_filter_compile(l, &p.items, &p.n);
-        return r < 0 ? r : bpf_program_load(&p, BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE, "acn_devices");
+        return r < 0 ? r
+                     : bpf_program_load(&p, BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE, "acn_devices");
 }
 
 int device_filter_attach(int cgroup_fd, int program_fd, int replaced_fd)

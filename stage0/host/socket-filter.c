@@ -65,7 +65,7 @@ struct SocketFilter {
 typedef struct Scope {
         const uint64_t *networks;
         size_t n_networks;
-        uint64_t cgroup;              /* of the pod's processes */
+        uint64_t cgroup;               /* of the pod's processes */
         unsigned level_from, level_to; /* at which it is below the root */
         int map_fd;
 } Scope;
@@ -147,7 +147,8 @@ static void emit_pod(BpfProgram *p, const Scope *s)
 
 static void emit_peer(BpfProgram *p, bool ipv6)
 {
-        const int address = STACK_PEER + (int) offsetof(Peer, address), port = STACK_PEER + (int) offsetof(Peer, port);
+        const int address = STACK_PEER + (int) offsetof(Peer, address),
+                  port = STACK_PEER + (int) offsetof(Peer, port);
 
         emit_copy(p, BPF_REG_1, CONTEXT);
         bpf_emit_call(p, BPF_FUNC_get_socket_cookie);
@@ -207,7 +208,8 @@ static int load(const Scope *s, const struct Hook *h)
         _cleanup_bpf_program_ BpfProgram p = {};
 
         emit_hook(&p, s, h);
-        return bpf_program_load(&p, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, (enum bpf_attach_type) h->type, "acn_sockets");
+        return bpf_program_load(&p, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, (enum bpf_attach_type) h->type,
+                                "acn_sockets");
 }
 
 static int make_map(void)

@@ -53,7 +53,8 @@ static int take_lock(uint32_t base, int flags)
 
         (void) lock_path(base, path);
         for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
-                _cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | flags, 0600);
+                _cleanup_close_ int fd =
+                                open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | flags, 0600);
                 struct stat st;
 
                 if (fd < 0)
@@ -78,8 +79,8 @@ static const struct {
                  "{\"userName\":\"acnspawn-%" PRIu32 "\",\"uid\":%" PRIu32 ",\"gid\":%" PRIu32
                  ",\"realName\":\"Root of a pod of acnspawn\",\"disposition\":\"container\",\"locked\":true,"
                  "\"homeDirectory\":\"/\",\"shell\":\"/usr/sbin/nologin\"}\n"},
-                {"group",
-                 "{\"groupName\":\"acnspawn-%" PRIu32 "\",\"gid\":%" PRIu32 ",\"disposition\":\"container\"}\n"},
+                {"group", "{\"groupName\":\"acnspawn-%" PRIu32 "\",\"gid\":%" PRIu32
+                          ",\"disposition\":\"container\"}\n"},
 };
 
 static void record_names(uint32_t base, size_t i, char name[static 64], char number[static 64])
@@ -156,20 +157,25 @@ static int claim_one(const Pod *p, UserClaim *c, Error *e)
                                   "Pod %s cannot be started: its users %" PRIu32 " to %" PRIu32
                                   " are those of a container of systemd-nspawn",
                                   pod_display_name(p), base, base + UID_RANGE_SIZE - 1);
-                return error_hint(e, r, "Prepare another pod, which gets a range of its own, and remove this one.");
+                return error_hint(
+                                e, r,
+                                "Prepare another pod, which gets a range of its own, and remove this one.");
         }
         if (fd < 0)
                 return error_set_errno(e, fd, "Cannot lock " LOCKS "/%" PRIu32 ", the users of pod %s", base,
                                        pod_display_name(p));
         c->locks[c->n++] = fd;
         int r = write_records(base);
-        return r < 0 ? error_set_errno(e, r, "Cannot write records of the users of pod %s to " RECORDS, pod_display_name(p))
+        return r < 0 ? error_set_errno(e, r, "Cannot write records of the users of pod %s to " RECORDS,
+                                       pod_display_name(p))
                      : 0;
 }
 
 int user_claim_new(const Pod *p, UserClaim **ret, Error *e)
 {
-        size_t n = p->config.private_users && p->config.uid_base > 0 ? pod_n_uids(&p->config) / UID_RANGE_SIZE : 0;
+        size_t n = p->config.private_users && p->config.uid_base > 0
+                                   ? pod_n_uids(&p->config) / UID_RANGE_SIZE
+                                   : 0;
         UserClaim *c = calloc(1, sizeof(UserClaim) + n * sizeof(int));
 
         if (!c)

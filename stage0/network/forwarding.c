@@ -66,7 +66,8 @@ static int add_family(char **text, const char *family)
         if (r < 0)
                 return r;
         STRV_FOREACH (name, names)
-                if (!streq(*name, "all") && get_forwarding(family, *name) > 0 && strv_extend(&exceptions, *name) < 0)
+                if (!streq(*name, "all") && get_forwarding(family, *name) > 0 &&
+                    strv_extend(&exceptions, *name) < 0)
                         return -ENOMEM;
         list = strv_join(exceptions, " ");
         before = TAKE_PTR(*text);
@@ -89,7 +90,8 @@ static int restore_family(const char *line)
         int r = set_forwarding(family, "all", false);
         for (char **name = words + 1; *name; name++)
                 if (!strchr(*name, '/') && !isempty(*name))
-                        (void) set_forwarding(family, *name, true); /* which may have been removed since then */
+                        (void) set_forwarding(family, *name,
+                                              true); /* which may have been removed since then */
         return r;
 }
 
@@ -157,7 +159,8 @@ int network_forwarding_keep(const Pod *p, Error *e)
 {
         int r = keep(p);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot store the host's settings of forwarding in " DIRECTORY) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot store the host's settings of forwarding in " DIRECTORY)
+                     : 0;
 }
 
 static int restore(const Place *p)

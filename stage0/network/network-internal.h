@@ -96,7 +96,7 @@ int cni_result_parse(json_object *result, const char *interface, NetworkReport *
 
 typedef struct Attachment {
         char *network, *interface, *args, *version;
-        char *note; /* see CniNetwork */
+        char *note;          /* see CniNetwork */
         bool published_only; /* the same; not recorded */
         json_object *plugins;
         json_object *runtime; /* an object: the runtimeConfig for plugins with the capability */

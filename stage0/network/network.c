@@ -270,7 +270,8 @@ static int attach_all(Pod *p, NetworkRecord *record, const CniTarget *t, Error *
                 if (r >= 0)
                         r = cni_attach(&record->attachments[i], t, e);
                 if (r >= 0 && attachment_maps_ports(&record->attachments[i]))
-                        r = port_mappings_check_families(record->ports, record->n_ports, &record->attachments[i], e);
+                        r = port_mappings_check_families(record->ports, record->n_ports,
+                                                         &record->attachments[i], e);
                 if (r >= 0)
                         r = network_record_write(p, record, sync, e);
         }

@@ -95,7 +95,8 @@ static char *one_form_of(const char *ip)
         if (inet_pton(AF_INET6, ip, &six) != 1)
                 return strdup(ip);
         bool mapped = IN6_IS_ADDR_V4MAPPED(&six);
-        return inet_ntop(mapped ? AF_INET : AF_INET6, mapped ? &six.s6_addr[12] : six.s6_addr, text, sizeof(text))
+        return inet_ntop(mapped ? AF_INET : AF_INET6, mapped ? &six.s6_addr[12] : six.s6_addr, text,
+                         sizeof(text))
                                ? strdup(text)
                                : NULL;
 }
@@ -306,8 +307,10 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
                 return error_hint(e, r, "Load the module: modprobe sctp.");
         }
         if (code == -EAFNOSUPPORT && port_mapping_is_ipv6(q)) {
-                int r = error_set(e, code, "Port '%s' cannot be exposed: the host has no IPv6, of which %s is an address",
-                                  q->name, q->host_ip);
+                int r = error_set(
+                                e, code,
+                                "Port '%s' cannot be exposed: the host has no IPv6, of which %s is an address",
+                                q->name, q->host_ip);
                 return error_hint(e, r, "Name an IPv4 address, or none.");
         }
         if (code == -EADDRNOTAVAIL)
@@ -378,8 +381,8 @@ int port_mappings_check_families(const PortMapping *l, size_t n, const Attachmen
                         continue;
                 r = error_set(e, -EADDRNOTAVAIL,
                               "Port '%s' cannot be exposed on %s: the network '%s' gives the pod no %s address%s%s%s",
-                              l[i].name, l[i].host_ip, a->network, ipv6 ? "IPv6" : "IPv4", a->note ? " (" : "",
-                              a->note ?: "", a->note ? ")" : "");
+                              l[i].name, l[i].host_ip, a->network, ipv6 ? "IPv6" : "IPv4",
+                              a->note ? " (" : "", a->note ?: "", a->note ? ")" : "");
                 r = error_hint(e, r, "Name an %s address, or none.", ipv6 ? "IPv4" : "IPv6");
         }
         network_report_free(report, report ? 1 : 0);

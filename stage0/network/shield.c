@@ -40,8 +40,8 @@ static Rule loopback_rule(void)
 {
         return (Rule){.program = "iptables",
                       .table = "raw",
-                      .words = {"PREROUTING", "!", "-i", "lo", "-d", "127.0.0.0/8", "-m", "comment", "--comment",
-                                "acnspawn: the loopback of the host is its own", "-j", "DROP"},
+                      .words = {"PREROUTING", "!", "-i", "lo", "-d", "127.0.0.0/8", "-m", "comment",
+                                "--comment", "acnspawn: the loopback of the host is its own", "-j", "DROP"},
                       .failure = "packets addressed to the host's loopback cannot be blocked"};
 }
 
@@ -49,8 +49,8 @@ static Rule outside_rule(const char *program, const char *bridge)
 {
         return (Rule){.program = program,
                       .table = "mangle",
-                      .words = {"FORWARD", "!", "-i", bridge, "-o", bridge, "-m", "conntrack", "!", "--ctstate",
-                                "DNAT,RELATED,ESTABLISHED", "-m", "comment", "--comment",
+                      .words = {"FORWARD", "!", "-i", bridge, "-o", bridge, "-m", "conntrack", "!",
+                                "--ctstate", "DNAT,RELATED,ESTABLISHED", "-m", "comment", "--comment",
                                 "acnspawn: from outside published ports only", "-j", "DROP"},
                       .failure = "ports that are not published cannot be blocked for other hosts"};
 }
@@ -59,8 +59,9 @@ static Rule source_rule(void)
 {
         return (Rule){.program = "ip6tables",
                       .table = "raw",
-                      .words = {"OUTPUT", "!", "-s", "::/128", "-m", "addrtype", "!", "--src-type", "LOCAL", "-m", "comment", "--comment",
-                                "acnspawn: from own addresses only", "-j", "DROP"},
+                      .words = {"OUTPUT", "!", "-s", "::/128", "-m", "addrtype", "!", "--src-type", "LOCAL",
+                                "-m", "comment", "--comment", "acnspawn: from own addresses only", "-j",
+                                "DROP"},
                       .failure = "packets with IPv6 addresses of others as their source cannot be blocked"};
 }
 
@@ -72,7 +73,8 @@ static _noreturn_ void child(const char *program, char *const *argv, int netns_f
 
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null < 0 || (netns_fd >= 0 && setns(netns_fd, CLONE_NEWNET) < 0))
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null < 0 ||
+            (netns_fd >= 0 && setns(netns_fd, CLONE_NEWNET) < 0))
                 _exit(125);
         for (int fd = 0; fd <= 2; fd++)
                 if (dup2(null, fd) < 0)
@@ -113,8 +115,8 @@ static int add_note(Attachment *a, const Rule *rule)
 {
         _cleanup_free_ char *before = TAKE_PTR(a->note);
 
-        return xasprintf(&a->note, "%s%s%s (%s -t %s)", before ?: "", before ? "; " : "", rule->failure, rule->program,
-                         rule->table);
+        return xasprintf(&a->note, "%s%s%s (%s -t %s)", before ?: "", before ? "; " : "", rule->failure,
+                         rule->program, rule->table);
 }
 
 /* Looks for all of them at once, each of which takes some milliseconds, and inserts those that are missing. */
@@ -149,7 +151,8 @@ static const char *bridge_of(const Attachment *a)
 
                 if (!streq(cni_plugin_type(plugin), "bridge"))
                         continue;
-                bool named = json_object_object_get_ex(plugin, "bridge", &v) && json_object_is_type(v, json_type_string);
+                bool named = json_object_object_get_ex(plugin, "bridge", &v) &&
+                             json_object_is_type(v, json_type_string);
                 return named ? json_object_get_string(v) : "cni0"; /* the plugin's default */
         }
         return NULL;

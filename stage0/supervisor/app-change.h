@@ -27,9 +27,9 @@ struct AppChange {
         char **units;   /* that systemd is to unload, one after the other */
         unsigned tries; /* how often systemd was asked whether they are still loaded */
         void (*unloaded)(AppChange *c, bool done);
-        AppInstance *added;  /* is in the pod, and not in the manifest on disk yet */
-        char **warnings;     /* about it */
-        char **gone;         /* directories of what is not in the manifest any more, while that is written */
+        AppInstance *added; /* is in the pod, and not in the manifest on disk yet */
+        char **warnings;    /* about it */
+        char **gone;        /* directories of what is not in the manifest any more, while that is written */
         AppInstance *refused; /* an app that cannot be removed, after others that were nested under it */
         Error refusal;        /* why */
         void (*saved)(AppChange *c, int r, const Error *e);

@@ -41,7 +41,7 @@ struct FileKeeper {
         sd_event *event;
         Round now, next;
         bool concludes; /* functions are being called */
-        pid_t pid; /* the child that writes the files of NOW, or 0 */
+        pid_t pid;      /* the child that writes the files of NOW, or 0 */
         int pid_fd;
         sd_event_source *source;
 };

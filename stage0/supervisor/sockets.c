@@ -250,16 +250,19 @@ int pod_sockets_require_filter(const Pod *p, PodSockets *s, Error *e)
 
         for (size_t i = 0; s && i < s->n; i++)
                 n_passed += is_passed(&s->items[i]);
-        if (n_passed == 0 || pod_sockets_judge(p, s, socket_filter_available(), socket_filter_available_unix()) == 0)
+        if (n_passed == 0 ||
+            pod_sockets_judge(p, s, socket_filter_available(), socket_filter_available_unix()) == 0)
                 return 0;
         for (size_t i = 0; i < s->n; i++) {
                 const PassedSocket *x = &s->items[i];
 
                 if (!x->exposed)
                         continue;
-                int r = error_set(e, -EOPNOTSUPP, "App %s could reach the host's network by the socket %s: %s",
+                int r = error_set(e, -EOPNOTSUPP,
+                                  "App %s could reach the host's network by the socket %s: %s",
                                   s->targets[s->target_of[i]].app->name, x->listen, x->exposed);
-                return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' shows the same.");
+                return error_hint(e, r,
+                                  "Without --strict the pod runs, and 'acnspawn status' shows the same.");
         }
         return 0;
 }

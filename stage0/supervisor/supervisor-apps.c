@@ -300,8 +300,8 @@ static void take_added(AppChange *c)
 /* The directory is renamed first: removing its content may take long. */
 void change_remove_directory(Supervisor *s, const char *path)
 {
-        _cleanup_close_ int to = openat(s->pod->dir_fd, "apps",
-                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int to =
+                        openat(s->pod->dir_fd, "apps", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         char removed[40];
 
         snprintf(removed, sizeof(removed), ".removed-%" PRIu64, ++s->n_removed);

@@ -26,7 +26,7 @@ typedef struct AppChange AppChange;
 typedef struct Supervisor {
         Pod *pod;
         const RunOptions *options;
-        PodSockets *sockets; /* lent, until the apps have them; NULL: none */
+        PodSockets *sockets;         /* lent, until the apps have them; NULL: none */
         bool sockets_filtered;       /* or there are none to be filtered, or it is not possible */
         SocketFilter *socket_filter; /* NULL: there is none */
         sd_event *event;
@@ -48,7 +48,7 @@ typedef struct Supervisor {
         ManagerLink *manager; /* NULL: not connected yet */
         Interface *interface;
         FileKeeper *keeper;
-        bool behind; /* the manifest could not be written: the one on disk is older */
+        bool behind;        /* the manifest could not be written: the one on disk is older */
         AppChange *changes; /* of the set of apps, in their order; the first is being made */
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */

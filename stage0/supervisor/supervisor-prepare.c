@@ -205,7 +205,8 @@ static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
         if (c->group_function)
                 r = prepare_group(c, ret, warnings, e);
         else
-                r = c->name ? prepare_replaced(c, &d, ret, warnings, e) : prepare_added(c, &d, ret, warnings, e);
+                r = c->name ? prepare_replaced(c, &d, ret, warnings, e)
+                            : prepare_added(c, &d, ret, warnings, e);
         return r < 0 ? r : pod_sync_added(c->supervisor->pod, first, first_volume, e);
 }
 

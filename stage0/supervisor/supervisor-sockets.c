@@ -156,10 +156,11 @@ int supervisor_filter_sockets(Supervisor *s, Error *e)
         if (r < 0)
                 log_debug("Cannot filter the sockets that were passed to the pod: %s", strerror(-r));
         if (n_exposed > 0 && (s->options->strict || s->pod->config.strict))
-                return error_set_errno(e, r < 0 ? r : -EOPNOTSUPP,
-                                       "Cannot keep apps of pod %s from reaching the host's network by sockets that were "
-                                       "passed to it",
-                                       pod_display_name(s->pod));
+                return error_set_errno(
+                                e, r < 0 ? r : -EOPNOTSUPP,
+                                "Cannot keep apps of pod %s from reaching the host's network by sockets that were "
+                                "passed to it",
+                                pod_display_name(s->pod));
         s->sockets_filtered = true;
         return app_sockets_record(s->apps, e);
 }

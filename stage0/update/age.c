@@ -84,7 +84,8 @@ int check_successor(Store *s, const PodApp *app, const char *id, bool allow_olde
         r = check_age(old, new, e);
         if (r != -ESTALE)
                 return r;
-        return error_hint(e, r,
-                          "An attacker may offer an old image instead of a newer one. If that was withdrawn: "
-                          "acnspawn update --allow-older");
+        return error_hint(
+                        e, r,
+                        "An attacker may offer an old image instead of a newer one. If that was withdrawn: "
+                        "acnspawn update --allow-older");
 }

@@ -137,7 +137,9 @@ int own_users_enter(const Launch *l, Failure *f)
                 r = read_map("/proc/self/gid_map", &m.groups);
         if (r >= 0)
                 r = enter(&m);
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r,
-                                         "Cannot create a user namespace for app %s, which has CAP_SYS_ADMIN", l->app)
+        return r < 0 ? failure_set_errno(
+                                       f, CAUSE_SETUP, r,
+                                       "Cannot create a user namespace for app %s, which has CAP_SYS_ADMIN",
+                                       l->app)
                      : 0;
 }

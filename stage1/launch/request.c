@@ -73,11 +73,10 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
                 return error_set(&f->error, reply->error, "%s", reply->text);
         l->has_credentials = reply->has_credentials > 0;
         if (n_fds < LAUNCH_FD_VOLUMES ||
-            n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes + l->has_credentials +
-                                                         (reply->has_maker ? 1U : 0U) +
-                                                         (reply->has_notify ? 1U : 0U) +
-                                                         (reply->has_report ? 1U : 0U) +
-                                                         (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
+            n_fds - LAUNCH_FD_VOLUMES !=
+                            reply->n_volumes + l->has_credentials + (reply->has_maker ? 1U : 0U) +
+                                            (reply->has_notify ? 1U : 0U) + (reply->has_report ? 1U : 0U) +
+                                            (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
                 return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
                                          "The pod's supervisor sent %zu descriptors", n_fds);
         l->modules = reply->modules;

@@ -678,7 +678,8 @@ int main(void)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
 
-        if (scratch_new(&s) < 0 || scratch_file(&s, "profile", "{\"defaultAction\": \"SCMP_ACT_ALLOW\"}\n") < 0)
+        if (scratch_new(&s) < 0 ||
+            scratch_file(&s, "profile", "{\"defaultAction\": \"SCMP_ACT_ALLOW\"}\n") < 0)
                 return EXIT_FAILURE;
         snprintf(profile_path, sizeof(profile_path), "%s/profile", s.path);
         RUN(every_option_is_recorded);

@@ -401,7 +401,8 @@ TEST(records)
         r.n_ports = 2;
         r.ports[0] = (PortMapping){
                         .name = strdup("http"), .udp = true, .host_port = 80, .port = 8080, .count = 2};
-        r.ports[1] = (PortMapping){.name = strdup("s"), .sctp = true, .host_port = 81, .port = 1, .count = 1};
+        r.ports[1] = (PortMapping){
+                        .name = strdup("s"), .sctp = true, .host_port = 81, .port = 1, .count = 1};
         ASSERT_OK(network_record_format(&r, &text));
         ASSERT_OK(network_record_parse(text, strlen(text), &again));
         ASSERT_STREQ(again.attachments[0].version, "0.4.0");
@@ -417,7 +418,8 @@ TEST(records)
 
 TEST(ports_overlap)
 {
-        char ip[] = "10.0.0.1", other[] = "10.0.0.2", all_four[] = "0.0.0.0", all_six[] = "::", six[] = "::1";
+        char ip[] = "10.0.0.1", other[] = "10.0.0.2", all_four[] = "0.0.0.0",
+             all_six[] = "::", six[] = "::1";
         PortMapping a = {.host_port = 80, .count = 10}, b = {.host_port = 89, .count = 1};
 
         ASSERT_TRUE(port_mappings_overlap(&a, &b));

@@ -1093,8 +1093,8 @@ TEST(altered_lists_of_layers)
                 const char *lines, *first;
         } cases[] = {
                         {"0123", NULL},
-                        {"123", "layers content"},  /* without the one of implied directories */
-                        {"012", "layers missing"},  /* without the lowest */
+                        {"123", "layers content"}, /* without the one of implied directories */
+                        {"012", "layers missing"}, /* without the lowest */
                         {"013", "layers content"},
                         {"023", "layers content"},
                         {"0132", "layers content"},

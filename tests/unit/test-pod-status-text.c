@@ -148,10 +148,11 @@ TEST(sockets)
 
         p.manifest = &m;
         ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
-        ASSERT_CONTAINS(s, "    Sockets: 127.0.0.1:80/tcp serves web/http\n"
-                           "             /run/a.sock (stream) serves web/admin\n"
-                           "             [::1]:53/udp serves dns/ask, passed as a\\x0ab; exposed: the app can reach the host's "
-                           "network by it, as filters are not available\n");
+        ASSERT_CONTAINS(s,
+                        "    Sockets: 127.0.0.1:80/tcp serves web/http\n"
+                        "             /run/a.sock (stream) serves web/admin\n"
+                        "             [::1]:53/udp serves dns/ask, passed as a\\x0ab; exposed: the app can reach the host's "
+                        "network by it, as filters are not available\n");
 
         json_object *o = pod_status_json(&p, &report);
         ASSERT_NOT_NULL(o);
@@ -225,7 +226,8 @@ TEST(phrases)
                         {{.state = APP_ENDED, .cause = CAUSE_NOT_READY}, "did not get ready"},
                         {{.state = APP_ENDED, .cause = CAUSE_UNHEALTHY, .signal = SIGKILL},
                          "ended for not being healthy"},
-                        {{.state = APP_ENDED, .cause = CAUSE_HOST_REBOOTED}, "ended by a reboot of the host"},
+                        {{.state = APP_ENDED, .cause = CAUSE_HOST_REBOOTED},
+                         "ended by a reboot of the host"},
                         {{.state = APP_ENDED, .cause = CAUSE_EXITED}, "exited with status 0"},
                         {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = SIGSEGV, .core_dumped = true},
                          "killed by SIGSEGV, core dumped"},

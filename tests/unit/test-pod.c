@@ -933,8 +933,9 @@ TEST(chosen_ranges)
         ASSERT_ERR(pod_take_uids(p, 0x30000, 0, &e), -EINVAL);
         ASSERT_ERR(pod_take_uids(p, 0x30000, UID_RANGES_MAX + 1, &e), -EINVAL);
         ASSERT_ERR(pod_take_uids(p, 0xFFFE0000, 2, &e), -EINVAL);
-        ASSERT_STREQ(e.message, "131072 users from 4294836224 on cannot be those of a pod: both numbers have to "
-                                "be multiples of 65536");
+        ASSERT_STREQ(e.message,
+                     "131072 users from 4294836224 on cannot be those of a pod: both numbers have to "
+                     "be multiples of 65536");
         error_done(&e);
         ASSERT_OK(pod_take_uids(p, 0x30000, 3, &e));
         ASSERT_EQ(pod_n_uids(&p->config), 3 * 65536);
@@ -1106,7 +1107,9 @@ TEST(users_of_the_host)
         ASSERT_TRUE(accounts_overlap("a:x:589823:b,c\n", 0x80000));
         ASSERT_TRUE(accounts_overlap("a::589823", 0x80000));
         ASSERT_FALSE(accounts_overlap("a:x:589824:\nb:x:524287:\n", 0x80000));
-        ASSERT_FALSE(accounts_overlap("a:560000:7:560000::/:/bin/sh\n560000\n::\n:\na:x:\nb:x:99999999999999999999:\n", 0x80000));
+        ASSERT_FALSE(accounts_overlap(
+                        "a:560000:7:560000::/:/bin/sh\n560000\n::\n:\na:x:\nb:x:99999999999999999999:\n",
+                        0x80000));
 }
 
 /* --- Names and references ------------------------------------------------------------------------------ */

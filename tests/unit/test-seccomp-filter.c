@@ -239,9 +239,10 @@ TEST(default_socket_protocols)
                         {SOCK_STREAM, {0, IPPROTO_TCP, 262 /* IPPROTO_MPTCP */, -1}},
                         {SOCK_DGRAM, {0, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_UDPLITE, -1}},
         };
-        static const int netlink[] = {NETLINK_ROUTE,      NETLINK_USERSOCK,  NETLINK_SOCK_DIAG, NETLINK_XFRM,
-                                      NETLINK_SELINUX,    NETLINK_FIB_LOOKUP, NETLINK_CONNECTOR, NETLINK_NETFILTER,
-                                      NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC};
+        static const int netlink[] = {NETLINK_ROUTE,     NETLINK_USERSOCK,  NETLINK_SOCK_DIAG,
+                                      NETLINK_XFRM,      NETLINK_SELINUX,   NETLINK_FIB_LOOKUP,
+                                      NETLINK_CONNECTOR, NETLINK_NETFILTER, NETLINK_KOBJECT_UEVENT,
+                                      NETLINK_GENERIC};
         _cleanup_seccomp_program_ SeccompProgram p = {};
 
         ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));

@@ -7,7 +7,8 @@
 
 static uid_t user_of(uint32_t base, uint32_t n_ranges)
 {
-        return pod_service_user(&(PodConfig){.uid_base = base, .n_uid_ranges = n_ranges, .private_users = true});
+        return pod_service_user(
+                        &(PodConfig){.uid_base = base, .n_uid_ranges = n_ranges, .private_users = true});
 }
 
 TEST(outside_of_all_ranges_that_pods_get)
@@ -23,7 +24,7 @@ TEST(outside_of_ranges_that_are_chosen)
 {
         static const struct {
                 uint32_t base, n;
-        } ranges[] = {{0x7fff0000, 1}, {0x7ffe0000, 1}, {0x7ffe0000, 2},   {0x7f000000, UID_RANGES_MAX},
+        } ranges[] = {{0x7fff0000, 1}, {0x7ffe0000, 1}, {0x7ffe0000, 2}, {0x7f000000, UID_RANGES_MAX},
                       {0x10000, 1},    {0x80000000, 1}, {0xfffe0000, 1}, {0x7fff0000, UID_RANGES_MAX}};
 
         for (size_t i = 0; i < ELEMENTSOF(ranges); i++) {

@@ -255,7 +255,8 @@ TEST(what_is_for_another_process)
         ASSERT_TRUE(!getenv("LISTEN_FDS"));
 }
 
-static size_t judged(const Pod *p, int family, int type, uint16_t port, int number, int filter, int unix_filter, const char **ret)
+static size_t judged(const Pod *p, int family, int type, uint16_t port, int number, int filter,
+                     int unix_filter, const char **ret)
 {
         _cleanup_close_ int fd = socket(family, type | SOCK_CLOEXEC, 0);
         PassedSocket x = {.fd = fd, .number = number, .type = type, .udp = type == SOCK_DGRAM, .port = port};
@@ -276,7 +277,8 @@ TEST(sockets_that_cannot_be_filtered)
         ASSERT_EQ(judged(&pod, AF_INET, SOCK_STREAM, 80, 0, -EPERM, -EPERM, &why), 1U);
         ASSERT_CONTAINS(why, "filters of sockets");
         ASSERT_EQ(judged(&pod, AF_INET6, SOCK_DGRAM, 80, 0, -EOPNOTSUPP, -EOPNOTSUPP, &why), 1U);
-        ASSERT_EQ(judged(&pod, AF_INET, SOCK_STREAM, 80, -1, -EPERM, -EPERM, &why), 0U); /* in its own network */
+        ASSERT_EQ(judged(&pod, AF_INET, SOCK_STREAM, 80, -1, -EPERM, -EPERM, &why),
+                  0U); /* in its own network */
         ASSERT_EQ(judged(&in_host, AF_INET, SOCK_STREAM, 80, 0, -EPERM, -EPERM, &why), 0U);
         ASSERT_EQ(judged(&pod, AF_UNIX, SOCK_STREAM, 0, 0, -EPERM, -EPERM, &why), 0U);
         ASSERT_EQ(judged(&pod, AF_UNIX, SOCK_DGRAM, 0, 0, 0, -EOPNOTSUPP, &why), 1U);

@@ -230,17 +230,21 @@ static void fuse_serve(int fd, const char *program, size_t size)
                 } else if (h->opcode == FUSE_READ) {
                         const struct fuse_read_in *in = argument;
                         size_t left = in->offset < size ? size - in->offset : 0;
-                        fuse_answer(fd, h->unique, 0, program + in->offset, left < in->size ? left : in->size);
-                } else if (h->opcode == FUSE_RELEASE || h->opcode == FUSE_FLUSH || h->opcode == FUSE_RELEASEDIR)
+                        fuse_answer(fd, h->unique, 0, program + in->offset,
+                                    left < in->size ? left : in->size);
+                } else if (h->opcode == FUSE_RELEASE || h->opcode == FUSE_FLUSH ||
+                           h->opcode == FUSE_RELEASEDIR)
                         fuse_answer(fd, h->unique, 0, NULL, 0);
-                else if (h->opcode != FUSE_FORGET && h->opcode != FUSE_BATCH_FORGET && h->opcode != FUSE_INTERRUPT)
+                else if (h->opcode != FUSE_FORGET && h->opcode != FUSE_BATCH_FORGET &&
+                         h->opcode != FUSE_INTERRUPT)
                         fuse_answer(fd, h->unique, h->opcode == FUSE_LOOKUP ? -ENOENT : -ENOSYS, NULL, 0);
         }
 }
 
 static int poke_fuse(const char *path)
 {
-        int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+            fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
         struct stat st;
         char options[100];
 
@@ -433,7 +437,8 @@ static int poke_send_from(const char *argument)
         bool once = *argument == '@';
 
         if (fd < 0 || sscanf(argument + once, "%63[^,],%63[^,],%u", source, target, &port) != 3 ||
-            inet_pton(AF_INET6, source, &from.sin6_addr) != 1 || inet_pton(AF_INET6, target, &to.sin6_addr) != 1)
+            inet_pton(AF_INET6, source, &from.sin6_addr) != 1 ||
+            inet_pton(AF_INET6, target, &to.sin6_addr) != 1)
                 return EINVAL;
         to.sin6_port = htons((uint16_t) port);
         if (setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &one, sizeof(one)) < 0 ||
@@ -472,7 +477,8 @@ static void door_of_connections(int fd, const struct sockaddr_in *target)
         tell("tcp answer", send(c, "hello", 5, 0));
         tell("tcp disconnect", connect(c, &none, sizeof(none)));
         tell("tcp connect", connect(c, (const struct sockaddr *) target, sizeof(*target)));
-        tell("tcp send at once", sendto(c, "x", 1, MSG_FASTOPEN, (const struct sockaddr *) target, sizeof(*target)));
+        tell("tcp send at once",
+             sendto(c, "x", 1, MSG_FASTOPEN, (const struct sockaddr *) target, sizeof(*target)));
         tell("tcp bind", bind(c, (struct sockaddr *) &any, sizeof(any)));
         more = accept(fd, NULL, NULL);
         tell("tcp accept again", more);
