@@ -137,6 +137,13 @@ static const char *text_parameter(json_object *parameters, const char *key)
                                                                            : NULL;
 }
 
+AppInstance *interface_find_app(const Interface *i, const char *name)
+{
+        AppInstance *app = app_table_find(i->apps, name);
+
+        return app && !streq_ptr(app->change, "adding") ? app : NULL;
+}
+
 int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts,
                     VarlinkMethodFunction method, AppInstance **ret)
 {

@@ -152,7 +152,7 @@ static int run_attach(VarlinkCall *call, json_object *parameters, Interface *i, 
         const char *name = json_object_get_string(json_object_object_get(parameters, "app"));
         int fds[3] = {-EBADF, -EBADF, -EBADF};
         struct winsize size = {};
-        AppInstance *app = app_table_find(i->apps, name);
+        AppInstance *app = interface_find_app(i, name);
 
         if (!app || app->removing)
                 return interface_reply_error(call, POD "NoSuchApp", "app", name, NULL, NULL);

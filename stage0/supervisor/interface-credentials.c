@@ -38,7 +38,7 @@ int interface_compare_credentials(VarlinkCall *call, json_object *parameters, vo
         _cleanup_strv_free_ char **names = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
         Interface *i = userdata;
-        const AppInstance *app = app_table_find(i->apps, name);
+        const AppInstance *app = interface_find_app(i, name);
         CredentialList l = {};
 
         if (!app)

@@ -44,7 +44,7 @@ static int reply_number(VarlinkCall *call, const char *error, const char *key, u
 /* An app that has gone counts as not running, whatever state was reported last. */
 static int reply_wrong_state(const Interface *i, VarlinkCall *call, const char *app)
 {
-        const AppInstance *a = app_table_find(i->apps, app);
+        const AppInstance *a = interface_find_app(i, app);
         const char *state = a ? interface_app_state(i, a) : "exited";
 
         if (streq(state, "running"))
@@ -85,7 +85,7 @@ static int reply_end_of_start(const Interface *i, VarlinkCall *call, const char 
 static int get_main_process(void *userdata, const char *app, pid_t *ret_pid)
 {
         const Interface *i = userdata;
-        const AppInstance *a = app_table_find(i->apps, app);
+        const AppInstance *a = interface_find_app(i, app);
 
         int r = a ? admission_main_process(a, ret_pid) : -ESRCH;
         return r >= 0 || !a || !streq(interface_app_state(i, a), "running") ? r : -EAGAIN;
@@ -210,7 +210,7 @@ int interface_exec(VarlinkCall *call, json_object *parameters, void *userdata)
         ExecOptions o = EXEC_OPTIONS_NULL;
         Interface *i = userdata;
 
-        const AppInstance *app = app_table_find(i->apps, name);
+        const AppInstance *app = interface_find_app(i, name);
         if (!app)
                 return interface_reply_error(call, POD "NoSuchApp", "app", name, NULL, NULL);
         if (!i->execs)

@@ -56,6 +56,9 @@ bool interface_task_is_lost(const Interface *i, const AppInstance *app);
 /* The App of the interface; NULL: out of memory. */
 json_object *interface_app_json(const Interface *i, const AppInstance *app);
 
+/* The app of this name, or NULL. One that is being added is there for clients when its event has been sent. */
+AppInstance *interface_find_app(const Interface *i, const char *name);
+
 /* The app that a call names, if something can be done to it now; STARTS: if it could be started. 1: the call was answered
  * with an error, or waits for the connection to the pod's systemd, from when on METHOD is called again. */
 int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts,

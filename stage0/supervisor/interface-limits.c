@@ -316,7 +316,7 @@ static void on_recorded(void *userdata, int r, const Error *e);
 static int record(Update *u)
 {
         Pod *p = u->interface->pod;
-        AppInstance *instance = app_table_find(u->interface->apps, u->app);
+        AppInstance *instance = interface_find_app(u->interface, u->app);
         _cleanup_(app_freep) App *changed = NULL;
         _cleanup_free_ char *text = NULL;
 
@@ -341,7 +341,7 @@ static int record(Update *u)
 
 static void conclude(Update *u, int r)
 {
-        AppInstance *app = app_table_find(u->interface->apps, u->app);
+        AppInstance *app = interface_find_app(u->interface, u->app);
 
         if (r < 0)
                 (void) varlink_reply_errno(u->call, r);

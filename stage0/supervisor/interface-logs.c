@@ -183,7 +183,7 @@ static int check(Interface *i, VarlinkCall *call, json_object *parameters, int s
         }
         if (r < 0)
                 return varlink_reply_invalid_parameter(call, wrong) ?: 1;
-        if (o.app && !app_table_find(i->apps, o.app))
+        if (o.app && !interface_find_app(i, o.app))
                 return interface_reply_error(call, POD "NoSuchApp", "app", o.app, NULL, NULL) ?: 1;
         for (const LogReader *l = i->log_readers; l; l = l->next)
                 n++;

@@ -46,7 +46,7 @@ static void set_call_free(SetCall *c)
  * "starting". */
 static int reply_up(const SetCall *c, const char *name)
 {
-        const AppInstance *app = app_table_find(c->interface->apps, name);
+        const AppInstance *app = interface_find_app(c->interface, name);
         const char *state = !app || app->units[0].life != UNIT_UP ? "starting"
                                                                   : interface_app_state(c->interface, app);
 
@@ -128,7 +128,7 @@ static void on_removed(void *userdata, int r, const char *app, char *const *warn
 static bool is_unknown(const Interface *i, json_object *parameters, const char *key)
 {
         const char *name = json_object_get_string(json_object_object_get(parameters, key));
-        const AppInstance *app = name ? app_table_find(i->apps, name) : NULL;
+        const AppInstance *app = name ? interface_find_app(i, name) : NULL;
 
         return app && !app->units[0].known;
 }

@@ -61,7 +61,7 @@ static int send_signal(const SignalCall *s, uint32_t number)
 static void on_main_process(void *userdata, int r, uint32_t number)
 {
         SignalCall *s = userdata;
-        const AppInstance *app = r < 0 ? NULL : app_table_find(s->interface->apps, s->app);
+        const AppInstance *app = r < 0 ? NULL : interface_find_app(s->interface, s->app);
 
         if (r >= 0 && !app)
                 r = interface_reply_error(s->call, "org.acnspawn.Pod.NoSuchApp", "app", s->app, NULL, NULL);

@@ -98,7 +98,7 @@ int interface_stats(VarlinkCall *call, json_object *parameters, void *userdata)
         _cleanup_free_ Usage *apps = NULL;
         Usage pod;
 
-        if (app && !app_table_find(i->apps, app))
+        if (app && !interface_find_app(i, app))
                 return interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", app, NULL, NULL);
         int r = pod_usage(i->pod, &pod, &apps, NULL);
         if (r < 0)

@@ -187,12 +187,15 @@ static int monitor(VarlinkCall *call, json_object *parameters, void *userdata)
 
 /* --- The pod ------------------------------------------------------------------------------------------- */
 
+/* Without an app that is being added: its event comes when it has been. */
 static json_object *apps_json(const Interface *i)
 {
         json_object *l = json_object_new_array();
 
         FOREACH_APP(app, i->apps)
         {
+                if (streq_ptr(app->change, "adding"))
+                        continue;
                 json_object *o = l ? interface_app_json(i, app) : NULL;
                 if (o && json_object_array_add(l, o) >= 0)
                         continue;
@@ -267,9 +270,9 @@ static int reopen_logs(VarlinkCall *call, json_object *parameters, void *userdat
 
         (void) json_object_object_get_ex(parameters, "app", &app);
         const char *name = app ? json_object_get_string(app) : NULL;
-        if (name && !app_table_find(i->apps, name))
+        if (name && !interface_find_app(i, name))
                 return interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
-        int r = i->ops.reopen_logs(i->userdata, name ? app_table_find(i->apps, name)->name : NULL, &e);
+        int r = i->ops.reopen_logs(i->userdata, name ? interface_find_app(i, name)->name : NULL, &e);
         if (r >= 0)
                 return varlink_reply(call, NULL);
         return interface_reply_error(call, "org.acnspawn.Pod.LogsNotReopened", "message",

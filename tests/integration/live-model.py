@@ -403,7 +403,7 @@ def explain(method, reply, states):
         # A call that starts an app may be under way before its unit is, and a process gone before its unit is.
         there = {"created", "starting", "running", "stopping", "exited"}
         sooner = {"starting": {"created", "exited"}, "stopping": {"running"} if method == "Exec" else set(),
-                  "busy": there, "replacing": there, "removing": there}
+                  "busy": there, "replacing": there, "removing": there, "adding": {"absent"}}
         fits = bool(({reply[1]["state"]} | sooner.get(reply[1]["state"], set())) & states)
     elif answer == NONE:
         fits = bool({"absent", "removing"} & states)

@@ -32,7 +32,7 @@ def with_node(host, **more):
 def flags_of_the_root_are_locked(host):
     """For an app that may mount: no devices, and read-only where it is so. The device is open for all by its mode."""
     image = with_node(host, files={"mnt": Dir()})
-    script = tried("mount -o remount,bind,dev /; mount --bind / /mnt && mount -o remount,bind,dev /mnt; "
+    script = tried("mount -o remount,bind,dev /; mount -o rbind / /mnt && mount -o remount,bind,dev /mnt; "
                    "mount -o remount,bind,rw,dev /; poke open /node; poke open /mnt/node; "
                    "grep -E ' (/|/mnt) ' /proc/self/mountinfo")
     for options in (), ("--readonly-rootfs",):
