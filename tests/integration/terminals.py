@@ -63,7 +63,7 @@ class Terminal:
         def ended():
             self.read()
             return self.process.poll() is not None
-        wait_for(ended, "end of the command on the terminal")
+        wait_for(ended, lambda: "end of the command on the terminal, which shows %r," % self.text)
         self.read(0.3)  # data still in the terminal
         after = termios.tcgetattr(self.slave)
         os.close(self.master)
