@@ -728,7 +728,7 @@ TEST(a_layer_made_of_several_is_no_blob)
 {
         _cleanup_(image_freep) Image *i = NULL, *old = NULL, *other = NULL, *again = NULL;
         _cleanup_text_ Text links = {}, shared = {}, attributes = {};
-        _cleanup_free_ char *blob = NULL, *secret = NULL;
+        _cleanup_free_ char *blob = NULL, *secret = NULL, *first = NULL;
         char name[256], id[80];
         LAYOUT(l);
 
@@ -750,11 +750,13 @@ TEST(a_layer_made_of_several_is_no_blob)
                 const Text *text = k % 3 == 1 ? &attributes : &links;
 
                 if (k == 3) { /* as an earlier version left it */
-                        snprintf(id, sizeof(id), "sha256-%s", digest_of(&attributes) + 7);
-                        ASSERT_OK(rename_layer(&l, i, 0, id));
-                        ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
                         snprintf(id, sizeof(id), "sha256-%s", digest_of(&links) + 7);
-                        ASSERT_OK(rename_layer(&l, old, 1, id));
+                        text_done(&attributes);
+                        text_addf(&attributes, "acnspawn attributes\n%s\n%s\n", i->layer_ids[2], id);
+                        ASSERT_OK(rename_layer(&l, i, 1, id));
+                        ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
+                        snprintf(name, sizeof(name), "sha256-%s", digest_of(&attributes) + 7);
+                        ASSERT_OK(rename_layer(&l, old, 0, name));
                         snprintf(name, sizeof(name), "layers/%s/hashed", id);
                         ASSERT_EQ(unlinkat(l.f.store->fd, name, 0), 0);
                         snprintf(name, sizeof(name), "layers/%s/blobs", id);
@@ -777,8 +779,12 @@ TEST(a_layer_made_of_several_is_no_blob)
                 ASSERT_EQ(count_entries(l.f.store, "images"), 1);
         }
 
-        /* The image of that time goes on working; its layer is made anew for others. */
+        /* The image of that time goes on working, and is not taken for an altered one; its layer is made anew for
+         * others. */
         ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
+        int n = verify(&l, old, &first);
+        if (n != 0)
+                TEST_FAIL("verifying it returned %d: %s", n, first ?: l.f.error.message ?: "");
         ASSERT_STREQ(old->layer_ids[1], id);
         secret = content_of(&l, old, 1, "new/x");
         ASSERT_STREQ(secret, "secret");
