@@ -214,6 +214,8 @@ def keys_that_are_offered(w):
     w.run("prepare", "example.com/app:1.0")
     shown = json.loads(w.run("--json=short", "image", "show", image_id(data)).out)[0]
     equal((shown["signer"]["offered"], shown["signerProblem"]), (False, None))
+    if shutil.which("strace"):
+        equal(runs_of_gpg(w), 0, "runs of gpg, which has looked at the key already")
     w.run("trust", "--remove=" + w.key().fingerprint)
     contains(w.run("prepare", "example.com/app:1.0", rc=1).err, "not trusted any more")
 
