@@ -565,6 +565,58 @@ TEST(a_layer_in_another_form)
         ASSERT_CONTAINS(l.f.error.message, "it is longer than");
 }
 
+typedef struct Removal {
+        OciLayout *layout;
+        char *id; /* of the image that is removed; NULL: it was */
+        unsigned n_absurd; /* reports of more than there is */
+} Removal;
+
+static void remove_meanwhile(uint64_t done, uint64_t total, void *userdata)
+{
+        Removal *x = userdata;
+
+        if (x->id && image_remove(x->layout->f.store, x->id, NULL, NULL) < 0)
+                abort();
+        x->id = NULL;
+        x->n_absurd += done > total;
+}
+
+/* Whoever removes the only other image with a layer, while further layers are read, does not make the import fail. */
+TEST(an_image_with_the_same_layers_that_is_removed_meanwhile)
+{
+        for (unsigned k = 0; k < 3; k++) { /* a known blob, another form of it, and both */
+                _cleanup_(image_freep) Image *i = NULL, *second = NULL;
+                _cleanup_text_ Text one = {}, two = {}, gzip = {};
+                Removal removal = {};
+                LAYOUT(l);
+
+                aci_file(&one, "one", "content");
+                aci_end(&one);
+                aci_file(&two, "two", "content");
+                aci_end(&two);
+                ASSERT_OK(aci_compress(&two, ARCHIVE_FILTER_GZIP, &gzip));
+                add_layer_as(&l, &one, &one, NULL);
+                add_layer_as(&l, &two, &two, NULL);
+                ASSERT_OCI_IMPORTS(l, i);
+
+                begin_image(&l);
+                if (k != 1)
+                        add_layer_as(&l, &one, &one, NULL);
+                if (k != 0)
+                        add_layer_as(&l, &two, &gzip, NULL);
+                aci_file(&l.f.tar, "three", "3");
+                add_layer(&l);
+                removal = (Removal){.layout = &l, .id = i->id};
+                l.options = (OciImportOptions){
+                                .n_parallel = 1, .progress = remove_meanwhile, .userdata = &removal};
+                ASSERT_OCI_IMPORTS(l, second);
+                ASSERT_NULL(removal.id);
+                ASSERT_EQ(removal.n_absurd, 0);
+                ASSERT_EQ(strv_length(second->layer_ids), k == 2 ? 3 : 2);
+                ASSERT_EQ(count_entries(l.f.store, "layers"), k == 2 ? 3 : 2);
+        }
+}
+
 /* --- Hard links to files of lower layers --------------------------------------------------------------- */
 
 static struct stat status_of(OciLayout *l, const Image *i, size_t layer, const char *path)
@@ -1185,6 +1237,7 @@ int main(void)
         RUN(a_layer_of_others_that_is_only_claimed);
         RUN(blobs_of_a_known_config_that_nobody_has);
         RUN(a_layer_in_another_form);
+        RUN(an_image_with_the_same_layers_that_is_removed_meanwhile);
         RUN(hard_links_to_lower_layers);
         RUN(hard_links_to_different_lower_layers);
         RUN(a_layer_made_of_several_is_no_blob);
