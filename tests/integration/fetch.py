@@ -482,6 +482,13 @@ def an_image_of_a_registry_does_not_have_a_signed_name(w):
     w.publish("https://example.com/team/app-1.0-linux-%s.aci" % os_arch(), data, signer="bob")
     equal(w.fetch("--update", "example.com/team/app:1.0").out, image_id(data) + "\n")
     w.run("prepare", "example.com/team/app")
+    # Which stays the one of that name, whatever tags the registry has.
+    publish_on_registry(w, "team/app", "2.0", b"not signed either")
+    w.fetch("docker://example.com/team/app:2.0")
+    for args in ("fetch", "example.com/team/app"), ("fetch", "--pull-policy=never", "example.com/team/app:1.0"):
+        equal(w.run(*args).out, image_id(data) + "\n", "result of %r" % (args,))
+    w.run("prepare", "example.com/team/app")
+    w.run("prepare", top)
 
 
 @world
