@@ -296,7 +296,6 @@ int cri_image_status(CriJob *j, const void *request, void *reply, Error *e)
         return p->image && (!q->verbose || add_info(j, i, p) >= 0) ? 0 : error_oom(e);
 }
 
-/* With all of its references, which are of no use without it. */
 /* The kubelet removes images because the disk fills up, and counts interrupted downloads as images. */
 static void collect_downloads(CriJob *j)
 {
@@ -307,6 +306,7 @@ static void collect_downloads(CriJob *j)
         (void) store_gc(j->store, &o, NULL);
 }
 
+/* With all of its references, which are of no use without it. */
 int cri_remove_image(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__RemoveImageRequest *q = request;

@@ -113,14 +113,7 @@ static int add_ways_out(const Image *i, Error *e, int r)
                           first ?: "", first ? "\n" : "", i->id, was_offered(i) ? "pubkey" : "signature");
 }
 
-/* It came from registries alone. */
-static bool is_of_registry(const Image *i)
-{
-        return i->info.kind == IMAGE_KIND_OCI && startswith(i->info.origin ?: "", "docker://") &&
-               startswith(i->info.reference ?: i->info.origin, "docker://");
-}
-
-/* Such an image has the name of its repository. */
+/* An image of a registry has the name of its repository. */
 static int check_name(Fetcher *f, const Image *i, Error *e)
 {
         const char *reference = i->info.reference ?: i->info.origin;
@@ -158,7 +151,7 @@ static const char *find_excuse(const Fetcher *f, const Image *i)
 /* Whether the check has been done or is not needed. */
 static bool is_done(Fetcher *f, const Image *i)
 {
-        if (!i->info.signer.fingerprint && !is_of_registry(i))
+        if (!i->info.signer.fingerprint && !image_is_of_registry(i))
                 return true;
         (void) pthread_mutex_lock(&f->lock);
         bool done = strv_contains(f->verified_images, i->id);

@@ -8,7 +8,8 @@
  * The result of a URL is recorded. With PULL_NEW the record is used; with PULL_UPDATE it is used while it is
  * fresh according to the server, but not for longer than half a day, and after that if the server reports no
  * change. A record without a signature is ignored if a signature is required. What a record says is checked
- * like what comes over the network: it may be an older image than the store has by now.
+ * like what comes over the network: it may be an older image than the store has by now; then the server is
+ * asked, unless with PULL_NEVER.
  */
 
 #include <sys/stat.h>
@@ -265,8 +266,13 @@ static int fetch_alone(Source *s, Image **ret, bool *ret_found, Error *e)
         int r = check_known(s, e);
         if (r < 0)
                 return r;
-        if (is_fresh(s))
-                return use_known(s, false, ret, ret_found, e);
+        if (is_fresh(s)) {
+                r = use_known(s, false, ret, ret_found, e);
+                if (r != -ESTALE || s->fetcher->options.policy == PULL_NEVER)
+                        return r;
+                /* It is older than another one of the store: perhaps the server has that by now. */
+                error_done(e);
+        }
         if (s->fetcher->options.policy == PULL_NEVER)
                 return not_known(s, e);
         return fetch_source(s, ret, ret_found, e);

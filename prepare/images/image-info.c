@@ -157,7 +157,7 @@ static int read_info(int image_fd, const char *name, ImageInfo *ret, Error *e)
         return 0;
 }
 
-/* Trust may differ: a key that was offered at the import may be trusted since. */
+/* A key that was offered at the import may be trusted by now. */
 static bool same_signature(const ImageSigner *a, const ImageSigner *b)
 {
         return streq_ptr(a->fingerprint, b->fingerprint) && a->signed_time == b->signed_time &&

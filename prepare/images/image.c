@@ -60,6 +60,12 @@ Image *image_free(Image *i)
         return NULL;
 }
 
+bool image_is_of_registry(const Image *i)
+{
+        return i->info.kind == IMAGE_KIND_OCI && startswith(i->info.origin ?: "", "docker://") &&
+               startswith(i->info.reference ?: i->info.origin, "docker://");
+}
+
 bool layer_id_begins(const char *s)
 {
         const char *digits = startswith(s, LAYER_ID_UNPACKED) ?: startswith(s, LAYER_ID_MADE);

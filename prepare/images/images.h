@@ -69,8 +69,11 @@ int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_dam
 void image_list_free(Image **l, size_t n);
 /* The IDs of all images, damaged or not, that begin with PREFIX (IMAGE_ID_PREFIX: all), sorted. */
 int image_list_ids(Store *s, const char *prefix, char ***ret, Error *e);
+/* It came from registries alone. */
+bool image_is_of_registry(const Image *i);
 /* Of those in LIST that have the name and the labels, the one to prefer: for this host's os and arch, then
- * of the highest version, then the latest import. NULL: none. */
+ * not of a registry, where the name is that of the repository, then of the highest version, then the latest
+ * import. NULL: none. */
 Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
 
 /* A cache of the images of a store, for many look-ups: each is read once. Not thread-safe. Images that
@@ -132,7 +135,8 @@ int image_check(int fd, const Operation *o, Findings *findings, ImageManifest **
 /* Finds an image by a user's reference: an existing file (imported first; must contain '/' or end in .aci),
  * an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
  * name[:version][,label=value]…. Of several matches of a name, those for this host's os and arch are
- * preferred, then the highest version, then the latest import. Messages list candidates and near misses. */
+ * preferred, then those that are not of a registry, then the highest version, then the latest import. Messages
+ * list candidates and near misses. */
 int image_find(Store *s, const char *reference, Image **ret, Error *e);
 int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
 /* The IDs of layers of OCI images, with 64 hex digits after them. A layer that was unpacked is named by the

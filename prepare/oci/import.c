@@ -322,13 +322,37 @@ static int publish(Import *i, StoreTemporary *image, Error *e)
         return r < 0 ? r : store_temporary_publish(image, path, e);
 }
 
+/* Whether a layer is not in the store any more that was there when it was looked for. */
+static bool has_lost_layers(const Import *i)
+{
+        for (size_t k = 0; k < i->n_layers; k++) {
+                const Layer *l = &i->layers[k];
+                if (l->need != LAYER_NEEDS_ALL && !l->temporary.name && !layer_is_there(i->store, l))
+                        return true;
+        }
+        return false;
+}
+
+/* -EAGAIN: a layer was removed meanwhile; what was read is kept. */
+static int read_layers(Import *i, Error *e)
+{
+        int r = layers_read(i->store, i->source, i->layers, i->n_layers, i->options, e);
+
+        if (operation_ended(r) || r == -ENOMEM || !has_lost_layers(i))
+                return r;
+        error_done(e);
+        return -EAGAIN;
+}
+
 static int import_layers(Import *i, StoreTemporary *image, Error *e)
 {
         for (unsigned tries = 0; tries < PUBLISH_TRIES; tries++) {
-                int r = layers_read(i->store, i->source, i->layers, i->n_layers, i->options, e);
+                int r = read_layers(i, e);
+                if (r == -EAGAIN)
+                        continue;
                 if (r < 0)
                         return r;
-                if (tries == 0) {
+                if (!image->name) {
                         r = complete_layers(i, e);
                         if (r >= 0)
                                 r = fill_info(i, e);

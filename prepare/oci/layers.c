@@ -507,6 +507,7 @@ int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImpo
                 int k = look_for_layer(s, src, &layers[i], e);
                 if (k < 0)
                         return k;
+                layers[i].done = 0;
                 if (layers[i].need != LAYER_NEEDS_NOTHING)
                         r.total += layers[i].descriptor->size;
         }

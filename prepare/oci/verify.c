@@ -74,9 +74,18 @@ static int read_list(Verification *v, int dir_fd, Error *e)
         return r >= 0;
 }
 
+/* Whether ID, in a list of layers, is that of the layer that was made with the ID MADE. Earlier versions named it like a
+ * layer that was unpacked; no archive that could be unpacked has that hash, which is of a text. */
+static bool is_made(const char *id, const char *made)
+{
+        const char *digits = startswith(id, LAYER_ID_UNPACKED);
+
+        return streq(id, made) || (digits && streq(digits, made + LAYER_ID_PREFIX_SIZE));
+}
+
 static bool matches(const Layer *l, const char *id)
 {
-        return streq_ptr(id, l->content_id) || streq_ptr(id, l->chain_id);
+        return streq_ptr(id, l->content_id) || (l->chain_id && is_made(id, l->chain_id));
 }
 
 /* Gives the layers the IDs of the list, and moves those that the list leaves out from the bottom to
@@ -117,7 +126,7 @@ static int verify_top(Verification *v, size_t omitted, const char *top, Error *e
         _cleanup_(layer_done) Layer made = {.temporary = STORE_TEMPORARY_NULL};
 
         int r = attributes_layer(v->store, v->layers + omitted, v->n_layers - omitted, &made, e);
-        if (r < 0 || streq_ptr(made.id, top))
+        if (r < 0 || (made.id && top ? is_made(top, made.id) : made.id == top))
                 return r < 0 ? r : 0;
         return report(v, "layers", made.id ? DIFFERENCE_CONTENT : DIFFERENCE_ADDED, made.id, top, e);
 }

@@ -7,10 +7,13 @@
  * replaces it while nobody looks. So its name must not change, and it must not be older: by the times of the signatures, or
  * if one of the two has none, by the version. Labels do not matter otherwise, as they may differ with each build.
  *
- * The name of an OCI image is not in the image: it is that of the reference by which the store got it first. */
+ * Name and version of an OCI image are not in the image: they are of the reference by which the store got it first, which may
+ * have another tag than that of the app, such as 1.5 where the app has 1. */
 
 #include "prepare/images/images.h"
 #include "stage0/update/update-internal.h"
+
+#define COMMIT_SIZE_MIN 7U /* digits */
 
 static int open_image(Store *s, const char *id, Image **ret, Error *e)
 {
@@ -19,9 +22,14 @@ static int open_image(Store *s, const char *id, Image **ret, Error *e)
         return r < 0 ? error_prefix(e, r, "Cannot compare it with the image %.19s", id) : 0;
 }
 
+static bool are_of_oci(const Image *old, const Image *new)
+{
+        return old->info.kind == IMAGE_KIND_OCI && new->info.kind == IMAGE_KIND_OCI;
+}
+
 static int check_name(const Image *old, const Image *new, Error *e)
 {
-        if ((old->info.kind == IMAGE_KIND_OCI && new->info.kind == IMAGE_KIND_OCI) ||
+        if (are_of_oci(old, new) ||
             streq(old->manifest->name, new->manifest->name))
                 return 0;
         int r = error_set(e, -EBADMSG,
@@ -32,10 +40,18 @@ static int check_name(const Image *old, const Image *new, Error *e)
                           "--image='.");
 }
 
-/* Versions that are no numbers, such as the hash of a commit, have no order. */
+/* Such as Git abbreviates it, or the whole; not the digits of a date. */
+static bool is_hash_of_commit(const char *version)
+{
+        size_t n = strspn(version, "0123456789abcdef");
+
+        return n >= COMMIT_SIZE_MIN && !version[n] && strpbrk(version, "abcdef");
+}
+
+/* Versions that are no numbers have no order. */
 static bool is_ordered(const char *version)
 {
-        return version && is_digit(version[version[0] == 'v']);
+        return version && is_digit(version[version[0] == 'v']) && !is_hash_of_commit(version);
 }
 
 static int check_version(const Image *old, const Image *new, Error *e)
@@ -43,7 +59,7 @@ static int check_version(const Image *old, const Image *new, Error *e)
         const char *before = pair_list_get(&old->manifest->labels, "version"),
                    *after = pair_list_get(&new->manifest->labels, "version");
 
-        if (!is_ordered(before) || !is_ordered(after) || image_version_compare(after, before) >= 0)
+        if (are_of_oci(old, new) || !is_ordered(before) || !is_ordered(after) || image_version_compare(after, before) >= 0)
                 return 0;
         return error_set(e, -ESTALE,
                          "It means the image %.19s by now, whose version %s is before that of the app's "

@@ -214,6 +214,8 @@ def keys_that_are_offered(w):
     w.run("prepare", "example.com/app:1.0")
     shown = json.loads(w.run("--json=short", "image", "show", image_id(data)).out)[0]
     equal((shown["signer"]["offered"], shown["signerProblem"]), (False, None))
+    if shutil.which("strace"):
+        equal(runs_of_gpg(w), 0, "runs of gpg, which has looked at the key already")
     w.run("trust", "--remove=" + w.key().fingerprint)
     contains(w.run("prepare", "example.com/app:1.0", rc=1).err, "not trusted any more")
 
@@ -380,11 +382,32 @@ def what_a_record_says_is_no_step_back(w):
         r = w.fetch(*args, rc=1)
         contains(r.err, "before the one of the same name and labels that is in the store", "message of %r" % (args,))
         contains(r.err, "acnspawn image rm " + image_id(new)[:19], "hint of %r" % (args,))
-    equal((w.web.asked(), w.web.said()), ([tagged], [304]), "what was asked")
+    # Each time the server could have had the newer one, except for the last.
+    fresh_again = [fresh + ".asc", fresh]
+    equal((w.web.asked(), w.web.said()), ([tagged] + fresh_again + [tagged] + fresh_again, [304, 200, 200, 304, 200, 200]), "what was asked")
     equal(w.fetch("--insecure-options=signature", tagged).out, image_id(old) + "\n")
     w.run("image", "rm", image_id(new))
     for url in tagged, fresh:
         equal(w.fetch("--update", url).out, image_id(old) + "\n")
+
+
+@world
+def a_record_that_is_a_step_back_is_not_the_servers_word(w):
+    """The store got the newer image from elsewhere, and the server has it by now."""
+    w.trust()
+    old, new = w.image(content="old"), w.image(content="new")
+    urls = ["https://example.com/%s.aci" % n for n in ("updated", "used")]
+    for url in urls:
+        w.publish(url, old, headers={"Cache-Control": "max-age=3600"})
+        w.fetch(url)
+    time.sleep(1.1)
+    w.publish("https://example.com/other.aci", new)
+    w.fetch("https://example.com/other.aci")
+    for url in urls:
+        w.publish(url, new, headers={"Cache-Control": "max-age=3600"})
+    for args in ("--update", urls[0]), (urls[1],), (urls[0],), ("--update", urls[1]):
+        equal(w.fetch(*args).out, image_id(new) + "\n", "result of %r" % (args,))
+    contains(w.fetch("--pull-policy=never", urls[0]).out, image_id(new))
 
 
 @world
@@ -459,6 +482,13 @@ def an_image_of_a_registry_does_not_have_a_signed_name(w):
     w.publish("https://example.com/team/app-1.0-linux-%s.aci" % os_arch(), data, signer="bob")
     equal(w.fetch("--update", "example.com/team/app:1.0").out, image_id(data) + "\n")
     w.run("prepare", "example.com/team/app")
+    # Which stays the one of that name, whatever tags the registry has.
+    publish_on_registry(w, "team/app", "2.0", b"not signed either")
+    w.fetch("docker://example.com/team/app:2.0")
+    for args in ("fetch", "example.com/team/app"), ("fetch", "--pull-policy=never", "example.com/team/app:1.0"):
+        equal(w.run(*args).out, image_id(data) + "\n", "result of %r" % (args,))
+    w.run("prepare", "example.com/team/app")
+    w.run("prepare", top)
 
 
 @world

@@ -106,6 +106,21 @@ def the_registry_has_a_newer_image(host):
 
 
 @case
+def a_tag_is_not_the_version_of_an_image(host):
+    """The store has the image by the tag 1.5 first; the app's tag, 1, means the same, and then a newer one."""
+    registry = Registry(host)
+    reference = publish(host, registry, 1)
+    registry.push(host.path("layout-1") + ":1", "app:1.5")
+    fetch(host, reference + ".5")
+    run(host, "p", reference, "--name=web", "--image-policy=registry")
+    contains(host.acnspawn("image", "cat-manifest", image_of(host, "p", "web")).expect(0).out, '"1.5"', "manifest")
+    publish(host, registry, 2)
+    equal(rows(host), [("p", "web", "replaced")])
+    said(host, "p", "web", 2)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 @with_timeout(120)
 def a_registry_that_cannot_be_reached(host):
     registry = Registry(host)
@@ -219,7 +234,7 @@ def versions_that_go_back_without_signatures(host):
     said(host, "p", "web", 1)
     equal(rows(host, "--allow-older"), [("p", "web", "replaced")])
     said(host, "p", "web", 2)
-    for n, version in (3, "2.9"), (4, "f00d"), (5, "beef"), (6, "1"):
+    for n, version in (3, "2.9"), (4, "f00d"), (5, "beef"), (6, "9f00dab"), (7, "1"), (8, "1beef01"), (9, "0dab001"):
         put(n, version)
         equal(rows(host), [("p", "web", "replaced")], "version " + version)
     host.acnspawn("stop", "p").expect(0)

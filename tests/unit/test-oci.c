@@ -565,6 +565,58 @@ TEST(a_layer_in_another_form)
         ASSERT_CONTAINS(l.f.error.message, "it is longer than");
 }
 
+typedef struct Removal {
+        OciLayout *layout;
+        char *id; /* of the image that is removed; NULL: it was */
+        unsigned n_absurd; /* reports of more than there is */
+} Removal;
+
+static void remove_meanwhile(uint64_t done, uint64_t total, void *userdata)
+{
+        Removal *x = userdata;
+
+        if (x->id && image_remove(x->layout->f.store, x->id, NULL, NULL) < 0)
+                abort();
+        x->id = NULL;
+        x->n_absurd += done > total;
+}
+
+/* Whoever removes the only other image with a layer, while further layers are read, does not make the import fail. */
+TEST(an_image_with_the_same_layers_that_is_removed_meanwhile)
+{
+        for (unsigned k = 0; k < 3; k++) { /* a known blob, another form of it, and both */
+                _cleanup_(image_freep) Image *i = NULL, *second = NULL;
+                _cleanup_text_ Text one = {}, two = {}, gzip = {};
+                Removal removal = {};
+                LAYOUT(l);
+
+                aci_file(&one, "one", "content");
+                aci_end(&one);
+                aci_file(&two, "two", "content");
+                aci_end(&two);
+                ASSERT_OK(aci_compress(&two, ARCHIVE_FILTER_GZIP, &gzip));
+                add_layer_as(&l, &one, &one, NULL);
+                add_layer_as(&l, &two, &two, NULL);
+                ASSERT_OCI_IMPORTS(l, i);
+
+                begin_image(&l);
+                if (k != 1)
+                        add_layer_as(&l, &one, &one, NULL);
+                if (k != 0)
+                        add_layer_as(&l, &two, &gzip, NULL);
+                aci_file(&l.f.tar, "three", "3");
+                add_layer(&l);
+                removal = (Removal){.layout = &l, .id = i->id};
+                l.options = (OciImportOptions){
+                                .n_parallel = 1, .progress = remove_meanwhile, .userdata = &removal};
+                ASSERT_OCI_IMPORTS(l, second);
+                ASSERT_NULL(removal.id);
+                ASSERT_EQ(removal.n_absurd, 0);
+                ASSERT_EQ(strv_length(second->layer_ids), k == 2 ? 3 : 2);
+                ASSERT_EQ(count_entries(l.f.store, "layers"), k == 2 ? 3 : 2);
+        }
+}
+
 /* --- Hard links to files of lower layers --------------------------------------------------------------- */
 
 static struct stat status_of(OciLayout *l, const Image *i, size_t layer, const char *path)
@@ -728,7 +780,7 @@ TEST(a_layer_made_of_several_is_no_blob)
 {
         _cleanup_(image_freep) Image *i = NULL, *old = NULL, *other = NULL, *again = NULL;
         _cleanup_text_ Text links = {}, shared = {}, attributes = {};
-        _cleanup_free_ char *blob = NULL, *secret = NULL;
+        _cleanup_free_ char *blob = NULL, *secret = NULL, *first = NULL;
         char name[256], id[80];
         LAYOUT(l);
 
@@ -750,11 +802,13 @@ TEST(a_layer_made_of_several_is_no_blob)
                 const Text *text = k % 3 == 1 ? &attributes : &links;
 
                 if (k == 3) { /* as an earlier version left it */
-                        snprintf(id, sizeof(id), "sha256-%s", digest_of(&attributes) + 7);
-                        ASSERT_OK(rename_layer(&l, i, 0, id));
-                        ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
                         snprintf(id, sizeof(id), "sha256-%s", digest_of(&links) + 7);
-                        ASSERT_OK(rename_layer(&l, old, 1, id));
+                        text_done(&attributes);
+                        text_addf(&attributes, "acnspawn attributes\n%s\n%s\n", i->layer_ids[2], id);
+                        ASSERT_OK(rename_layer(&l, i, 1, id));
+                        ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
+                        snprintf(name, sizeof(name), "sha256-%s", digest_of(&attributes) + 7);
+                        ASSERT_OK(rename_layer(&l, old, 0, name));
                         snprintf(name, sizeof(name), "layers/%s/hashed", id);
                         ASSERT_EQ(unlinkat(l.f.store->fd, name, 0), 0);
                         snprintf(name, sizeof(name), "layers/%s/blobs", id);
@@ -777,8 +831,12 @@ TEST(a_layer_made_of_several_is_no_blob)
                 ASSERT_EQ(count_entries(l.f.store, "images"), 1);
         }
 
-        /* The image of that time goes on working; its layer is made anew for others. */
+        /* The image of that time goes on working, and is not taken for an altered one; its layer is made anew for
+         * others. */
         ASSERT_WORKS(l.f, image_open(l.f.store, i->id, &old, &l.f.error));
+        int n = verify(&l, old, &first);
+        if (n != 0)
+                TEST_FAIL("verifying it returned %d: %s", n, first ?: l.f.error.message ?: "");
         ASSERT_STREQ(old->layer_ids[1], id);
         secret = content_of(&l, old, 1, "new/x");
         ASSERT_STREQ(secret, "secret");
@@ -1179,6 +1237,7 @@ int main(void)
         RUN(a_layer_of_others_that_is_only_claimed);
         RUN(blobs_of_a_known_config_that_nobody_has);
         RUN(a_layer_in_another_form);
+        RUN(an_image_with_the_same_layers_that_is_removed_meanwhile);
         RUN(hard_links_to_lower_layers);
         RUN(hard_links_to_different_lower_layers);
         RUN(a_layer_made_of_several_is_no_blob);
