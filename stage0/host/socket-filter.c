@@ -10,8 +10,8 @@
  *
  * The kernel asks the programs of the cgroup in which a socket was made, which is one of the host's: so they are on the root of the
  * hierarchy, and let everything pass but sockets of these networks in the hands of processes of the pod. There they are as
- * links, which end with the process that has their descriptors, the supervisor. In networks of its own the pod is not
- * restricted.
+ * links, which end with the process that has their descriptors, the supervisor. The kernel takes 64 of each kind in a cgroup. In
+ * networks of its own the pod is not restricted.
  *
  * Peers of UDP are remembered, by socket, from the call that receives a message; of many the oldest are forgotten.
  */
@@ -279,6 +279,12 @@ int socket_filter_available_unix(void)
         return result;
 }
 
+const char *socket_filter_failure(int code)
+{
+        return code == -EUSERS ? "the kernel takes no more filters of sockets (BPF programs of cgroups) than those of 64 pods"
+                               : "filters of sockets (BPF programs of cgroups, Linux 5.14) are not available";
+}
+
 /* --- Of a pod ------------------------------------------------------------------------------------------ */
 
 static unsigned depth_of(const char *path)
@@ -335,7 +341,8 @@ static int add_link(const Scope *s, const struct Hook *h, int root_fd)
         union bpf_attr a = {.link_create.prog_fd = (uint32_t) program,
                             .link_create.target_fd = (uint32_t) root_fd,
                             .link_create.attach_type = (uint32_t) h->type};
-        return bpf_call(BPF_LINK_CREATE, &a);
+        int r = bpf_call(BPF_LINK_CREATE, &a);
+        return r == -E2BIG ? -EUSERS : r;
 }
 
 int socket_filter_new(Pod *p, const uint64_t *networks, size_t n, SocketFilter **ret)

@@ -16,6 +16,9 @@ int socket_filter_available(void);
 int socket_filter_available_unix(void);
 /* The number of the network namespace that a socket is in. -EOPNOTSUPP: before Linux 5.14. */
 int socket_network(int fd, uint64_t *ret);
-/* Filters the sockets in NETWORKS for the processes of the pod P, whose PID 1 is there. It ends with the filter. */
+/* Filters the sockets in NETWORKS for the processes of the pod P, whose PID 1 is there. It ends with the filter. -EUSERS: there are too
+ * many on the host. */
 int socket_filter_new(Pod *p, const uint64_t *networks, size_t n, SocketFilter **ret);
+/* Why there is no filter, according to such an error. */
+const char *socket_filter_failure(int code);
 SocketFilter *socket_filter_free(SocketFilter *f);

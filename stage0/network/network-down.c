@@ -36,6 +36,14 @@ static int tell_leftover(const Pod *p, int r, Error *e)
                           pod_display_name(p), path);
 }
 
+/* What plugins do not know of. Also of a pod whose record was removed by hand, see tell_leftover(). */
+static int remove_rest(const Pod *p, const char *netns, Error *e)
+{
+        int r = network_namespace_remove(netns, e);
+
+        return r < 0 ? r : network_forwarding_release(p, e);
+}
+
 /* FOR_OTHER: called before another pod starts, which waits for a hanging plugin once, not every time, and
  * until it is stopped (STOP). */
 static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
@@ -44,12 +52,16 @@ static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
         _cleanup_free_ char *netns = NULL;
 
         int r = network_record_read(p, &record, e);
-        if (r < 0)
-                return r == -ENOENT ? 0 : tell_leftover(p, r, e);
-        if (for_other && record.stuck)
-                return -EBUSY;
+        if (r == -ENOENT && p->config.net != NET_NETWORKS)
+                return 0;
         if (network_namespace_path(p, &netns) < 0)
                 return error_oom(e);
+        if (r == -ENOENT)
+                return remove_rest(p, netns, e);
+        if (r < 0)
+                return tell_leftover(p, r, e);
+        if (for_other && record.stuck)
+                return -EBUSY;
         bool bound = network_namespace_is_bound(netns);
         CniTarget t = {.container = p->uuid,
                        .netns = bound ? netns : "",
@@ -63,9 +75,7 @@ static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
         }
         if (r < 0)
                 return tell_leftover(p, r, e);
-        r = network_namespace_remove(netns, e);
-        if (r >= 0)
-                r = network_forwarding_release(p, e);
+        r = remove_rest(p, netns, e);
         return r < 0 ? r : network_record_remove(p, e);
 }
 

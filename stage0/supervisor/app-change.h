@@ -65,7 +65,7 @@ void change_drop(Supervisor *s, AppInstance *app);
 int change_know_instance(Supervisor *s, AppInstance *app, Error *e);
 void change_forget_instance(Supervisor *s, AppInstance *app);
 /* Removes VOLUMES, of which the pod has no use any more, or a directory below "apps", "volumes" or "credentials", which the
- * manifest on disk has not. */
+ * manifest has not: at once, or when the one on disk has not, either. */
 void change_remove_volumes(Supervisor *s, char *const *volumes);
 void change_remove_directory(Supervisor *s, const char *path);
 

@@ -9,7 +9,10 @@
  *
  * There is one child at a time. What is given meanwhile is written by the next one, of each file the last content alone. The manifest is
  * that of the moment when a child begins: what a call that has failed has undone is not in it.
- * Files of a pod that is of no use after this boot are written without a child, and not synced. */
+ * Files of a pod that is of no use after this boot are written without a child, and not synced.
+ *
+ * A manifest that could not be written, as on a full disk, is written again until it can be. Meanwhile it is not known which one is on
+ * disk: the child may have been killed after it had renamed the file. */
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,6 +20,8 @@
 #include <sys/wait.h>
 
 #include "stage0/supervisor/file-keeper.h"
+
+#define RETRY_USEC UINT64_C(2000000)
 
 typedef struct KeptFile {
         char *path, *text;
@@ -40,8 +45,12 @@ struct FileKeeper {
         Pod *pod;
         sd_event *event;
         Round now, next;
-        bool concludes; /* functions are being called */
-        pid_t pid;      /* the child that writes the files of NOW, or 0 */
+        bool behind;
+        void (*caught_up)(void *userdata);
+        void *userdata;
+        sd_event_source *timer; /* for the next attempt; or NULL */
+        bool concludes;         /* functions are being called */
+        pid_t pid;              /* the child that writes the files of NOW, or 0 */
         int pid_fd;
         sd_event_source *source;
 };
@@ -90,6 +99,7 @@ static void forget_child(FileKeeper *k)
 }
 
 static void conclude(FileKeeper *k, int r, Error *e);
+static int wait_for(FileKeeper *k, bool manifest, FileKeeperFunction function, void *userdata);
 
 /* 1: it still runs. */
 static int reap(FileKeeper *k, int options)
@@ -179,6 +189,43 @@ static void begin(FileKeeper *k)
         conclude(k, r, &e);
 }
 
+/* --- After a failure ----------------------------------------------------------------------------------- */
+
+static void try_later(FileKeeper *k);
+
+static void on_tried(void *userdata, int r, const Error *e) {}
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        FileKeeper *k = userdata;
+
+        k->timer = sd_event_source_disable_unref(k->timer);
+        if (wait_for(k, true, on_tried, NULL) < 0)
+                try_later(k);
+        return 0;
+}
+
+static void try_later(FileKeeper *k)
+{
+        if (!k->timer)
+                (void) sd_event_add_time_relative(k->event, &k->timer, CLOCK_MONOTONIC, RETRY_USEC, 0,
+                                                  on_retry, k);
+}
+
+static void note_result(FileKeeper *k, bool written)
+{
+        bool was_behind = k->behind;
+
+        k->behind = !written;
+        if (!written) {
+                try_later(k);
+                return;
+        }
+        k->timer = sd_event_source_disable_unref(k->timer);
+        if (was_behind)
+                k->caught_up(k->userdata);
+}
+
 /* The functions may undo what could not be written, give further files, and wait for them. */
 static void conclude(FileKeeper *k, int r, Error *why)
 {
@@ -186,12 +233,14 @@ static void conclude(FileKeeper *k, int r, Error *why)
         _cleanup_error_ Error e = ERROR_NULL;
 
         k->now = (Round){};
+        k->concludes = true;
+        if (done.has_manifest)
+                note_result(k, r >= 0);
         if (r < 0 && why && why->message)
                 (void) error_move(&e, why);
         else if (r < 0)
                 (void) error_set_errno(&e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s",
                                        pod_display_name(k->pod));
-        k->concludes = true;
         for (size_t i = 0; i < done.n_waiters; i++)
                 done.waiters[i].function(done.waiters[i].userdata, r, &e);
         k->concludes = false;
@@ -240,13 +289,23 @@ void file_keeper_finish(FileKeeper *k)
                 conclude(k, reap(k, 0), NULL);
 }
 
-int file_keeper_new(Pod *p, sd_event *event, FileKeeper **ret)
+bool file_keeper_is_behind(const FileKeeper *k)
+{
+        return k->behind;
+}
+
+int file_keeper_new(Pod *p, sd_event *event, void (*caught_up)(void *userdata), void *userdata,
+                    FileKeeper **ret)
 {
         FileKeeper *k = malloc(sizeof(FileKeeper));
 
         if (!k)
                 return -ENOMEM;
-        *k = (FileKeeper){.pod = p, .event = event, .pid_fd = -EBADF};
+        *k = (FileKeeper){.pod = p,
+                          .event = event,
+                          .caught_up = caught_up,
+                          .userdata = userdata,
+                          .pid_fd = -EBADF};
         *ret = k;
         return 0;
 }
@@ -259,6 +318,7 @@ FileKeeper *file_keeper_free(FileKeeper *k)
                 (void) kill(k->pid, SIGKILL);
                 (void) reap(k, 0);
         }
+        sd_event_source_disable_unref(k->timer);
         round_done(&k->now);
         round_done(&k->next);
         free(k);

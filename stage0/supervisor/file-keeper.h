@@ -11,7 +11,9 @@ typedef struct FileKeeper FileKeeper;
 /* What was given is on disk, or (R is negative, E says why) is not. */
 typedef void (*FileKeeperFunction)(void *userdata, int r, const Error *e);
 
-int file_keeper_new(Pod *p, sd_event *event, FileKeeper **ret);
+/* CAUGHT_UP is called when the manifest was written after file_keeper_is_behind(), before functions that wait for it. */
+int file_keeper_new(Pod *p, sd_event *event, void (*caught_up)(void *userdata), void *userdata,
+                    FileKeeper **ret);
 /* Does not wait for what is being written. NULL is fine. */
 FileKeeper *file_keeper_free(FileKeeper *k);
 
@@ -25,3 +27,5 @@ bool file_keeper_is_idle(const FileKeeper *k);
 int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata);
 /* Waits for the disk, until all functions are called. */
 void file_keeper_finish(FileKeeper *k);
+/* Whether the last write has failed: the manifest on disk may be that of another moment. It is written again, some seconds later. */
+bool file_keeper_is_behind(const FileKeeper *k);

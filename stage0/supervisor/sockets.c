@@ -222,7 +222,7 @@ static const char *judge(const PassedSocket *x, int filter, int unix_filter)
         if (x->port == 0 && unix_filter < 0)
                 return "filters of unix sockets (BPF programs of cgroups, Linux 6.7) are not available";
         if (filter < 0)
-                return "filters of sockets (BPF programs of cgroups, Linux 5.14) are not available";
+                return socket_filter_failure(filter);
         if (x->port > 0 && !x->udp &&
             (getsockopt(x->fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) < 0 || protocol != IPPROTO_TCP))
                 return "connections of MPTCP are not filtered by the kernel";

@@ -66,15 +66,10 @@ int change_run(AppChange *c, const char *method, const char *unit,
         return r;
 }
 
-/* What an older manifest had is removed as soon as there is a newer one. */
 static void on_saved(void *userdata, int r, const Error *e)
 {
         AppChange *c = userdata;
-        Supervisor *s = c->supervisor;
 
-        if (r >= 0 && s->behind)
-                sweep_apps(s->pod);
-        s->behind = r < 0;
         if (change_resume(c))
                 c->saved(c, r, e);
 }
@@ -298,7 +293,7 @@ static void take_added(AppChange *c)
 /* --- Removing ------------------------------------------------------------------------------------------ */
 
 /* The directory is renamed first: removing its content may take long. */
-void change_remove_directory(Supervisor *s, const char *path)
+static void remove_directory(Supervisor *s, const char *path)
 {
         _cleanup_close_ int to =
                         openat(s->pod->dir_fd, "apps", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -307,6 +302,25 @@ void change_remove_directory(Supervisor *s, const char *path)
         snprintf(removed, sizeof(removed), ".removed-%" PRIu64, ++s->n_removed);
         if (to >= 0 && renameat(s->pod->dir_fd, path, to, removed) >= 0)
                 server_remove_tree(s->server, to, removed);
+}
+
+/* As long as the manifest on disk may be another one, what that has stays. */
+void change_remove_directory(Supervisor *s, const char *path)
+{
+        if (file_keeper_is_behind(s->keeper))
+                (void) strv_extend(&s->leftovers, path);
+        else
+                remove_directory(s, path);
+}
+
+/* Nothing that was made since then has one of these names: no app is added before (begin_next()). */
+void supervisor_caught_up(void *userdata)
+{
+        Supervisor *s = userdata;
+        _cleanup_strv_free_ char **paths = TAKE_PTR(s->leftovers);
+
+        STRV_FOREACH (path, paths)
+                remove_directory(s, *path);
 }
 
 static AppInstance *find_user(const Supervisor *s, const char *volume)
@@ -355,19 +369,21 @@ AppInstance *change_instance(const AppChange *c)
 
 static void begin_removing(AppChange *c);
 
-/* What is gone is removed once the manifest on disk is without it. If that cannot be written, the directories stay, for the
- * next change whose manifest can. */
+/* What is gone is removed once the manifest on disk is without it. */
 static void remove_gone(AppChange *c, int r, const Error *why)
 {
         _cleanup_error_ Error e = ERROR_NULL;
         Supervisor *s = c->supervisor;
 
         STRV_FOREACH (path, c->gone)
-                if (r >= 0)
-                        change_remove_directory(s, *path);
-        if (r < 0)
+                change_remove_directory(s, *path);
+        if (r < 0) {
                 (void) error_copy(&e, why);
-        else if (c->refused)
+                (void) error_hint(
+                                &e, r,
+                                "The app is not a part of the running pod any more. The manifest is written as soon as "
+                                "that is possible; if the pod ends before, it may have the app when it is run again.");
+        } else if (c->refused)
                 r = error_move(&e, &c->refusal);
         change_finish(c, r, c->refused ? app_instance_path(c->refused) : NULL, NULL, &e);
         supervisor_judge(s); /* what has listened may have kept the pod up */
@@ -558,18 +574,41 @@ static void begin_adding(AppChange *c)
                               NULL, NULL, &e);
 }
 
-static void begin_next(Supervisor *s)
+static void begin(AppChange *c)
 {
-        AppChange *c = s->changes;
-
-        if (!c)
-                return;
         if (c->request && c->name)
                 replace_begin(c);
         else if (c->request)
                 begin_adding(c);
         else
                 begin_removing(c);
+}
+
+static void on_caught_up(AppChange *c, int r, const Error *why)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Supervisor *s = c->supervisor;
+
+        if (s->ends_changes)
+                return;
+        if (r < 0 && c->request) {
+                (void) error_copy(&e, why);
+                change_finish(c, r, c->name, NULL, &e);
+                return;
+        }
+        begin(c);
+}
+
+/* What a failed change has left on disk does not get into the way of the next one: nothing is added until the manifest could be
+ * written again. An app can be removed all the same. */
+static void begin_next(Supervisor *s)
+{
+        AppChange *c = s->changes;
+
+        if (c && file_keeper_is_behind(s->keeper))
+                change_save(c, on_caught_up);
+        else if (c)
+                on_caught_up(c, 0, NULL);
 }
 
 /* Takes over REQUEST and the texts. */
@@ -669,6 +708,7 @@ static void finish_saving(Supervisor *s)
 {
         AppChange *c = s->changes, *rest = c ? TAKE_PTR(c->next) : NULL;
 
+        s->ends_changes = true;
         if (s->keeper)
                 file_keeper_finish(s->keeper);
         AppChange **last = &s->changes;
@@ -696,4 +736,6 @@ void supervisor_end_changes(Supervisor *s)
                 if (!c->waits)
                         change_free(c);
         }
+        if (s->keeper && file_keeper_is_behind(s->keeper))
+                (void) pod_update_manifest(s->pod, NULL);
 }

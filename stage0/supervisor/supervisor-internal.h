@@ -48,7 +48,8 @@ typedef struct Supervisor {
         ManagerLink *manager; /* NULL: not connected yet */
         Interface *interface;
         FileKeeper *keeper;
-        bool behind;        /* the manifest could not be written: the one on disk is older */
+        char **leftovers;  /* directories that the manifest on disk may still have, though the pod has not */
+        bool ends_changes; /* none begins any more */
         AppChange *changes; /* of the set of apps, in their order; the first is being made */
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */
@@ -131,6 +132,8 @@ int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction f
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 /* The connection to the pod's systemd is there, or is there again. */
 void supervisor_resume_changes(Supervisor *s);
+/* The manifest could be written again: removes what was kept for the one before. */
+void supervisor_caught_up(void *userdata);
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 /* Whether APP is being removed, or stopped for that. */
 bool supervisor_removes_app(const Supervisor *s, const AppInstance *app);

@@ -166,6 +166,8 @@ static void drop_new(Supervisor *s, Replacement *x)
         (void) pod_app_path(s->pod, x->new, NULL, &files);
         change_remove_volumes(s, x->volumes);
         remove_files(s, files);
+        if (file_keeper_is_behind(s->keeper)) /* unless the manifest on disk has it */
+                sweep_apps(s->pod);
         x->new = pod_app_free(x->new);
 }
 

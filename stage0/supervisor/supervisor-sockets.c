@@ -138,6 +138,15 @@ static int make_filter(Supervisor *s, size_t *ret_n)
         return *ret_n > 0 ? socket_filter_new(s->pod, networks, *ret_n, &s->socket_filter) : 0;
 }
 
+static int refuse_unfiltered(const Supervisor *s, int code, Error *e)
+{
+        return error_set(
+                        e, code,
+                        "Cannot keep apps of pod %s from reaching the host's network by sockets that were passed to it: %s",
+                        pod_display_name(s->pod),
+                        code == -EUSERS ? socket_filter_failure(code) : strerror(-code));
+}
+
 /* Without a filter the pod runs all the same, unless it is to be strict. */
 int supervisor_filter_sockets(Supervisor *s, Error *e)
 {
@@ -156,11 +165,7 @@ int supervisor_filter_sockets(Supervisor *s, Error *e)
         if (r < 0)
                 log_debug("Cannot filter the sockets that were passed to the pod: %s", strerror(-r));
         if (n_exposed > 0 && (s->options->strict || s->pod->config.strict))
-                return error_set_errno(
-                                e, r < 0 ? r : -EOPNOTSUPP,
-                                "Cannot keep apps of pod %s from reaching the host's network by sockets that were "
-                                "passed to it",
-                                pod_display_name(s->pod));
+                return refuse_unfiltered(s, r < 0 ? r : -EOPNOTSUPP, e);
         s->sockets_filtered = true;
         return app_sockets_record(s->apps, e);
 }

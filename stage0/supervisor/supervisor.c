@@ -196,7 +196,7 @@ static int start(Supervisor *s, Error *e)
         r = user_claim_new(s->pod, &s->users, e);
         if (r >= 0)
                 r = app_table_new(s->pod, &s->apps, e);
-        if (r >= 0 && file_keeper_new(s->pod, s->event, &s->keeper) < 0)
+        if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_caught_up, s, &s->keeper) < 0)
                 r = error_oom(e);
         if (r >= 0)
                 r = open_streams(s, e);
@@ -221,6 +221,7 @@ static void supervisor_done(Supervisor *s)
         sd_event_source_disable_unref(s->idle_source);
         supervisor_close_units(s);
         file_keeper_free(s->keeper);
+        strv_free(s->leftovers);
         cgroup_moves_free(s->moves);
         machine_free(s->machine);
         error_done(&s->refusal);

@@ -137,6 +137,12 @@ int own_users_enter(const Launch *l, Failure *f)
                 r = read_map("/proc/self/gid_map", &m.groups);
         if (r >= 0)
                 r = enter(&m);
+        if (r == -EAGAIN)
+                return failure_set(
+                                f, CAUSE_SETUP, r,
+                                "Cannot create a user namespace for app %s, which has CAP_SYS_ADMIN: that takes two tasks, and the "
+                                "limit of tasks (--tasks-max=) of the app or the pod is reached",
+                                l->app);
         return r < 0 ? failure_set_errno(
                                        f, CAUSE_SETUP, r,
                                        "Cannot create a user namespace for app %s, which has CAP_SYS_ADMIN",

@@ -106,6 +106,61 @@ def the_same_name_gets_the_new_app(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+@contextlib.contextmanager
+def unwritable(directory):
+    """No file of the directory can be made or replaced, as on a full disk; those of directories below it can."""
+    if not shutil.which("chattr"):
+        raise Skip("chattr is missing (Debian package e2fsprogs)")
+    if subprocess.run(["chattr", "+i", directory], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("the file system has no immutable files")
+    try:
+        yield
+    finally:
+        subprocess.run(["chattr", "-i", directory], check=True)
+
+
+def directories(host, uuid, place="apps"):
+    return sorted(n for n in os.listdir(host.pod_dir(uuid) + "/" + place) if not n.startswith(".removed"))
+
+
+@case
+def changes_that_cannot_be_written_do_not_hinder_later_ones(host):
+    """The manifest is written again by itself, or by the next change."""
+    uuid = pod(host)
+    image = host.shell(FOREVER, name="example.com/db")
+    message = "Cannot write 'pod' of pod %s: Operation not permitted" % uuid
+
+    # The next app with the name does not meet what is left of the one before.
+    with unwritable(host.pod_dir(uuid)):
+        for _ in range(2):
+            contains(refused(host, "add-app", "p", image, "--name=db"), message)
+    add(host, image, name="db")
+    with unwritable(host.pod_dir(uuid)):
+        contains(refused(host, "rm-app", "p", "db"), message, "The app is not a part of the running pod any more.")
+        contains(refused(host, "add-app", "p", image, "--name=db"), message)
+        # It may be in the manifest that a loss of power leaves.
+        equal(directories(host, uuid), ["db", "web"])
+    add(host, image, name="db")
+    host.acnspawn("start-app", "p", "db").expect(0)
+    wait_for(lambda: state(host, "db") == "running", "the app")
+
+    # Without any further change.
+    with unwritable(host.pod_dir(uuid)):
+        contains(refused(host, "rm-app", "--force", "p", "db"), message)
+        equal([a["name"] for a in host.status("p")["apps"]], ["web", "db"])
+    wait_for(lambda: [a["name"] for a in host.status("p")["apps"]] == ["web"], "the manifest")
+    wait_for(lambda: directories(host, uuid) == ["web"], "the directory of the app to be removed")
+
+    # An app can be removed though the manifest is behind; the pod's end writes it, too.
+    add(host, image, name="db")
+    add(host, image, "--name=db2", name="db2")
+    with unwritable(host.pod_dir(uuid)):
+        contains(refused(host, "rm-app", "p", "db"), message)
+        contains(refused(host, "rm-app", "p", "db2"), message)
+    host.acnspawn("stop", "p").expect(0)
+    equal([a["name"] for a in json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)["apps"]], ["web"])
+
+
 @case
 def an_app_of_the_beginning_is_replaced_by_one_with_another_unit(host):
     stays = host.shell(FOREVER, name="example.com/web")

@@ -229,6 +229,23 @@ def what_is_refused_leaves_the_app_alone(host):
 
 
 @case
+def a_manifest_that_cannot_be_written_leaves_the_old_app(host):
+    uuid = pod(host)
+    new = image(host, 2)
+    if subprocess.run(["chattr", "+i", host.pod_dir(uuid)], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("the file system has no immutable files")
+    try:
+        for _ in range(2):
+            contains(update(host, "--image=" + new, rc=1).err, "Cannot write 'pod' of pod %s: Operation not permitted" % uuid)
+            equal((len(files(host, uuid)), state(host), image_of(host)), (2, "running", "example.com/web-1"))
+    finally:
+        subprocess.run(["chattr", "-i", host.pod_dir(uuid)], check=True)
+    update(host, "--image=" + new)
+    equal((len(files(host, uuid)), image_of(host)), (2, "example.com/web-2"))
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def ports_that_are_exposed_stay(host):
     port = {"ports": [{"name": "http", "protocol": "tcp", "port": 80}]}
     other = {"ports": [{"name": "http", "protocol": "tcp", "port": 8080}]}

@@ -334,7 +334,7 @@ def forwarding_is_restored_after_the_last_pod(host):
 
     before = [read_text(f).strip() for f in files]
     try:
-        for end in "stop", "kill":
+        for end in "stop", "kill", "record":
             set_all("0", "0", "1")
             equal(forwarding(), ["0", "0", "1", "0"])
             first = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/a"))
@@ -347,8 +347,10 @@ def forwarding_is_restored_after_the_last_pod(host):
             else:
                 host.kill_pods()
                 wait_for(lambda: host.state(second) == "exited", "the end of the pod")
+                if end == "record": # as the hint of a pod that cannot be removed says
+                    os.unlink(os.path.join(host.pod_dir(second), "network"))
                 host.acnspawn("gc", "--grace-period=0").expect(0)
-            equal(forwarding(), ["0", "0", "1", "0"], "after the last one")
+            equal(forwarding(), ["0", "0", "1", "0"], "after the last one: " + end)
         set_all("1", "1", "1")
         host.run("--net=default", host.shell("true"))
         equal(forwarding(), ["1", "1", "1", "1"], "of a host that forwards")

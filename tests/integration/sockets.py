@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Socket-activated apps: sockets of the pod, and sockets passed to acnspawn."""
 
+import ctypes
 import socket
+import struct
 
 from harness import *
 from listening import *
@@ -60,6 +62,51 @@ def sockets_of_the_host_lead_to_their_peers_alone(host):
         # Processes of the host, and of other pods, are not affected.
         other.sendto(b"x", other.getsockname())
         equal(other.recv(10), b"x")
+        stop(host, uuid)
+
+
+@contextlib.contextmanager
+def as_many_programs_as_the_kernel_takes():
+    """At the root of the hierarchy of cgroups: each lets everything pass."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = {"x86_64": 321, "aarch64": 280}.get(os.uname().machine)
+    root = next((line.split()[1] for line in read_text("/proc/mounts").splitlines() if line.split()[2] == "cgroup2"), None)
+    if not number or not root:
+        raise Skip("no hierarchy of cgroups v2, or the number of bpf(2) is not known here")
+
+    def bpf(command, attributes):
+        buffer = ctypes.create_string_buffer(attributes.ljust(128, b"\0"), 128)
+        r = libc.syscall(number, command, buffer, 128)
+        if r < 0:
+            raise OSError(ctypes.get_errno(), "bpf")
+        fds.append(r)
+        return r
+    program, bind4, fds = 18, 8, [os.open(root, os.O_RDONLY | os.O_DIRECTORY)]  # BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_BIND
+    code, licence = (ctypes.create_string_buffer(x) for x in (struct.pack("=BBhiBBhi", 0xb7, 0, 0, 1, 0x95, 0, 0, 0), b"GPL"))
+    try:
+        try:
+            loaded = bpf(5, struct.pack("=IIQQIIQII16sII", program, 2, ctypes.addressof(code), ctypes.addressof(licence), 0, 0, 0, 0, 0, b"", 0, bind4))
+        except OSError as e:
+            raise Skip("the kernel takes no such programs: %s" % e)
+        with contextlib.suppress(OSError):
+            while len(fds) < 1000:
+                bpf(28, struct.pack("=IIII", loaded, fds[0], bind4, 0))
+        yield
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+@case
+def the_last_filter_of_the_kernel_is_taken(host):
+    why = "the kernel takes no more filters of sockets (BPF programs of cgroups) than those of 64 pods"
+    with listener() as tcp, as_many_programs_as_the_kernel_takes():
+        image = server(host, ports=[port("tcp", 8080)])
+        r = start_with(host, [tcp], "run", "--strict", image, names=["tcp"]).finish(1)
+        true(re.search("Cannot keep apps of pod .* from reaching the host's network by sockets that were passed to it: " + re.escape(why), r.err), r.err)
+        uuid = start_with(host, [tcp], "run", "--detach", image, names=["tcp"]).finish(0).out.strip()
+        contains(host.acnspawn("status", uuid).out, "exposed: the app can reach the host's network by it, as " + why)
+        ask(tcp.getsockname())
         stop(host, uuid)
 
 

@@ -38,7 +38,8 @@ def offered(host, idle="30s"):
         systemctl("daemon-reload")
         systemctl("reset-failed", "acnspawn.service", "acnspawn.socket", rc=None)
         shutil.rmtree("/run/acnspawn", ignore_errors=True)
-        if was_active:
+        if was_active: # the directory is that of tmpfiles.d
+            subprocess.run(["systemd-tmpfiles", "--create", "--prefix=/run/acnspawn"], check=True)
             systemctl("start", "acnspawn.socket")
 
 
