@@ -554,8 +554,8 @@ class Host:
         if left:
             self.kill_pods()
             remove_leftovers(self)
+        forget_ranges(self.tmp) # while the store is there: any gc or prune on the host takes those of a store that is gone
         shutil.rmtree(self.tmp, ignore_errors=True)
-        forget_ranges(self.tmp)
         forget_journals(self.tmp)
         if os.path.exists(self.tmp):
             subprocess.run(["rm", "-rf", "--one-file-system", self.tmp], stderr=subprocess.DEVNULL)

@@ -24,11 +24,29 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
+static inline bool small_disk_write(const char *path, const char *text)
+{
+        _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+        return fd >= 0 && loop_write(fd, text, strlen(text)) >= 0;
+}
+
+/* A mount namespace; without privileges in a user namespace, in which this user is root and the only one. */
+static inline bool small_disk_unshare(void)
+{
+        char users[64], groups[64];
+
+        if (geteuid() == 0)
+                return unshare(CLONE_NEWNS) >= 0;
+        snprintf(users, sizeof(users), "0 %u 1\n", geteuid());
+        snprintf(groups, sizeof(groups), "0 %u 1\n", getegid());
+        return unshare(CLONE_NEWNS | CLONE_NEWUSER) >= 0 && small_disk_write("/proc/self/setgroups", "deny") &&
+               small_disk_write("/proc/self/uid_map", users) && small_disk_write("/proc/self/gid_map", groups);
+}
+
 static inline void small_disk_child(const char *options, const char *path, void (*function)(void), int out)
 {
-        int flags = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER;
-
-        if (unshare(flags) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        if (!small_disk_unshare() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
             mount("small", path, "tmpfs", 0, options) < 0) {
                 test_state_ = TEST_SKIPPED_;
                 snprintf(test_reason_, sizeof(test_reason_), "no file system can be mounted here");
