@@ -554,6 +554,7 @@ class Host:
         if left:
             self.kill_pods()
             remove_leftovers(self)
+        forget_users(self)
         forget_ranges(self.tmp) # while the store is there: any gc or prune on the host takes those of a store that is gone
         shutil.rmtree(self.tmp, ignore_errors=True)
         forget_journals(self.tmp)
@@ -815,6 +816,14 @@ def forget_ranges(directory):
             with contextlib.suppress(OSError):
                 if ":" + directory + "/" in os.readlink(path):
                     os.unlink(path)
+
+
+def forget_users(host):
+    """The same for records of users of pods."""
+    for base in uid_ranges(host):
+        for name in "acnspawn-%d.user", "acnspawn-%d.group", "%d.user", "%d.group":
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink("/run/userdb/" + name % base)
 
 
 def forget_journals(directory):

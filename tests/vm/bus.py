@@ -90,7 +90,7 @@ def ends(host, *command):
     wait_for(lambda: not os.path.exists("/run/systemd/machines/p1"), "the machine's end")
 
 
-@case
+@of_machine
 @with_timeout(200)
 def ways_to_end_the_pod_in_order(host):
     """A pod runs once: what would start a machine again ends it, too."""

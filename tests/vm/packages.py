@@ -176,6 +176,10 @@ def a_purge_of_an_unused_store_leaves_nothing(host):
     # As after pods with networks, volumes with quotas, and declared pods with a timer.
     os.makedirs("/run/acnspawn/networks/default", exist_ok=True)
     os.makedirs("/run/acnspawn/forwarding", exist_ok=True)
+    os.makedirs("/run/userdb", exist_ok=True)
+    open("/run/userdb/acnspawn-99991552.user", "a").close()
+    if not os.path.lexists("/run/userdb/99991552.user"):
+        os.symlink("acnspawn-99991552.user", "/run/userdb/99991552.user")
     os.makedirs("/etc/acnspawn/pods", exist_ok=True)
     os.makedirs("/var/lib/systemd/timers", exist_ok=True)
     for path in "/run/acnspawn/networks/default/last_reserved_ip.0", "/run/acnspawn/projects.lock", \
@@ -187,6 +191,7 @@ def a_purge_of_an_unused_store_leaves_nothing(host):
         left = [p for p in left.splitlines() if "/acnspawn-test-" not in p]
         if left:
             fail("this is left: " + command("find", *left, "-ls", rc=None))
+        true(not os.path.lexists("/run/userdb/99991552.user"), "a link to the record of a user is left")
     finally:
         dpkg("--install", PACKAGE)
 
