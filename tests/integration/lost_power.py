@@ -24,7 +24,7 @@ FILE_SYSTEMS = {
 }
 
 # Ends soon in a pod that is run after the loss of power; until then it stays.
-APP = """if [ -e /data/once ]; then cat /data/precious; echo VERSION $(cat "$CREDENTIALS_DIRECTORY/token") > /data/ran-$AC_APP_NAME 2>/dev/null; exit 0; fi
+APP = """if [ -e /data/once ]; then cat /data/precious; echo VERSION $(cat "$CREDENTIALS_DIRECTORY/token" 2>/dev/null) > /data/ran-$AC_APP_NAME; exit 0; fi
 trap 'exit 0' TERM; touch /data/up-$AC_APP_NAME; while :; do sleep 0.05; done"""
 
 
