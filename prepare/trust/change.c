@@ -52,6 +52,34 @@ static int enter(int parent_fd, const char *name, char **path, int *ret_fd, Erro
         return 0;
 }
 
+/* Removes leftovers of killed writers; the lock excludes other writers. */
+static void remove_leftovers(int parent_fd, const char *directory)
+{
+        _cleanup_close_ int fd = openat(parent_fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_strv_free_ char **names = NULL;
+
+        if (fd < 0 || list_names(fd, &names) < 0)
+                return;
+        STRV_FOREACH (n, names)
+                if (endswith(*n, ".tmp"))
+                        (void) unlinkat(fd, *n, 0);
+}
+
+/* The same for all prefixes, and the directories of those that have no keys any more. */
+static void tidy(int keys_fd)
+{
+        _cleanup_close_ int fd = openat(keys_fd, "prefix.d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_strv_free_ char **names = NULL;
+
+        remove_leftovers(keys_fd, "root.d");
+        if (fd < 0 || list_names(fd, &names) < 0)
+                return;
+        STRV_FOREACH (n, names) {
+                remove_leftovers(fd, *n);
+                (void) unlinkat(fd, *n, AT_REMOVEDIR); /* none that is not empty */
+        }
+}
+
 static int enter_keys(Trust *t, Place *p, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -69,19 +97,8 @@ static int enter_keys(Trust *t, Place *p, Error *e)
                 return r;
         if (flock(p->keys_fd, LOCK_EX) < 0)
                 return error_set_errno(e, errno, "Cannot lock the trusted keys in '%s'", p->path);
+        tidy(p->keys_fd);
         return 0;
-}
-
-/* Removes leftovers of killed writers; the lock excludes other writers. */
-static void remove_leftovers(int dir_fd)
-{
-        _cleanup_strv_free_ char **names = NULL;
-
-        if (list_names(dir_fd, &names) < 0)
-                return;
-        STRV_FOREACH (n, names)
-                if (endswith(*n, ".tmp"))
-                        (void) unlinkat(dir_fd, *n, 0);
 }
 
 static int place_open(Trust *t, const char *prefix, Place *ret, Error *e)
@@ -104,7 +121,6 @@ static int place_open(Trust *t, const char *prefix, Place *ret, Error *e)
                           e);
         if (r < 0)
                 return r;
-        remove_leftovers(p.dir_fd);
         *ret = TAKE_GENERIC(p, Place, ((Place){.keys_fd = -EBADF, .dir_fd = -EBADF}));
         return 0;
 }
@@ -311,21 +327,6 @@ static int remove_file(Trust *t, const TrustFile *f, char ***lines, Error *e)
         return strv_extendf(lines, "%s (hidden by %s/%s)", f->path, p.path, name) < 0 ? error_oom(e) : 0;
 }
 
-/* The directory of a prefix that has no keys any more. */
-static void remove_empty_directories(Trust *t)
-{
-        _cleanup_strv_free_ char **names = NULL;
-        _cleanup_free_ char *path = NULL;
-
-        if (xasprintf(&path, "%s/" TRUSTED_KEYS "/prefix.d", t->dirs[0]) < 0)
-                return;
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 || list_names(fd, &names) < 0)
-                return;
-        STRV_FOREACH (n, names)
-                (void) unlinkat(fd, *n, AT_REMOVEDIR); /* none that is not empty */
-}
-
 int trust_remove(Trust *t, const char *prefix, const char *fingerprint, char ***ret, Error *e)
 {
         _cleanup_strv_free_ char **lines = NULL;
@@ -338,7 +339,9 @@ int trust_remove(Trust *t, const char *prefix, const char *fingerprint, char ***
                 if (is_meant(&t->files[i], prefix, meant))
                         r = remove_file(t, &t->files[i], &lines, e);
         if (r >= 0) {
-                remove_empty_directories(t);
+                _cleanup_(place_done) Place p = {.keys_fd = -EBADF, .dir_fd = -EBADF};
+
+                (void) enter_keys(t, &p, NULL); /* the directory of a prefix that has no keys any more */
                 r = trust_reload(t, e);
         }
         if (r < 0)

@@ -71,7 +71,7 @@ static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
         r = detach_all(&record, &t, e);
         if (r < 0 && r != -EINTR && for_other) {
                 record.stuck = true;
-                (void) network_record_write(p, &record, false, NULL);
+                (void) network_record_write(p, &record, NULL);
         }
         if (r < 0)
                 return tell_leftover(p, r, e);

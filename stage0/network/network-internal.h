@@ -117,8 +117,8 @@ void network_record_done(NetworkRecord *r);
 int network_record_parse(const char *text, size_t size, NetworkRecord *ret);
 int network_record_format(const NetworkRecord *r, char **ret);
 int network_record_read(const Pod *p, NetworkRecord *ret, Error *e); /* -ENOENT, without a message */
-/* SYNC: it is on disk before the return. */
-int network_record_write(Pod *p, const NetworkRecord *r, bool sync, Error *e);
+/* If a network of it has state that outlives the boot, it is on disk before the return. */
+int network_record_write(Pod *p, const NetworkRecord *r, Error *e);
 int network_record_remove(Pod *p, Error *e);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */

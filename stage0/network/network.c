@@ -260,20 +260,17 @@ static int attach_all(Pod *p, NetworkRecord *record, const CniTarget *t, Error *
         size_t n = record->n_attachments;
         int r = 0;
 
-        /* Nothing is done before it is recorded. What plugins keep on disk may be there after a loss of power: so has to
-         * be the record of it. */
+        /* Nothing is done before it is recorded. */
         for (size_t i = 0; r >= 0 && i < n; i++) {
-                bool sync = !cni_state_is_volatile(record->attachments[i].plugins);
-
                 record->n_attachments = i + 1;
-                r = network_record_write(p, record, sync, e);
+                r = network_record_write(p, record, e);
                 if (r >= 0)
                         r = cni_attach(&record->attachments[i], t, e);
                 if (r >= 0 && attachment_maps_ports(&record->attachments[i]))
                         r = port_mappings_check_families(record->ports, record->n_ports,
                                                          &record->attachments[i], e);
                 if (r >= 0)
-                        r = network_record_write(p, record, sync, e);
+                        r = network_record_write(p, record, e);
         }
         record->n_attachments = n;
         return r;
@@ -286,7 +283,7 @@ static int attach_and_shield(Pod *p, NetworkRecord *record, const CniTarget *t, 
 
         if (r >= 0 && k < 0)
                 return error_oom(e);
-        return r >= 0 && k > 0 ? network_record_write(p, record, false, e) : r;
+        return r >= 0 && k > 0 ? network_record_write(p, record, e) : r;
 }
 
 static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
@@ -294,7 +291,7 @@ static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
         size_t n = record->n_attachments;
 
         record->n_attachments = 0;
-        int r = network_record_write(p, record, false, e);
+        int r = network_record_write(p, record, e);
         record->n_attachments = n;
         if (r >= 0)
                 r = network_namespace_make(t->netns, p->config.private_users, e);

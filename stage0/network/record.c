@@ -6,6 +6,10 @@
  * It contains the configurations of networks as used, as the administrator may change them while the pod
  * runs. Although acnspawn writes the file, it contains results of plugins: its size is limited, and each
  * member is checked.
+ *
+ * After a loss of power it is needed for what plugins keep on disk: as soon as it names such a network it is on disk, too, before
+ * it replaces an earlier one. Otherwise nothing waits for the disk, and the file may be empty afterwards: what it named is gone
+ * with that boot.
  */
 
 #include "stage0/network/network-internal.h"
@@ -272,19 +276,30 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e)
         int r = read_file_at(p->dir_fd, RECORD_FILE, RECORD_SIZE_MAX, &text, &size);
         if (r == -ENOENT)
                 return r;
+        if (r >= 0 && size == 0) /* see above */
+                return -ENOENT;
         if (r >= 0)
                 r = network_record_parse(text, size, ret);
         return r < 0 ? error_set_errno(e, r, "Cannot read the network record of pod %s", pod_display_name(p))
                      : 0;
 }
 
-int network_record_write(Pod *p, const NetworkRecord *r, bool sync, Error *e)
+static bool outlives_the_boot(const NetworkRecord *r)
+{
+        for (size_t i = 0; i < r->n_attachments; i++)
+                if (!cni_state_is_volatile(r->attachments[i].plugins))
+                        return true;
+        return false;
+}
+
+int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
 {
         _cleanup_free_ char *text = NULL;
 
         int k = network_record_format(r, &text);
         if (k >= 0)
-                k = write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, sync);
+                k = write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600,
+                                         outlives_the_boot(r));
         return k < 0 ? error_set_errno(e, k, "Cannot write the network record of pod %s",
                                        pod_display_name(p))
                      : 0;

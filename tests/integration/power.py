@@ -1,13 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The power fails at any step of what changes a pod, an image, a volume or a trusted key: what was there before, or what
-replaces it, is there afterwards, and nothing else is lost.
+"""The power fails at any step of what changes a pod, an image, a volume, a trusted key, a credential, a declared pod, or the networks of
+a pod (lost_power.py): what was there before, or what replaces it, is there afterwards, and nothing else is lost.
 
-The store is on a file system of its own, on a loop device. strace stops acnspawn, and the supervisor of a pod, after each
-system call that changes something; then the file behind the device is copied, which has what a disk would have at that
-moment: of data and metadata that were not synced, nothing. Journaling file systems write metadata earlier than data, and any
-program that syncs a file of its own makes them do so: at every other step the case does that first, as a neighbour. Each copy is mounted where the
-store was. Then the pod is listed and run again, volumes that no pod uses can be removed, and gc removes no pod.
+Then the pod is listed and run again, volumes that no pod uses can be removed, and gc removes no pod.
 
 Without copies, and so at few steps: the file system is shut down by ioctl, with and without its journal written.
 
@@ -15,297 +11,10 @@ With ACNSPAWN_TEST_LONG=1 every step is looked at, on ext4 and XFS, otherwise a 
 """
 
 import fcntl
-import select
-import signal
 import struct
 
-from harness import *
-
-LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
-CALLS = CHANGES + ",fdatasync,syncfs,fchmod,symlink,link,unlink,ftruncate,utimensat"
-
-# ext4 writes data of a file that replaces another before the rename, unless it is told not to; other file systems do not.
-# Its journal is committed when a program syncs something, and not by the time meanwhile.
-FILE_SYSTEMS = {
-    "ext4": (192, ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1"], "noauto_da_alloc,commit=600"),
-    "xfs": (320, ["mkfs.xfs", "-q", "-f"], "nouuid"),
-}
-
-# Ends soon in a pod that is run after the loss of power; until then it stays.
-APP = """if [ -e /data/once ]; then cat /data/precious; echo VERSION > /data/ran-$AC_APP_NAME; exit 0; fi
-trap 'exit 0' TERM; touch /data/up-$AC_APP_NAME; while :; do sleep 0.05; done"""
-
-
-class Disk:
-    """A file system for the store of a case."""
-
-    def __init__(self, host, kind):
-        self.host, self.kind, self.copies = host, kind, 0
-        size, mkfs, self.options = FILE_SYSTEMS[kind]
-        self.file = host.path("disk")
-        if not shutil.which(mkfs[0]):
-            raise Skip("%s is missing" % mkfs[0])
-        with open(self.file, "wb") as f:
-            f.truncate(size << 20)
-        subprocess.run(mkfs + [self.file], check=True, stdout=subprocess.DEVNULL)
-        os.mkdir(host.dir, 0o700)
-        self.mount(self.file)
-        os.chmod(host.dir, 0o700)
-
-    def mount(self, file):
-        """The kernel detaches the loop device with the file system, even if nothing of this program is left to do so."""
-        p = subprocess.run(["mount", "-t", self.kind, "-o", "loop," + self.options, file, self.host.dir], stderr=subprocess.PIPE, text=True)
-        if p.returncode != 0:
-            raise Skip("%s on a loop device cannot be mounted here: %s" % (self.kind, p.stderr))
-        number = os.stat(self.host.dir).st_dev
-        self.statistics = "/sys/dev/block/%d:%d/stat" % (os.major(number), os.minor(number))
-
-    def unmount(self):
-        """Processes of a pod that was killed may be in it, or have it mounted, for a moment."""
-        wait_for(lambda: subprocess.run(["umount", self.host.dir], stderr=subprocess.DEVNULL).returncode == 0, "umount of the store")
-        backing = os.path.join(os.path.dirname(self.statistics), "loop/backing_file")
-
-        def is_gone():
-            with contextlib.suppress(FileNotFoundError):
-                return self.host.tmp not in read_text(backing)
-            return True
-        wait_for(is_gone, "the last mount of the store to go")
-
-    def written(self):
-        return read_text(self.statistics).split()[6]
-
-    def copy(self, to):
-        subprocess.run(["cp", "--sparse=always", self.file, to], check=True)
-
-    def sync_neighbour(self):
-        """Writes the metadata of all files, and the data of this one."""
-        with open(os.path.join(self.host.dir, ".neighbour"), "a") as f:
-            f.write("x")
-            f.flush()
-            os.fsync(f.fileno())
-
-
-class Step:
-    def __init__(self, verb, number, call, file):
-        self.verb, self.number, self.call, self.file = verb, number, call, file
-
-    def __str__(self):
-        return "a loss of power in %s at step %d (%s)" % (self.verb, self.number, self.call)
-
-
-def stopped(host, argv, pids, at_stop):
-    """Runs ARGV, and calls AT_STOP(number, system call) after each call of it, and of PIDS, that changes something; all of the process
-    that has made it is stopped meanwhile. It ends when AT_STOP returns True. Programs that are executed are not of interest."""
-    fifo = host.path("trace")
-    if not os.path.exists(fifo):
-        os.mkfifo(fifo)
-    pipe = os.open(fifo, os.O_RDWR)
-    options = [x for pid in pids for x in ("-p", str(pid))]
-    p = subprocess.Popen(["strace", "-f", "-q", "-I2", "-b", "execve", "-o", fifo, "-e", "trace=" + CALLS, "-e", "inject=" + CALLS + ":signal=STOP", "-s", "200",
-                          *options, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                         start_new_session=True, env=dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config")))
-    host.children.append(p)
-    number, last, rest, ended = 0, {}, b"", False
-    while p.poll() is None:
-        r, _, _ = select.select([pipe], [], [], 0.02)
-        if not r:
-            if number and not ended and all(has_ended(c) for c in children_of(p.pid)): # with -p strace goes on after its command has ended
-                ended = True
-                p.send_signal(signal.SIGINT)
-            continue
-        rest += os.read(pipe, 65536)
-        *lines, rest = rest.split(b"\n")
-        for line in lines:
-            m = re.match(r"(\d+)\s+(.*)", line.decode(errors="replace"))
-            if not m:
-                continue
-            pid, text = int(m[1]), m[2]
-            if "stopped by SIGSTOP" in text:
-                number += 1
-                ended = at_stop(number, last.get(pid, "")) is True or ended
-                if ended:
-                    p.send_signal(signal.SIGINT)
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
-            elif text.startswith("<... "):
-                last[pid] = last.get(pid, "").replace(" <unfinished ...>", "") + text.partition(" resumed>")[2]
-            elif not text.startswith(("---", "+++")):
-                last[pid] = text
-    os.close(pipe)
-    return number
-
-
-# --- Losses of power -----------------------------------------------------------------------------------------------------
-
-# What others can see of a step: names. What is in a file is of interest when it gets its name.
-NAMED = re.compile(r"(mkdir|rename|symlink|link|unlink)(at2?)?\b")
-
-
-def is_sampled(call):
-    if not NAMED.match(call) or " = -1" in call or "/sys/fs/" in call:
-        return False
-    return LONG or call.startswith("rename")
-
-
-def some(steps):
-    """Without ACNSPAWN_TEST_LONG one in the middle, and those of the end."""
-    n = len(steps)
-    return steps if LONG or n <= 3 else [steps[i] for i in sorted({n // 2, n - 3, n - 1})]
-
-
-def losses(disk, args, pids=(), busy=False):
-    """Runs acnspawn; the disks that losses of power at its steps leave behind. BUSY: a neighbour syncs at each step."""
-    host, found, before, verb = disk.host, [], [disk.written()], " ".join(args)
-    argv = host.argv(*args)
-
-    def keep(number, call):
-        disk.copies += 1
-        file = host.path("loss%d" % disk.copies)
-        disk.copy(file)
-        found.append(Step(verb, number, call, file))
-
-    def at_stop(number, call):
-        if busy and is_sampled(call):
-            disk.sync_neighbour()
-            keep(number, call)
-        elif not busy and disk.written() != before[0]:
-            before[0] = disk.written()
-            keep(number, call)
-    total = stopped(host, argv, pids, at_stop)
-    true(total > 20, "only %d system calls seen of %r" % (total, argv))
-    keep(total, "the end")
-    if busy:
-        disk.sync_neighbour()
-        keep(total, "the end, and a neighbour's sync")
-    chosen = some(found)
-    for step in found:
-        if step not in chosen:
-            os.unlink(step.file)
-    return chosen
-
-
-def kill_users(host):
-    """Of the store itself nothing may be readable: kills processes that have it mounted, other than in the mount namespace of this program, or name
-    it. Returns their pids."""
-    own = os.readlink("/proc/self/ns/mnt")
-
-    def uses(pid):
-        with contextlib.suppress(OSError):  # those of zombies and of the host cannot be read
-            if pid != os.getpid() and os.readlink("/proc/%d/ns/mnt" % pid) != own and host.tmp in read_text("/proc/%d/mountinfo" % pid):
-                return True
-        return pid != os.getpid() and host.tmp in read_text("/proc/%d/cmdline" % pid)
-    pids = processes_where(uses)
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return pids
-
-
-def end_all(host):
-    wait_for(lambda: not kill_users(host), "the end of all processes")
-
-
-def remove_cgroups(host):
-    """Of pods that were killed."""
-    for cgroup in sorted(cgroups() - host.before["cgroup"], reverse=True):
-        if belongs_to(host, "cgroup", cgroup):
-            with contextlib.suppress(OSError):
-                os.rmdir(cgroup)
-
-
-def look(host, step, expected):
-    """At what a loss of power has left. EXPECTED: what the apps of pod web may write when it is run again; none: it is not to be there."""
-    def acnspawn(*args):
-        r = host.acnspawn(*args)
-        if r.rc != 0 or "damaged" in r.err:
-            fail("%s, after %s" % (r, step))
-        return r
-    pods = [p for p in json.loads(acnspawn("list", "--json=short").out) if p["state"] in ("prepared", "running", "exited")]
-    for p in pods:
-        acnspawn("cat-manifest", p["uuid"])
-        acnspawn("status", p["uuid"])
-    acnspawn("image", "list")
-    acnspawn("volume", "list")
-    if os.path.exists(host.dir + "/volumes/spare"):
-        acnspawn("volume", "rm", "spare")
-    acnspawn("gc")
-    equal(sorted(p["uuid"] for p in json.loads(acnspawn("list", "--json=short").out)), sorted(p["uuid"] for p in pods), "pods after gc, after %s" % step)
-    data, ran = host.dir + "/volumes/keep/data", {}
-    equal(read_text(data + "/precious"), "precious\n", "data that was there before, after %s" % step)
-    if [p for p in pods if p["name"] == "web"]:
-        with open(data + "/once", "w"):
-            pass
-        for name in os.listdir(data):
-            if name.startswith("ran-"):
-                os.unlink(os.path.join(data, name))
-        acnspawn("run", "web")
-        ran = {n[4:]: read_text(os.path.join(data, n)).strip() for n in os.listdir(data) if n.startswith("ran-")}
-    contains(expected, ran, "apps of the pod, after %s, of %r" % (step, pods))
-
-
-def look_at_all(disk, found):
-    """FOUND has pairs of steps and what is expected after each."""
-    host = disk.host
-    for steps, expected in found:
-        for step in steps:
-            disk.mount(step.file)
-            try:
-                look(host, step, expected)
-            finally:
-                end_all(host)
-                with contextlib.suppress(OSError):
-                    host.note_pods()
-                disk.unmount()
-                remove_cgroups(host)
-        for step in steps:
-            os.unlink(step.file)
-
-
-class Store:
-    """With images "one" and "two" of an app, a volume that a pod uses, and another that none does."""
-
-    def __init__(self, host, kind):
-        self.disk, self.host = Disk(host, kind), host
-        points = {"mountPoints": [{"name": "data", "path": "/data"}]}
-        self.images = [host.shell(APP.replace("VERSION", v), name="example.com/db", app=points, labels=[{"name": "version", "value": v}])
-                       for v in ("one", "two")]
-        for volume in "keep", "spare":
-            host.acnspawn("volume", "create", "--mode=0777", volume).expect(0)
-        with open(host.dir + "/volumes/keep/data/precious", "w") as f:
-            f.write("precious\n")
-
-    def words(self, args):
-        return [a.replace("ONE", self.images[0]).replace("TWO", self.images[1]) for a in args]
-
-    def sync(self):
-        fd = os.open(self.host.dir, os.O_RDONLY)
-        ctypes.CDLL(None).syncfs(fd)
-        os.close(fd)
-
-    def declare(self, tasks):
-        os.makedirs(self.host.path("config/pods"), exist_ok=True)
-        with open(self.host.path("config/pods/web.pod"), "w") as f:
-            f.write("[Pod]\nVolume=data,kind=named,source=keep\n[App db]\nImage=%s\nTasksMax=%d\n" % (self.images[0], tasks))
-
-    def run(self):
-        """Runs pod web."""
-        self.declare(100)
-        uuid = self.host.acnspawn("run", "--detach", "--declared=web", env=dict(os.environ, ACNSPAWN_CONFIG_DIR=self.host.path("config"))).expect(0).out.strip()
-        wait_for(lambda: os.path.exists(self.host.dir + "/volumes/keep/data/up-db"), "app db to run")
-        return uuid
-
-
-@contextlib.contextmanager
-def store(host, kind):
-    need_strace()
-    s = Store(host, kind)
-    try:
-        yield s
-    finally:
-        end_all(host)
-        s.disk.unmount()
-        remove_cgroups(host)
-
+from lost_power import *
+from signed_web import Keys
 
 # --- Cases ---------------------------------------------------------------------------------------------------------------
 
@@ -376,15 +85,6 @@ def a_store_is_changed_beside_a_neighbour_that_syncs(host):
     a_store_changes(host, "ext4", True)
 
 
-def long_case(function, kind, busy):
-    def run(host):
-        if not LONG:
-            raise Skip("only with ACNSPAWN_TEST_LONG=1")
-        function(host, kind, busy)
-    run.__name__ = "%s_on_%s_%s" % (function.__name__, "busy" if busy else "quiet", kind)
-    case(with_timeout(1800)(run))
-
-
 for _function in a_running_pod_changes, a_store_changes:
     for _kind, _busy in ("ext4", False), ("xfs", True), ("xfs", False):
         long_case(_function, _kind, _busy)
@@ -433,6 +133,234 @@ def the_file_system_is_shut_down(host):
         shut_down(host, kind, flags, at)
         shutil.rmtree(host.dir)
 
+
+# --- Trusted keys, declared pods, credentials, networks ---------------------------------------------------------------------
+
+def few(steps):
+    """Without ACNSPAWN_TEST_LONG when something gets its name, and the end."""
+    return steps if LONG else list(dict.fromkeys((steps[0], steps[-1])))
+
+
+def etc(host):
+    """The administrator's configuration, on the disk that loses power."""
+    return "--config-dir=" + host.dir + "/etc"
+
+
+def keys_of(listed):
+    return sorted((x["prefix"], x["fingerprint"], x["state"], *x["userIDs"]) for x in json.loads(listed.out))
+
+
+def look_at_keys(host, step, expected):
+    acnspawn = works(host, step)
+    listed = acnspawn(etc(host), "trust", "--list", "--json=short")
+    expect(step, keys_of(listed), expected, "trusted keys")
+    if listed.err:
+        contains(listed.err, "No keys are trusted", "messages after %s" % step)
+    if LONG:
+        acnspawn(etc(host), "trust", "--yes", "--prefix=example.com", host.path("bob.asc"))
+        for fingerprint in {k[1] for k in keys_of(acnspawn(etc(host), "trust", "--list", "--json=short"))}:
+            acnspawn(etc(host), "trust", "--remove=" + fingerprint)
+        equal([f for _, _, files in os.walk(host.dir + "/etc/trustedkeys") for f in files], [], "files of keys in the end, after %s" % step)
+
+
+def trusted_keys_change(host, kind, busy):
+    """One is trusted, trusted with another user ID, and removed; another is trusted."""
+    if not shutil.which("gpg"):
+        raise Skip("the program gpg is missing")
+    people = {name: Keys(host.path("gnupg"), name) for name in (("alice", "bob") if LONG else ("alice",))}
+
+    def save(name):
+        with open(host.path(name + ".asc"), "wb") as f:
+            f.write(people[name].gpg("--armor", "--export"))
+    try:
+        with store(host, kind) as s:
+            for name in people:
+                save(name)
+            found, now = [], lambda: keys_of(host.acnspawn(etc(host), "trust", "--list", "--json=short").expect(0))
+            add = ("--yes", "--prefix=example.com/app", host.path("alice.asc"))
+            for args in (add, add, ("--remove=" + people["alice"].fingerprint,)) + ((("--yes", "--root", host.path("bob.asc")),) if LONG else ()):
+                if len(found) == 1:
+                    people["alice"].gpg("--passphrase", "", "--quick-add-uid", people["alice"].fingerprint, "Alice <alice@example.org>")
+                    save("alice")
+                before = now()
+                s.sync()
+                steps = losses(s.disk, (etc(host), "trust", *args), (), busy)
+                true(now() != before, "%r has changed nothing" % (args,))
+                found.append((few(steps), (before, now())))
+    finally:
+        for k in people.values():
+            k.close()
+    look_at_all(s.disk, found, look_at_keys)
+
+
+def declared_in(host):
+    top = host.dir + "/etc/pods"
+    return {n: read_text(os.path.join(top, n)) for n in (os.listdir(top) if os.path.exists(top) else []) if not n.startswith(".")}
+
+
+def look_at_declared(host, step, expected):
+    acnspawn = works(host, step)
+    files = declared_in(host)
+    expect(step, files, expected, "declared pods")
+    acnspawn(etc(host), "pod", "list")
+    for name in files:
+        acnspawn(etc(host), "pod", "verify", name[:-len(".pod")])
+    if "web.pod" in files:
+        acnspawn(etc(host), "prepare", "--declared=web")
+
+
+def declared_pods_change(host, kind, busy):
+    with store(host, kind) as s:
+        found = []
+        host.prepare("--name=old", *s.words(("ONE",)))
+        for args in (("web", "--", "ONE", "--name=db"), ("--force", "web", "--", "TWO", "--name=db"), ("copy", "--from=old")):
+            before = declared_in(host)
+            s.sync()
+            found.append((few(losses(s.disk, (etc(host), "pod", "create", *s.words(args)), (), busy)), (before, declared_in(host))))
+            true(declared_in(host) != before, "%r has changed nothing" % (args,))
+    look_at_all(s.disk, found, look_at_declared)
+
+
+DATA = "--volume=data,kind=named,source=keep"
+SECRET = "open-sesame-%d" % os.getpid()
+
+
+def holding(host):
+    """Files of pods with the secret."""
+    return [os.path.join(top, f) for top, _, files in os.walk(host.dir + "/pods") for f in files
+            if os.path.isfile(os.path.join(top, f)) and SECRET in read_text(os.path.join(top, f))]
+
+
+def look_at_given(host, step, expected):
+    """A secret that was given by value is there until the pod is run; then it is nowhere on disk."""
+    pods = [p for p in json.loads(works(host, step)("list", "--json=short").out) if p["name"] == "web"]
+    if not pods or pods[0]["state"] == "prepared":
+        look(host, step, expected)
+        true(not step.is_end() or pods, "there is no pod after %s" % step)
+    else:
+        equal(pods[0]["state"], "exited", "state after %s" % step)
+        contains(host.acnspawn("run", "web").expect(1).err, "'token'", "message after %s" % step)
+        works(host, step)("gc")
+    equal(holding(host), [], "files with the secret after %s" % step)
+
+
+def credentials_change(host, kind, busy):
+    file = host.path("secret")
+    with open(file, "w") as f:
+        f.write(SECRET)
+    one, second, later = {"db": "one " + SECRET}, {"db": "one", "second": "one " + SECRET}, {"db": "one", "second": "two " + SECRET}
+    with store(host, kind) as s:
+        given, read = [], []
+        s.sync()
+        given.append((losses(s.disk, s.words(("prepare", "--name=web", DATA, "ONE", "--name=db", "--set-credential=token:" + SECRET)), (), busy),
+                      ({}, one)))
+        with open(host.dir + "/volumes/keep/data/once", "w"):
+            pass
+        s.sync()
+        given.append((losses(s.disk, ("run", "web"), (), busy, pick=r'"pods/running'), (one, one)))
+        settle(host)
+        host.acnspawn("rm", "web").expect(0)
+        os.unlink(host.dir + "/volumes/keep/data/once")
+        uuid = s.run() if LONG else None
+        for args, before, after in ((("add-app", "web", "ONE", "--name=second", "--credential=token:" + file), ONE, second),
+                                    (("update-app", "web", "second", "--image=TWO"), second, later),
+                                    (("rm-app", "--force", "web", "second"), later, ONE)) if LONG else ():
+            s.sync()
+            read.append((losses(s.disk, s.words(args), [host.supervisor(uuid)], busy), (before, after)))
+        if uuid:
+            host.acnspawn("rm", "--force", "web").expect(0)
+    look_at_all(s.disk, given, look_at_given)
+    look_at_all(s.disk, read)
+
+
+def leases(host):
+    """Of the plugin host-local; it does not sync them, and knows nothing of one that is empty."""
+    return [f for top, _, files in os.walk(host.dir + "/leases") for f in files if f.startswith("10.") and read_text(os.path.join(top, f))]
+
+
+def look_at_networks(host, step, expected):
+    """Besides the rest the pod's addresses are given back, whatever is known of them."""
+    look(host, step, expected)
+    acnspawn = works(host, step)
+    for p in json.loads(acnspawn("list", "--all", "--json=short").out):
+        acnspawn("rm", p["uuid"])
+    equal(leases(host), [], "addresses that are taken, after %s" % step)
+    netns = "/run/acnspawn/netns"
+    equal(os.listdir(netns) if os.path.exists(netns) else [], [], "network namespaces, after %s" % step)
+
+
+@contextlib.contextmanager
+def networks(host):
+    """Network "lan" keeps its addresses on the disk that loses power, and "memory" in /run."""
+    memory = "/run/acnspawn/networks-" + os.path.basename(host.tmp)
+    if not all(os.access("/usr/lib/cni/" + p, os.X_OK) for p in ("bridge", "host-local")):
+        raise Skip("plugins are missing (Debian package containernetworking-plugins)")
+    os.makedirs(host.path("config/net.d"))
+    for i, (name, directory) in enumerate((("lan", host.dir + "/leases"), ("memory", memory))):
+        with open(host.path("config/net.d/%s.conflist" % name), "w") as f:
+            json.dump({"cniVersion": "1.0.0", "name": name, "plugins": [
+                {"type": "bridge", "bridge": "acnspawnp%d" % i, "ipam": {"type": "host-local", "dataDir": directory, "subnet": "10.9%d.0.0/24" % i}}]}, f)
+    before = os.environ.get("ACNSPAWN_CONFIG_DIR")
+    os.environ["ACNSPAWN_CONFIG_DIR"] = host.path("config")
+    try:
+        yield
+    finally:
+        del os.environ["ACNSPAWN_CONFIG_DIR"]
+        if before is not None:
+            os.environ["ACNSPAWN_CONFIG_DIR"] = before
+        shutil.rmtree(memory, ignore_errors=True)
+
+
+def networks_of_a_pod_change(host, kind, busy):
+    with networks(host):
+        with store(host, kind) as s:
+            found, s.disk.synced = [], host.dir + "/leases"
+            for n in ("memory", "lan,memory") if LONG else ("lan,memory",):
+                host.prepare("--name=web", "--net=" + n, DATA, s.images[0], "--name=db")
+                with open(host.dir + "/volumes/keep/data/once", "w"):
+                    pass
+                s.sync()
+                found.append((losses(s.disk, ("run", "web"), (), busy, pick=r'"network"\)'), (ONE, ONE)))
+                settle(host)
+                equal(leases(host), [], "addresses that are taken")
+                s.sync()
+                if LONG:
+                    found.append((losses(s.disk, ("rm", "web"), (), busy), (ONE, {})))
+                else:
+                    host.acnspawn("rm", "web").expect(0)
+        look_at_all(s.disk, found, look_at_networks)
+
+
+@case
+@with_timeout(600)
+def trusted_keys_are_changed_beside_a_neighbour_that_syncs(host):
+    trusted_keys_change(host, "ext4", True)
+
+
+@case
+@with_timeout(600)
+def declared_pods_are_changed_beside_a_neighbour_that_syncs(host):
+    declared_pods_change(host, "ext4", True)
+
+
+@case
+@with_timeout(1200)
+def credentials_are_changed_beside_a_neighbour_that_syncs(host):
+    credentials_change(host, "ext4", True)
+
+
+@case
+@with_timeout(1200)
+def networks_of_a_pod_are_changed_beside_a_neighbour_that_syncs(host):
+    networks_of_a_pod_change(host, "ext4", True)
+
+
+for _function in trusted_keys_change, declared_pods_change, credentials_change, networks_of_a_pod_change:
+    for _kind, _busy in ("ext4", False), ("xfs", True), ("xfs", False):
+        long_case(_function, _kind, _busy)
+
+
+# --- Costs -----------------------------------------------------------------------------------------------------------------
 
 def syncs_of_supervisor(host, uuid, *args):
     """How often the supervisor, and what it forks, waits for the disk while acnspawn is run."""
@@ -510,8 +438,5 @@ def a_manifest_that_cannot_be_written_changes_nothing_on_disk(host):
 
 
 if __name__ == "__main__":
-    # Pods of other programs would get copies of the mounts, and keep them.
-    if os.geteuid() == 0:
-        ctypes.CDLL(None).unshare(0x20000)  # CLONE_NEWNS
-        subprocess.run(["mount", "--make-rslave", "/"], check=True)
+    be_alone()
     main()

@@ -416,6 +416,29 @@ TEST(records)
         }
 }
 
+/* One that was not on disk when power was lost is empty then, and names nothing. */
+TEST(records_on_disk)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_(network_record_done) NetworkRecord r = {}, again = {}, damaged = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        char uuid[] = "00000000-0000-4000-8000-000000000000";
+
+        ASSERT_OK(scratch_new(&s));
+        Pod p = {.uuid = uuid, .dir_fd = s.fd};
+        ASSERT_ERR(network_record_read(&p, &again, &e), -ENOENT);
+        ASSERT_OK(scratch_file(&s, "network", ""));
+        ASSERT_ERR(network_record_read(&p, &again, &e), -ENOENT);
+        ASSERT_NULL(e.message);
+        r.plugin_path = strdup("/a");
+        ASSERT_OK(network_record_write(&p, &r, &e));
+        ASSERT_OK(network_record_read(&p, &again, &e));
+        ASSERT_STREQ(again.plugin_path, "/a");
+        ASSERT_OK(scratch_file(&s, "network", "{"));
+        ASSERT_TRUE(network_record_read(&p, &damaged, &e) < 0);
+        ASSERT_STREQ(e.message, "Cannot read the network record of pod 00000000-0000-4000-8000-000000000000: Bad message");
+}
+
 TEST(ports_overlap)
 {
         char ip[] = "10.0.0.1", other[] = "10.0.0.2", all_four[] = "0.0.0.0",
@@ -667,6 +690,7 @@ int main(void)
         RUN(a_list_of_plugins);
         RUN(invalid_answers);
         RUN(records);
+        RUN(records_on_disk);
         RUN(ports_overlap);
         RUN(ports_of_all_protocols_for_plugins);
         RUN(ports_of_sctp);

@@ -689,11 +689,15 @@ TEST(leftovers_of_writers)
         _cleanup_trust_keys_ TrustKeys keys = {};
 
         ASSERT_OK(put(&c, "etc", "prefix.d/example.com,app", "0123.7-1.tmp", "half", 4));
+        ASSERT_OK(put(&c, "etc", "prefix.d/example.org", "0123.7-1.tmp", "half", 4));
+        ASSERT_OK(put(&c, "etc", "root.d", "0123.7-1.tmp", "half", 4));
         ASSERT_EQ(add(&c, IMAGE, "good"), 1);
         ASSERT_WORKS(c, trust_list(c.trust, &keys, &strays, &c.error));
         ASSERT_EQ(keys.n, 1);
         ASSERT_EQ(strv_length(strays), 0);
         ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/prefix.d/example.com,app/0123.7-1.tmp"));
+        ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/prefix.d/example.org")); /* it has no keys */
+        ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/root.d/0123.7-1.tmp"));
 }
 
 #define N_HOME_PROCESSES 6

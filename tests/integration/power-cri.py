@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The power fails at any step of what a kubelet has acnspawn-cri do (lost_power.py). Sandboxes and containers are of no use in the next boot,
+and nothing of them is synced: they are not listed then, hinder nothing, and gc removes them. Images are there whole, or not at all.
+
+With ACNSPAWN_TEST_LONG=1 every step is looked at, on ext4 and XFS, otherwise a few of them.
+"""
+
+from cri_client import *
+from lost_power import *
+from registry_server import *
+
+
+class Endpoint(Service):
+    """With a registry that is used by HTTP, of which the service warns."""
+
+    def __init__(self, host, registry="127.0.0.1:1"):
+        with open(host.path("registries.conf"), "w") as f:
+            f.write('[[registry]]\nlocation = "%s"\ninsecure = true\n' % registry)
+        with open(host.path("auth.json"), "w") as f:
+            json.dump({"auths": {}}, f)
+        os.chmod(host.path("auth.json"), 0o600)
+        super().__init__(host, env={"CONTAINERS_REGISTRIES_CONF": host.path("registries.conf"), "HOME": host.tmp,
+                                    "REGISTRY_AUTH_FILE": host.path("auth.json")})
+
+    def said(self):
+        return "".join(l for l in super().said().splitlines(keepends=True) if "insecure" not in l)
+
+
+def uuid_of(sandbox):
+    return "%s-%s-%s-%s-%s" % (sandbox[:8], sandbox[8:12], sandbox[12:16], sandbox[16:20], sandbox[20:32])
+
+
+def cut(s, endpoint, client, busy, name, *request, pids=(), pick=None, **fields):
+    """The losses of power in a call, and its reply."""
+    calls = []
+
+    def begin():
+        calls.append(client.method(name).future(request[0] if request else client.types(name)[0](**fields), timeout=patience(120)))
+        return calls[0].done
+    s.sync()
+    steps = losses(s.disk, (name,), (endpoint.process.pid, *pids), busy, begin, pick)
+    return steps, calls[0].result()
+
+
+def image_ids(client):
+    return sorted(i.id for i in client.call("ListImages").images)
+
+
+def goes_on(client, image_id):
+    """The kubelet makes everything anew."""
+    i = run_sandbox(client, name="later")
+    a = create(client, i, "main", image_id, "exit 3")
+    client.call("StartContainer", container_id=a)
+    wait_for(lambda: state(client, a) == "EXITED", "the end of a container")
+    equal(status(client, a).exit_code, 3)
+    remove(client, i)
+
+
+def look_at_endpoint(host, step, image_id=None):
+    """What it says in the next boot; returns the images."""
+    with Endpoint(host) as e:
+        c = e.client()
+        wait_for(lambda: answers(c), "a reply, after %s" % step)
+        equal(sandboxes(c), [], "sandboxes after %s" % step)
+        equal(list(c.call("ListContainers").containers), [], "containers after %s" % step)
+        if image_id and (LONG or step.is_end()):
+            goes_on(c, image_id)
+        return image_ids(c)
+
+
+def look_at_store(host, step):
+    acnspawn = works(host, step)
+    acnspawn("list", "--all")
+    acnspawn("image", "list")
+    acnspawn("volume", "rm", "spare")
+    acnspawn("gc", "--grace-period=0", "--expire-prepared=0")
+    equal(host.pods(), [], "pods after gc, after %s" % step)
+    for place in "tmp", "uids", "names":
+        path = os.path.join(host.dir, place)
+        equal([n for n in os.listdir(path) if n[0] != "."] if os.path.exists(path) else [], [], "%s/ after gc, after %s" % (place, step))
+    for i in json.loads(acnspawn("image", "list", "--json=short").out):
+        acnspawn("image", "verify", i["id"])
+    equal(read_text(host.dir + "/volumes/keep/data/precious"), "precious\n", "data that was there before, after %s" % step)
+
+
+def look_at_pods(host, step, image_id):
+    """The endpoint is started before anything else has looked at the store, or after; at the end in any case."""
+    if step.number % 2:
+        look_at_endpoint(host, step)
+    look_at_store(host, step)
+    if LONG or step.is_end() or step.number % 2 == 0:
+        look_at_endpoint(host, step, image_id)
+
+
+def look_at_images(host, step, expected):
+    expect(step, look_at_endpoint(host, step), expected, "images")
+    look_at_store(host, step)
+
+
+def pods_of_a_kubelet_change(host, kind, busy):
+    with store(host, kind) as s:
+        image_id, found = image(host), []
+        with Endpoint(host) as e:
+            c = e.client()
+
+            def change(name, *request, **more):
+                steps, reply = cut(s, e, c, busy, name, *request, **more)
+                found.append((steps if LONG else steps[-1:] if name == "RemovePodSandbox" else steps[:1], image_id))
+                return reply
+            i = change("RunPodSandbox", config=sandbox_config()).pod_sandbox_id
+            pids = [host.supervisor(uuid_of(i))]
+            a = change("CreateContainer", pids=pids, pod_sandbox_id=i, config=container_config("main", image_id, SLEEP)).container_id
+            if not LONG:
+                c.call("RemoveContainer", container_id=a)
+            else:
+                change("StartContainer", pids=pids, container_id=a)
+                change("StopContainer", messages().StopContainerRequest(container_id=a, timeout=30), pids=pids)
+                change("RemoveContainer", pids=pids, container_id=a)
+                change("StopPodSandbox", pids=pids, pod_sandbox_id=i)
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+            change("RemovePodSandbox", pod_sandbox_id=i)
+    look_at_all(s.disk, found, look_at_pods)
+
+
+def images_of_a_kubelet_change(host, kind, busy):
+    registry = Registry(host)
+    registry.push(make_layout(host), "team/app:1")
+    name = registry.address + "/team/app:1"
+    with store(host, kind) as s:
+        found = []
+        with Endpoint(host, registry.address) as e:
+            c = e.client()
+            before = image_ids(c)
+            steps, reply = cut(s, e, c, busy, "PullImage", image={"image": name})
+            found.append((steps if LONG else steps[:1] + steps[-1:], (before, sorted(before + [reply.image_ref]))))
+            equal(image_ids(c), found[0][1][1], "images")
+            if LONG:
+                steps, _ = cut(s, e, c, busy, "RemoveImage", image={"image": name})
+                found.append((steps[:-1 - busy], (found[0][1][1], before)))  # it may be there once more
+    look_at_all(s.disk, found, look_at_images)
+
+
+@case
+@with_timeout(1200)
+def pods_of_a_kubelet_are_changed_beside_a_neighbour_that_syncs(host):
+    pods_of_a_kubelet_change(host, "ext4", True)
+
+
+@case
+@with_timeout(1200)
+def images_of_a_kubelet_are_changed_beside_a_neighbour_that_syncs(host):
+    images_of_a_kubelet_change(host, "ext4", True)
+
+
+for _function in pods_of_a_kubelet_change, images_of_a_kubelet_change:
+    for _kind, _busy in ("ext4", False), ("xfs", True), ("xfs", False):
+        long_case(_function, _kind, _busy)
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    be_alone()
+    main()
