@@ -55,7 +55,8 @@ static int enter(int parent_fd, const char *name, char **path, int *ret_fd, Erro
 /* Removes leftovers of killed writers; the lock excludes other writers. */
 static void remove_leftovers(int parent_fd, const char *directory)
 {
-        _cleanup_close_ int fd = openat(parent_fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int fd =
+                        openat(parent_fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         _cleanup_strv_free_ char **names = NULL;
 
         if (fd < 0 || list_names(fd, &names) < 0)
@@ -68,7 +69,8 @@ static void remove_leftovers(int parent_fd, const char *directory)
 /* The same for all prefixes, and the directories of those that have no keys any more. */
 static void tidy(int keys_fd)
 {
-        _cleanup_close_ int fd = openat(keys_fd, "prefix.d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int fd =
+                        openat(keys_fd, "prefix.d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         _cleanup_strv_free_ char **names = NULL;
 
         remove_leftovers(keys_fd, "root.d");

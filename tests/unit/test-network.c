@@ -436,7 +436,8 @@ TEST(records_on_disk)
         ASSERT_STREQ(again.plugin_path, "/a");
         ASSERT_OK(scratch_file(&s, "network", "{"));
         ASSERT_TRUE(network_record_read(&p, &damaged, &e) < 0);
-        ASSERT_STREQ(e.message, "Cannot read the network record of pod 00000000-0000-4000-8000-000000000000: Bad message");
+        ASSERT_STREQ(e.message,
+                     "Cannot read the network record of pod 00000000-0000-4000-8000-000000000000: Bad message");
 }
 
 TEST(ports_overlap)
