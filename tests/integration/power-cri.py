@@ -7,8 +7,8 @@ With ACNSPAWN_TEST_LONG=1 every step is looked at, on ext4 and XFS, otherwise a 
 """
 
 from cri_client import *
-from lost_power import *
 from registry_server import *
+from lost_power import *  # after the others, as LONG is of the harness, too
 
 
 class Endpoint(Service):
