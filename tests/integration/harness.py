@@ -755,7 +755,7 @@ def belongs_to(host, kind, thing):
     if any(name in thing for name in names_of(host)):
         return True
     # Another test may run at the same time: names with the UUIDs of its pods are ignored, and so are guests and disks of tests.
-    if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-(test|bench|host|disk|vm)-", thing):
+    if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-(test|bench|host|disk|vm|gnupg)-", thing):
         return False
     if kind == "cgroup":
         # nspawn that got no cgroup of its own would split ours.

@@ -115,7 +115,7 @@ def an_app_that_does_not_run_is_replaced_without_starting(host):
     equal(state(host, "job"), "waiting")
     host.acnspawn("start-app", "p", "job").expect(0)
     host.acnspawn("wait", "p", "job").expect(0)
-    contains(logs(host, "job"), "version 4\ndone")
+    wait_for(lambda: "version 4\ndone" in logs(host, "job"), "the output of the app")
     host.acnspawn("stop", "p").expect(0)
 
 
@@ -347,7 +347,7 @@ def many_updates_leave_nothing(host):
 # --- The pod's systemd executes itself again ---------------------------------------------------------------------------
 
 # systemd may signal a process that is started meanwhile, too.
-SLOW_END = "trap 'touch /out/stopping; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; exit 0' TERM; "
+SLOW_END = "trap 'touch /out/stopping; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; done; exit 0' TERM; "
 
 
 def again_when(host, uuid, file, *args):
