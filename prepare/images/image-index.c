@@ -219,7 +219,7 @@ static bool is_better(const Image *a, const Image *b)
 {
         if (fits_host(a) != fits_host(b))
                 return fits_host(a);
-        /* Whoever pulls some tag of a repository must not hide a signed image of that name. */
+        /* A pull of any tag of a repository must not hide a signed image of that name. */
         if (image_is_of_registry(a) != image_is_of_registry(b))
                 return !image_is_of_registry(a);
         int r = image_version_compare(pair_list_get(&a->manifest->labels, "version"),

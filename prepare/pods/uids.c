@@ -6,7 +6,7 @@
  * The bases are those that systemd reserves for containers, 0x80000 to 0x6FFF0000 in steps of 65536. The
  * first base to try is a hash of the pod's UUID, so that concurrent processes rarely try the same; from
  * there on the next free one is used. A range is free if no other pod has it, of this store (uids/) or
- * another one of the host (uids-host.c), none of it is a user or group in /etc/passwd and /etc/group, or of somebody who is
+ * another one of the host (uids-host.c), none of it is a user or group in /etc/passwd and /etc/group, or of a user who is
  * logged in, its base is not one by other sources (NSS), it does not overlap the ranges in /etc/subuid and /etc/subgid, and
  * systemd-nspawn does not use it for a container at the moment. Users of a directory service cannot be listed: a range of them has to be
  * in /etc/subuid.
@@ -116,7 +116,7 @@ bool accounts_overlap(const char *text, uint32_t base)
         return false;
 }
 
-/* Whoever is logged in has a directory here. */
+/* Each user who is logged in has a directory in /run/user. */
 static bool overlaps_logins(char *const *logins, uint32_t base)
 {
         STRV_FOREACH (s, logins) {

@@ -2,7 +2,7 @@
 
 /* Filters of sockets of the host that a pod was given, those that connections start its apps by.
  *
- * A socket stays in the network in which it was made, whoever has it. An app that could do everything with a socket of the host
+ * A socket stays in the network in which it was made, whichever process holds it. An app that could do everything with a socket of the host
  * could reach whatever the host can: it takes a connection, disconnects it (connect() with AF_UNSPEC), and connects it to
  * 127.0.0.1; or sends messages from a socket of UDP to any address, or from a unix one to any abstract name. With these programs
  * it can accept connections, talk over them, and answer those that it had messages from, no more: connect(), bind(), and sending

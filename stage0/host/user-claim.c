@@ -8,7 +8,7 @@
  * systemd's other programs read (nss-systemd(8)).
  *
  * nspawn removes the file before it releases its lock, and so is done here: a process that gets the lock of a file that was removed
- * tries again. What is left of a process that was killed is not locked; it is removed with the pod, unless somebody has the
+ * tries again. What is left of a process that was killed is not locked; it is removed with the pod, unless another pod has the
  * range by then.
  */
 

@@ -2,9 +2,9 @@
 
 /* Whether what a reference means now is a successor of an app's present image.
  *
- * Whoever answers for a server can offer an older image with its old, valid signature, or another image by a key that is
+ * A server, or an attacker in its place, can offer an older image with its old, valid signature, or another image by a key that is
  * trusted. Fetching refuses some of that, by what else is in the store; here the app's present image is known, and a timer
- * replaces it while nobody looks. So its name must not change, and it must not be older: by the times of the signatures, or
+ * replaces it without an administrator. So its name must not change, and it must not be older: by the times of the signatures, or
  * if one of the two has none, by the version. Labels do not matter otherwise, as they may differ with each build.
  *
  * Name and version of an OCI image are not in the image: they are of the reference by which the store got it first, which may

@@ -426,7 +426,7 @@ static int poke_udp_echo(const char *port)
         }
 }
 
-/* Sends "hello" by UDP, "FROM,TO,PORT" being addresses of IPv6: bound to FROM, whoever has that address. With '@' in front of FROM
+/* Sends "hello" by UDP, "FROM,TO,PORT" being addresses of IPv6: bound to FROM, which may be an address of another host. With '@' in front of FROM
  * it is only the source of this message. */
 static int poke_send_from(const char *argument)
 {
