@@ -764,7 +764,8 @@ def belongs_to(host, kind, thing):
     # file.
     if thing in ("/run/acnspawn", "/run/acnspawn/netns", "/run/acnspawn/projects.lock") or thing.startswith(("/run/acnspawn/networks", "/run/acnspawn/forwarding")):
         return False
-    return "nspawn" in thing
+    # nspawn's own locks of roots, which it takes over when they are left: the names do not tell whose they are.
+    return "nspawn" in thing and not thing.startswith("/run/systemd/nspawn/locks")
 
 
 PF_EXITING, PF_KTHREAD = 0x4, 0x200000  # of the kernel
