@@ -80,9 +80,21 @@ static inline void fclosep(FILE **f)
 #define _cleanup_fclose_ _cleanup_(fclosep)
 
 #define ELEMENTSOF(x) (sizeof(x) / sizeof((x)[0]))
-/* Evaluate their arguments twice: plain values only. */
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define CONCATENATE_INNER(a, b) a##b
+#define CONCATENATE(a, b) CONCATENATE_INNER(a, b)
+
+/* MIN() and MAX() evaluate each argument once. N makes the names unique, as one may be the argument of the other. */
+#define CHOOSE(a, op, b, n)                                                                                 \
+        ({                                                                                                  \
+                const __typeof__(a) CONCATENATE(_a_, n) = (a);                                              \
+                const __typeof__(b) CONCATENATE(_b_, n) = (b);                                              \
+                CONCATENATE(_a_, n) op CONCATENATE(_b_, n) ? CONCATENATE(_a_, n) : CONCATENATE(_b_, n);     \
+        })
+#define MIN(a, b) CHOOSE(a, <, b, __COUNTER__)
+#define MAX(a, b) CHOOSE(a, >, b, __COUNTER__)
+/* The same of constants, for sizes of arrays and constants outside functions. */
+#define CONST_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define CONST_MAX(a, b) ((a) > (b) ? (a) : (b))
 
 #define streq(a, b) (strcmp((a), (b)) == 0)
 

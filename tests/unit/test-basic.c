@@ -368,6 +368,22 @@ TEST(strv_sort_by_bytes)
 
 /* --- Time ---------------------------------------------------------------------------------------------- */
 
+TEST(arguments_are_evaluated_once)
+{
+        int n = 0, m = 10;
+        char text[CONST_MAX(2, 3)];
+
+        ASSERT_EQ(MIN(++n, ++m), 1);
+        ASSERT_EQ(MAX(++n, ++m), 12);
+        ASSERT_EQ(n, 2);
+        ASSERT_EQ(m, 12);
+        ASSERT_EQ(MAX(MIN(n++, 1), MIN(0, m--)), 1);
+        ASSERT_EQ(n, 3);
+        ASSERT_EQ(m, 11);
+        ASSERT_EQ(sizeof(text), 3U);
+        ASSERT_EQ(CONST_MIN(2, 3), 2);
+}
+
 TEST(deadlines)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC), deadline = deadline_after(3600 * 1000000ULL);
@@ -413,6 +429,7 @@ int main(void)
         RUN(strv_split_drops_empty_fields);
         RUN(strv_split_fields_keeps_empty_and_escaped_ones);
         RUN(strv_sort_by_bytes);
+        RUN(arguments_are_evaluated_once);
         RUN(deadlines);
         return TEST_END();
 }
