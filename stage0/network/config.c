@@ -215,18 +215,45 @@ int cni_network_parse(const char *text, size_t size, bool list, const char *file
         return 0;
 }
 
+/* A member "dataDir" may name another directory than that of which PRESENT says whether it is below /run. */
+static bool data_is_volatile(json_object *o, bool present)
+{
+        const char *directory = text_member(o, "dataDir");
+
+        return directory ? path_has_prefix(directory, "/run") : present;
+}
+
+static json_object *get_ipam(json_object *plugin)
+{
+        json_object *ipam;
+
+        return json_object_object_get_ex(plugin, "ipam", &ipam) && ipam &&
+                                               json_object_object_length(ipam) > 0
+                               ? ipam
+                               : NULL;
+}
+
+/* Of the packaged plugins only those for addresses keep files outside /run. Others may keep any, and may have
+ * addresses assigned by a configuration of theirs. */
 bool cni_state_is_volatile(json_object *plugins)
 {
         for (size_t i = 0; i < json_object_array_length(plugins); i++) {
-                json_object *ipam;
+                json_object *plugin = json_object_array_get_idx(plugins, i), *ipam = get_ipam(plugin);
 
-                if (!json_object_object_get_ex(json_object_array_get_idx(plugins, i), "ipam", &ipam) ||
-                    !ipam || json_object_object_length(ipam) == 0)
-                        continue;
-                const char *directory = text_member(ipam, "dataDir");
-                if (!directory || !path_has_prefix(directory, "/run"))
+                if (!cni_plugin_is_packaged(cni_plugin_type(plugin)) || !data_is_volatile(plugin, true) ||
+                    (ipam && !data_is_volatile(ipam, false)))
                         return false;
         }
+        return true;
+}
+
+bool cni_plugin_keeps_leases(json_object *plugin, const char **ret_directory)
+{
+        json_object *ipam = get_ipam(plugin);
+
+        if (!ipam || !streq_ptr(cni_plugin_type(ipam), "host-local") || data_is_volatile(ipam, false))
+                return false;
+        *ret_directory = text_member(ipam, "dataDir");
         return true;
 }
 

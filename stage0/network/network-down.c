@@ -23,6 +23,16 @@ static int detach_all(const NetworkRecord *record, const CniTarget *t, Error *e)
         return result;
 }
 
+/* Before the record, which alone names them, is removed. */
+static int settle_leases(const NetworkRecord *record, Error *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < record->n_attachments; i++)
+                r = cni_leases_settle(&record->attachments[i], e);
+        return r;
+}
+
 static int tell_leftover(const Pod *p, int r, Error *e)
 {
         _cleanup_free_ char *path = NULL;
@@ -69,6 +79,8 @@ static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
                        .interruptible = for_other,
                        .stop = stop};
         r = detach_all(&record, &t, e);
+        if (r >= 0)
+                r = settle_leases(&record, e);
         if (r < 0 && r != -EINTR && for_other) {
                 record.stuck = true;
                 (void) network_record_write(p, &record, NULL);

@@ -28,8 +28,11 @@ int cni_network_parse(const char *text, size_t size, bool list, const char *file
 int cni_config_directories(const char *const *config_dirs, char ***ret);
 /* The first of that name. -ENOENT: there is none; the hint lists those available. */
 int cni_network_find(char *const *directories, const char *name, CniNetwork **ret, Error *e);
-/* Whether the addresses that PLUGINS assign are free again after a reboot of the host: their records are below /run. */
+/* Whether nothing that PLUGINS keep, such as the addresses that they have assigned, outlives a reboot of the host: it is below
+ * /run. False if that is not known. */
 bool cni_state_is_volatile(json_object *plugins);
+/* Whether the plugin assigns addresses by files that outlive a reboot, in this directory; NULL: in the usual one. */
+bool cni_plugin_keeps_leases(json_object *plugin, const char **ret_directory);
 /* Whether any plugin of the network, or this one, declares the capability. */
 bool cni_network_can(const CniNetwork *n, const char *capability);
 bool cni_plugin_can(json_object *plugin, const char *capability);
@@ -79,6 +82,8 @@ typedef struct CniCall {
         const NetworkStop *stop; /* the same, if it is interruptible */
 } CniCall;
 
+/* Whether it is one of the plugins that the CNI project itself maintains. */
+bool cni_plugin_is_packaged(const char *type);
 /* The file of the plugin TYPE. -ENOENT, with the package that has it. */
 int cni_plugin_find(const char *path, const char *type, char **ret, Error *e);
 /* Runs it, and returns its output if it succeeded. Else -EIO with its own error message, and *RET_CODE, the
@@ -120,6 +125,14 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e); /* -ENOENT,
 /* If a network of it has state that outlives the boot, it is on disk before the return. */
 int network_record_write(Pod *p, const NetworkRecord *r, Error *e);
 int network_record_remove(Pod *p, Error *e);
+
+/* --- leases.c: what the plugin "host-local" keeps on disk ---------------------------------------------- */
+
+/* To be called when the pod has left the network: removes leases whose contents a loss of power has lost, of any
+ * pod; those of this pod are gone from the disk, too, after the return. */
+int cni_leases_settle(const Attachment *a, Error *e);
+/* The same for DIRECTORY/NETWORK; NULL: the usual one. */
+int cni_leases_settle_in(const char *directory, const char *network);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */
 

@@ -32,13 +32,20 @@ static const char *const packaged[] = {"bandwidth",   "bridge",     "dhcp",   "f
                                        "macvlan",     "portmap",    "ptp",    "sbr",
                                        "static",      "tuning",     "vlan",   "vrf"};
 
+bool cni_plugin_is_packaged(const char *type)
+{
+        for (size_t i = 0; i < ELEMENTSOF(packaged); i++)
+                if (streq_ptr(packaged[i], type))
+                        return true;
+        return false;
+}
+
 static int not_found(const char *path, const char *type, Error *e)
 {
         int r = error_set(e, -ENOENT, "There is no CNI plugin '%s' in %s", type, path);
 
-        for (size_t i = 0; i < ELEMENTSOF(packaged); i++)
-                if (streq(packaged[i], type))
-                        return error_hint(e, r, "Install the package containernetworking-plugins.");
+        if (cni_plugin_is_packaged(type))
+                return error_hint(e, r, "Install the package containernetworking-plugins.");
         return error_hint(e, r, "The variable CNI_PATH names other directories with plugins.");
 }
 

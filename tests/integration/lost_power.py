@@ -32,7 +32,7 @@ class Disk:
     """A file system for the store of a case."""
 
     def __init__(self, host, kind):
-        self.host, self.kind, self.copies, self.synced = host, kind, 0, None
+        self.host, self.kind, self.copies = host, kind, 0
         size, mkfs, self.options = FILE_SYSTEMS[kind]
         self.file = host.path("disk")
         if not shutil.which(mkfs[0]):
@@ -70,11 +70,7 @@ class Disk:
         subprocess.run(["cp", "--sparse=always", self.file, to], check=True)
 
     def sync_neighbour(self):
-        """Writes the metadata of all files, and the data of this one, and of those of other programs in the directory of SYNCED."""
-        for top, _, files in os.walk(self.synced) if self.synced else ():
-            for name in files:
-                with contextlib.suppress(FileNotFoundError), open(os.path.join(top, name)) as f:
-                    os.fsync(f.fileno())
+        """Writes the metadata of all files, and the data of this one."""
         with open(os.path.join(self.host.dir, ".neighbour"), "a") as f:
             f.write("x")
             f.flush()

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -85,28 +86,67 @@ TEST(configurations)
 TEST(state_that_a_reboot_removes)
 {
         static const struct {
-                const char *ipam;
+                const char *plugin;
                 bool is_volatile;
+                const char *leases; /* NULL: none that outlive a reboot; "": in the usual directory */
         } cases[] = {
-                        {"{}", true},
-                        {"null", true},
-                        {"{\"type\":\"host-local\",\"dataDir\":\"/run/cni\"}", true},
-                        {"{\"type\":\"host-local\",\"dataDir\":\"/runner\"}", false},
-                        {"{\"type\":\"host-local\"}", false},
-                        {"{\"type\":\"dhcp\"}", false},
+                        {"\"type\":\"portmap\"", true, NULL},
+                        {"\"type\":\"ptp\",\"ipam\":{}", true, NULL},
+                        {"\"type\":\"ptp\",\"ipam\":null", true, NULL},
+                        {"\"type\":\"ptp\",\"ipam\":{\"type\":\"host-local\",\"dataDir\":\"/run/cni\"}",
+                         true, NULL},
+                        {"\"type\":\"ptp\",\"ipam\":{\"type\":\"host-local\",\"dataDir\":\"/runner\"}",
+                         false, "/runner"},
+                        {"\"type\":\"ptp\",\"ipam\":{\"type\":\"host-local\"}", false, ""},
+                        {"\"type\":\"ptp\",\"ipam\":{\"type\":\"dhcp\"}", false, NULL},
+                        {"\"type\":\"tuning\",\"dataDir\":\"/run/tuning\"", true, NULL},
+                        {"\"type\":\"tuning\",\"dataDir\":\"/var/lib/tuning\"", false, NULL},
+                        {"\"type\":\"flannel\"", false, NULL},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 _cleanup_(cni_network_freep) CniNetwork *n = NULL;
                 _cleanup_free_ char *text = NULL;
+                const char *directory = NULL;
 
-                ASSERT_OK(xasprintf(&text,
-                                    "{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a\"},"
-                                    "{\"type\":\"b\",\"ipam\":%s}]}",
-                                    cases[i].ipam));
+                ASSERT_OK(xasprintf(
+                                &text,
+                                "{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"bridge\"},"
+                                "{%s}]}",
+                                cases[i].plugin));
                 ASSERT_OK(parse(text, true, &n, NULL));
                 ASSERT_EQ(cni_state_is_volatile(n->plugins), cases[i].is_volatile);
+                ASSERT_EQ(cni_plugin_keeps_leases(json_object_array_get_idx(n->plugins, 1), &directory),
+                          cases[i].leases != NULL);
+                ASSERT_STREQ(directory ?: "", cases[i].leases ?: "");
         }
+}
+
+TEST(leases_that_a_loss_of_power_has_emptied)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        static const char *const kept[] = {"n/10.0.0.2", "n/lock", "n/last_reserved_ip.0", "n/10.0.0"};
+        static const char *const lost[] = {"n/10.0.0.3", "n/fd00::3"};
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(cni_leases_settle_in(s.path, "n")); /* the plugin has not run */
+        ASSERT_ERR(cni_leases_settle_in(s.path, ".."), -EINVAL);
+        ASSERT_EQ(mkdirat(s.fd, "n", 0700), 0);
+        for (size_t i = 0; i < ELEMENTSOF(kept); i++)
+                ASSERT_OK(scratch_file(&s, kept[i], i == 0 ? "pod\r\neth0" : ""));
+        for (size_t i = 0; i < ELEMENTSOF(lost); i++)
+                ASSERT_OK(scratch_file(&s, lost[i], ""));
+        _cleanup_close_ int lock = openat(s.fd, "n/lock", O_RDONLY | O_CLOEXEC);
+        ASSERT_EQ(flock(lock, LOCK_EX), 0);
+        ASSERT_OK(cni_leases_settle_in(s.path, "n")); /* one may be in the making */
+        for (size_t i = 0; i < ELEMENTSOF(lost); i++)
+                ASSERT_EQ(faccessat(s.fd, lost[i], F_OK, 0), 0);
+        ASSERT_EQ(flock(lock, LOCK_UN), 0);
+        ASSERT_OK(cni_leases_settle_in(s.path, "n"));
+        for (size_t i = 0; i < ELEMENTSOF(kept); i++)
+                ASSERT_EQ(faccessat(s.fd, kept[i], F_OK, 0), 0);
+        for (size_t i = 0; i < ELEMENTSOF(lost); i++)
+                ASSERT_EQ(faccessat(s.fd, lost[i], F_OK, 0), -1);
 }
 
 TEST(directories_are_those_of_the_build)
@@ -681,6 +721,7 @@ int main(void)
         RUN(requests_that_are_refused);
         RUN(configurations);
         RUN(state_that_a_reboot_removes);
+        RUN(leases_that_a_loss_of_power_has_emptied);
         RUN(directories_are_those_of_the_build);
         RUN(configurations_that_are_refused);
         RUN(results);
