@@ -9,9 +9,14 @@
  *
  * Only root of the host can reach that path, by joining the pod's namespaces: the apps' roots do not contain
  * it. In addition the client has to be root. It may then do what systemd permits root.
+ *
+ * The client may have ended the pod, and waits to be told that. When the pod's systemd leaves, it closes its
+ * connection, and all processes of the pod get SIGTERM: what systemd sent before is still forwarded, for a
+ * limited time if the client does not read.
  */
 
 #include <linux/capability.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -21,6 +26,7 @@
 
 #define CLIENT_FD 3 /* sd_listen_fds(3) */
 #define TIMEOUT_USEC UINT64_C(60000000)
+#define END_SECONDS 2U /* after SIGTERM */
 
 static int connect_manager(void)
 {
@@ -45,15 +51,23 @@ static int drop_capabilities(void)
         return 0;
 }
 
+/* SIGALRM is not handled, and ends the process. */
+static void limit_time(int sig)
+{
+        (void) sig;
+        (void) alarm(END_SECONDS);
+}
+
 int bus_main(void)
 {
+        const struct sigaction on_term = {.sa_handler = limit_time, .sa_flags = SA_RESTART};
         struct ucred peer;
         socklen_t size = sizeof(peer);
         int flags = fcntl(CLIENT_FD, F_GETFL);
 
         if (flags < 0 || getsockopt(CLIENT_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != 0 ||
             fcntl(CLIENT_FD, F_SETFD, FD_CLOEXEC) < 0 || fcntl(CLIENT_FD, F_SETFL, flags | O_NONBLOCK) < 0 ||
-            drop_capabilities() < 0)
+            sigaction(SIGTERM, &on_term, NULL) < 0 || drop_capabilities() < 0)
                 return 125;
         _cleanup_close_ int manager_fd = connect_manager();
         if (manager_fd < 0)

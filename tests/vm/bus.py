@@ -23,10 +23,10 @@ def systemctl(*args, rc=0):
     return tool("systemctl", "-M", "p1", "--no-pager", *args, rc=rc)
 
 
-def started(host, *options, apps=("a", "b")):
+def started(host, *options, apps=("a", "b"), script=SCRIPT):
     words = []
     for app in apps:
-        words += [host.shell(SCRIPT, name="example.com/" + app)]
+        words += [host.shell(script, name="example.com/" + app)]
     uuid = host.prepare("--name=p1", *options, *words)
     host.acnspawn("run", "--detach", "--register=yes", uuid).expect(0)
     for app in apps:
@@ -73,9 +73,11 @@ def systemctl_starts_and_stops_apps(host):
     contains(systemctl("stop", "nothing.service", rc=5).stderr, "not loaded")
     # A client that waits for the app's end.
     waits = subprocess.Popen(["systemctl", "-M", "p1", "start", "--wait", "app-b.service"], stderr=subprocess.PIPE, text=True)
+    host.children.append(waits)
     wait_for(lambda: len(clients(host, uuid)) == 1, "the client that waits")
-    systemctl("kill", "-s", "KILL", "--kill-whom=main", "app-a.service", rc=None)
-    equal(waits.wait(60), 0, waits.stderr.read())
+    kill = systemctl("kill", "-s", "KILL", "--kill-whom=main", "app-a.service", rc=None)
+    wait_for(lambda: waits.poll() is not None, lambda: "the end of the client that waits (kill: %s %s; pod: %s)" % (kill.returncode, kill.stderr, host.status(uuid)), 60)
+    equal(waits.returncode, 0, waits.stderr.read())
     ended(host, uuid)
     equal(host.app_status(uuid, "a")["signal"], 9)
 
@@ -90,13 +92,32 @@ def ends(host, *command):
     wait_for(lambda: not os.path.exists("/run/systemd/machines/p1"), "the machine's end")
 
 
-@of_machine
+@case
 @with_timeout(200)
 def ways_to_end_the_pod_in_order(host):
     """A pod runs once: what would start a machine again ends it, too."""
     for command in (("systemctl", "-M", "p1", "poweroff"), ("systemctl", "-M", "p1", "reboot"), ("machinectl", "reboot", "p1"),
                     ("systemctl", "-M", "p1", "stop", "app-a.service", "app-b.service")):
         ends(host, *command)
+
+
+@case
+def a_client_that_has_ended_the_pod_is_told_so(host):
+    """Also if the process that serves it comes to forward that only when the pod's systemd has left, and all processes get SIGTERM."""
+    out = host.path("out")
+    os.mkdir(out)
+    uuid = started(host, "-v", out + ":/host", apps=("a",),
+                   script="trap 'touch /out/ends; while ! test -e /host/go; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done")
+    waits = subprocess.Popen(["systemctl", "-M", "p1", "stop", "app-a.service"], stderr=subprocess.PIPE, text=True)
+    host.children.append(waits)
+    wait_for(lambda: os.path.exists(host.upper("a") + "/out/ends"), "the request to end")
+    bus, = clients(host, uuid)
+    os.kill(int(bus), signal.SIGSTOP)  # which SIGCONT undoes, after SIGTERM
+    with open(out + "/go", "w"):
+        pass
+    # What it asks for after that is not answered any more.
+    equal(waits.wait(patience(60)), 0, waits.stderr.read())
+    ended(host, uuid)
 
 
 @case
