@@ -10,6 +10,8 @@ upper directory of a pod's overlay cannot be on another overlay, and a FIFO ther
 the container is that of all processes in these cgroups. What the programs print arrives by a FIFO in place of the machine's serial port."""
 
 import contextlib
+import fcntl
+import glob
 import os
 import shutil
 import subprocess
@@ -22,6 +24,7 @@ import guest
 ENVIRONMENT = {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes", "SYSTEMD_NSPAWN_USE_CGNS": "1",
                "SYSTEMD_SECCOMP": "0"}
 HIERARCHIES = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup")
+PREFIX = "acnspawn-host-"
 BOOT_TIMEOUT = 60 # seconds from the start of systemd-nspawn to the first line
 # They would change settings of this machine's kernel: when the container boots, and when a package is installed in it.
 MASKED = {"etc/systemd/system/systemd-modules-load.service": "/dev/null", "usr/lib/systemd/systemd-sysctl": "/bin/true"}
@@ -45,9 +48,16 @@ class Cgroups:
         self.paths = [os.path.join(top, name) for top in tops]
 
     def __enter__(self):
-        for path in self.paths:
-            os.mkdir(path)
+        try:
+            for path in self.paths:
+                os.mkdir(path)
+        except OSError:
+            self.__exit__()
+            raise
         return self
+
+    def is_there(self):
+        return any(map(os.path.isdir, self.paths))
 
     def join(self):
         for path in self.paths:
@@ -55,7 +65,7 @@ class Cgroups:
                 f.write("0")
 
     def kill(self):
-        with open(self.paths[0] + "/cgroup.kill", "w") as f:
+        with contextlib.suppress(FileNotFoundError), open(self.paths[0] + "/cgroup.kill", "w") as f:
             f.write("1")
 
     def __exit__(self, *exception):
@@ -84,6 +94,33 @@ def missing():
     return None
 
 
+def hold(work):
+    """Locks the directory of a container, until this process ends; returns a descriptor."""
+    fd = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return fd
+
+
+def remove(work):
+    """Not what is mounted there, if that should be; files that a case has made immutable are no reason to stop."""
+    subprocess.run(["chattr", "-R", "-f", "-ia", work], stderr=subprocess.DEVNULL)
+    subprocess.run(["rm", "-rf", "--one-file-system", work], check=True)
+
+
+def sweep():
+    """Removes what containers have left whose program was killed: processes, cgroups and directories."""
+    for work in glob.glob("/var/tmp/%s*" % PREFIX):
+        try:
+            fd = hold(work)
+        except OSError:
+            continue  # it runs, or is no directory
+        groups = Cgroups(os.path.basename(work))
+        if groups.is_there():
+            groups.__exit__()
+        remove(work)
+        os.close(fd)
+
+
 def prepare(directory, payload, work):
     for name in "upper", "work", "root", "tests":
         os.mkdir(work + "/" + name)
@@ -107,16 +144,18 @@ def command(work, tree):
 @contextlib.contextmanager
 def booted(directory, payload):
     """The container, a Guest."""
-    work = tempfile.mkdtemp(prefix="acnspawn-host-", dir="/var/tmp")
+    # The name of a machine does not end with "_" or "-".
+    work = tempfile.mkdtemp(prefix=PREFIX, suffix="h", dir="/var/tmp")
     with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, work)
+        stack.callback(os.close, hold(work))
+        stack.callback(remove, work)
         tree, fifo = prepare(directory, payload, work)
         fd = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)
         stack.callback(os.close, fd)
         console = stack.enter_context(open(payload + ".console", "wb"))
         groups = stack.enter_context(Cgroups(os.path.basename(work)))
         process = subprocess.Popen(command(work, tree), stdin=subprocess.DEVNULL, stdout=console, stderr=console, env={**os.environ, **ENVIRONMENT},
-                                   preexec_fn=groups.join, start_new_session=True)
+                                   preexec_fn=lambda: (guest.end_with_parent(), groups.join()), start_new_session=True)
         stack.callback(process.wait)
         stack.callback(groups.kill)
         yield guest.Guest("a container", process, fd, BOOT_TIMEOUT)

@@ -3,8 +3,10 @@
 "guest:", which tell of each boot, of the guest's pace (tests/integration/pace.py), and of the exit status of the tests. """
 
 import collections
+import ctypes
 import os
 import selectors
+import signal
 import threading
 import time
 
@@ -15,6 +17,11 @@ Guest = collections.namedtuple("Guest", "kind process fd boot_timeout")
 
 # Set when this program is to end: guests are ended then.
 cancelled = threading.Event()
+
+
+def end_with_parent():
+    """For a child, before it executes its program: it gets SIGKILL when the thread that has started it ends, however that is."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def lines(guest, deadline):

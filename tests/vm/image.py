@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The image of a Debian host with systemd as PID 1, for the tests that need such a host: machine.py boots it in a virtual machine,
-container.py in a container. It is made once for each release and content of this file, and kept in the cache directory:
+container.py in a container. It is made once for each release and content of this file, and kept in the cache directory (cache.py):
 
   root.img     an ext4 file system that mmdebstrap filled from the mirror that apt itself uses here; a run writes to a snapshot of it.
   root         the tree that is in it; a container writes to an overlay on it.
@@ -8,16 +8,13 @@ container.py in a container. It is made once for each release and content of thi
   kernel       the kernel's unpacked ELF file, which the small machine "microvm" boots directly.
 """
 
-import hashlib
 import io
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
 RELEASES = {"12": "bookworm", "13": "trixie", "sid": "sid"}
-CACHE = os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test")
 DISK_MIB = 3072
 PACKAGES = (
     "systemd systemd-sysv systemd-container dbus dbus-daemon kmod iproute2 iptables nftables containernetworking-plugins "
@@ -238,26 +235,3 @@ def make_image(release, directory):
     configure(root)
     subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", root, "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1",
                     directory + "/root.img", "%dM" % DISK_MIB], check=True, stdout=sys.stderr)
-
-
-def image(release, cache):
-    """The directory with what is listed above; complete or not there."""
-    recipe = open(__file__, "rb").read()
-    key = hashlib.sha256(recipe + release.encode()).hexdigest()[:16]
-    final = "%s/debian-%s-%s" % (cache, release, key)
-    if os.path.isdir(final):
-        return final
-    os.makedirs(cache, exist_ok=True)
-    for old in os.listdir(cache):
-        if old.startswith(("debian-%s-" % release, "new-")):
-            shutil.rmtree(cache + "/" + old, ignore_errors=True)
-    directory = tempfile.mkdtemp(prefix="new-", dir=cache)
-    os.chmod(directory, 0o755)
-    make_image(release, directory)
-    os.rename(directory, final)
-    return final
-
-
-if __name__ == "__main__":
-    image("12", CACHE)
-    print("ok made")

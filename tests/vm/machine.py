@@ -29,7 +29,7 @@ def tsc_khz():
     code.write(b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\xc3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
     before, started = read(), time.perf_counter_ns()
-    time.sleep(0.1)
+    time.sleep(0.1)  # as long as makes it exact
     after, ended = read(), time.perf_counter_ns()
     return (after - before) * 1000000 // (ended - started)
 
@@ -50,7 +50,7 @@ def command_line(directory, payload, lsm, reboots):
 def booted(directory, payload, lsm="apparmor", reboots=False):
     """The emulator, a Guest. Where it may reboot, its disk stays as it is until the end."""
     qemu = subprocess.Popen(command_line(directory, payload, lsm, reboots), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=sys.stderr, start_new_session=True)
+                            stderr=sys.stderr, start_new_session=True, preexec_fn=guest.end_with_parent)
     try:
         yield guest.Guest("a machine", qemu, qemu.stdout.fileno(), BOOT_TIMEOUT)
     finally:

@@ -33,13 +33,14 @@ import subprocess
 import sys
 import tempfile
 
+import cache
 import container
 import guest
 import image
 import machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NOT_CASES = ("container.py", "guest.py", "image.py", "machine.py", "run.py")
+NOT_CASES = ("cache.py", "container.py", "guest.py", "image.py", "machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 # About how long each takes in a machine whose pace is PACE (tests/integration/pace.py).
 PACE = 50
@@ -306,7 +307,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--release", default="12", choices=sorted(image.RELEASES))
     parser.add_argument("--lsm", default="apparmor", choices=sorted(machine.MODULES_ACTIVE))
-    parser.add_argument("--cache", default=image.CACHE)
+    parser.add_argument("--cache", default=cache.CACHE)
     parser.add_argument("--machines", type=int, default=2)
     here = "yes" if not os.environ.get("ACNSPAWN_TEST_LONG") else "no"
     parser.add_argument("--container", choices=("yes", "no"), help="(%s)" % here)
@@ -320,21 +321,25 @@ def main():
         print("\n".join(n[:-3] for n in programs(a.only, a.lsm)))
         return 0
     a.container = a.container or (here if a.release == "12" else "no")
-    for program in ("qemu-system-x86_64", "mmdebstrap", "mke2fs"):
+    for program in ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "apt-get"):
         if not shutil.which(program):
             print("skip virtual-machine: there is no %s" % program)
             return 77
     for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
         signal.signal(number, lambda *_: guest.cancelled.set())
+    container.sweep()
     work = tempfile.mkdtemp(prefix="acnspawn-vm-")
     try:
-        directory = image.image(a.release, a.cache)
+        directory, held = cache.held_image(a.release, a.cache)
         files = files_for(a.build, a.package, a.tutorial, work)
         jobs = guests(programs(a.only, a.lsm), directory, a)
         with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
             results = [pool.submit(run_guest, booted, kind, files, names, divided, "%s/payload%d" % (work, i), network_cases(a.release))
                        for i, (booted, kind, names, divided) in enumerate(jobs)]
         return max(r.result() for r in results)
+    except cache.NotMade as e:
+        print("not ok image: %s" % e)
+        return 1
     finally:
         shutil.rmtree(work)
 
