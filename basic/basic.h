@@ -495,6 +495,13 @@ int open_in_root(int root_fd, const char *path, int flags);
 int open_no_symlinks(int dir_fd, const char *path, int flags);
 /* Opens PATH below DIR_FD: "..", absolute paths and symlinks cannot leave it (-EXDEV, -ELOOP). */
 int open_beneath(int dir_fd, const char *path, int flags);
+/* Opens PATH (O_PATH) if the kernel knows all of it, so that no file system is asked, which may not answer: -EAGAIN in all other cases. */
+int open_cached(const char *path, bool symlinks);
+/* What the kernel knows of the file, without asking its file system. */
+struct statx;
+int fd_stat_cached(int fd, struct statx *ret);
+/* Closes all descriptors from 3 on but KEPT, which are sorted by this; negative ones are skipped. For children that execute nothing. */
+int fds_close_others(int *kept, size_t n);
 /* The names of the entries of a directory, unsorted. */
 int list_names(int dir_fd, char ***ret);
 /* Creates the missing directories of PATH, as in a chroot to ROOT_FD, and opens the last (O_PATH). Symlinks

@@ -48,6 +48,46 @@ int open_beneath(int dir_fd, const char *path, int flags)
                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
+int open_cached(const char *path, bool symlinks)
+{
+        const struct open_how how = {
+                        .flags = O_PATH | O_CLOEXEC,
+                        .resolve = RESOLVE_CACHED |
+                                   (symlinks ? 0 : RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+        };
+        int fd = (int) syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+        return fd < 0 ? -EAGAIN : fd;
+}
+
+int fd_stat_cached(int fd, struct statx *ret)
+{
+        return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_MNT_ID, ret) < 0
+                               ? -errno
+                               : 0;
+}
+
+static int compare_descriptors(const void *a, const void *b)
+{
+        return *(const int *) a - *(const int *) b;
+}
+
+int fds_close_others(int *kept, size_t n)
+{
+        unsigned from = STDERR_FILENO + 1;
+
+        qsort(kept, n, sizeof(int), compare_descriptors);
+        for (size_t i = 0; i < n; i++) {
+                unsigned fd = (unsigned) kept[i];
+                if (kept[i] < 0)
+                        continue;
+                if (fd > from && syscall(SYS_close_range, from, fd - 1, 0) < 0)
+                        return -errno;
+                from = MAX(from, fd + 1);
+        }
+        return syscall(SYS_close_range, from, ~0U, 0) < 0 ? -errno : 0;
+}
+
 int fd_reopen(int fd, int flags)
 {
         char path[sizeof("/proc/self/fd/") + 12];

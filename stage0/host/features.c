@@ -40,14 +40,38 @@ static int disk_of(dev_t device, char **ret)
         return 0;
 }
 
+/* Without asking its file system, which may not answer: the root of a mount and what is above it are always known to the kernel, so
+ * that the nearest directory above PATH that is known is on the same file system, unless PATH does not exist. */
+static int device_of_path(const char *path, dev_t *ret)
+{
+        _cleanup_free_ char *nearest = strdup(path);
+        struct statx st;
+
+        if (!nearest)
+                return -ENOMEM;
+        for (;;) {
+                _cleanup_close_ int fd = open_cached(isempty(nearest) ? "/" : nearest, true);
+                int r = fd < 0 ? fd : fd_stat_cached(fd, &st);
+                if (r >= 0) {
+                        *ret = makedev(st.stx_dev_major, st.stx_dev_minor);
+                        return 0;
+                }
+                char *slash = strrchr(nearest, '/');
+                if (!slash)
+                        return r;
+                *slash = 0;
+        }
+}
+
 static int add_disk_of_path(const char *path, char ***l)
 {
         _cleanup_free_ char *device = NULL;
-        struct stat st;
+        dev_t dev = 0;
 
-        if (stat(path, &st) < 0)
-                return 0; /* mounting it will report the error */
-        int r = disk_of(st.st_dev, &device);
+        int r = device_of_path(path, &dev);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0; /* mounting it will report the error */
+        r = disk_of(dev, &device);
         if (r < 0)
                 return r == -ENODEV ? 0 : r;
         return add_disk(l, device);

@@ -114,6 +114,8 @@ int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *
  * *RET_MAPPED: whether owners inside and outside match. */
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e);
+/* The same if no file system has to be asked for it; -EAGAIN: one would. */
+int volume_mount_cached(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, Error *e);
 /* The same in the mount namespace of the host, of which a volume that is to be shared with it has to be a shared mount. */
 int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e);
 bool volume_is_recursive(const Volume *v);
@@ -270,6 +272,10 @@ int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
 int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n);
 
 /* --- process.c: pidfds --------------------------------------------------------------------------------- */
+
+/* Reaps a child that is about to end. It is killed after MSEC milliseconds, and left behind after as many more: a process that waits for a
+ * file system that does not answer cannot be killed. */
+void process_leave(pid_t pid, int msec);
 
 /* The PID of the process of PID_FD in this pid namespace. -ESRCH: it has ended, or is not visible here. */
 int process_number(int pid_fd, pid_t *ret);

@@ -3,9 +3,34 @@
 /* Processes referred to by a descriptor (pidfd), which is never reused for another process. */
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "stage0/host/host.h"
+
+/* Whether the process, a child, has ended, and was reaped. */
+static bool ends_within(int pid_fd, pid_t pid, int msec)
+{
+        struct pollfd p = {.fd = pid_fd, .events = POLLIN};
+        int r;
+
+        do
+                r = poll(&p, 1, msec);
+        while (r < 0 && errno == EINTR);
+        return waitpid(pid, NULL, WNOHANG) != 0;
+}
+
+void process_leave(pid_t pid, int msec)
+{
+        _cleanup_close_ int pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+
+        if (ends_within(pid_fd, pid, msec))
+                return;
+        (void) kill(pid, SIGKILL);
+        (void) ends_within(pid_fd, pid, msec);
+}
 
 int process_number(int pid_fd, pid_t *ret)
 {

@@ -22,10 +22,12 @@ bool volume_is_recursive(const Volume *v)
         return v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
 }
 
-static int open_source(const Volume *v, const VolumeSettings *s, Error *e)
+static int open_source(const Volume *v, const VolumeSettings *s, bool cached, Error *e)
 {
         int fd;
 
+        if (cached)
+                return open_cached(v->source, s->symlinks);
         if (s->symlinks) {
                 fd = open(v->source, O_PATH | O_CLOEXEC);
                 fd = fd < 0 ? -errno : fd;
@@ -60,9 +62,9 @@ static int refuse_map(const Volume *v, int code, int source_fd, int userns_fd, E
 
 /* --- The whole ----------------------------------------------------------------------------------------- */
 
-/* 1: owners match; 0: they do not, which is acceptable. */
+/* 1: owners match; 0: they do not, which is acceptable. CACHED: the error is -EAGAIN, as its message would ask the file system. */
 static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, int tree_fd, int userns_fd,
-                      int ranges_fd, Error *e)
+                      int ranges_fd, bool cached, Error *e)
 {
         int map_fd = s->id_map == ID_MAP_RANGES ? ranges_fd : userns_fd;
 
@@ -73,6 +75,8 @@ static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, i
         int r = mount_map_owners(tree_fd, map_fd, volume_is_recursive(v));
         if (r >= 0)
                 return 1;
+        if (s->id_map != ID_MAP_AUTO && cached)
+                return -EAGAIN;
         return s->id_map == ID_MAP_AUTO ? 0 : refuse_map(v, r, source_fd, map_fd, e);
 }
 
@@ -83,10 +87,11 @@ static int is_shared(int fd, bool may_be_slave)
         struct statx st;
         char id[24];
 
-        if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) < 0)
-                return -errno;
+        int r = fd_stat_cached(fd, &st);
+        if (r < 0)
+                return r;
         snprintf(id, sizeof(id), "%llu ", (unsigned long long) st.stx_mnt_id);
-        int r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_FILE_MAX, &text, NULL);
+        r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_FILE_MAX, &text, NULL);
         for (char *line = text, *next; r >= 0 && line; line = next) {
                 next = strchr(line, '\n');
                 if (next)
@@ -122,9 +127,9 @@ static int check_propagation(const Volume *v, const VolumeSettings *s, int sourc
 }
 
 static int mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, bool in_host,
-                      bool *ret_mapped, Error *e)
+                      bool cached, bool *ret_mapped, Error *e)
 {
-        _cleanup_close_ int source = open_source(v, s, e), tree = -EBADF;
+        _cleanup_close_ int source = open_source(v, s, cached, e), tree = -EBADF;
 
         if (source < 0)
                 return source;
@@ -134,7 +139,7 @@ static int mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, i
         tree = mount_clone(source, "", volume_is_recursive(v));
         if (tree < 0)
                 return error_set_errno(e, tree, "Cannot mount volume %s", v->name);
-        r = map_owners(v, s, source, tree, userns_fd, ranges_fd, e);
+        r = map_owners(v, s, source, tree, userns_fd, ranges_fd, cached, e);
         if (r < 0)
                 return r;
         *ret_mapped = r > 0;
@@ -144,14 +149,21 @@ static int mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, i
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e)
 {
-        return mount_host(v, s, userns_fd, ranges_fd, false, ret_mapped, e);
+        return mount_host(v, s, userns_fd, ranges_fd, false, false, ret_mapped, e);
+}
+
+int volume_mount_cached(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, Error *e)
+{
+        bool mapped;
+
+        return mount_host(v, s, userns_fd, ranges_fd, false, true, &mapped, e);
 }
 
 int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e)
 {
         bool mapped;
 
-        return mount_host(v, s, -EBADF, -EBADF, true, &mapped, e);
+        return mount_host(v, s, -EBADF, -EBADF, true, false, &mapped, e);
 }
 
 int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *settings, int userns_fd,

@@ -9,6 +9,7 @@
 #include <linux/capability.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "schema/settings.h"
 #include "stage0/mounts/mounts-internal.h"
@@ -24,7 +25,9 @@ typedef struct Devices {
         int dev_fd; /* of the app */
         uid_t owner;
         bool own_users, keep; /* keep: nodes that are there already stay */
-        DeviceRules *rules;   /* to which the nodes are added */
+        bool waits; /* this process may ask file systems that do not answer; otherwise it stops with -EAGAIN */
+        uint32_t major, minor; /* of the file system of /dev of the host, which always answers */
+        DeviceRules *rules;    /* to which the nodes are added */
         unsigned access;
 } Devices;
 
@@ -74,6 +77,17 @@ static bool is_left_out(const char *target)
         return false;
 }
 
+/* As fstat(), of file systems that this process may ask. */
+static int stat_device(const Devices *d, int fd, struct stat *ret)
+{
+        struct statx st;
+        int r = d->waits ? 0 : fd_stat_cached(fd, &st);
+
+        if (r >= 0 && !d->waits && (st.stx_dev_major != d->major || st.stx_dev_minor != d->minor))
+                return -EAGAIN;
+        return r < 0 ? r : fstat(fd, ret) < 0 ? -errno : 0;
+}
+
 /* Links are left out. What disappears meanwhile is no error. */
 static int add_directory(const Devices *d, int dir_fd, const char *target, unsigned depth)
 {
@@ -86,11 +100,16 @@ static int add_directory(const Devices *d, int dir_fd, const char *target, unsig
                 _cleanup_free_ char *path = NULL;
                 struct stat st;
 
-                if (r < 0 || fd < 0 || fstat(fd, &st) < 0)
+                if (r < 0 || fd < 0)
                         continue;
                 if (xasprintf(&path, "%s/%s", target, *name) < 0)
                         return -ENOMEM;
                 if (is_left_out(path))
+                        continue;
+                int k = stat_device(d, fd, &st);
+                if (k == -EAGAIN)
+                        return k;
+                if (k < 0)
                         continue;
                 if (is_device(&st))
                         r = add_node(d, path, &st);
@@ -118,16 +137,20 @@ static int add_all(Devices *d)
 /* A device, or a directory of them. */
 static int add_device(Devices *d, const PodApp *app, const DeviceSetting *device, Error *e)
 {
-        _cleanup_close_ int fd = open(device->source, O_PATH | O_CLOEXEC), dir_fd = -EBADF;
+        _cleanup_close_ int fd = d->waits ? open(device->source, O_PATH | O_CLOEXEC)
+                                          : open_cached(device->source, true),
+                            dir_fd = -EBADF;
         struct stat st;
 
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return error_set_errno(e, -errno, "Cannot give app %s the device %s of the host", app->name,
+        int r = fd >= 0 ? stat_device(d, fd, &st) : d->waits ? -errno : fd;
+        if (r == -EAGAIN && !d->waits)
+                return r;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot give app %s the device %s of the host", app->name,
                                        device->source);
         if (!is_device(&st) && !S_ISDIR(st.st_mode))
                 return error_set(e, -ENODEV, "%s of the host, which app %s is to have, is not a device",
                                  device->source, app->name);
-        int r = 0;
         d->access = device->access ?: DEVICE_ACCESS_ALL;
         if (S_ISDIR(st.st_mode)) {
                 dir_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -137,22 +160,30 @@ static int add_device(Devices *d, const PodApp *app, const DeviceSetting *device
         if (r == -E2BIG)
                 return error_set(e, r, "App %s has too many devices to be filtered: at most %u are possible",
                                  app->name, DEVICE_RULES_MAX);
+        if (r == -EAGAIN)
+                return r;
         return r < 0 ? error_set_errno(e, r, "Cannot make the device %s of app %s", device->target,
                                        app->name)
                      : 0;
 }
 
-static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd,
+static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd, bool waits,
                 DeviceRules *rules, Error *e)
 {
         Devices d = {.dev_fd = dev_fd,
                      .owner = pod_root_uid(m->pod),
                      .own_users = m->userns_fd >= 0,
+                     .waits = waits,
                      .rules = rules};
+        struct stat st;
 
-        int r = pod_mounts_fill_dev(m, dev_fd, true);
+        int r = stat(HOST_DEV, &st) < 0 ? -errno : pod_mounts_fill_dev(m, dev_fd, true);
+        d.major = r < 0 ? 0 : major(st.st_dev);
+        d.minor = r < 0 ? 0 : minor(st.st_dev);
         if (r >= 0 && devices->all)
                 r = add_all(&d);
+        if (r == -EAGAIN)
+                return r;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make /dev of app %s", app->name);
         for (size_t i = 0; r >= 0 && i < devices->n; i++)
@@ -160,8 +191,8 @@ static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, 
         return r;
 }
 
-static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, DeviceRules *rules,
-                    Error *e)
+static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, bool waits,
+                    DeviceRules *rules, Error *e)
 {
         static const char *const options[] = {"mode", "0755", "size", "1m", "nr_inodes", NODES_MAX, NULL};
         _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
@@ -171,7 +202,7 @@ static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devic
                 r = -errno;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot mount /dev of app %s", app->name);
-        r = fill(m, app, devices, dev_fd, rules, e);
+        r = fill(m, app, devices, dev_fd, waits, rules, e);
         if (r < 0)
                 return r;
         r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
@@ -199,19 +230,19 @@ static bool filter_by_default(const PodMounts *m, const PodApp *app, const AppSe
                !has_devices_in_volumes(m, app) && device_filter_available() >= 0;
 }
 
-static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s, bool filter,
+static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s, bool filter, bool waits,
                           DeviceRules *ret_rules, Error *e)
 {
         ret_rules->closed = filter;
         if (filter && device_rules_add_default(ret_rules) < 0)
                 return error_oom(e);
         if (s->devices.all || s->devices.n > 0)
-                return make_dev(m, app, &s->devices, ret_rules, e);
+                return make_dev(m, app, &s->devices, waits, ret_rules, e);
         int fd = mount_clone(m->holder_fd, "dev", false);
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
 }
 
-int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules, Error *e)
+int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, bool waits, DeviceRules *ret_rules, Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
 
@@ -219,11 +250,15 @@ int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules
         if (r < 0)
                 return r;
         bool requested = app_settings_filter_devices(&s);
-        r = clone_filtered(m, app, &s, requested || filter_by_default(m, app, &s), ret_rules, e);
+        r = clone_filtered(m, app, &s, requested || filter_by_default(m, app, &s), waits, ret_rules, e);
+        if (r == -EAGAIN) {
+                device_rules_done(ret_rules);
+                return r;
+        }
         if (r != -E2BIG || requested)
                 return r;
         /* It has more devices than a filter can have. */
         error_done(e);
         device_rules_done(ret_rules);
-        return clone_filtered(m, app, &s, false, ret_rules, e);
+        return clone_filtered(m, app, &s, false, waits, ret_rules, e);
 }

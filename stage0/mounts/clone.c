@@ -8,19 +8,36 @@
 #include "stage0/mounts/mounts-internal.h"
 
 #define TERMINALS_PART 16U
-#define TERMINALS_MIN UINT64_C(16)
 #define TERMINALS_MAX UINT64_C(65536)
 #define TERMINAL_GROUP 5U /* "tty", as nspawn has it for the pod's own */
 
-static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
+void terminal_options(const Pod *p, unsigned max, TerminalOptions *ret)
+{
+        const char *const list[] = {"ptmxmode", "0666", "mode",   "0620", "gid",
+                                    ret->group, "max",  ret->max, NULL};
+
+        snprintf(ret->max, sizeof(ret->max), "%u", max);
+        snprintf(ret->group, sizeof(ret->group), "%u", (unsigned) pod_root_uid(p) + TERMINAL_GROUP);
+        memcpy(ret->list, list, sizeof(list));
+}
+
+const Volume *pod_mounts_volume_of(const PodMounts *m, const PodApp *app, size_t i)
 {
         const Mount *mount = &app->mounts[i];
-        const Volume *v = mount->app_volume ?: pod_manifest_find_volume(m->pod->manifest, mount->volume);
+
+        return mount->app_volume ?: pod_manifest_find_volume(m->pod->manifest, mount->volume);
+}
+
+static int clone_mount(PodMounts *m, const PodApp *app, MountSources *sources, size_t i, Error *e)
+{
+        const Mount *mount = &app->mounts[i];
+        const Volume *v = pod_mounts_volume_of(m, app, i);
 
         if (!v)
                 return error_set(e, -ENOENT, "App %s mounts volume %s, which the pod does not have",
                                  app->name, mount->volume);
-        return pod_mounts_clone_volume(m, v, app_has_read_only(app->app, mount->path), e);
+        return pod_mounts_clone_volume(m, v, mount_sources_take(sources, i),
+                                       app_has_read_only(app->app, mount->path), e);
 }
 
 static int clone_root(PodMounts *m, const PodApp *app, Error *e)
@@ -60,16 +77,19 @@ static int clone_root_read_only(PodMounts *m, const PodApp *app, Error *e)
 }
 
 /* The credentials come after the volumes, if the app has some. */
-static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
-                            DeviceRules *ret_rules, Error *e)
+static int clone_restricted(PodMounts *m, const PodApp *app, MountSources *sources, int *ret_fds,
+                            ClonedMounts *ret, DeviceRules *ret_rules, Error *e)
 {
-        int fd = pod_mounts_clone_dev(m, app, ret_rules, e);
+        int fd = mount_sources_take_dev(sources, ret_rules);
+
+        if (fd < 0)
+                return error_set(e, -EAGAIN, "The devices of app %s are not open", app->name);
 
         for (size_t i = 0; fd >= 0; i++) {
                 ret_fds[ret->n++] = fd;
                 if (i >= app->n_mounts)
                         break;
-                fd = clone_mount(m, app, i, e);
+                fd = clone_mount(m, app, sources, i, e);
         }
         if (fd < 0)
                 return fd;
@@ -99,24 +119,22 @@ static unsigned terminals_max(void)
                  kept = read_pty_parameter("/proc/sys/kernel/pty/reserve", 1024);
         uint64_t part = all > kept ? (all - kept) / TERMINALS_PART : 0;
 
-        return (unsigned) MIN(MAX(part, TERMINALS_MIN), TERMINALS_MAX);
+        return (unsigned) MIN(MAX(part, (uint64_t) TERMINALS_MIN), TERMINALS_MAX);
 }
 
 /* A separate instance of devpts: on a shared one, root of one app could open the terminals of the others,
  * and those of commands beside them. */
 static int make_pts(const PodMounts *m, Error *e)
 {
-        char group[16], max[16];
-        const char *const options[] = {"ptmxmode", "0666", "mode", "0620", "gid", group, "max", max, NULL};
+        TerminalOptions options;
         int fd = -EBADF;
 
-        snprintf(max, sizeof(max), "%u", terminals_max());
-        snprintf(group, sizeof(group), "%u", (unsigned) pod_root_uid(m->pod) + TERMINAL_GROUP);
-        int r = mount_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
+        terminal_options(m->pod, terminals_max(), &options);
+        int r = mount_new("devpts", options.list, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
         return r < 0 ? error_set_errno(e, r, "Cannot mount /dev/pts") : fd;
 }
 
-static int clone_all(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
+static int clone_all(PodMounts *m, const PodApp *app, MountSources *sources, int *ret_fds, ClonedMounts *ret,
                      DeviceRules *ret_rules, Error *e)
 {
         bool read_only = has_locked_read_only_root(m, app);
@@ -129,7 +147,7 @@ static int clone_all(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts
         if (r < 0)
                 return r;
         ret_fds[ret->n++] = r;
-        r = clone_restricted(m, app, ret_fds, ret, ret_rules, e);
+        r = clone_restricted(m, app, sources, ret_fds, ret, ret_rules, e);
         if (r >= 0 && could_mount_anew(m, app))
                 r = pod_mounts_lock(m, ret_fds, ret->n, e);
         if (r < 0 || !read_only)
@@ -142,12 +160,12 @@ static int clone_all(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts
         return 0;
 }
 
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
-                         DeviceRules *ret_rules, Error *e)
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, MountSources *sources, int *ret_fds,
+                         ClonedMounts *ret, DeviceRules *ret_rules, Error *e)
 {
         ClonedMounts cloned = {};
 
-        int r = clone_all(m, app, ret_fds, &cloned, ret_rules, e);
+        int r = clone_all(m, app, sources, ret_fds, &cloned, ret_rules, e);
         if (r < 0) {
                 while (cloned.n > 0)
                         safe_close(ret_fds[--cloned.n]);

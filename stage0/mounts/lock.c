@@ -30,12 +30,13 @@ static void place_name(char name[static 16], size_t i)
 static int hold(PodMounts *m, int mount_fd, size_t i)
 {
         char name[16];
-        struct stat st;
+        struct statx st;
 
         place_name(name, i);
-        if (fstat(mount_fd, &st) < 0)
-                return -errno;
-        if (!S_ISDIR(st.st_mode)) {
+        int r = fd_stat_cached(mount_fd, &st);
+        if (r < 0)
+                return r;
+        if (!S_ISDIR(st.stx_mode)) {
                 _cleanup_close_ int fd = openat(m->holder_fd, name,
                                                 O_CREAT | O_EXCL | O_CLOEXEC | O_WRONLY | O_NOFOLLOW, 0600);
                 if (fd < 0)

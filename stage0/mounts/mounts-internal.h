@@ -114,12 +114,30 @@ int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e);
 /* name-files.c. Puts the files of names into the root of APP, an overlay nothing was written to yet. */
 int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e);
 
-/* volume.c. A detached mount of the volume for one process of an app. */
-int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e);
+/* volume.c. A detached mount of the volume for one process of an app. SOURCE, which is taken: that of its source, if it is of the host. */
+int pod_mounts_clone_volume(PodMounts *m, const Volume *v, int source, bool read_only, Error *e);
+/* What is known of the volume from now on. Stays until another one becomes known. */
+int pod_mounts_know_volume(PodMounts *m, const Volume *v, VolumeMount **ret, Error *e);
 void volume_mount_done(VolumeMount *v);
 
-/* shared.c. A detached mount of the host volume V that has what is mounted below it on the host, and the other way. */
-int pod_mounts_clone_shared(PodMounts *m, const Volume *v, const VolumeSettings *s, Error *e);
+/* clone.c. Of an instance of devpts in the pod that has at most MAX terminals. */
+#define TERMINALS_MIN 16U
+typedef struct TerminalOptions {
+        char group[16], max[16];
+        const char *list[9];
+} TerminalOptions;
+void terminal_options(const Pod *p, unsigned max, TerminalOptions *ret);
+/* Of mount I of APP; NULL: there is none. */
+const Volume *pod_mounts_volume_of(const PodMounts *m, const PodApp *app, size_t i);
+
+/* shared.c. Whether the host volume V can have what is mounted below it on the host, and the other way. */
+int pod_mounts_check_shared(const PodMounts *m, const Volume *v, Error *e);
+/* For the child that mounts it. */
+int pod_mounts_enter_host(const PodMounts *m, Error *e);
+
+/* sources.c. Of mount I; -EBADF: there is none. Is given away. */
+int mount_sources_take(MountSources *s, size_t i);
+int mount_sources_take_dev(MountSources *s, DeviceRules *ret_rules);
 
 /* image-volume.c. A detached mount of the image that the volume V, known as KNOWN, is. */
 int pod_mounts_clone_image(PodMounts *m, const Volume *v, VolumeMount *known, Error *e);
@@ -140,7 +158,7 @@ int pod_mounts_make_dev(PodMounts *m);
 /* What every app has in /dev, in the empty file system at DEV_FD. */
 int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials);
 /* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well. *RET_RULES, which is empty
- * before: what its processes can open. */
-int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules, Error *e);
+ * before: what its processes can open. Unless this process may wait for file systems (WAITS), -EAGAIN if it had to. */
+int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, bool waits, DeviceRules *ret_rules, Error *e);
 /* Makes the mount points in /dev for an app that was added later. */
 int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials);

@@ -49,15 +49,27 @@ void pod_mounts_forget_replaced(PodMounts *m, const char *name);
 /* credentials.c: the names, sorted, of the credentials in which L differs from what APP has. */
 int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const CredentialList *l,
                                    char ***ret);
+/* sources.c: what an app gets of the host. */
+typedef struct MountSources MountSources;
+MountSources *mount_sources_free(MountSources *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(MountSources *, mount_sources_free);
+/* Opens it for one process of APP, as far as no file system has to be asked, which may not answer. 1: it is complete; 0: the rest takes a
+ * child. */
+int pod_mounts_open_sources(PodMounts *m, const PodApp *app, MountSources **ret, Error *e);
+/* In that child, which ends with this: opens the rest of S, and sends it. */
+_noreturn_ void pod_mounts_ask_sources(PodMounts *m, const PodApp *app, const MountSources *s, int sock);
+/* In the parent: receives one message of it. 1: it was the last one. */
+int mount_sources_receive(MountSources *s, int sock, Error *e);
+
 typedef struct ClonedMounts {
         size_t n;
         bool has_credentials, has_maker;
 } ClonedMounts;
 
-/* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. *RET_RULES, also on failure: the
- * devices that it can open; to be freed. */
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
-                         DeviceRules *ret_rules, Error *e);
+/* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. What is in SOURCES, which are
+ * complete, is used up. *RET_RULES, also on failure: the devices that it can open; to be freed. */
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, MountSources *sources, int *ret_fds,
+                         ClonedMounts *ret, DeviceRules *ret_rules, Error *e);
 /* devices.c: the null device in the /dev of apps. */
 int pod_mounts_open_null(const PodMounts *m);
 /* control.c: a listening socket for the calls of APP, with TOKEN beside it, where only APP finds them. 0: both are there already, and
@@ -67,6 +79,8 @@ int pod_mounts_open_control(PodMounts *m, const PodApp *app, const char *token, 
 int pod_mounts_open_notify(PodMounts *m, const PodApp *app);
 /* A detached mount of the file that it is bound to. */
 int pod_mounts_clone_notify(PodMounts *m, const PodApp *app);
+/* pod-terminals.c: bounds the terminals in the pod's own /dev/pts, which its PID 1, LEADER, has. */
+int pod_limit_terminals(const Pod *p, pid_t leader);
 /* A mount namespace that receives mounts and unmounts of the host, but passes none back. *RET_BEFORE, unless it is NULL, is
  * the one before. */
 int mount_namespace_unshare(int *ret_before, Error *e);

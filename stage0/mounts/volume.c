@@ -2,7 +2,7 @@
 
 /* Volumes as mounts.
  *
- * Volumes of the host are opened anew for every process of an app, by descriptor and, unless their settings
+ * Volumes of the host are opened anew for every process of an app (sources.c), by descriptor and, unless their settings
  * say otherwise, without following symlinks, so that a source that was checked when the pod was prepared
  * cannot be exchanged. Empty volumes are directories of the pod, named ones of the store; for images see image-volume.c. Volumes in memory
  * are made for the first app that mounts them, and are kept until the pod ends; their content is charged to
@@ -59,6 +59,16 @@ static int know_volume(PodMounts *m, const Volume *v, size_t *ret, Error *e)
         m->volumes[*ret] = known;
         m->n_volumes = MAX(m->n_volumes, *ret + 1);
         return 0;
+}
+
+int pod_mounts_know_volume(PodMounts *m, const Volume *v, VolumeMount **ret, Error *e)
+{
+        size_t index = 0;
+        int r = know_volume(m, v, &index, e);
+
+        if (r >= 0)
+                *ret = &m->volumes[index];
+        return r;
 }
 
 /* --- In memory ----------------------------------------------------------------------------------------- */
@@ -143,12 +153,7 @@ static int clone_empty(PodMounts *m, const Volume *v, Error *e)
 static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
 {
         VolumeMount *known = &m->volumes[index];
-        bool mapped;
 
-        if (v->kind == VOLUME_HOST && known->settings.propagation == PROPAGATION_SHARED)
-                return pod_mounts_clone_shared(m, v, &known->settings, e);
-        if (v->kind == VOLUME_HOST)
-                return volume_mount_host(v, &known->settings, m->userns_fd, known->ranges_fd, &mapped, e);
         if (known->settings.named[0])
                 return volume_mount_named(m->pod->store, v, &known->settings, m->userns_fd, e);
         if (known->settings.image[0])
@@ -156,16 +161,19 @@ static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
         return known->settings.tmpfs ? clone_tmpfs(m, v, index, e) : clone_empty(m, v, e);
 }
 
-int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
+int pod_mounts_clone_volume(PodMounts *m, const Volume *v, int source, bool read_only, Error *e)
 {
         struct mount_attr attr = {};
-        _cleanup_close_ int tree = -EBADF;
+        _cleanup_close_ int tree = source;
         size_t index = 0;
 
         int r = know_volume(m, v, &index, e);
         if (r < 0)
                 return r;
-        tree = clone_tree(m, v, index, e);
+        if (tree < 0 && v->kind == VOLUME_HOST)
+                return error_set(e, -EAGAIN, "The source %s of volume %s is not open", v->source, v->name);
+        if (tree < 0)
+                tree = clone_tree(m, v, index, e);
         if (tree < 0)
                 return tree;
         /* Private: later mounts of the host below it would otherwise propagate, without any of these

@@ -86,17 +86,11 @@ void app_hooks_forget(AppHooks *all, const AppInstance *app)
 
 /* --- The child ----------------------------------------------------------------------------------------- */
 
-static int compare_descriptors(const void *a, const void *b)
-{
-        return *(const int *) a - *(const int *) b;
-}
-
 /* Of what is inherited only what is needed: the others include the pod's lock, and ends of pipes whose other ends wait for the last one. */
 static int close_others(const HookJob *j, int message_fd)
 {
         size_t n = 0, n_volumes = j->app->n_mounts;
         int *kept = calloc(n_volumes + 4, sizeof(int));
-        unsigned from = STDERR_FILENO + 1;
 
         if (!kept)
                 return -ENOMEM;
@@ -107,16 +101,11 @@ static int close_others(const HookJob *j, int message_fd)
         kept[n++] = j->root_fd;
         kept[n++] = j->dev_fd;
         kept[n++] = message_fd;
-        qsort(kept, n, sizeof(int), compare_descriptors);
-        int r = kept[0] < 0 ? -EBADF : 0;
-        for (size_t i = 0; r >= 0 && i < n; i++) {
-                unsigned fd = (unsigned) kept[i];
-                if (fd > from && syscall(SYS_close_range, from, fd - 1, 0) < 0)
-                        r = -errno;
-                from = MAX(from, fd + 1);
-        }
+        int r = fds_close_others(kept, n);
+        if (r >= 0 && kept[0] < 0) /* by now the first */
+                r = -EBADF;
         free(kept);
-        return r < 0 ? r : syscall(SYS_close_range, from, ~0U, 0) < 0 ? -errno : 0;
+        return r;
 }
 
 static _noreturn_ void child(const HookJob *j, const HookList *l, int message_fd, pid_t parent)

@@ -4,8 +4,8 @@
  *
  * The reply is the app's launch file and clones of its mounts. Other packets report events of the app. At
  * the first request the metadata service's socket is opened: the pod's network namespace exists by then, and
- * no process of an app has run yet. Nothing here blocks on a launcher. A request for a clean root is
- * answered when the files of the last execution are removed; others are answered meanwhile. */
+ * no process of an app has run yet. Nothing here blocks on a launcher, nor on a file system that has a volume of its app. A request for
+ * a clean root is answered when the files of the last execution are removed; others are answered meanwhile. */
 
 #include <sys/socket.h>
 
@@ -14,6 +14,7 @@
 #include "stage0/supervisor/app-hooks.h"
 #include "stage0/supervisor/app-life.h"
 #include "stage0/supervisor/app-limits.h"
+#include "stage0/supervisor/app-sources.h"
 #include "stage0/supervisor/connections.h"
 #include "stage0/supervisor/cleaner.h"
 #include "stage0/supervisor/control-api.h"
@@ -28,15 +29,19 @@ typedef struct Question {
         AppInstance *app;
         LaunchRequest request;
         int streams[_LAUNCH_STREAM_MAX];
-        bool hooked; /* the hooks of the app were executed, on the root that it gets */
+        MountSources *sources; /* what the app gets of the host; NULL: not yet, or it was used */
+        bool hooked;           /* the hooks of the app were executed, on the root that it gets */
 } Question;
 
-/* Until the root of its app is clean, or its hooks have ended. */
+typedef enum WaitReason { WAIT_CLEAN, WAIT_SOURCES, WAIT_HOOKS } WaitReason;
+
+/* Until the root of its app is clean, what it gets of the host is open, or its hooks have ended. */
 typedef struct Waiting {
         struct Waiting *next;
         AppInstance *app;
         int fd;
-        bool for_hooks;
+        WaitReason reason;
+        uint64_t round;
         Question question;
 } Waiting;
 
@@ -53,7 +58,9 @@ struct Server {
         Notices *notices;
         Cleaner *cleaner;
         AppHooks *hooks;
+        AppSources *sources;
         Waiting *waiting;
+        uint64_t round; /* of go_on() */
         MetadataService *metadata;
         Limits limits;
         void (*activity)(void *userdata);
@@ -68,9 +75,15 @@ static void close_all(int *fds, size_t n)
                 fds[i] = safe_close(fds[i]);
 }
 
+static void question_done(Question *q)
+{
+        close_all(q->streams, _LAUNCH_STREAM_MAX);
+        q->sources = mount_sources_free(q->sources);
+}
+
 static void waiting_free(Waiting *w)
 {
-        close_all(w->question.streams, _LAUNCH_STREAM_MAX);
+        question_done(&w->question);
         safe_close(w->fd);
         free(w);
 }
@@ -89,6 +102,7 @@ Server *server_free(Server *s)
         admission_free(s->admission);
         cleaner_free(s->cleaner);
         app_hooks_free(s->hooks);
+        app_sources_free(s->sources);
         for (Waiting *w; (w = s->waiting);) {
                 s->waiting = w->next;
                 waiting_free(w);
@@ -153,6 +167,7 @@ void server_remove_app(Server *s, AppInstance *app)
         app->control = control_api_free(app->control);
         app_devices_forget(app);
         app_hooks_forget(s->hooks, app);
+        app_sources_forget(s->sources, app);
         cleaner_forget(s->cleaner, app);
         admission_remove_app(app);
         notices_remove_app(app);
@@ -232,7 +247,7 @@ static int collect(Server *s, const Question *q, LaunchReply *reply, int *fds, s
                 return r;
         fds[(*n)++] = r;
         *n += _LAUNCH_STREAM_MAX; /* placeholders that are filled in later */
-        r = pod_mounts_clone_app(s->mounts, app->manifest, fds + *n, &mounts, &devices, e);
+        r = pod_mounts_clone_app(s->mounts, app->manifest, q->sources, fds + *n, &mounts, &devices, e);
         if (r < 0)
                 return r;
         reply->has_credentials = mounts.has_credentials;
@@ -445,7 +460,7 @@ static void answer(Server *s, int fd, Question *q)
 
 /* --- Clean roots --------------------------------------------------------------------------------------- */
 
-static int add_waiting(Server *s, int fd, Question *q, bool for_hooks, Error *e)
+static int add_waiting(Server *s, int fd, Question *q, WaitReason reason, Error *e)
 {
         Waiting *w = malloc(sizeof(Waiting)), **last = &s->waiting;
 
@@ -453,7 +468,8 @@ static int add_waiting(Server *s, int fd, Question *q, bool for_hooks, Error *e)
                 return error_oom(e);
         *w = (Waiting){.app = q->app,
                        .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
-                       .for_hooks = for_hooks,
+                       .reason = reason,
+                       .round = s->round,
                        .question = *q};
         if (w->fd < 0) {
                 int r = error_set_errno(e, -errno, "Cannot copy a descriptor");
@@ -462,6 +478,7 @@ static int add_waiting(Server *s, int fd, Question *q, bool for_hooks, Error *e)
         }
         for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++)
                 q->streams[i] = -EBADF;
+        q->sources = NULL;
         while (*last)
                 last = &(*last)->next;
         *last = w;
@@ -482,7 +499,30 @@ static int must_wait(Server *s, int fd, Question *q, Error *e)
                 if (app_fd < 0 || cleaner_begin(s->cleaner, app, app_fd, RETIRED_UPPER) < 0)
                         return 0;
         }
-        return add_waiting(s, fd, q, false, e);
+        return add_waiting(s, fd, q, WAIT_CLEAN, e);
+}
+
+/* Another request of the app may be waiting for the same: it is not asked for twice at a time. */
+static int must_open_sources(Server *s, int fd, Question *q, Error *e)
+{
+        _cleanup_(mount_sources_freep) MountSources *sources = NULL;
+        AppInstance *app = q->app;
+        int r;
+
+        if (!s->mounts || !launch_phase_has_root((LaunchPhase) q->request.phase) || q->sources)
+                return 0;
+        r = pod_mounts_open_sources(s->mounts, app->manifest, &sources, e);
+        if (r > 0) {
+                q->sources = TAKE_PTR(sources);
+                return 0;
+        }
+        if (r == 0 && !app_sources_are_opened(s->sources, app)) {
+                r = app_sources_begin(s->sources, app, s->mounts, sources);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot open the volumes of app %s", app->name);
+                TAKE_PTR(sources);
+        }
+        return r < 0 ? r : add_waiting(s, fd, q, WAIT_SOURCES, e);
 }
 
 /* Each execution begins with a clean root, and so with the hooks. 1: they run, and it is answered later. */
@@ -498,7 +538,8 @@ static int must_run_hooks(Server *s, int fd, Question *q, Error *e)
                 return 0;
         int r = pod_mounts_prepare_app(s->mounts, app->manifest, true, e);
         if (r >= 0)
-                r = pod_mounts_clone_app(s->mounts, app->manifest, fds, &mounts, &devices, e);
+                r = pod_mounts_clone_app(s->mounts, app->manifest, q->sources, fds, &mounts, &devices, e);
+        q->sources = mount_sources_free(q->sources); /* used */
         if (r < 0)
                 return r;
         app_hooks_forget(s->hooks, app); /* of a launcher that is gone */
@@ -514,7 +555,7 @@ static int must_run_hooks(Server *s, int fd, Question *q, Error *e)
         if (r < 0)
                 return r;
         q->hooked = true;
-        r = add_waiting(s, fd, q, true, e);
+        r = add_waiting(s, fd, q, WAIT_HOOKS, e);
         if (r < 0)
                 app_hooks_forget(s->hooks, app);
         return r;
@@ -523,39 +564,58 @@ static int must_run_hooks(Server *s, int fd, Question *q, Error *e)
 static void proceed(Server *s, int fd, Question *q)
 {
         _cleanup_error_ Error e = ERROR_NULL;
-        int r = must_run_hooks(s, fd, q, &e);
+        int r = must_open_sources(s, fd, q, &e);
 
+        if (r == 0)
+                r = must_run_hooks(s, fd, q, &e);
         if (r < 0)
                 refuse(fd, r, &e);
         else if (r == 0)
                 answer(s, fd, q);
 }
 
-/* A launcher that has closed its connection meanwhile is skipped. */
-static void go_on(Server *s, AppInstance *app, bool for_hooks, const char *message)
+static Waiting *take_waiting(Server *s, const AppInstance *app, WaitReason reason, uint64_t before)
 {
-        for (Waiting **i = &s->waiting, *w; (w = *i);) {
-                if (w->app != app || w->for_hooks != for_hooks) {
-                        i = &w->next;
-                        continue;
+        for (Waiting **i = &s->waiting, *w; (w = *i); i = &w->next)
+                if (w->app == app && w->reason == reason && w->round < before) {
+                        *i = w->next;
+                        return w;
                 }
-                *i = w->next;
-                if (message)
-                        refuse(w->fd, -EIO, &(Error){.message = (char *) message});
-                else if (launcher_is_connected(w->fd))
+        return NULL;
+}
+
+/* All that wait by now: they can have to wait again. A launcher that has closed its connection meanwhile is skipped. The first of the
+ * others gets SOURCES. */
+static void go_on(Server *s, AppInstance *app, WaitReason reason, MountSources *sources, int error,
+                  const Error *e)
+{
+        uint64_t round = ++s->round;
+
+        for (Waiting *w; (w = take_waiting(s, app, reason, round)); waiting_free(w)) {
+                if (error < 0)
+                        refuse(w->fd, error, e);
+                else if (launcher_is_connected(w->fd)) {
+                        if (sources)
+                                w->question.sources = TAKE_PTR(sources);
                         proceed(s, w->fd, &w->question);
-                waiting_free(w);
+                }
         }
+        mount_sources_free(sources);
 }
 
 static void on_cleaned(void *userdata, AppInstance *app)
 {
-        go_on(userdata, app, false, NULL);
+        go_on(userdata, app, WAIT_CLEAN, NULL, 0, NULL);
+}
+
+static void on_sources(void *userdata, AppInstance *app, MountSources *sources, int error, const Error *e)
+{
+        go_on(userdata, app, WAIT_SOURCES, sources, error, e);
 }
 
 static void on_hooks_ended(void *userdata, AppInstance *app, const char *message)
 {
-        go_on(userdata, app, true, message);
+        go_on(userdata, app, WAIT_HOOKS, NULL, message ? -EIO : 0, &(Error){.message = (char *) message});
 }
 
 /* --- Connections ------------------------------------------------------------------------------------------- */
@@ -622,7 +682,7 @@ static int on_launcher(void *userdata, int fd, int peer_fd)
                 refuse(fd, r, &e);
         else if (r == 0)
                 proceed(s, fd, &q);
-        close_all(q.streams, _LAUNCH_STREAM_MAX);
+        question_done(&q);
         return 0;
 }
 
@@ -661,6 +721,8 @@ int server_new(Pod *p, AppTable *apps, sd_event *event, Forwarders *forwarders, 
         r = cleaner_new(event, on_cleaned, s, &s->cleaner);
         if (r >= 0)
                 r = app_hooks_new(event, on_hooks_ended, s, &s->hooks);
+        if (r >= 0)
+                r = app_sources_new(event, on_sources, s, &s->sources);
         if (r >= 0)
                 r = listen_for_launchers(s, event);
         if (r < 0)

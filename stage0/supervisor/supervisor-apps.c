@@ -14,6 +14,8 @@
 #include "stage0/supervisor/app-limits.h"
 #include "stage0/supervisor/task-state.h"
 
+#define PREPARE_END_MSEC 1000
+
 static void begin_next(Supervisor *s);
 
 static AppChange *change_free(AppChange *c)
@@ -25,7 +27,7 @@ static AppChange *change_free(AppChange *c)
         sd_bus_slot_unref(c->slot);
         safe_close(c->sock); /* the child ends */
         if (c->pid > 0)
-                (void) waitpid(c->pid, NULL, 0);
+                process_leave(c->pid, PREPARE_END_MSEC);
         group_done(c);
         json_object_put(c->request);
         strv_free(c->units);

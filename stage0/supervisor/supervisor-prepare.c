@@ -210,6 +210,18 @@ static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
         return r < 0 ? r : pod_sync_added(c->supervisor->pod, first, first_volume, e);
 }
 
+/* Of what is inherited only what is needed. The pod's lock is not, nor are connections: this process may outlast the pod, if it waits for the
+ * file system of a volume. */
+static int close_others(Pod *p, int sock)
+{
+        _cleanup_close_ int dir_fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int kept[] = {sock, p->dir_fd, store_fd(p->store)};
+
+        if (dir_fd < 0 || dup3(dir_fd, p->dir_fd, O_CLOEXEC) < 0)
+                return -errno;
+        return fds_close_others(kept, ELEMENTSOF(kept));
+}
+
 static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)
 {
         _cleanup_strv_free_ char **warnings = NULL;
@@ -223,7 +235,9 @@ static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)
         (void) prctl(PR_SET_NAME, "prepare-apps");
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
                 _exit(1);
-        int r = prepare(c, &added, &warnings, &e);
+        int r = close_others(c->supervisor->pod, sock);
+        if (r >= 0)
+                r = prepare(c, &added, &warnings, &e);
         if (r < 0 && e.code == 0)
                 e.code = r;
         r = write_answer(sock, r < 0 ? NULL : added, warnings, &e);

@@ -20,6 +20,10 @@ static void set_leader(Supervisor *s)
         (void) pod_runtime_write(s->pod, &s->runtime);
         if (s->server)
                 server_set_leader(s->server, leader);
+        int r = pod_limit_terminals(s->pod, leader);
+        if (r < 0)
+                log_warning("The terminals of pod %s itself, which no app sees, are not bounded: %s.",
+                            pod_display_name(s->pod), strerror(-r));
         machine_register(s->machine, leader);
         supervisor_follow_units(s);
 }

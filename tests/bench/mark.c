@@ -2,7 +2,7 @@
 
 /* The app of the start benchmark: prints the time of its first instructions and exits. Under the name
  * "launch", which the units of a pod execute, it does so only for the phase "main", and writes to the file
- * /acnspawn/mark: this is the bare pod for comparison. */
+ * /acnspawn/mark: this is the bare pod for comparison. With the word "wait" it waits for its end. */
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +16,9 @@ int main(int argc, char *argv[])
         char line[64];
         int fd = STDOUT_FILENO;
 
+        if (argc == 2 && strcmp(argv[1], "wait") == 0)
+                for (;;)
+                        pause();
         clock_gettime(CLOCK_REALTIME, &t);
         if (argc == 3 && strcmp(argv[1], "main") != 0)
                 return 0;

@@ -38,10 +38,10 @@ def add(tar, name, mode, data=None):
         tar.addfile(info, io.BytesIO(data))
 
 
-def make_image(path, mark, filler=0):
+def make_image(path, mark, filler=0, words=()):
     manifest = {
-        "acKind": "ImageManifest", "acVersion": "0.8.11", "name": "example.com/mark%d" % filler,
-        "app": {"exec": ["/mark"], "user": "0", "group": "0"},
+        "acKind": "ImageManifest", "acVersion": "0.8.11", "name": "example.com/mark%d%s" % (filler, "".join(words)),
+        "app": {"exec": ["/mark", *words], "user": "0", "group": "0"},
     }
     with tarfile.open(path, "w") as tar:
         add(tar, "manifest", 0o644, json.dumps(manifest).encode())
@@ -54,9 +54,10 @@ def make_image(path, mark, filler=0):
 
 
 class Bench:
-    def __init__(self, build, work):
+    def __init__(self, build, work, mark=None):
+        """MARK: the program, unless it is that of the build."""
         self.acnspawn = os.path.join(build, "stage0", "acnspawn")
-        self.mark = os.path.join(build, "tests", "bench", "mark")
+        self.mark = mark or os.path.join(build, "tests", "bench", "mark")
         self.work = work
         self.group = "acnspawn-bench-%d" % os.getpid()
         self.store = os.path.join(work, "store")

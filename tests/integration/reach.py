@@ -3,6 +3,7 @@
 """What apps reach of the host beside files: its devices, numbers that the kernel has once for all pods, and processes of acnspawn
 that look at an app."""
 
+import errno
 import stat
 
 import pod_interface
@@ -87,6 +88,28 @@ def devices_of_apps_that_may_mount_are_filtered(host, *options):
 # --- Numbers of the kernel -------------------------------------------------------------------------------------------
 
 @both
+def terminals_of_the_pod_itself_are_bounded(host, *options):
+    """No app has its /dev/pts in sight; whoever gets at it has few."""
+    uuid = host.detach("--name=p", *options, host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
+    host.wait_up("a", uuid)
+    lines = [l for l in read_text("/proc/%d/mountinfo" % host.leader(uuid)).splitlines() if " /dev/pts " in l]
+    equal(len(lines), 1, "mounts at /dev/pts of the pod")
+    contains(lines[0].split(" - ")[1], "max=16", "options of /dev/pts of the pod")
+    contains(lines[0].split(" - ")[1], "gid=%d,mode=620,ptmxmode=666" % ((0 if options else host.uid_base(uuid)) + 5), "other options of it")
+    root, opened = "/proc/%d/root/dev/pts/ptmx" % host.leader(uuid), []
+    try:
+        while len(opened) <= 16:
+            opened.append(os.open(root, os.O_RDWR | os.O_NOCTTY))
+        fail("%d terminals are possible" % len(opened))
+    except OSError as e:
+        equal(e.errno, errno.ENOSPC, "error of the terminal after the last one")
+    finally:
+        for fd in opened:
+            os.close(fd)
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@both
 def an_app_has_a_part_of_the_terminals(host, *options):
     """The kernel has one number for all pods. The part follows it."""
     everything, kept = (int(read_text("/proc/sys/kernel/pty/" + n)) for n in ("max", "reserve"))
@@ -168,6 +191,116 @@ def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
                 fail("'%s' still waits" % " ".join(command))
             equal(p.returncode, 0, "exit status of " + " ".join(command))
         wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+
+
+@contextlib.contextmanager
+def distant_file(host, name="distant"):
+    """A file of the host on a FUSE, and the process that serves it."""
+    if " fuse\n" not in read_text("/proc/misc"):
+        raise Skip("this kernel has no /dev/fuse")
+    where = host.path(name)
+    os.mkdir(where)
+    subprocess.run([os.path.join(HELPERS, "poke"), "fuse", where], check=True, stdout=subprocess.DEVNULL)
+    server = wait_for(lambda: processes_where(lambda pid: ("fuse\0" + where).encode() in open("/proc/%d/cmdline" % pid, "rb").read()),
+                      "the server of the file system")[0]
+    try:
+        yield os.path.join(where, "program"), server
+    finally:
+        os.kill(server, signal.SIGKILL)
+        subprocess.run(["umount", "-l", where], check=True)
+
+
+def in_time(host, *commands):
+    """The commands end with 0 within 30 seconds of a quiet machine."""
+    for command in commands:
+        p = host.start(*command)
+        try:
+            p.wait(patience(30))
+        except subprocess.TimeoutExpired:
+            fail("'%s' still waits" % " ".join(command))
+        equal(p.returncode, 0, "exit status of " + " ".join(command))
+
+
+def names_of_children(host, uuid):
+    return of_processes(name_of, children_of(host.supervisor(uuid))).values()
+
+
+def asks(host, uuid):
+    """Waits until a process of the supervisor asks the file system."""
+    wait_for(lambda: "open-sources" in names_of_children(host, uuid), "the process that opens the source")
+
+
+@both
+def a_volume_whose_file_system_does_not_answer_holds_up_its_app_alone(host, *options):
+    """The supervisor goes on: commands in another app, status, and the end of the pod."""
+    with distant_file(host) as (source, server):
+        uuid = host.detach("--name=p", "--exit-policy=never", *options, "--volume=v,kind=host,readOnly=true,idmap=auto,source=" + source,
+                           host.shell("test -s /v && echo x >/out/up", name="example.com/a"), "--mount=v:/v",
+                           host.shell("touch /out/up; exec sleep 1000", name="example.com/b"))
+        host.wait_up("a", uuid)
+        host.wait_up("b", uuid)
+        host.acnspawn("wait", "p", "a").expect(0)
+        os.kill(server, signal.SIGSTOP)
+        starting = host.start("start-app", "p", "a")
+        asks(host, uuid)
+        in_time(host, ("enter", "--app=b", "p", "true"), ("status", "p"), ("stop-app", "p", "a"), ("status", "p"))
+        starting.wait(patience(30))
+        again = host.start("start-app", "p", "a")
+        asks(host, uuid)
+        equal(list(names_of_children(host, uuid)).count("open-sources") <= 2, True, "processes that are left behind")
+        in_time(host, ("stop", "--force", "p"))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        again.wait(patience(30))
+
+
+@case
+def a_volume_is_there_once_its_file_system_answers(host):
+    """The app waits for it, and starts; also where it needs hooks or locks, which an app with CAP_SYS_ADMIN does."""
+    with distant_file(host) as (source, server):
+        uuid = host.detach("--name=p", "--exit-policy=never", "--volume=v,kind=host,readOnly=true,idmap=auto,source=" + source,
+                           host.shell("test -s /v && echo x >>/out/up; true", name="example.com/a"), "--mount=v:/v",
+                           "--caps-retain=CAP_SYS_ADMIN,CAP_CHOWN")
+        host.wait_up("a", uuid)
+        host.acnspawn("wait", "p", "a").expect(0)
+        os.kill(server, signal.SIGSTOP)
+        starting = host.start("start-app", "p", "a")
+        asks(host, uuid)
+        equal(starting.poll(), None, "the start, which has to wait")
+        os.kill(server, signal.SIGCONT)
+        equal(starting.wait(patience(30)), 0, "exit status of start-app")
+        host.acnspawn("wait", "p", "a").expect(0)
+        equal(host.written("a", "out/up", host.pod_dir(uuid)), b"x\n", "what the second execution has written")
+        wait_for(lambda: "open-sources" not in names_of_children(host, uuid), "the end of the process that has opened it")
+        host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def a_device_on_a_file_system_that_does_not_answer(host):
+    """As a volume: also one in a directory."""
+    with distant_file(host) as (source, server):
+        uuid = host.detach("--name=p", "--exit-policy=never", host.shell("touch /out/up; exec sleep 1000", name="example.com/b"))
+        host.wait_up("b", uuid)
+        host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0)
+        os.kill(server, signal.SIGSTOP)
+        starting = host.start("add-app", "p", "--start", "example.com/a", "--name=a", "--device=" + source + ":/dev/x")
+        in_time(host, ("enter", "--app=b", "p", "true"), ("status", "p"), ("stop", "--force", "p"))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        starting.wait(patience(30))
+
+
+@case
+def an_app_whose_source_does_not_answer_is_added(host):
+    """The pod goes on, and its end does not wait for the process that prepares the app."""
+    with distant_file(host) as (source, server):
+        uuid = host.detach("--name=p", "--exit-policy=never", host.shell("touch /out/up; exec sleep 1000", name="example.com/b"))
+        host.wait_up("b", uuid)
+        host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0)
+        os.kill(server, signal.SIGSTOP)
+        adding = host.start("add-app", "p", "--start", "example.com/a", "--name=a", "--volume=%s:/v" % source)
+        wait_for(lambda: "prepare-apps" in names_of_children(host, uuid), "the process that prepares the app")
+        in_time(host, ("enter", "--app=b", "p", "true"), ("status", "p"), ("stop", "--force", "p"))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        adding.wait(patience(30))
 
 
 # --- Services of a pod -------------------------------------------------------------------------------------------------

@@ -176,6 +176,18 @@ def operations_refused_by_the_default_profile(host):
         r = as_app("acnspawn-app-mounts", libc + "assert libc.unshare(0x20000) == 0 and libc.mount(b'none', b'/', None, 0x44000, None) == 0; "
                    "assert libc.mount(b'none', b'/mnt', b'tmpfs', 0, None) == 0")
         equal((r.returncode, r.stderr), (0, ""), "mounting in acnspawn-app-mounts")
+        # In a mount namespace of the process alone, in which the mount of the host is left as it is.
+        private = libc + "assert libc.unshare(0x20000) == 0 and libc.mount(b'none', b'/', None, 0x44000, None) == 0\n"
+        refuse = "; assert r < 0; print('errno', ctypes.get_errno())"
+        for code in ("r = libc.mount(b'none', b'/mnt', b'binfmt_misc', 0, None)", "r = libc.mount(b'none', b'/mnt', b'debugfs', 0, None)",
+                     "r = libc.mount(b'none', b'/mnt', b'securityfs', 0, None)", "r = libc.mount(None, b'/proc', None, 0x20 | 1, None)",
+                     "r = libc.mount(None, b'/proc', None, 0x1020 | 1, None)", "r = libc.mount(None, b'/sys', None, 0x1020 | 1, None)",
+                     "r = libc.umount2(b'/sys/fs/cgroup', 2)"):
+            r = as_app("acnspawn-app-mounts", private + code + refuse)
+            true(re.search("errno (1|13)$", r.stdout.strip()), "%s: %s %s" % (code, r.stdout, r.stderr))
+        r = as_app("acnspawn-app-mounts", private + "assert libc.mount(b'none', b'/mnt', b'tmpfs', 0, None) == 0 and "
+                   "libc.mount(None, b'/mnt', None, 0x1020 | 1, None) == 0 and libc.umount2(b'/mnt', 2) == 0 and libc.mount(b'proc', b'/mnt', b'proc', 0, None) == 0")
+        equal((r.returncode, r.stderr), (0, ""), "remounts and unmounts of what the app has mounted")
         for code in "open('/proc/sys/kernel/sysrq', 'w')", "socket.socket(38, socket.SOCK_SEQPACKET)":
             contains(as_app("acnspawn-app-mounts", code).stderr, "PermissionError", code)
     equal(sleeper.poll(), None, "the process that was signalled")

@@ -6,6 +6,8 @@ a container for the programs that need no more.
     tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N] [--container=yes|no]
                     [--package=FILE] [--tutorial=DIR] [--only=PROGRAM[,PROGRAM…]] [--list] BUILDDIR
 
+PROGRAM can also be one of tests/integration: named so, it runs in a machine, with the kernel of the release.
+
 The programs of CONTAINER run in the container if the release is that of this machine, ten times as fast; with --container=no, and if
 ACNSPAWN_TEST_LONG is set, they run in the virtual machines as well as the others, with the kernel of the release.
 
@@ -40,6 +42,7 @@ import image
 import machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+INTEGRATION = os.path.join(HERE, "..", "integration")
 NOT_CASES = ("cache.py", "container.py", "guest.py", "image.py", "machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 # About how long each takes in a machine whose pace is PACE (tests/integration/pace.py).
@@ -47,6 +50,7 @@ PACE = 50
 SECONDS = {"network": 150, "apparmor": 215, "units": 140, "machined": 70, "varlink": 60, "control": 20, "density": 225, "bus": 70,
            "limits": 145, "sockets": 60, "declared": 140, "cri": 105, "readiness": 60, "host-service": 25, "nested": 20, "packages": 300,
            "quota": 25, "upgrade": 60, "reboot": 25, "tutorial": 5}
+SECONDS_OF_INTEGRATION = 900
 SECONDS_OF_CASE = 20 # of one that a container cannot run, in a program of which it runs the others
 BOUND = 4 # times as long, until a guest is ended
 CONTAINER = ("bus", "declared", "density", "host-service", "machined", "packages", "readiness", "sockets", "units", "varlink")
@@ -167,13 +171,19 @@ def libraries(programs):
     return found
 
 
+def path_of(name):
+    """Of a program: one of this folder goes before one of tests/integration."""
+    here = os.path.join(HERE, name)
+    return here if os.path.exists(here) else os.path.join(INTEGRATION, name)
+
+
 def programs(only, lsm):
     names = sorted(n for n in os.listdir(HERE) if n.endswith(".py") and n not in NOT_CASES)
     if only:
-        unknown = set(only) - {n[:-3] for n in names}
+        unknown = [n for n in only if n + ".py" in NOT_CASES or not os.path.exists(path_of(n + ".py"))]
         if unknown:
             sys.exit("run.py: no such program: %s; there are: %s" % (" ".join(sorted(unknown)), " ".join(n[:-3] for n in names)))
-        return [n for n in names if n[:-3] in only]
+        return sorted(n + ".py" for n in set(only))
     if lsm == "apparmor":
         return [n for n in names if n != "selinux.py"]
     return [n + ".py" for n in OF_MODULES[lsm]]
@@ -181,11 +191,13 @@ def programs(only, lsm):
 
 def of_machine(name):
     """The number of cases of a program that a container cannot run."""
-    with open(os.path.join(HERE, name)) as f:
+    with open(path_of(name)) as f:
         return len(re.findall(r"(?m)^@(?:of_machine|needs_package_in_machine)$", f.read()))
 
 
 def seconds(name, divided=()):
+    if name[:-3] not in SECONDS and os.path.dirname(path_of(name)) == INTEGRATION:
+        return SECONDS_OF_INTEGRATION
     return SECONDS_OF_CASE * of_machine(name) if name in divided else SECONDS.get(name[:-3], 60)
 
 
@@ -218,7 +230,7 @@ def next_version(package, work):
 
 def files_for(build, package, tutorial, work):
     """Everything except for the programs: what is installed, and files needed by the cases."""
-    files = {"integration": os.path.join(HERE, "..", "integration")}
+    files = {"integration": INTEGRATION}
     for helper in ("show", "poke", "serve"):
         files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
     files["helpers/varlink-serve"] = os.path.join(build, "tests", "vm", "varlink-serve")
@@ -271,7 +283,7 @@ def run_guest(booted, kind, files, names, divided, path, networks):
     replacements = {"INSTALL": FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD, "BEFORE_EACH": BEFORE_EACH, "PROGRAMS": " ".join(names),
                     "NETWORK_CASES": networks, "DIVIDED": " ".join(divided), "KIND": kind}
     text = re.sub("|".join(replacements), lambda m: replacements[m.group()], MAIN)
-    machine.pack({**files, "main": text.encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
+    machine.pack({**files, "main": text.encode(), **{"cases/" + n: path_of(n) for n in names}}, path)
     report = Report(names)
 
     def line(text):
