@@ -123,7 +123,9 @@ int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)
 
 int pod_mounts_open_null(const PodMounts *m)
 {
-        int fd = openat(m->holder_fd, "dev/null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+        /* In a mount of its own: in this one the file's path is the store's. */
+        _cleanup_close_ int mount_fd = mount_clone(m->holder_fd, "dev", false);
+        int fd = mount_fd < 0 ? -1 : openat(mount_fd, "null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
 
         return fd < 0 ? -errno : fd;
 }
