@@ -426,7 +426,7 @@ int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *r
 /* Writes a new file beside PATH and renames it over: readers see the old or the new content, never a
  * mixture. With SYNC the content is on disk before the rename and the rename before the return. */
 int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode, bool sync);
-/* Writes a new regular file; -EEXIST if it exists. */
+/* Writes a new regular file with MODE, whatever the umask is; -EEXIST if it exists. */
 int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode);
 /* Writes to an existing file without truncating it: for attribute files of the kernel. */
 int write_attribute_at(int dir_fd, const char *path, const char *value);
@@ -507,6 +507,14 @@ int list_names(int dir_fd, char ***ret);
 /* Creates the missing directories of PATH, as in a chroot to ROOT_FD, and opens the last (O_PATH). Symlinks
  * that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);
+/* Sets the umask of this program to 0022: the modes of its own files are chosen where they are made, and what the caller's
+ * umask would take away is missing for apps and for the pod's systemd. Called once, at the start. */
+void umask_set_own(void);
+/* The umask that the program was started with, for files that the caller has named. */
+mode_t umask_of_caller(void);
+/* Creates a directory with MODE, whatever the umask is; -EEXIST if there is one. The directory that it is in is not
+ * writable for others. */
+int mkdir_at(int dir_fd, const char *path, mode_t mode);
 /* mkdir -p of a trusted path, given by the administrator. */
 int mkdir_p(const char *path, mode_t mode);
 /* Removes NAME in DIR_FD recursively, by descriptor, never following symlinks and never emptying anything

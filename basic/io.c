@@ -122,7 +122,7 @@ int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mod
         _cleanup_close_ int fd = openat(
                         dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode);
 
-        if (fd < 0)
+        if (fd < 0 || fchmod(fd, mode) < 0)
                 return -errno;
         return loop_write(fd, p, n);
 }

@@ -97,6 +97,23 @@ int fd_reopen(int fd, int flags)
         return n < 0 ? -errno : n;
 }
 
+static mode_t callers_umask = 0022;
+
+void umask_set_own(void)
+{
+        callers_umask = umask(0022);
+}
+
+mode_t umask_of_caller(void)
+{
+        return callers_umask;
+}
+
+int mkdir_at(int dir_fd, const char *path, mode_t mode)
+{
+        return mkdirat(dir_fd, path, mode) < 0 || fchmodat(dir_fd, path, mode, 0) < 0 ? -errno : 0;
+}
+
 /* Opens the directory NAME in PARENT, which is PATH from the root on, or creates it. */
 static int open_or_make(int root_fd, const char *path, int parent, const char *name, mode_t mode)
 {

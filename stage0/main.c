@@ -159,7 +159,7 @@ int main(int argc, char *argv[])
         };
         int r;
 
-        if (program_start() < 0)
+        if (program_start(false) < 0)
                 return EXIT_STATUS_FAILURE;
 
         r = context_begin(&c);

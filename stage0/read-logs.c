@@ -49,7 +49,7 @@ int main(int argc, char *argv[])
         Operation *operation = NULL;
 
         /* This process must not outlive its supervisor. */
-        if (argc != 4 || program_start() < 0 || fcntl(SOCKET, F_SETFD, FD_CLOEXEC) < 0 ||
+        if (argc != 4 || program_start(false) < 0 || fcntl(SOCKET, F_SETFD, FD_CLOEXEC) < 0 ||
             prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
                 return EXIT_FAILURE;
         log_set_max_level(LOG_LEVEL_ERROR); /* standard error is for output of apps */

@@ -157,7 +157,7 @@ int main(int argc, char *argv[])
         size_t n = 0;
 
         reset_internal_signals();
-        if (program_start() < 0)
+        if (program_start(true) < 0)
                 return EXIT_STATUS_FAILURE;
         int r = options_words(&p, &words, &n, &e);
         if (r < 0)

@@ -85,7 +85,7 @@ static int write_one(int root_fd, const Stage1File *f)
         if (f->target)
                 r = symlinkat(f->target, root_fd, f->path) < 0 ? -errno : 0;
         else if (S_ISDIR(f->mode))
-                r = mkdirat(root_fd, f->path, f->mode & 07777) < 0 ? -errno : 0;
+                r = mkdir_at(root_fd, f->path, f->mode & 07777);
         else
                 r = write_file_atomic_at(root_fd, f->path, f->content, f->size, f->mode, false);
         return r == -EEXIST ? 0 : r;

@@ -167,11 +167,11 @@ static int make_parents(int root_fd, const char *path, uid_t owner)
                 return -ENOMEM;
         for (char *p = strchr(copy, '/'); p; p = strchr(p + 1, '/')) {
                 *p = 0;
-                if (mkdirat(root_fd, copy, 0755) >= 0) {
-                        if (fchownat(root_fd, copy, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
-                                return -errno;
-                } else if (errno != EEXIST)
-                        return -errno;
+                int r = mkdir_at(root_fd, copy, 0755);
+                if (r >= 0 && fchownat(root_fd, copy, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                        r = -errno;
+                if (r < 0 && r != -EEXIST)
+                        return r;
                 *p = '/';
         }
         return 0;
@@ -181,8 +181,10 @@ static int write_item(int root_fd, const Stage1File *f)
 {
         if (f->target)
                 return symlinkat(f->target, root_fd, f->path) < 0 ? -errno : 0;
-        if (S_ISDIR(f->mode))
-                return mkdirat(root_fd, f->path, f->mode & 07777) < 0 && errno != EEXIST ? -errno : 0;
+        if (S_ISDIR(f->mode)) {
+                int r = mkdir_at(root_fd, f->path, f->mode & 07777);
+                return r == -EEXIST ? 0 : r;
+        }
         return write_file_new_at(root_fd, f->path, f->content, f->size, f->mode);
 }
 

@@ -91,6 +91,8 @@ int output_open(const char *path, bool replace, Output *ret, Error *e)
                 r = open_named(&o, 0666);
         else if (o.fd < 0)
                 r = -errno;
+        if (r >= 0 && fchmod(o.fd, 0666U & ~umask_of_caller()) < 0)
+                r = -errno;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write '%s'", o.path);
         *ret = TAKE_GENERIC(o, Output, OUTPUT_NULL);

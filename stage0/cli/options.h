@@ -133,8 +133,8 @@ const char *option_synonym(const char *word);
 /* program.c: the help of a helper program: INTRODUCTION, which ends with an empty line, and a line for each option. */
 int program_show_help(const char *introduction, const Option *options);
 
-/* program.c: opens missing standard streams, sets the locale, and catches SIGPIPE. To be called once, at the
- * start. */
-int program_start(void);
+/* program.c: opens missing standard streams, sets the locale and the umask, catches SIGPIPE, and undoes signal masks and the
+ * like of the parent; WAITS_FOR_SIGNALS: but for signals that stop a pod. To be called once, at the start. */
+int program_start(bool waits_for_signals);
 /* For OperationOptions.message: the line to stderr, as a message of the program. */
 void program_message(LogLevel level, const char *line, void *userdata);

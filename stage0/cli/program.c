@@ -4,6 +4,7 @@
 
 #include <locale.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "stage0/cli/options.h"
 
@@ -32,6 +33,24 @@ static void catch_sigpipe(void)
         (void) sigaction(SIGPIPE, &sa, NULL);
 }
 
+/* What some parents hand on by mistake. Signals that stop a pod may be pending for the supervisor, which WAITS for them; ignored
+ * ones are the caller's words (nohup). */
+static void leave_parent(bool waits)
+{
+        static const int kept[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
+        sigset_t set;
+
+        umask_set_own();
+        (void) signal(SIGCHLD, SIG_DFL); /* ignored, no child could be waited for */
+        sigfillset(&set);
+        for (size_t i = 0; waits && i < ELEMENTSOF(kept); i++)
+                sigdelset(&set, kept[i]);
+        (void) sigprocmask(SIG_UNBLOCK, &set, NULL);
+        /* With SECBIT_NO_SETUID_FIXUP a process would keep its capabilities with another user. */
+        (void) prctl(PR_SET_SECUREBITS, 0, 0, 0, 0);
+        (void) prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
 void program_message(LogLevel level, const char *line, void *userdata)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(line);
@@ -39,12 +58,13 @@ void program_message(LogLevel level, const char *line, void *userdata)
         log_message(level, "%s", shown ?: "");
 }
 
-int program_start(void)
+int program_start(bool waits_for_signals)
 {
         int r = open_standard_streams();
 
         if (r < 0)
                 return r;
+        leave_parent(waits_for_signals);
         (void) setlocale(LC_CTYPE, "");
         catch_sigpipe();
         return 0;

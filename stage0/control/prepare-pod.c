@@ -63,8 +63,9 @@ static int write_root(Pod *p, Error *e)
         if (pod_hostname(p, &hostname) < 0)
                 return error_oom(e);
         const Stage1Options o = stage1_options(p, hostname);
-        if (mkdirat(p->dir_fd, "root", 0755) < 0)
-                return error_set_errno(e, -errno, "Cannot create the root of pod %s", pod_display_name(p));
+        int r = mkdir_at(p->dir_fd, "root", 0755);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot create the root of pod %s", pod_display_name(p));
         root_fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s", pod_display_name(p));

@@ -102,7 +102,7 @@ int main(int argc, char *argv[])
         OptionParser p = {.sets = &set, .n_sets = 1, .argc = argc - 1, .argv = argv + 1};
         size_t n = 0;
 
-        if (program_start() < 0)
+        if (program_start(false) < 0)
                 return EXIT_STATUS_FAILURE;
         int r = options_words(&p, &words, &n, &e);
         if (r >= 0 && a.version)

@@ -133,6 +133,8 @@ int pod_named_volumes_check(const Pod *p, Error *e);
 
 /* The name of the scope unit of a pod. */
 int pod_scope_name(const Pod *p, char **ret);
+/* Whether this process is in that unit of the host. */
+bool unit_is_own(const char *unit);
 
 /* --- job.c: jobs of the host's systemd, or a pod's ----------------------------------------------------- */
 
@@ -348,6 +350,12 @@ int host_limits_check_pods(const HostLimitPlaces *w, uint64_t pods, HostLimit *r
 int host_limits_code(const char *text);
 /* Adds the limit that is reached, if there is one, to an error without a hint. Returns CODE. */
 int host_limits_hint(const char *store, Error *e, int code);
+
+/* --- inherited.c --------------------------------------------------------------------------------------- */
+
+/* Undoes what this process has inherited of its caller and would pass on to all processes of a pod: priorities, processors,
+ * OOM score, personality. IN_UNIT: they are the words of the unit of the host that holds the pod, and stay. */
+void inherited_settings_leave(bool in_unit);
 
 /* --- release.c ----------------------------------------------------------------------------------------- */
 

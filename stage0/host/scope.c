@@ -130,9 +130,7 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
                      : 0;
 }
 
-/* A supervisor that was started detached is in the scope of its pod. Stopping the scope would end it with the
- * pod half removed. */
-static bool is_in_scope(const char *unit)
+bool unit_is_own(const char *unit)
 {
         _cleanup_free_ char *own = NULL, *part = NULL;
 
@@ -147,7 +145,9 @@ int pod_scope_stop(const Pod *p, Error *e)
         _cleanup_free_ char *unit = NULL;
 
         int r = pod_scope_name(p, &unit);
-        if (r >= 0 && is_in_scope(unit))
+        /* A supervisor that was started detached is in the scope of its pod. Stopping the scope would end it with the
+         * pod half removed. */
+        if (r >= 0 && unit_is_own(unit))
                 return 0;
         if (r >= 0)
                 r = host_systemd_connect(&bus);

@@ -67,11 +67,14 @@ int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials)
                         return -errno;
         if (wants_notify_socket(m) && make_notify_target(dev_fd) < 0)
                 return -errno;
-        for (size_t i = 0; i < ELEMENTSOF(device_directories); i++)
-                if (mkdirat(dev_fd, device_directories[i], 0755) < 0)
-                        return -errno;
-        if (credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0)
-                return -errno;
+        for (size_t i = 0; i < ELEMENTSOF(device_directories); i++) {
+                int r = mkdir_at(dev_fd, device_directories[i], 0755);
+                if (r < 0)
+                        return r;
+        }
+        int r = credentials ? mkdir_at(dev_fd, credentials_directory, 0755) : 0;
+        if (r < 0)
+                return r;
         return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
 }
 
@@ -112,14 +115,17 @@ int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)
         r = notify ? make_notify_target(dev_fd) : 0;
         if (r < 0 && r != -EEXIST)
                 return r;
-        if (credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0 && errno != EEXIST)
-                return -errno;
+        r = credentials ? mkdir_at(dev_fd, credentials_directory, 0755) : 0;
+        if (r < 0 && r != -EEXIST)
+                return r;
         return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
 }
 
 int pod_mounts_open_null(const PodMounts *m)
 {
-        int fd = openat(m->holder_fd, "dev/null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+        /* In a mount of its own: in this one the file's path is the store's. */
+        _cleanup_close_ int mount_fd = mount_clone(m->holder_fd, "dev", false);
+        int fd = mount_fd < 0 ? -1 : openat(mount_fd, "null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
 
         return fd < 0 ? -errno : fd;
 }

@@ -454,7 +454,7 @@ int pod_mounts_renew(int app_fd, const char *name)
 
         if (r < 0)
                 return r;
-        return mkdirat(app_fd, name, 0755) < 0 ? -errno : 0;
+        return mkdir_at(app_fd, name, 0755);
 }
 
 /* An upper layer is never used twice: the files of an earlier execution are removed. The first execution
@@ -571,7 +571,7 @@ int pod_mounts_retire_app(PodMounts *m, const PodApp *app)
         if (app_fd < 0 || (o->mounted && unmount_overlay(m, o) < 0) ||
             renameat2(app_fd, "upper", app_fd, RETIRED_UPPER, RENAME_NOREPLACE) < 0)
                 return -ENOENT;
-        (void) mkdirat(app_fd, "upper", 0755);
+        (void) mkdir_at(app_fd, "upper", 0755);
         o->retired = true;
         return TAKE_FD(app_fd);
 }

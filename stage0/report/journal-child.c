@@ -17,6 +17,7 @@
 
 #include "library/libsystemd.h"
 #include "stage0/report/journal-internal.h"
+#include "stage0/report/journal-mark.h"
 
 #define BUFFER_SIZE 65536U
 #define NEW_FILES_MAX 16U /* at once */
@@ -329,6 +330,8 @@ static void read_entry(Child *c, uint64_t usec)
         memcpy(app, s, r.app_size);
         r.app = app;
         r.data = get_field(c->journal, "MESSAGE", &r.data_size) ?: "";
+        if (!host)
+                r.data_size = journal_unmarked_size(r.data, r.data_size);
         add_record(c, &r);
 }
 

@@ -72,7 +72,7 @@ static int send_line(Forwarder *p, const char *line, size_t size, const char *li
         r.priority = read_priority(&line, &size);
         r.message = line;
         r.size = size;
-        return size == 0 ? 0 : host_journal_send(p->all->host_journal, &r);
+        return host_journal_send(p->all->host_journal, &r);
 }
 
 /* Whole lines, and at the END the beginning of one. */

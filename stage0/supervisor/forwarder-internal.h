@@ -4,6 +4,7 @@
 /* What the files of the forwarders share: forwarder*.c. */
 
 #include "schema/settings.h"
+#include "stage0/report/journal-mark.h"
 #include "stage0/supervisor/buffered-writer.h"
 #include "stage0/supervisor/forwarder.h"
 
@@ -62,8 +63,10 @@ struct Forwarder {
         size_t overdraft;                 /* charged for its line beyond the budget */
         AppLog *log;                      /* NULL: only the journal */
         LogFormatter formatter;
-        bool file_open;     /* the last record of this stream in the log file was a part of a line */
-        bool file_gap;      /* the rest of that line was dropped */
+        bool file_open;       /* the last record of this stream in the log file was a part of a line */
+        bool file_gap;        /* the rest of that line was dropped */
+        JournalMarker marker; /* of what the journal gets */
+        Text marked;
         bool journal_begun; /* a line in the journal has no end so far */
         Text message;       /* a line of acnspawn for the journal, to be written after that line */
 };

@@ -93,9 +93,20 @@ static void write_bytes(Forwarder *p, const char *data, size_t size)
         text_done(&p->pending);
 }
 
+/* As journald changes nothing of it. */
+static void write_marked(Forwarder *p)
+{
+        if (!p->marked.failed && p->marked.size > 0)
+                write_bytes(p, p->marked.data, p->marked.size);
+        if (p->marked.failed)
+                text_done(&p->marked);
+        p->marked.size = 0;
+}
+
 static void write_some(Forwarder *p, const char *data, size_t size)
 {
-        write_bytes(p, data, size);
+        journal_mark(&p->marker, data, size, &p->marked);
+        write_marked(p);
         p->journal_begun = data[size - 1] != '\n';
         if (p->journal_begun || p->message.size == 0)
                 return;
@@ -171,5 +182,7 @@ void forwarder_end_storing(Forwarder *p)
                 text_add(&t, "\n");
         if (t.size > 0 && !t.failed && p->journal_fd >= 0)
                 write_some(p, t.data, t.size);
+        journal_mark_end(&p->marker, &p->marked);
+        write_marked(p);
         forwarder_end_host(p);
 }

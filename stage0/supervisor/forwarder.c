@@ -33,6 +33,7 @@ static Forwarder *forwarder_free(Forwarder *p)
         text_done(&p->pending);
         text_done(&p->formatter.rest);
         text_done(&p->message);
+        text_done(&p->marked);
         text_done(&p->host_lines);
         free(p);
         return NULL;

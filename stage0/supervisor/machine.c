@@ -12,9 +12,15 @@
  * ours, and the pod is ended in order. Any user of the host may send such a signal: the sender is looked up
  * on the bus, and only root is obeyed.
  *
- * Only the check by --register=yes, before the start, waits for machined.
+ * Only the check by --register=yes, before the start, and the removal of such a machine as follows wait for machined.
+ *
+ * machined keeps a machine as long as its unit is there. A supervisor that is killed leaves the machine of its pod, and a unit
+ * of the host that is restarted then (Restart=) is there all the time. So a machine of that name whose leader has ended, or
+ * that is of the unit that this process is in, is unregistered first.
  *
  * A machine has a system bus, for systemctl -M: the pod gets units for one (see stage1/bus-units.c). */
+
+#include <sys/syscall.h>
 
 #include "stage0/supervisor/machine.h"
 
@@ -28,7 +34,8 @@ struct Machine {
         MachineHandlers handlers;
         sd_bus *bus;
         char *name;
-        bool registered;
+        pid_t leader;
+        bool registered, cleared; /* cleared: a machine of an earlier pod was unregistered */
 };
 
 /* --- Messages ------------------------------------------------------------------------------------------ */
@@ -46,6 +53,12 @@ static bool is_absent(const sd_bus_error *error)
                 if (sd_bus_error_has_name(error, names[i]))
                         return true;
         return false;
+}
+
+static bool is_taken(const sd_bus_error *error)
+{
+        return sd_bus_error_has_name(error, MACHINED ".MachineExists") ||
+               sd_bus_error_has_name(error, "System.Error.EEXIST");
 }
 
 static int absent_error(const Machine *m, Error *e)
@@ -103,6 +116,48 @@ static int match_request_stop(Machine *m)
         return r;
 }
 
+/* --- A machine that was left --------------------------------------------------------------------------- */
+
+static bool process_has_ended(uint32_t pid)
+{
+        _cleanup_close_ int fd = pid > 0 ? (int) syscall(SYS_pidfd_open, (pid_t) pid, 0) : -EBADF;
+
+        return pid > 0 && fd < 0 ? errno == ESRCH : !process_is_alive(fd);
+}
+
+/* 1: yes; 0: it is that of another pod or container. */
+static int is_left(Machine *m, const char *path)
+{
+        _cleanup_free_ char *unit = NULL;
+        uint32_t leader = 0;
+
+        int r = sd_bus_get_property_trivial(m->bus, MACHINED, path, MACHINED ".Machine", "Leader", NULL, 'u',
+                                            &leader);
+        if (r >= 0 && process_has_ended(leader))
+                return 1;
+        if (r >= 0)
+                r = sd_bus_get_property_string(m->bus, MACHINED, path, MACHINED ".Machine", "Unit", NULL,
+                                               &unit);
+        return r < 0 ? r : unit_is_own(unit);
+}
+
+/* 1: the name is free now; 0: it is that of another pod or container. */
+static int remove_left(Machine *m)
+{
+        _cleanup_free_ char *path = NULL;
+
+        int r = sd_bus_path_encode(MACHINED_PATH "/machine", m->name, &path);
+        if (r >= 0)
+                r = is_left(m, path);
+        if (r > 0)
+                r = sd_bus_call_method(m->bus, MACHINED, MACHINED_PATH, MACHINED_MANAGER,
+                                       "UnregisterMachine", NULL, NULL, "s", m->name);
+        if (r <= 0)
+                return r;
+        log_debug("The machine '%s' of an earlier pod is unregistered", m->name);
+        return 1;
+}
+
 /* --- Connecting ---------------------------------------------------------------------------------------- */
 
 /* Whether machined answers, and knows no machine of that name. */
@@ -113,7 +168,7 @@ static int check_name(Machine *m, Error *e)
                                    NULL, "s", m->name);
 
         if (r >= 0)
-                return exists_error(m, e);
+                return remove_left(m) > 0 ? 0 : exists_error(m, e);
         if (sd_bus_error_has_name(&error, MACHINED ".NoSuchMachine"))
                 return 0;
         if (is_absent(&error))
@@ -211,24 +266,12 @@ static void refuse(Machine *m, const sd_bus_error *error)
                 return;
         if (is_absent(error))
                 (void) absent_error(m, &e);
-        else if (sd_bus_error_has_name(error, MACHINED ".MachineExists") ||
-                 sd_bus_error_has_name(error, "System.Error.EEXIST"))
+        else if (is_taken(error))
                 (void) exists_error(m, &e);
         else
                 (void) error_set(&e, -EIO, "Pod %s cannot be registered: %s", pod_display_name(m->pod),
                                  error->message ?: error->name);
         m->handlers.refused(&e, m->handlers.userdata);
-}
-
-static int on_registered(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
-{
-        const sd_bus_error *error = sd_bus_message_get_error(message);
-        Machine *m = userdata;
-
-        m->registered = !error;
-        if (error)
-                refuse(m, error);
-        return 0;
 }
 
 static int append_id(sd_bus_message *message, const char *uuid)
@@ -239,7 +282,9 @@ static int append_id(sd_bus_message *message, const char *uuid)
         return r < 0 ? r : sd_bus_message_append_array(message, 'y', id.bytes, sizeof(id.bytes));
 }
 
-static int call_register(Machine *m, pid_t leader)
+static int on_registered(sd_bus_message *message, void *userdata, sd_bus_error *ret_error);
+
+static int call_register(Machine *m)
 {
         sd_bus_message *message = NULL;
         _cleanup_free_ char *path = NULL, *root = NULL;
@@ -255,11 +300,28 @@ static int call_register(Machine *m, pid_t leader)
         if (r >= 0)
                 r = append_id(message, m->pod->uuid);
         if (r >= 0)
-                r = sd_bus_message_append(message, "ssus", "acnspawn", "container", (uint32_t) leader, root);
+                r = sd_bus_message_append(message, "ssus", "acnspawn", "container", (uint32_t) m->leader,
+                                          root);
         if (r >= 0)
                 r = sd_bus_call_async(m->bus, NULL, message, on_registered, m, 0);
         sd_bus_message_unref(message);
         return r;
+}
+
+static int on_registered(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
+{
+        const sd_bus_error *error = sd_bus_message_get_error(message);
+        Machine *m = userdata;
+
+        if (error && is_taken(error) && !m->cleared && remove_left(m) > 0) {
+                m->cleared = true;
+                if (call_register(m) >= 0)
+                        return 0;
+        }
+        m->registered = !error;
+        if (error)
+                refuse(m, error);
+        return 0;
 }
 
 void machine_register(Machine *m, pid_t leader)
@@ -268,7 +330,8 @@ void machine_register(Machine *m, pid_t leader)
 
         if (!m)
                 return;
-        int r = call_register(m, leader);
+        m->leader = leader;
+        int r = call_register(m);
         if (r >= 0)
                 return;
         (void) error_set_errno(&e, r, "Pod %s cannot be registered", pod_display_name(m->pod));

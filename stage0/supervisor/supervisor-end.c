@@ -57,6 +57,34 @@ static int name_limit(const Supervisor *s, char **reason, char **hint)
         return 0;
 }
 
+/* nspawn says that the program of PID 1 is missing also if a directory on the way to it is closed to the users of the pod. */
+static int name_closed(const Supervisor *s, char **reason, char **hint)
+{
+        static const char *const way[] = {"root", "root/usr", "root/usr/lib", "root/usr/lib/systemd"};
+        _cleanup_free_ char *path = NULL, *what = NULL, *all = NULL;
+        struct stat st;
+
+        for (size_t i = 0; strstr(*reason, "execv(") && i < ELEMENTSOF(way); i++) {
+                if (fstatat(s->pod->dir_fd, way[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_mode & S_IXOTH ||
+                    st.st_uid == pod_root_uid(s->pod))
+                        continue;
+                if (pod_path(s->pod, &path) < 0 ||
+                    xasprintf(&what,
+                              "its PID 1 cannot enter %s/%s, which has the mode %04o and is of user %u",
+                              path, way[i], (unsigned) (st.st_mode & 07777), (unsigned) st.st_uid) < 0 ||
+                    xasprintf(&all,
+                              "Let others search the directory, or prepare the pod anew.\nIt was said: %s%s%s",
+                              *reason, *hint ? "\n" : "", *hint ?: "") < 0)
+                        return -ENOMEM;
+                free(*reason);
+                free(*hint);
+                *reason = TAKE_PTR(what);
+                *hint = TAKE_PTR(all);
+                return 0;
+        }
+        return 0;
+}
+
 /* What is left of a pod that did not start may show the reason, too. */
 static int boot_failed(Supervisor *s, char **ret_reason, Error *e)
 {
@@ -65,6 +93,8 @@ static int boot_failed(Supervisor *s, char **ret_reason, Error *e)
         int r = console_reason(&s->console, &reason, &hint);
         if (r >= 0)
                 r = name_limit(s, &reason, &hint);
+        if (r >= 0)
+                r = name_closed(s, &reason, &hint);
         if (r < 0)
                 return error_oom(e);
         r = error_set(e, -EIO, "Pod %s did not start: %s", pod_display_name(s->pod), reason);

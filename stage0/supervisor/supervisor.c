@@ -8,7 +8,6 @@
  * with it the pod's PID 1 and everything in the pod; every mount is in a namespace of this process and
  * disappears with it. */
 
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "stage0/supervisor/supervisor-internal.h"
@@ -244,17 +243,6 @@ static void supervisor_done(Supervisor *s)
         sd_event_unref(s->event);
 }
 
-/* Each process of an app holds four descriptors here. */
-static void allow_descriptors(void)
-{
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-                return;
-        limit.rlim_cur = limit.rlim_max;
-        (void) setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, ForegroundProxy *front,
                   Error *e)
 {
@@ -271,7 +259,7 @@ int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd
         };
 
         supervisor_block_signals(front);
-        allow_descriptors();
+        inherited_settings_leave(o->keep_unit);
         log_set_blocking(false); /* a reader of our messages that is slow must not block the pod */
         int r = start(&s, e);
         if (r >= 0) {

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include "stage1/launch/launch.h"
 
@@ -111,6 +112,27 @@ static int open_null(const Launch *l)
         int fd = openat(l->dev_fd, "null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
 
         return fd < 0 ? -errno : fd;
+}
+
+static bool is_null(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+/* A null device of another mount namespace would show in /proc/self/fd where that is mounted on the host, or show a path that the app
+ * does not have. An app that has something else in the place of its own keeps the one it was given. */
+static void use_own_null(int stream)
+{
+        int flags = is_null(stream) ? fcntl(stream, F_GETFL) : -1;
+        _cleanup_close_ int fd = flags < 0 ? -EBADF
+                                           : open_no_symlinks(AT_FDCWD, "/dev/null",
+                                                              (flags & O_ACCMODE) | O_NONBLOCK | O_NOCTTY |
+                                                                              O_CLOEXEC);
+
+        if (fd >= 0 && is_null(fd) && fcntl(fd, F_SETFL, flags & O_APPEND) >= 0)
+                (void) dup2(fd, stream);
 }
 
 static int use_streams(Launch *l, const Identity *id, Failure *f)
@@ -224,6 +246,8 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
                 return r;
         close_descriptors(l);
         r = own_users_enter(l, f);
+        for (int fd = STDIN_FILENO; r >= 0 && fd <= STDERR_FILENO; fd++)
+                use_own_null(fd);
         if (r >= 0)
                 r = apply_landlock(&l->config, f);
         if (r >= 0)

@@ -115,10 +115,10 @@ int manager_main(void);
 int proc_mount(int *ret_fd);
 /* Mounts on it what the pod has on its own. */
 int proc_protect(int proc_fd);
-/* sys.c: a detached mount of /sys for the pod's network, that can be written to, and on it, once it is attached, the cgroups
- * of the pod. */
+/* sys.c: a detached mount of /sys for the pod's network, that can be written to; and on such a mount, or another one of /sys, once
+ * it is attached, the cgroups of the app. */
 int sys_mount(int *ret_fd);
-int sys_mount_cgroups(int sys_fd);
+int sys_mount_cgroups(int sys_fd, bool writable);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
 int launch_enter_root(Launch *l, Failure *f);
 

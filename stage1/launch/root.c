@@ -5,7 +5,7 @@
  * stage0 sends the root and the volumes as detached mounts. They are attached below acnspawn/mnt after the
  * namespace was unshared, so that no other process ever sees them: the cost of one app does not grow with
  * the number of apps. /sys, and /proc unless the app is in another pid namespace, are the pod's own, with files that
- * expose the host masked (protect.c); /sys, the cgroup tree in it included, is read-only unless the app may write to it.
+ * expose the host masked (protect.c); /sys, with the app's own cgroups in it, is read-only unless the app may write to it.
  *
  * Paths inside the root are untrusted: they are resolved as in a chroot, never outside.
  */
@@ -49,7 +49,7 @@ static int complete_mount(const Launch *l, size_t i, int fd)
 {
         if (i == POD_PROC && l->pid && !l->config.has_read_only)
                 return proc_protect(fd);
-        return i == POD_SYS && l->config.writable_sys ? sys_mount_cgroups(fd) : 0;
+        return i == POD_SYS ? sys_mount_cgroups(fd, l->config.writable_sys) : 0;
 }
 
 /* *RET_FD is the mount. */
@@ -129,8 +129,9 @@ int launch_enter_root(Launch *l, Failure *f)
         _cleanup_close_ int mount_point = -EBADF;
         int mounts[ELEMENTSOF(pod_mounts)];
 
-        if (unshare(CLONE_NEWNS) < 0)
-                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a mount namespace");
+        if (unshare(CLONE_NEWNS | CLONE_NEWCGROUP) < 0)
+                return failure_set_errno(f, CAUSE_SETUP, -errno,
+                                         "Cannot create namespaces of mounts and cgroups");
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno,
                                          "Cannot set the mounts to private propagation");

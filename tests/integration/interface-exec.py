@@ -121,6 +121,8 @@ def streams_that_are_not_given_are_null(host, *options):
     uuid, c = start(host, *options)
     out, end = c.run("cat; echo lost >&2 && echo kept; ls -l /proc/self/fd/2 >/dev/null; stat -L -c '%t %T' /proc/self/fd/0 /proc/self/fd/2")
     equal((out, end["exitStatus"]), ("kept\n1 3\n1 3\n", 0))
+    # It is the app's own, and shows no path of the host.
+    equal(c.run("readlink /proc/self/fd/0; readlink /proc/self/fd/2")[0], "/dev/null\n/dev/null\n")
     equal(c.exec("sh", "-c", "echo lost; cat", more=False).answer()["exitStatus"], 0)
     # The node is still that of the app's /dev, whatever the command does with its streams.
     before = os.stat("/dev/null")

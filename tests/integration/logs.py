@@ -30,6 +30,25 @@ def journalds(host):
     return processes_where(lambda pid: name_of(pid).startswith("systemd-journal"), children_of(host.leader("p")))
 
 
+EXACT = (b"\n\n  first\nblank \ntab\t\n\r\nreturn\r\n \n\t \r\n\xe2\x80\x8b\nmark\xe2\x80\x8b\n\xff\xfe \n\n" + b"x" * 49149 + b" \n" +
+         b" " * 98304 + b"\n" + b"y " * 60000 + b"\nlast ")
+
+
+@case
+def every_byte_is_kept(host):
+    """Empty lines, blanks and carriage returns at the ends of lines, lines that are longer than those of journald, and a last line without
+    an end, while the app runs and afterwards."""
+    script = "cat /data; touch /out/up; trap exit TERM; while :; do sleep 1000 & wait $!; done"
+    uuid = host.detach("--name=p", host.shell(script, name="example.com/a", files={"data": File(EXACT)}))
+    host.wait_up("a", uuid)
+    whole = EXACT[:EXACT.rindex(b"\n") + 1]
+    wait_for(lambda: logs(host, "p").out_bytes[:len(whole)] == whole, "the lines so far", timeout=60)
+    host.acnspawn("stop", "p").expect(0)
+    got = logs(host, "p").out_bytes
+    first = next((i for i, (a, b) in enumerate(zip(got, EXACT)) if a != b), min(len(got), len(EXACT)))
+    equal((len(got), got[first:first + 40]), (len(EXACT), EXACT[first:first + 40]), "output from byte %d on" % first)
+
+
 @case
 def symlink_for_the_directory_is_not_followed(host):
     other, _ = ended_pod(host, "echo secret", "other")

@@ -236,4 +236,32 @@ def an_app_that_may_mount_is_not_executed_for_others(host):
     host.acnspawn("stop", "q").expect(0)
 
 
+@both
+def no_app_leaves_its_cgroup(host, *options):
+    """One that may mount sees cgroups from its own on: limits and freezer hold for all of its processes, and it cannot make the cgroup of the pod
+    or of another app its own."""
+    script = ("cat /proc/self/cgroup | grep -v :/$; for d in /sys/fs/cgroup /mnt; do ls -d $d/init.scope $d/app.slice; done 2>/dev/null; "
+              "mkdir -p /tmp/m; mount -t cgroup2 none /tmp/m && { mkdir /tmp/m/own; for d in /tmp/m /tmp/m/init.scope /tmp/m/.. /tmp/m/own; do "
+              "echo 0 >$d/cgroup.procs; done; }; readlink /proc/1/ns/cgroup; touch /out/up; exec sleep 1000")
+    host.detach("--name=p", *options, host.shell(script, name="example.com/a"), "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE")
+    host.wait_up("a")
+    pid = main_process(host, "a")[0]
+    line = next(l for l in read_text("/proc/%d/cgroup" % pid).splitlines() if l.startswith("0::"))
+    contains(line, "/app-a.service")
+    equal(host.acnspawn("logs", "p").expect(0).out, "")
+    equal(read_text("/proc/%d/root/sys/fs/cgroup/cgroup.procs" % pid).count("\n") + read_text("/proc/%d/cgroup" % pid).count("/own") > 0, True,
+          "the app sees its own cgroup")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def an_app_sees_its_own_cgroup(host):
+    r = host.run(host.shell("grep ^0:: /proc/self/cgroup; cat /sys/fs/cgroup/cgroup.procs | wc -l; ls /sys/fs/cgroup/app.slice; mkdir /sys/fs/cgroup/x; true"))
+    lines = r.out.splitlines()
+    equal(lines[0], "0::/")
+    true(int(lines[1]) >= 1, "processes of the app in its cgroup: %s" % lines[1])
+    equal(len(lines), 2)
+    contains(r.err, "Read-only file system")
+
+
 main()

@@ -148,6 +148,7 @@ TEST(a_record_for_each_line)
         say(&f, "one\n\n<3>tw");
         say(&f, "o\nthree");
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|" APP_FIELDS("stdout") "MESSAGE=one|");
+        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|" APP_FIELDS("stdout") "MESSAGE=|");
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=3|" APP_FIELDS("stdout") "MESSAGE=two|");
         ASSERT_NO_RECORD(&f);
         forwarder_end_storing(&f.forwarder);
@@ -169,6 +170,9 @@ TEST(fields_cannot_be_forged)
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|SYSLOG_IDENTIFIER=web|ACNSPAWN_APP=web|ACNSPAWN_IMAGE="
                                      "x\nACNSPAWN_APP=other|"
                                      "ACNSPAWN_STREAM=stderr|MESSAGE=<9>x|");
+        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=1|SYSLOG_IDENTIFIER=web|ACNSPAWN_APP=web|ACNSPAWN_IMAGE="
+                                     "x\nACNSPAWN_APP=other|"
+                                     "ACNSPAWN_STREAM=stderr|MESSAGE=|");
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|SYSLOG_IDENTIFIER=web|ACNSPAWN_APP=web|ACNSPAWN_IMAGE="
                                      "x\nACNSPAWN_APP=other|"
                                      "ACNSPAWN_STREAM=stderr|MESSAGE=<77>y|");

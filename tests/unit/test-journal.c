@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "stage0/report/journal-internal.h"
+#include "stage0/report/journal-mark.h"
 #include "tests/unit/test.h"
 
 static const JournalRecord line = {
@@ -149,12 +150,115 @@ TEST(reader_can_do_nothing_but_read)
         ASSERT_EQ(WEXITSTATUS(status), 0);
 }
 
+/* --- Marks --------------------------------------------------------------------------------------------- */
+
+#define LINE_MAX_OF_JOURNALD 49152U
+
+/* What journald makes an entry of, read back: without blanks at the end, and nothing if it is empty. */
+static void add_entry(Text *t, const char *data, size_t size, int end)
+{
+        const char ending = (char) end;
+
+        while (size > 0 && strchr(" \t\r\n", data[size - 1]) && data[size - 1] != 0)
+                size--;
+        if (size == 0)
+                return;
+        text_add_bytes(t, data, journal_unmarked_size(data, size));
+        text_add_bytes(t, &ending, end >= 0);
+}
+
+static void pass_journald(Text *t, const char *data, size_t size)
+{
+        while (size > 0) {
+                size_t n = 0;
+
+                while (n < MIN(size, LINE_MAX_OF_JOURNALD) && data[n] != '\n' && data[n] != 0)
+                        n++;
+                bool ended = n < size && n < LINE_MAX_OF_JOURNALD;
+                add_entry(t, data, n, ended ? data[n] : -1);
+                data += n + ended;
+                size -= n + ended;
+        }
+}
+
+/* Written in pieces of STEP bytes. */
+static void assert_kept(const char *data, size_t size, size_t step)
+{
+        _cleanup_text_ Text marked = {}, back = {};
+        JournalMarker m = {};
+
+        for (size_t i = 0; i < size; i += step)
+                journal_mark(&m, data + i, MIN(step, size - i), &marked);
+        journal_mark_end(&m, &marked);
+        pass_journald(&back, marked.data, marked.size);
+        ASSERT_FALSE(marked.failed || back.failed);
+        ASSERT_EQ(back.size, size);
+        ASSERT_EQ(memcmp(back.data, data, size), 0);
+}
+
+TEST(lines_stay_as_they_are)
+{
+        static const char *const lines[] = {
+                        "a\n",
+                        "\n",
+                        "\n\n\na\n\n",
+                        "a \n",
+                        "a\t\n",
+                        "a\r\n",
+                        " \n",
+                        "\r\n",
+                        "  a  \n \t\r",
+                        "a ",
+                        "a",
+                        "\xe2\x80\x8b\n",
+                        "a\xe2\x80\x8b",
+                        "\xe2\x80\x8b\xe2\x80\x8b\n",
+                        "\x8b\n\x80\x8b\n",
+                        "\xe2\x80\n\x8b\n",
+        };
+        static const char nul[] = "a\0 \0\0b\n\0\n";
+
+        for (size_t i = 0; i < ELEMENTSOF(lines); i++)
+                for (size_t step = 1; step < 5; step++)
+                        assert_kept(lines[i], strlen(lines[i]), step);
+        for (size_t step = 1; step < 5; step++)
+                assert_kept(nul, sizeof(nul), step);
+}
+
+TEST(long_lines_stay_as_they_are)
+{
+        static char data[3 * LINE_MAX_OF_JOURNALD];
+
+        memset(data, ' ', sizeof(data));
+        for (size_t size = LINE_MAX_OF_JOURNALD - 8; size < LINE_MAX_OF_JOURNALD + 8; size++) {
+                assert_kept(data, size, 4096);
+                data[size - 1] = '\n';
+                assert_kept(data, size, 4096);
+                assert_kept(data, size + 7, 65536);
+                data[size - 1] = ' ';
+        }
+        assert_kept(data, sizeof(data), 4096);
+}
+
+/* An ordinary line is as long in the journal as it was. */
+TEST(ordinary_lines_have_no_mark)
+{
+        _cleanup_text_ Text t = {};
+        JournalMarker m = {};
+
+        journal_mark(&m, "one\n two\n", 9, &t);
+        ASSERT_EQ(t.size, 9);
+}
+
 int main(void)
 {
         RUN(records_arrive);
         RUN(parts_of_records_are_waited_for);
         RUN(forged_records_are_refused);
         RUN(long_values_are_cut);
+        RUN(lines_stay_as_they_are);
+        RUN(long_lines_stay_as_they_are);
+        RUN(ordinary_lines_have_no_mark);
         RUN(reader_can_do_nothing_but_read);
         return TEST_END();
 }

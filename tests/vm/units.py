@@ -124,6 +124,61 @@ def a_unit_whose_process_is_killed_leaves_nothing(host):
         wait_for(lambda: not os.path.exists("/sys/fs/cgroup/machine.slice/" + UNIT), "the end of the unit's cgroup")
 
 
+@case
+def a_pod_whose_supervisor_is_killed_is_a_machine_again(host):
+    """With Restart= the unit, and with it the machine that was left, is there all the time."""
+    for policy in "always", "on-failure":
+        host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
+
+        def machine():
+            return dict(l.split("=", 1) for l in subprocess.run(("machinectl", "show", "web-1"), capture_output=True, text=True)
+                        .stdout.splitlines())
+
+        with drop_ins(host, pod="Restart=%s\nRestartSec=100ms\n" % policy):
+            systemctl("start", UNIT)
+            for _ in range(3):
+                before = show("MainPID")
+                systemctl("kill", "--kill-who=main", "--signal=KILL", UNIT)
+                wait_for(lambda: show("ActiveState") == ("active",) and show("MainPID") not in (before, ("0",)), "the next run", timeout=60)
+                wait_for(lambda: machine().get("Leader") == str(host.leader("web-1")), "the machine of the next run", timeout=60)
+            lacks(subprocess.run(("journalctl", "--no-pager", "-o", "cat", "-b", "-u", UNIT), capture_output=True, text=True).stdout,
+                  "cannot be registered")
+            contains(systemctl("-M", "web-1", "list-units", "--no-legend"), "a.service")
+            equal(subprocess.run(("journalctl", "-M", "web-1", "--no-pager", "-n1"), capture_output=True).returncode, 0)
+            equal(subprocess.run(("machinectl", "poweroff", "web-1"), capture_output=True).returncode, 0)
+            wait_for(lambda: "Leader" not in machine() or machine()["Leader"] != str(before), "the end of the machine", timeout=60)
+        host.acnspawn("rm", "--force", "--all")
+
+
+@case
+def a_pod_starts_with_any_umask_of_the_unit(host):
+    """Hardened hosts set it for all services."""
+    uuid = host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
+    with drop_ins(host, pod="UMask=0077\nSecureBits=no-setuid-fixup\nIgnoreSIGPIPE=yes\n"):
+        systemctl("start", UNIT)
+        equal(host.state(uuid), "running")
+        systemctl("stop", UNIT)
+        equal(show("ActiveState", "Result"), ("inactive", "success"))
+
+
+@case
+def settings_of_the_unit_hold_for_the_pod(host):
+    """Those of a unit that holds the pod; a pod with a scope of its own has nothing of what has started it."""
+    host.prepare("--name=web-1", host.image(["/bin/sleep", "1000"], name="example.com/a"))
+    with drop_ins(host, pod="Nice=4\nOOMScoreAdjust=123\n"):
+        systemctl("start", UNIT)
+        leader = host.leader("web-1")
+        equal((os.getpriority(os.PRIO_PROCESS, leader), read_text("/proc/%d/oom_score_adj" % leader)), (4, "123\n"))
+        systemctl("stop", UNIT)
+    r = subprocess.run(["systemd-run", "--quiet", "--wait", "--property=Nice=4", "--property=OOMScoreAdjust=123", "--property=UMask=0077"] +
+                       host.argv("run", "--detach", "--name=own", "example.com/a"), capture_output=True, text=True)
+    equal(r.returncode, 0, "exit status of systemd-run (%s)" % r.stderr)
+    leader = host.leader("own")
+    equal((os.getpriority(os.PRIO_PROCESS, leader), read_text("/proc/%d/oom_score_adj" % leader)),
+          (os.getpriority(os.PRIO_PROCESS, 1), read_text("/proc/1/oom_score_adj")))
+    host.acnspawn("stop", "--force", "own").expect(0)
+
+
 @of_machine
 def limits_of_the_unit_hold_for_the_pod(host):
     """From the drop-in, and set while the pod runs; and settings without effect in a unit are reported."""
