@@ -55,7 +55,7 @@ static int convert_user(const OciConfig *c, App *a, Error *e)
         const char *s = c->user ?: "", *colon = strchr(s, ':');
 
         a->user = colon ? strndup(s, (size_t) (colon - s)) : strdup(s);
-        a->group = strdup(colon && colon[1] ? colon + 1 : c->user ? GROUPS_OF_USER : "0");
+        a->group = strdup(colon && colon[1] ? colon + 1 : GROUPS_OF_USER);
         if (a->user && !a->user[0]) {
                 free(a->user);
                 a->user = strdup("0");

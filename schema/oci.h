@@ -123,7 +123,7 @@ int oci_platform_to_labels(const OciPlatform *p, const char **ret_os, const char
  *
  *   Entrypoint, Cmd  exec, the one after the other; without either the app has no exec
  *   Env              environment; of duplicate names the last one counts, entries without "=" are ignored
- *   User             user and group; none: 0 and 0; no group: GROUPS_OF_USER
+ *   User             user and group; no user: 0; no group: GROUPS_OF_USER
  *   WorkingDir       workingDirectory; relative ones are relative to the root
  *   ExposedPorts     ports, named "80-tcp"; ranges are ports with a count
  *   Volumes          mountPoints, named after their path

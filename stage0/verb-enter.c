@@ -29,14 +29,25 @@ static int option_variable(const Option *o, const char *value, void *target, Err
         return r < 0 ? r : add_variables(&pair, target, e);
 }
 
-static int option_variables(const Option *o, const char *value, void *target, Error *e)
+static int add_file(const Option *o, const char *value, char ***target,
+                    int (*read)(const Option *, const char *, void *, Error *), Error *e)
 {
         _cleanup_(pair_list_done) PairList all = {};
 
         if (streq(value, "-"))
                 return option_invalid(o, value, e, "standard input is that of the command");
-        int r = option_environment_file(o, value, &all, e);
+        int r = read(o, value, &all, e);
         return r < 0 ? r : add_variables(&all, target, e);
+}
+
+static int option_variables(const Option *o, const char *value, void *target, Error *e)
+{
+        return add_file(o, value, target, option_environment_file, e);
+}
+
+static int option_plain_variables(const Option *o, const char *value, void *target, Error *e)
+{
+        return add_file(o, value, target, option_env_file, e);
 }
 
 static int option_directory(const Option *o, const char *value, void *target, Error *e)
@@ -48,8 +59,8 @@ static int option_directory(const Option *o, const char *value, void *target, Er
 
 static int option_other_user(const Option *o, const char *value, void *target, Error *e)
 {
-        if (!*value || (*value != '/' && (*value == ':' || endswith(value, ":"))))
-                return option_invalid(o, value, e, "must be USER or USER:GROUP");
+        if (!*value || streq(value, ":"))
+                return option_invalid(o, value, e, "must be USER, USER:GROUP or :GROUP");
         return option_string(o, value, target, e);
 }
 
@@ -69,8 +80,9 @@ static const Option common_options[] = {
                 {NULL, "environment-file", 0, "FILE", false,
                  "Set the variables in FILE in the environment of the command", "file", option_variables,
                  offsetof(Arguments, enter.environment)},
-                {NULL, "env-file", 0, "FILE", false, "Same as --environment-file", "file", option_variables,
-                 offsetof(Arguments, enter.environment)},
+                {NULL, "env-file", 0, "FILE", false,
+                 "The same of a file for podman or docker: quotes and blanks belong to the value", "file",
+                 option_plain_variables, offsetof(Arguments, enter.environment)},
                 {NULL, "working-directory", 'w', "PATH", false, "Start in PATH of the app's root", NULL,
                  option_directory, offsetof(Arguments, enter.directory)},
                 {NULL, "workdir", 0, "PATH", false, "Same as --working-directory", NULL, option_directory,

@@ -183,6 +183,14 @@ static int override_gids(App *a, const AppOverrides *o)
         return 0;
 }
 
+/* Another user comes with its own groups: those of the image are meant for the image's user. */
+static int override_user(App *a, const AppOverrides *o)
+{
+        if (replace(&a->user, o->user) < 0)
+                return -ENOMEM;
+        return replace(&a->group, o->group ?: o->user ? GROUPS_OF_USER : NULL);
+}
+
 static int check_environment(const PairList *l, const char *name, Error *e)
 {
         for (size_t i = 0; i < l->n; i++) {
@@ -204,8 +212,7 @@ static int override_app(PodApp *a, const AppOverrides *o, Error *e)
                 r = isolators_override(&app->isolators, &o->isolators, a->name, e);
         if (r < 0)
                 return r;
-        if (replace(&app->user, o->user) < 0 || replace(&app->group, o->group) < 0 ||
-            pair_list_merge(&app->environment, &o->environment) < 0 ||
+        if (override_user(app, o) < 0 || pair_list_merge(&app->environment, &o->environment) < 0 ||
             pair_list_merge(&app->user_annotations, &o->user_annotations) < 0 ||
             pair_list_merge(&app->user_labels, &o->user_labels) < 0 ||
             pair_list_merge(&a->annotations, &o->annotations) < 0 || override_gids(app, o) < 0)

@@ -197,7 +197,7 @@ int option_group(const Option *o, const char *value, void *target, Error *e)
         return isempty(value) ? option_invalid(o, value, e, user_forms) : option_copy(o, value, target, e);
 }
 
-/* USER:GROUP sets both, but a path may contain any character. */
+/* USER:GROUP sets both, and without one of them the other. A path may contain any character. */
 int option_user(const Option *o, const char *value, void *target, Error *e)
 {
         const char *colon = path_is_absolute(value) ? NULL : strchr(value, ':');
@@ -207,13 +207,13 @@ int option_user(const Option *o, const char *value, void *target, Error *e)
                 return option_invalid(o, value, e, user_forms);
         if (!colon)
                 return option_copy(o, value, &a->user, e);
-        if (colon == value || !colon[1] || strchr(colon + 1, ':'))
-                return option_invalid(o, value, e, "must be USER or USER:GROUP");
+        if ((colon == value && !colon[1]) || strchr(colon + 1, ':'))
+                return option_invalid(o, value, e, "must be USER, USER:GROUP or :GROUP");
         _cleanup_free_ char *user = strndup(value, (size_t) (colon - value));
         if (!user)
                 return error_oom(e);
-        int r = option_copy(o, user, &a->user, e);
-        return r < 0 ? r : option_copy(o, colon + 1, &a->group, e);
+        int r = *user ? option_copy(o, user, &a->user, e) : 0;
+        return r < 0 || !colon[1] ? r : option_copy(o, colon + 1, &a->group, e);
 }
 
 static int check_directory(const char *s, Error *e)

@@ -10,8 +10,9 @@
 
 /* PairList: NAME=VALUE, or NAME for the variable as it is here. */
 int option_environment(const Option *o, const char *value, void *target, Error *e);
-/* PairList: a file of such lines (pod-environment.c). */
+/* PairList: a file of such lines, as systemd, and as podman and docker read it (pod-environment.c). */
 int option_environment_file(const Option *o, const char *value, void *target, Error *e);
+int option_env_file(const Option *o, const char *value, void *target, Error *e);
 /* PairList: NAME=VALUE, the name of an annotation being an AC Identifier. */
 int option_annotation(const Option *o, const char *value, void *target, Error *e);
 /* The same of an app, among whose annotations are its settings. */

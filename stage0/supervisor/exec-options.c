@@ -99,7 +99,7 @@ static int take_user(json_object *parameters, ExecOptions *o)
 {
         int r = take_text(parameters, "user", &o->user);
 
-        if (r >= 0 && o->user && *o->user != '/' && (*o->user == ':' || endswith(o->user, ":")))
+        if (r >= 0 && o->user && streq(o->user, ":"))
                 r = -EINVAL;
         return r;
 }
@@ -111,8 +111,8 @@ static int take_group(json_object *parameters, ExecOptions *o)
         int r = take_text(parameters, "group", &group);
         if (r < 0 || !group)
                 return r;
-        if (!o->user || *o->user == '/' || strchr(o->user, ':') ||
-            xasprintf(&both, "%s:%s", o->user, group) < 0)
+        if ((o->user && (*o->user == '/' || strchr(o->user, ':'))) ||
+            xasprintf(&both, "%s:%s", o->user ?: "", group) < 0)
                 return -EINVAL;
         free(o->user);
         o->user = TAKE_PTR(both);

@@ -160,11 +160,17 @@ static int check_user(const LaunchConfig *c, const Identity *app, const Identity
                            c->app, app->uid, app->gid, id->uid, id->gid);
 }
 
-static int replace_user(LaunchConfig *c, const char *user)
+/* "USER", "USER:GROUP"; ":GROUP" is the app's user. */
+static int replace_user(LaunchConfig *c, const Identity *app, const char *user)
 {
         const char *colon = path_is_absolute(user) ? NULL : strchr(user, ':');
-        char *name = colon ? strndup(user, (size_t) (colon - user)) : strdup(user);
-        char *group = strdup(colon ? colon + 1 : GROUPS_OF_USER);
+        char *name = NULL;
+        char *group = strdup(colon && colon[1] ? colon + 1 : GROUPS_OF_USER);
+
+        if (colon == user)
+                (void) xasprintf(&name, "%u", app->uid);
+        else
+                name = colon ? strndup(user, (size_t) (colon - user)) : strdup(user);
 
         if (!name || !group) {
                 free(name);
@@ -192,7 +198,7 @@ static int find_identity(Enter *x, Identity *ret, Failure *f)
                 *ret = app;
                 return 0;
         }
-        r = replace_user(c, x->request.user);
+        r = replace_user(c, &app, x->request.user);
         if (r < 0)
                 r = failure_set_errno(f, CAUSE_SETUP, r, "Cannot look up user %s", x->request.user);
         else

@@ -237,6 +237,10 @@ def only_users_that_the_app_could_become(host):
     ids = "echo $(id -u) $(id -g) $(id -G)"
     equal(host.acnspawn("enter", "--app=a", "--user=app", "p", "sh", "-c", ids).expect(0).out, "1000 1000 1000 50\n")
     equal(host.acnspawn("enter", "--app=a", "--user=7:8", "p", "sh", "-c", ids).expect(0).out, "7 8 8\n")
+    for user, is_ in ("app:", "1000 1000 1000 50"), (":8", "0 8 8"), ("1:", "1 0 0"):
+        equal(host.acnspawn("enter", "--app=a", "-u", user, "p", "sh", "-c", ids).expect(0).out, is_ + "\n")
+    contains(host.acnspawn("enter", "--app=a", "-u", ":", "p", "id").expect(2).err, "must be USER, USER:GROUP or :GROUP")
+    contains(host.acnspawn("enter", "--app=b", "-u", ":8", "p", "id").expect(125).err, "could not become user 1000, group 8")
     r = host.acnspawn("enter", "--app=b", "--user=0", "p", "id").expect(125)
     contains(r.err, "could not become user 0")
     r = host.acnspawn("enter", "--app=a", "--user=nobody-here", "p", "id").expect(125)
@@ -287,12 +291,14 @@ def exec_has_the_options_of_other_tools(host):
     show = "cat; tty; echo $A $B $(id -u) $PWD; echo err >&2; exit 7"
     file = host.path("variables")
     with open(file, "w") as f:
-        f.write("A=1\nB='2 3'\n")
+        f.write("A='1'\nB=2\n")
     options = ["--env-file=" + file, "-e", "B=4", "-u", "7:8", "-w", "/srv", "p", "sh", "-c", show]
     r = host.acnspawn("exec", *options, input=b"in\n").expect(7)
-    equal((r.out, r.err), ("not a tty\n1 4 7 /srv\n", "err\n"))
+    equal((r.out, r.err), ("not a tty\n'1' 4 7 /srv\n", "err\n"))
     r = host.acnspawn("exec", "-i", *options, input=b"in\n").expect(7)
-    equal((r.out, r.err), ("in\nnot a tty\n1 4 7 /srv\n", "err\n"))
+    equal((r.out, r.err), ("in\nnot a tty\n'1' 4 7 /srv\n", "err\n"))
+    equal(host.acnspawn("enter", *options, input=b"").expect(7).out, "not a tty\n'1' 4 7 /srv\n")
+    options[0] = "--environment-file=" + file
     equal(host.acnspawn("enter", *options, input=b"").expect(7).out, "not a tty\n1 4 7 /srv\n")
     contains(host.acnspawn("exec", "--timeout=200ms", "p", "sleep", "1000").expect(124).err, "timed out")
     equal(host.acnspawn("exec", "p", "kill", "-9", "$$").rc, 1)

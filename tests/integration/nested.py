@@ -191,7 +191,7 @@ def a_nested_app_has_no_more_rights_than_its_parent(host):
         equal(states(host), {"web": "running"})
 
     refused("the user 0, not 7")
-    refused("the group 0, not 8", "--user=7")
+    refused("the group of the user in the image, not 8", "--user=7")
     refused("CAP_NET_BIND_SERVICE", "--caps-retain=CAP_CHOWN,CAP_NET_BIND_SERVICE", *account)
     refused("no filter of system calls", "--seccomp=mode=retain,@appc.io/all", *account)
     refused("the system call", "--seccomp=mode=retain,@acnspawn/default,add_key", *account)

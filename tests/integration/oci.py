@@ -142,6 +142,20 @@ def names_that_are_meant_for_registries(host):
 
 
 @case
+def another_user_has_its_own_groups(host):
+    """Not the group of the image, which is for the image's user; and root has the groups of root."""
+    b = Builder(host).base().layer(lambda root: put(root, "etc/group", GROUP + "adm:x:4:root\n"))
+    b.runs("echo $(id -u) $(id -g) $(id -G)")
+    for image in "", "1234:2000":
+        if image:
+            b.config("--config.user", image)
+        own = image.replace(":", " ") or "0 0"
+        for user, is_ in (("", own + (" 2000" if image else " 0 4")), ("app", "1000 1001 1001 2000"), ("app:", "1000 1001 1001 2000"),
+                          ("1000", "1000 1001 1001 2000"), ("app:5", "1000 5 5"), (":5", own.split()[0] + " 5 5"), ("77", "77 0 0")):
+            equal(host.run(*(["-u", user] if user else []), b.reference()).out, is_ + "\n", "user '%s' of an image with '%s'" % (user, image))
+
+
+@case
 def labels_of_a_config_give_no_rights(host):
     """Even if they have names of acnspawn's annotations: they become annotations with separate names, and no setting
     of the app."""

@@ -53,8 +53,10 @@ def entrypoint_replaces_program_and_arguments(host):
 def environment_from_a_file(host):
     path = host.path("env")
     with open(path, "w") as f:
-        f.write("A=from the file\n")
-    contains(shown(host, "--env-file", path, host.shell(SHOW, name="example.com/a")), "A=from the file")
+        f.write("A='from the file'\n")
+    image = host.shell(SHOW, name="example.com/a")
+    contains(shown(host, "--env-file", path, image), "A='from the file'")
+    contains(shown(host, image, "--environment-file", path), "A=from the file")
 
 
 @case

@@ -209,21 +209,25 @@ TEST(only_app_of_a_manifest)
         }
 }
 
-static int parse_environment(const char *text, PodArguments *a, Error *ret)
+static int parse_environment_by(const char *name, const char *text, size_t size, PodArguments *a, Error *ret)
 {
         Context c = {.verb = &verb_prepare};
         _cleanup_free_ char *option = NULL;
         char path[] = "/tmp/test-environment-XXXXXX";
         int fd = mkostemp(path, O_CLOEXEC);
 
-        if (fd < 0 || loop_write(fd, text, strlen(text)) < 0 ||
-            xasprintf(&option, "--environment-file=%s", path) < 0)
+        if (fd < 0 || loop_write(fd, text, size) < 0 || xasprintf(&option, "--%s=%s", name, path) < 0)
                 return -EIO;
         close(fd);
         int r = parse(&c, a, (const char *const[]){"-EA=first", option, "image", option, "-EB=last", NULL});
         *ret = c.error;
         (void) unlink(path);
         return r;
+}
+
+static int parse_environment(const char *text, PodArguments *a, Error *ret)
+{
+        return parse_environment_by("environment-file", text, strlen(text), a, ret);
 }
 
 TEST(ports_in_a_row)
@@ -279,6 +283,82 @@ TEST(environment_files)
         }
 }
 
+/* As systemd reads them: parts in quotes, several lines, backslashes. */
+TEST(environment_files_of_units)
+{
+        _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_EQ(parse_environment(
+                                  "\xef\xbb\xbf"
+                                  "M=\"1\n2\" '3 '\nE=\"a\\\"b\\$c\\n\"\nL=one \\\ntwo\\ \nQ=it's\nS='\\'\nN =x\n"
+                                  "U=\xff\nT='a'b c\t\nZ='' \n",
+                                  &a, &e),
+                  1);
+        const PairList *l = &a.request.environment;
+        ASSERT_STREQ(pair_list_get(l, "M"), "1\n23 ");
+        ASSERT_STREQ(pair_list_get(l, "E"), "a\"b$c\\n");
+        ASSERT_STREQ(pair_list_get(l, "L"), "one two ");
+        ASSERT_STREQ(pair_list_get(l, "Q"), "it's");
+        ASSERT_STREQ(pair_list_get(l, "S"), "\\");
+        ASSERT_STREQ(pair_list_get(l, "N"), "x");
+        ASSERT_STREQ(pair_list_get(l, "U"), "\xff");
+        ASSERT_STREQ(pair_list_get(l, "T"), "ab c");
+        ASSERT_STREQ(pair_list_get(l, "Z"), "");
+}
+
+/* As podman and docker read them: what follows the equals sign is the value. */
+TEST(environment_files_of_other_tools)
+{
+        _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_error_ Error e = ERROR_NULL;
+        static const char text[] =
+                        "\xef\xbb\xbf"
+                        "BOM=1\nQ=\"a b\"\r\nS='x\nT=end  \n \tL= lead\n\n  #D=1\nU=\xff\xfe\nE=\n"
+                        "NOT_SET_HERE\nFROM_HERE\nMANY_*\nC=a\\\nF=#1;2\nM=a=b\nlast=1";
+
+        setenv("FROM_HERE", "x y", 1);
+        setenv("MANY_", "0", 1);
+        setenv("MANY_1", "1=2", 1);
+        unsetenv("NOT_SET_HERE");
+        ASSERT_EQ(parse_environment_by("env-file", text, sizeof(text) - 1, &a, &e), 1);
+        for (int i = 0; i < 2; i++) {
+                const PairList *l = i == 0 ? &a.request.environment : &app(&a, 0)->environment;
+
+                ASSERT_STREQ(pair_list_get(l, "BOM"), "1");
+                ASSERT_STREQ(pair_list_get(l, "Q"), "\"a b\"");
+                ASSERT_STREQ(pair_list_get(l, "S"), "'x");
+                ASSERT_STREQ(pair_list_get(l, "T"), "end  ");
+                ASSERT_STREQ(pair_list_get(l, "L"), " lead");
+                ASSERT_STREQ(pair_list_get(l, "U"), "\xff\xfe");
+                ASSERT_STREQ(pair_list_get(l, "E"), "");
+                ASSERT_STREQ(pair_list_get(l, "FROM_HERE"), "x y");
+                ASSERT_STREQ(pair_list_get(l, "MANY_"), "0");
+                ASSERT_STREQ(pair_list_get(l, "MANY_1"), "1=2");
+                ASSERT_STREQ(pair_list_get(l, "C"), "a\\");
+                ASSERT_STREQ(pair_list_get(l, "F"), "#1;2");
+                ASSERT_STREQ(pair_list_get(l, "M"), "a=b");
+                ASSERT_STREQ(pair_list_get(l, "last"), "1");
+                ASSERT_TRUE(!pair_list_get(l, "NOT_SET_HERE") && !pair_list_get(l, "D"));
+        }
+}
+
+TEST(environment_files_are_text)
+{
+        for (int i = 0; i < 2; i++) {
+                _cleanup_pod_arguments_ PodArguments a;
+                _cleanup_error_ Error e = ERROR_NULL;
+                const char *option = i == 0 ? "env-file" : "environment-file";
+
+                ASSERT_ERR(parse_environment_by(option, "A=1\0B", 5, &a, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "it is not text");
+                error_done(&e);
+                ASSERT_ERR(parse_environment_by(option, "A=1\n=secret\n", 12, &a, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "line 2: ");
+                ASSERT_TRUE(!strstr(e.message, "secret"));
+        }
+}
+
 /* What is said does not show values. */
 TEST(environment_files_that_are_wrong)
 {
@@ -286,11 +366,11 @@ TEST(environment_files_that_are_wrong)
                 const char *text, *message;
         } cases[] = {
                         {"A=1\nB=\"x\n", "line 2: the quote is not terminated"},
+                        {"A='1\n2'\nB=\"x\n", "line 3: the quote is not terminated"},
                         {"A='", "line 1: the quote is not terminated"},
                         {"\n\n=secret\n", "line 3: "},
                         {"A B=secret", "line 1: "},
                         {"NO_SUCH_VARIABLE", "line 1: no value given"},
-                        {"A=\xff", "it is not text"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -475,7 +555,8 @@ TEST(settings_of_volumes)
         ASSERT_EQ(PARSE("--volume=a,kind=tmpfs,size=64Mi,nr_inodes=100,mode=0700",
                         "--volume=b,kind=host,source=/x,idmap,symlinks=true", "--volume=c,kind=named",
                         "--volume=d,source=web,mode=0700,kind=named,uid=5,quota=1Mi",
-                        "--volume=e,kind=image,source=example.com/t:1\\,arch=amd64,subpath=a,exec=false", "i"),
+                        "--volume=e,kind=image,source=example.com/t:1\\,arch=amd64,subpath=a,exec=false",
+                        "i"),
                   1);
         ASSERT_EQ(a.request.volumes[0].kind, VOLUME_EMPTY);
         ASSERT_EQ(a.request.volumes[0].mode, 0700);
@@ -485,8 +566,10 @@ TEST(settings_of_volumes)
         ASSERT_STREQ(a.request.volumes[3].settings, "kind=named,quota=1Mi,source=web");
         ASSERT_TRUE(a.request.volumes[3].mode == 0700 && a.request.volumes[3].uid == 5);
         ASSERT_TRUE(a.request.volumes[3].kind == VOLUME_EMPTY && !a.request.volumes[3].source);
-        ASSERT_STREQ(a.request.volumes[4].settings, "kind=image,subpath=a,exec=false,source=example.com/t:1\\,arch=amd64");
-        ASSERT_TRUE(a.request.volumes[4].kind == VOLUME_EMPTY && !a.request.volumes[4].source && a.request.volumes[4].read_only);
+        ASSERT_STREQ(a.request.volumes[4].settings,
+                     "kind=image,subpath=a,exec=false,source=example.com/t:1\\,arch=amd64");
+        ASSERT_TRUE(a.request.volumes[4].kind == VOLUME_EMPTY && !a.request.volumes[4].source &&
+                    a.request.volumes[4].read_only);
 }
 
 TEST(isolators)
@@ -657,6 +740,9 @@ int main(void)
         RUN(ports_in_a_row);
         RUN(read_write);
         RUN(environment_files);
+        RUN(environment_files_of_units);
+        RUN(environment_files_of_other_tools);
+        RUN(environment_files_are_text);
         RUN(environment_files_that_are_wrong);
         RUN(user_and_group);
         RUN(volumes);

@@ -331,7 +331,7 @@ TEST(overrides)
         ASSERT_STREQ(pair_list_get(&f.pod->manifest->annotations, "pod"), "4");
         ASSERT_STREQ(pair_list_get(&f.pod->manifest->user_labels, "Pod"), "5");
         ASSERT_STREQ(a->user, "root");
-        ASSERT_STREQ(a->group, "2");
+        ASSERT_STREQ(a->group, ":user"); /* of that user, not the image's */
         ASSERT_STREQ(a->working_directory, "/a/b");
         ASSERT_TRUE(p->read_only_rootfs);
         ASSERT_EQ(a->n_supplementary_gids, 1);

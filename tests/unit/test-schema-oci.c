@@ -325,7 +325,7 @@ TEST(users)
         static const struct {
                 const char *user, *expected;
         } cases[] = {
-                        {"", "'user': '0',\n    'group': '0'"},
+                        {"", "'user': '0',\n    'group': ':user'"},
                         {"app", "'user': 'app',\n    'group': ':user'"},
                         {"1000", "'user': '1000',\n    'group': ':user'"},
                         {"1000:1001", "'user': '1000',\n    'group': '1001'"},
