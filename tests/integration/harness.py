@@ -762,7 +762,7 @@ def belongs_to(host, kind, thing):
         return "acnspawn" in thing or any(thing == own + split for own in own_cgroups() for split in ("/payload", "/supervisor"))
     # Files of the network "default", shared by all pods; an address that is not released has the pod's UUID in its
     # file.
-    if thing in ("/run/acnspawn", "/run/acnspawn/netns", "/run/acnspawn/projects.lock") or thing.startswith(("/run/acnspawn/networks", "/run/acnspawn/forwarding")):
+    if thing in ("/run/acnspawn", "/run/acnspawn/netns", "/run/acnspawn/projects.lock", "/run/acnspawn/socket-filters") or thing.startswith(("/run/acnspawn/networks", "/run/acnspawn/forwarding")):
         return False
     return "nspawn" in thing
 
