@@ -10,6 +10,7 @@
 #include "library/libmnt.h"
 #include "library/libsystemd.h"
 #include "stage0/host/host-internal.h"
+#include "stage0/host/socket-filter.h"
 #include "stage0/host/user-claim.h"
 
 static void table_unrefp(struct libmnt_table **t)
@@ -76,6 +77,7 @@ int pod_release(Pod *p, void *userdata, Error *e)
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
         user_claim_remove_leftovers(p);
+        socket_filter_remove_leftovers();
         bool systemd = host_runs_systemd();
         r = systemd ? library_load(&systemd_library, e) : 0;
         if (r >= 0)

@@ -9,9 +9,9 @@
  * to others are refused (EPERM).
  *
  * The kernel asks the programs of the cgroup in which a socket was made, which is one of the host's: so they are on the root of the
- * hierarchy, and let everything pass but sockets of these networks in the hands of processes of the pod. There they are as
- * links, which end with the process that has their descriptors, the supervisor. The kernel takes 64 of each kind in a cgroup. In
- * networks of its own the pod is not restricted.
+ * hierarchy, and let everything pass but sockets of such networks in the hands of processes of a pod that was given some. There they are as
+ * links, which end with the last process that has their descriptors. The kernel takes 64 of each kind in a cgroup: all pods
+ * share one set of them (socket-filter-set.c), and are in its maps. In networks of its own a pod is not restricted.
  *
  * Peers of UDP are remembered, by socket, from the call that receives a message; of many the oldest are forgotten.
  */
@@ -22,10 +22,10 @@
 
 #include "stage0/host/bpf-program.h"
 #include "stage0/host/host-internal.h"
+#include "stage0/host/socket-filter-set.h"
 #include "stage0/host/socket-filter.h"
 
-#define PEERS_MAX 16384U
-#define LEVELS_MAX 32U
+#define LEVELS_MAX 30U /* bits of a number, with a sign */
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
@@ -57,23 +57,18 @@ static const struct Hook {
                 {CGROUP_UNIX_SENDMSG, HOOK_REFUSE, false, true},
 };
 
-struct SocketFilter {
-        int links[ELEMENTSOF(hooks)];
-};
+_Static_assert(ELEMENTSOF(hooks) <= SOCKET_FILTER_HOOKS_MAX, "a link for each");
 
-/* What the programs depend on. */
-typedef struct Scope {
-        const uint64_t *networks;
-        size_t n_networks;
-        uint64_t cgroup;               /* of the pod's processes */
-        unsigned level_from, level_to; /* at which it is below the root */
-        int map_fd;
-} Scope;
+struct SocketFilter {
+        SocketFilterSet set;
+        uint64_t cgroup;
+};
 
 /* --- The programs -------------------------------------------------------------------------------------- */
 
 enum {
         CONTEXT = BPF_REG_6, /* kept by calls */
+        LEVELS = BPF_REG_7,
         OTHER = BPF_REG_2,
 };
 
@@ -86,6 +81,9 @@ typedef struct Peer {
 
 #define STACK_PEER (-(int) sizeof(Peer))
 #define STACK_VALUE (STACK_PEER - 8)
+#define STACK_KEY (STACK_VALUE - (int) sizeof(SocketFilterKey))
+#define STACK_CGROUP (STACK_KEY + (int) offsetof(SocketFilterKey, cgroup))
+#define STACK_NETWORK (STACK_KEY + (int) offsetof(SocketFilterKey, network))
 
 static void emit_set(BpfProgram *p, uint8_t to, int32_t number)
 {
@@ -113,36 +111,68 @@ static void emit_store_number(BpfProgram *p, int offset, int32_t number)
         bpf_emit(p, BPF_ST | BPF_MEM | BPF_W, BPF_REG_10, 0, (int16_t) offset, number);
 }
 
-/* Goes on if the socket is of one of the networks; else the program ends and allows the call. */
-static void emit_networks(BpfProgram *p, const Scope *s)
+static void emit_store_long(BpfProgram *p, int offset, uint8_t from)
 {
-        size_t jumps[SOCKET_FILTER_NETWORKS_MAX];
-
-        emit_copy(p, BPF_REG_1, CONTEXT);
-        bpf_emit_call(p, BPF_FUNC_get_netns_cookie);
-        for (size_t i = 0; i < s->n_networks; i++) {
-                bpf_emit_number(p, OTHER, s->networks[i]);
-                jumps[i] = bpf_emit_jump(p, BPF_JMP | BPF_JEQ | BPF_X, BPF_REG_0, OTHER, 0);
-        }
-        bpf_emit_end(p, true);
-        for (size_t i = 0; i < s->n_networks; i++)
-                bpf_land(p, jumps[i]);
+        bpf_emit(p, BPF_STX | BPF_MEM | BPF_DW, BPF_REG_10, from, (int16_t) offset, 0);
 }
 
-/* The same if the calling process is one of the pod. */
-static void emit_pod(BpfProgram *p, const Scope *s)
+/* Looks the key at OFFSET of the stack up. */
+static void emit_lookup(BpfProgram *p, int map_fd, int offset)
 {
-        size_t jumps[LEVELS_MAX + 1], n = 0;
+        bpf_emit(p, BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map_fd);
+        bpf_emit(p, 0, 0, 0, 0, 0);
+        emit_stack_address(p, BPF_REG_2, offset);
+        bpf_emit_call(p, BPF_FUNC_map_lookup_elem);
+}
 
-        for (unsigned level = s->level_from; level <= s->level_to; level++) {
+/* Goes on if register 0 is not 0; else the program ends. */
+static void emit_unless_null(BpfProgram *p, bool allow)
+{
+        size_t jump = bpf_emit_jump(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_0, 0, 0);
+
+        bpf_emit_end(p, allow);
+        bpf_land(p, jump);
+}
+
+/* Goes on if the socket is of a network of which some pod has sockets; else the program ends and allows the call. */
+static void emit_network(BpfProgram *p, const SocketFilterSet *s)
+{
+        emit_copy(p, BPF_REG_1, CONTEXT);
+        bpf_emit_call(p, BPF_FUNC_get_netns_cookie);
+        emit_store_long(p, STACK_NETWORK, BPF_REG_0);
+        emit_set(p, OTHER, 0);
+        emit_store_long(p, STACK_CGROUP, OTHER);
+        emit_lookup(p, s->networks_fd, STACK_KEY);
+        emit_unless_null(p, true);
+}
+
+/* The same if the calling process is one of a pod that has such sockets: the key has its cgroup then. */
+static void emit_pod(BpfProgram *p, const SocketFilterSet *s)
+{
+        size_t found[LEVELS_MAX + 1], ends[LEVELS_MAX + 1], n = 0;
+
+        emit_store_number(p, STACK_VALUE, 0);
+        emit_lookup(p, s->levels_fd, STACK_VALUE);
+        emit_unless_null(p, true);
+        bpf_emit(p, BPF_LDX | BPF_MEM | BPF_DW, LEVELS, BPF_REG_0, 0, 0);
+        for (unsigned level = 1; level <= LEVELS_MAX; level++) {
+                size_t used = bpf_emit_jump(p, BPF_JMP | BPF_JSET | BPF_K, LEVELS, 0,
+                                            (int32_t) (1U << level));
+                size_t skip = bpf_emit_jump(p, BPF_JMP | BPF_JA, 0, 0, 0);
+                bpf_land(p, used);
                 emit_set(p, BPF_REG_1, (int32_t) level);
                 bpf_emit_call(p, BPF_FUNC_get_current_ancestor_cgroup_id);
-                bpf_emit_number(p, OTHER, s->cgroup);
-                jumps[n++] = bpf_emit_jump(p, BPF_JMP | BPF_JEQ | BPF_X, BPF_REG_0, OTHER, 0);
+                ends[n] = bpf_emit_jump(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_0, 0, 0);
+                emit_store_long(p, STACK_CGROUP, BPF_REG_0);
+                emit_lookup(p, s->networks_fd, STACK_KEY);
+                found[n++] = bpf_emit_jump(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_0, 0, 0);
+                bpf_land(p, skip);
         }
+        for (size_t i = 0; i < n; i++)
+                bpf_land(p, ends[i]);
         bpf_emit_end(p, true);
         for (size_t i = 0; i < n; i++)
-                bpf_land(p, jumps[i]);
+                bpf_land(p, found[i]);
 }
 
 static void emit_peer(BpfProgram *p, bool ipv6)
@@ -168,60 +198,41 @@ static void emit_peer(BpfProgram *p, bool ipv6)
         emit_store_number(p, port + 4, 0);
 }
 
-/* Register 1 is the map, 2 the key. */
-static void emit_map(BpfProgram *p, const Scope *s)
-{
-        bpf_emit(p, BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, s->map_fd);
-        bpf_emit(p, 0, 0, 0, 0, 0);
-        emit_stack_address(p, BPF_REG_2, STACK_PEER);
-}
-
-static void emit_hook(BpfProgram *p, const Scope *s, const struct Hook *h)
+static void emit_hook(BpfProgram *p, const SocketFilterSet *s, const struct Hook *h)
 {
         emit_copy(p, CONTEXT, BPF_REG_1);
-        emit_networks(p, s);
+        emit_network(p, s);
         emit_pod(p, s);
         if (h->kind == HOOK_REFUSE) {
                 bpf_emit_end(p, false);
                 return;
         }
         emit_peer(p, h->ipv6);
+        emit_lookup(p, s->peers_fd, STACK_CGROUP);
+        emit_unless_null(p, h->kind == HOOK_FROM_PEER);
+        /* That is the pod's own map of peers. */
+        emit_copy(p, BPF_REG_1, BPF_REG_0);
+        emit_stack_address(p, BPF_REG_2, STACK_PEER);
         if (h->kind == HOOK_FROM_PEER) {
                 emit_store_number(p, STACK_VALUE, 1);
-                emit_map(p, s);
                 emit_stack_address(p, BPF_REG_3, STACK_VALUE);
                 emit_set(p, BPF_REG_4, BPF_ANY);
                 bpf_emit_call(p, BPF_FUNC_map_update_elem);
                 bpf_emit_end(p, true);
                 return;
         }
-        emit_map(p, s);
         bpf_emit_call(p, BPF_FUNC_map_lookup_elem);
-        size_t known = bpf_emit_jump(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_0, 0, 0);
-        bpf_emit_end(p, false);
-        bpf_land(p, known);
+        emit_unless_null(p, false);
         bpf_emit_end(p, true);
 }
 
-static int load(const Scope *s, const struct Hook *h)
+static int load(const SocketFilterSet *s, const struct Hook *h)
 {
         _cleanup_bpf_program_ BpfProgram p = {};
 
         emit_hook(&p, s, h);
         return bpf_program_load(&p, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, (enum bpf_attach_type) h->type,
                                 "acn_sockets");
-}
-
-static int make_map(void)
-{
-        union bpf_attr a = {.map_type = BPF_MAP_TYPE_LRU_HASH,
-                            .key_size = sizeof(Peer),
-                            .value_size = sizeof(uint32_t),
-                            .max_entries = PEERS_MAX,
-                            .map_name = "acn_peers"};
-        int r = bpf_call(BPF_MAP_CREATE, &a);
-
-        return r == -EINVAL || r == -ENOSYS ? -EOPNOTSUPP : r;
 }
 
 /* --- Is it possible? ----------------------------------------------------------------------------------- */
@@ -237,12 +248,9 @@ int socket_network(int fd, uint64_t *ret)
 
 static int try_hooks(bool optional)
 {
-        static const uint64_t network = 1;
-        Scope s = {.networks = &network, .n_networks = 1, .level_from = 1, .level_to = 1};
-        _cleanup_close_ int map_fd = make_map();
-        int r = map_fd;
+        _cleanup_(socket_filter_set_done) SocketFilterSet s = SOCKET_FILTER_SET_NULL;
+        int r = socket_filter_set_make_maps(&s);
 
-        s.map_fd = map_fd;
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(hooks); i++) {
                 if (hooks[i].optional != optional)
                         continue;
@@ -281,7 +289,7 @@ int socket_filter_available_unix(void)
 
 const char *socket_filter_failure(int code)
 {
-        return code == -EUSERS ? "the kernel takes no more filters of sockets (BPF programs of cgroups) than those of 64 pods"
+        return code == -EUSERS ? "the kernel takes no more filters of sockets (BPF programs of cgroups) than the 64 that there are"
                                : "filters of sockets (BPF programs of cgroups, Linux 5.14) are not available";
 }
 
@@ -305,7 +313,7 @@ static bool sees_all_cgroups(const char *mount)
 }
 
 /* All processes of the pod are in that cgroup, nspawn is not. */
-static int find_scope(Pod *p, Scope *s)
+static int find_cgroup(Pod *p, uint64_t *ret, uint32_t *ret_levels)
 {
         _cleanup_free_ char *own = NULL, *path = NULL;
         const char *mount = cgroup_unified_mount();
@@ -318,61 +326,69 @@ static int find_scope(Pod *p, Scope *s)
                 return r < 0 ? r : -EOPNOTSUPP;
         if (stat(path, &st) < 0)
                 return -errno;
-        s->cgroup = st.st_ino;
-        s->level_from = depth_of(path + strlen(mount));
-        s->level_to = sees_all_cgroups(mount) ? s->level_from : LEVELS_MAX;
-        return s->level_from <= s->level_to && s->level_to <= LEVELS_MAX ? 0 : -E2BIG;
+        unsigned from = depth_of(path + strlen(mount)), to = sees_all_cgroups(mount) ? from : LEVELS_MAX;
+        if (from == 0 || from > LEVELS_MAX)
+                return -E2BIG;
+        *ret = st.st_ino;
+        *ret_levels = ((UINT32_C(2) << to) - 1) & ~((UINT32_C(1) << from) - 1);
+        return 0;
 }
 
 SocketFilter *socket_filter_free(SocketFilter *f)
 {
-        for (size_t i = 0; f && i < ELEMENTSOF(hooks); i++)
-                safe_close(f->links[i]);
+        if (f)
+                socket_filter_set_leave(&f->set, f->cgroup);
         free(f);
         return NULL;
 }
 
-static int add_link(const Scope *s, const struct Hook *h, int root_fd)
+static int add_link(SocketFilterSet *s, const struct Hook *h, int root_fd)
 {
         _cleanup_close_ int program = load(s, h);
 
         if (program < 0)
-                return h->optional && program == -EOPNOTSUPP ? -EBADF : program;
+                return h->optional && program == -EOPNOTSUPP ? 0 : program;
         union bpf_attr a = {.link_create.prog_fd = (uint32_t) program,
                             .link_create.target_fd = (uint32_t) root_fd,
                             .link_create.attach_type = (uint32_t) h->type};
         int r = bpf_call(BPF_LINK_CREATE, &a);
-        return r == -E2BIG ? -EUSERS : r;
+        if (r >= 0)
+                s->links[s->n_links++] = r;
+        return MIN(r, 0);
+}
+
+static int make_links(SocketFilterSet *s, int root_fd)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(hooks); i++)
+                r = add_link(s, &hooks[i], root_fd);
+        return r;
+}
+
+void socket_filter_remove_leftovers(void)
+{
+        socket_filter_set_remove_leftovers();
 }
 
 int socket_filter_new(Pod *p, const uint64_t *networks, size_t n, SocketFilter **ret)
 {
-        _cleanup_close_ int root_fd = -EBADF, map_fd = -EBADF;
-        Scope s = {.networks = networks, .n_networks = n};
+        _cleanup_close_ int root_fd = -EBADF;
+        uint32_t levels = 0;
 
         int r = n > SOCKET_FILTER_NETWORKS_MAX ? -E2BIG : socket_filter_available();
-        if (r >= 0)
-                r = find_scope(p, &s);
-        if (r < 0)
-                return r;
-        root_fd = open(cgroup_unified_mount(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (root_fd < 0)
-                return -errno;
-        s.map_fd = map_fd = make_map();
-        if (map_fd < 0)
-                return map_fd;
-        SocketFilter *f = malloc(sizeof(SocketFilter));
+        SocketFilter *f = r < 0 ? NULL : malloc(sizeof(SocketFilter));
         if (!f)
-                return -ENOMEM;
-        for (size_t i = 0; i < ELEMENTSOF(hooks); i++)
-                f->links[i] = -EBADF;
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(hooks); i++) {
-                f->links[i] = add_link(&s, &hooks[i], root_fd);
-                if (f->links[i] < 0 && f->links[i] != -EBADF)
-                        r = f->links[i];
+                return r < 0 ? r : -ENOMEM;
+        r = find_cgroup(p, &f->cgroup, &levels);
+        if (r >= 0) {
+                root_fd = open(cgroup_unified_mount(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                r = root_fd < 0 ? -errno
+                                : socket_filter_set_join(make_links, root_fd, f->cgroup, levels, networks, n,
+                                                         &f->set);
         }
         if (r < 0) {
-                socket_filter_free(f);
+                free(f);
                 return r;
         }
         *ret = f;

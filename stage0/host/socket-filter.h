@@ -22,3 +22,5 @@ int socket_filter_new(Pod *p, const uint64_t *networks, size_t n, SocketFilter *
 /* Why there is no filter, according to such an error. */
 const char *socket_filter_failure(int code);
 SocketFilter *socket_filter_free(SocketFilter *f);
+/* After a supervisor was killed. */
+void socket_filter_remove_leftovers(void);

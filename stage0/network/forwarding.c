@@ -17,7 +17,8 @@
 
 #include "stage0/network/network-internal.h"
 
-#define DIRECTORY "/run/acnspawn/forwarding"
+#define PARENT "/run/acnspawn"
+#define DIRECTORY PARENT "/forwarding"
 #define BEFORE "before"
 #define SETTINGS_MAX (1024U * 1024U)
 
@@ -123,9 +124,12 @@ static int open_place(bool make, Place *p)
 {
         *p = (Place){.parent_fd = -EBADF, .fd = -EBADF};
         snprintf(p->name, sizeof(p->name), "%" PRIu64, namespace_cookie());
-        int r = make ? mkdir_p(DIRECTORY, 0755) : 0;
+        int r = make ? mkdir_p(PARENT, 0755) : 0;
         if (r < 0)
                 return r;
+        /* Whoever can open it could take its lock, and keep pods with networks from starting; an earlier version let all users. */
+        if (make && ((mkdir(DIRECTORY, 0700) < 0 && errno != EEXIST) || chmod(DIRECTORY, 0700) < 0))
+                return -errno;
         p->parent_fd = open(DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (p->parent_fd < 0)
                 return -errno;

@@ -120,15 +120,20 @@ def pinned_images(host):
         equal([c.call("ImageStatus", image={"image": "example.com/" + n}).image.pinned for n in ("kept", "other")], [True, False])
 
 
-@case
-def credentials_of_the_request(host):
+def registry_with_password(host):
+    """With the image app:1; and what the password is, for the parameter "auth" of calls."""
     passwords = host.path("htpasswd")
     with open(passwords, "w") as f:
         f.write("someone:%s\n" % bcrypt("sesame-open"))
     registry = Registry(host, auth={"htpasswd": {"realm": "x", "path": passwords}})
     registry.push(make_layout(host), "app:1", "--dest-creds=someone:sesame-open")
+    return registry, {"username": "someone", "password": "sesame-open"}
+
+
+@case
+def credentials_of_the_request(host):
+    registry, good = registry_with_password(host)
     name = registry.address + "/app:1"
-    good = {"username": "someone", "password": "sesame-open"}
     encoded = {"auth": base64.b64encode(b"someone:sesame-open").decode()}
     with ImageService(host, registry.address) as s:
         c = s.client()
@@ -150,13 +155,8 @@ def credentials_of_the_request(host):
 @case
 def a_digest_that_is_there_takes_credentials(host):
     """An image that another tenant has pulled is no other tenant's, by whichever name."""
-    passwords = host.path("htpasswd")
-    with open(passwords, "w") as f:
-        f.write("someone:%s\n" % bcrypt("sesame-open"))
-    registry = Registry(host, auth={"htpasswd": {"realm": "x", "path": passwords}})
-    registry.push(make_layout(host), "app:1", "--dest-creds=someone:sesame-open")
+    registry, good = registry_with_password(host)
     tag = registry.address + "/app:1"
-    good = {"username": "someone", "password": "sesame-open"}
     with ImageService(host, registry.address) as s:
         c = s.client()
         id = c.call("PullImage", image={"image": tag}, auth=good).image_ref

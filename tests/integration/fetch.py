@@ -410,11 +410,9 @@ def a_record_that_is_a_step_back_is_not_the_servers_word(w):
     contains(w.fetch("--pull-policy=never", urls[0]).out, image_id(new))
 
 
-@world
-def a_build_that_goes_back(w):
-    """A label that differs with each build does not hide that the newer image was replaced by the older."""
+def go_back(w, one, two):
+    """TWO is fetched from a URL, and then ONE, which was signed before. Returns the URL, and what is said the second time."""
     w.trust()
-    one, two = (w.image(content=n, more_labels=[{"name": "build", "value": n}]) for n in ("1", "2"))
     signature = w.key().sign(one)
     time.sleep(1.1)
     url = "https://example.com/latest.aci"
@@ -422,10 +420,17 @@ def a_build_that_goes_back(w):
     w.fetch(url)
     w.web.put(url, one)
     w.web.put(url + ".asc", signature)
-    r = w.fetch("--update", url)
+    r = w.fetch("--pull-policy=update", url)
     equal(r.out, image_id(one) + "\n")
+    return url, r.err
+
+
+@world
+def a_build_that_goes_back(w):
+    """A label that differs with each build does not hide that the newer image was replaced by the older."""
+    url, said = go_back(w, *[w.image(content=n, more_labels=[{"name": "build", "value": n}]) for n in ("1", "2")])
     for part in "came to example.com/app:1.0", "build=2", "and comes to example.com/app:1.0", "build=1", "which was signed earlier":
-        contains(r.err, part)
+        contains(said, part)
     equal(w.fetch(url).err, "", "messages when no server is asked")
 
 
@@ -493,19 +498,9 @@ def an_image_of_a_registry_does_not_have_a_signed_name(w):
 
 @world
 def a_version_that_goes_back(w):
-    w.trust()
-    one, two = w.image(version="1.0"), w.image(version="2.0")
-    signature = w.key().sign(one)
-    time.sleep(1.1)
-    url = "https://example.com/latest.aci"
-    w.publish(url, two)
-    w.fetch(url)
-    w.web.put(url, one)
-    w.web.put(url + ".asc", signature)
-    r = w.fetch("--pull-policy=update", url)
-    equal(r.out, image_id(one) + "\n")
-    contains(r.err, "came to example.com/app:2.0")
-    contains(r.err, "and comes to example.com/app:1.0")
+    _, said = go_back(w, w.image(version="1.0"), w.image(version="2.0"))
+    contains(said, "came to example.com/app:2.0")
+    contains(said, "and comes to example.com/app:1.0")
 
 
 @world

@@ -760,9 +760,12 @@ def belongs_to(host, kind, thing):
     if kind == "cgroup":
         # nspawn that got no cgroup of its own would split ours.
         return "acnspawn" in thing or any(thing == own + split for own in own_cgroups() for split in ("/payload", "/supervisor"))
+    # Of containers of tests that run at the same time: what the nspawn of a pod makes there is in a tmpfs of its own.
+    if thing.startswith("/run/systemd/nspawn/locks"):
+        return False
     # Files of the network "default", shared by all pods; an address that is not released has the pod's UUID in its
     # file.
-    if thing in ("/run/acnspawn", "/run/acnspawn/netns", "/run/acnspawn/projects.lock") or thing.startswith(("/run/acnspawn/networks", "/run/acnspawn/forwarding")):
+    if thing in ("/run/acnspawn", "/run/acnspawn/netns", "/run/acnspawn/projects.lock", "/run/acnspawn/socket-filters") or thing.startswith(("/run/acnspawn/networks", "/run/acnspawn/forwarding")):
         return False
     # nspawn's own locks of roots, which it takes over when they are left: the names do not tell whose they are.
     return "nspawn" in thing and not thing.startswith("/run/systemd/nspawn/locks")

@@ -99,7 +99,7 @@ def as_many_programs_as_the_kernel_takes():
 
 @case
 def the_last_filter_of_the_kernel_is_taken(host):
-    why = "the kernel takes no more filters of sockets (BPF programs of cgroups) than those of 64 pods"
+    why = "the kernel takes no more filters of sockets (BPF programs of cgroups) than the 64 that there are"
     with listener() as tcp, as_many_programs_as_the_kernel_takes():
         image = server(host, ports=[port("tcp", 8080)])
         r = start_with(host, [tcp], "run", "--strict", image, names=["tcp"]).finish(1)
@@ -108,6 +108,50 @@ def the_last_filter_of_the_kernel_is_taken(host):
         contains(host.acnspawn("status", uuid).out, "exposed: the app can reach the host's network by it, as " + why)
         ask(tcp.getsockname())
         stop(host, uuid)
+
+
+def door(host, *options):
+    """What an app says that tries to get out by a socket of TCP of the host."""
+    with listener() as tcp, listener(type=socket.SOCK_DGRAM) as udp, listener(socket.AF_UNIX, socket.SOCK_DGRAM, host.path("in.sock")) as local, \
+            listener() as target, listener(type=socket.SOCK_DGRAM, address=target.getsockname()):
+        image = host.image(["/bin/poke", "door", str(target.getsockname()[1])], name="example.com/door", app={
+            "ports": [port("tcp", 8080), port("udp", 8081, "udp"), port("local", 8082, "udp")]})
+        running = start_with(host, [tcp, udp, local], "run", "--rm", *options, image, names=["tcp", "udp", "local"])
+        with socket.create_connection(tcp.getsockname(), timeout=30) as a, socket.create_connection(tcp.getsockname(), timeout=30), \
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            client.bind(("127.0.0.1", 0))
+            client.settimeout(30)
+            client.sendto(b"hello", udp.getsockname())
+            sender.sendto(b"hello", host.path("in.sock"))
+            equal(a.recv(10), b"hello")
+            equal([client.recv(10) for _ in range(2)], [b"hello", b"again"], "answers to the peer")
+            said = dict(line.split(": ", 1) for line in running.finish().out.splitlines() if ": " in line)
+    os.unlink(host.path("in.sock"))
+    return said["tcp connect"], said["udp send"], said["udp answer"]
+
+
+@case
+def all_pods_share_the_filters_of_sockets(host):
+    """There is one program of each kind, however many pods: another pod takes none of the kernel's places. It stays for the others when one
+    ends, or its supervisor is killed."""
+    record = "/run/acnspawn/socket-filters/numbers"
+    filtered = ("Operation not permitted", "Operation not permitted", "possible")
+    with listener() as tcp:
+        image = server(host, ports=[port("tcp", 8080)])
+        uuid = start_with(host, [tcp], "run", "--strict", "--detach", "--name=p", image, names=["tcp"]).finish(0).out.strip()
+        numbers = read_text(record)
+        with as_many_programs_as_the_kernel_takes():
+            equal(door(host, "--strict", "--net=none"), filtered)
+            equal(read_text(record), numbers, "the parts of the set")
+        ask(tcp.getsockname())
+        with listener() as other:
+            second = start_with(host, [other], "run", "--strict", "--detach", "--name=q", image, names=["tcp"]).finish(0).out.strip()
+            os.kill(host.supervisor(uuid), signal.SIGKILL)
+            wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+            equal(door(host, "--strict", "--net=none"), filtered)
+            equal(read_text(record), numbers, "the parts of the set")
+            stop(host, second)
+        host.acnspawn("rm", uuid).expect(0)
 
 
 # --- The pod's own ------------------------------------------------------------------------------------------------------
