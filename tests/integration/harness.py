@@ -767,8 +767,7 @@ def belongs_to(host, kind, thing):
     # file.
     if thing in ("/run/acnspawn", "/run/acnspawn/netns", "/run/acnspawn/projects.lock", "/run/acnspawn/socket-filters") or thing.startswith(("/run/acnspawn/networks", "/run/acnspawn/forwarding")):
         return False
-    # nspawn's own locks of roots, which it takes over when they are left: the names do not tell whose they are.
-    return "nspawn" in thing and not thing.startswith("/run/systemd/nspawn/locks")
+    return "nspawn" in thing
 
 
 PF_EXITING, PF_KTHREAD = 0x4, 0x200000  # of the kernel
