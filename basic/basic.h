@@ -431,6 +431,10 @@ int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mod
 /* Writes to an existing file without truncating it: for attribute files of the kernel. */
 int write_attribute_at(int dir_fd, const char *path, const char *value);
 int fsync_dir(int dir_fd);
+/* Waits for a flock on a file, LOCK_EX or LOCK_SH, which is made if need be, such that other users cannot open it: on a directory,
+ * or a file that they can read, any of them could hold it for ever. O: cancels that; NULL: nothing does. Returns the
+ * descriptor; errors of operation_check() have a message, others do not. */
+int lock_file_at(int dir_fd, const char *path, int mode, const Operation *o, Error *e);
 /* Passes descriptors over a unix socket with DATA as payload (at least one byte). */
 int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* The same without waiting for room in the socket: -EAGAIN. */

@@ -142,6 +142,7 @@ static void note(const char *line, void *userdata)
 static int open_transfer(Arguments *a)
 {
         TransferOptions o = {.insecure = a->insecure,
+                             .operation = a->context->operation,
                              .config_dirs = context_config_dirs(a->context),
                              .note = note};
 

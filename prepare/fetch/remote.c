@@ -39,6 +39,12 @@ static int remote_path(const char *place, char **ret)
         return hex ? xasprintf(ret, DIRECTORY "/%s", hex) : -ENOMEM;
 }
 
+/* Not what a process was killed at writing: that was complete, and is not in force. */
+static bool is_entry(const char *name)
+{
+        return strlen(name) == (size_t) 2 * SHA256_DIGEST_LENGTH;
+}
+
 /* --- Reading ------------------------------------------------------------------------------------------- */
 
 static int get_string(json_object *o, const char *name, char **ret)
@@ -205,7 +211,7 @@ int remotes_collect(Store *s, bool dry_run, char ***removed, Error *e)
 
                 if (xasprintf(&path, DIRECTORY "/%s", *name) < 0)
                         return error_oom(e);
-                if (is_useful(s, path, &url) || is_recent(s, path))
+                if ((is_entry(*name) && is_useful(s, path, &url)) || is_recent(s, path))
                         continue;
                 if (!dry_run && unlinkat(store_fd(s), path, 0) < 0 && errno != ENOENT)
                         return error_set_errno(e, errno, "Cannot remove %s/%s", store_path(s), path);
@@ -272,9 +278,10 @@ int fetched_references(Store *s, FetchedReference **ret, size_t *ret_n, Error *e
         list = calloc(strv_length(names) + 1, sizeof(FetchedReference));
         r = list ? 0 : -ENOMEM;
         STRV_FOREACH (name, names) {
-                if (r >= 0)
+                if (r >= 0 && is_entry(*name)) {
                         r = read_reference(s, *name, &list[n]);
-                n += r != 0;
+                        n += r != 0;
+                }
         }
         if (r < 0) {
                 fetched_references_free(list, n);

@@ -15,7 +15,6 @@
  */
 
 #include <sys/file.h>
-
 #include "prepare/pods/pods-internal.h"
 
 #define UUID_LENGTH 36
@@ -56,16 +55,11 @@ static int open_directory(Store *s, Registry g, int *ret, Error *e)
 
 static int lock_directory(Store *s, Registry g, int dir_fd, int *ret, Error *e)
 {
-        _cleanup_close_ int fd = openat(dir_fd, ".lock",
-                                        O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
-        int r = fd < 0 ? -errno : 0;
+        int fd = lock_file_at(dir_fd, ".lock", LOCK_EX, NULL, NULL);
 
-        while (r >= 0 && flock(fd, LOCK_EX) < 0)
-                if (errno != EINTR)
-                        r = -errno;
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot lock %s/%s", store_path(s), registries[g].directory);
-        *ret = TAKE_FD(fd);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot lock %s/%s", store_path(s), registries[g].directory);
+        *ret = fd;
         return 0;
 }
 

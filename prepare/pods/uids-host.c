@@ -77,16 +77,11 @@ static int open_directory(const Store *s, int *ret, const char **ret_path, Error
 
 static int lock_directory(int dir_fd, const char *path, int *ret, Error *e)
 {
-        _cleanup_close_ int fd = openat(dir_fd, ".lock",
-                                        O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
-        int r = fd < 0 ? -errno : 0;
+        int fd = lock_file_at(dir_fd, ".lock", LOCK_EX, NULL, NULL);
 
-        while (r >= 0 && flock(fd, LOCK_EX) < 0)
-                if (errno != EINTR)
-                        r = -errno;
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot lock %s", path);
-        *ret = TAKE_FD(fd);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot lock %s", path);
+        *ret = fd;
         return 0;
 }
 
@@ -251,8 +246,8 @@ int host_uids_claim(const Pod *p, Error *e)
                 return r;
         r = error_set(e, -EUSERS,
                       "Pod %s cannot be started: its users %u to %u are now those of pod %s in the store %s",
-                      pod_display_name(p), p->config.uid_base, p->config.uid_base + pod_n_uids(&p->config) - 1,
-                      holder.uuid, holder.store);
+                      pod_display_name(p), p->config.uid_base,
+                      p->config.uid_base + pod_n_uids(&p->config) - 1, holder.uuid, holder.store);
         return error_hint(e, r, "Prepare another pod, which gets a range of its own, and remove this one.");
 }
 

@@ -17,7 +17,6 @@
 #include "prepare/store/store-internal.h"
 
 #define STORE_VERSION "1\n"
-#define LOCK_WAIT_MSEC_MAX 10 /* between two looks at a lock */
 
 /* The directories of pods are in the order of a pod's life cycle. Entries made in a "nursery" directory are
  * unrelated to each other. */
@@ -302,37 +301,14 @@ Operation *store_operation(const Store *s)
         return s->operation;
 }
 
-/* A thread that waits in flock() cannot be woken by another, so an operation that can be cancelled checks
- * this periodically. */
-static int wait_for_lock(const Store *s, int fd, int mode, Error *e)
-{
-        int msec = 1;
-
-        if (!s->operation)
-                return flock(fd, mode) < 0 ? error_set_errno(e, errno, "Cannot lock the store %s", s->path)
-                                           : 0;
-        while (flock(fd, mode | LOCK_NB) < 0) {
-                if (errno != EWOULDBLOCK && errno != EINTR)
-                        return error_set_errno(e, errno, "Cannot lock the store %s", s->path);
-                int r = operation_poll(s->operation, -1, 0, msec, e);
-                if (r < 0)
-                        return r;
-                msec = MIN(2 * msec, LOCK_WAIT_MSEC_MAX);
-        }
-        return 0;
-}
-
 static int store_lock(Store *s, int mode, int *ret_fd, Error *e)
 {
-        _cleanup_close_ int fd =
-                        openat(s->fd, "lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        int fd = lock_file_at(s->fd, "lock", mode, s->operation, e);
 
         if (fd < 0)
-                return error_set_errno(e, errno, "Cannot open the lock of the store %s", s->path);
-        int r = wait_for_lock(s, fd, mode, e);
-        if (r < 0)
-                return r;
-        *ret_fd = TAKE_FD(fd);
+                return operation_ended(fd) ? fd
+                                           : error_set_errno(e, fd, "Cannot lock the store %s", s->path);
+        *ret_fd = fd;
         return 0;
 }
 

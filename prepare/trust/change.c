@@ -4,8 +4,8 @@
  *
  * A key is stored as gpg exports it: armored, with its own signatures only. An existing copy of the same key
  * is imported along with it, so that adding an older copy never loses a revocation. Directories and files
- * are created without write permission for others; writers are serialized by a flock on the directory
- * trustedkeys, and files are replaced atomically for readers.
+ * are created without write permission for others; writers are serialized by a flock on the file .lock, which
+ * others cannot open, and files are replaced atomically for readers.
  */
 
 #include <ctype.h>
@@ -21,13 +21,16 @@
 
 /* The administrator's directory of trusted keys, made if need be, with a lock, and in it a prefix's. */
 typedef struct Place {
-        int keys_fd, dir_fd;
+        int keys_fd, lock_fd, dir_fd;
         char *path;
 } Place;
+
+#define PLACE_NULL ((Place){.keys_fd = -EBADF, .lock_fd = -EBADF, .dir_fd = -EBADF})
 
 static void place_done(Place *p)
 {
         safe_close(p->keys_fd);
+        safe_close(p->lock_fd);
         safe_close(p->dir_fd);
         free(p->path);
 }
@@ -97,15 +100,18 @@ static int enter_keys(Trust *t, Place *p, Error *e)
                 r = enter(fd, TRUSTED_KEYS, &p->path, &p->keys_fd, e);
         if (r < 0)
                 return r;
-        if (flock(p->keys_fd, LOCK_EX) < 0)
-                return error_set_errno(e, errno, "Cannot lock the trusted keys in '%s'", p->path);
+        p->lock_fd = lock_file_at(p->keys_fd, ".lock", LOCK_EX, t->operation, e);
+        if (operation_ended(p->lock_fd))
+                return p->lock_fd;
+        if (p->lock_fd < 0)
+                return error_set_errno(e, p->lock_fd, "Cannot lock the trusted keys in '%s'", p->path);
         tidy(p->keys_fd);
         return 0;
 }
 
 static int place_open(Trust *t, const char *prefix, Place *ret, Error *e)
 {
-        _cleanup_(place_done) Place p = {.keys_fd = -EBADF, .dir_fd = -EBADF};
+        _cleanup_(place_done) Place p = PLACE_NULL;
         _cleanup_close_ int prefixes_fd = -EBADF;
         _cleanup_free_ char *directory = NULL;
 
@@ -123,7 +129,7 @@ static int place_open(Trust *t, const char *prefix, Place *ret, Error *e)
                           e);
         if (r < 0)
                 return r;
-        *ret = TAKE_GENERIC(p, Place, ((Place){.keys_fd = -EBADF, .dir_fd = -EBADF}));
+        *ret = TAKE_GENERIC(p, Place, PLACE_NULL);
         return 0;
 }
 
@@ -222,7 +228,7 @@ static int check_prefix(const char *prefix, Error *e)
 
 int trust_add(Trust *t, const char *prefix, const void *data, size_t size, const char *what, Error *e)
 {
-        _cleanup_(place_done) Place p = {.keys_fd = -EBADF, .dir_fd = -EBADF};
+        _cleanup_(place_done) Place p = PLACE_NULL;
         _cleanup_gpg_home_ GpgHome h = GPG_HOME_NULL;
         _cleanup_free_ unsigned char *binary = NULL;
         _cleanup_trust_keys_ TrustKeys keys = {};
@@ -310,7 +316,7 @@ static int find_by_fingerprint(const Trust *t, const char *prefix, const char *f
 
 static int remove_file(Trust *t, const TrustFile *f, char ***lines, Error *e)
 {
-        _cleanup_(place_done) Place p = {.keys_fd = -EBADF, .dir_fd = -EBADF};
+        _cleanup_(place_done) Place p = PLACE_NULL;
         _cleanup_free_ char *name = file_name(f->fingerprint);
 
         int r = name ? place_open(t, f->prefix, &p, e) : error_oom(e);
@@ -341,7 +347,7 @@ int trust_remove(Trust *t, const char *prefix, const char *fingerprint, char ***
                 if (is_meant(&t->files[i], prefix, meant))
                         r = remove_file(t, &t->files[i], &lines, e);
         if (r >= 0) {
-                _cleanup_(place_done) Place p = {.keys_fd = -EBADF, .dir_fd = -EBADF};
+                _cleanup_(place_done) Place p = PLACE_NULL;
 
                 (void) enter_keys(t, &p, NULL); /* the directory of a prefix that has no keys any more */
                 r = trust_reload(t, e);

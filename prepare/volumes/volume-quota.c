@@ -79,19 +79,12 @@ static int set_project(int fd, uint32_t project)
 
 static int lock_projects(int *ret, Error *e)
 {
-        _cleanup_close_ int fd = -EBADF;
         int r = mkdir_p(LOCK_DIRECTORY, 0755);
+        int fd = r < 0 ? r : lock_file_at(AT_FDCWD, LOCK_FILE, LOCK_EX, NULL, NULL);
 
-        if (r >= 0) {
-                fd = open(LOCK_FILE, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
-                r = fd < 0 ? -errno : 0;
-        }
-        while (r >= 0 && flock(fd, LOCK_EX) < 0)
-                if (errno != EINTR)
-                        r = -errno;
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot lock %s", LOCK_FILE);
-        *ret = TAKE_FD(fd);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot lock %s", LOCK_FILE);
+        *ret = fd;
         return 0;
 }
 

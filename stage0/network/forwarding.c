@@ -7,7 +7,7 @@
  *
  * The directory of a network namespace that stands for the host (named by the kernel's cookie of it, which is not used again
  * until a reboot) has the file "before", with the settings, and an empty file for each pod. The lock of the parent directory
- * is held during changes. A file is made after the pod's record, and removed before it: so what is left of a process that
+ * is held during changes; others cannot open it, as they could hold the lock for ever. A file is made after the pod's record, and removed before it: so what is left of a process that
  * was killed is removed with the rest of the pod.
  */
 
@@ -17,8 +17,8 @@
 
 #include "stage0/network/network-internal.h"
 
-#define PARENT "/run/acnspawn"
-#define DIRECTORY PARENT "/forwarding"
+#define RUN_DIRECTORY "/run/acnspawn"
+#define DIRECTORY RUN_DIRECTORY "/forwarding"
 #define BEFORE "before"
 #define SETTINGS_MAX (1024U * 1024U)
 
@@ -124,14 +124,13 @@ static int open_place(bool make, Place *p)
 {
         *p = (Place){.parent_fd = -EBADF, .fd = -EBADF};
         snprintf(p->name, sizeof(p->name), "%" PRIu64, namespace_cookie());
-        int r = make ? mkdir_p(PARENT, 0755) : 0;
+        int r = make ? mkdir_p(RUN_DIRECTORY, 0755) : 0;
         if (r < 0)
                 return r;
-        /* Whoever can open it could take its lock, and keep pods with networks from starting; an earlier version let all users. */
-        if (make && ((mkdir(DIRECTORY, 0700) < 0 && errno != EEXIST) || chmod(DIRECTORY, 0700) < 0))
+        if (make && mkdir(DIRECTORY, 0700) < 0 && errno != EEXIST)
                 return -errno;
         p->parent_fd = open(DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (p->parent_fd < 0)
+        if (p->parent_fd < 0 || fchmod(p->parent_fd, 0700) < 0) /* earlier versions made it for all */
                 return -errno;
         while (flock(p->parent_fd, LOCK_EX) < 0)
                 if (errno != EINTR)

@@ -14,6 +14,7 @@ import uuid
 from harness import *
 
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
+LONG_TIMEOUT = 3600  # of a case that looks at each step
 CALLS = CHANGES + ",fdatasync,syncfs,fchmod,symlink,link,unlink,ftruncate,utimensat"
 
 # ext4 writes data of a file that replaces another before the rename, unless it is told not to; other file systems do not.
@@ -350,13 +351,36 @@ def store(host, kind):
         remove_cgroups(host)
 
 
-def long_case(function, kind, busy):
-    def run(host):
-        if not LONG:
-            raise Skip("only with ACNSPAWN_TEST_LONG=1")
-        function(host, kind, busy)
-    run.__name__ = "%s_on_%s_%s" % (function.__name__, "busy" if busy else "quiet", kind)
-    case(with_timeout(1800)(run))
+def bridge(number, name, directory):
+    """The configuration of a network whose plugin for addresses keeps them in this directory."""
+    if not all(os.access("/usr/lib/cni/" + p, os.X_OK) for p in ("bridge", "host-local")):
+        raise Skip("plugins are missing (Debian package containernetworking-plugins)")
+    return json.dumps({"cniVersion": "1.0.0", "name": name, "plugins": [
+        {"type": "bridge", "bridge": "acnspawnp%d" % number,
+         "ipam": {"type": "host-local", "dataDir": directory, "subnet": "10.9%d.0.0/24" % number}}]})
+
+
+def leases(host):
+    """Of the plugin host-local, which syncs nothing: one may be empty, and names no pod then."""
+    return [f for _, _, files in os.walk(host.dir + "/leases") for f in files if f.startswith("10.")]
+
+
+def loses_power(seconds):
+    """Makes cases of a function of the host, the file system, and whether a neighbour syncs: one of its name, on ext4 beside such a neighbour,
+    and the others with ACNSPAWN_TEST_LONG=1."""
+    def make(function):
+        def add(name, bound, *args):
+            def run(host):
+                if args != ("ext4", True) and not LONG:
+                    raise Skip("only with ACNSPAWN_TEST_LONG=1")
+                function(host, *args)
+            run.__name__ = name
+            case(with_timeout(bound)(run))
+        add(function.__name__, LONG_TIMEOUT if LONG else seconds, "ext4", True)
+        for kind, busy in ("ext4", False), ("xfs", True), ("xfs", False):
+            add("%s_on_%s_%s" % (function.__name__, "busy" if busy else "quiet", kind), LONG_TIMEOUT, kind, busy)
+        return function
+    return make
 
 
 def be_alone():

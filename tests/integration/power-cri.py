@@ -76,6 +76,7 @@ def look_at_store(host, step):
     acnspawn("volume", "rm", "spare")
     acnspawn("gc", "--grace-period=0", "--expire-prepared=0")
     equal(host.pods(), [], "pods after gc, after %s" % step)
+    equal(leases(host), [], "addresses that are taken, after %s" % step)
     for place in "tmp", "uids", "names":
         path = os.path.join(host.dir, place)
         equal([n for n in os.listdir(path) if n[0] != "."] if os.path.exists(path) else [], [], "%s/ after gc, after %s" % (place, step))
@@ -98,6 +99,7 @@ def look_at_images(host, step, expected):
     look_at_store(host, step)
 
 
+@loses_power(1200)
 def pods_of_a_kubelet_change(host, kind, busy):
     with store(host, kind) as s:
         image_id, found = image(host), []
@@ -108,7 +110,10 @@ def pods_of_a_kubelet_change(host, kind, busy):
                 steps, reply = cut(s, e, c, busy, name, *request, **more)
                 found.append((steps if LONG else steps[-1:] if name == "RemovePodSandbox" else steps[:1], image_id))
                 return reply
-            i = change("RunPodSandbox", config=sandbox_config()).pod_sandbox_id
+            with open(e.conf + "/10-lan.conflist", "w") as f:
+                f.write(bridge(0, "lan", host.dir + "/leases"))
+            i = change("RunPodSandbox", config=sandbox_config(linux={})).pod_sandbox_id
+            equal(len(leases(host)), 1, "addresses")
             pids = [host.supervisor(uuid_of(i))]
             a = change("CreateContainer", pids=pids, pod_sandbox_id=i, config=container_config("main", image_id, SLEEP)).container_id
             if not LONG:
@@ -123,6 +128,7 @@ def pods_of_a_kubelet_change(host, kind, busy):
     look_at_all(s.disk, found, look_at_pods)
 
 
+@loses_power(1200)
 def images_of_a_kubelet_change(host, kind, busy):
     registry = Registry(host)
     registry.push(make_layout(host), "team/app:1")
@@ -139,23 +145,6 @@ def images_of_a_kubelet_change(host, kind, busy):
                 steps, _ = cut(s, e, c, busy, "RemoveImage", image={"image": name})
                 found.append((steps[:-1 - busy], (found[0][1][1], before)))  # it may be there once more
     look_at_all(s.disk, found, look_at_images)
-
-
-@case
-@with_timeout(1200)
-def pods_of_a_kubelet_are_changed_beside_a_neighbour_that_syncs(host):
-    pods_of_a_kubelet_change(host, "ext4", True)
-
-
-@case
-@with_timeout(1200)
-def images_of_a_kubelet_are_changed_beside_a_neighbour_that_syncs(host):
-    images_of_a_kubelet_change(host, "ext4", True)
-
-
-for _function in pods_of_a_kubelet_change, images_of_a_kubelet_change:
-    for _kind, _busy in ("ext4", False), ("xfs", True), ("xfs", False):
-        long_case(_function, _kind, _busy)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Trusting keys: output, confirmation, storage, and errors."""
 
+import fcntl
 import http.server
 import pty
 import select
+import socket
 import stat
 import threading
 
@@ -58,9 +60,9 @@ def trust(host, *args, **more):
 
 
 def stored(host):
-    """Paths of the files below trustedkeys."""
+    """Paths of the keys below trustedkeys."""
     top = host.path("etc", "trustedkeys")
-    return sorted(os.path.relpath(os.path.join(root, f), top) for root, _, files in os.walk(top) for f in files)
+    return sorted(os.path.relpath(os.path.join(root, f), top) for root, _, files in os.walk(top) for f in files if f != ".lock")
 
 
 def on_terminal(host, answer, *args):
@@ -351,6 +353,32 @@ def signed_and_encrypted_images(host):
         contains(json.dumps(info), fingerprint, "the record of the image")
         # The same image, plain.
         equal(fetch(host, sign(app), app).expect(0).out, r.out, "ID")
+
+
+@case
+def what_is_waited_for_can_be_interrupted(host):
+    """A server that does not answer, and the lock of another that changes keys."""
+    with keys_of(host) as keys, socket.create_server(("127.0.0.1", 0)) as server:
+        _, key = keys.make("ann <ann@example.com>")
+        good = put(host, "good.key", key)
+        trust(host, "--yes", "--root", good).expect(0)
+        lock = host.path("etc", "trustedkeys", ".lock")
+
+        def waits(pid):
+            return any(os.path.realpath("/proc/%d/fd/%s" % (pid, fd)) == lock for fd in os.listdir("/proc/%d/fd" % pid))
+
+        def is_interrupted(url, ready):
+            p = host.start("--config-dir=" + host.path("etc"), "trust", "--yes", "--insecure-options=http", "--prefix=example.com", url)
+            wait_for(lambda: ready(p.pid), "acnspawn to wait")
+            p.send_signal(signal.SIGINT)
+            equal(p.wait(patience(20)), -signal.SIGINT)
+        connections = []
+        is_interrupted("http://127.0.0.1:%d/key" % server.getsockname()[1], lambda pid: connections.append(server.accept()) or True)
+        connections[0][0].close()
+        with open(lock) as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            is_interrupted(good, waits)
+        equal(len(stored(host)), 1, "files")
 
 
 @case

@@ -220,6 +220,33 @@ TEST(places_collected)
         ASSERT_NULL(removed);
 }
 
+/* A process was killed between writing a file and its rename. */
+TEST(places_half_written)
+{
+        _cleanup_(scratch_done) Scratch scratch = SCRATCH_NULL;
+        _cleanup_(store_unrefp) Store *s = NULL;
+        const Remote written = {.image = (char *) AN_ID};
+        static const char other[] = "{\"url\":\"docker://example.com/app:1\",\"image\":\"" AN_ID
+                                    "\",\"etag\":\"earlier\"}";
+        FetchedReference *l = NULL;
+        char name[128];
+        size_t n = 0;
+
+        ASSERT_OK(scratch_new(&scratch));
+        ASSERT_OK(open_store(&scratch, &s));
+        ASSERT_EQ(mkdirat(store_fd(s), "images/" AN_ID, 0700), 0);
+        ASSERT_OK(remote_write(s, "docker://example.com/app:1", &written));
+        _cleanup_close_ int fd = openat(store_fd(s), "remotes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_strv_free_ char **names = NULL;
+        ASSERT_OK(list_names(fd, &names));
+        snprintf(name, sizeof(name), "%s.7-1.tmp", names[0]);
+        ASSERT_OK(write_file_new_at(fd, name, other, strlen(other), 0600));
+        ASSERT_OK(fetched_references(s, &l, &n, NULL));
+        ASSERT_EQ(n, 1U);
+        ASSERT_NULL(l[0].digest);
+        fetched_references_free(l, n);
+}
+
 /* --- Identity ------------------------------------------------------------------------------------------ */
 
 TEST(identity)
@@ -250,6 +277,7 @@ int main(void)
         RUN(places);
         RUN(places_damaged);
         RUN(places_collected);
+        RUN(places_half_written);
         RUN(identity);
         return TEST_END();
 }

@@ -2,6 +2,7 @@
 
 /* Which signatures are accepted: trusted keys in files, and each reason to reject a signature. */
 
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -700,6 +701,22 @@ TEST(leftovers_of_writers)
         ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/root.d/0123.7-1.tmp"));
 }
 
+/* All users can open the directories. */
+TEST(a_lock_of_others_is_not_waited_for)
+{
+        CONFIG(c);
+        struct stat st;
+
+        ASSERT_EQ(add(&c, IMAGE, "good"), 1);
+        _cleanup_close_ int fd = openat(c.scratch.fd, "etc/trustedkeys", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ASSERT_EQ(flock(fd, LOCK_EX), 0);
+        alarm(60);
+        ASSERT_EQ(add(&c, IMAGE, "other"), 1);
+        alarm(0);
+        ASSERT_EQ(fstatat(fd, ".lock", &st, 0), 0);
+        ASSERT_EQ(st.st_mode & 0777U, 0600U);
+}
+
 #define N_HOME_PROCESSES 6
 #define N_HOMES 150
 
@@ -805,6 +822,7 @@ int main(void)
         RUN(c8_permissions);
         RUN(inspect);
         RUN(leftovers_of_writers);
+        RUN(a_lock_of_others_is_not_waited_for);
         RUN(homes_of_many_processes);
         RUN(streams);
         gpg_fixture_done(&g);
