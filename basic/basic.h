@@ -532,5 +532,7 @@ bool path_is_absolute(const char *p);
 int path_make_absolute(const char *p, char **ret);
 /* Absolute P without duplicate and trailing slashes and "." components; ".." is refused with -EINVAL. */
 int path_normalize(const char *p, char **ret);
+/* Whether path_normalize() returns P as it is. */
+bool path_is_normalized(const char *p);
 /* Whether PATH is PREFIX or below it (both normalized). */
 bool path_has_prefix(const char *path, const char *prefix);

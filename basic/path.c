@@ -372,6 +372,21 @@ int path_normalize(const char *p, char **ret)
         return text_take(&t, ret, NULL);
 }
 
+bool path_is_normalized(const char *p)
+{
+        if (streq(p, "/"))
+                return true;
+        while (*p == '/') {
+                size_t n = strcspn(++p, "/");
+                if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+                        return false;
+                p += n;
+                if (!*p)
+                        return true;
+        }
+        return false;
+}
+
 bool path_has_prefix(const char *path, const char *prefix)
 {
         const char *rest = startswith(path, prefix);

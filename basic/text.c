@@ -152,20 +152,17 @@ int parse_usec(const char *s, uint64_t *ret)
                 return 0;
         }
         while (*s) {
-                _cleanup_free_ char *digits = NULL;
-                uint64_t value, unit;
-                size_t n = strspn(s, "0123456789");
+                uint64_t value = 0, unit;
 
-                digits = strndup(s, n);
-                if (!digits)
-                        return -ENOMEM;
-                int r = parse_u64(digits, &value);
-                if (r < 0)
-                        return r;
-                s += n;
+                if (!is_digit(*s))
+                        return -EINVAL;
+                for (; is_digit(*s); s++)
+                        if (__builtin_mul_overflow(value, 10U, &value) ||
+                            __builtin_add_overflow(value, (unsigned) (*s - '0'), &value))
+                                return -ERANGE;
                 s += strspn(s, " ");
-                n = strspn(s, "abcdefghijklmnopqrstuvwxyz");
-                r = lookup_time_unit(s, n, &unit);
+                size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz");
+                int r = lookup_time_unit(s, n, &unit);
                 if (r < 0)
                         return r;
                 s += n;

@@ -124,11 +124,7 @@ unsigned control_answer(const ContainerCall *call, const char *error, json_objec
                 *ret = strdup("");
                 return *ret ? 200 : 500;
         }
-        const char *text =
-                        r < 0 || k < 0 ? NULL
-                                       : json_object_to_json_string_ext(
-                                                         o, JSON_C_TO_STRING_PLAIN |
-                                                                            JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = r < 0 || k < 0 ? NULL : json_print(o);
         *ret = text ? strdup(text) : NULL;
         return *ret ? 200 : 500;
 }

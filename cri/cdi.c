@@ -92,13 +92,10 @@ const CdiDevice *cdi_spec_find(const CdiSpec *s, const char *name)
 
 static int read_path(json_object *o, const char *key, const char **ret, Error *e)
 {
-        _cleanup_free_ char *normal = NULL;
-
         int r = json_member_read_text(o, key, "", ret, e);
         if (r < 0 || !*ret)
                 return r;
-        if (path_is_absolute(*ret) && path_normalize(*ret, &normal) >= 0 && streq(normal, *ret) &&
-            !strpbrk(*ret, ",\n") && !strstr(*ret, ":/"))
+        if (path_is_normalized(*ret) && !strpbrk(*ret, ",\n") && !strstr(*ret, ":/"))
                 return 0;
         return error_set(e, -EINVAL, "\"%s\" is '%s', which is not an absolute path that can be used", key,
                          *ret);
@@ -124,7 +121,9 @@ static int read_variable(json_object *v, CdiEdits *x, Error *e)
                    *equals = s ? strchr(s, '=') : NULL;
         _cleanup_free_ char *name = equals ? strndup(s, (size_t) (equals - s)) : NULL;
 
-        if (!equals || !name || environment_name_check(name, NULL) < 0)
+        if (equals && !name)
+                return error_oom(e);
+        if (!equals || environment_name_check(name, NULL) < 0)
                 return error_set(e, -EINVAL, "\"env\" has an entry that is not NAME=VALUE");
         return pair_list_set(&x->environment, name, equals + 1) < 0 ? error_oom(e) : 0;
 }

@@ -90,8 +90,8 @@ static int set_attributes(const Runtime__V1__LinuxContainerResources *r, AppOver
                 k = add_attribute(o, r->unified[i]->key, r->unified[i]->value, e);
         if (k < 0 || json_object_object_length(o) == 0)
                 return k;
-        if (xasprintf(&value, "os/linux/cgroup=%s",
-                      json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE)) < 0)
+        const char *text = json_print(o);
+        if (!text || xasprintf(&value, "os/linux/cgroup=%s", text) < 0)
                 return error_oom(e);
         return cri_set_option(app_options, a, "isolator", "linux.resources.unified", value, e);
 }

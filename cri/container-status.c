@@ -259,9 +259,7 @@ static int add_info(CriJob *j, const Container *c, Runtime__V1__ContainerStatusR
         }
         return cri_map_add(&j->memory, &answer->n_info, &answer->info,
                            &runtime__v1__container_status_response__info_entry__descriptor, "info",
-                           json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE)
-                                           ?: "{}") < 0
+                           json_print(o)) < 0
                                ? error_oom(e)
                                : 0;
 }

@@ -23,7 +23,7 @@
 typedef struct CriMemory {
         struct CriChunk *chunks;
         size_t used, max; /* bytes; MAX 0: not limited */
-        bool exceeded;    /* an allocation would have been beyond MAX */
+        bool failed;      /* an allocation, for want of memory or beyond MAX */
 } CriMemory;
 
 void cri_memory_done(CriMemory *m);
@@ -35,7 +35,7 @@ char *cri_strdup(CriMemory *m, const char *s);
 char *cri_printf(CriMemory *m, const char *format, ...) _printf_(2, 3);
 /* An initialized message. */
 void *cri_message(CriMemory *m, const ProtobufCMessageDescriptor *d);
-/* A request of N bytes. -EBADMSG: it is not valid, or has text that is not UTF-8; -ENOMEM: it is beyond the maximum. */
+/* A request of N bytes. -EBADMSG: it is not valid, or has text that is not UTF-8; -ENOMEM: out of memory, or beyond the maximum. */
 int cri_unpack(CriMemory *m, const ProtobufCMessageDescriptor *d, const uint8_t *data, size_t n,
                ProtobufCMessage **ret);
 

@@ -272,7 +272,7 @@ static int add_info(CriJob *j, const Image *i, Runtime__V1__ImageStatusResponse 
                 return -ENOMEM;
         return cri_map_add(&j->memory, &p->n_info, &p->info,
                            &runtime__v1__image_status_response__info_entry__descriptor, "info",
-                           json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
+                           json_print(o));
 }
 
 /* An image that is not there is no failure, but a reply without one. */

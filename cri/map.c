@@ -13,8 +13,8 @@ int cri_map_add(CriMemory *m, size_t *n, void *list, const ProtobufCMessageDescr
         Entry ***entries = list, **grown = cri_alloc(m, (*n + 1) * sizeof(Entry *));
         Entry *entry = cri_message(m, d);
 
-        if (!grown || !entry || d->sizeof_message != sizeof(Entry) || !(entry->key = cri_strdup(m, key)) ||
-            !(entry->value = cri_strdup(m, value)))
+        if (!value || !grown || !entry || d->sizeof_message != sizeof(Entry) ||
+            !(entry->key = cri_strdup(m, key)) || !(entry->value = cri_strdup(m, value)))
                 return -ENOMEM;
         if (*n > 0)
                 memcpy(grown, *entries, *n * sizeof(Entry *));

@@ -29,12 +29,12 @@ void *cri_alloc(CriMemory *m, size_t size)
 {
         CriChunk *c = NULL;
 
-        if (m->max > 0 && (size > m->max || m->used > m->max - size))
-                m->exceeded = true;
-        else
+        if (m->max == 0 || (size <= m->max && m->used <= m->max - size))
                 c = calloc(1, sizeof(CriChunk) + MAX(size, 1U));
-        if (!c)
+        if (!c) {
+                m->failed = true;
                 return NULL;
+        }
         m->used += sizeof(CriChunk) + size;
         c->next = m->chunks;
         m->chunks = c;
@@ -142,7 +142,7 @@ int cri_unpack(CriMemory *m, const ProtobufCMessageDescriptor *d, const uint8_t 
 
         ProtobufCMessage *message = protobuf_c_message_unpack(d, &allocator, n, data);
         if (!message)
-                return m->exceeded ? -ENOMEM : -EBADMSG;
+                return m->failed ? -ENOMEM : -EBADMSG;
         if (!message_is_valid(message))
                 return -EBADMSG;
         *ret = message;

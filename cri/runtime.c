@@ -121,9 +121,7 @@ static int add_info(CriJob *j, Runtime__V1__StatusResponse *p)
                 int r = !text ? -ENOMEM
                               : cri_map_add(&j->memory, &p->n_info, &p->info,
                                             &runtime__v1__status_response__info_entry__descriptor,
-                                            entries[i].key,
-                                            json_object_to_json_string_ext(text,
-                                                                           JSON_C_TO_STRING_NOSLASHESCAPE));
+                                            entries[i].key, json_print(text));
                 if (r < 0)
                         return r;
         }

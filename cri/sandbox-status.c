@@ -83,7 +83,7 @@ static int add_info(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatusRe
                 return error_oom(e);
         return cri_map_add(&j->memory, &answer->n_info, &answer->info,
                            &runtime__v1__pod_sandbox_status_response__info_entry__descriptor, "info",
-                           json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN) ?: "{}") < 0
+                           json_print(o)) < 0
                                ? error_oom(e)
                                : 0;
 }

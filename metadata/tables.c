@@ -72,8 +72,7 @@ static int render_pod_manifest(const MetadataConfig *c, struct MHD_Response **sl
 
         if (json_member_add(o, "annotations", json_object_new_array()) < 0)
                 return error_oom(e);
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print_pretty(o);
         if (!text)
                 return error_oom(e);
         return render_copy(METADATA_POD_MANIFEST, text, strlen(text), slot, e);

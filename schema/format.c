@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Writes JSON trees as canonical text: two spaces of indentation, members in the order they were added, one
- * newline at the end.
+/* Writes JSON trees as text: in one line, or in the canonical form, with two spaces of indentation. Members are in the
+ * order they were added.
  *
  * With json-c's own writer the layout of empty containers and of slashes depends on its version; golden
- * files, digests and diffs need identical bytes everywhere. The depth of recursion is bounded by that of the
+ * files, digests and diffs need identical bytes everywhere. And where memory runs out it leaves out what it could not
+ * add, and goes on: text that is not what the tree says, and no error. The depth of recursion is bounded by that of the
  * documents that are read (64 levels) and of the tables.
  */
+
+#include <json-c/printbuf.h>
+#include <limits.h>
 
 #include "schema/schema-internal.h"
 
 typedef struct Writer {
         Text text;
+        bool compact; /* in one line */
         size_t n_values, n_containers;
 } Writer;
 
@@ -51,7 +56,7 @@ static void integer_format(Text *t, json_object *o)
 /* A fraction keeps the digits with which it was read. */
 static void fraction_format(Text *t, json_object *o)
 {
-        const char *s = json_object_to_json_string(o);
+        const char *s = json_object_get_userdata(o) ?: json_object_to_json_string(o);
 
         if (s)
                 text_add(t, s);
@@ -59,9 +64,10 @@ static void fraction_format(Text *t, json_object *o)
                 t->failed = true;
 }
 
-static void line_start(Text *t, unsigned depth)
+static void line_start(Writer *w, unsigned depth)
 {
-        text_addf(t, "\n%*s", (int) (2 * depth), "");
+        if (!w->compact)
+                text_addf(&w->text, "\n%*s", (int) (2 * depth), "");
 }
 
 static void object_members_format(Writer *w, json_object *o, unsigned depth)
@@ -70,9 +76,9 @@ static void object_members_format(Writer *w, json_object *o, unsigned depth)
 
         json_object_object_foreach (o, key, member) {
                 text_add(&w->text, separator);
-                line_start(&w->text, depth);
+                line_start(w, depth);
                 string_escape(&w->text, key, strlen(key));
-                text_add(&w->text, ": ");
+                text_add(&w->text, w->compact ? ":" : ": ");
                 value_format(w, member, depth);
                 separator = ",";
         }
@@ -82,7 +88,7 @@ static void array_elements_format(Writer *w, json_object *o, unsigned depth)
 {
         for (size_t i = 0; i < json_object_array_length(o); i++) {
                 text_add(&w->text, i > 0 ? "," : "");
-                line_start(&w->text, depth);
+                line_start(w, depth);
                 value_format(w, json_object_array_get_idx(o, i), depth);
         }
 }
@@ -98,7 +104,7 @@ static void container_format(Writer *w, json_object *o, unsigned depth, bool obj
         else
                 array_elements_format(w, o, depth + 1);
         if (!empty)
-                line_start(&w->text, depth);
+                line_start(w, depth);
         text_add(&w->text, object ? "}" : "]");
 }
 
@@ -151,6 +157,42 @@ int json_format(json_object *o, char **ret)
         }
         *ret = text;
         return 0;
+}
+
+/* As json-c calls it for the text that an object holds. */
+static int print_into(json_object *o, struct printbuf *buffer, int level, int flags)
+{
+        Writer w = {.compact = !(flags & JSON_C_TO_STRING_PRETTY)};
+
+        value_format(&w, o, 0);
+        int r = w.text.failed || w.text.size > INT_MAX
+                                ? -1
+                                : printbuf_memappend(buffer, w.text.data, (int) w.text.size);
+        text_done(&w.text);
+        return r;
+}
+
+static const char *print(json_object *o, int flags)
+{
+        bool composed = json_object_is_type(o, json_type_object) ||
+                        json_object_is_type(o, json_type_array) || json_object_is_type(o, json_type_string);
+
+        if (!composed)
+                return json_object_to_json_string_ext(o, flags);
+        json_object_set_serializer(o, print_into, NULL, NULL);
+        const char *text = json_object_to_json_string_ext(o, flags);
+        json_object_set_serializer(o, NULL, NULL, NULL);
+        return text;
+}
+
+const char *json_print(json_object *o)
+{
+        return print(o, JSON_C_TO_STRING_PLAIN);
+}
+
+const char *json_print_pretty(json_object *o)
+{
+        return print(o, JSON_C_TO_STRING_PRETTY);
 }
 
 int manifest_format(const Type *t, const void *source, char **ret)

@@ -144,8 +144,7 @@ static int add_retries(json_object *o, PairList *l, Error *e)
 static int add_command(json_object *test, PairList *l, Error *e)
 {
         _cleanup_strv_free_ char **words = NULL, **command = NULL;
-        const char *text = json_object_to_json_string_ext(
-                        test, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(test);
 
         int r = json_object_is_type(test, json_type_array) ? read_array(test, &words) : -EINVAL;
         if (r >= 0)

@@ -70,16 +70,17 @@ static int read_timeout(json_object *o, Hook *h, Error *e)
 
 static int read_hook(json_object *o, Hook *h, Error *e)
 {
-        _cleanup_free_ char *normal = NULL;
         const char *path = NULL;
 
         int r = json_member_read_text(o, "path", "", &path, e);
         if (r < 0)
                 return r;
-        if (!path || !path_is_absolute(path) || path_normalize(path, &normal) < 0 || !streq(normal, path))
+        if (!path || !path_is_normalized(path))
                 return error_set(e, -EINVAL, "\"path\" of a hook is '%s', which is not an absolute path",
                                  path ?: "");
-        h->path = TAKE_PTR(normal);
+        h->path = strdup(path);
+        if (!h->path)
+                return error_oom(e);
         r = read_words(o, "args", &h->args, e);
         if (r >= 0)
                 r = read_environment(o, h, e);
@@ -175,10 +176,7 @@ int hook_list_format(const HookList *l, char **ret)
 
         for (size_t i = 0; r >= 0 && i < l->n; i++)
                 r = add_hook(list, &l->items[i]);
-        const char *text = r < 0 ? NULL
-                                 : json_object_to_json_string_ext(
-                                                   list,
-                                                   JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = r < 0 ? NULL : json_print(list);
         if (!text)
                 return r < 0 ? r : -ENOMEM;
         *ret = strdup(text);

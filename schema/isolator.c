@@ -533,8 +533,7 @@ int isolator_list_drop_attribute(IsolatorList *l, const char *attribute)
         if (json_object_deep_copy(i->value, &o, NULL) < 0)
                 return -ENOMEM;
         json_object_object_del(o, attribute);
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         int r = text ? isolator_parse(i->name, text, &changed, NULL) : -ENOMEM;
         if (r < 0)
                 return r;

@@ -60,8 +60,7 @@ static void text_parse(Parser *p, const Type *t, json_object *v, void *target)
                 parser_wrong_type(p, "an object", v);
                 return;
         }
-        const char *text = json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(v);
         *place = text ? strdup(text) : NULL;
         p->oom = p->oom || !*place;
 }

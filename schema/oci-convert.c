@@ -133,8 +133,8 @@ static int parse_port(char *s, Port *ret)
                 return -EINVAL;
         ret->count = last - ret->port + 1;
         for (size_t i = 0; i < ELEMENTSOF(protocols); i++)
-                if (strcasecmp(protocol, protocols[i]) == 0)
-                        ret->protocol = strdup(protocols[i]);
+                if (strcasecmp(protocol, protocols[i]) == 0 && !(ret->protocol = strdup(protocols[i])))
+                        return -ENOMEM;
         if (!ret->protocol)
                 return -EINVAL;
         if (ret->count > 1)

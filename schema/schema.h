@@ -320,6 +320,10 @@ int json_member_add_nullable(json_object *o, const char *key, json_object *value
 int json_member_add_text(json_object *o, const char *key, const char *s);
 /* An object with one member, as json_member_add_text() adds it. NULL: out of memory. */
 json_object *json_new_text_member(const char *key, const char *s);
+/* O as text, in one line; or with two spaces of indentation, and without a newline at the end. O holds it until it is
+ * printed again, changed, or freed. NULL: out of memory (which json-c's own functions do not tell). (format.c) */
+const char *json_print(json_object *o);
+const char *json_print_pretty(json_object *o);
 
 /* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end.
  * -EFBIG: it would be longer than parsing accepts, e.g. for a pod with many large apps. */

@@ -166,9 +166,7 @@ static int read_share_cgroups(const char *value, void *target)
 /* The root itself is not one. */
 static bool is_path_below_root(const char *s)
 {
-        _cleanup_free_ char *normal = NULL;
-
-        return path_normalize(s, &normal) >= 0 && streq(normal, s) && !streq(s, "/");
+        return path_is_normalized(s) && !streq(s, "/");
 }
 
 static int read_paths(const char *value, void *target)

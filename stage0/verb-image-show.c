@@ -301,7 +301,7 @@ static char *dependencies_text(json_object *v)
 static char *app_text(json_object *v)
 {
         json_object *exec = json_object_object_get(v, "exec");
-        const char *s = json_object_to_json_string_ext(exec, JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *s = json_print(exec);
 
         return s && exec ? text_escape_for_terminal(s) : NULL;
 }

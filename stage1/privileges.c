@@ -297,7 +297,7 @@ static int replace_set(Isolator *i, IsolatorType type, char *const *set, Error *
         if (json_member_add(value, "set", json_new_string_list(set)) < 0 ||
             (i->errno_name && json_member_add_text(value, "errno", i->errno_name) < 0))
                 return error_oom(e);
-        text = json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
+        text = json_print(value);
         int r = text ? isolator_parse(name, text, &other, e) : error_oom(e);
         if (r < 0)
                 return r;

@@ -116,12 +116,11 @@ int link_flush(Link *l)
 
 int link_send(Link *l, json_object *message, FdList *fds)
 {
-        size_t size;
-        const char *text = json_object_to_json_string_length(
-                        message, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+        const char *text = json_print(message);
 
         if (!text)
                 return -ENOMEM;
+        size_t size = strlen(text);
         if (size > VARLINK_MESSAGE_SIZE_MAX)
                 return -EMSGSIZE;
         if (l->out_size + size > VARLINK_QUEUE_MAX)

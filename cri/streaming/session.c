@@ -3,10 +3,10 @@
 /* A stream in its process: passes on what comes from the client and what goes to it, with as little in memory as there is on
  * its way: nothing is read for a side that does not take it. */
 
-#include <json-c/json.h>
 #include <sys/ioctl.h>
 
 #include "cri/streaming/streaming-internal.h"
+#include "schema/schema.h"
 
 #define CHUNK_SIZE 32768U
 #define OPEN_USEC (30 * UINT64_C(1000000)) /* in which the client opens its streams */
@@ -328,18 +328,36 @@ int session_begin(Session *s, unsigned streams)
 
 /* --- The end ------------------------------------------------------------------------------------------- */
 
-static json_object *make_details(int exit_code)
+static int add_details(json_object *o, int exit_code)
 {
         json_object *details = json_object_new_object(), *causes = json_object_new_array(),
                     *cause = json_object_new_object();
         char number[16];
 
         snprintf(number, sizeof(number), "%d", exit_code);
-        json_object_object_add(cause, "reason", json_object_new_string("ExitCode"));
-        json_object_object_add(cause, "message", json_object_new_string(number));
-        json_object_array_add(causes, cause);
-        json_object_object_add(details, "causes", causes);
-        return details;
+        int r = json_member_add(o, "details", details);
+        int q = json_member_add(r < 0 ? NULL : details, "causes", causes);
+        r = json_list_append(q < 0 ? NULL : causes, cause);
+        if (r >= 0)
+                r = json_member_add_text(cause, "reason", "ExitCode");
+        return r < 0 ? r : json_member_add_text(cause, "message", number);
+}
+
+static int make_status(json_object *o, int exit_code, const char *message, bool exited)
+{
+        bool failed = message;
+
+        int r = json_member_add(o, "metadata", json_object_new_object());
+        if (r >= 0)
+                r = json_member_add_text(o, "status", failed ? "Failure" : "Success");
+        if (r < 0 || !failed)
+                return r;
+        r = json_member_add_text(o, "message", message);
+        if (r >= 0)
+                r = json_member_add_text(o, "reason", exited ? "NonZeroExitCode" : "InternalError");
+        if (r < 0)
+                return r;
+        return exited ? add_details(o, exit_code) : json_member_add(o, "code", json_object_new_int(500));
 }
 
 /* A Status of Kubernetes (metav1.Status); before version 4 the message alone, and nothing if there is none. */
@@ -357,25 +375,12 @@ static int add_status(Session *s, int exit_code, const char *message)
                                                                  (const uint8_t *) message, strlen(message),
                                                                  &s->transport.out.text)
                               : 0;
-        json_object *o = json_object_new_object();
-        json_object_object_add(o, "metadata", json_object_new_object());
-        json_object_object_add(o, "status", json_object_new_string(failed ? "Failure" : "Success"));
-        if (failed) {
-                json_object_object_add(o, "message", json_object_new_string(message));
-                json_object_object_add(o, "reason",
-                                       json_object_new_string(text ? "NonZeroExitCode" : "InternalError"));
-        }
-        if (text)
-                json_object_object_add(o, "details", make_details(exit_code));
-        else if (failed)
-                json_object_object_add(o, "code", json_object_new_int(500));
-        const char *json = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
-        int r = json ? s->transport.protocol->ops->send(s->transport.protocol, STREAM_ERROR,
-                                                        (const uint8_t *) json, strlen(json),
-                                                        &s->transport.out.text)
-                     : -ENOMEM;
-        json_object_put(o);
-        return r;
+        _cleanup_json_ json_object *o = json_object_new_object();
+        const char *json = make_status(o, exit_code, message, text) < 0 ? NULL : json_print(o);
+        return json ? s->transport.protocol->ops->send(s->transport.protocol, STREAM_ERROR,
+                                                       (const uint8_t *) json, strlen(json),
+                                                       &s->transport.out.text)
+                    : -ENOMEM;
 }
 
 int session_finish(Session *s, int exit_code, const char *message)

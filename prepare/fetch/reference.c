@@ -140,8 +140,9 @@ int reference_app_name(const char *s, char **ret)
 {
         _cleanup_reference_ Reference r = {};
 
-        if (reference_parse(s, &r, NULL) < 0)
-                return -EINVAL;
+        int k = reference_parse(s, &r, NULL);
+        if (k < 0)
+                return k == -ENOMEM ? k : -EINVAL;
         if (r.kind == REFERENCE_DOCKER)
                 return oci_app_name_from_reference(r.body, ret);
         /* After a path there may be only a tag. */
@@ -186,8 +187,10 @@ char *reference_for_display(const char *s)
 
         if (streq(s, "-"))
                 return strdup("standard input");
-        bool is_url = reference_parse(s, &r, NULL) >= 0 && r.kind == REFERENCE_URL;
-        return is_url ? url_for_display(s) : text_escape_for_terminal(s);
+        int k = reference_parse(s, &r, NULL);
+        if (k == -ENOMEM)
+                return NULL;
+        return k >= 0 && r.kind == REFERENCE_URL ? url_for_display(s) : text_escape_for_terminal(s);
 }
 
 int reference_make_absolute(const char *s, char **ret)
@@ -196,14 +199,16 @@ int reference_make_absolute(const char *s, char **ret)
         _cleanup_free_ char *path = NULL;
         const char *prefix = "";
 
-        bool local = reference_parse(s, &r, NULL) >= 0 &&
-                     (r.kind == REFERENCE_FILE || r.kind == REFERENCE_OCI ||
-                      r.kind == REFERENCE_OCI_ARCHIVE || r.kind == REFERENCE_DOCKER_ARCHIVE);
+        int k = reference_parse(s, &r, NULL);
+        if (k == -ENOMEM)
+                return k;
+        bool local = k >= 0 && (r.kind == REFERENCE_FILE || r.kind == REFERENCE_OCI ||
+                                r.kind == REFERENCE_OCI_ARCHIVE || r.kind == REFERENCE_DOCKER_ARCHIVE);
         if (!local)
                 return xasprintf(ret, "%s", s);
         for (size_t i = 0; i < ELEMENTSOF(prefixes); i++)
                 if (prefixes[i].kind == r.kind)
                         prefix = prefixes[i].prefix;
-        int k = path_make_absolute(r.body, &path);
+        k = path_make_absolute(r.body, &path);
         return k < 0 ? k : xasprintf(ret, "%s%s%s%s", prefix, path, r.tag ? ":" : "", r.tag ?: "");
 }

@@ -80,12 +80,14 @@ static int read_object(Store *s, const char *path, json_object **ret)
         return r >= 0 && !json_object_is_type(*ret, json_type_object) ? -EBADMSG : r;
 }
 
-/* Whether the entry is really for PLACE; it differs only if the file was edited. */
-static bool is_of(json_object *o, const char *place)
+/* Whether the entry is for PLACE: it is for another one only if the file was edited. */
+static int check_place(json_object *o, const char *place)
 {
-        _cleanup_free_ char *url = NULL;
+        json_object *url = json_object_object_get(o, "url");
 
-        return get_string(o, "url", &url) >= 0 && streq_ptr(url, place);
+        return json_object_is_type(url, json_type_string) && streq(json_object_get_string(url), place)
+                               ? 0
+                               : -EBADMSG;
 }
 
 int remote_read(Store *s, const char *place, Remote *ret)
@@ -97,8 +99,8 @@ int remote_read(Store *s, const char *place, Remote *ret)
         int r = remote_path(place, &path);
         if (r >= 0)
                 r = read_object(s, path, &o);
-        if (r >= 0 && !is_of(o, place))
-                r = -EBADMSG;
+        if (r >= 0)
+                r = check_place(o, place);
         if (r >= 0)
                 r = get_string(o, "image", &m.image);
         if (r >= 0)
@@ -152,8 +154,7 @@ int remote_write(Store *s, const char *place, const Remote *m)
                 r = add_number(o, "downloaded", now_usec(CLOCK_REALTIME));
         if (r < 0)
                 return r;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print_pretty(o);
         if (!text)
                 return -ENOMEM;
         if (mkdirat(store_fd(s), DIRECTORY, 0700) < 0 && errno != EEXIST)

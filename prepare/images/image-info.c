@@ -207,7 +207,6 @@ static int add_string(json_object *o, const char *object, const char *name, cons
 static int write_info(int image_fd, const char *name, const ImageInfo *i, bool sync, Error *e)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
-        size_t size;
 
         int r = o ? add_string(o, NULL, "kind", kinds[i->kind]) : -ENOMEM;
         for (size_t k = 0; k < ELEMENTSOF(strings) && r >= 0; k++)
@@ -216,11 +215,10 @@ static int write_info(int image_fd, const char *name, const ImageInfo *i, bool s
                 r = add_number(o, numbers[k].object, numbers[k].name, *number_at(i, k));
         if (r < 0)
                 return error_oom(e);
-        const char *text = json_object_to_json_string_length(
-                        o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+        const char *text = json_print_pretty(o);
         if (!text)
                 return error_oom(e);
-        r = write_file_atomic_at(image_fd, name, text, size, 0644, sync);
+        r = write_file_atomic_at(image_fd, name, text, strlen(text), 0644, sync);
         return r < 0 ? error_set_errno(e, r, "Cannot write the image's %s file to the store", name) : 0;
 }
 

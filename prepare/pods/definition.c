@@ -454,7 +454,7 @@ static int pointer_parse(const Member *m, json_object *v, void *object, Error *e
 
 static int manifest_parse(json_object *v, PodManifest **ret, Error *e)
 {
-        const char *text = json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN);
+        const char *text = json_print(v);
 
         return text ? pod_manifest_parse(text, strlen(text), ret, NULL, e) : error_oom(e);
 }
@@ -462,7 +462,7 @@ static int manifest_parse(json_object *v, PodManifest **ret, Error *e)
 /* An isolator is parsed from its name, which comes first, and this value. */
 static int isolator_value_parse(json_object *v, Isolator *i, Error *e)
 {
-        const char *text = json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN);
+        const char *text = json_print(v);
         Isolator parsed = {};
 
         int r = text ? isolator_parse(i->name ?: "", text, &parsed, e) : error_oom(e);
@@ -586,9 +586,7 @@ static int definition_text(const Pod *p, const PodManifest *m, const PodRequest 
 
         if (r >= 0)
                 r = json_member_add(*o, "version", json_object_new_int(DEFINITION_VERSION));
-        *ret = r < 0 ? NULL
-                     : json_object_to_json_string_ext(*o, JSON_C_TO_STRING_PLAIN |
-                                                                          JSON_C_TO_STRING_NOSLASHESCAPE);
+        *ret = r < 0 ? NULL : json_print(*o);
         if (!*ret)
                 return error_oom(e);
         if (strlen(*ret) > MANIFEST_SIZE_MAX)

@@ -326,8 +326,7 @@ int pod_config_format(const PodConfig *c, char **ret, Error *e)
                 if (r < 0)
                         return error_oom(e);
         }
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print_pretty(o);
         return !text || xasprintf(ret, "%s\n", text) < 0 ? error_oom(e) : 0;
 }
 
@@ -369,13 +368,9 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e)
                 r = member_parse(&members[i], v, &c);
                 if (r == -ENOMEM)
                         return error_oom(e);
+                const char *value = r < 0 && v ? json_print(v) : "null";
                 if (r < 0)
-                        return error_set(e, -EINVAL, "'%s' cannot be %s", members[i].key,
-                                         v ? json_object_to_json_string_ext(
-                                                             v,
-                                                             JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE)
-                                           : "null");
+                        return error_set(e, -EINVAL, "'%s' cannot be %s", members[i].key, value ?: "that");
         }
         r = check_values(&c, e);
         if (r < 0)

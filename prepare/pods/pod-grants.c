@@ -166,9 +166,7 @@ static int write_grants(const Pod *p, const char *path, const PodGrants *g, Erro
 {
         _cleanup_json_ json_object *o = NULL;
 
-        const char *text = grants_format(g, &o) >= 0
-                                           ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN)
-                                           : NULL;
+        const char *text = grants_format(g, &o) >= 0 ? json_print(o) : NULL;
         if (!text)
                 return error_oom(e);
         int r = write_file_atomic_at(p->dir_fd, path, text, strlen(text), 0600, false);

@@ -190,11 +190,14 @@ static int host_users_read(HostUsers *h, Error *e)
         _cleanup_close_ int fd = open("/run/user", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         int r = 0;
 
+        if (fd < 0 && errno != ENOENT)
+                return error_set_errno(e, -errno, "Cannot open /run/user");
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(tables); i++)
                 r = read_table(tables[i].path, tables[i].text, e);
-        if (r >= 0 && fd >= 0 && list_names(fd, &h->logins) < 0)
-                return error_oom(e);
-        return r;
+        if (r < 0 || fd < 0)
+                return r;
+        r = list_names(fd, &h->logins);
+        return r < 0 ? error_set_errno(e, r, "Cannot read /run/user") : 0;
 }
 
 /* Whether uids of the range are in use outside of acnspawn. */

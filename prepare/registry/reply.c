@@ -53,6 +53,8 @@ int registry_token_parse(const char *text, size_t size, char **ret, uint64_t *re
         _cleanup_error_ Error why = ERROR_NULL;
 
         int r = json_parse_strict(text, size, &reply, NULL, &why);
+        if (r == -ENOMEM)
+                return error_oom(e);
         if (r < 0)
                 return error_set(e, -EBADMSG, "its reply is not a token: %s", why.message ?: strerror(-r));
         const char *token = get_string(reply, "token") ?: get_string(reply, "access_token");
@@ -123,8 +125,8 @@ int registry_error_parse(const char *text, size_t size, char **ret_text, char **
                 const char *c = get_string(error, "code");
 
                 add_error(&t, error);
-                if (c && !code && code_is_valid(c))
-                        code = strdup(c);
+                if (c && !code && code_is_valid(c) && !(code = strdup(c)))
+                        return 0;
         }
         if (t.size == 0 || text_take(&t, &all, NULL) < 0)
                 return 0;

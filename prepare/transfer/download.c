@@ -68,8 +68,7 @@ static int write_info(const Download *d, uint64_t synced)
              json_member_add(o, "total", json_object_new_uint64(d->sink.total)) < 0) ||
             json_member_add(o, "synced", json_object_new_uint64(synced)) < 0)
                 return -ENOMEM;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         return text ? write_file_atomic_at(d->dir_fd, d->info, text, strlen(text), 0600, false) : -ENOMEM;
 }
 

@@ -114,8 +114,10 @@ int url_split(const char *url, Url *ret)
                 x.host = strdup("");
                 r = x.host ? 0 : -ENOMEM;
         }
-        if (r >= 0) /* of a scheme that libcurl does not know there is none */
-                (void) url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT, &port);
+        if (r >= 0)
+                r = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT, &port);
+        if (r < 0 && r != -ENOMEM && x.host) /* of a scheme that libcurl does not know there is none */
+                r = 0;
         if (r >= 0 && port)
                 r = parse_u32(port, &n);
         if (r >= 0)

@@ -105,8 +105,9 @@ static int dequeue(Walk *w, const char **ret, Error *e)
                         return error_set_errno(e, errno, "Cannot write a temporary file in the store");
                 w->n_flushed = w->n_in;
         }
+        errno = 0; /* stays so at the end of the file */
         if (getdelim(&w->queued, &w->queued_size, 0, w->in) < 0)
-                return error_set(e, -EIO, "Cannot read a temporary file of the store back");
+                return error_set_errno(e, errno ?: EIO, "Cannot read a temporary file of the store back");
         w->n_out++;
         *ret = w->queued;
         return 1;

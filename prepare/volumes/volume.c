@@ -60,8 +60,7 @@ int volume_write_meta(int dir_fd, const NamedVolume *v)
             json_member_add(o, "labels", labels_to_json(&v->labels)) < 0 ||
             (v->quota > 0 && json_member_add(o, "quota", json_object_new_int64((int64_t) v->quota)) < 0))
                 return -ENOMEM;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         if (!text)
                 return -ENOMEM;
         if (strlen(text) > META_SIZE_MAX)
@@ -144,8 +143,9 @@ static int read_meta(const char *text, size_t size, NamedVolume *v)
         _cleanup_json_ json_object *o = NULL;
         json_object *created, *labels, *quota;
 
-        if (json_parse_strict(text, size, &o, NULL, NULL) < 0 || !json_object_is_type(o, json_type_object))
-                return -EBADMSG;
+        int r = json_parse_strict(text, size, &o, NULL, NULL);
+        if (r < 0 || !json_object_is_type(o, json_type_object))
+                return r == -ENOMEM ? r : -EBADMSG;
         if (!json_object_object_get_ex(o, "created", &created) ||
             !json_object_is_type(created, json_type_int) || json_object_get_int64(created) < 0 ||
             !json_object_object_get_ex(o, "labels", &labels) ||

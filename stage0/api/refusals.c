@@ -250,11 +250,7 @@ int acn_service_error(const VarlinkReply *reply, Error *e)
                                        "The service failed");
         }
         _cleanup_free_ char *error = text_escape_for_terminal(reply->error);
-        _cleanup_free_ char *parameters = text_escape_for_terminal(
-                        json_object_to_json_string_ext(reply->parameters,
-                                                       JSON_C_TO_STRING_PLAIN |
-                                                                       JSON_C_TO_STRING_NOSLASHESCAPE)
-                                        ?: "");
+        _cleanup_free_ char *parameters = text_escape_for_terminal(json_print(reply->parameters) ?: "");
         return error_set(e, -EREMOTEIO, "The service answered with error '%s' %s", error ?: "",
                          parameters ?: "");
 }

@@ -162,8 +162,7 @@ static int add_app_annotations(PodWriter *w, const PairList *l, Error *e)
 static int add_isolators(PodWriter *w, const IsolatorList *l, Error *e)
 {
         for (size_t i = 0; i < l->n; i++) {
-                const char *json = json_object_to_json_string_ext(
-                                l->items[i].value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+                const char *json = json_print(l->items[i].value);
                 int r = json ? add(w, "isolator", e, "%s=%s", l->items[i].name, json) : error_oom(e);
                 if (r < 0)
                         return r;

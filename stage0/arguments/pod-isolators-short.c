@@ -100,10 +100,7 @@ static int add_value(const Option *o, const char *value, IsolatorType type, json
                      IsolatorList *l, Error *e)
 {
         _cleanup_json_ _unused_ json_object *owned = json;
-        const char *text =
-                        json ? json_object_to_json_string_ext(
-                                               json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-                             : NULL;
+        const char *text = json ? json_print(json) : NULL;
 
         return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e)
                     : error_oom(e);

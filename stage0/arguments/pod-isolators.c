@@ -70,8 +70,7 @@ static int add_object_isolator(const Option *o, const char *value, IsolatorType 
 
         if (json_member_add(object, key, member) < 0)
                 return error_oom(e);
-        text = json_object_to_json_string_ext(object,
-                                              JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        text = json_print(object);
         return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e)
                     : error_oom(e);
 }

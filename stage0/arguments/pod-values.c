@@ -220,9 +220,10 @@ static int check_directory(const char *s, Error *e)
 {
         _cleanup_free_ char *normal = NULL;
 
-        return path_normalize(s, &normal) < 0
-                               ? error_set(e, -EINVAL, "must be an absolute path without '..'")
-                               : 0;
+        int r = path_normalize(s, &normal);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        return r < 0 ? error_set(e, -EINVAL, "must be an absolute path without '..'") : 0;
 }
 
 int option_working_directory(const Option *o, const char *value, void *target, Error *e)

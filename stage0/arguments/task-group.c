@@ -167,10 +167,15 @@ static void set_setting(Reading *x, const char *path, const char *name, const ch
 
         if (xasprintf(&key, SETTING_PREFIX "%s", name) < 0)
                 x->out_of_memory = true;
-        else if (app_setting_check(name, value, &why) < 0)
-                refuse(x, path, "'%s' %s", value, why.message ?: "is not valid");
-        else
-                keep(x, pair_list_set(&x->app->annotations, key, value));
+        else {
+                int r = app_setting_check(name, value, &why);
+                if (r == -ENOMEM)
+                        x->out_of_memory = true;
+                else if (r < 0)
+                        refuse(x, path, "'%s' %s", value, why.message ?: "is not valid");
+                else
+                        keep(x, pair_list_set(&x->app->annotations, key, value));
+        }
 }
 
 static void set_setting_from(Reading *x, const char *path, const char *name, const char *format, ...)
@@ -494,8 +499,11 @@ static bool take_place(Reading *x, const char *name, bool self, const char *path
                 x->out_of_memory = true;
                 return false;
         }
-        if (path_normalize(absolute, &normal) < 0 ||
-            xasprintf(&place, "%s%s", self && x->app->name ? x->app->name : "", normal) < 0)
+        int r = path_normalize(absolute, &normal);
+        if (r >= 0)
+                r = xasprintf(&place, "%s%s", self && x->app->name ? x->app->name : "", normal);
+        x->out_of_memory |= r == -ENOMEM;
+        if (r < 0)
                 return false;
         if (taken)
                 return streq(taken, place);
@@ -613,7 +621,9 @@ static void read_volume(Reading *x, const char *path, json_object *o)
         read_object(x, members, path, o);
         if (!mode)
                 refuse(x, path, "it needs a mode, RW or RO");
-        if (!target || path_normalize(target, &normal) < 0) {
+        int r = target ? path_normalize(target, &normal) : -EINVAL;
+        x->out_of_memory |= r == -ENOMEM;
+        if (r < 0) {
                 refuse(x, path, "it needs container_path, which is absolute and has no '..'");
                 return;
         }
@@ -781,10 +791,15 @@ static void add_isolator(Reading *x, const char *path, const char *name, double 
         text_add(&t, "}");
         if (text_take(&t, &text, NULL) < 0 || GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
                 x->out_of_memory = true;
-        else if (isolator_parse(name, text, &i, &why) < 0)
-                refuse(x, path, "%s", why.message ?: name);
-        else
-                l->items[l->n++] = i;
+        else {
+                int r = isolator_parse(name, text, &i, &why);
+                if (r == -ENOMEM)
+                        x->out_of_memory = true;
+                else if (r < 0)
+                        refuse(x, path, "%s", why.message ?: name);
+                else
+                        l->items[l->n++] = i;
+        }
 }
 
 /* What shares the cgroup of its parent counts there: its requests are no limits of its own. */
@@ -826,10 +841,11 @@ static void read_health_command(Reading *x, const char *path, json_object *o)
         keep(x, list ? json_list_append(list, json_object_new_string("CMD")) : -ENOMEM);
         STRV_FOREACH (word, program)
                 keep(x, list ? json_list_append(list, json_object_new_string(*word)) : -ENOMEM);
-        if (!x->out_of_memory)
-                set_setting(x, path, "health-cmd",
-                            json_object_to_json_string_ext(
-                                            list, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+        const char *text = x->out_of_memory ? NULL : json_print(list);
+        if (text)
+                set_setting(x, path, "health-cmd", text);
+        else
+                x->out_of_memory = true;
 }
 
 static void set_seconds(Reading *x, const char *path, const char *name, json_object *value)

@@ -42,6 +42,8 @@ int option_invalid(const Option *o, const char *value, Error *e, const char *rea
 
 int option_invalid_because(const Option *o, const char *value, Error *e, const Error *reason)
 {
+        if (reason->code == -ENOMEM)
+                return error_oom(e);
         return option_invalid(o, value, e, "%s", reason->message ?: "not valid");
 }
 

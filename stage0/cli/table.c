@@ -404,9 +404,7 @@ char *table_value(const Table *t, size_t row, size_t column)
 
 int json_to_text(json_object *o, bool pretty, char **ret)
 {
-        int flags = JSON_C_TO_STRING_NOSLASHESCAPE |
-                    (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : 0);
-        const char *s = o ? json_object_to_json_string_ext(o, flags) : NULL;
+        const char *s = !o ? NULL : pretty ? json_print_pretty(o) : json_print(o);
         _cleanup_text_ Text t = {};
 
         if (!s)

@@ -79,10 +79,7 @@ static int inherit(const Nesting *n, IsolatorType type, Error *e)
 
         if (!above || find(n->app, type))
                 return 0;
-        int r = add_isolator(&n->app->app->isolators, above->name,
-                             json_object_to_json_string_ext(above->value,
-                                                            JSON_C_TO_STRING_PLAIN |
-                                                                            JSON_C_TO_STRING_NOSLASHESCAPE));
+        int r = add_isolator(&n->app->app->isolators, above->name, json_print(above->value));
         return r < 0 ? error_set_errno(e, r, "Cannot give app %s the isolator %s of app %s",
                                        pod_app_path_name(n->app), above->name, pod_app_path_name(n->parent))
                      : 0;

@@ -44,8 +44,7 @@ static int send_reply(HostJob *j, const char *error, json_object *o, bool contin
             (error && json_member_add_text(m, "error", error) < 0) ||
             (continues && json_member_add(m, "continues", json_object_new_boolean(true)) < 0))
                 return -ENOMEM;
-        const char *text = json_object_to_json_string_ext(m, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(m);
         if (!text)
                 return -ENOMEM;
         j->answered = !continues;

@@ -20,8 +20,7 @@ static int write_fields(Pod *p, const char *name, const Field *fields, size_t n)
         for (size_t i = 0; i < n; i++)
                 if (json_member_add(o, fields[i].key, json_object_new_int64(fields[i].value)) < 0)
                         return -ENOMEM;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         return text ? write_file_atomic_at(p->dir_fd, name, text, strlen(text), 0600, false) : -ENOMEM;
 }
 

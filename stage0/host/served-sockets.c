@@ -50,8 +50,7 @@ int served_sockets_write(Pod *p, const ServedSocket *l, size_t n)
         for (size_t i = 0; i < n; i++)
                 if (json_list_append(list, format_socket(&l[i])) < 0)
                         return -ENOMEM;
-        const char *text = json_object_to_json_string_ext(
-                        list, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(list);
         return text ? write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false)
                     : -ENOMEM;
 }

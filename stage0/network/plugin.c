@@ -97,8 +97,7 @@ static int build_environment(const CniCall *c, char ***ret)
 static int make_input(json_object *o, int *ret)
 {
         _cleanup_close_ int fd = memfd_create("cni", MFD_CLOEXEC);
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
 
         if (!text)
                 return -ENOMEM;

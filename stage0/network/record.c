@@ -98,10 +98,7 @@ int network_record_format(const NetworkRecord *r, char **ret)
         failed |= json_member_add(o, "pluginPath", json_object_new_string(r->plugin_path ?: "")) < 0;
         if (r->stuck)
                 failed |= json_member_add(o, "stuck", json_object_new_boolean(true)) < 0;
-        const char *text =
-                        failed ? NULL
-                               : json_object_to_json_string_ext(
-                                                 o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = failed ? NULL : json_print(o);
         if (!text || !(*ret = strdup(text)))
                 return -ENOMEM;
         return 0;

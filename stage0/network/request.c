@@ -25,13 +25,15 @@ void network_request_done(NetworkRequest *r)
 
 static bool is_address(const char *s)
 {
-        _cleanup_free_ char *copy = strdup(s);
+        char address[INET6_ADDRSTRLEN];
         struct in6_addr buffer;
+        size_t n = strcspn(s, "/");
 
-        if (!copy)
+        if (n >= sizeof(address))
                 return false;
-        copy[strcspn(copy, "/")] = 0;
-        return inet_pton(AF_INET, copy, &buffer) == 1 || inet_pton(AF_INET6, copy, &buffer) == 1;
+        memcpy(address, s, n);
+        address[n] = 0;
+        return inet_pton(AF_INET, address, &buffer) == 1 || inet_pton(AF_INET6, address, &buffer) == 1;
 }
 
 static bool is_mac(const char *s)

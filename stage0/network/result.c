@@ -61,11 +61,15 @@ static bool is_address(const char *s)
 /* An address with its prefix length after a slash. */
 static bool is_prefix(const char *s)
 {
-        const char *slash = strchr(s, '/');
-        _cleanup_free_ char *address = slash ? strndup(s, (size_t) (slash - s)) : NULL;
+        char address[INET6_ADDRSTRLEN];
+        size_t n = strcspn(s, "/");
         uint32_t length;
 
-        return address && is_address(address) && parse_u32(slash + 1, &length) >= 0 &&
+        if (s[n] != '/' || n >= sizeof(address))
+                return false;
+        memcpy(address, s, n);
+        address[n] = 0;
+        return is_address(address) && parse_u32(s + n + 1, &length) >= 0 &&
                length <= (strchr(address, ':') ? 128U : 32U);
 }
 
@@ -89,9 +93,7 @@ static bool is_mac(const char *s)
 
 static int invalid(const char *what, json_object *v, Error *e)
 {
-        const char *text = v ? json_object_to_json_string_ext(
-                                               v, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-                             : "null";
+        const char *text = v ? json_print(v) : "null";
         _cleanup_free_ char *shown = text_escape_for_terminal(text ?: "");
 
         return error_set(e, -EBADMSG, "\"%s\" in the result is not valid: %.100s", what, shown ?: "");

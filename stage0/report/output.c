@@ -15,8 +15,7 @@ static int add_json(Text *t, const JournalLine *l)
             json_member_add(o, "stream", json_object_new_string(l->error ? "stderr" : "stdout")) < 0 ||
             json_member_add_text(o, "message", message) < 0)
                 return -ENOMEM;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         if (!text)
                 return -ENOMEM;
         text_add_json(t, text);

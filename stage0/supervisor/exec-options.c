@@ -111,9 +111,10 @@ static int take_group(json_object *parameters, ExecOptions *o)
         int r = take_text(parameters, "group", &group);
         if (r < 0 || !group)
                 return r;
-        if ((o->user && (*o->user == '/' || strchr(o->user, ':'))) ||
-            xasprintf(&both, "%s:%s", o->user ?: "", group) < 0)
+        if (o->user && (*o->user == '/' || strchr(o->user, ':')))
                 return -EINVAL;
+        if (xasprintf(&both, "%s:%s", o->user ?: "", group) < 0)
+                return -ENOMEM;
         free(o->user);
         o->user = TAKE_PTR(both);
         return 0;

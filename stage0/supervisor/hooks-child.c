@@ -207,8 +207,7 @@ static int write_config(const HookJob *j, const Bundle *b)
                 r = xasprintf(&path, "%s/config.json", b->path);
         if (r < 0)
                 return r;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         return text ? write_file_atomic_at(AT_FDCWD, path, text, strlen(text), 0600, false) : -ENOMEM;
 }
 
@@ -226,10 +225,7 @@ static int make_state(const HookJob *j, const Bundle *b, int *ret_fd)
                 r = json_member_add(o, "pid", json_object_new_int64(j->pid));
         if (r >= 0)
                 r = json_member_add_text(o, "bundle", b->path);
-        const char *text =
-                        r < 0 ? NULL
-                              : json_object_to_json_string_ext(
-                                                o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = r < 0 ? NULL : json_print(o);
         if (!text)
                 return r < 0 ? r : -ENOMEM;
         r = loop_write(fd, text, strlen(text));

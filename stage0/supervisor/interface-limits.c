@@ -92,8 +92,7 @@ static void remove_isolator(IsolatorList *l, Isolator *i)
 /* Replaces the isolator of this type, or adds it. */
 static int put_isolator(IsolatorList *l, IsolatorType type, json_object *value, Error *e)
 {
-        const char *text = json_object_to_json_string_ext(
-                        value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(value);
         Isolator *old = isolator_list_find(l, type), changed = {};
 
         if (!text)
@@ -265,10 +264,7 @@ static int define_isolator(const PodApp *app, IsolatorType type, IsolatorList *l
         const Isolator *new = isolator_list_find(&app->app->isolators, type);
         Isolator copy = {};
 
-        const char *text = new ? json_object_to_json_string_ext(
-                                                 new->value,
-                                                 JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-                               : "{}";
+        const char *text = new ? json_print(new->value) : "{}";
         int r = text ? isolator_parse(isolator_type_to_string(type), text, &copy, NULL) : -ENOMEM;
         if (r < 0)
                 return r;

@@ -139,8 +139,7 @@ static int start_process(LogReader *l, const char *parameters, const int streams
 static int start(Interface *i, VarlinkCall *call, json_object *parameters, const int streams[static 2],
                  Error *e)
 {
-        const char *text = json_object_to_json_string_ext(
-                        parameters, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(parameters);
         LogReader *l = calloc(1, sizeof(LogReader));
 
         if (!l || !text) {

@@ -108,11 +108,8 @@ static json_object *record_event(Interface *i, AppInstance *app, bool exited, in
         json_object *event = make_event(i, app, exited, status, change, why);
 
         free(*place);
-        *place = event ? strdup(json_object_to_json_string_ext(
-                                                event,
-                                                JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-                                                ?: "")
-                       : NULL;
+        const char *text = event ? json_print(event) : NULL;
+        *place = text ? strdup(text) : NULL;
         return event;
 }
 
@@ -177,8 +174,10 @@ static int monitor(VarlinkCall *call, json_object *parameters, void *userdata)
                 return reply_lost(call, since, oldest);
         for (uint64_t n = since + 1; n <= i->sequence; n++) {
                 const char *text = i->events[n % EVENTS_KEPT];
-                _cleanup_json_ json_object *event = text ? json_tokener_parse(text) : NULL;
-                int r = event ? varlink_reply_continues(call, event) : -ENOMEM;
+                _cleanup_json_ json_object *event = NULL;
+                int r = text ? json_parse_strict(text, strlen(text), &event, NULL, NULL) : -ENOMEM;
+                if (r >= 0)
+                        r = varlink_reply_continues(call, event);
                 if (r < 0)
                         return r;
         }

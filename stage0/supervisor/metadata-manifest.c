@@ -69,7 +69,6 @@ static int reduce_each(json_object *o, const char *key, int (*reduce)(json_objec
 int metadata_manifest_reduce(const char *text, size_t size, char **ret, size_t *ret_size)
 {
         _cleanup_json_ json_object *o = NULL;
-        size_t n;
 
         int r = json_parse_strict(text, size, &o, NULL, NULL);
         if (r >= 0)
@@ -80,12 +79,11 @@ int metadata_manifest_reduce(const char *text, size_t size, char **ret, size_t *
                 r = reduce_each(o, "volumes", reduce_volume);
         if (r < 0)
                 return r;
-        const char *reduced = json_object_to_json_string_length(
-                        o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &n);
+        const char *reduced = json_print_pretty(o);
         char *copy = reduced ? strdup(reduced) : NULL;
         if (!copy)
                 return -ENOMEM;
         *ret = copy;
-        *ret_size = n;
+        *ret_size = strlen(copy);
         return 0;
 }

@@ -190,8 +190,7 @@ int run_request_format(const RunRequest *q, char **ret)
                 r = sockets_format(&q->sockets, list);
         if (r < 0)
                 return r;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         char *copy = text ? strdup(text) : NULL;
         if (!copy)
                 return -ENOMEM;

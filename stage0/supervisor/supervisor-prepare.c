@@ -43,8 +43,7 @@ static int write_answer(int fd, const char *added, char *const *warnings, const 
                 r = json_member_add_text(o, "hint", e->hint);
         if (r < 0)
                 return r;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_print(o);
         return text ? loop_write(fd, text, strlen(text)) : -ENOMEM;
 }
 
@@ -188,9 +187,8 @@ static int prepare_group(const AppChange *c, char **ret, char ***warnings, Error
         }
         if (r < 0)
                 return r;
-        *ret = strdup(json_object_to_json_string_ext(list,
-                                                     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-                                      ?: "");
+        const char *text = json_print(list);
+        *ret = text ? strdup(text) : NULL;
         return *ret ? 0 : error_oom(e);
 }
 

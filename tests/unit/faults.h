@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -83,11 +84,35 @@ typedef struct FaultShared {
         char message[4096];
 } FaultShared;
 
+/* In the child. */
+static bool fault_is_going;
+
+/* Pipes have no disk that is full or broken. */
+static inline bool fault_is_of_file(pid_t thread, int fd)
+{
+        char path[64];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "/proc/%d/fd/%d", thread, fd);
+        return stat(path, &st) >= 0 && S_ISREG(st.st_mode);
+}
+
+/* Programs that it starts have the filter, too, but report in ways of their own. */
+static inline bool fault_is_of(pid_t pid, pid_t thread)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, thread);
+        return access(path, F_OK) >= 0;
+}
+
 /* Whether this call is counted: opening an existing file changes nothing. */
-static inline bool fault_counts(const Fault *f, const struct seccomp_data *d)
+static inline bool fault_counts(const Fault *f, pid_t thread, const struct seccomp_data *d)
 {
         if (f->kind == FAULT_EMFILE)
                 return d->nr != SYS_fcntl || d->args[1] == F_DUPFD_CLOEXEC;
+        if (f->kind != FAULT_KILL && (d->nr == SYS_write || d->nr == SYS_writev))
+                return fault_is_of_file(thread, (int) d->args[0]);
         if (d->nr == SYS_openat)
                 return d->args[2] & O_CREAT;
         if (d->nr == SYS_openat2)
@@ -125,6 +150,7 @@ static inline void fault_child(const Fault *f, FaultFunction function, void *use
                 _exit(77);
         safe_close(fd);
         safe_close(sock);
+        fault_is_going = true;
         s->result = function(userdata, &e);
         snprintf(s->message, sizeof(s->message), "%s", e.message ?: "");
         _exit(0);
@@ -147,7 +173,8 @@ static inline int fault_supervise(Fault *f, int listener, pid_t pid)
                 if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0)
                         continue;
                 answer.id = call.id;
-                if (fault_counts(f, &call.data) && ++n == f->step) {
+                if (fault_counts(f, (pid_t) call.pid, &call.data) && fault_is_of(pid, (pid_t) call.pid) &&
+                    ++n == f->step) {
                         f->reached = true;
                         f->call = call.data.nr;
                         if (f->kind == FAULT_KILL) {

@@ -404,6 +404,20 @@ TEST(normalize_refuses)
         ASSERT_STREQ(p, "untouched");
 }
 
+TEST(normalized)
+{
+        static const char *const right[] = {"/", "/a", "/a/b", "/a/...", "/.a/..b"},
+                                 *const wrong[] = {"",   "a",    "//",  "/a/",     "/a//b",
+                                                   "/.", "/a/.", "/..", "/a/../b", "/a/./b"};
+
+        for (size_t i = 0; i < ELEMENTSOF(right); i++)
+                if (!path_is_normalized(right[i]))
+                        TEST_FAIL("%s", right[i]);
+        for (size_t i = 0; i < ELEMENTSOF(wrong); i++)
+                if (path_is_normalized(wrong[i]))
+                        TEST_FAIL("%s", wrong[i]);
+}
+
 TEST(path_predicates)
 {
         ASSERT_TRUE(path_is_absolute("/"));
@@ -469,6 +483,7 @@ int main(void)
         RUN(rm_of_deep_trees_with_names_taken);
         RUN(rm_closes_its_descriptors_also_on_failure);
         RUN(normalize_paths);
+        RUN(normalized);
         RUN(normalize_refuses);
         RUN(path_predicates);
         RUN(names_of_a_large_directory);
