@@ -90,6 +90,7 @@ def run_waits_for_steps_before_the_app(host):
 def an_interrupted_client_reports_that_the_pod_keeps_running(host):
     p = host.start("run", "--detach", "--name=p", host.shell(FOREVER, name="example.com/a", app={"eventHandlers": SLOW}))
     host.wait_up("a")
+    wait_at_rest(p.pid)  # the client waits for the pod
     p.send_signal(signal.SIGINT)
     r = host.finish(p, 2)
     equal((r.rc, r.out), (-signal.SIGINT, ""))

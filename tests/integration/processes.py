@@ -115,6 +115,7 @@ def readiness_and_main_process(host, *options):
     p = host.start("run", "--name=p", *options, host.shell(script, name="example.com/a", annotations=NOTIFY), "--pid=private")
     host.note_pods()
     host.wait_up("a")
+    host.wait_at_rest("p")  # the supervisor has taken both messages
     equal(host.app_status("p", "a")["ready"], True)
     host.acnspawn("stop", "p").expect(0)
     r = host.finish(p)
