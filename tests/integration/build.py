@@ -290,9 +290,9 @@ def killed_or_interrupted_leaves_nothing(host):
     for s in (signal.SIGKILL, signal.SIGINT):
         p = subprocess.Popen([os.environ["ACNSPAWN"], "build", top, "-o", host.path("x.aci"), "--compression=xz"],
                              stderr=subprocess.DEVNULL, preexec_fn=default_signals)
-        time.sleep(0.5)
+        wait_for(lambda: len(os.listdir("/proc/%d/task" % p.pid)) > 1, "threads of the compressor")
         p.send_signal(s)
-        equal(p.wait(timeout=30), -s, "how it ended")
+        equal(p.wait(timeout=patience(30)), -s, "how it ended")
         equal([n for n in os.listdir(host.path("")) if "x.aci" in n], [], "what is left")
 
 

@@ -49,7 +49,7 @@ def a_paused_pod_does_nothing_until_it_goes_on(host, *options):
     wait_for(lambda: count(host, uuid) > 3, "work of the app")
     host.acnspawn("pause", "p").expect(0)
     n = count(host, uuid)
-    time.sleep(0.5)
+    time.sleep(0.5)  # in which it would have worked 25 times
     equal(count(host, uuid), n, "work while paused")
     equal(host.state("p"), "paused")
     contains(host.acnspawn("status", "p").expect(0).out, "paused")

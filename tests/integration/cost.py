@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Costs that must not grow: preparing does not depend on the size of the image, nothing is copied, apps do not slow each
-other down."""
-
-import statistics
+"""Costs that must not grow, counted in system calls and bytes: preparing does not depend on the size of the image, nothing is copied, apps
+do not slow each other down. What these take in time is measured by tests/bench/apps."""
 
 from harness import *
 
+TRACED = re.compile(r"^\d+ +(?!\+\+\+|---|<\.\.\.)\w+\(")
 
-def seconds(function, times):
-    taken = []
-    for _ in range(times):
-        start = time.monotonic()
-        function()
-        taken.append(time.monotonic() - start)
-    return statistics.median(taken)
+
+def calls(host, *args):
+    """The number of system calls of acnspawn and all that it starts."""
+    if not shutil.which("strace"):
+        raise Skip("strace is missing (Debian package strace)")
+    log = host.path("calls")
+    p = subprocess.run(["strace", "-f", "-qq", "-o", log] + host.argv(*args), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=patience(120))
+    equal(p.returncode, 0, "exit status of %s (%s)" % (" ".join(args), p.stderr))
+    with open(log, errors="replace") as f:
+        return sum(bool(TRACED.match(line)) for line in f)
 
 
 def disk_usage(path):
@@ -23,28 +25,19 @@ def disk_usage(path):
 
 
 @case
-@with_timeout(400)
-def prepare_takes_as_long_for_a_large_image(host):
-    """512 MB in 3000 files against 2 MB: the same few milliseconds."""
+def prepare_does_as_much_for_a_large_image(host):
+    """3000 files and 512 MB against a few: not one system call for each, and nothing is copied."""
     small = host.shell("true", name="example.com/small")
-    files = {"bulk": Dir()}
-    block = os.urandom(1 << 17)
-    for i in range(3000):
-        files["bulk/%d" % i] = File(block + b"%d" % i)
-    files["zeros"] = Sparse(128 << 20)
+    files = {"bulk": Dir(), "zeros": Sparse(512 << 20), **{"bulk/%d" % i: File(b"%d" % i) for i in range(3000)}}
     large = host.shell("true", name="example.com/large", files=files)
     host.acnspawn("fetch", small).expect(0)
     host.acnspawn("fetch", large, timeout=180).expect(0)
     os.unlink(large)
-    subprocess.run(["sync", "-f", host.dir])
     host.prepare("example.com/small"), host.prepare("example.com/large")
-    quick = seconds(lambda: host.prepare("example.com/small"), 9)
-    slow = seconds(lambda: host.prepare("example.com/large"), 9)
-    true(slow < quick * 1.7 + 0.01, "%.1f ms for the small image, %.1f ms for the large one" % (quick * 1e3, slow * 1e3))
-    true(slow < 0.25, "%.1f ms" % (slow * 1e3))
-    # The least of many, as the machine may be busy.
-    best = min(seconds(lambda: host.prepare("example.com/large"), 1) for _ in range(10))
-    print("# prepare: small %.1f ms, large %.1f ms, best %.1f ms" % (quick * 1e3, slow * 1e3, best * 1e3))
+    few, many = calls(host, "prepare", "example.com/small"), calls(host, "prepare", "example.com/large")
+    true(many < few + 100, "%d system calls for the small image, %d for the large one" % (few, many))
+    pods = {os.path.basename(p): disk_usage(p) for p in host.pods()}
+    true(max(pods.values()) < 1 << 20, "bytes of the pods: %s" % pods)
 
 
 def manifests_read(host, *args):
@@ -97,18 +90,20 @@ def running_copies_nothing(host):
 @case
 @with_timeout(300)
 def cost_per_app_stays_flat(host):
-    """Not quadratic: the cost of one more app is the same with 5 and with 40 of them, within the noise of a busy machine."""
+    """Not quadratic: one more app takes as many system calls with ten of them as with two, and to be prepared with forty as with five."""
     image = host.shell("exit 0", name="example.com/a")
     host.acnspawn("fetch", image).expect(0)
 
-    def run(n):
-        args = []
-        for i in range(n):
-            args += ["example.com/a", "--name=app%d" % i]
-        return min(seconds(lambda: host.acnspawn("run", "--rm", *args).expect(0), 1) for _ in range(3))
-    one, five, forty = run(1), run(5), run(40)
-    print("# 1 app %.2f s, 5 apps %.2f s, 40 apps %.2f s" % (one, five, forty))
-    true(forty - five < 35 * 0.06, "35 more apps cost %.2f s" % (forty - five))
+    def of(n, *verb):
+        return calls(host, *verb, *[word for i in range(n) for word in ("example.com/a", "--name=app%d" % i)])
+
+    def is_flat(few, more, *verb):
+        a, b, c, d = (of(n, *verb) for n in (*few, *more))
+        first, last = (b - a) / (few[1] - few[0]), (d - c) / (more[1] - more[0])
+        print("# %s: %d system calls for %d apps; one more takes %.0f, and %.0f with %d of them" % (verb[0], a, few[0], first, last, more[1]))
+        true(0 < last < 1.3 * first, "one more app takes %.0f system calls, and %.0f with %d of them" % (first, last, more[1]))
+    is_flat((5, 10), (35, 40), "prepare")
+    is_flat((2, 6), (6, 10), "run", "--rm")
 
 
 main()

@@ -249,7 +249,7 @@ def acnspawn_killed_at_many_moments_of_run(host):
     """The pod ends with the one that ran it."""
     for moment in MOMENTS:
         uuid, p = started(host)
-        time.sleep(moment)
+        time.sleep(moment)  # any time
         p.kill()
         p.wait()
         after_the_kill(host, uuid)
@@ -269,13 +269,8 @@ def pid_of(host, wanted):
 def nspawn_killed_at_many_moments(host):
     for moment in (0.0, 0.01, 0.03, 0.06, 0.1, 0.2, 0.5):
         uuid, p = started(host)
-        end = time.monotonic() + 10
-        pid = None
-        while pid is None and time.monotonic() < end:
-            host.note_pods()
-            pid = pid_of(host, "systemd-nspawn")
-        true(pid, "no systemd-nspawn")
-        time.sleep(moment)
+        pid = wait_for(lambda: host.note_pods() or pid_of(host, "systemd-nspawn"), "systemd-nspawn", interval=0)
+        time.sleep(moment)  # any time
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         r = host.finish(p, 30)
@@ -289,7 +284,7 @@ def first_process_of_the_pod_killed(host):
     for moment in (0.0, 0.05, 0.2, 0.5):
         uuid, p = started(host)
         host.wait_up("a", uuid)
-        time.sleep(moment)
+        time.sleep(moment)  # any time
         os.kill(host.leader(uuid), signal.SIGKILL)
         r = host.finish(p, 30)
         true(r.rc != 0, "acnspawn counts it as a success: %s" % r)
@@ -304,7 +299,7 @@ def first_process_of_the_pod_killed(host):
 def everything_killed_at_once(host):
     for moment in (0.02, 0.1, 0.4):
         uuid, p = started(host)
-        time.sleep(moment)
+        time.sleep(moment)  # any time
         host.note_pods()
         for pid in [p.pid] + host.processes():
             with contextlib.suppress(ProcessLookupError):
@@ -364,11 +359,11 @@ def interrupts_at_many_moments_with_rm(host):
     host.acnspawn("fetch", image).expect(0)
     for moment in [0.03 + 0.002 * i for i in range(30)] + MOMENTS[-6:]:
         p = host.start("run", "--rm", "example.com/a", start_new_session=True)
-        time.sleep(moment)
+        time.sleep(moment)  # any time
         for _ in range(2):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(p.pid, signal.SIGINT)
-            time.sleep(0.04)
+            time.sleep(0.04)  # before or after the first one was taken
         r = host.finish(p, 30)
         # While the pod is prepared, or removed, acnspawn does not wait for a second signal.
         equal([x for x in host.pods() if "/running/" in x or "/exited/" in x], [], "pods after Ctrl-C at %g: %s" % (moment, r))
@@ -418,10 +413,7 @@ def interrupt_twice_is_force(host):
     p = host.start("run", uuid)
     host.wait_up("a", uuid)
     p.send_signal(signal.SIGINT)
-    time.sleep(1)
-    p.send_signal(signal.SIGINT)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        p.wait(3)
+    wait_at_rest(p.pid)
     p.send_signal(signal.SIGINT)
     r = host.finish(p, 20)
     true(r.rc != 0, "a pod ended by force counts as a success")
@@ -440,7 +432,7 @@ def requests_of_others_are_no_second_interrupt(host):
         host.wait_up("a", uuid)
         other = host.start(first, uuid) if first else None
         for number in signals:
-            time.sleep(0.3)
+            wait_at_rest(p.pid)
             p.send_signal(number)
         equal(host.finish(p, 30).rc, 7, "status after %s %r" % (first, signals))
         if other:

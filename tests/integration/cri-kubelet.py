@@ -192,7 +192,7 @@ def interrupted(node, name, pause, *request, **fields):
     """Begins the call, and kills the service when it has worked on it for a while. Returns whether the call was done before."""
     call = node.client.method(name).future(*request or [node.client.types(name)[0](**fields)], timeout=60)
     wait_for(lambda: call.done() or node.service.children(), "the begin of " + name)
-    time.sleep(pause)
+    time.sleep(pause)  # any time
     node.service.process.kill()
     node.service.process.wait(60)
     wait_for(call.done, "the end of " + name)

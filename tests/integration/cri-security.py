@@ -380,7 +380,7 @@ def hook(host, name, script):
 @case
 def hooks_of_devices(host):
     """createContainer, as drivers have them: they see the root of the container with its devices and mounts, and the host."""
-    specs, share = host.path("cdi"), host.path("share")
+    specs, share, began, end = map(host.path, ("cdi", "share", "began", "end"))
     os.mkdir(specs)
     os.mkdir(share)
     with open(share + "/driver.1", "w") as f:
@@ -402,7 +402,7 @@ def hooks_of_devices(host):
     with open(specs + "/b.json", "w") as f:
         json.dump({"kind": "example.com/bad", "devices": [device(name, h) for name, (h, _) in failing.items()]}, f)
     with open(specs + "/c.json", "w") as f:
-        json.dump({"kind": "example.com/slow", "devices": [device("0", run(hook(host, "wait", "sleep 4; echo waited >$root/waited")))]}, f)
+        json.dump({"kind": "example.com/slow", "devices": [device("0", run(hook(host, "wait", "echo >%s; while ! test -e %s; do sleep 0.05; done; echo waited >$root/waited" % (began, end))))]}, f)
     with Service(host, "--cdi-spec-dir=" + specs) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
@@ -426,17 +426,20 @@ def hooks_of_devices(host):
             equal(status(c, b).state, 2, "exited")
         # Others of the pod do not wait for one, and one that is removed meanwhile takes its hook along.
         waiting = create(c, i, "waiting", image_id, SLEEP, CDI_devices=[{"name": "example.com/slow=0"}])
-        begun = time.monotonic()
         call = c.method("StartContainer").future(c.types("StartContainer")[0](container_id=waiting))
-        time.sleep(0.5)
+        wait_for(lambda: os.path.exists(began), "the hook")
         d = create(c, i, "other", image_id, SLEEP)
         c.call("StartContainer", container_id=d)
-        true(time.monotonic() - begun < 3.5 and not call.done(), "the hook runs still")
+        true(not call.done(), "the hook runs still")
+        with open(end, "w"):
+            pass
         call.result()
         equal(sh(c, waiting, "cat /waited"), "waited\n")
+        os.unlink(began)
+        os.unlink(end)
         removed = create(c, i, "removed", image_id, SLEEP, CDI_devices=[{"name": "example.com/slow=0"}])
         call = c.method("StartContainer").future(c.types("StartContainer")[0](container_id=removed))
-        time.sleep(0.5)
+        wait_for(lambda: os.path.exists(began), "the hook")
         c.call("RemoveContainer", container_id=removed)
         true(call.exception() is not None, "it does not start")
         remove(c, i)

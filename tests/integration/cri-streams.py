@@ -74,7 +74,7 @@ def streams_end_with_their_command(host):
                 for x in clients(lambda: exec_url(c, container, "%s echo out; exit 3" % left, tty=tty), tty=tty):
                     begun = time.monotonic()
                     equal(x.finish(), failure(3), (left, tty))
-                    true(time.monotonic() - begun < 15, "it ends in time: %s" % left)
+                    true(time.monotonic() - begun < patience(15), "it ends in time: %s" % left)
                     contains(x.data[STDOUT].decode(), "out")
         # More than the client can read in time: what comes after the two seconds is not waited for.
         x = WebSocket(exec_url(c, container, "(while :; do echo x; done) & echo out; exit 5"))
@@ -82,7 +82,7 @@ def streams_end_with_their_command(host):
         contains(x.data[STDOUT].decode(), "out")
         # A client that does not read meanwhile.
         x = WebSocket(exec_url(c, container, "sleep 60 & head -c 60000 /dev/zero; exit 4"))
-        time.sleep(5)
+        time.sleep(3)  # longer than the two seconds that there are after the end of the command
         equal((x.finish(), len(x.data[STDOUT])), (failure(4), 60000))
         remove(c, sandbox)
 

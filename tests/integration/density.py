@@ -15,10 +15,8 @@ import struct
 import subprocess
 import time
 
-from harness import (ACNSPAWN, UUID, Skip, case, children_of, contains, equal, has_ended, lacks, main, name_of, of_processes, read_text, true, wait_for,
-                     with_timeout)
-
-MEMORY_MAX = 5 * 1024  # KiB of a pod with one app: all of its processes, and its supervisor
+from harness import (ACNSPAWN, UUID, Skip, case, children_of, contains, equal, has_ended, lacks, main, name_of, of_processes, read_text, true,
+                     wait_at_rest, wait_for, with_timeout)
 
 
 def sleepers(host, n, *options):
@@ -33,24 +31,14 @@ def processes_of(uuids):
     return {pid: uuid for pid, text in texts.items() for uuid in UUID.findall(text) if uuid in known}
 
 
-def memory_of(pid):
-    """In KiB."""
-    return int(re.search(r"^Pss:\s+(\d+)", read_text("/proc/%d/smaps_rollup" % pid), re.M).group(1))
-
-
 @case
-def memory_of_a_pod(host):
-    """Shared pages are counted proportionally, so the figure is meaningful only with ten running pods."""
-    uuids = sleepers(host, 10)
-    processes = processes_of(uuids)
-    found = [(processes[pid], kib) for pid, kib in of_processes(memory_of, processes).items()]
-    for uuid in uuids:
-        # nspawn, systemd, systemd-journald, the app, and the process of acnspawn that started them
-        true(sum(u == uuid and kib > 0 for u, kib in found) >= 5, "five processes of pod %s: %s" % (uuid, found))
-    kib = sum(kib for _, kib in found) / len(uuids)
-    print("# a pod of one app: %.0f KiB" % kib)
-    true(kib < MEMORY_MAX, "a pod takes less than %d KiB, not %d" % (MEMORY_MAX, kib))
-    host.acnspawn("rm", "--force", *uuids).expect(0)
+def processes_of_a_pod(host):
+    """Each costs memory, which tests/bench/density measures."""
+    uuid, = sleepers(host, 1)
+    host.wait_at_rest(uuid)
+    names = sorted(of_processes(name_of, processes_of([uuid])).values())
+    equal(names, ["sleep", "supervise", "systemd", "systemd-journal", "systemd-nspawn"], "processes of a pod of one app")
+    host.acnspawn("rm", "--force", uuid).expect(0)
 
 
 LIBCRYPTO = "libcrypto.so.3"
@@ -168,9 +156,6 @@ def three_hundred_pods(host):
     uuids = [uuid for uuid, _ in started]
     states = {row["uuid"]: row["state"] for row in json.loads(host.acnspawn("list", "--json=short").expect(0).out)}
     equal([states.get(uuid) for uuid in uuids], ["running"] * 300, "states of the pods")
-    kib = sum(of_processes(memory_of, processes_of(uuids)).values()) / 300
-    print("# a pod of 300: %.0f KiB" % kib)
-    true(kib < MEMORY_MAX, "a pod takes less than %d KiB, not %d" % (MEMORY_MAX, kib))
     equal(host.acnspawn("enter", uuids[-1], "echo", "here").expect(0).out, "here\n")
     r = host.acnspawn("stop", *uuids, timeout=300).expect(0)
     print("# and stopped in %.1f s" % r.seconds)
@@ -201,7 +186,7 @@ def app_of(host, uuid):
 def pods_are_stopped_at_the_same_time(host):
     uuids = stubborn(host, 6, 5)
     r = host.acnspawn("stop", *uuids).expect(0)
-    true(5 <= r.seconds < 20, "six pods that take 5 s each are stopped in %.1f s" % r.seconds)
+    true(5 <= r.seconds < patience(12), "six pods that take 5 s each are stopped in %.1f s" % r.seconds)
     for uuid in uuids:
         equal(host.state(uuid), "exited", "state of %s" % uuid)
     # In the order of the command line, regardless of which ended first.
@@ -236,7 +221,7 @@ def ctrl_c_ends_stop_not_the_pods(host):
     uuids = stubborn(host, 3, 60)
     p = host.start("stop", *uuids)
     children = wait_for(lambda: children_of(p.pid), "children")
-    time.sleep(0.3)
+    wait_at_rest(p.pid, *children)
     p.send_signal(signal.SIGINT)
     r = host.finish(p, 10)
     equal(r.rc, -signal.SIGINT, "how stop ended")

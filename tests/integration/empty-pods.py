@@ -66,7 +66,7 @@ def in_the_foreground_a_signal_stops_it(host):
     p = host.start("run", "--exit-policy=never", "--name=box")
     host.wait_named("box")
     wait_for(lambda: host.state("box") == "running" and host.leader("box"), "the pod")
-    time.sleep(0.5)
+    host.wait_at_rest("box")
     equal(p.poll(), None, "end of the pod")
     p.send_signal(signal.SIGINT)
     r = host.finish(p)
@@ -245,7 +245,7 @@ def it_stays_when_its_apps_have_ended(host):
                   host.shell("exit 3", name="example.com/bad"), "---",
                   host.shell("kill -9 $$", name="example.com/ugly")).expect(0)
     wait_for(lambda: all(a["state"] == "ended" for a in host.status("box")["apps"]), "the ends of the apps")
-    time.sleep(0.5)
+    host.wait_at_rest("box")
     equal(host.state("box"), "running")
     equal([host.app_status("box", a)["exitStatus"] for a in ("good", "bad")], [0, 3])
     equal(host.acnspawn("wait", "box", "bad").expect(3).out, "")
@@ -268,7 +268,7 @@ def apps_that_are_given_up_leave_it(host):
     host.acnspawn("run", "--detach", "--name=box", "--exit-policy=never", host.shell("exit 1", name="example.com/a"), "--restart=always",
                   "--restart-delay=10ms", "--restart-limit=2").expect(0)
     wait_for(lambda: host.app_status("box", "a")["starts"] == 3 and host.app_status("box", "a")["state"] == "ended", "the last end")
-    time.sleep(0.3)
+    host.wait_at_rest("box")
     equal(host.state("box"), "running")
     equal(stopped(host)["exitStatus"], 0)
 

@@ -341,7 +341,7 @@ def steps_back(w):
     w.trust()
     old, new = w.image(content="old"), w.image(content="new")
     old_signature = w.key().sign(old)
-    time.sleep(1.1)  # signatures know seconds
+    next_second()
     w.publish(SIMPLE, new)
     w.fetch("example.com/app:1.0")
     w.web.put(SIMPLE, old)
@@ -374,7 +374,7 @@ def what_a_record_says_is_no_step_back(w):
     w.publish(tagged, old, etag=True)
     w.publish(fresh, old, headers={"Cache-Control": "max-age=3600"})
     w.fetch(tagged, fresh)
-    time.sleep(1.1)
+    next_second()
     w.publish(other, new)
     w.fetch(other)
     w.web.forget()
@@ -400,7 +400,7 @@ def a_record_that_is_a_step_back_is_not_the_servers_word(w):
     for url in urls:
         w.publish(url, old, headers={"Cache-Control": "max-age=3600"})
         w.fetch(url)
-    time.sleep(1.1)
+    next_second()
     w.publish("https://example.com/other.aci", new)
     w.fetch("https://example.com/other.aci")
     for url in urls:
@@ -414,7 +414,7 @@ def go_back(w, one, two):
     """TWO is fetched from a URL, and then ONE, which was signed before. Returns the URL, and what is said the second time."""
     w.trust()
     signature = w.key().sign(one)
-    time.sleep(1.1)
+    next_second()
     url = "https://example.com/latest.aci"
     w.publish(url, two)
     w.fetch(url)
@@ -864,7 +864,7 @@ def a_file_that_has_not_changed(w):
     # Too young to be kept in mind.
     w.fetch(path)
     equal(os.listdir(os.path.join(w.host.dir, "remotes")) if os.path.exists(os.path.join(w.host.dir, "remotes")) else [], [])
-    time.sleep(4.5)
+    time.sleep(4.5)  # it has to be old
     first = w.fetch(path).out
     equal(len(os.listdir(os.path.join(w.host.dir, "remotes"))), 1)
     equal(w.fetch(path).out, first)
@@ -988,8 +988,7 @@ def interrupted(w):
     pause = threading.Event()
     w.publish(SIMPLE, w.image(content="x" * 4000000), cut=2000000, pause=pause)
     p = w.host.start("--config-dir=" + w.config, "fetch", SIMPLE, env=w.web.env())
-    wait_for(lambda: SIMPLE in w.web.asked(), "the request")
-    time.sleep(0.3)
+    wait_for(lambda: SIMPLE in w.web.asked() and at_rest(p.pid), "that it waits for the rest")
     p.send_signal(signal.SIGINT)
     r = w.host.finish(p, 10)
     pause.set()

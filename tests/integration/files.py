@@ -276,7 +276,7 @@ def an_app_is_started_again_while_files_are_copied_into_it(host):
             pass
     for _ in range(6):
         copies = [host.start("cp", source, "p:/srv") for _ in range(2)]
-        time.sleep(0.1)
+        time.sleep(0.1)  # any time
         host.acnspawn("restart-app", "p", "a").expect(0)
         lacks(host.acnspawn("export", "p", "-o", host.path("x.aci"), "--force").err, "has no root yet")
         for p in copies:
@@ -333,7 +333,7 @@ def interrupted_copies_leave_no_file_under_the_name(host):
             f.write(os.urandom(1 << 20))
     for sig in signal.SIGINT, signal.SIGKILL, signal.SIGTERM:
         p = host.start("cp", host.path("big"), "p:/srv/big")
-        time.sleep(0.02)
+        time.sleep(0.02)  # any time
         p.send_signal(sig)
         p.communicate()
         names = set(host.acnspawn("enter", "p", "ls", "-A", "/srv").out.split())

@@ -263,7 +263,7 @@ def a_pod_that_is_stopped_while_a_group_is_launched(host):
     for delay in 0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2:
         uuid = pod(host)
         p = host.start("launch-group", "p", write)
-        time.sleep(delay)
+        time.sleep(delay)  # any moment
         host.acnspawn("stop", "p").expect(0)
         r = host.finish(p)
         equal(r.out.split(), NAMES if r.rc == 0 else [])

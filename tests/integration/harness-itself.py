@@ -23,9 +23,9 @@ def leaves_a_process(host):
 def leaves_a_process_of_the_pods_range(host):
     uuid = host.prepare(host.shell("true"))
     base = host.uid_base(uuid)
-    subprocess.Popen(["setpriv", "--reuid=%d" % (base + 5), "--clear-groups", "sleep", "600"], stdout=subprocess.DEVNULL,
-                     stderr=subprocess.DEVNULL)
-    time.sleep(0.3)
+    p = subprocess.Popen(["setpriv", "--reuid=%d" % (base + 5), "--clear-groups", "sleep", "600"], stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+    wait_for(lambda: name_of(p.pid) == "sleep", "the change of its user")
 
 @case
 def leaves_a_cgroup(host):

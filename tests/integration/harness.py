@@ -11,6 +11,7 @@ file of the case's store, pods or uid ranges may remain on the host. """
 
 import contextlib
 import ctypes
+import fcntl
 import functools
 import io
 import json
@@ -18,10 +19,12 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
+import termios
 import time
 import traceback
 
@@ -120,6 +123,16 @@ def wait_for(function, what, timeout=20, interval=0.02):
         if now > end:
             fail("%s did not come about within %d s" % (what() if callable(what) else what, timeout))
         time.sleep(max(interval, min(2 * (now - began), 1)))
+
+
+@contextlib.contextmanager
+def within(seconds, what):
+    """What is done in this block takes less than SECONDS on a quiet machine, where it would take more than twice as many if it waited for the
+    time-out that it is not to wait for."""
+    began = time.monotonic()
+    yield
+    took = time.monotonic() - began
+    true(took < patience(seconds), "%s took %.1f s" % (what, took))
 
 
 def steady(measure, seconds=1):
@@ -519,6 +532,11 @@ class Host:
             return any(os.path.exists(os.path.join(self.upper(app, p), "out/up")) for p in pods)
         wait_for(is_up, "start of app %s" % app)
 
+    def wait_at_rest(self, pod, *pids):
+        """Waits until the supervisor of a running pod, the pod's systemd, and PIDS have done all that they had to do, see at_rest()."""
+        status = self.status(pod)
+        wait_at_rest(self.supervisor(status["uuid"]), status["leader"], *pids)
+
     # Cleaning up.
 
     def processes(self):
@@ -611,6 +629,33 @@ def has_ended(pid):
 def tracer_of(pid):
     """The pid of the strace that has attached to the process, 0 if none has, None if the process has ended."""
     return of_processes(lambda pid: int(re.search(r"TracerPid:\t(\d+)", read_text("/proc/%d/status" % pid)).group(1)), [pid]).get(pid)
+
+
+def at_rest(*pids):
+    """Whether the processes, apart from those that have ended, have done all that they had to do until now: each of their threads waits in
+    the kernel, and none has run between two looks. A signal or message that was sent to one of them before has been taken by then, since
+    its sender makes it runnable. What a timer begins later is not covered."""
+    def threads(pid):
+        found = {}
+        for tid in os.listdir("/proc/%d/task" % pid):
+            status = read_text("/proc/%d/task/%s/status" % (pid, tid))
+            found[tid] = [re.search(r"^State:\t(.)", status, re.M).group(1)] + re.findall(r"ctxt_switches:\t(\d+)", status)
+        return found
+
+    before = of_processes(threads, pids)
+    if any(state[0] not in "SZ" for found in before.values() for state in found.values()):
+        return False
+    time.sleep(0.02)  # between the two looks
+    return of_processes(threads, pids) == before
+
+
+def wait_at_rest(*pids):
+    wait_for(lambda: at_rest(*pids), "that the processes %s have nothing left to do" % ", ".join(map(str, pids)))
+
+
+def unread(fd):
+    """How many bytes there are to read from a pipe or socket."""
+    return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0]
 
 
 # --- What a supervisor holds --------------------------------------------------------------------------------------------
@@ -728,8 +773,7 @@ def runtime_files():
     found = {x for x in found if not (x.startswith("/var/log/journal/") and os.path.islink(x) and os.path.exists(x))}
     for top in ("/tmp", "/dev/shm", "/run", "/dev/mqueue"):
         with contextlib.suppress(FileNotFoundError):
-            found.update(os.path.join(top, x) for x in os.listdir(top)
-                         if "nspawn" in x and not x.startswith("acnspawn-vm-"))  # of a guest that is tested at the same time
+            found.update(os.path.join(top, x) for x in os.listdir(top) if "nspawn" in x)
     return found
 
 
@@ -752,22 +796,11 @@ def names_of(host):
 
 
 def belongs_to(host, kind, thing):
+    """Whether it is of this case, by its name: other programs run pods and make mounts at the same time."""
     if any(name in thing for name in names_of(host)):
         return True
-    # Another test may run at the same time: names with the UUIDs of its pods are ignored, and so are guests and disks of tests.
-    if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-(test|bench|host|disk|vm|gnupg)-", thing):
-        return False
-    if kind == "cgroup":
-        # nspawn that got no cgroup of its own would split ours.
-        return "acnspawn" in thing or any(thing == own + split for own in own_cgroups() for split in ("/payload", "/supervisor"))
-    # Of containers of tests that run at the same time: what the nspawn of a pod makes there is in a tmpfs of its own.
-    if thing.startswith("/run/systemd/nspawn/locks"):
-        return False
-    # Files of the network "default", shared by all pods; an address that is not released has the pod's UUID in its
-    # file.
-    if thing in ("/run/acnspawn", "/run/acnspawn/netns", "/run/acnspawn/projects.lock", "/run/acnspawn/socket-filters") or thing.startswith(("/run/acnspawn/networks", "/run/acnspawn/forwarding")):
-        return False
-    return "nspawn" in thing
+    # nspawn that got no cgroup of its own would split ours.
+    return kind == "cgroup" and any(thing == own + split for own in own_cgroups() for split in ("/payload", "/supervisor"))
 
 
 PF_EXITING, PF_KTHREAD = 0x4, 0x200000  # of the kernel
@@ -895,6 +928,23 @@ def _alarm(signum, frame):
     raise CaseTimeout()
 
 
+_running = []  # the Host of the case
+
+
+def end_by_signal(number):
+    """The program is to end at once: meson leaves it half a second. Pods would go on."""
+    main = os.getpid()
+
+    def on_signal(*_):
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() == main:
+            for pid in [pid for host in _running for pid in host.processes()]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        os.kill(os.getpid(), number)
+    signal.signal(number, on_signal)
+
+
 def _one_line(text):
     return " ~ ".join(str(text).strip().splitlines())[:3000]
 
@@ -902,6 +952,7 @@ def _one_line(text):
 def _run_case(function):
     """None: passed. Else ("not ok" or "skip", why)."""
     host = Host(function.__name__)
+    _running[:] = [host]
     verdict = None
     timeout = int(patience(getattr(function, "timeout", CASE_TIMEOUT)))
     signal.alarm(timeout)
@@ -953,6 +1004,8 @@ def main():
         sys.exit(77)
     signal.signal(signal.SIGALRM, _alarm)
     take_ignored_signals()
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        end_by_signal(signal.SIGTERM)
     failed = False
     wanted = sys.argv[1:]
     unknown = set(wanted) - {f.__name__ for f in _cases}

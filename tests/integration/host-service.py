@@ -322,7 +322,8 @@ def a_client_that_reads_slowly_gets_all(host):
     with Service(host) as s:
         c = s.client()
         c.send("ListImages", more=True)
-        time.sleep(1)
+        wait_for(lambda: unread(c.socket) > 4096, "the first images")
+        steady(lambda: unread(c.socket), 0.3)  # the socket is full; the service tries again all the time
         names = set()
         while True:
             reply = c.receive()
@@ -534,7 +535,7 @@ def ends_when_idle_and_comes_back(host):
     with Service(host, idle="400ms") as s:
         c = s.client()
         equal(c.all("ListPods"), [{}])
-        time.sleep(1.2)
+        time.sleep(1.2)  # three times as long as it waits without a client
         equal(s.process.poll(), None, "the service while a client is connected")
         equal(c.all("ListPods"), [{}])
         c.close()

@@ -249,7 +249,7 @@ def export_killed_at_any_moment(host):
     out = host.path("killed.out")
     for delay in range(0, 40, 4):
         p = host.start("image", "export", "--compression=xz", "-o", out, id)
-        time.sleep(delay / 1000)
+        time.sleep(delay / 1000)  # any time
         p.kill()
         p.wait()
         if os.path.exists(out):
@@ -652,7 +652,7 @@ def render_killed_at_any_moment(host):
     for delay in range(0, 30, 3):
         out = host.path("root%d" % delay)
         p = host.start("image", "render", id, out)
-        time.sleep(delay / 1000)
+        time.sleep(delay / 1000)  # any time
         p.kill()
         p.wait()
         if os.path.exists(out):

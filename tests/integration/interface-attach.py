@@ -90,7 +90,7 @@ def streams_and_end(host, *options):
     equal(two.until(b"\n"), b"got one\n")
     # Neither that a caller closes its pipe, nor that it is gone, is the end of the app's input.
     one.close_end("stdin")
-    time.sleep(0.3)
+    host.wait_at_rest(uuid)
     equal(other.state("a"), "running")
     three = Attached(host, uuid)
     third = three.attach()
@@ -119,7 +119,7 @@ def the_end_after_the_pipe(host):
     c, other = Attached(host, uuid), pod_interface.Connection(host, uuid)
     id = c.attach()["id"]
     c.close_end("stdin")
-    time.sleep(0.3)
+    host.wait_at_rest(uuid)
     equal(other.state("a"), "running")
     equal(other.call("CloseStdin", id=id), {})
     equal(c.read_all(), b"end\n")
@@ -211,7 +211,6 @@ def attachments_leave_nothing_behind(host):
     uuid = start(host)
     other = pod_interface.Connection(host, uuid)
     other.call("Describe")
-    time.sleep(1)
     before = steady(lambda: descriptors(host, uuid))
     for n in range(100):
         c = Attached(host, uuid)
@@ -225,7 +224,7 @@ def attachments_leave_nothing_behind(host):
         c = Attached(host, uuid)
         r, w = os.pipe()
         c.send("Attach", {"app": "a", "stdin": 0}, [r], more=True)
-        time.sleep(n * 0.0001)
+        time.sleep(n * 0.0001)  # any time
         c.socket.close()
         os.close(r)
         os.close(w)

@@ -173,7 +173,7 @@ def who_leaves_or_does_not_read(host):
     # At any moment of the start.
     for n in range(40):
         gone = Reader(host, uuid).logs(follow=True)
-        time.sleep(n * 0.0003)
+        time.sleep(n * 0.0003)  # any time
         gone.socket.close()
         os.close(gone.out)
     wait_for(lambda: readers(host, uuid) == [], "the end of who read for them")
@@ -181,7 +181,7 @@ def who_leaves_or_does_not_read(host):
     # Who closes the pipe has all that it wants.
     closed = Reader(host, uuid).logs(follow=True, lines=0)
     wait_for(lambda: len(readers(host, uuid)) == 2, "who reads")
-    time.sleep(0.3)
+    wait_at_rest(*[pid for pid, _ in readers(host, uuid)])
     os.close(closed.out)
     slow = Reader(host, uuid).logs(follow=True)
     slow.until(b"up\n")
@@ -194,7 +194,7 @@ def who_leaves_or_does_not_read(host):
     # It keeps the end of the pod waiting, but not for long.
     begin = time.monotonic()
     host.acnspawn("stop", "--force", "p").expect(0)
-    true(time.monotonic() - begin < 10, "that took %s s" % (time.monotonic() - begin))
+    true(time.monotonic() - begin < patience(10), "that took %s s" % (time.monotonic() - begin))
     equal(slow.answer()[0], "io.systemd.System")
 
 
@@ -222,7 +222,7 @@ def one_that_is_killed_is_told(host):
     c = Reader(host, uuid).logs(follow=True)
     c.until(b"up\n")
     confined = [pid for pid, uid in readers(host, uuid) if uid == 65534][0]
-    time.sleep(1.5)  # the journal is quiet: nothing but the end itself tells of it
+    wait_at_rest(*[pid for pid, _ in readers(host, uuid)])  # the journal is quiet: nothing but the end itself tells of it
     os.kill(confined, signal.SIGKILL)
     code, parameters = c.answer()
     equal(code, "LogsFailed")

@@ -16,6 +16,12 @@ def listener(family=socket.AF_INET, type=socket.SOCK_STREAM, address=None):
     return s
 
 
+def free_port():
+    """A port of the loopback interface on which nothing listens now."""
+    with listener() as s:
+        return s.getsockname()[1]
+
+
 def start_with(host, sockets, *args, names=None, pid=None, count=None):
     """acnspawn in the background, with sockets. A child process sets the variables, as LISTEN_PID is its own pid."""
     fds = [s.fileno() for s in sockets]

@@ -99,7 +99,7 @@ def the_same_name_gets_the_new_app(host):
     for i in range(3):
         image = host.shell("echo this is number %d" % i, name="example.com/job%d" % i)
         host.acnspawn("add-app", "p", "--start", image, "--name=job").expect(0)
-        wait_for(lambda: state(host, "job") == "ended", "the app")
+        host.acnspawn("wait", "p", "job").expect(0)
         equal(host.app_status("p", "job")["exitStatus"], 0)
         contains(host.acnspawn("logs", "--app=job", "p").expect(0).out, "this is number %d" % i)
         host.acnspawn("rm-app", "p", "job").expect(0)
@@ -170,7 +170,7 @@ def an_app_of_the_beginning_is_replaced_by_one_with_another_unit(host):
     host.acnspawn("stop-app", "p", "first").expect(0)
     begin = time.monotonic()
     host.acnspawn("rm-app", "p", "first").expect(0)
-    true(time.monotonic() - begin < 1, "the unit of the app is not kept loaded: %.3f s" % (time.monotonic() - begin))
+    true(time.monotonic() - begin < patience(4), "the unit of the app is not kept loaded: %.3f s" % (time.monotonic() - begin))
     equal(state(host, "second"), "running")
     # The old unit has no restarts.
     add(host, host.shell("exit 3", name="example.com/fails"), "--name=first", "--restart=always", "--restart-delay=10ms",
@@ -257,7 +257,7 @@ def an_app_of_the_pod_itself_is_removed_and_its_name_taken(host):
                 host.shell(FOREVER, name="example.com/other"))
     began = time.monotonic()
     host.acnspawn("rm-app", "--force", "p", "web").expect(0)
-    true(time.monotonic() - began < 10, "the unit stays loaded: %.1f s" % (time.monotonic() - began))
+    true(time.monotonic() - began < patience(4), "the unit stays loaded: %.1f s" % (time.monotonic() - began))
     image = host.shell("echo two; " + FOREVER, name="example.com/web2")
     host.acnspawn("add-app", "p", "--start", image, "--name=web", "--user=7", "--group=7").expect(0)
     wait_for(lambda: "two" in host.acnspawn("logs", "--app=web", "p").expect(0).out, "the new app's output")
@@ -336,7 +336,7 @@ def nothing_is_left_of_apps_that_came_and_went(host):
 
     def cycle():
         host.acnspawn("add-app", "p", "--start", image).expect(0)
-        wait_for(lambda: state(host, "job") == "ended", "the app")
+        host.acnspawn("wait", "p", "job").expect(0)  # the supervisor says so; a status may have it a moment before
         host.acnspawn("rm-app", "p", "job").expect(0)
 
     cycle()
@@ -384,7 +384,7 @@ def a_killed_supervisor_leaves_a_pod_that_can_be_removed(host):
         uuid = pod(host)
         image = host.shell("exit 0", name="example.com/job%d" % i)
         p = host.start("add-app", "p", image)
-        time.sleep(0.004 * i)
+        time.sleep(0.004 * i)  # any time
         os.kill(host.supervisor(uuid), signal.SIGKILL)
         host.finish(p)
         wait_for(lambda: host.state("p") == "exited", "the end of the pod")

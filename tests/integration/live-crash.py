@@ -148,7 +148,7 @@ def processes_in_the_pod_are_killed(host, args, state):
             pod = Pod(host, image, state)
             leader = host.leader("p")
             p = host.start(*args)
-            time.sleep(delay / 1000)
+            time.sleep(delay / 1000)  # any time
             victims = [leader] if victim == "leader" else processes_where(lambda x: name_of(x) == "launch" and parent_of(x) == leader)
             for x in victims:
                 with contextlib.suppress(ProcessLookupError):

@@ -156,7 +156,7 @@ def a_pod_that_does_not_ask_has_no_service(host):
     uuid = host.detach("--name=p", pod_with_script(host, "touch /out/up; while [ ! -e /out/go ]; do sleep 0.05; done; get pod/uuid 2>/dev/null >/out/uuid; "
                                                    "touch /out/done; exec sleep 1000"))
     host.wait_up("a")
-    time.sleep(0.3)
+    host.wait_at_rest("p")
     equal(service_of(host), None, "the service")
     true(not os.path.exists(os.path.join(host.pod_dir(uuid), "hmac-key")), "a key was made for nobody")
     host.acnspawn("enter", "p", "touch", "/out/go").expect(0)

@@ -412,10 +412,7 @@ def imports_that_are_killed_leave_nothing(host):
     host.children.append(p)
     p.stdin.write(archive[:3000000])
     p.stdin.flush()
-    end = time.monotonic() + 20
-    while not tmp_of(host) and time.monotonic() < end:
-        time.sleep(0.01)
-    true(tmp_of(host), "there is nothing to sweep")
+    wait_for(lambda: tmp_of(host), "something to sweep")
     p.kill()
     p.wait()
     p.stdin.close()
@@ -427,7 +424,7 @@ def imports_that_are_killed_leave_nothing(host):
 def killed_after(host, seconds, *args):
     p = subprocess.Popen(host.argv(*args), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     host.children.append(p)
-    time.sleep(seconds)
+    time.sleep(seconds)  # any time
     p.kill()
     p.wait()
     host.note_pods()

@@ -166,7 +166,7 @@ def forged_main_pid_of_systemd_is_not_used(host):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.connect("/proc/%d/root/run/systemd/notify" % leader)
     s.sendmsg([b"MAINPID=%d" % other[1]], [(socket.SOL_SOCKET, 2, struct.pack("iII", own[0], owner, owner))])
-    time.sleep(0.5)
+    host.wait_at_rest("p")  # the pod's systemd has read it
     r = host.acnspawn("kill", "--app=a", "--signal=KILL", "p")
     if r.rc == 0:
         raise Skip("this systemd does not take the word of root")

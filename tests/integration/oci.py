@@ -272,9 +272,9 @@ def an_archive_that_comes_through_a_fifo(host):
     tool("skopeo", "copy", "-q", b.reference(), "oci-archive:%s:1.0" % archive)
     os.mkfifo(fifo)
     p = host.start("fetch", "oci-archive:" + fifo)
-    time.sleep(0.3)
+    wait_for(lambda: fifo in descriptors_of(p.pid).values() and at_rest(p.pid), "that it waits for a writer")
     p.send_signal(signal.SIGINT)  # no writer: that does not prevent it from ending
-    p.wait(10)
+    p.wait(patience(10))
     p = host.start("fetch", "oci-archive:" + fifo)
     with open(archive, "rb") as f, open(fifo, "wb") as to:
         to.write(f.read())

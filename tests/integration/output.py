@@ -214,10 +214,7 @@ def reader_that_goes_away_does_not_hold_up_the_pod(host):
     p = host.start("run", "--name=p", host.shell("seq 1 5000; touch /out/done", name="example.com/a"))
     p.stdout.close()
     p.stdout = None
-    end = time.monotonic() + 40
-    while p.poll() is None and time.monotonic() < end:
-        time.sleep(0.05)
-    true(p.poll() is not None, "acnspawn hangs")
+    wait_for(lambda: p.poll() is not None, "the end of acnspawn", timeout=40)
     host.note_pods()
     wait_for(lambda: host.state("p") == "exited", "end of the pod")
 

@@ -46,8 +46,8 @@ def all_processes_of_the_app_end_with_it(host, *options):
     script = ("trap '' TERM HUP; setsid sh -c 'trap \"\" TERM HUP; exec sleep %s' & "
               "until grep -q %s /proc/[0-9]*/cmdline 2>/dev/null; do sleep 0.05; done; exit 4" % (OTHER, OTHER))
     started = time.monotonic()
-    host.run(*options, host.shell(script), "--pid=private", rc=4)
-    true(time.monotonic() - started < 8, "the pod waited for a process that its app had left")
+    host.run(*options, "--stop-timeout=60s", host.shell(script), "--pid=private", rc=4)
+    true(time.monotonic() - started < patience(8), "the pod waited for a process that its app had left")
 
 
 @both
@@ -115,6 +115,7 @@ def readiness_and_main_process(host, *options):
     p = host.start("run", "--name=p", *options, host.shell(script, name="example.com/a", annotations=NOTIFY), "--pid=private")
     host.note_pods()
     host.wait_up("a")
+    host.wait_at_rest("p")  # the supervisor has taken both messages
     equal(host.app_status("p", "a")["ready"], True)
     host.acnspawn("stop", "p").expect(0)
     r = host.finish(p)
@@ -213,7 +214,7 @@ def what_cannot_be_joined_is_refused(host):
 @case
 def a_target_that_has_ended_is_named(host):
     host.detach("--name=p", "--exit-policy=never", host.image(["/bin/true"], name="example.com/web"), "--pid=private")
-    wait_for(lambda: host.app_status("p", "web")["state"] == "ended", "the end of the app")
+    host.acnspawn("wait", "p", "web").expect(0)  # the supervisor says so; a status may have it a moment before
     host.acnspawn("add-app", "p", host.shell("echo started", name="example.com/debug"), "--pid=app:web").expect(0)
     r = host.acnspawn("start-app", "p", "debug").expect(1)
     contains(r.err, "Cannot join the processes of app web, which does not run")

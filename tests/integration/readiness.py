@@ -6,6 +6,7 @@ healthy any more."""
 import socket
 import struct
 
+import pace
 from harness import *
 
 SLOW = "sleep 0.7; poke notify READY=1 >/dev/null; echo told; while :; do sleep 0.1; done"
@@ -152,8 +153,10 @@ def an_app_that_times_out_before_its_start_was_not_ready(host):
     p = host.start("run", "--name=p", image, "--start-timeout=2s")
     host.wait_up("a")
     supervisor = host.supervisor(os.path.basename(host.one_pod()))
+    leader = host.leader("p")
+    launchers = processes_where(lambda pid: parent_of(pid) == leader and name_of(pid) == "launch")
     os.kill(supervisor, signal.SIGSTOP)
-    time.sleep(3)
+    wait_for(lambda: all(map(has_ended, launchers)), "the end of the launcher, which has waited for too long")
     os.kill(supervisor, signal.SIGCONT)
     equal(host.finish(p).rc, 125)
     equal(host.app_status("p", "a")["cause"], "not-ready")
@@ -209,7 +212,7 @@ def a_pod_can_be_stopped_while_it_starts(host):
     wait_for(lambda: host.pods() and "running" in host.pods()[0] and host.app_status("p", "image1")["state"] == "running", "the app runs")
     start = time.monotonic()
     host.acnspawn("stop", "p").expect(0)
-    true(time.monotonic() - start < 5, "it took too long")
+    true(time.monotonic() - start < patience(5), "it took too long")
     equal(host.finish(p).rc, 143)
     equal(host.app_status("p", "image1")["cause"], "signal")
 
@@ -229,7 +232,7 @@ def a_message_counts_when_its_sender_has_ended(host):
         with open(data() + "go", "w"):
             pass
         wait_for(lambda: os.path.exists(data() + "sent"), "the message is sent")
-        time.sleep(0.3)
+        wait_at_rest(host.supervisor(uuid))
     finally:
         os.kill(leader, signal.SIGCONT)
     wait_for(lambda: host.app_status("p", "a")["ready"], "the app is ready")
@@ -294,7 +297,7 @@ def an_app_cannot_name_another_process_as_its_main_one(host):
     r = host.acnspawn("run", "--detach", "--name=p", "--exit-policy=all", host.shell(evil, name="example.com/evil", annotations=NOTIFY), "---",
                       host.shell("exec tail -f /dev/null", name="example.com/other")).expect(0)
     host.wait_up("evil")
-    time.sleep(0.3)
+    host.wait_at_rest("p")
     equal(host.acnspawn("enter", "--app=evil", "p", "sh", "-c", "test -e /out/up").rc, 0)
     host.acnspawn("kill", "--app=evil", "--signal=KILL", "p").expect(0)
     wait_for(lambda: host.app_status("p", "evil")["state"] == "ended", "the end of the app")
@@ -337,13 +340,13 @@ def an_endless_sender_of_messages_blocks_nothing(host):
     supervisor = parent_of(parent_of(host.leader("p")))
     ticks = lambda: sum(int(f) for f in read_text("/proc/%d/stat" % supervisor).rpartition(")")[2].split()[11:13])
     before = ticks()
-    time.sleep(3)
+    time.sleep(3)  # of processor time it takes a share, which grows as the machine is slow
     used = (ticks() - before) / os.sysconf("SC_CLK_TCK")
-    true(used < 0.6, "the process that runs the pod has used %.1f s of 3 s" % used)
+    true(used < 0.6 * pace.SLOW, "the process that runs the pod has used %.1f s of 3 s" % used)
     start = time.monotonic()
     host.acnspawn("restart-app", "p", "b").expect(0)
     host.acnspawn("stop", "p").expect(0)
-    true(time.monotonic() - start < 10, "it took too long")
+    true(time.monotonic() - start < patience(10), "it took too long")
 
 
 @case
@@ -429,10 +432,12 @@ def a_check_with_endless_output_still_has_a_timeout(host):
 def the_time_of_a_check_does_not_run_while_the_pod_is_paused(host):
     uuid = host.detach(host.shell("while :; do sleep 0.1; done"), "--health-cmd=sleep 0.5", "--health-interval=100ms",
                        "--health-timeout=2s", "--health-retries=1", "--health-on-failure=kill")
+    leader = host.leader(uuid)
+    command = lambda pid: parent_of(parent_of(pid)) == leader and "sleep\0000.5\0" == read_text("/proc/%d/cmdline" % pid)
     for _ in range(3):
-        time.sleep(0.35)
+        wait_for(lambda: processes_where(command), "a check", interval=0)
         host.acnspawn("pause", uuid).expect(0)
-        time.sleep(3)
+        time.sleep(3)  # longer than a check may take
         host.acnspawn("resume", uuid).expect(0)
         before = host.app_status(uuid, "image1")["health"]["checked"]
         wait_for(lambda: host.app_status(uuid, "image1")["health"]["checked"] > before, "the next check")

@@ -3,6 +3,7 @@
 
 import ctypes
 import subprocess
+import urllib.error
 import urllib.request
 
 from harness import *
@@ -29,7 +30,7 @@ class Registry:
 
     def __init__(self, host, tls=None, auth=None, storage="storage", clients=None):
         need_tools()
-        self.storage = host.path(storage)
+        self.storage, self.barriers = host.path(storage), 0
         config = {"version": "0.1", "log": {"level": "info", "formatter": "text"},
                   "storage": {"filesystem": {"rootdirectory": self.storage}, "delete": {"enabled": True}},
                   "http": {"addr": "127.0.0.1:0", "secret": "x"}}
@@ -54,9 +55,13 @@ class Registry:
         return found and found.group(1)
 
     def requests(self):
-        """The requests so far, as "GET /path"; the log may be a moment behind."""
-        time.sleep(0.3)
-        return re.findall(r'"(GET|HEAD|PUT|POST) (/v2/\S*) HTTP', read_text(self.log))
+        """The requests so far, as "GET /path". The log may be a moment behind: one more, whose line is waited for, tells."""
+        self.barriers += 1
+        mark = "/v2/barrier/tags/list?n=%d" % self.barriers
+        with contextlib.suppress(urllib.error.HTTPError):
+            self.get(mark, "*/*")
+        wait_for(lambda: mark in read_text(self.log), "the log of docker-registry")
+        return re.findall(r'"(GET|HEAD|PUT|POST) (/v2/(?!barrier/)\S*) HTTP', read_text(self.log))
 
     def push(self, layout, name, *options):
         command("skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", *options, "oci:" + layout,

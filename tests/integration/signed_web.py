@@ -93,6 +93,12 @@ class World:
         equal(os.listdir(os.path.join(self.host.dir, "tmp")), [], "what is left in tmp")
 
 
+def next_second():
+    """What is signed then is later than what was signed before: signatures know seconds."""
+    now = int(time.time())
+    wait_for(lambda: int(time.time()) > now, "the next second")
+
+
 def image_id(data):
     return "sha512-" + hashlib.sha512(data).hexdigest()
 

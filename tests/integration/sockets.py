@@ -334,7 +334,7 @@ def starts_by_connections_are_not_consecutive_restarts(host):
     for i in range(1, 6):
         began = time.monotonic()
         in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))
-        true(time.monotonic() - began < 2, "connection %d waited %.1f s" % (i, time.monotonic() - began))
+        true(time.monotonic() - began < patience(2), "connection %d waited %.1f s" % (i, time.monotonic() - began))
         wait_for(lambda: host.app_status(uuid, "web")["state"] == "ended", "end of the app")
     equal(host.app_status(uuid, "web")["startsInRow"], 1)
     stop(host, uuid)
@@ -553,7 +553,7 @@ def sockets_and_the_end_of_a_pod(host):
 @case
 def connections_remain_when_the_pod_ends_by_itself(host):
     """The pod's systemd was told to by another process than the supervisor; it takes a while."""
-    slow = host.shell("trap 'sleep 4; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/slow")
+    slow = host.shell("trap 'touch /out/ends; sleep 4; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/slow")
     with listener() as s:
         number = s.getsockname()[1]
         p = start_with(host, [s], "run", "--name=p", "--port=http:%d" % number, server(host, "max=1"), slow)
@@ -561,7 +561,7 @@ def connections_remain_when_the_pod_ends_by_itself(host):
         host.wait_up("slow")
         wait_for(lambda: host.app_status("p", "web")["state"] == "ended", "the end of the app")
         os.kill(host.leader("p"), signal.SIGRTMIN + 3)
-        time.sleep(0.5)
+        wait_for(lambda: os.path.exists(host.upper("slow") + "/out/ends"), "the pod's systemd ends the apps")
         with socket.create_connection(("127.0.0.1", number), 30) as late:
             late.sendall(b"late\n")
             p.finish(0)
@@ -584,7 +584,7 @@ def an_idle_pod_ends(host):
         ask(("127.0.0.1", number))
         r = p.finish(0)
         took = time.monotonic() - began
-        true(2.9 <= took < 15, "it took %.1f s" % took)
+        true(2.9 <= took < patience(15), "it took %.1f s" % took)
         contains(r.err, "is idle: it ends")
         # Also without any connection; and not while an app that is not socket-activated runs.
         start_with(host, [s], "run", "--exit-idle-time=500ms", "--port=http:%d" % number, image).finish(0)

@@ -55,7 +55,7 @@ def a_signal_ends_the_pod_in_order_and_a_second_one_kills(host):
     p = supervise(host, "q")
     wait_for(lambda: os.path.exists(os.path.join(host.pod_dir(uuid), "apps/a/upper/out/up")), "the app")
     p.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
+    wait_at_rest(p.pid)
     p.send_signal(signal.SIGTERM)
     true(host.finish(p, 20).rc != 0, "exit status of a pod that was killed")
     equal(host.state(uuid), "exited")

@@ -6,7 +6,7 @@ store; and what happens if the newer one is not any good."""
 import threading
 
 from registry_server import *
-from signed_web import World, image_id
+from signed_web import World, image_id, next_second
 from web import Web
 
 STAY = "trap 'exit 0' TERM; touch /up; while :; do sleep 0.05; done"
@@ -182,7 +182,7 @@ def a_server_with_an_older_image_or_another_one(host):
         w.trust("example.com")
         old, new, other = build(w, 1), build(w, 2), build(w, 3, name="example.com/other")
         signature = w.key().sign(old)
-        time.sleep(1.1)  # signatures know seconds
+        next_second()
         w.publish(url, new)
         w.run("run", "--detach", "--name=p", url, "--name=web", "--image-policy=registry")
 

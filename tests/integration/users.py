@@ -19,7 +19,7 @@ def refused(host, user, group, files=None, rc=125, timeout=30):
     r = host.acnspawn("run", "--name=p", host.image(["/bin/touch", "/out/ran"], name="example.com/a", files=files,
                                                     app={"user": user, "group": group}), timeout=timeout)
     true(r.rc in (1, rc), "exit status %d, expected 1 or %d; %s" % (r.rc, rc, r))
-    true(r.seconds < 20, "took %.1f s" % r.seconds)
+    true(r.seconds < patience(20), "took %.1f s" % r.seconds)
     for pod in host.pods():
         true(not os.path.exists(os.path.join(pod, "apps/a/upper/out/ran")), "the app ran all the same")
     return r

@@ -48,7 +48,7 @@ def a_paused_pod_uses_no_processor(host):
     host.wait_up("a")
     host.acnspawn("pause", "p").expect(0)
     used = [json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)[1]["cpuTime"]]
-    time.sleep(2)
+    time.sleep(2)  # in which it would use almost as much of a processor
     used.append(json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)[1]["cpuTime"])
     equal(used[1], used[0], "processor time while paused")
     equal(host.state("p"), "paused")

@@ -64,7 +64,7 @@ def processor_time_keeps_to_the_quota(host):
     uuid = host.detach("--name=p", host.shell(script, name="example.com/a", app={"isolators": [isolator("resource/cpu", limit="200m")]}))
     equal(verdict(host, "resource/cpu"), "enforced")
     before, start = cpu_usec(host, uuid), time.monotonic()
-    time.sleep(5)
+    time.sleep(5)  # a share is one of a time, by the clock of the machine whose processor it is
     share = (cpu_usec(host, uuid) - before) / 1e6 / (time.monotonic() - start)
     true(0.19 <= share <= 0.21, "the app had %.3f of a processor, expected 0.2" % share)
     host.acnspawn("stop", "--force", uuid)
@@ -197,7 +197,7 @@ def requests_of_pods_divide_what_they_compete_for(host):
                          "--isolator=resource/memory={\"request\":\"10M\"}", image) for n, cpu in (("p", "500m"), ("q", "1500m"))]
     contains(host.acnspawn("status", "p").expect(0).out, "a weight of 50 where pods compete")
     before = [cpu_usec(host, u) for u in uuids]
-    time.sleep(10)
+    time.sleep(10)  # as long as makes their shares comparable
     one, three = [cpu_usec(host, u) - b for u, b in zip(uuids, before)]
     true(2.5 <= three / one <= 3.5, "the pods had %.2f and %.2f s, expected 1 to 3" % (one / 1e6, three / 1e6))
     equal(read_text("/sys/fs/cgroup/machine.slice/acnspawn-%s.scope/memory.low" % uuids[0]).strip(), str(10**7 // 4096 * 4096))
@@ -211,7 +211,7 @@ def limit_of_the_pod_bounds_its_apps_together(host):
     uuid = host.detach("--name=p", "--cpu=300m", image, "--name=a", "---", image, "--name=b")
     equal(verdict(host, "resource/cpu", app=None), "enforced")
     before, start = [cpu_usec(host, uuid, a) for a in "ab"], time.monotonic()
-    time.sleep(5)
+    time.sleep(5)  # a share is one of a time, by the clock of the machine whose processor it is
     used = sum(cpu_usec(host, uuid, a) for a in "ab") - sum(before)
     share = used / 1e6 / (time.monotonic() - start)
     true(0.285 <= share <= 0.315, "the apps had %.3f of a processor, expected 0.3" % share)
@@ -223,7 +223,7 @@ def shares_divide_what_apps_compete_for(host):
     image = host.shell("while :; do :; done", name="example.com/a")
     uuid = host.detach("--name=p", "--cpu=500m", image, "--name=a", "--cpu-shares=1024", "---", image, "--name=b", "--cpu-shares=3072")
     before = [cpu_usec(host, uuid, a) for a in "ab"]
-    time.sleep(8)
+    time.sleep(8)  # as long as makes their shares comparable
     one, three = [cpu_usec(host, uuid, a) - b for a, b in zip("ab", before)]
     true(2.5 <= three / one <= 3.5, "the apps had %.2f and %.2f s, expected 1 to 3" % (one / 1e6, three / 1e6))
     host.acnspawn("stop", "--force", uuid)

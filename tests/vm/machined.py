@@ -144,7 +144,7 @@ def other_users_of_the_host_cannot_end_a_pod(host):
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     asked_to_stop(uuid, *nobody)
     asked_to_stop(uuid, *nobody, destination=names[0])
-    time.sleep(3)
+    host.wait_at_rest(uuid)
     equal((host.state(uuid), host.app_status(uuid, "a")["state"]), ("running", "running"))
     equal(machinectl("terminate", "p1").returncode, 0) # which has systemd send it
     host.acnspawn("status", "--wait=60s", uuid, timeout=90).expect(0)
@@ -164,7 +164,7 @@ def a_name_in_use_is_reported(host):
         p = other.start("run", "--name=p1", image)
         other.wait_up("a")
         wait_for(lambda: other.state("p1") == "running", "the pod")
-        time.sleep(2)
+        other.wait_at_rest("p1", p.pid)
         p.terminate()
         contains(other.finish(p).err, "there is a machine called 'p1' already")
         equal(machines()["p1"], ["container", "acnspawn"])
@@ -176,7 +176,7 @@ def a_name_in_use_is_reported(host):
 @case
 def a_pod_without_registration_is_no_machine(host):
     uuid, _ = started(host, "--register=no")
-    time.sleep(1)
+    host.wait_at_rest(uuid)
     equal(machines(), {})
     host.acnspawn("stop", uuid).expect(0)
 

@@ -125,7 +125,7 @@ def killed_anywhere_nothing_is_half_made(host):
     with store_on_ext4(host):
         for i in range(8):
             p = host.start("volume", "create", "--quota=1Mi", "data")
-            time.sleep(0.02 * i)  # anywhere
+            time.sleep(0.02 * i)  # any time
             p.kill()
             host.finish(p)
             if "data" in [v["name"] for v in json.loads(volume(host, "list", "--json").out)]:

@@ -37,8 +37,9 @@ def a_unit_of_the_host_waits_until_the_app_is_ready(host):
     with host_unit(host, "ExecStart=%s --dir=%s run %s\nTimeoutStartSec=2min\n" % (ACNSPAWN, host.dir, uuid)):
         systemctl("start", "--no-block", "site.service")
         wait_for(lambda: host.app_status(uuid, "image1")["state"] == "running", "the app runs", timeout=90)
-        time.sleep(2)
-        equal(show("ActiveState", "StatusText"), {"ActiveState": "activating", "StatusText": "0 of 1 app is ready"})
+        host.wait_at_rest(uuid)
+        wait_for(lambda: show("ActiveState", "StatusText") == {"ActiveState": "activating", "StatusText": "0 of 1 app is ready"},
+                 "what the pod says of itself")
         host.acnspawn("enter", uuid, "--", "touch", "/out/go").expect(0)
         wait_for(lambda: show("ActiveState")["ActiveState"] == "active", "the unit is active", timeout=30)
         equal(show("StatusText", "SubState"), {"StatusText": "1 of 1 app is ready", "SubState": "running"})
@@ -85,7 +86,7 @@ def one_process_that_is_killed_for_memory_does_not_end_the_app(host):
     equal(host.app_status(uuid, "a")["state"], "running")
     r = host.acnspawn("enter", uuid, "poke", "memory", "200")
     equal(r.rc, 137, "a hog beside the app")
-    time.sleep(1)
+    host.wait_at_rest(uuid)
     equal(host.app_status(uuid, "a")["state"], "running")
     host.acnspawn("kill", "--signal=TERM", uuid).expect(0)
     host.acnspawn("status", "--wait=60s", uuid)

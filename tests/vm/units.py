@@ -57,8 +57,8 @@ def a_pod_as_a_unit_of_the_host(host):
     with drop_ins(host):
         systemctl("start", "--no-block", UNIT)
         wait_for(lambda: host.app_status(uuid, "a")["state"] == "running", "the app runs", timeout=90)
-        time.sleep(1)
-        equal(show("ActiveState", "StatusText"), ("activating", "0 of 1 app is ready"))
+        host.wait_at_rest(uuid)
+        wait_for(lambda: show("ActiveState", "StatusText") == ("activating", "0 of 1 app is ready"), "what the pod says of itself")
         host.acnspawn("enter", uuid, "--", "touch", "/out/go").expect(0)
         wait_for(lambda: show("ActiveState") == ("active",), "the unit is active", timeout=30)
         equal(show("SubState", "StatusText", "Result"), ("running", "1 of 1 app is ready", "success"))
