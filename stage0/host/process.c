@@ -32,6 +32,16 @@ void process_leave(pid_t pid, int msec)
         (void) ends_within(pid_fd, pid, msec);
 }
 
+int process_leave_streams(void)
+{
+        _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (null < 0 || dup2(null, fd) < 0)
+                        return -errno;
+        return 0;
+}
+
 int process_number(int pid_fd, pid_t *ret)
 {
         _cleanup_free_ char *text = NULL;

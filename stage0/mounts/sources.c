@@ -193,12 +193,11 @@ void pod_mounts_ask_sources(PodMounts *m, const PodApp *app, const MountSources 
         _cleanup_error_ Error e = ERROR_NULL;
 
         (void) prctl(PR_SET_NAME, "open-sources");
-        int r = close_others(m, sock);
-        if (r < 0)
+        if (process_leave_streams() < 0 || close_others(m, sock) < 0)
                 _exit(1);
         if (s->dev < 0) {
                 DeviceRules rules = {}; /* freed when the process ends */
-                r = pod_mounts_clone_dev(m, app, true, &rules, &e);
+                int r = pod_mounts_clone_dev(m, app, true, &rules, &e);
                 send_source(sock, OF_DEV, r, &rules, &e);
         }
         ask_volumes(m, app, s, false, sock);

@@ -460,8 +460,22 @@ static void answer(Server *s, int fd, Question *q)
 
 /* --- Clean roots --------------------------------------------------------------------------------------- */
 
+/* Of launchers that were killed meanwhile. */
+static void drop_gone(Server *s, const AppInstance *app)
+{
+        for (Waiting **i = &s->waiting, *w; (w = *i);) {
+                if (w->app != app || launcher_is_connected(w->fd)) {
+                        i = &w->next;
+                        continue;
+                }
+                *i = w->next;
+                waiting_free(w);
+        }
+}
+
 static int add_waiting(Server *s, int fd, Question *q, WaitReason reason, Error *e)
 {
+        drop_gone(s, q->app);
         Waiting *w = malloc(sizeof(Waiting)), **last = &s->waiting;
 
         if (!w)

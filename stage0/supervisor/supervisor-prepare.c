@@ -215,6 +215,9 @@ static int close_others(Pod *p, int sock)
         _cleanup_close_ int dir_fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         int kept[] = {sock, p->dir_fd, store_fd(p->store)};
 
+        int r = process_leave_streams();
+        if (r < 0)
+                return r;
         if (dir_fd < 0 || dup3(dir_fd, p->dir_fd, O_CLOEXEC) < 0)
                 return -errno;
         return fds_close_others(kept, ELEMENTSOF(kept));

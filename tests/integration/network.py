@@ -351,7 +351,7 @@ def forwarding_is_restored_after_the_last_pod(host):
             first = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/a"))
             second = host.detach("--net=default", host.shell("exec sleep 1000", name="example.com/b"))
             equal(forwarding(), ["1", "1", "1", "1"])
-            equal(os.stat("/run/acnspawn/forwarding").st_mode & 0o777, 0o700, "mode of a directory whose lock starts of pods wait for")
+            equal(os.stat("/run/acnspawn/forwarding").st_mode & 0o7777, 0o700, "mode of the directory whose lock pods with networks take")
             host.acnspawn("stop", first).expect(0)
             equal(forwarding(), ["1", "1", "1", "1"], "with one pod")
             if end == "stop":

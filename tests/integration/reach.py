@@ -245,6 +245,15 @@ def a_volume_whose_file_system_does_not_answer_holds_up_its_app_alone(host, *opt
         asks(host, uuid)
         in_time(host, ("enter", "--app=b", "p", "true"), ("status", "p"), ("stop-app", "p", "a"), ("status", "p"))
         starting.wait(patience(30))
+        held = []
+        for _ in range(4):
+            again = host.start("start-app", "p", "a")
+            asks(host, uuid)
+            wait_for(lambda: "launch" in of_processes(name_of, host.processes()).values(), "the launcher of the app")
+            held.append(len(descriptors_of(host.supervisor(uuid))))
+            in_time(host, ("stop-app", "p", "a"))
+            again.wait(patience(30))
+        true(held[-1] <= held[1] + 1, "descriptors of the supervisor with each start: %s" % held)
         again = host.start("start-app", "p", "a")
         asks(host, uuid)
         equal(list(names_of_children(host, uuid)).count("open-sources") <= 2, True, "processes that are left behind")
