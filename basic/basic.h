@@ -503,3 +503,6 @@ int path_make_absolute(const char *p, char **ret);
 int path_normalize(const char *p, char **ret);
 /* Whether PATH is PREFIX or below it (both normalized). */
 bool path_has_prefix(const char *path, const char *prefix);
+/* Whether something else may be mounted on PATH, which is seen from /proc: files that only tell of the machine, as other
+ * runtimes allow it for emulations of them. */
+bool path_in_proc_may_be_covered(const char *path);

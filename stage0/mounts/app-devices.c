@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The /dev of an app that is to have devices of the host.
+/* The /dev of an app that is to have devices of the host, or volumes in /dev.
  *
  * It is a file system of that app alone, made anew for each of its processes, so that a device which was plugged in meanwhile
  * is there. The nodes are copies of the host's: the paths are the operator's, and nothing of the app is walked. Where the devices
@@ -142,6 +142,50 @@ static int add_device(Devices *d, const PodApp *app, const DeviceSetting *device
                      : 0;
 }
 
+/* Once it is read-only no place for a volume can be made. Those of the pod that are mounted on its directories, such as
+ * /dev/shm, come later, and the volumes in them are made there. */
+static int make_target(int dev_fd, const char *inside, int volume_fd)
+{
+        const char *slash = strrchr(inside, '/');
+        _cleanup_free_ char *parent = strndup(inside, (size_t) (slash - inside) + 1);
+        _cleanup_close_ int parent_fd = -EBADF, fd = -EBADF;
+        struct stat st;
+
+        if (!parent)
+                return -ENOMEM;
+        if (fstat(volume_fd, &st) < 0)
+                return -errno;
+        if (S_ISDIR(st.st_mode))
+                return mkdir_p_in_root(dev_fd, inside, 0755, &fd);
+        int r = mkdir_p_in_root(dev_fd, parent, 0755, &parent_fd);
+        if (r < 0)
+                return r;
+        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0644);
+        return fd >= 0 || errno == EEXIST ? 0 : -errno;
+}
+
+static int make_targets(const PodApp *app, const int *volume_fds, int dev_fd, Error *e)
+{
+        for (size_t i = 0; i < app->n_mounts; i++) {
+                const char *path = app->mounts[i].path;
+                int r = startswith(path, HOST_DEV "/")
+                                        ? make_target(dev_fd, path + strlen(HOST_DEV), volume_fds[i])
+                                        : 0;
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot make the place of the volume at %s in app %s",
+                                               path, app->name);
+        }
+        return 0;
+}
+
+static bool has_volumes_in_dev(const PodApp *app)
+{
+        for (size_t i = 0; i < app->n_mounts; i++)
+                if (startswith(app->mounts[i].path, HOST_DEV "/"))
+                        return true;
+        return false;
+}
+
 static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd,
                 DeviceRules *rules, Error *e)
 {
@@ -160,8 +204,8 @@ static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, 
         return r;
 }
 
-static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, DeviceRules *rules,
-                    Error *e)
+static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, const int *volume_fds,
+                    DeviceRules *rules, Error *e)
 {
         static const char *const options[] = {"mode", "0755", "size", "1m", "nr_inodes", NODES_MAX, NULL};
         _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
@@ -172,6 +216,8 @@ static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devic
         if (r < 0)
                 return error_set_errno(e, r, "Cannot mount /dev of app %s", app->name);
         r = fill(m, app, devices, dev_fd, rules, e);
+        if (r >= 0)
+                r = make_targets(app, volume_fds, dev_fd, e);
         if (r < 0)
                 return r;
         r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
@@ -199,19 +245,20 @@ static bool filter_by_default(const PodMounts *m, const PodApp *app, const AppSe
                !has_devices_in_volumes(m, app) && device_filter_available() >= 0;
 }
 
-static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s, bool filter,
-                          DeviceRules *ret_rules, Error *e)
+static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s, const int *volume_fds,
+                          bool filter, DeviceRules *ret_rules, Error *e)
 {
         ret_rules->closed = filter;
         if (filter && device_rules_add_default(ret_rules) < 0)
                 return error_oom(e);
-        if (s->devices.all || s->devices.n > 0)
-                return make_dev(m, app, &s->devices, ret_rules, e);
+        if (s->devices.all || s->devices.n > 0 || has_volumes_in_dev(app))
+                return make_dev(m, app, &s->devices, volume_fds, ret_rules, e);
         int fd = mount_clone(m->holder_fd, "dev", false);
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
 }
 
-int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules, Error *e)
+int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, const int *volume_fds, DeviceRules *ret_rules,
+                         Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
 
@@ -219,11 +266,11 @@ int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules
         if (r < 0)
                 return r;
         bool requested = app_settings_filter_devices(&s);
-        r = clone_filtered(m, app, &s, requested || filter_by_default(m, app, &s), ret_rules, e);
+        r = clone_filtered(m, app, &s, volume_fds, requested || filter_by_default(m, app, &s), ret_rules, e);
         if (r != -E2BIG || requested)
                 return r;
         /* It has more devices than a filter can have. */
         error_done(e);
         device_rules_done(ret_rules);
-        return clone_filtered(m, app, &s, false, ret_rules, e);
+        return clone_filtered(m, app, &s, volume_fds, false, ret_rules, e);
 }

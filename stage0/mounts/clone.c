@@ -63,14 +63,16 @@ static int clone_root_read_only(PodMounts *m, const PodApp *app, Error *e)
 static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, ClonedMounts *ret,
                             DeviceRules *ret_rules, Error *e)
 {
-        int fd = pod_mounts_clone_dev(m, app, ret_rules, e);
+        size_t dev = ret->n++;
 
-        for (size_t i = 0; fd >= 0; i++) {
+        ret_fds[dev] = -EBADF;
+        for (size_t i = 0; i < app->n_mounts; i++) {
+                int fd = clone_mount(m, app, i, e);
+                if (fd < 0)
+                        return fd;
                 ret_fds[ret->n++] = fd;
-                if (i >= app->n_mounts)
-                        break;
-                fd = clone_mount(m, app, i, e);
         }
+        int fd = ret_fds[dev] = pod_mounts_clone_dev(m, app, ret_fds + dev + 1, ret_rules, e);
         if (fd < 0)
                 return fd;
         fd = pod_mounts_clone_credentials(m, app, e);

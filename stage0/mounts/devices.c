@@ -31,6 +31,14 @@ static const char *const device_directories[] = {"pts", "shm", "mqueue"};
 /* Where the launcher mounts an app's credentials (see LAUNCH_CREDENTIALS_PATH). */
 static const char credentials_directory[] = "credentials";
 
+bool device_is_everyones(const struct stat *st)
+{
+        for (size_t i = 0; S_ISCHR(st->st_mode) && i < ELEMENTSOF(device_nodes); i++)
+                if (st->st_rdev == makedev(device_nodes[i].major, device_nodes[i].minor))
+                        return true;
+        return false;
+}
+
 /* The place of the socket for readiness messages, if an app of the pod sends them. */
 static bool wants_notify_socket(const PodMounts *m)
 {

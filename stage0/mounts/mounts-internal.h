@@ -139,8 +139,11 @@ int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 int pod_mounts_make_dev(PodMounts *m);
 /* What every app has in /dev, in the empty file system at DEV_FD. */
 int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials);
-/* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well. *RET_RULES, which is empty
- * before: what its processes can open. */
-int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, DeviceRules *ret_rules, Error *e);
+/* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well, and places for its volumes,
+ * whose mounts are VOLUME_FDS. *RET_RULES, which is empty before: what its processes can open. */
+int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, const int *volume_fds, DeviceRules *ret_rules,
+                         Error *e);
+/* devices.c: whether ST is one of the devices that every app has. */
+bool device_is_everyones(const struct stat *st);
 /* Makes the mount points in /dev for an app that was added later. */
 int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials);

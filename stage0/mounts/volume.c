@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "stage0/mounts/mounts-internal.h"
 
@@ -156,6 +157,14 @@ static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
         return known->settings.tmpfs ? clone_tmpfs(m, v, index, e) : clone_empty(m, v, e);
 }
 
+/* A device that every app has, such as /dev/null in the place of a file, can be used. */
+static bool is_device_for_everyone(int tree_fd)
+{
+        struct stat st;
+
+        return fstat(tree_fd, &st) >= 0 && device_is_everyones(&st);
+}
+
 int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
 {
         struct mount_attr attr = {};
@@ -171,13 +180,16 @@ int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error
         /* Private: later mounts of the host below it would otherwise propagate, without any of these
          * restrictions. */
         const VolumeSettings *s = &m->volumes[index].settings;
-        attr.attr_set = (s->devices ? 0 : MOUNT_ATTR_NODEV) | (s->set_uid ? 0 : MOUNT_ATTR_NOSUID);
+        attr.attr_set = (s->devices || is_device_for_everyone(tree) ? 0 : MOUNT_ATTR_NODEV) |
+                        (s->set_uid ? 0 : MOUNT_ATTR_NOSUID);
         static const uint64_t propagation[_PROPAGATION_MAX] = {MS_PRIVATE, MS_SLAVE, MS_SHARED};
         attr.propagation = propagation[s->propagation];
         if (s->no_exec)
                 attr.attr_set |= MOUNT_ATTR_NOEXEC;
-        if (read_only || s->image[0] || (v->has_read_only && v->read_only))
-                attr.attr_set |= MOUNT_ATTR_RDONLY;
+        const struct mount_attr protect = {.attr_set = MOUNT_ATTR_RDONLY};
+        bool protects = read_only || s->image[0] || (v->has_read_only && v->read_only);
         r = mount_set_attributes(tree, &attr, volume_is_recursive(v));
+        if (r >= 0 && protects)
+                r = mount_set_attributes(tree, &protect, volume_is_recursive(v) && !s->writable_below);
         return r < 0 ? error_set_errno(e, r, "Cannot restrict volume %s", v->name) : TAKE_FD(tree);
 }
