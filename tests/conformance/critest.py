@@ -16,7 +16,13 @@ from conformance import *
 # What cannot pass here, and why.
 KNOWN = {
     r"public image with digest should be pulled": "names an image by a digest, which only its own registry has",
+    r"runtime should support MaskedPaths": "compares the message of a shell that the image has not: busybox of Debian runs its applets, and dash says it in other words",
 }
+if not has_memory_controller():
+    KNOWN.update({
+        r"should terminate with exitCode 137 and reason OOMKilled": "this host has no controller of memory with cgroup v2",
+        r"runtime should support listing pod sandbox metrics": "this host has no controllers with cgroup v2, whose figures are expected",
+    })
 
 
 def run(world, focus):
