@@ -536,3 +536,6 @@ int path_normalize(const char *p, char **ret);
 bool path_is_normalized(const char *p);
 /* Whether PATH is PREFIX or below it (both normalized). */
 bool path_has_prefix(const char *path, const char *prefix);
+/* Whether something else may be mounted on PATH, which is seen from /proc: files that only tell of the machine, as other
+ * runtimes allow it for emulations of them. */
+bool path_in_proc_may_be_covered(const char *path);

@@ -427,3 +427,17 @@ int list_names(int dir_fd, char ***ret)
         *ret = TAKE_PTR(l);
         return 0;
 }
+
+bool path_in_proc_may_be_covered(const char *path)
+{
+        static const char *const files[] = {
+                        "/cpuinfo", "/diskstats", "/loadavg",
+                        "/meminfo", "/slabinfo",  "/stat",
+                        "/swaps",   "/uptime",    "/sys/crypto/fips_enabled",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++)
+                if (streq(path, files[i]))
+                        return true;
+        return false;
+}

@@ -3,6 +3,7 @@
 /* From the config of a container to an app. */
 
 #include "cri/sandbox.h"
+#include "schema/oci.h"
 #include "schema/settings.h"
 
 #define OOM_GROUP "memory.oom.group"
@@ -191,7 +192,7 @@ static int make_source(const char *path, Error *e)
                      : 0;
 }
 
-/* What is mounted below a read-only mount is read-only, too, unless it comes later. */
+/* What is mounted below a read-only mount can be written to, unless 'recursive_read_only' says otherwise. */
 static int check_mount(const Runtime__V1__Mount *m, bool privileged, Error *e)
 {
         if ((size_t) m->propagation >= ELEMENTSOF(propagations))
@@ -236,12 +237,15 @@ static int add_volume(const char *path, const Volume *v, AppOverrides *a, Error 
         return 0;
 }
 
-/* Programs in images that are mounted cannot be executed, as clients expect it. */
+/* Images are only read. The kubelet relies on that it is refused otherwise. */
 static int add_image(CriJob *j, const Runtime__V1__Mount *m, AppOverrides *a, Error *e)
 {
         Volume v = {.kind = VOLUME_EMPTY, .mode = 0755, .has_read_only = true, .read_only = true};
         char *id = NULL;
 
+        if (!m->readonly)
+                return error_set(e, -EINVAL, "The mount of the image '%s' on '%s' is not 'readonly'",
+                                 m->image->image, m->container_path);
         if (!isempty(m->host_path) ||
             m->propagation != RUNTIME__V1__MOUNT_PROPAGATION__PROPAGATION_PRIVATE ||
             !path_is_absolute(m->container_path))
@@ -263,8 +267,7 @@ static int add_image(CriJob *j, const Runtime__V1__Mount *m, AppOverrides *a, Er
         if (volume_setting_add(&v.settings, "kind", "image") < 0 ||
             volume_setting_add(&v.settings, "source", id) < 0 ||
             (!isempty(m->image_sub_path) &&
-             volume_setting_add(&v.settings, "subpath", m->image_sub_path) < 0) ||
-            volume_setting_add(&v.settings, "exec", "false") < 0) {
+             volume_setting_add(&v.settings, "subpath", m->image_sub_path) < 0)) {
                 volume_done(&v);
                 return error_oom(e);
         }
@@ -310,9 +313,10 @@ static int add_mount(CriJob *j, const Sandbox *s, const Runtime__V1__Mount *m, c
         if (r < 0)
                 return r;
         bool nodev = !x->privileged && !filtered && container_can_make_nodes(x);
-        char *settings = cri_printf(&j->memory, "%s%s%s",
+        char *settings = cri_printf(&j->memory, "%s%s%s%s",
                                     nodev ? CONTAINER_HOST_SETTINGS_NO_DEV : CONTAINER_HOST_SETTINGS,
-                                    propagations[m->propagation], mapped ? "" : ",idmap=no");
+                                    propagations[m->propagation], mapped ? "" : ",idmap=no",
+                                    m->readonly && !m->recursive_read_only ? ",read-only-below=false" : "");
         return settings ? container_add_host_mount(m->host_path, m->container_path, m->readonly, settings, a,
                                                    e)
                         : error_oom(e);
@@ -358,6 +362,16 @@ static int set_environment(CriJob *j, const ContainerConfig *c, AppOverrides *a,
         return 0;
 }
 
+/* Relative to the root, and with "..", as other runtimes take it. */
+static int set_directory(const ContainerConfig *c, AppOverrides *a, Error *e)
+{
+        _cleanup_free_ char *directory = NULL;
+
+        if (oci_working_directory(c->working_dir, &directory) < 0)
+                return error_oom(e);
+        return cri_set_option(app_options, a, "working-directory", "working_dir", directory, e);
+}
+
 static int set_command(const ContainerConfig *c, AppOverrides *a)
 {
         for (size_t i = 0; i < c->n_command; i++)
@@ -380,7 +394,7 @@ int container_request(CriJob *j, const Sandbox *s, const ContainerConfig *c, con
         if (r >= 0 && xasprintf(&a->name, "%.32s", id) < 0)
                 r = error_oom(e);
         if (r >= 0 && !isempty(c->working_dir))
-                r = cri_set_option(app_options, a, "working-directory", "working_dir", c->working_dir, e);
+                r = set_directory(c, a, e);
         if (r >= 0)
                 r = set_environment(j, c, a, e);
         for (size_t i = 0; r >= 0 && i < c->n_mounts; i++)

@@ -260,8 +260,9 @@ static int set_seccomp(const SecurityContext *x, AppOverrides *a, Error *e)
 {
         Profile p;
 
+        /* Without a profile there is no filter, as with other runtimes: the kubelet always names one. */
         if (!x->seccomp && isempty(x->seccomp_profile_path))
-                return 0;
+                return cri_set_option(app_options, a, "seccomp", CONTEXT "seccomp", SECCOMP_NONE, e);
         if (read_profile(x->seccomp, x->seccomp_profile_path, &p) < 0)
                 return error_set(e, -EINVAL, SUPPORTED_ERROR, CONTEXT "seccomp_profile_path",
                                  x->seccomp_profile_path);

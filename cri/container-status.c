@@ -85,12 +85,17 @@ static int read_states(CriJob *j, Sandbox *s, State *l, Error *e)
 /* --- Images -------------------------------------------------------------------------------------------- */
 
 /* The ID that clients know the image by. */
-char *container_image_id(CriJob *j, const PodApp *app)
+static char *image_id_of(CriJob *j, const char *stored)
 {
         _cleanup_(image_freep) Image *i = NULL;
-        bool known = image_open(j->store, app->image_id, &i, NULL) >= 0 && i->info.config_digest;
+        bool known = image_open(j->store, stored, &i, NULL) >= 0 && i->info.config_digest;
 
-        return cri_strdup(&j->memory, known ? i->info.config_digest : app->image_id);
+        return cri_strdup(&j->memory, known ? i->info.config_digest : stored);
+}
+
+char *container_image_id(CriJob *j, const PodApp *app)
+{
+        return image_id_of(j, app->image_id);
 }
 
 /* --- Status -------------------------------------------------------------------------------------------- */
@@ -179,6 +184,27 @@ static int add_stop_signal(const Container *c, Runtime__V1__ContainerStatus *t)
         return 0;
 }
 
+/* Mounts of images have the ID of the image, too. Those of the request come first among the app's. */
+static int add_mounts(CriJob *j, const Container *c, Runtime__V1__ContainerStatus *t)
+{
+        t->n_mounts = c->config->n_mounts;
+        t->mounts = c->config->mounts;
+        for (size_t i = 0; i < t->n_mounts && i < c->app->n_mounts; i++) {
+                const Volume *v = pod_manifest_find_volume(c->sandbox->pod->manifest,
+                                                           c->app->mounts[i].volume);
+                Runtime__V1__ImageSpec *image = t->mounts[i]->image;
+                VolumeSettings s;
+
+                if (!image || !v || volume_settings_read(c->sandbox->pod->manifest, v, &s, NULL) < 0 ||
+                    !s.image[0])
+                        continue;
+                image->image_ref = image_id_of(j, s.image);
+                if (!image->image_ref)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V1__ContainerStatus *t)
 {
         t->id = cri_strdup(&j->memory, c->id);
@@ -198,9 +224,8 @@ static int fill_status(CriJob *j, const Container *c, const State *s, Runtime__V
         t->labels = (void *) c->config->labels;
         t->n_annotations = c->config->n_annotations;
         t->annotations = (void *) c->config->annotations;
-        t->n_mounts = c->config->n_mounts;
-        t->mounts = c->config->mounts;
         return t->id && t->image_ref && t->reason && t->message && add_log(j, c, t) >= 0 &&
+                                               add_mounts(j, c, t) >= 0 &&
                                                add_resources(j, c->config, t) >= 0 &&
                                                add_user(j, c, t) >= 0 && add_stop_signal(c, t) >= 0
                                ? 0

@@ -3,6 +3,8 @@
 /* ListMetricDescriptors and ListPodSandboxMetrics: what a kubelet without cAdvisor has at /metrics/cadvisor, by the names, units
  * and labels of the latter. Values are integers, so times are in whole seconds. */
 
+#include <sys/statvfs.h>
+
 #include "cri/usage.h"
 #include "stage0/report/report.h"
 
@@ -111,6 +113,113 @@ static const struct {
 #undef N
 };
 
+/* What follows from more than a cgroup. UINT64_MAX: it is not known here. C is NULL for a sandbox. */
+typedef struct Facts {
+        CriJob *j;
+        const Container *c;
+        const CriUsage *u;
+} Facts;
+
+static uint64_t working_set(const Facts *f)
+{
+        return f->u->memory == UINT64_MAX ? UINT64_MAX : cri_working_set(f->u);
+}
+
+static uint64_t threads(const Facts *f)
+{
+        return f->u->pids;
+}
+
+static uint64_t made(const Facts *f)
+{
+        return f->c ? f->c->created_usec / USEC_PER_SEC : UINT64_MAX;
+}
+
+static const Runtime__V1__LinuxContainerResources *resources_of(const Facts *f)
+{
+        return f->c && f->c->config->linux ? f->c->config->linux->resources : NULL;
+}
+
+static uint64_t if_positive(int64_t value)
+{
+        return value > 0 ? (uint64_t) value : UINT64_MAX;
+}
+
+static uint64_t cpu_period(const Facts *f)
+{
+        return resources_of(f) ? if_positive(resources_of(f)->cpu_period) : UINT64_MAX;
+}
+
+static uint64_t cpu_quota(const Facts *f)
+{
+        return resources_of(f) ? if_positive(resources_of(f)->cpu_quota) : UINT64_MAX;
+}
+
+static uint64_t cpu_shares(const Facts *f)
+{
+        return resources_of(f) ? if_positive(resources_of(f)->cpu_shares) : UINT64_MAX;
+}
+
+/* Of the file system that the writable layers are on. */
+static bool disk_of(const Facts *f, struct statvfs *ret)
+{
+        return f->c && fstatvfs(store_fd(f->j->store), ret) >= 0;
+}
+
+static uint64_t disk_size(const Facts *f)
+{
+        struct statvfs v;
+
+        return disk_of(f, &v) ? (uint64_t) v.f_blocks * v.f_frsize : UINT64_MAX;
+}
+
+static uint64_t disk_inodes(const Facts *f)
+{
+        struct statvfs v;
+
+        return disk_of(f, &v) ? (uint64_t) v.f_files : UINT64_MAX;
+}
+
+static uint64_t disk_inodes_free(const Facts *f)
+{
+        struct statvfs v;
+
+        return disk_of(f, &v) ? (uint64_t) v.f_ffree : UINT64_MAX;
+}
+
+/* Those without a function are known by their names alone: tools ask for the descriptors of all that cAdvisor has. */
+static const struct {
+        const char *name, *help;
+        Runtime__V1__MetricType type;
+        const char *key;
+        uint64_t (*value)(const Facts *f);
+} facts[] = {
+                {"container_memory_working_set_bytes", "Memory that cannot be taken back easily, in bytes.",
+                 GAUGE, NULL, working_set},
+                {"container_threads", "Number of threads.", GAUGE, NULL, threads},
+                {"container_start_time_seconds", "When the container was made, in seconds since the epoch.",
+                 GAUGE, NULL, made},
+                {"container_spec_cpu_period", "Period of the processor time in microseconds.", GAUGE, NULL,
+                 cpu_period},
+                {"container_spec_cpu_quota", "Processor time in each period in microseconds.", GAUGE, NULL,
+                 cpu_quota},
+                {"container_spec_cpu_shares", "Share of the processors.", GAUGE, NULL, cpu_shares},
+                {"container_fs_limit_bytes", "Size of the file system of the writable layer in bytes.",
+                 GAUGE, NULL, disk_size},
+                {"container_fs_inodes_total", "Number of inodes of that file system.", GAUGE, NULL,
+                 disk_inodes},
+                {"container_fs_inodes_free", "Number of its inodes that are free.", GAUGE, NULL,
+                 disk_inodes_free},
+                {"container_blkio_device_usage_total", "Bytes read and written, by device.", COUNTER,
+                 "device"},
+                {"container_file_descriptors", "Number of open files.", GAUGE},
+                {"container_sockets", "Number of open sockets.", GAUGE},
+                {"container_ulimits_soft", "Soft limits of the first process.", GAUGE, "ulimit"},
+                {"container_hugetlb_usage_bytes", "Huge pages in bytes, by size.", GAUGE, "pagesize"},
+                {"container_hugetlb_max_usage_bytes", "Highest use of huge pages in bytes, by size.", GAUGE,
+                 "pagesize"},
+};
+
 #define LABELS 6U
 static const char *const labels[LABELS] = {"container", "id", "image", "name", "namespace", "pod"};
 
@@ -136,7 +245,8 @@ static int describe(CriJob *j, Runtime__V1__ListMetricDescriptorsResponse *p, co
 
 int cri_list_metric_descriptors(CriJob *j, const void *request, void *reply, Error *e)
 {
-        size_t max = ELEMENTSOF(metrics) + 2 * ELEMENTSOF(pressures) + ELEMENTSOF(network_metrics);
+        size_t max = ELEMENTSOF(metrics) + ELEMENTSOF(facts) + 2 * ELEMENTSOF(pressures) +
+                     ELEMENTSOF(network_metrics);
         Runtime__V1__ListMetricDescriptorsResponse *p = reply;
         int r = 0;
 
@@ -146,6 +256,8 @@ int cri_list_metric_descriptors(CriJob *j, const void *request, void *reply, Err
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(metrics); i++)
                 if (!metrics[i].again)
                         r = describe(j, p, metrics[i].name, metrics[i].help, metrics[i].key);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(facts); i++)
+                r = describe(j, p, facts[i].name, facts[i].help, facts[i].key);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(pressures); i++) {
                 const char *some = cri_printf(&j->memory, "Time for which a process waited for %s.",
                                               pressures[i].of),
@@ -201,7 +313,20 @@ static int begin(Series *s, CriJob *j, const Sandbox *sandbox, const char *id, s
         return s->list ? 0 : -ENOMEM;
 }
 
-static int add_usage(Series *s, const CriUsage *u)
+static int add_facts(Series *s, const Facts *f)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(facts); i++) {
+                uint64_t value = facts[i].value ? facts[i].value(f) : UINT64_MAX;
+                if (value != UINT64_MAX)
+                        r = add(s, facts[i].name, facts[i].type, NULL, value);
+        }
+        return r;
+}
+
+/* C is NULL for a sandbox. */
+static int add_usage(Series *s, const Container *c, const CriUsage *u)
 {
         int r = 0;
 
@@ -220,7 +345,7 @@ static int add_usage(Series *s, const CriUsage *u)
                 if (r >= 0 && p->known)
                         r = add(s, pressures[i].stalled, COUNTER, NULL, p->full.total_usec / USEC_PER_SEC);
         }
-        return r;
+        return r < 0 ? r : add_facts(s, &(Facts){s->j, c, u});
 }
 
 static int add_network(Series *s, const NetworkUsage *l, size_t n)
@@ -235,7 +360,7 @@ static int add_network(Series *s, const NetworkUsage *l, size_t n)
         return r;
 }
 
-#define USAGE_METRICS (ELEMENTSOF(metrics) + 2 * ELEMENTSOF(pressures))
+#define USAGE_METRICS (ELEMENTSOF(metrics) + ELEMENTSOF(facts) + 2 * ELEMENTSOF(pressures))
 
 static int add_pod(CriJob *j, const Sandbox *s, const CriUsage *u, Runtime__V1__PodSandboxMetrics *p)
 {
@@ -247,7 +372,7 @@ static int add_pod(CriJob *j, const Sandbox *s, const CriUsage *u, Runtime__V1__
                 n = 0;
         int r = begin(&series, j, s, p->pod_sandbox_id, USAGE_METRICS + n * ELEMENTSOF(network_metrics));
         if (r >= 0)
-                r = add_usage(&series, u);
+                r = add_usage(&series, NULL, u);
         if (r >= 0)
                 r = add_network(&series, l, n);
         p->metrics = series.list;
@@ -267,7 +392,7 @@ static int add_container(CriJob *j, const Container *c, const CriUsage *u, Runti
         series.labels[0] = c->config->metadata->name;
         series.labels[1] = series.labels[3] = m->container_id;
         series.labels[2] = c->config->image ? c->config->image->image : "";
-        int r = add_usage(&series, u);
+        int r = add_usage(&series, c, u);
         m->metrics = series.list;
         m->n_metrics = series.n;
         p->container_metrics[p->n_container_metrics++] = m;

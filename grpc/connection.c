@@ -166,6 +166,7 @@ static int receive(Connection *k)
                 return errno == EAGAIN || errno == EINTR ? 0 : -errno;
         if (n == 0)
                 return -ECONNRESET;
+        k->used_usec = now_usec(CLOCK_MONOTONIC);
         k->busy = true;
         ssize_t taken = nghttp2_session_mem_recv(k->session, data, (size_t) n);
         k->busy = false;
@@ -218,7 +219,7 @@ int connection_new(GrpcServer *s, int fd)
 
         if (!k)
                 return -ENOMEM;
-        *k = (Connection){.server = s, .fd = fd};
+        *k = (Connection){.server = s, .fd = fd, .used_usec = now_usec(CLOCK_MONOTONIC)};
         int r = new_session(k);
         if (r >= 0)
                 r = send_settings(k);
@@ -251,6 +252,7 @@ void connection_free(Connection *k)
         nghttp2_session_del(k->session);
         safe_close(k->fd);
         free(k);
+        server_has_room(s);
         if (s->n_connections == 0 && s->drained) {
                 void (*drained)(void *userdata) = s->drained;
                 s->drained = NULL;
@@ -258,8 +260,14 @@ void connection_free(Connection *k)
         }
 }
 
+bool connection_is_idle(const Connection *k)
+{
+        return !k->calls && !k->leaving;
+}
+
 void connection_drain(Connection *k)
 {
+        k->leaving = true;
         int32_t last = nghttp2_session_get_last_proc_stream_id(k->session);
 
         (void) nghttp2_submit_goaway(k->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0);

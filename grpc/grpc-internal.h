@@ -18,6 +18,9 @@ struct GrpcServer {
         sd_event_source *accept;
         Connection *connections;
         size_t n_connections;
+        size_t connections_max;
+        uint64_t idle_usec;
+        sd_event_source *sweep; /* closes connections that are idle */
         bool draining;
         void (*drained)(void *userdata);
         void *drained_userdata;
@@ -33,8 +36,10 @@ struct Connection {
         size_t requested;      /* bytes of requests in its calls */
         const uint8_t *unsent; /* what nghttp2 has produced, and the socket has not taken */
         size_t n_unsent;
-        bool busy;   /* nghttp2 is at work: it must not be called */
-        bool failed; /* is closed as soon as the event loop gets to it */
+        uint64_t used_usec; /* when something has come last */
+        bool leaving;       /* it was told to end */
+        bool busy;          /* nghttp2 is at work: it must not be called */
+        bool failed;        /* is closed as soon as the event loop gets to it */
 };
 
 typedef enum CallState {
@@ -65,6 +70,9 @@ struct GrpcCall {
         void *userdata;
 };
 
+/* server.c: a connection has ended. */
+void server_has_room(GrpcServer *s);
+
 /* --- connection.c -------------------------------------------------------------------------------------- */
 
 int connection_new(GrpcServer *s, int fd); /* FD is taken over on success */
@@ -73,6 +81,8 @@ void connection_free(Connection *k);
 void connection_kick(Connection *k);
 /* No new calls. */
 void connection_drain(Connection *k);
+/* Whether it was not told to end, and has no calls. */
+bool connection_is_idle(const Connection *k);
 
 /* --- call.c, for connection.c -------------------------------------------------------------------------- */
 

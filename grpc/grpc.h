@@ -12,7 +12,10 @@
 
 #define GRPC_MESSAGE_SIZE_MAX (16U * 1024U * 1024U) /* bytes of a request */
 #define GRPC_CALLS_MAX 100U                         /* at the same time, per connection */
-#define GRPC_CONNECTIONS_MAX 64U
+#define GRPC_CONNECTIONS_MAX                                                                                \
+        16384U /* or what the limit of descriptors leaves; then those without calls go first */
+#define GRPC_DESCRIPTORS_BESIDES 1024U            /* that connections leave to others */
+#define GRPC_IDLE_USEC (UINT64_C(1800) * 1000000) /* after which a connection without calls is closed */
 #define GRPC_REQUESTS_SIZE_MAX                                                                              \
         (64U * 1024U * 1024U) /* bytes of requests that a connection has not completed */
 
@@ -64,6 +67,8 @@ int grpc_server_connect(GrpcServer *s, int fd, Error *e);
  * connection has ended, which may be at once. */
 void grpc_server_drain(GrpcServer *s, void (*drained)(void *userdata), void *userdata);
 size_t grpc_server_connections(const GrpcServer *s);
+/* Other bounds than those above, for tests. */
+void grpc_server_set_bounds(GrpcServer *s, size_t connections_max, uint64_t idle_usec);
 
 /* --- call.c -------------------------------------------------------------------------------------------- */
 

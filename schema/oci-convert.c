@@ -94,18 +94,31 @@ static int convert_environment(const OciConfig *c, App *a, Error *e)
         return 0;
 }
 
+int oci_working_directory(const char *given, char **ret)
+{
+        _cleanup_strv_free_ char **parts = NULL, **kept = NULL;
+        _cleanup_free_ char *joined = NULL;
+        size_t n = 0;
+
+        int r = strv_split(given, "/", &parts);
+        if (r < 0 || !(kept = calloc(strv_length(parts) + 1, sizeof(char *))))
+                return -ENOMEM;
+        STRV_FOREACH (part, parts) {
+                if (streq(*part, "..") && n > 0)
+                        free(TAKE_PTR(kept[--n]));
+                else if (!isempty(*part) && !streq(*part, ".") && !streq(*part, "..") &&
+                         !(kept[n++] = strdup(*part)))
+                        return -ENOMEM;
+        }
+        joined = strv_join(kept, "/");
+        return joined ? xasprintf(ret, "/%s", joined) : -ENOMEM;
+}
+
 static int convert_directory(const OciConfig *c, App *a, Error *e)
 {
-        _cleanup_free_ char *absolute = NULL;
-
-        if (!c->working_directory)
-                return 0;
-        if (xasprintf(&absolute, "/%s", c->working_directory) < 0)
-                return error_oom(e);
-        int r = path_normalize(absolute, &a->working_directory);
-        if (r == -ENOMEM)
-                return error_oom(e);
-        return r < 0 ? refuse_value(e, "WorkingDir", c->working_directory, "must not contain \"..\"") : 0;
+        return c->working_directory && oci_working_directory(c->working_directory, &a->working_directory) < 0
+                               ? error_oom(e)
+                               : 0;
 }
 
 /* --- Ports --------------------------------------------------------------------------------------------- */

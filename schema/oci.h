@@ -33,6 +33,9 @@ extern const char *const oci_manifest_media_types[];
  * (-EPROTONOSUPPORT), and one that is neither (-EINVAL; -EBADMSG: not JSON). */
 int oci_document_kind(const char *text, size_t size, const char *media_type, OciKind *ret, Error *e);
 
+/* A working directory, which may be relative, to "/", and have "..": absolute and without. */
+int oci_working_directory(const char *given, char **ret);
+
 /* --- Descriptors, index, manifest ---------------------------------------------------------------------- */
 
 typedef struct OciPlatform {

@@ -126,6 +126,14 @@ static int read_set_uid(const char *value, Reading *x)
         return r;
 }
 
+static int read_read_only_below(const char *value, Reading *x)
+{
+        int r = parse_boolean(value);
+
+        x->settings.writable_below = r == 0;
+        return r;
+}
+
 static int read_nested(const char *value, Reading *x)
 {
         int r = parse_boolean(value);
@@ -229,6 +237,7 @@ static const struct Setting {
                 {"symlinks", read_symlinks, "must be true or false", VOLUME_HOST, 0},
                 {"dev", read_devices, "must be true or false", VOLUME_HOST, 0},
                 {"suid", read_set_uid, "must be true or false", VOLUME_HOST, 0},
+                {"read-only-below", read_read_only_below, "must be true or false", VOLUME_HOST, 0},
                 {"propagation", read_propagation, "must be private, slave or shared", VOLUME_HOST, 0},
 };
 

@@ -174,7 +174,7 @@ typedef struct AppSettings {
         DevicesSetting devices;
         int device_policy; /* DevicePolicy */
         bool writable_sys;
-        char *hooks; /* JSON, see schema/hooks.h; or NULL */
+        char *hooks;           /* JSON, see schema/hooks.h; or NULL */
         char *fate_group;      /* the other apps that have it are stopped if this one fails; or NULL */
         bool transient;        /* its end means nothing for the pod */
         char *seccomp_profile; /* JSON, see schema/seccomp-profile.h; or NULL */
@@ -266,14 +266,15 @@ typedef struct VolumeSettings {
                    1]; /* the image that it is, read-only: a reference, in the manifest of a pod its ID */
         char sub_path[VOLUME_SUB_PATH_MAX + 1]; /* of the image only this file or directory; "": its root */
         bool no_exec;                           /* programs in the image cannot be executed */
-        bool owner_image;  /* a new named volume gets owner and mode of the image's directory */
-        uint64_t quota;    /* the bytes that the files of a new named volume may use; 0: no limit */
-        uint64_t size;     /* its limit in bytes; 0: the kernel's default */
-        uint64_t n_inodes; /* its limit of files */
-        bool symlinks;     /* the source of a host volume may be, or pass through, a symbolic link */
-        bool devices;      /* devices in a host volume can be used, */
-        bool set_uid;      /* and programs in it gain what their modes say */
-        int propagation;   /* VolumePropagation, of host volumes */
+        bool owner_image;    /* a new named volume gets owner and mode of the image's directory */
+        uint64_t quota;      /* the bytes that the files of a new named volume may use; 0: no limit */
+        uint64_t size;       /* its limit in bytes; 0: the kernel's default */
+        uint64_t n_inodes;   /* its limit of files */
+        bool symlinks;       /* the source of a host volume may be, or pass through, a symbolic link */
+        bool devices;        /* devices in a host volume can be used, */
+        bool set_uid;        /* and programs in it gain what their modes say */
+        bool writable_below; /* what is mounted below a read-only host volume is not made read-only */
+        int propagation;     /* VolumePropagation, of host volumes */
         IdMap id_map;
         IdRange ranges[VOLUME_ID_RANGES_MAX];
         size_t n_ranges;

@@ -175,15 +175,9 @@ int uuid_check(const char *s, Error *e)
 
 int environment_name_check(const char *s, Error *e)
 {
-        bool valid = is_lower(*s) || is_upper(*s) || *s == '_';
-
-        for (const char *c = s; *c && valid; c++)
-                valid = is_lower(*c) || is_upper(*c) || is_digit(*c) || strchr("_.-", *c);
-        if (!valid)
-                return error_value(e, s,
-                                   "is not the name of an environment variable: expected letters, "
-                                   "digits and \"_.-\", not beginning with a digit or \".-\"");
-        return 0;
+        if (*s && !strchr(s, '='))
+                return 0;
+        return error_value(e, s, "is not the name of an environment variable: it is empty, or has \"=\"");
 }
 
 /* Reads exactly N digits from *S, as a number from MIN to MAX. */

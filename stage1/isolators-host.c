@@ -128,9 +128,9 @@ static int check_system_calls(const PodApp *a, Error *e)
 }
 
 /* The checks that depend on the manifest alone. */
-static int check_isolators(const PodManifest *m, bool host_network, Error *e)
+static int check_isolators(const PodManifest *m, SharedNamespaces shared, Error *e)
 {
-        int r = sysctl_check(m, host_network, e);
+        int r = sysctl_check(m, shared, e);
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = check_system_calls(m->apps[i], e);
@@ -139,14 +139,14 @@ static int check_isolators(const PodManifest *m, bool host_network, Error *e)
 
 int stage1_manifest_check(const PodManifest *m, Error *e)
 {
-        int r = check_isolators(m, false, e);
+        int r = check_isolators(m, (SharedNamespaces){}, e);
 
         return r < 0 ? r : stage1_sockets_check(m, e);
 }
 
 int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e)
 {
-        int r = check_isolators(m, h->host_network, e);
+        int r = check_isolators(m, h->shared, e);
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = labels_check(m->apps[i], h, e);

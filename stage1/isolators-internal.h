@@ -41,7 +41,7 @@ typedef enum ParameterScope {
 ParameterScope sysctl_scope(const char *name);
 /* Whether the two names denote the same parameter. */
 bool sysctl_same(const char *a, const char *b);
-int sysctl_check(const PodManifest *m, bool host_network, Error *e);
+int sysctl_check(const PodManifest *m, SharedNamespaces shared, Error *e);
 
 /* isolators-label.c: labels of security modules. */
 IsolatorVerdict apparmor_verdict(const VerdictInput *j, Text *detail);

@@ -112,7 +112,14 @@ bool sysctl_same(const char *a, const char *b)
         return parameter_path(a, &x) >= 0 && parameter_path(b, &y) >= 0 && streq(x, y);
 }
 
-static int check_parameter(const char *name, const char *path, const char *whose, bool host_network,
+/* All that are neither of the network nor names of the host. */
+static bool is_of_ipc(const char *path)
+{
+        return path_scope(path) != PARAMETER_HOST && !startswith(path, "net/") &&
+               !streq(path, "kernel/hostname") && !streq(path, "kernel/domainname");
+}
+
+static int check_parameter(const char *name, const char *path, const char *whose, SharedNamespaces shared,
                            Error *e)
 {
         if (path_scope(path) == PARAMETER_HOST) {
@@ -124,12 +131,20 @@ static int check_parameter(const char *name, const char *path, const char *whose
                                   "Pods have their own net.*, fs.mqueue.*, kernel.msg*, kernel.sem, "
                                   "kernel.shm*, kernel.hostname and kernel.domainname.");
         }
-        if (host_network && startswith(path, "net/")) {
+        if (shared.network && startswith(path, "net/")) {
                 int r = error_set(
                                 e, -EPERM,
                                 "%s requests the kernel parameter %s, but the pod is in the host's network",
                                 whose, name);
                 return error_hint(e, r, "Leave out --net=host, or the parameter.");
+        }
+        if (shared.ipc && is_of_ipc(path)) {
+                int r = error_set(
+                                e, -EPERM,
+                                "%s requests the kernel parameter %s, but the pod is in the host's namespace "
+                                "of interprocess communication",
+                                whose, name);
+                return error_hint(e, r, "It would be set for the host. Leave it out.");
         }
         return 0;
 }
@@ -149,8 +164,8 @@ static int add_parameter(PairList *l, const char *name, const char *path, const 
         return !other && pair_list_set(l, path, value) < 0 ? error_oom(e) : 0;
 }
 
-static int collect_list(const IsolatorList *isolators, const char *whose, bool host_network, PairList *l,
-                        Error *e)
+static int collect_list(const IsolatorList *isolators, const char *whose, SharedNamespaces shared,
+                        PairList *l, Error *e)
 {
         for (size_t i = 0; i < isolators->n; i++)
                 for (size_t k = 0; k < isolators->items[i].sysctl.n; k++) {
@@ -158,7 +173,7 @@ static int collect_list(const IsolatorList *isolators, const char *whose, bool h
                         _cleanup_free_ char *path = NULL;
                         int r = parameter_path(p->name, &path) < 0 ? error_oom(e) : 0;
                         if (r >= 0)
-                                r = check_parameter(p->name, path, whose, host_network, e);
+                                r = check_parameter(p->name, path, whose, shared, e);
                         if (r >= 0)
                                 r = add_parameter(l, p->name, path, p->value, whose, e);
                         if (r < 0)
@@ -167,10 +182,10 @@ static int collect_list(const IsolatorList *isolators, const char *whose, bool h
         return 0;
 }
 
-int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e)
+int stage1_sysctls(const PodManifest *m, SharedNamespaces shared, PairList *ret, Error *e)
 {
         PairList l = {};
-        int r = collect_list(&m->isolators, "The pod", host_network, &l, e);
+        int r = collect_list(&m->isolators, "The pod", shared, &l, e);
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++) {
                 _cleanup_free_ char *whose = NULL;
@@ -178,7 +193,7 @@ int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error
                         continue;
                 r = xasprintf(&whose, "App %s", m->apps[i]->name) < 0 ? error_oom(e) : 0;
                 if (r >= 0)
-                        r = collect_list(&m->apps[i]->app->isolators, whose, host_network, &l, e);
+                        r = collect_list(&m->apps[i]->app->isolators, whose, shared, &l, e);
         }
         if (r < 0) {
                 pair_list_done(&l);
@@ -188,10 +203,10 @@ int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error
         return 0;
 }
 
-int sysctl_check(const PodManifest *m, bool host_network, Error *e)
+int sysctl_check(const PodManifest *m, SharedNamespaces shared, Error *e)
 {
         PairList l = {};
-        int r = stage1_sysctls(m, host_network, &l, e);
+        int r = stage1_sysctls(m, shared, &l, e);
 
         pair_list_done(&l);
         return r;

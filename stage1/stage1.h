@@ -149,6 +149,11 @@ typedef enum SelinuxState {
 } SelinuxState;
 
 /* Features of the host that isolators depend on. */
+/* Namespaces that the pod has in common with the host. */
+typedef struct SharedNamespaces {
+        bool network, ipc;
+} SharedNamespaces;
+
 typedef struct HostFeatures {
         bool cpu, cpuset, memory, io, pids, hugetlb; /* cgroup v2 controllers that a pod can use */
         bool pids_v1;   /* the controller of this name is in a hierarchy of version 1 */
@@ -160,10 +165,10 @@ typedef struct HostFeatures {
         bool resources;    /* CAP_SYS_RESOURCE is available: needed to protect processes from the OOM
                             * killer */
         bool block_device; /* the disk that the pod's files are on is known */
-        bool host_network; /* the pod has no network of its own */
-        int landlock;      /* version of Landlock, which keeps apps from inspecting each other's processes;
+        SharedNamespaces shared;
+        int landlock;   /* version of Landlock, which keeps apps from inspecting each other's processes;
                             * 0: none */
-        bool host_unit;    /* the pod is in a unit of the host that acnspawn has not made */
+        bool host_unit; /* the pod is in a unit of the host that acnspawn has not made */
 } HostFeatures;
 
 /* The verdict on I, one of L, on such a host; RET_DETAIL briefly describes how it is enforced, or why it is
@@ -208,7 +213,7 @@ int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e
  * ports that cannot be socket-activated. Apps without an app object, as in templates, are skipped. */
 int stage1_manifest_check(const PodManifest *m, Error *e);
 /* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
-int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);
+int stage1_sysctls(const PodManifest *m, SharedNamespaces shared, PairList *ret, Error *e);
 
 /* --- Privileges that images request (privileges.c) ----------------------------------------------------- */
 

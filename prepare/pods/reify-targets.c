@@ -5,7 +5,7 @@
  * The target of a mount is a path in the image, and a component of it may be a symlink there. So each is
  * resolved through the layers, as it will be in the app's root, before the targets are compared: no target
  * may be the root, or be in /proc, since an app that controls files there could deceive the programs that
- * confine it; and no target may be, or be inside, another.
+ * confine it; and no two may be the same. One inside of another is mounted in it.
  *
  * Opaque directories are not taken into account, so this may differ from the app's final root. The launcher
  * compares again, in the root itself; the check here serves to report errors early.
@@ -141,13 +141,14 @@ static void targets_free(Target *targets, size_t n)
         free(targets);
 }
 
-static const char *place_problem(const char *path)
+/* /dev as a whole can be a volume, of who says so. */
+static const char *place_problem(const char *given, const char *path)
 {
         if (streq(path, "/"))
                 return "it is the root of the app";
-        if (path_has_prefix(path, "/proc"))
+        if (path_has_prefix(path, "/proc") && !path_in_proc_may_be_covered(path + strlen("/proc")))
                 return "nothing may be mounted over /proc";
-        if (streq(path, "/dev") || path_has_prefix(path, "/dev/credentials"))
+        if (path_has_prefix(path, "/dev/credentials") || (streq(path, "/dev") && !streq(given, path)))
                 return "this path is reserved for acnspawn";
         return NULL;
 }
@@ -180,7 +181,7 @@ static int find_target(const PodApp *a, char *const *layers, Target *t, Error *e
         else {
                 if (describe(t) < 0)
                         return error_oom(e);
-                why = place_problem(t->real);
+                why = place_problem(t->mount->path, t->real);
         }
         if (!why)
                 return 0;
@@ -188,32 +189,20 @@ static int find_target(const PodApp *a, char *const *layers, Target *t, Error *e
                          t->shown ?: t->mount->path, pod_app_path_name(a), why);
 }
 
-/* "/" sorts before everything else, so that paths in a directory follow it immediately. */
 static int compare_targets(const void *a, const void *b)
 {
-        const char *p = ((const Target *) a)->real, *q = ((const Target *) b)->real;
-
-        while (*p && *p == *q)
-                p++, q++;
-        int x = *p == '/' ? 1 : (unsigned char) *p, y = *q == '/' ? 1 : (unsigned char) *q;
-        return x - y;
+        return strcmp(((const Target *) a)->real, ((const Target *) b)->real);
 }
 
-static int check_overlap(const PodApp *a, const Target *outer, const Target *inner, Error *e)
+static int check_same(const PodApp *a, const Target *x, const Target *y, Error *e)
 {
-        if (!path_has_prefix(inner->real, outer->real))
+        if (!streq(x->real, y->real))
                 return 0;
-        if (!streq(outer->real, inner->real))
-                return error_set(e, -EINVAL, "App %s: volume '%s' on %s is inside volume '%s' on %s",
-                                 pod_app_path_name(a), inner->mount->volume, inner->shown,
-                                 outer->mount->volume, outer->shown);
-        if (streq(outer->shown, inner->shown))
+        if (streq(x->shown, y->shown))
                 return error_set(e, -EINVAL, "App %s: volumes '%s' and '%s' are both mounted on %s",
-                                 pod_app_path_name(a), outer->mount->volume, inner->mount->volume,
-                                 inner->shown);
+                                 pod_app_path_name(a), x->mount->volume, y->mount->volume, y->shown);
         return error_set(e, -EINVAL, "App %s: volumes '%s' on %s and '%s' on %s are in the same place",
-                         pod_app_path_name(a), outer->mount->volume, outer->shown, inner->mount->volume,
-                         inner->shown);
+                         pod_app_path_name(a), x->mount->volume, x->shown, y->mount->volume, y->shown);
 }
 
 /* --- Files hidden by a volume -------------------------------------------------------------------------- */
@@ -277,7 +266,7 @@ int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e)
         if (k >= 0)
                 qsort(targets, a->n_mounts, sizeof(Target), compare_targets);
         for (size_t i = 1; k >= 0 && i < a->n_mounts; i++)
-                k = check_overlap(a, &targets[i - 1], &targets[i], e);
+                k = check_same(a, &targets[i - 1], &targets[i], e);
         targets_free(targets, a->n_mounts);
         return k;
 }

@@ -113,10 +113,6 @@ static int check_host_volume(Volume *v, const VolumeSettings *s, Error *e)
                 return refuse_source(v, fd, e);
         if (fstat(fd, &st) < 0)
                 return refuse_source(v, -errno, e);
-        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-                return error_set(e, -EINVAL,
-                                 "Volume '%s' cannot use %s: it is neither a directory nor a regular file",
-                                 v->name, v->source);
         return 0;
 }
 

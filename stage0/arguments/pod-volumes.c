@@ -179,6 +179,7 @@ static const Field volume_fields[] = {
                 {"dev", store_host_setting, true},
                 {"suid", store_host_setting, true},
                 {"propagation", store_host_setting},
+                {"read-only-below", store_host_setting},
                 {"nested", store_setting, true},
 };
 
@@ -393,7 +394,8 @@ static const Field short_fields[] = {
                 {"readOnly", store_read_only, true}, {"recursive", store_recursive, true},
                 {"idmap", store_host_setting, true}, {"symlinks", store_host_setting, true},
                 {"dev", store_host_setting, true},   {"suid", store_host_setting, true},
-                {"propagation", store_host_setting}, {"nested", store_setting, true},
+                {"propagation", store_host_setting}, {"read-only-below", store_host_setting},
+                {"nested", store_setting, true},
 };
 
 /* The name of such a volume: derived from its target. */

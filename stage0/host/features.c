@@ -113,7 +113,7 @@ int pod_features(Pod *p, bool keep_unit, HostFeatures *ret)
                 return r;
         host_features_detect_security(&h);
         h.block_device = pod_disks(p, &disks) >= 0;
-        h.host_network = p->config.net == NET_HOST;
+        h.shared = (SharedNamespaces){.network = p->config.net == NET_HOST, .ipc = p->config.host_ipc};
         h.own_users = p->config.private_users;
         *ret = h;
         return 0;

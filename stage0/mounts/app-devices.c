@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The /dev of an app that is to have devices of the host.
+/* The /dev of an app that is to have devices of the host, or volumes in /dev.
  *
  * It is a file system of that app alone, made anew for each of its processes, so that a device which was plugged in meanwhile
  * is there. The nodes are copies of the host's: the paths are the operator's, and nothing of the app is walked. Where the devices
@@ -167,6 +167,51 @@ static int add_device(Devices *d, const PodApp *app, const DeviceSetting *device
                      : 0;
 }
 
+/* Once it is read-only no place for a volume can be made. Those of the pod that are mounted on its directories, such as
+ * /dev/shm, come later, and the volumes in them are made there. */
+static int make_target(int dev_fd, const char *inside, int volume_fd)
+{
+        const char *slash = strrchr(inside, '/');
+        _cleanup_free_ char *parent = strndup(inside, (size_t) (slash - inside) + 1);
+        _cleanup_close_ int parent_fd = -EBADF, fd = -EBADF;
+        struct statx x;
+
+        if (!parent)
+                return -ENOMEM;
+        int r = fd_stat_cached(volume_fd, &x);
+        if (r < 0)
+                return r;
+        if (S_ISDIR(x.stx_mode))
+                return mkdir_p_in_root(dev_fd, inside, 0755, &fd);
+        r = mkdir_p_in_root(dev_fd, parent, 0755, &parent_fd);
+        if (r < 0)
+                return r;
+        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0644);
+        return fd >= 0 || errno == EEXIST ? 0 : -errno;
+}
+
+static int make_targets(const PodApp *app, const int *volume_fds, int dev_fd, Error *e)
+{
+        for (size_t i = 0; i < app->n_mounts; i++) {
+                const char *path = app->mounts[i].path;
+                int r = startswith(path, HOST_DEV "/")
+                                        ? make_target(dev_fd, path + strlen(HOST_DEV), volume_fds[i])
+                                        : 0;
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot make the place of the volume at %s in app %s",
+                                               path, app->name);
+        }
+        return 0;
+}
+
+static bool has_volumes_in_dev(const PodApp *app)
+{
+        for (size_t i = 0; i < app->n_mounts; i++)
+                if (startswith(app->mounts[i].path, HOST_DEV "/"))
+                        return true;
+        return false;
+}
+
 static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd, bool waits,
                 DeviceRules *rules, Error *e)
 {
@@ -191,6 +236,13 @@ static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, 
         return r;
 }
 
+static int protect(const PodApp *app, int fd, Error *e)
+{
+        int r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot protect /dev of app %s", app->name) : 0;
+}
+
 static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, bool waits,
                     DeviceRules *rules, Error *e)
 {
@@ -203,10 +255,17 @@ static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devic
         if (r < 0)
                 return error_set_errno(e, r, "Cannot mount /dev of app %s", app->name);
         r = fill(m, app, devices, dev_fd, waits, rules, e);
-        if (r < 0)
-                return r;
-        r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
-        return r < 0 ? error_set_errno(e, r, "Cannot protect /dev of app %s", app->name) : TAKE_FD(fd);
+        if (r >= 0 && !has_volumes_in_dev(app))
+                r = protect(app, fd, e);
+        return r < 0 ? r : TAKE_FD(fd);
+}
+
+int pod_mounts_finish_dev(const PodApp *app, int dev_fd, const int *volume_fds, Error *e)
+{
+        if (!has_volumes_in_dev(app))
+                return 0;
+        int r = make_targets(app, volume_fds, dev_fd, e);
+        return r < 0 ? r : protect(app, dev_fd, e);
 }
 
 static bool has_devices_in_volumes(const PodMounts *m, const PodApp *app)
@@ -236,7 +295,7 @@ static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s,
         ret_rules->closed = filter;
         if (filter && device_rules_add_default(ret_rules) < 0)
                 return error_oom(e);
-        if (s->devices.all || s->devices.n > 0)
+        if (s->devices.all || s->devices.n > 0 || has_volumes_in_dev(app))
                 return make_dev(m, app, &s->devices, waits, ret_rules, e);
         int fd = mount_clone(m->holder_fd, "dev", false);
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;

@@ -80,20 +80,21 @@ static int clone_root_read_only(PodMounts *m, const PodApp *app, Error *e)
 static int clone_restricted(PodMounts *m, const PodApp *app, MountSources *sources, int *ret_fds,
                             ClonedMounts *ret, DeviceRules *ret_rules, Error *e)
 {
-        int fd = mount_sources_take_dev(sources, ret_rules);
+        int dev = mount_sources_take_dev(sources, ret_rules);
 
-        if (fd < 0)
+        if (dev < 0)
                 return error_set(e, -EAGAIN, "The devices of app %s are not open", app->name);
-
-        for (size_t i = 0; fd >= 0; i++) {
+        ret_fds[ret->n++] = dev;
+        for (size_t i = 0; i < app->n_mounts; i++) {
+                int fd = clone_mount(m, app, sources, i, e);
+                if (fd < 0)
+                        return fd;
                 ret_fds[ret->n++] = fd;
-                if (i >= app->n_mounts)
-                        break;
-                fd = clone_mount(m, app, sources, i, e);
         }
-        if (fd < 0)
-                return fd;
-        fd = pod_mounts_clone_credentials(m, app, e);
+        int r = pod_mounts_finish_dev(app, dev, ret_fds + ret->n - app->n_mounts, e);
+        if (r < 0)
+                return r;
+        int fd = pod_mounts_clone_credentials(m, app, e);
         if (fd < 0)
                 return fd == -ENOENT ? 0 : fd;
         ret->has_credentials = true;

@@ -31,6 +31,18 @@ static const char *const device_directories[] = {"pts", "shm", "mqueue"};
 /* Where the launcher mounts an app's credentials (see LAUNCH_CREDENTIALS_PATH). */
 static const char credentials_directory[] = "credentials";
 
+bool device_is_everyones(int fd)
+{
+        struct statx x;
+
+        if (fd_stat_cached(fd, &x) < 0 || !S_ISCHR(x.stx_mode))
+                return false;
+        for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++)
+                if (x.stx_rdev_major == device_nodes[i].major && x.stx_rdev_minor == device_nodes[i].minor)
+                        return true;
+        return false;
+}
+
 /* The place of the socket for readiness messages, if an app of the pod sends them. */
 static bool wants_notify_socket(const PodMounts *m)
 {

@@ -160,5 +160,9 @@ int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials);
 /* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well. *RET_RULES, which is empty
  * before: what its processes can open. Unless this process may wait for file systems (WAITS), -EAGAIN if it had to. */
 int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, bool waits, DeviceRules *ret_rules, Error *e);
+/* The places in DEV_FD, which that function has returned, for volumes of the app, whose mounts are VOLUME_FDS. */
+int pod_mounts_finish_dev(const PodApp *app, int dev_fd, const int *volume_fds, Error *e);
+/* devices.c: whether FD is one of the devices that every app has. Does not wait for a file system. */
+bool device_is_everyones(int fd);
 /* Makes the mount points in /dev for an app that was added later. */
 int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials);

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "stage0/mounts/mounts-internal.h"
 
@@ -179,13 +180,16 @@ int pod_mounts_clone_volume(PodMounts *m, const Volume *v, int source, bool read
         /* Private: later mounts of the host below it would otherwise propagate, without any of these
          * restrictions. */
         const VolumeSettings *s = &m->volumes[index].settings;
-        attr.attr_set = (s->devices ? 0 : MOUNT_ATTR_NODEV) | (s->set_uid ? 0 : MOUNT_ATTR_NOSUID);
+        attr.attr_set = (s->devices || device_is_everyones(tree) ? 0 : MOUNT_ATTR_NODEV) |
+                        (s->set_uid ? 0 : MOUNT_ATTR_NOSUID);
         static const uint64_t propagation[_PROPAGATION_MAX] = {MS_PRIVATE, MS_SLAVE, MS_SHARED};
         attr.propagation = propagation[s->propagation];
         if (s->no_exec)
                 attr.attr_set |= MOUNT_ATTR_NOEXEC;
-        if (read_only || s->image[0] || (v->has_read_only && v->read_only))
-                attr.attr_set |= MOUNT_ATTR_RDONLY;
+        const struct mount_attr protect = {.attr_set = MOUNT_ATTR_RDONLY};
+        bool protects = read_only || s->image[0] || (v->has_read_only && v->read_only);
         r = mount_set_attributes(tree, &attr, volume_is_recursive(v));
+        if (r >= 0 && protects)
+                r = mount_set_attributes(tree, &protect, volume_is_recursive(v) && !s->writable_below);
         return r < 0 ? error_set_errno(e, r, "Cannot restrict volume %s", v->name) : TAKE_FD(tree);
 }

@@ -94,6 +94,29 @@ static int attach(int root_fd, int mount_fd, const char *path)
                                : 0;
 }
 
+/* Those that are inside of others come after them. */
+static int compare_paths(const void *a, const void *b, void *mounts)
+{
+        const Mount *m = mounts;
+
+        return strcmp(m[*(const size_t *) a].path, m[*(const size_t *) b].path);
+}
+
+static int attach_volumes(const HookJob *j, int root_fd)
+{
+        size_t n = j->app->n_mounts;
+        _cleanup_free_ size_t *order = calloc(n + 1, sizeof(size_t));
+        int r = order ? 0 : -ENOMEM;
+
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                order[i] = i;
+        if (r >= 0)
+                qsort_r(order, n, sizeof(size_t), compare_paths, j->app->mounts);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = attach(root_fd, j->volume_fds[order[i]], j->app->mounts[order[i]].path);
+        return r;
+}
+
 static int attach_all(const HookJob *j, int root_fd)
 {
         static const char *const targets[] = {"/proc",
@@ -106,8 +129,8 @@ static int attach_all(const HookJob *j, int root_fd)
                 if (r >= 0)
                         safe_close(fd);
         }
-        for (size_t i = 0; r >= 0 && i < j->app->n_mounts; i++)
-                r = attach(root_fd, j->volume_fds[i], j->app->mounts[i].path);
+        if (r >= 0)
+                r = attach_volumes(j, root_fd);
         return r;
 }
 

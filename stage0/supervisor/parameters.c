@@ -106,7 +106,10 @@ static int run_child(const Pod *p, pid_t pid, const PairList *l, Error *e)
 int parameters_set(Pod *p, pid_t pid, Error *e)
 {
         PairList l = {};
-        int r = stage1_sysctls(p->manifest, p->config.net == NET_HOST, &l, e);
+        int r = stage1_sysctls(
+                        p->manifest,
+                        (SharedNamespaces){.network = p->config.net == NET_HOST, .ipc = p->config.host_ipc},
+                        &l, e);
 
         if (r < 0)
                 return r;

@@ -2,8 +2,8 @@
 
 /* The identity of the app's processes: user and group of the manifest.
  *
- * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value that
- * begins with "/" stands for the owner of that file (spec: aci.md, "user, group"). For OCI images the groups
+ * A number is a number, also if the image has a user of that name; names are looked up in the image's own /etc/passwd and
+ * /etc/group, and a value that begins with "/" stands for the owner of that file (spec: aci.md, "user, group"). For OCI images the groups
  * may be those that these files list for the user. The files are untrusted: they must be regular, are read
  * up to a limit and parsed by accounts.c, without the C library's name services.
  */
@@ -75,19 +75,17 @@ static int check_id(const char *what, const char *value, uint32_t id, Failure *f
 
 static int resolve(const char *what, const char *database, const char *value, Account *ret, Failure *f)
 {
-        int r = lookup(database, value, 0, ret, f);
+        int r = parse_u32(value, &ret->id);
 
+        if (r == -ERANGE)
+                return failure_set(f, CAUSE_USER, r, "%s %s is out of range", what, value);
+        if (r < 0)
+                r = lookup(database, value, 0, ret, f);
         if (r < 0)
                 return r;
-        if (r == 0) {
-                r = parse_u32(value, &ret->id);
-                if (r == -ERANGE)
-                        return failure_set(f, CAUSE_USER, r, "%s %s is out of range", what, value);
-                if (r < 0)
-                        return failure_set(f, CAUSE_USER, -ENOENT,
-                                           "%s %s is not in %s of the image, nor a number", what, value,
-                                           database);
-        }
+        if (r == 0 && parse_u32(value, &ret->id) < 0)
+                return failure_set(f, CAUSE_USER, -ENOENT, "%s %s is not in %s of the image, nor a number",
+                                   what, value, database);
         return check_id(what, value, ret->id, f);
 }
 

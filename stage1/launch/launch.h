@@ -125,9 +125,11 @@ int launch_enter_root(Launch *l, Failure *f);
 /* targets.c: opens PATH, made if it is missing, in the app's root, and mounts MOUNT_FD there. */
 int target_mount(const Launch *l, int mount_fd, const char *path);
 int target_attach(int mount_fd, int target_fd);
-/* Mounts all volumes of the app, after checking that no target overlaps another one, /dev, or /proc, which
- * is mounted as PROC_FD. */
-int launch_mount_volumes(Launch *l, int proc_fd, Failure *f);
+/* The volume that takes the place of /dev; SIZE_MAX: there is none. */
+size_t launch_dev_volume(const Launch *l);
+/* Mounts all other volumes of the app, those that are inside of others after them. None may hide another one, /dev, or
+ * /proc, which are mounted as DEV_FD and PROC_FD. */
+int launch_mount_volumes(const Launch *l, int proc_fd, int dev_fd, Failure *f);
 
 /* protect.c: what an app cannot read, or cannot write. */
 enum { POD_PROC, POD_SYS, _POD_MOUNT_MAX }; /* MOUNTS, as far as paths are found in them */

@@ -88,12 +88,37 @@ static int mount_notify_socket(Launch *l, Failure *f)
         return 0;
 }
 
+/* The app's own, or a volume. *RET_FD is not to be closed. In a volume nothing is made for acnspawn itself. */
+static int mount_dev(const Launch *l, int *ret_fd, Failure *f)
+{
+        size_t volume = launch_dev_volume(l);
+
+        *ret_fd = volume == SIZE_MAX ? l->dev_fd : l->volume_fds[volume];
+        if (volume != SIZE_MAX && (l->has_credentials || l->notify_fd >= 0))
+                return failure_set(f, CAUSE_SETUP, -EINVAL,
+                                   "An app that has credentials, or tells when it is ready, cannot have a "
+                                   "volume at /dev");
+        int r = target_mount(l, *ret_fd, "/dev");
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root") : 0;
+}
+
+/* It need not be in the image, as with other runtimes. If it cannot be made, changing to it says why. */
+static void make_working_directory(const Launch *l)
+{
+        int fd = -EBADF, r = mkdir_p_in_root(l->root_fd, l->config.working_directory, 0755, &fd);
+
+        if (r == -EROFS && l->maker_fd >= 0)
+                r = mkdir_p_in_root(l->maker_fd, l->config.working_directory, 0755, &fd);
+        if (r >= 0)
+                safe_close(fd);
+}
+
 static int fill_root(Launch *l, int mounts[static ELEMENTSOF(pod_mounts)], Failure *f)
 {
-        int r = target_mount(l, l->dev_fd, "/dev");
+        int dev_fd, r = mount_dev(l, &dev_fd, f);
 
         if (r < 0)
-                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
+                return r;
         r = target_mount(l, l->pts_fd, "/dev/pts");
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev/pts in the app's root");
@@ -106,7 +131,9 @@ static int fill_root(Launch *l, int mounts[static ELEMENTSOF(pod_mounts)], Failu
         if (r >= 0)
                 r = protect_defaults(l, mounts, f);
         if (r >= 0)
-                r = launch_mount_volumes(l, mounts[POD_PROC], f);
+                r = launch_mount_volumes(l, mounts[POD_PROC], dev_fd, f);
+        if (r >= 0)
+                make_working_directory(l);
         if (r >= 0)
                 r = protect_given(l, l->root_fd, mounts, f);
         if (r < 0 || !l->has_credentials)

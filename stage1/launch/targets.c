@@ -3,9 +3,11 @@
 /* Mount targets in the app's root.
  *
  * Missing targets are created. The paths are walked as in a chroot, so that no symlink of the image leads
- * out of the root; but it may lead from one path in it to another. So the targets of all volumes are opened
- * before anything is mounted on the first, and then compared by their real paths: none may equal, or be
- * inside of, another one, and none may cover the kernel's file systems, whose paths may be symlinks as well.
+ * out of the root; but it may lead from one path in it to another. So volumes are mounted in the order of the real
+ * paths of their targets, whatever the order is in which they were given: one that is inside of another comes after
+ * it, and is mounted in it. Each target is opened, compared by the real path of what was opened, and only then mounted
+ * on: none may equal, or hide, one that is mounted already, which a symlink in a volume could lead to, and none may cover
+ * the kernel's file systems, whose paths may be symlinks as well.
  * The checks of prepare, based on the image alone, are not sufficient, as the app itself may have changed
  * symlinks and directories by the time its post-stop handler runs.
  */
@@ -99,10 +101,9 @@ int target_mount(const Launch *l, int mount_fd, const char *path)
 /* --- Volumes ------------------------------------------------------------------------------------------- */
 
 typedef struct Target {
-        const char *path; /* as requested */
-        int mount_fd;     /* the volume's mount; not owned */
-        int fd;
-        char real[PATH_MAX]; /* its real path in the app's root */
+        const char *path;    /* as requested */
+        int mount_fd;        /* the volume's mount; not owned */
+        char real[PATH_MAX]; /* its real path in the app's root: until it is mounted, as far as there is one */
 } Target;
 
 /* Paths in the app's root that no volume may hide. */
@@ -127,12 +128,46 @@ static int find_real_path(int fd, char ret[static PATH_MAX])
         return 0;
 }
 
+/* Of a path that need not be there: that of the last directory in it that is, and the rest. */
+static int foresee_real_path(int root_fd, const char *path, char ret[static PATH_MAX])
+{
+        _cleanup_free_ char *there = strdup(path);
+        _cleanup_close_ int fd = -EBADF;
+
+        if (!there)
+                return -ENOMEM;
+        while ((fd = open_in_root(root_fd, isempty(there) ? "/" : there, O_PATH)) == -ENOENT && *there)
+                *(strrchr(there, '/') ?: there) = 0;
+        int r = fd < 0 ? fd : find_real_path(fd, ret);
+        if (r < 0)
+                return r;
+        size_t n = streq(ret, "/") ? 0 : strlen(ret);
+        const char *rest = path + strlen(there);
+        if (n + strlen(rest) >= PATH_MAX)
+                return -ENAMETOOLONG;
+        if (*rest)
+                memcpy(ret + n, rest, strlen(rest) + 1);
+        return 0;
+}
+
+/* "/" sorts before everything else, so that a directory comes before what is in it. */
+static int compare_targets(const void *a, const void *b)
+{
+        const char *p = ((const Target *) a)->real, *q = ((const Target *) b)->real;
+
+        while (*p && *p == *q)
+                p++, q++;
+        int x = *p == '/' ? 1 : (unsigned char) *p, y = *q == '/' ? 1 : (unsigned char) *q;
+        return x - y;
+}
+
 /* The credentials are in a directory of /dev. */
 static int check_place(const Places *p, const Target *t, Failure *f)
 {
         const char *in_dev = path_has_prefix(t->real, p->dev) ? t->real + strlen(p->dev) : NULL;
+        const char *in_proc = path_has_prefix(t->real, p->proc) ? t->real + strlen(p->proc) : NULL;
 
-        if (!path_has_prefix(t->real, p->proc) && !path_has_prefix(p->proc, t->real) &&
+        if ((!in_proc || path_in_proc_may_be_covered(in_proc)) && !path_has_prefix(p->proc, t->real) &&
             !path_has_prefix(p->dev, t->real) &&
             !(in_dev && path_has_prefix(in_dev, &LAUNCH_CREDENTIALS_PATH[strlen("/dev")])))
                 return 0;
@@ -141,79 +176,88 @@ static int check_place(const Places *p, const Target *t, Failure *f)
                            t->path, t->real);
 }
 
-static int check_overlap(const Target *outer, const Target *inner, Failure *f)
+/* What is mounted already stays to be seen. */
+static int check_hides(const Target *mounted, const Target *t, Failure *f)
 {
-        if (!path_has_prefix(inner->real, outer->real))
+        if (!path_has_prefix(mounted->real, t->real))
                 return 0;
-        if (streq(inner->real, outer->real))
+        if (streq(mounted->real, t->real))
                 return failure_set(f, CAUSE_SETUP, -EINVAL,
-                                   "The volumes at %s and %s would both be mounted at %s", outer->path,
-                                   inner->path, inner->real);
+                                   "The volumes at %s and %s would both be mounted at %s", mounted->path,
+                                   t->path, t->real);
         return failure_set(f, CAUSE_SETUP, -EINVAL,
-                           "The volume at %s would actually be mounted at %s, inside of the one at %s",
-                           inner->path, inner->real, outer->path);
+                           "The volume at %s would actually be mounted at %s, and hide the one at %s",
+                           t->path, t->real, mounted->path);
 }
 
-static int open_targets(const Launch *l, const Places *p, Target *targets, size_t n, Failure *f)
+static int mount_volume(const Launch *l, const Places *p, Target *targets, size_t i, Failure *f)
 {
-        for (size_t i = 0; i < n; i++) {
-                Target *t = &targets[i];
+        Target *t = &targets[i];
+        /* As it was seen: links on the way there may be in what is hidden by now. */
+        _cleanup_close_ int fd = open_target(l, t->mount_fd, t->real);
 
-                int r = t->fd = open_target(l, t->mount_fd, t->path);
-                if (r >= 0)
-                        r = find_real_path(t->fd, t->real);
+        int r = fd < 0 ? fd : find_real_path(fd, t->real);
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s", t->path);
+        r = check_place(p, t, f);
+        for (size_t k = 0; r >= 0 && k < i; k++)
+                r = check_hides(&targets[k], t, f);
+        if (r < 0)
+                return r;
+        r = target_attach(t->mount_fd, fd);
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s", t->path) : 0;
+}
+
+/* In the order in which they are mounted. */
+static int find_targets(const Launch *l, Target *targets, Failure *f)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < l->n_volumes; i++) {
+                Target *t = &targets[n];
+
+                if (i == launch_dev_volume(l))
+                        continue;
+                *t = (Target){.path = l->config.mounts[i], .mount_fd = l->volume_fds[i]};
+                int r = foresee_real_path(l->root_fd, t->path, t->real);
                 if (r < 0)
                         return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s", t->path);
-                r = check_place(p, t, f);
-                for (size_t k = 0; r >= 0 && k < i; k++) {
-                        r = check_overlap(&targets[k], t, f);
-                        if (r >= 0)
-                                r = check_overlap(t, &targets[k], f);
-                }
-                if (r < 0)
-                        return r;
+                n++;
         }
-        return 0;
+        qsort(targets, n, sizeof(Target), compare_targets);
+        return (int) n;
 }
 
-static Target *targets_of(const Launch *l)
-{
-        Target *targets = calloc(l->n_volumes + 1, sizeof(Target));
-
-        for (size_t i = 0; targets && i < l->n_volumes; i++)
-                targets[i] = (Target){
-                                .path = l->config.mounts[i], .mount_fd = l->volume_fds[i], .fd = -EBADF};
-        return targets;
-}
-
-static int find_places(const Launch *l, int proc_fd, Places *ret, Failure *f)
+static int find_places(const Launch *l, int proc_fd, int dev_fd, Places *ret, Failure *f)
 {
         int r = find_real_path(proc_fd, ret->proc);
 
         if (r >= 0)
-                r = find_real_path(l->dev_fd, ret->dev);
+                r = find_real_path(dev_fd, ret->dev);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot find /proc and /dev in the app's root")
                      : 0;
 }
 
-int launch_mount_volumes(Launch *l, int proc_fd, Failure *f)
+size_t launch_dev_volume(const Launch *l)
 {
-        Target *targets = targets_of(l);
+        for (size_t i = 0; i < l->n_volumes; i++)
+                if (streq(l->config.mounts[i], "/dev"))
+                        return i;
+        return SIZE_MAX;
+}
+
+int launch_mount_volumes(const Launch *l, int proc_fd, int dev_fd, Failure *f)
+{
+        _cleanup_free_ Target *targets = calloc(l->n_volumes + 1, sizeof(Target));
         Places places;
 
         if (!targets)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
-        int r = l->n_volumes > 0 ? find_places(l, proc_fd, &places, f) : 0;
-        if (r >= 0)
-                r = open_targets(l, &places, targets, l->n_volumes, f);
-        for (size_t i = 0; i < l->n_volumes; i++) {
-                if (r >= 0)
-                        r = target_attach(targets[i].mount_fd, targets[i].fd);
-                if (r < 0 && !f->error.message)
-                        (void) failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s",
-                                                 targets[i].path);
-                safe_close(targets[i].fd);
-        }
-        free(targets);
-        return r;
+        int r = l->n_volumes > 0 ? find_places(l, proc_fd, dev_fd, &places, f) : 0;
+        if (r < 0)
+                return r;
+        int n = find_targets(l, targets, f);
+        for (int i = 0; r >= 0 && i < n; i++)
+                r = mount_volume(l, &places, targets, (size_t) i, f);
+        return n < 0 ? n : r;
 }

@@ -158,6 +158,23 @@ def ipc_namespace_of_the_host(host):
 
 
 @case
+def parameters_of_namespaces_of_the_host_are_refused(host):
+    """They would be set for the host."""
+    with Service(host) as s:
+        c = s.client()
+        for key, modes in (("kernel.shm_rmid_forced", {"ipc": 2}), ("fs.mqueue.msg_max", {"ipc": 2}), ("net.ipv4.ip_unprivileged_port_start", {})):
+            path = "/proc/sys/" + key.replace(".", "/")
+            before = read_text(path)
+            request = config(**modes)
+            request["linux"]["sysctls"] = {key: before.strip()}
+            contains(c.refused("RunPodSandbox", config=request)[1], key)
+            equal(read_text(path), before)
+        request = config()
+        request["linux"]["sysctls"] = {"kernel.shm_rmid_forced": "1"}
+        remove(c, c.call("RunPodSandbox", config=request).pod_sandbox_id)
+
+
+@case
 def namespaces_of_other_sandboxes_are_refused(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)

@@ -137,13 +137,13 @@ def users_and_groups(host):
 @case
 def rights_that_are_refused_or_reduced(host):
     with sandbox(host) as (c, i, image_id):
-        a = started(c, i, image_id, "reduced", no_new_privs=True, readonly_rootfs=True)
+        a = started(c, i, image_id, "reduced", no_new_privs=True, readonly_rootfs=True, seccomp={})
         equal(sh(c, a, "grep NoNewPrivs /proc/1/status").split()[1], "1")
         contains(sh(c, a, "touch /x 2>&1; true"), "Read-only file system")
         filtered = lambda container: sh(c, container, "grep Seccomp: /proc/1/status").split()[1]
         equal(filtered(a), "2")
         for n, (context, mode) in enumerate((({"seccomp": {}}, "2"), ({"seccomp": UNCONFINED}, "0"),
-                                             ({"seccomp_profile_path": "unconfined"}, "0"),
+                                             ({}, "0"), ({"seccomp_profile_path": "unconfined"}, "0"),
                                              ({"seccomp_profile_path": "unconfined", "seccomp": {}}, "2"),
                                              ({"seccomp_profile_path": "runtime/default"}, "2"))):
             equal(filtered(started(c, i, image_id, "s%d" % n, **context)), mode, context)
@@ -493,10 +493,11 @@ def mounts_of_a_container(host):
         mount = lambda name, source, **more: dict(more, host_path=source, container_path="/srv/" + name)
         a = create(c, i, "main", image_id, SLEEP, mounts=[
             mount("rw", host.path("volume")), mount("ro", host.path("volume"), readonly=True, recursive_read_only=True),
-            mount("new", missing, selinux_relabel=True)])
+            mount("new", missing, selinux_relabel=True), mount("top", host.path("volume"), readonly=True)])
         true(status(c, a).mounts[1].recursive_read_only, status(c, a).mounts)
         c.call("StartContainer", container_id=a)
-        equal(sh(c, a, "for d in rw rw/below ro ro/below new; do touch /srv/$d/x 2>/dev/null && echo $d; done"), "rw\nrw/below\nnew\n")
+        equal(sh(c, a, "for d in rw rw/below ro ro/below new top top/below; do touch /srv/$d/x 2>/dev/null && echo $d; done"),
+              "rw\nrw/below\nnew\ntop/below\n")
         equal((os.listdir(below), os.listdir(missing)), (["x"], ["x"]))
         for m, message in ((mount("x", host.path("volume"), propagation=1), "is on a mount that is neither shared nor a slave"),
                            (mount("x", host.path("volume"), propagation=2), "'mounts.propagation'"),
@@ -511,19 +512,20 @@ def images_as_mounts_of_a_container(host):
     with sandbox(host) as (c, i, image_id):
         volume = host.acnspawn("fetch", host.image(name="example.com/volume", base=False, files={
             "a/text": "one\n", "tool": File("#!/bin/sh\necho ran\n", mode=0o755), "link": Link("/a")})).expect(0).out.strip()
-        mount = lambda path, image=volume, **more: dict(more, container_path=path, image={"image": image})
-        a = create(c, i, "main", image_id, SLEEP, mounts=[mount("/srv/v"), mount("/srv/w", "example.com/volume", readonly=True, image_sub_path="link"),
+        mount = lambda path, image=volume, **more: dict({"readonly": True}, container_path=path, image={"image": image}, **more)
+        a = create(c, i, "main", image_id, SLEEP, mounts=[mount("/srv/v"), mount("/srv/w", "example.com/volume", image_sub_path="link"),
                                                           mount("/srv/f", image_sub_path="a/text")])
         c.call("StartContainer", container_id=a)
         equal(sh(c, a, "cat /srv/v/a/text /srv/w/text /srv/f; touch /srv/v/x 2>/dev/null || echo refused; /srv/v/tool 2>/dev/null || echo refused"),
-              "one\none\none\nrefused\nrefused\n")
-        equal([(m.container_path, m.image.image, m.image_sub_path) for m in status(c, a).mounts],
-              [("/srv/v", volume, ""), ("/srv/w", "example.com/volume", "link"), ("/srv/f", volume, "a/text")])
+              "one\none\none\nrefused\nran\n")
+        of_volume = c.call("ImageStatus", image={"image": volume}).image.id
+        equal([(m.container_path, m.image.image, m.image_sub_path, m.image.image_ref) for m in status(c, a).mounts],
+              [("/srv/v", volume, "", of_volume), ("/srv/w", "example.com/volume", "link", of_volume), ("/srv/f", volume, "a/text", of_volume)])
         refused = lambda m: c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("x", image_id, "true", mounts=[m]))
         code, message = refused(mount("/srv/x", "example.com/none"))
         equal(code, "NOT_FOUND")
         contains(message, "example.com/none")
-        for m, message in ((mount("/srv/x", image_sub_path="none"), "cannot be 'none' in the image"),
+        for m, message in ((mount("/srv/x", readonly=False), "is not 'readonly'"), (mount("/srv/x", image_sub_path="none"), "cannot be 'none' in the image"),
                            (mount("/srv/x", image_sub_path="../a"), "'mounts.image_sub_path' of the mount on '/srv/x' is '../a'"),
                            (mount("/srv/x", image_sub_path="/a"), "relative and without '..'"),
                            (mount("/srv/x", host_path=host.path("")), "has a 'host_path'"),

@@ -154,6 +154,8 @@ def metrics_have_descriptors(host):
               {"container": "main", "id": a, "image": image_id, "name": a, "namespace": "default", "pod": "web", "cpu": "total"})
         equal(cpu.metric_type, messages().COUNTER)
         true(abs(metrics["container_last_seen"].value.value - time.time()) < 60, "time")
+        true(abs(metrics["container_start_time_seconds"].value.value - time.time()) < patience(300), "start")
+        equal(metrics["container_fs_limit_bytes"].value.value, os.statvfs(host.dir).f_blocks * os.statvfs(host.dir).f_frsize)
         equal([x.pod_sandbox_id for p in c.stream("StreamPodSandboxMetrics") for x in p.pod_sandbox_metrics], [i])
         remove(c, i)
 

@@ -22,7 +22,7 @@ def an_app_that_cannot_be_executed_fails_the_start(host):
     for exec, app, status, why in ((["nosuch"], {}, 127, "Command nosuch is not in the image (searched in PATH)"),
                                    (["/etc/passwd"], {}, 126, "/etc/passwd"),
                                    (["/bin/true"], {"user": "nobodyhere"}, 125, "nobodyhere"),
-                                   (["/bin/true"], {"workingDirectory": "/missing"}, 125, "Cannot change to the working directory /missing")):
+                                   (["/bin/true"], {"workingDirectory": "/etc/passwd/x"}, 125, "Cannot change to the working directory /etc/passwd/x")):
         image = host.image(exec, name="example.com/a", app=app)
         shown = host.acnspawn("run", "--rm", image).expect(status).err
         contains(shown, why, "what the foreground says")

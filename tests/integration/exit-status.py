@@ -86,11 +86,11 @@ def not_executable_is_126(host):
 
 
 @case
-def missing_working_directory_is_125(host):
-    image = host.image(["/bin/touch", "/out/ran"], app={"workingDirectory": "/no/such/directory"})
+def working_directory_below_a_file_is_125(host):
+    image = host.image(["/bin/touch", "/out/ran"], app={"workingDirectory": "/etc/passwd/directory"})
     app, r = ended(host, 125, image)
     equal(app["cause"], "working-directory-missing")
-    contains(r.err, "Cannot change to the working directory /no/such/directory: No such file or directory.", "message")
+    contains(r.err, "Cannot change to the working directory /etc/passwd/directory: Not a directory.", "message")
     true(not os.path.exists(os.path.join(host.upper(app["name"]), "out/ran")), "the app ran all the same")
 
 

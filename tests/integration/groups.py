@@ -74,7 +74,7 @@ def a_failure_at_any_step_of_a_group_of_ten(host):
              "volume": ("example.com/stay", ["--volume=/nowhere/at/all:/v"], "/nowhere/at/all"),
              "root": ("example.com/stay", ["--volume=/etc:/bin/busybox/x"], "/bin/busybox/x"),
              "right": ("example.com/stay", ["--caps-retain=CAP_SYS_ADMIN"], "which pod p does not have"),
-             "working directory": ("example.com/stay", ["--working-directory=/nowhere"], "/nowhere"),
+             "working directory": ("example.com/stay", ["--working-directory=/etc/passwd/x"], "/etc/passwd/x"),
              "exec": ("example.com/broken", [], "/nowhere"),
              "readiness": ("example.com/fails", ["--notify=true"], "exit status 1")}
     for step, (image, options, reason) in steps.items():

@@ -36,10 +36,16 @@ def two(host):
 
 @case
 def targets_that_a_link_puts_into_each_other(host):
-    """In any order, at any depth, also with links in the middle; both volumes are named, and the app does not run."""
+    """In any order, at any depth, also with links in the middle: what is inside of another is mounted in it. Of two in one place both are
+    named, and the app does not run."""
     files = {"link": Link("a"), "far": Link("/a/b/../b"), "way": Link("/"), "a": Dir(), "a/b": Dir()}
-    for outer, inner in (("/a", "/link"), ("/link", "/a"), ("/a", "/far"), ("/far/c", "/link"), ("/way/a", "/a/b"),
-                         ("/way/way/link", "/way/a/new")):
+    for outer, inner, real in (("/a", "/far", "/a/b"), ("/link", "/far/c", "/a/b/c"), ("/way/a", "/a/b", "/a/b"),
+                               ("/way/way/link", "/way/a/new", "/a/new")):
+        for paths in ((outer, inner), (inner, outer)):
+            r = host.run(*two(host), image(host, "touch %s/x && ls %s; grep -c ' /a ' /proc/self/mountinfo; grep -c ' %s ' /proc/self/mountinfo"
+                                           % (real, real, real), *paths, files=files))
+            equal(r.out, "x\n1\n1\n", paths)
+    for outer, inner in (("/a", "/link"), ("/link", "/a"), ("/far/c", "/a/b/c"), ("/way/a", "/link"), ("/way/way/link", "/way/a")):
         r = host.acnspawn("run", *two(host), image(host, "touch /out/ran", outer, inner, files=files))
         true(r.rc in (1, 125), str(r))
         for path in (outer, inner):

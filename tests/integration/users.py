@@ -33,6 +33,14 @@ def numbers(host):
 
 
 @case
+def a_number_is_a_number(host):
+    """Whatever the names in the image are: an image that has a user of that name would get what it was not to have."""
+    files = {"etc/passwd": File("1234:x:0:0:::\n"), "etc/group": File("4321:x:0:\n")}
+    show = identity(host, "1234", "4321", files)
+    equal((show.uids, show.gids), ([1234] * 3, [4321] * 3))
+
+
+@case
 def names(host):
     show = identity(host, "app", "staff")
     equal((show.uids, show.gids), ([1000] * 3, [50] * 3))

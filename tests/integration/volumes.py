@@ -254,13 +254,81 @@ def target_that_is_a_dangling_link_is_an_error_or_inside(host):
 
 
 @case
-def overlapping_targets_are_refused(host):
-    """One volume on another's target, or below it: the visible files would depend on the order. Both are named."""
-    for inner, outer in (("/a/b", "/a"), ("/a", "/a/b"), ("/a//b/", "/a/")):
-        image = with_mounts(host, "true", mount_point("inner", inner), mount_point("outer", outer))
-        r = host.acnspawn("prepare", "--volume=inner,kind=empty", "--volume=outer,kind=empty", image).expect(1)
-        contains(r.err, outer.rstrip("/"), "message about %s and %s" % (inner, outer))
-    equal(host.pods(), [], "pods")
+def volumes_inside_of_others(host):
+    """Whatever their order is: the outer one is mounted first, and has what the image has not of the way to the inner one."""
+    for points in ((("inner", "/a/b"), ("outer", "/a")), (("outer", "/a"), ("inner", "/a/b")), (("inner", "/a//b/"), ("outer", "/a/"))):
+        image = with_mounts(host, "touch /a/x /a/b/y; ls /a /a/b; grep -cE ' /a(/b)? ' /proc/self/mountinfo", *(mount_point(*p) for p in points))
+        equal(host.run("--volume=inner,kind=empty", "--volume=outer,kind=empty", image).out.split(), ["/a:", "b", "x", "/a/b:", "y", "2"])
+    # Through a symlink of the image, four deep, a file among them.
+    outer, file = source(host), host.path("token")
+    with open(file, "w") as f:
+        f.write("secret\n")
+    image = with_mounts(host, "cat /run/outer/in/token /var/run/outer/file; ls /run/outer/in", mount_point("file", "/run/outer/in/token"),
+                        mount_point("deep", "/var/run/outer/in"), mount_point("outer", "/run/outer"), files={"var/run": Link("/run"), "run": Dir()})
+    r = host.run("--volume=file,kind=host,source=" + file, "--volume=deep,kind=empty", "--volume=outer,kind=host,source=" + outer, image)
+    equal(r.out, "secret\nfrom the host\ntoken\n")
+    equal(sorted(os.listdir(outer)), ["file", "in"], "the place of a volume in a volume of the host")
+
+
+@case
+def links_in_volumes_lead_nowhere_else(host):
+    """A link in the outer volume decides where the inner one is mounted: in the root of the app, and not over what is mounted already."""
+    outer = source(host)
+    for target, works in (("/srv", True), ("../../../../etc", True), ("/proc", False), ("/proc/self", False), ("/dev", False), ("/other", False), ("/", False)):
+        os.symlink(target, os.path.join(outer, "in"))
+        before = etc_digest()
+        image = with_mounts(host, "touch /outer/in/x && ls -a / >/dev/null", mount_point("outer", "/outer"), mount_point("inner", "/outer/in"),
+                            mount_point("other", "/other"))
+        r = host.acnspawn("run", "--volume=outer,kind=host,source=" + outer, "--volume=inner,kind=empty", "--volume=other,kind=empty", image)
+        equal(r.rc == 0, works, "link to %s: %s" % (target, r))
+        equal(etc_digest(), before, "/etc of the host")
+        os.unlink(os.path.join(outer, "in"))
+
+
+@case
+def volumes_in_dev(host):
+    """As everywhere else, although /dev itself is read-only; also of apps that have devices of the host, and of all at once."""
+    directory, file = source(host), host.path("log")
+    open(file, "w").close()
+    image = with_mounts(host, "echo ended >/dev/termination-log; cat /dev/own/deep/file; echo x >/dev/shm/in/x; touch /dev/other 2>/dev/null || echo refused; "
+                        "test -c /dev/null && ls /dev/shm", mount_point("log", "/dev/termination-log"), mount_point("own", "/dev/own/deep"),
+                        mount_point("shm", "/dev/shm/in"))
+    for options in ((), ("--device=/dev/zero",)):
+        r = host.run("--volume=log,kind=host,source=" + file, "--volume=own,kind=host,source=" + directory, "--volume=shm,kind=empty", image, *options)
+        equal(r.out, "from the host\nrefused\nin\n")
+        equal(read_text(file), "ended\n")
+    r = host.acnspawn("run", "--volume=x,kind=empty", with_mounts(host, "true", mount_point("x", "/dev/credentials/x")))
+    contains(r.expect(1).err, "reserved")
+
+
+@case
+def files_of_proc_that_tell_of_the_machine(host):
+    """They can be emulated; all else in /proc cannot be covered."""
+    file = host.path("cpuinfo")
+    with open(file, "w") as f:
+        f.write("processor : 7\n")
+    r = host.run("--volume=v,kind=host,source=" + file, with_mounts(host, "cat /proc/cpuinfo", mount_point("v", "/proc/cpuinfo")))
+    equal(r.out, "processor : 7\n")
+    for path in ("/proc", "/proc/self", "/proc/sys/kernel/core_pattern", "/proc/version"):
+        r = host.acnspawn("run", "--volume=v,kind=host,source=" + file, with_mounts(host, "true", mount_point("v", path))).expect(1)
+        contains(r.err, "nothing may be mounted over /proc")
+
+
+@case
+def sources_of_all_types(host):
+    """Sockets, pipes, and devices that every app has; others are there, and cannot be opened."""
+    import socket
+    os.mkfifo(host.path("pipe"))
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(host.path("socket"))
+        for points in ("/pipe", "/socket", "/null"), ("/etc/passwd", "/srv/socket", "/etc/group"):
+            image = with_mounts(host, "test -p %s && test -S %s && wc -c <%s && echo x >%s && echo all" % (points + points[-1:]),
+                                *(mount_point(n, p) for n, p in zip(("pipe", "socket", "null"), points)))
+            r = host.run("--volume=pipe,kind=host,source=" + host.path("pipe"), "--volume=socket,kind=host,source=" + host.path("socket"),
+                         "--volume=null,kind=host,source=/dev/null", image)
+            equal(r.out, "0\nall\n")
+    r = host.run("--volume=v,kind=host,source=/dev/kmsg", with_mounts(host, "test -c /v && ! head -c 1 /v 2>/dev/null && echo refused", mount_point("v", "/v")))
+    equal(r.out, "refused\n")
 
 
 @case

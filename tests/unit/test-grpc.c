@@ -4,9 +4,11 @@
 
 #include <endian.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "grpc/grpc-internal.h"
 #include "library/libsystemd.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
 #define STREAMS_MAX 256
@@ -546,6 +548,91 @@ TEST(an_orderly_end)
         ASSERT_EQ(f.n_gone, 0);
 }
 
+/* One more client, that never says anything. */
+static int connect_silent(const char *path)
+{
+        struct sockaddr_un a = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+        return fd >= 0 && connect(fd, (const struct sockaddr *) &a, sizeof(a)) >= 0 ? fd : -errno;
+}
+
+/* Whether the server has sent the frame GOAWAY and closed it. */
+static bool was_told_to_go(int fd)
+{
+        uint8_t data[4096];
+        ssize_t n = recv(fd, data, sizeof(data), 0), at = 0;
+        bool goaway = false;
+
+        for (; at + 9 <= n; at += 9 + (data[at] << 16 | data[at + 1] << 8 | data[at + 2]))
+                goaway |= data[at + 3] == NGHTTP2_GOAWAY;
+        return goaway && recv(fd, data, sizeof(data), 0) == 0;
+}
+
+static int listen_at(Fixture *f, const Scratch *d, char path[static 100])
+{
+        struct sockaddr_un a = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        snprintf(path, 100, "%s/socket", d->path);
+        snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+        if (bind(fd, (const struct sockaddr *) &a, sizeof(a)) < 0 || listen(fd, 16) < 0)
+                return -errno;
+        return grpc_server_listen(f->server, fd, NULL);
+}
+
+/* Who has a connection keeps it as long as calls go over it; of the others, those are closed that were not used for longest. */
+TEST(more_clients_than_fit)
+{
+        _cleanup_(fixture_done) Fixture f;
+        _cleanup_(scratch_done) Scratch d = SCRATCH_NULL;
+        int fds[4];
+        char path[100];
+
+        ASSERT_OK(scratch_new(&d));
+        ASSERT_OK(set_up(&f));
+        ASSERT_OK(listen_at(&f, &d, path));
+        int32_t stream = call(&f, "/test.Service/Hold", "x");
+        settle(&f);
+        grpc_server_set_bounds(f.server, 3, UINT64_MAX / 2);
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                fds[i] = connect_silent(path);
+                ASSERT_OK(fds[i]);
+                settle(&f);
+                ASSERT_LE(grpc_server_connections(f.server), 3);
+        }
+        ASSERT_TRUE(was_told_to_go(fds[0]) && was_told_to_go(fds[1]));
+        ASSERT_TRUE(!was_told_to_go(fds[2]) && !was_told_to_go(fds[3]));
+        ASSERT_OK(grpc_call_reply(f.held[0], "done", 4));
+        settle(&f);
+        ASSERT_STATUS(&f, stream, "0", "");
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                safe_close(fds[i]);
+}
+
+TEST(idle_connections)
+{
+        _cleanup_(fixture_done) Fixture f;
+        _cleanup_(scratch_done) Scratch d = SCRATCH_NULL;
+        char path[100];
+
+        ASSERT_OK(scratch_new(&d));
+        ASSERT_OK(set_up(&f));
+        ASSERT_OK(listen_at(&f, &d, path));
+        int32_t stream = call(&f, "/test.Service/Hold", "x");
+        int fd = connect_silent(path);
+        ASSERT_OK(fd);
+        settle(&f);
+        grpc_server_set_bounds(f.server, 100, 0);
+        settle(&f);
+        ASSERT_TRUE(was_told_to_go(fd) && !f.goaway);
+        ASSERT_OK(grpc_call_reply(f.held[0], "done", 4));
+        settle(&f);
+        ASSERT_STATUS(&f, stream, "0", "");
+        safe_close(fd);
+}
+
 TEST(a_client_that_does_not_read)
 {
         _cleanup_(fixture_done) Fixture f;
@@ -608,6 +695,8 @@ int main(void)
         RUN(a_connection_that_ends);
         RUN(no_http);
         RUN(an_orderly_end);
+        RUN(more_clients_than_fit);
+        RUN(idle_connections);
         RUN(a_client_that_does_not_read);
         RUN(times);
         return TEST_END();

@@ -484,7 +484,7 @@ static int sysctls(const char *pod, const char *a, const char *b, bool host_netw
                 if (r >= 0 && values[i])
                         r = list_of((const char *const[]){"os/unix/sysctl", values[i], NULL}, lists[i]);
         if (r >= 0)
-                r = stage1_sysctls(&m, host_network, ret, e);
+                r = stage1_sysctls(&m, (SharedNamespaces){.network = host_network}, ret, e);
         for (size_t i = 0; i < 3; i++)
                 isolator_list_done(lists[i]);
         return r;

@@ -95,8 +95,8 @@ static const struct {
                 {APP("'eventHandlers':[{'name':'pre-start'},{'name':'pre-start'}]"), "app.eventHandlers[1]",
                  "there is already a handler for pre-start"},
                 {APP("'workingDirectory':'opt'"), "app.workingDirectory", "\"opt\" is not an absolute path"},
-                {APP("'environment':[{'name':'0A','value':''}]"), "app.environment[0].name",
-                 "\"0A\" is not the name of an environment variable"},
+                {APP("'environment':[{'name':'A=','value':''}]"), "app.environment[0].name",
+                 "\"A=\" is not the name of an environment variable"},
                 {APP("'environment':[{'name':'A','value':''},{'name':'B','value':''},{'name':'A','value':''}"
                      "]"),
                  "app.environment[2].name", "\"A\" appears twice"},

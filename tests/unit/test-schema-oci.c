@@ -361,14 +361,12 @@ TEST(configs_that_are_refused)
                         {CONFIG("'Cmd':[1]"), "config.Cmd[0]"},
                         {CONFIG("'Entrypoint':{}"), "config.Entrypoint"},
                         {CONFIG("'Env':['=x']"), "\"\" is not the name of an environment variable"},
-                        {CONFIG("'Env':['a b=x']"), "\"a b\" is not the name of an environment variable"},
                         {CONFIG("'Env':['A=\\u0000']"), "Invalid OCI image config"},
                         {CONFIG("'Env':{}"), "config.Env"},
                         {CONFIG("'User':7"), "config.User"},
                         {CONFIG("'User':'/etc/passwd'"), "is neither \"user\" nor \"user:group\""},
                         {CONFIG("'User':'a:b:c'"), "is neither"},
                         {CONFIG("'User':'a\\nb'"), "is neither"},
-                        {CONFIG("'WorkingDir':'/a/../../b'"), "must not contain \"..\""},
                         {CONFIG("'ExposedPorts':['80']"), "config.ExposedPorts: must be an object"},
                         {CONFIG("'ExposedPorts':{'0/tcp':{}}"), "\"0/tcp\""},
                         {CONFIG("'ExposedPorts':{'65536':{}}"), "\"65536\""},
@@ -512,8 +510,23 @@ TEST(sizes_of_entrypoints)
         ASSERT_CONTAINS(got, "'name': 'acnspawn/oci-entrypoint-size',\n      'value': '0'");
 }
 
+TEST(working_directories)
+{
+        static const char *const cases[][2] = {
+                        {"", "/"},          {"/", "/"},     {"/a", "/a"},         {"a/b/", "/a/b"},
+                        {"a//./b", "/a/b"}, {"../a", "/a"}, {"/a/../../b", "/b"}, {"/a/..", "/"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *directory = NULL;
+                ASSERT_OK(oci_working_directory(cases[i][0], &directory));
+                ASSERT_STREQ(directory, cases[i][1]);
+        }
+}
+
 int main(void)
 {
+        RUN(working_directories);
         RUN(digests);
         RUN(kinds_of_documents);
         RUN(choosing_from_an_index);

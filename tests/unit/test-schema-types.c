@@ -67,8 +67,9 @@ TEST(uuids)
 
 TEST(environment_names)
 {
-        ASSERT_VALID(environment_name_check, "PATH", "_", "a.b-c", "A1");
-        ASSERT_INVALID(environment_name_check, "", "1A", ".a", "-a", "A=B", "A B", "A\n", "\xc3\xa9");
+        ASSERT_VALID(environment_name_check, "PATH", "_", "a.b-c", "A1", "1A", ".a", "-a", "A B", "a/b",
+                     "ProgramFiles(x86)", "\xc3\xa9");
+        ASSERT_INVALID(environment_name_check, "", "A=B", "=");
 }
 
 TEST(timestamps)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the programs of this directory have in common: namespaces of their own, a registry, acnspawn-cri, and the lines that they print.
+
+A program is run in mount and network namespaces of its own, of which nothing is left: lo, and an address of the node on a dummy
+interface. The registry is on loopback; it stands for those that the names of the images begin with."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../integration"))
+
+from pace import patience
+
+PROGRAM = os.environ.get("ACNSPAWN_CRI", os.path.join(HERE, "../../build/check/gcc/cri/acnspawn-cri"))
+REGISTRY = "127.0.0.1:5000"
+NODE_ADDRESS = "10.77.0.1"
+INSIDE = "ACNSPAWN_TEST_INSIDE"
+
+
+def skip(why):
+    print("skip all: " + why)
+    sys.exit(0)
+
+
+def enter():
+    """Goes on in namespaces of its own, or ends where that cannot be."""
+    if os.geteuid() != 0:
+        skip("needs root")
+    if not os.path.exists(PROGRAM):
+        skip("acnspawn-cri is not built, or ACNSPAWN_CRI does not name it")
+    for program in ("docker-registry", "skopeo", "busybox"):
+        if not shutil.which(program):
+            skip("%s is missing" % program)
+    if INSIDE not in os.environ:
+        sys.stdout.flush()
+        os.execvpe("unshare", ["unshare", "--net", "--mount", "--propagation=private", sys.executable, *sys.argv], dict(os.environ, **{INSIDE: "1"}))
+    # As a host with systemd has it; these mounts are passed on to nobody else.
+    subprocess.run(["mount", "--make-rshared", "/"], check=True)
+    ip = ["link set lo up", "link add node0 type veth peer name node1", "addr add %s/24 dev node0" % NODE_ADDRESS, "link set node0 up",
+          "link set node1 up", "route add default dev node0"]
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(ip), text=True, check=True)
+    with open("/proc/sys/net/ipv4/ip_forward", "w") as f:
+        f.write("1")
+
+
+def clients(needed):
+    """The directory of the programs that go.mod names; they are built, which takes minutes, where they are not there yet."""
+    build = os.path.join(HERE, "build")
+    where = subprocess.run([build, "--where", *needed], stdout=subprocess.PIPE, text=True)
+    if where.returncode == 0:
+        return where.stdout.strip()
+    built = subprocess.run([build, *needed], stdout=subprocess.PIPE, text=True)
+    if built.returncode == 77:
+        skip(built.stdout.strip())
+    built.check_returncode()
+    return built.stdout.strip()
+
+
+def has_memory_controller():
+    try:
+        with open("/sys/fs/cgroup/cgroup.controllers") as f:
+            return "memory" in f.read().split()
+    except OSError:
+        return False
+
+
+def wait_for(done, what, seconds=30):
+    until = time.monotonic() + patience(seconds)
+    while not done():
+        if time.monotonic() > until:
+            raise TimeoutError("waited in vain for " + what)
+        time.sleep(0.05)
+
+
+def accepts(family, address):
+    with socket.socket(family) as s:
+        return s.connect_ex(address) == 0
+
+
+class World:
+    """A registry and acnspawn-cri, with a store of its own, and the programs that are needed."""
+
+    def __init__(self, *needed):
+        self.dir = tempfile.mkdtemp(prefix="acnspawn-conformance-", dir="/var/tmp")
+        self.socket = self.dir + "/cri.sock"
+        self.bin = clients(needed)
+        self.processes = []
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def start(self, name, *command, **more):
+        """A process, whose output is in NAME.log. Those that are started first end last."""
+        with open(self.path(name + ".log"), "ab") as log:
+            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
+        self.processes.append(p)
+        return p
+
+    def stop(self, p):
+        self.processes.remove(p)
+        p.send_signal(signal.SIGTERM)
+        try:
+            p.wait(patience(30))
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
+
+    def serve_images(self, hosts):
+        config = "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s}\n"
+        self.start("registry", "docker-registry", "serve", self.write("registry.yml", config % (self.path("registry"), REGISTRY)))
+        address = REGISTRY.split(":")
+        wait_for(lambda: accepts(socket.AF_INET, (address[0], int(address[1]))), "the registry")
+        entry = '[[registry]]\nprefix = "%s"\nlocation = "%s"\n[[registry.mirror]]\nlocation = "%s"\ninsecure = true\n'
+        self.write("config/registries.d/test.conf", "".join(entry % (h, h, REGISTRY) for h in hosts))
+
+    def start_runtime(self):
+        network = {"cniVersion": "0.4.0", "name": "conformance", "plugins": [
+            {"type": "bridge", "bridge": "cri0", "isGateway": True, "ipMasq": False, "hairpinMode": True,
+             "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.214.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}],
+                      "dataDir": self.path("ipam")}},
+            {"type": "portmap", "capabilities": {"portMappings": True}}, {"type": "loopback"}]}
+        self.write("cni/net.d/10-bridge.conflist", json.dumps(network))
+        self.write("crictl.yaml", "{}\n")
+        self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
+                   "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
+        wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
+
+    def crictl(self, *arguments):
+        return subprocess.run([self.bin + "/crictl", "--config", self.path("crictl.yaml"), "--runtime-endpoint", "unix://" + self.socket,
+                               "--timeout=60s", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        """Ends all sandboxes first: they outlive the runtime. With ACNSPAWN_TEST_KEEP the directory is left."""
+        for sandbox in self.crictl("pods", "-q").split():
+            self.crictl("rmp", "-f", sandbox)
+        while self.processes:
+            self.stop(self.processes[-1])
+        if "ACNSPAWN_TEST_KEEP" in os.environ:
+            print("Kept: " + self.dir)
+            return
+        with open("/proc/self/mounts") as f:
+            mounts = [line.split()[1] for line in f]
+        for m in sorted((m for m in mounts if m.startswith(self.dir + "/")), reverse=True):
+            subprocess.run(["umount", "-l", m], stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Count:
+    """Lines of cases as tests/run reads them."""
+
+    def __init__(self):
+        self.failed = 0
+
+    def line(self, kind, name, why=""):
+        self.failed += kind == "not ok"
+        why = " ".join(why.split())
+        print("%s %s%s" % (kind, name.replace(":", ""), ": " + why if why else ""), flush=True)

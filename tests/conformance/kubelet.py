@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A kubelet without an API server, on static pods, against acnspawn-cri: each pod is a case.
+
+    kubelet.py [--only=PATTERN]"""
+
+import argparse
+import fnmatch
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+
+import images
+from conformance import *
+
+# In place of the name of a registry: the one of the test stands for it.
+IMAGES = "images.test"
+BUSYBOX = IMAGES + "/busybox:1"
+STAY = 'trap "exit 0" TERM; while :; do sleep 0.2; done'
+
+CONFIG = """apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+containerRuntimeEndpoint: unix://{socket}
+staticPodPath: {dir}/manifests
+podLogsDir: {dir}/logs
+volumePluginDir: {dir}/plugins
+resolvConf: {dir}/resolv.conf
+address: 127.0.0.1
+port: 10250
+readOnlyPort: 10255
+healthzPort: 10248
+healthzBindAddress: 127.0.0.1
+authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
+authorization: {{mode: AlwaysAllow}}
+fileCheckFrequency: 1s
+syncFrequency: 2s
+nodeStatusUpdateFrequency: 2s
+runtimeRequestTimeout: 60s
+registerNode: false
+failCgroupV1: false
+failSwapOn: false
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: [none]
+makeIPTablesUtilChains: false
+maxOpenFiles: 1000
+maxPods: 200
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+evictionHard: {{memory.available: 1Mi, nodefs.available: 0.1%, imagefs.available: 0.1%}}
+serializeImagePulls: false
+featureGates: {{KubeletInUserNamespace: true}}
+"""
+
+# What the kubelet wants to set in the kernel it finds set: its /proc/sys cannot be written to.
+PARAMETERS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
+              "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
+PREPARE = """mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
+(cd "$0" && find * -type f) | while read f; do mount --bind "$0/$f" "/proc/sys/$f" || exit 1; done &&
+mkdir -p /var/lib/kubelet /var/log/containers && mount -t tmpfs kubelet /var/lib/kubelet && mount -t tmpfs kubelet /var/log/containers && exec "$@"
+"""
+
+
+def container(name, script, **more):
+    return dict({"name": name, "image": BUSYBOX, "command": ["sh", "-c", script]}, **more)
+
+
+def mount(name, path, **more):
+    return dict({"name": name, "mountPath": path}, **more)
+
+
+def pods(shared):
+    """Name, what becomes of it, and its description. SHARED is a directory on a shared mount."""
+    empty = {"name": "data", "emptyDir": {}}
+    ready = {"exec": {"command": ["test", "-f", "/data/file"]}, "periodSeconds": 1}
+    return [
+        ("hello", "Running", {"containers": [container("main", "echo hello; " + STAY, resources={"limits": {"memory": "64Mi"}, "requests": {"cpu": "10m"}})]}),
+        ("fails", "Failed", {"restartPolicy": "Never", "containers": [container("main", "echo why >/dev/termination-log; exit 7")]}),
+        ("once", "Succeeded", {"restartPolicy": "Never", "containers": [container("main", "echo out; echo err >&2; id", securityContext={
+            "capabilities": {"drop": ["ALL"]}, "runAsUser": 1000, "runAsGroup": 1001, "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False,
+            "seccompProfile": {"type": "RuntimeDefault"}})]}),
+        ("host", "Running", {"hostNetwork": True, "hostPID": True, "containers": [container("main", STAY, securityContext={"privileged": True}, volumeMounts=[
+            mount("host", "/host", mountPropagation="Bidirectional")])], "volumes": [{"name": "host", "hostPath": {"path": shared}}]}),
+        ("shared", "Running", {"shareProcessNamespace": True, "containers": [container("one", STAY), container("two", STAY)]}),
+        ("http", "Running", {"containers": [container("main", "mkdir /www; echo fine >/www/index.html; exec httpd -f -p 8080 -h /www",
+                                                      readinessProbe={"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+                                                      ports=[{"containerPort": 8080}])]}),
+        ("two", "Running", {"initContainers": [container("init", "echo made by init >/data/file", volumeMounts=[mount("data", "/data")]),
+                                               container("sidecar", STAY, restartPolicy="Always", startupProbe=ready, volumeMounts=[mount("data", "/data")])],
+                            "containers": [container("reader", "cat /data/file; " + STAY, volumeMounts=[mount("data", "/data"), mount("mem", "/mem")],
+                                                     lifecycle={"postStart": {"exec": {"command": ["sh", "-c", "echo started >/data/post-start"]}}})],
+                            "volumes": [empty, {"name": "mem", "emptyDir": {"medium": "Memory"}}]}),
+        ("restarts", "Running", {"containers": [container("main", "if [ -f /data/again ]; then %s; fi; touch /data/again; exit 3" % STAY,
+                                                          volumeMounts=[mount("data", "/data")])], "volumes": [empty]}),
+        ("nested", "Running", {"containers": [container("main", "cat /etc/hosts /data/sub/file && " + STAY, volumeMounts=[
+            mount("data", "/data/sub", subPath="in"), mount("etc", "/etc"), mount("outer", "/data")], readinessProbe={
+                "exec": {"command": ["sh", "-c", "echo x >/data/sub/file && test -f /etc/hosts"]}, "periodSeconds": 1})],
+            "volumes": [empty, {"name": "etc", "emptyDir": {}}, {"name": "outer", "emptyDir": {}}]}),
+    ]
+
+
+def manifest(name, spec):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": dict({"terminationGracePeriodSeconds": 2}, **spec)}
+
+
+def is_settled(status):
+    """Whether all that is to run is ready, or has ended."""
+    containers = status.get("containerStatuses", [])
+    return status.get("phase") in ("Succeeded", "Failed") or (
+        status.get("phase") == "Running" and bool(containers) and all(c.get("ready") for c in containers))
+
+
+def describe(status):
+    words = [status.get("phase", "?")]
+    for c in status.get("initContainerStatuses", []) + status.get("containerStatuses", []):
+        state, detail = next(iter(c.get("state", {"unknown": {}}).items()))
+        words.append("%s %s %s %s" % (c["name"], state, detail.get("reason", ""), re.sub("[0-9a-f]{64}", "ID", detail.get("message", ""))))
+    return "; ".join(words)
+
+
+class Kubelet:
+    def __init__(self, world, wanted):
+        self.world, self.wanted, self.statuses = world, wanted, {}
+        root = world.path("root")
+        for name in ("root", "logs", "plugins", "manifests", "pki"):
+            os.mkdir(world.path(name))
+        subprocess.run(["mount", "--bind", root, root], check=True)
+        subprocess.run(["mount", "--make-shared", root], check=True)
+        os.mkdir(root + "/shared")
+        world.write("resolv.conf", "nameserver 127.0.0.53\n")
+        for name, value in PARAMETERS.items():
+            world.write("parameters/" + name, "%d\n" % value)
+        config = world.write("kubelet.yaml", CONFIG.format(socket=world.socket, dir=world.dir))
+        for name, _, spec in wanted:
+            world.write("manifests/%s.json" % name, json.dumps(manifest(name, spec)))
+        self.process = world.start("kubelet", "unshare", "--mount", "--propagation", "unchanged", "sh", "-c", PREPARE, world.path("parameters"),
+                                   world.bin + "/kubelet", "--config=" + config, "--root-dir=" + root, "--cert-dir=" + world.path("pki"),
+                                   "--hostname-override=node", "--node-ip=" + NODE_ADDRESS, "--v=2")
+
+    def look(self):
+        """Statuses by the names of the pods, to which the kubelet adds its own."""
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:10255/pods", timeout=5) as f:
+                items = json.load(f)["items"] or []
+        except OSError:
+            return None
+        self.statuses = {p["metadata"]["name"][:-len("-node")]: p["status"] for p in items}
+        return self.statuses
+
+    def is_done(self):
+        seen = self.look() or {}
+        if self.process.poll() is not None:
+            raise RuntimeError("the kubelet has ended with status %d" % self.process.returncode)
+        return all(is_settled(seen.get(name, {})) for name, _, _ in self.wanted)
+
+    def remove_pods(self):
+        for name, _, _ in self.wanted:
+            os.unlink(self.world.path("manifests/%s.json" % name))
+        wait_for(lambda: self.look() == {}, "the end of the pods", 60)
+
+    def complaints(self):
+        with open(self.world.path("kubelet.log"), errors="replace") as f:
+            return [line.rstrip()[:400] for line in f if line[:1] in "EF"][-20:]
+
+
+def tell(count, kubelet, wanted):
+    for name, phase, _ in wanted:
+        status = kubelet.statuses.get(name, {})
+        good = is_settled(status) and status["phase"] == phase
+        count.line("ok" if good else "not ok", name, "" if good else describe(status))
+    ended = kubelet.statuses.get("fails", {}).get("containerStatuses", [{}])[0].get("state", {}).get("terminated", {})
+    if "fails" in kubelet.statuses:
+        good = (ended.get("exitCode"), ended.get("message")) == (7, "why\n")
+        count.line("ok" if good else "not ok", "message_of_termination", "" if good else json.dumps(ended))
+
+
+def run(world, wanted, count):
+    kubelet = Kubelet(world, wanted)
+    began = time.monotonic()
+    try:
+        wait_for(kubelet.is_done, "the pods", 60)
+        print("The pods took %.1f s" % (time.monotonic() - began))
+    except TimeoutError:
+        pass
+    tell(count, kubelet, wanted)
+    try:
+        kubelet.remove_pods()
+        count.line("ok", "pods_are_removed")
+    except TimeoutError as e:
+        count.line("not ok", "pods_are_removed", str(e))
+    if count.failed:
+        print("\n".join(kubelet.complaints()))
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
+    p.add_argument("--only", default="*")
+    a = p.parse_args()
+    enter()
+    count = Count()
+    with World("crictl", "kubelet") as world:
+        world.serve_images([IMAGES])
+        made = images.Images(world.path("layouts"), REGISTRY)
+        made.add("busybox", "1", made.layer(), Cmd=["sh"])
+        made.finish()
+        world.start_runtime()
+        run(world, [x for x in pods(world.path("root/shared")) if fnmatch.fnmatch(x[0], a.only)], count)
+    return 1 if count.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
