@@ -287,6 +287,8 @@ int supervisor_finish(Supervisor *s, Error *e)
         status = judge_readiness(s, statuses, status, e);
         if (s->refusal.code < 0)
                 status = error_move(e, &s->refusal);
+        if (s->reader_gone && status >= 0)
+                status = 128 + SIGPIPE;
         /* A pod whose apps were done before readiness could be reported has started successfully. */
         supervisor_tell_end(s, (status >= 0 && readiness_is_complete(s->readiness)) ||
                                                (status == 0 && !readiness_is_used(s->readiness)));

@@ -160,6 +160,18 @@ def an_app_that_times_out_before_its_start_was_not_ready(host):
 
 
 @case
+def an_app_with_a_health_check_that_succeeds_at_once_has_succeeded(host):
+    """As a command that is run in an image of a server; it has no message of the check that came too late."""
+    for i, check in enumerate(("true", "sleep 1", "exit 1")):
+        name = "p%d" % i
+        r = host.run("--name=" + name, host.shell("exit 0", name="example.com/a"), "--health-cmd=" + check)
+        equal((r.out, r.err), ("", ""))
+        status = host.app_status(name, "a")
+        equal((status["cause"], status["exitStatus"], status.get("message")), ("exited", 0, None))
+    host.run(host.shell("exit 7", name="example.com/a"), "--health-cmd=true", rc=7)
+
+
+@case
 def an_app_that_ends_before_it_is_ready_has_failed(host):
     host.run("--name=p", host.shell("true", annotations=NOTIFY), rc=125)
     equal(host.app_status("p", "image1")["cause"], "not-ready")
