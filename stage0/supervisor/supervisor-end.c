@@ -232,7 +232,9 @@ static int judge_readiness(Supervisor *s, const AppStatus *l, int status, Error 
         if (status < 0 || s->ready)
                 return status;
         if (s->late) {
-                int r = error_set(e, -ETIME, "Pod %s was not ready in time: %s", pod_display_name(s->pod),
+                int r = error_set(e, -ETIME, "Pod %s %s: %s", pod_display_name(s->pod),
+                                  s->unhealthy ? "does not get ready, as a health check fails"
+                                               : "was not ready in time",
                                   *s->late ? s->late : "its systemd was still starting");
                 return error_hint(e, r, "'acnspawn status %s' and 'acnspawn logs %s' say more.",
                                   pod_display_name(s->pod), pod_display_name(s->pod));

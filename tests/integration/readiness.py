@@ -7,6 +7,7 @@ import socket
 import struct
 
 from harness import *
+from terminals import Terminal
 
 SLOW = "sleep 0.7; poke notify READY=1 >/dev/null; echo told; while :; do sleep 0.1; done"
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
@@ -157,6 +158,19 @@ def an_app_that_times_out_before_its_start_was_not_ready(host):
     os.kill(supervisor, signal.SIGCONT)
     equal(host.finish(p).rc, 125)
     equal(host.app_status("p", "a")["cause"], "not-ready")
+
+
+@case
+def a_health_check_that_fails_ends_the_wait_for_the_pod(host):
+    """With "run --detach", as --ready-timeout= does; what is waited for is said on a terminal."""
+    image = host.shell("trap 'exit 0' TERM; while :; do sleep 0.05; done", name="example.com/a")
+    r = host.acnspawn("run", "--detach", "--name=p", image, "--health-cmd=exit 1", "--health-interval=100ms", "--health-retries=2").expect(1)
+    contains(r.err, "Error: Pod p does not get ready, as a health check fails: ")
+    equal(host.state("p"), "exited")
+    t = Terminal(host, "run", "--detach", "--name=q", image, "--health-cmd=test -e /out/healthy", "--health-interval=100ms", "--health-retries=1000")
+    t.expect(b"Waiting until pod q is up: 'acnspawn status q' shows how far it is.")
+    host.acnspawn("stop", "q").expect(0)
+    true(t.end() != 0, "run succeeds for a pod that was stopped before it was up")
 
 
 @case
