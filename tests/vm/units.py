@@ -145,8 +145,9 @@ def a_pod_whose_supervisor_is_killed_is_a_machine_again(host):
                   "cannot be registered")
             contains(systemctl("-M", "web-1", "list-units", "--no-legend"), "a.service")
             equal(subprocess.run(("journalctl", "-M", "web-1", "--no-pager", "-n1"), capture_output=True).returncode, 0)
+            leader = machine()["Leader"]
             equal(subprocess.run(("machinectl", "poweroff", "web-1"), capture_output=True).returncode, 0)
-            wait_for(lambda: "Leader" not in machine() or machine()["Leader"] != str(before), "the end of the machine", timeout=60)
+            wait_for(lambda: machine().get("Leader") != leader, "the end of the machine", timeout=60)
 
 
 @case
