@@ -672,6 +672,21 @@ static int read_grants(const char *value, void *target)
         return grants_parse(value, target);
 }
 
+static int read_patterns(const char *value, void *target)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        char ***list = target;
+
+        int r = strv_split(value, ", ", &l);
+        if (r < 0)
+                return r;
+        if (strv_length(l) == 0)
+                return -EINVAL;
+        strv_free(*list);
+        *list = TAKE_PTR(l);
+        return 0;
+}
+
 /* --- The table ----------------------------------------------------------------------------------------- */
 
 typedef struct Setting {
@@ -689,6 +704,8 @@ static const Setting settings[] = {
                 {"caps-ambient", MEMBER(caps_ambient), read_capabilities,
                  "must be names of capabilities, as CAP_NET_BIND_SERVICE, separated by commas; or none"},
                 {"control", MEMBER(control), read_boolean, "must be true or false"},
+                {"control-images", MEMBER(control_images), read_patterns,
+                 "must be names of images, or patterns of them, as example.com/jobs/*, separated by commas"},
                 {"device", MEMBER(devices), read_devices,
                  "must be none, or all, or absolute paths of devices, each with ':' and a path below /dev "
                  "if it is to have another, and ':' and letters of rwm if not all of this is to be allowed, "
@@ -777,6 +794,7 @@ void app_settings_done(AppSettings *s)
         s->masked.paths = strv_free(s->masked.paths);
         s->read_only.paths = strv_free(s->read_only.paths);
         s->caps_ambient = strv_free(s->caps_ambient);
+        s->control_images = strv_free(s->control_images);
         devices_done(&s->devices);
         free(s->fate_group);
         free(s->seccomp_profile);

@@ -179,7 +179,8 @@ typedef struct AppSettings {
         bool transient;        /* its end means nothing for the pod */
         char *seccomp_profile; /* JSON, see schema/seccomp-profile.h; or NULL */
         char *nested_path;     /* of an app that is nested under another one; or NULL */
-        bool control;          /* the app may launch others that are nested under it */
+        bool control;          /* the app may launch others that are nested under it, */
+        char **control_images; /* of its own image, and of those whose names match one of these patterns */
         bool own_limits; /* of such an app: what it uses does not only count against the limits of its parent */
 } AppSettings;
 

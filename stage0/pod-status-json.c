@@ -392,7 +392,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         (void) pod_successor(p, &successor); /* an unreadable record is ignored */
         failed |= put_text(o, "uuid", p->uuid);
         failed |= put_text(o, "name", k->name);
-        failed |= put_text(o, "state", r->paused ? "paused" : pod_state_to_string(p->state));
+        failed |= put_text(o, "state", pod_shown_state((Pod *) p));
         failed |= put_text(o, "predecessor", k->predecessor);
         failed |= put_text(o, "successor", successor);
         failed |= put_time(o, "created", k->created_usec);

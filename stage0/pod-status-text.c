@@ -322,7 +322,7 @@ static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *
         uint64_t since = r->ended_usec > 0 ? r->ended_usec : r->started_usec;
 
         status_add_label(t, "State");
-        add_colored(t, d, color, r->paused ? "paused" : pod_state_to_string(p->state));
+        add_colored(t, d, color, pod_shown_state((Pod *) p));
         if (p->state == POD_EXITED && r->exit_status >= 0)
                 text_addf(t, " with status %i", r->exit_status);
         if (r->ended_by_reboot)

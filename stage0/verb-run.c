@@ -308,7 +308,9 @@ static int run_it(Context *c, Pod *p, bool is_new, RunArguments *a)
         if (status < 0 || !a->remove || a->detach || left) /* else the supervisor removes it */
                 return status;
         int r = remove_pod(c, uuid);
-        if (r < 0) { /* the pod's status takes precedence */
+        if (r == -ENOENT) /* by somebody else, such as "acnspawn prune" */
+                error_done(&c->error);
+        else if (r < 0) { /* the pod's status takes precedence */
                 context_print_error(c, r);
                 error_done(&c->error);
                 return status ?: EXIT_STATUS_FAILURE;

@@ -182,8 +182,15 @@ static int check_flags(const Nesting *n, Error *e)
                 return r;
         const Isolator *own = find(n->app, ISOLATOR_NO_NEW_PRIVILEGES),
                        *above = find(n->parent, ISOLATOR_NO_NEW_PRIVILEGES);
-        if (above && above->enabled && own && !own->enabled)
+        /* By a set-user-ID program of its image it would be root, which its parent is not. Those who want that say so for the parent. */
+        bool keeps = !above && !is_root(n->parent->app->user);
+        if (own && !own->enabled && (keeps || (above && above->enabled)))
                 return refuse(n, e, "%s is false", own->name);
+        if (keeps && !own) {
+                r = add_isolator(&n->app->app->isolators, "os/linux/no-new-privileges", "true");
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot confine app %s", pod_app_path_name(n->app));
+        }
         own = find(n->app, ISOLATOR_OOM_SCORE_ADJ);
         above = find(n->parent, ISOLATOR_OOM_SCORE_ADJ);
         if (own && own->number < (above ? above->number : 0))
@@ -337,6 +344,9 @@ static int check_settings(const Nesting *n, Error *e)
 
         if (r >= 0 && n->own.control && !n->above.control)
                 r = refuse(n, e, "to launch apps (--control=true)");
+        for (size_t i = 0; r >= 0 && n->own.control_images && n->own.control_images[i]; i++)
+                if (!strv_contains(n->above.control_images, n->own.control_images[i]))
+                        r = refuse(n, e, "to launch apps of the images %s", n->own.control_images[i]);
         if (r >= 0 && n->own.hooks)
                 r = refuse(n, e, "hooks on the host");
         if (r >= 0)

@@ -11,6 +11,7 @@
 
 #include "stage0/api/acn.h"
 #include "stage0/control/control-internal.h"
+#include "stage0/host/freezer.h"
 
 /* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
@@ -68,6 +69,9 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
 {
         if (p->state != POD_RUNNING)
                 return pod_not_running(p, e);
+        int k = pod_thaw(p, e); /* its supervisor may be frozen with it */
+        if (k < 0)
+                return k;
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
         int killed = ask_supervisor(p, timeout_usec, e);
         if (killed == -ESRCH || killed == -ECONNRESET) { /* it was about to end by itself */

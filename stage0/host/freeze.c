@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 
-#include "stage0/host/host.h"
+#include "library/libsystemd.h"
+#include "stage0/host/freezer.h"
+#include "stage0/host/host-internal.h"
 
 #define LATE_DEPTH_MAX 16 /* levels of cgroups that are looked at for an error */
 
@@ -47,7 +49,9 @@ bool pod_is_paused(Pod *p)
 
 const char *pod_shown_state(Pod *p)
 {
-        return p->state == POD_RUNNING && pod_is_paused(p) ? "paused" : pod_state_to_string(p->state);
+        if (p->state != POD_RUNNING)
+                return pod_state_to_string(p->state);
+        return pod_is_paused(p) ? "paused" : pod_is_frozen(p) ? "frozen" : pod_state_to_string(p->state);
 }
 
 int freezer_check(int events_fd, bool freeze)
@@ -59,6 +63,91 @@ int freezer_check(int events_fd, bool freeze)
                 return -errno;
         text[n] = 0;
         return strstr(text, freeze ? "frozen 1" : "frozen 0") != NULL;
+}
+
+/* --- Frozen from outside ------------------------------------------------------------------------------- */
+
+/* "cgroup.events" shows what holds, "cgroup.freeze" what was written to this cgroup. */
+bool pod_is_frozen(Pod *p)
+{
+        _cleanup_close_ int fd = open_cgroup(p);
+        _cleanup_close_ int events_fd =
+                        fd < 0 ? -EBADF : openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+        return events_fd >= 0 && freezer_check(events_fd, true) > 0 && !pod_is_paused(p);
+}
+
+/* The path of the nearest cgroup above that of the pod that was frozen; NULL: none. To be freed. */
+static char *find_frozen(Pod *p)
+{
+        _cleanup_free_ char *path = NULL;
+        char *slash;
+
+        if (pod_cgroup_unified(p, &path) < 0)
+                return NULL;
+        while ((slash = strrchr(path, '/')) && slash > path) {
+                _cleanup_close_ int fd = -EBADF;
+                _cleanup_free_ char *file = NULL;
+
+                *slash = 0;
+                if (xasprintf(&file, "%s/cgroup.freeze", path) < 0)
+                        return NULL;
+                fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+                if (fd < 0)
+                        return NULL;
+                if (freezer_is_frozen(fd))
+                        return TAKE_PTR(path);
+        }
+        return NULL;
+}
+
+static bool is_unit_of_processes(const char *name)
+{
+        return endswith(name, ".service") || endswith(name, ".scope");
+}
+
+int pod_frozen(Pod *p, Error *e)
+{
+        _cleanup_free_ char *path = find_frozen(p);
+        _cleanup_free_ char *name = path ? text_escape_for_terminal(strrchr(path, '/') + 1) : NULL;
+        int r = error_set(e, -EBUSY, "Pod %s is frozen, with %s", pod_display_name(p), name ?: "its cgroup");
+
+        return error_hint(e, r, "'systemctl thaw %s' lets it continue.", name ?: "UNIT");
+}
+
+static void disconnect(sd_bus **bus)
+{
+        sd_bus_flush_close_unref(*bus);
+}
+
+/* By systemd, which would take the unit for frozen otherwise. */
+static int thaw_unit(const char *unit)
+{
+        _cleanup_(disconnect) sd_bus *bus = NULL;
+        int r = library_load(&systemd_library, NULL);
+
+        if (r >= 0)
+                r = host_systemd_connect(&bus);
+        return r < 0 ? r
+                     : sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "ThawUnit", NULL,
+                                          NULL, "s", unit);
+}
+
+int pod_thaw(Pod *p, Error *e)
+{
+        _cleanup_free_ char *path = pod_is_frozen(p) ? find_frozen(p) : NULL, *file = NULL;
+
+        if (!path)
+                return 0;
+        const char *unit = strrchr(path, '/') + 1;
+        if (!is_unit_of_processes(unit))
+                return pod_frozen(p, e);
+        if (host_runs_systemd() && thaw_unit(unit) >= 0)
+                return 0;
+        int r = xasprintf(&file, "%s/cgroup.freeze", path);
+        if (r >= 0)
+                r = write_attribute_at(AT_FDCWD, file, "0");
+        return r < 0 ? error_set_errno(e, r, "Cannot thaw pod %s", pod_display_name(p)) : 0;
 }
 
 /* --- Errors -------------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 #include <sys/file.h>
 
-#include "stage0/host/host.h"
+#include "stage0/host/freezer.h"
 
 int pod_not_running(const Pod *p, Error *e)
 {
@@ -33,7 +33,7 @@ int pod_check_running(Pod *p, Error *e)
 {
         if (p->state != POD_RUNNING)
                 return pod_not_running(p, e);
-        return pod_is_paused(p) ? pod_paused(p, e) : 0;
+        return pod_is_paused(p) ? pod_paused(p, e) : pod_is_frozen(p) ? pod_frozen(p, e) : 0;
 }
 
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)

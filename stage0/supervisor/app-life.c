@@ -328,6 +328,14 @@ static void set_cause(AppInstance *a, const MainEnd *end)
                 s->cause = CAUSE_OOM_KILL;
 }
 
+/* One whose health is checked, and that has done its work before the first check, has not failed: readiness is for those who
+ * wait for it. One that reports readiness itself and has not done so has. */
+static bool has_succeeded(const AppInstance *a)
+{
+        return !a->settings.notify && a->settings.restart == RESTART_NO && a->status.cause == CAUSE_EXITED &&
+               a->status.exit_status == 0;
+}
+
 /* For an app that was to become ready and did not. systemd reports success if it exits with 0 when it is
  * stopped. */
 static void add_readiness(AppInstance *a, const MainEnd *end)
@@ -336,7 +344,8 @@ static void add_readiness(AppInstance *a, const MainEnd *end)
         /* Its launcher was killed, or that of its pre-start handler. */
         bool never_ran = s->started_usec == 0 && (s->signal > 0 || s->cause == CAUSE_TIMEOUT);
 
-        if (s->readiness != READINESS_STARTING && !(app_settings_readiness(&a->settings) && never_ran))
+        if (has_succeeded(a) ||
+            (s->readiness != READINESS_STARTING && !(app_settings_readiness(&a->settings) && never_ran)))
                 return;
         const char *why = streq(end->result, "timeout") ? "It was not ready in time"
                           : s->cause == CAUSE_EXITED && s->exit_status == 0 && !streq(end->result, "success")

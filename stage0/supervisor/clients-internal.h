@@ -12,7 +12,7 @@ struct Client {
         Inputs *all;
         Input *input;
         int in_fd;
-        sd_event_source *in_source;
+        sd_event_source *in_source, *end_source;
         char data[CHUNK]; /* input that the app has not read yet */
         size_t begin, end;
         bool last;   /* the end of its input is the end of the app's input */

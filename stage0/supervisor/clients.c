@@ -7,10 +7,13 @@
 
 #include "stage0/supervisor/clients-internal.h"
 
+#define END_INTERVAL_USEC UINT64_C(300000)
+
 static Client *client_free(Client *c)
 {
         sd_event_source_disable_unref(c->socket_source);
         sd_event_source_disable_unref(c->in_source);
+        sd_event_source_disable_unref(c->end_source);
         safe_close(c->socket);
         safe_close(c->in_fd);
         for (size_t i = 0; i < ELEMENTSOF(c->writers); i++) {
@@ -71,11 +74,26 @@ static void update_source(Client *c)
                 (void) sd_event_source_set_enabled(c->in_source, wanted ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
+/* A terminal has no end: the key for it is what the app gets, again and again, as the mode of the terminal decides what it means, and as each
+ * of several programs reads one. */
+static int on_end_again(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Client *c = userdata;
+
+        if (c->input->runs)
+                (void) input_write(c->input, "\004", 1);
+        int r = sd_event_source_set_time_relative(source, END_INTERVAL_USEC);
+        return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
 static void close_if_last(Client *c)
 {
         c->closed = c->last;
         if (c->closed && c->input->kind == INPUT_PIPE)
                 input_close(c->input);
+        if (c->closed && c->front && c->input->kind == INPUT_TERMINAL && !c->end_source)
+                (void) sd_event_add_time_relative(c->all->event, &c->end_source, CLOCK_MONOTONIC, 0, 0,
+                                                  on_end_again, c);
 }
 
 static void end_input(Client *c)

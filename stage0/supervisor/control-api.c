@@ -10,6 +10,7 @@
  *
  * Apps, launches that wait, and launches over time are bounded for each such app, as the pod makes its changes one after the other. */
 
+#include <fnmatch.h>
 #include <signal.h>
 
 #include "containers/containers.h"
@@ -176,6 +177,36 @@ static bool is_of_store(const char *image)
                image[0] != '.' && image[0] != '-';
 }
 
+static bool is_named(char *const *patterns, const Image *image)
+{
+        STRV_FOREACH (pattern, patterns)
+                if (fnmatch(*pattern, image->manifest->name, 0) == 0)
+                        return true;
+        return false;
+}
+
+/* What is in other images may be no business of an app: their files, and programs that give privileges. 1: the call was answered with
+ * an error. */
+static int check_image(ControlApi *c, VarlinkCall *call, const char *reference, const AppInstance *parent)
+{
+        _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = image_find(c->interface->pod->store, reference, &image, &e);
+        if (r == -ENOMEM)
+                return r;
+        if (r >= 0 &&
+            (streq(image->id, c->app->manifest->image_id) || streq(image->id, parent->manifest->image_id) ||
+             is_named(c->app->settings.control_images, image)))
+                return 0;
+        r = r < 0 ? interface_refuse(call, r, "%s", e.message ?: strerror(-r))
+                  : interface_refuse(
+                                    call, -EPERM,
+                                    "App %s may not launch apps of image %s, which --control-images= does not name",
+                                    c->app->name, reference);
+        return r < 0 ? r : 1;
+}
+
 static int add_copy(json_object *o, const char *key, json_object *parameters, const char *from)
 {
         json_object *v = json_object_object_get(parameters, from);
@@ -333,6 +364,8 @@ static int begin_launch(ControlApi *c, VarlinkCall *call, json_object *parameter
         if (!is_ready(c))
                 return varlink_reply_error(call, CONTROL "Busy", NULL);
         r = check_bounds(c, call);
+        if (r == 0 && image)
+                r = check_image(c, call, image, parent);
         if (r != 0)
                 return MIN(r, 0);
         _cleanup_json_ json_object *request = make_request(parameters, parent, name);

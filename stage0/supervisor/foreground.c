@@ -212,6 +212,9 @@ int foreground_run(Pod *p, const RunOptions *o, bool *ret_detached, Error *e)
                         r = error_set_errno(e, r, "Cannot create the channels to pod %s",
                                             pod_display_name(p));
         }
+        if (front.app && front.kind == INPUT_TERMINAL && !isatty(STDIN_FILENO))
+                log_warning("Standard input is not a terminal, as app %s has one: nobody can type, and its input ends with ours",
+                            front.app);
         if (r >= 0)
                 r = supervisor_spawn(p, o, &front, &ends.pid, e);
         if (r >= 0)

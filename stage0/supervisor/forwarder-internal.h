@@ -88,6 +88,8 @@ struct Forwarders {
         bool record_armed;
         Inputs *inputs; /* attached clients, which get the output as well; or NULL */
         bool show, prefix, raw;
+        void (*reader_gone)(void *userdata);
+        void *userdata;
         bool hold;                  /* output is held back */
         const char *only;           /* show only this app; or NULL */
         BufferedWriter *writers[2]; /* standard output, standard error */

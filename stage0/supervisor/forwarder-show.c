@@ -7,14 +7,17 @@
 
 #define LINE_MAX_SHOWN 65536U /* a longer line is shown in pieces */
 
-/* Stops showing output, before or after the end of the pod. A reader that has gone, or an interrupt, is not
- * worth a warning. */
+/* Stops showing output, before or after the end of the pod. A reader that has gone is for reader_gone()
+ * to handle, and an interrupt is not worth a warning. */
 void forwarders_stop_showing(Forwarders *all, int r)
 {
         if (all->show && r != -EPIPE && r != -ECONNRESET && r != -EINTR)
                 log_warning("Output of the apps is not shown any more: %s; 'acnspawn logs' has all of it",
                             strerror(-r));
+        bool gone = all->show && (r == -EPIPE || r == -ECONNRESET);
         all->show = false;
+        if (gone && all->reader_gone)
+                all->reader_gone(all->userdata);
 }
 
 static void show_bytes(Forwarder *p, const void *data, size_t size)

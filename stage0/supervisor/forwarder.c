@@ -428,7 +428,9 @@ int forwarders_new(sd_event *event, const ForwarderOptions *o, Forwarders **ret,
                             .apps = o->apps,
                             .show = o->show,
                             .prefix = o->prefix,
-                            .raw = o->raw};
+                            .raw = o->raw,
+                            .reader_gone = o->reader_gone,
+                            .userdata = o->userdata};
         for (size_t i = 0; o->show && i < ELEMENTSOF(fds); i++) {
                 int r = buffered_writer_new(event, fds[i], on_room, all, &all->writers[i]);
                 if (r < 0)

@@ -14,6 +14,8 @@ typedef struct ForwarderOptions {
         bool show;   /* also on our standard output and standard error */
         bool prefix; /* line by line, the app's name in front */
         bool raw;    /* pass control characters to a terminal; those of an app's terminal always are */
+        void (*reader_gone)(void *userdata); /* whoever has read what is shown does not any more */
+        void *userdata;
 } ForwarderOptions;
 
 int forwarders_new(sd_event *event, const ForwarderOptions *o, Forwarders **ret, Error *e);

@@ -8,6 +8,8 @@
 
 #include "stage0/supervisor/foreground.h"
 
+#define PATIENCE_MSEC 2000 /* until what is waited for is said */
+
 static int start_detached(Pod *p, const RunOptions *o, int *ret_report_fd, pid_t *ret_pid, Error *e)
 {
         ForegroundProxy front = FOREGROUND_PROXY_NULL;
@@ -34,7 +36,14 @@ static int run_detached(Pod *p, const RunOptions *o, Error *e)
         int r = start_detached(p, o, &report_fd, &pid, e);
         if (r < 0)
                 return r;
-        r = operation_poll(pod_operation(p), report_fd, POLLIN, -1, NULL);
+        bool told = !isatty(STDERR_FILENO);
+        do {
+                r = operation_poll(pod_operation(p), report_fd, POLLIN, told ? -1 : PATIENCE_MSEC, NULL);
+                if (r == 0)
+                        log_info("Waiting until pod %s is up: 'acnspawn status %s' shows how far it is.",
+                                 pod_display_name(p), pod_display_name(p));
+                told = true;
+        } while (r == 0);
         if (operation_ended(r)) {
                 if (!p->config.owner) /* which decides what becomes of it */
                         log_info("Pod %s is still starting: 'acnspawn status %s' shows how far it is, "

@@ -232,7 +232,9 @@ static int judge_readiness(Supervisor *s, const AppStatus *l, int status, Error 
         if (status < 0 || s->ready)
                 return status;
         if (s->late) {
-                int r = error_set(e, -ETIME, "Pod %s was not ready in time: %s", pod_display_name(s->pod),
+                int r = error_set(e, -ETIME, "Pod %s %s: %s", pod_display_name(s->pod),
+                                  s->unhealthy ? "does not get ready, as a health check fails"
+                                               : "was not ready in time",
                                   *s->late ? s->late : "its systemd was still starting");
                 return error_hint(e, r, "'acnspawn status %s' and 'acnspawn logs %s' say more.",
                                   pod_display_name(s->pod), pod_display_name(s->pod));
@@ -287,6 +289,8 @@ int supervisor_finish(Supervisor *s, Error *e)
         status = judge_readiness(s, statuses, status, e);
         if (s->refusal.code < 0)
                 status = error_move(e, &s->refusal);
+        if (s->reader_gone && status >= 0)
+                status = 128 + SIGPIPE;
         /* A pod whose apps were done before readiness could be reported has started successfully. */
         supervisor_tell_end(s, (status >= 0 && readiness_is_complete(s->readiness)) ||
                                                (status == 0 && !readiness_is_used(s->readiness)));

@@ -62,8 +62,10 @@ typedef struct Supervisor {
         bool ends;     /* by the exit policy */
         bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
-        char *late; /* the apps that were not ready in time */
+        char *late;     /* the apps that were not ready in time */
+        bool unhealthy; /* one of them will not be, by its health check */
         unsigned stop_requests, stop_signals;
+        bool reader_gone;     /* the pod was stopped for that */
         bool stopped_by_host; /* one of them was a signal, or came from the host's systemd */
         sd_event_source *idle_source;
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */

@@ -126,6 +126,26 @@ int supervisor_prepare(void *userdata, AppInstance *app, Error *e)
         return app->settings.control ? control_api_begin(s->interface, s->mounts, app, e) : 0;
 }
 
+static void give_up_waiting(Supervisor *s)
+{
+        if (s->ready || s->late || readiness_describe(s->readiness, &s->late) < 0)
+                return;
+        supervisor_stop(s);
+}
+
+/* For those who wait until the pod is up it makes no difference how often the check of an app fails that nothing starts again. */
+static void judge_health(Supervisor *s, const AppInstance *app)
+{
+        const AppSettings *a = &app->settings;
+
+        if (s->ready_fd < 0 || s->ready || app->health.state != HEALTH_UNHEALTHY ||
+            app->status.readiness != READINESS_STARTING || a->restart != RESTART_NO ||
+            a->health.action == HEALTH_RESTART)
+                return;
+        s->unhealthy = true;
+        give_up_waiting(s);
+}
+
 static MainEnd read_end(const LaunchEvent *event)
 {
         MainEnd end = {.known = event->known,
@@ -172,6 +192,7 @@ int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *eve
                         supervisor_journal_app_unhealthy(s, app);
                         supervisor_app_unhealthy(s, app);
                 }
+                judge_health(s, app);
                 return 0;
         case LAUNCH_MAIN_ENDED:
                 return on_main_ended(s, app, event);
@@ -234,9 +255,7 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Supervisor *s = userdata;
 
-        if (s->ready || s->late || readiness_describe(s->readiness, &s->late) < 0)
-                return 0;
-        supervisor_stop(s);
+        give_up_waiting(s);
         return 0;
 }
 

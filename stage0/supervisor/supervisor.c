@@ -119,6 +119,17 @@ static int open_network(Supervisor *s, Error *e)
         return r < 0 ? r : supervisor_take_sockets(s, s->sockets, e);
 }
 
+/* As a program that SIGPIPE ends: output that nobody reads is no reason to go on. */
+static void on_reader_gone(void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (s->detached)
+                return;
+        s->reader_gone = true;
+        (void) supervisor_request_stop(s, SIGHUP); /* which does not make a signal the second one */
+}
+
 /* What apps read and write. */
 static int open_streams(Supervisor *s, Error *e)
 {
@@ -128,6 +139,8 @@ static int open_streams(Supervisor *s, Error *e)
                         .show = !s->detached && !s->options->quiet,
                         .prefix = s->pod->manifest->n_apps > 1,
                         .raw = s->options->raw,
+                        .reader_gone = on_reader_gone,
+                        .userdata = s,
         };
         int r = forwarders_new(s->event, &options, &s->forwarders, e);
 

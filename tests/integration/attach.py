@@ -617,4 +617,16 @@ def attach_is_stopped_and_the_mode_put_back(host):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
+@case
+def a_terminal_whose_input_is_none_ends(host):
+    """Nobody can type, which is said; what is there is read, and then the end, with and without a newline before it."""
+    image = host.shell("cat; echo cat has ended; sh; echo sh has ended", name="example.com/a")
+    for data in b"", b"line\n", b"part":
+        r = host.acnspawn("run", "--rm", "-it", image, input=data).expect(0)
+        contains(r.err, "Standard input is not a terminal, as app a has one")
+        contains(r.out, "cat has ended")
+        contains(r.out, "sh has ended")
+        contains(r.out, data.decode().strip())
+
+
 main()

@@ -13,7 +13,7 @@ from harness import *
 @case
 def an_app_launches_others_under_it(host):
     """Launched, listed, waited for, killed and removed, at two levels."""
-    pod(host)
+    pod(host, "--control-images=example.com/none,example.com/st*")
     c = Client(host)
     equal(c.launch("web/a"), (200, ""))
     equal(c.launch("web/a/b", "exit $CODE", environment={"variables": [{"name": "CODE", "value": "3"}]}), (200, ""))
@@ -112,6 +112,50 @@ def calls_that_are_not_valid_change_nothing(host):
     status, text = c.launch("web/a")
     true(status in (400, 409), "%d %s" % (status, text))
     host.acnspawn("stop", "p").expect(0)
+
+
+def of_image(name, **more):
+    return dict({"container": {"type": "MESOS", "mesos": {"image": {"type": "APPC", "appc": {"name": name}}}}}, **more)
+
+
+@case
+def other_images_take_the_word_of_the_operator(host):
+    """By default an app launches apps of its own image alone, whatever the store has."""
+    other = host.shell("cat /srv/private", name="example.com/other", files={"srv/private": File("private", 0o600)})
+    host.acnspawn("fetch", other).expect(0)
+    for options, allowed in ((), ["example.com/web"]), (("--control-images=example.com/stay,example.org/*",), ["example.com/web", "example.com/stay"]), \
+            (("--control-images=*",), ["example.com/web", "example.com/stay", "example.com/other"]):
+        pod(host, *options)
+        c = Client(host)
+        for i, name in enumerate(("example.com/web", "example.com/stay", "example.com/other")):
+            status, text = c.call("LAUNCH_CONTAINER", "web/a%d" % i, **of_image(name))
+            if name in allowed:
+                equal((status, text), (200, ""), "launch of %s with %s" % (name, options))
+            else:
+                equal(status, 403, "launch of %s with %s" % (name, options))
+                contains(text, "may not launch apps of image %s, which --control-images= does not name" % name)
+        image = json.loads(host.acnspawn("image", "list", "--json=short").expect(0).out)
+        if options == ():
+            for i in image:
+                if i["name"] == "example.com/other": # by its ID, too
+                    equal(c.call("LAUNCH_CONTAINER", "web/id", **of_image(i["id"]))[0], 403)
+        host.acnspawn("stop", "--force", "p").expect(0)
+        host.acnspawn("rm", "p").expect(0)
+
+
+@case
+def programs_of_other_images_give_no_privileges(host):
+    """Of an app that is not root: a set-user-ID program of an image that it launches would make it root, with the capabilities that apps have."""
+    script = "grep NoNewPrivs /proc/self/status; exit 5"
+    for options, expected in ((("--user=1000", "--group=1000"), "1"), ((), "0"),
+                              (("--user=1000", "--group=1000", "--isolator=os/linux/no-new-privileges=false"), "0")):
+        pod(host, *options)
+        c = Client(host)
+        equal(c.launch("web/a", script), (200, ""))
+        equal(c.wait("web/a")["exit_status"], 5 << 8)
+        equal(host.acnspawn("logs", "--app=web/a", "p").expect(0).out.split()[-1], expected, "no_new_privs of an app under one with %s" % (options,))
+        host.acnspawn("stop", "--force", "p").expect(0)
+        host.acnspawn("rm", "p").expect(0)
 
 
 @case

@@ -41,7 +41,7 @@ def quiet_shows_nothing_but_keeps_it(host):
 
 @case
 def output_errors_are_reported_once(host):
-    """... and kept; the status is the pod's. A closed pipe is not reported."""
+    """... and kept; the status is the pod's. A closed pipe is not reported, and gives the status of SIGPIPE."""
     image = host.shell("seq 1 5; exit 3")
     with open("/dev/full", "w") as full:
         p = subprocess.run(host.argv("run", "--name=p", image), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
@@ -55,7 +55,7 @@ def output_errors_are_reported_once(host):
     p = subprocess.run(host.argv("run", image), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(writer)
     host.note_pods()
-    equal((p.returncode, p.stderr), (3, ""))
+    equal((p.returncode, p.stderr), (128 + signal.SIGPIPE, ""))
 
 
 def to_full(host, *args):
@@ -332,6 +332,24 @@ def names_that_look_like_others(host):
         true(not bad.search(out.strip()), "JSON of %s has %r" % (words, bad.search(out)))
         for value in values:
             contains(json.dumps(json.loads(out), ensure_ascii=False), json.dumps(value, ensure_ascii=False)[1:-1], "JSON of %s" % (words,))
+
+
+@case
+def a_reader_that_is_gone_ends_the_pod(host):
+    """As in "run ... | head": with the status that SIGPIPE gives, after an orderly end, by whichever stream."""
+    for redirection in "1", "2":
+        p = host.start("run", "--name=p" + redirection, host.shell(
+            "trap 'touch /out/term; exit 3' TERM; i=0; while :; do i=$((i+1)); echo $i >&%s; sleep 0.02; done" % redirection, name="example.com/a"))
+        stream = p.stdout if redirection == "1" else p.stderr
+        equal(stream.readline(), b"1\n")
+        stream.close()
+        equal(p.wait(patience(60)), 128 + signal.SIGPIPE)
+        status = host.app_status("p" + redirection, "a")
+        equal((status["state"], status["exitStatus"]), ("ended", 3))
+    # A pod that ends by itself has its own status.
+    p = host.start("run", "--rm", host.shell("exit 7"))
+    p.stdout.close()
+    equal(p.wait(patience(60)), 7)
 
 
 main()

@@ -194,4 +194,18 @@ def images_of_declared_pods_stay(host):
     equal(images(run("prune", "--json", "--force", "images")), sorted([base, ids["named"]]))
 
 
+@case
+def a_pod_that_is_pruned_when_it_has_ended_keeps_its_status(host):
+    """Of "run --rm", which removes the pod itself, a prune beside it can be quicker."""
+    host.acnspawn("fetch", host.shell("exit 0", name="example.com/a")).expect(0)
+    host.prepare("--name=keeps-the-image", "example.com/a")
+    results = []
+    for _ in range(10):
+        running = [host.start("run", "--rm", "example.com/a") for _ in range(2)]
+        while any(p.poll() is None for p in running):
+            host.acnspawn("prune", "--force", "pods")
+        results += [(p.returncode, p.stderr.read()) for p in running]
+    equal(set(results), {(0, b"")})
+
+
 main()

@@ -8,6 +8,7 @@ import struct
 
 import pace
 from harness import *
+from terminals import Terminal
 
 SLOW = "sleep 0.7; poke notify READY=1 >/dev/null; echo told; while :; do sleep 0.1; done"
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
@@ -160,6 +161,31 @@ def an_app_that_times_out_before_its_start_was_not_ready(host):
     os.kill(supervisor, signal.SIGCONT)
     equal(host.finish(p).rc, 125)
     equal(host.app_status("p", "a")["cause"], "not-ready")
+
+
+@case
+def a_health_check_that_fails_ends_the_wait_for_the_pod(host):
+    """With "run --detach", as --ready-timeout= does; what is waited for is said on a terminal."""
+    image = host.shell("trap 'exit 0' TERM; while :; do sleep 0.05; done", name="example.com/a")
+    r = host.acnspawn("run", "--detach", "--name=p", image, "--health-cmd=exit 1", "--health-interval=100ms", "--health-retries=2").expect(1)
+    contains(r.err, "Error: Pod p does not get ready, as a health check fails: ")
+    equal(host.state("p"), "exited")
+    t = Terminal(host, "run", "--detach", "--name=q", image, "--health-cmd=test -e /out/healthy", "--health-interval=100ms", "--health-retries=1000")
+    t.expect(b"Waiting until pod q is up: 'acnspawn status q' shows how far it is.")
+    host.acnspawn("stop", "q").expect(0)
+    true(t.end() != 0, "run succeeds for a pod that was stopped before it was up")
+
+
+@case
+def an_app_with_a_health_check_that_succeeds_at_once_has_succeeded(host):
+    """As a command that is run in an image of a server; it has no message of the check that came too late."""
+    for i, check in enumerate(("true", "sleep 1", "exit 1")):
+        name = "p%d" % i
+        r = host.run("--name=" + name, host.shell("exit 0", name="example.com/a"), "--health-cmd=" + check)
+        equal((r.out, r.err), ("", ""))
+        status = host.app_status(name, "a")
+        equal((status["cause"], status["exitStatus"], status.get("message")), ("exited", 0, None))
+    host.run(host.shell("exit 7", name="example.com/a"), "--health-cmd=true", rc=7)
 
 
 @case
@@ -404,8 +430,10 @@ def a_check_is_confined_as_the_app_is(host):
         equal(getattr(b, field), getattr(a, field), field)
     for field in ("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters"):
         equal(b.status_field(field), a.status_field(field), field)
-    for name in ("user", "pid", "net", "ipc", "uts", "cgroup"):
+    for name in ("user", "pid", "net", "ipc", "uts"):
         equal(b.namespaces[name], a.namespaces[name], name)
+    for show in a, b: # each is in a cgroup namespace that its own cgroup is the root of
+        contains(show.cgroup.splitlines(), "0::/")
     equal(sorted(b.mounts()), sorted(a.mounts()))
     host.acnspawn("stop", uuid).expect(0)
 

@@ -126,6 +126,7 @@ static const struct {
                 {"caps-retain", "CAP_CHOWN"},
                 {"caps-remove", "CAP_KILL"},
                 {"caps-ambient", "CAP_CHOWN"},
+                {"control-images", "example.com/*"},
                 {"group-policy", "strict"},
                 {"seccomp-profile", profile_path},
                 {"device", "/dev/null:/dev/a,all"},

@@ -128,7 +128,7 @@ def a_unit_whose_process_is_killed_leaves_nothing(host):
 def a_pod_whose_supervisor_is_killed_is_a_machine_again(host):
     """With Restart= the unit, and with it the machine that was left, is there all the time."""
     for policy in "always", "on-failure":
-        host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
+        host.prepare("--name=web-1", "--replace", host.shell(STAY, name="example.com/a"))
 
         def machine():
             return dict(l.split("=", 1) for l in subprocess.run(("machinectl", "show", "web-1"), capture_output=True, text=True)
@@ -145,9 +145,9 @@ def a_pod_whose_supervisor_is_killed_is_a_machine_again(host):
                   "cannot be registered")
             contains(systemctl("-M", "web-1", "list-units", "--no-legend"), "a.service")
             equal(subprocess.run(("journalctl", "-M", "web-1", "--no-pager", "-n1"), capture_output=True).returncode, 0)
+            leader = machine()["Leader"]
             equal(subprocess.run(("machinectl", "poweroff", "web-1"), capture_output=True).returncode, 0)
-            wait_for(lambda: "Leader" not in machine() or machine()["Leader"] != str(before), "the end of the machine", timeout=60)
-        host.acnspawn("rm", "--force", "--all")
+            wait_for(lambda: machine().get("Leader") != leader, "the end of the machine", timeout=60)
 
 
 @case
@@ -177,6 +177,28 @@ def settings_of_the_unit_hold_for_the_pod(host):
     equal((os.getpriority(os.PRIO_PROCESS, leader), read_text("/proc/%d/oom_score_adj" % leader)),
           (os.getpriority(os.PRIO_PROCESS, 1), read_text("/proc/1/oom_score_adj")))
     host.acnspawn("stop", "--force", "own").expect(0)
+
+
+@case
+def a_pod_whose_unit_is_frozen(host):
+    """With its supervisor: that is shown, nothing waits for it, and it can be stopped."""
+    host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
+    with drop_ins(host):
+        for force in (), ("--timeout=3s",):
+            systemctl("start", UNIT)
+            systemctl("freeze", UNIT)
+            equal([p["state"] for p in json.loads(host.acnspawn("list", "--json=short").expect(0).out) if p["name"] == "web-1"][:1], ["frozen"])
+            r = host.acnspawn("enter", "web-1", "true", timeout=30).expect(1)
+            contains(r.err, "is frozen, with %s" % UNIT)
+            contains(r.err, "systemctl thaw")
+            equal(host.state("web-1"), "frozen")
+            host.acnspawn("stop", *force, "web-1", timeout=60).expect(0)
+            wait_for(lambda: show("ActiveState") == ("inactive",), "the end of the unit", timeout=60)
+        systemctl("start", UNIT)
+        systemctl("freeze", UNIT)
+        systemctl("thaw", UNIT)
+        host.acnspawn("enter", "web-1", "true").expect(0)
+        systemctl("stop", UNIT)
 
 
 @of_machine
