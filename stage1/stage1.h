@@ -163,6 +163,7 @@ typedef struct HostFeatures {
         bool host_network; /* the pod has no network of its own */
         int landlock;      /* version of Landlock, which keeps apps from inspecting each other's processes;
                             * 0: none */
+        bool landlock_refused; /* by a filter of system calls that this process runs in: that is why there is none */
         bool host_unit;    /* the pod is in a unit of the host that acnspawn has not made */
 } HostFeatures;
 

@@ -340,6 +340,8 @@ static int check_settings(const Nesting *n, Error *e)
 
         if (r >= 0 && n->own.control && !n->above.control)
                 r = refuse(n, e, "to launch apps (--control=true)");
+        if (r >= 0 && n->own.landlock_optional && !n->above.landlock_optional)
+                r = refuse(n, e, "to run without Landlock (--landlock=optional)");
         if (r >= 0 && n->own.hooks)
                 r = refuse(n, e, "hooks on the host");
         if (r >= 0)
