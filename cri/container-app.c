@@ -367,7 +367,7 @@ static int set_directory(const ContainerConfig *c, AppOverrides *a, Error *e)
 {
         _cleanup_free_ char *directory = NULL;
 
-        if (oci_working_directory(c->working_dir, &directory) < 0)
+        if (oci_clean_path(c->working_dir, &directory) < 0)
                 return error_oom(e);
         return cri_set_option(app_options, a, "working-directory", "working_dir", directory, e);
 }

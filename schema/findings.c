@@ -55,7 +55,7 @@ int findings_add(Findings *f, const char *path, const char *message)
 }
 
 /* Beyond the limit warnings are dropped silently: they have no consequences. */
-static int findings_add_warning(Findings *f, const char *path, const char *message)
+int findings_add_warning(Findings *f, const char *path, const char *message)
 {
         if (f->n_warnings >= FINDINGS_MAX)
                 return 0;
@@ -174,6 +174,8 @@ void parser_warning(Parser *p, const char *message)
 
 void parser_unknown_key(Parser *p, const char *key)
 {
+        if (p->extensible)
+                return;
         size_t mark = parser_enter_key(p, key);
 
         parser_warning(p, "is not in the specification, and is ignored");

@@ -23,10 +23,11 @@ int manifest_parse(const char *text, size_t size, const char *what, const Type *
 {
         _cleanup_findings_ Findings own = {};
         _cleanup_json_ json_object *document = NULL;
-        _cleanup_parser_ Parser p = {.findings = findings ?: &own};
+        _cleanup_parser_ Parser p = {.findings = findings ?: &own, .extensible = t->extensible};
         size_t first = p.findings->n;
 
-        int r = json_parse_strict(text, size, &document, p.findings, e);
+        int r = t->nul_is_parsed ? json_parse_with_nul(text, size, &document, p.findings, e)
+                                 : json_parse_strict(text, size, &document, p.findings, e);
         if (r < 0)
                 return error_prefix(e, r, "Invalid %s", what);
         p.milli_cores = uses_milli_cores(document);

@@ -20,6 +20,7 @@ typedef struct JsonReader {
         JsonFrame stack[JSON_DEPTH_MAX];
         size_t depth, depth_max, n_values, n_values_max, n_containers;
         Text string; /* the last string that was read */
+        bool nul_is_parsed;
         locale_t locale;
         const char *fault_at;
         char *fault;

@@ -101,7 +101,7 @@ static int read_unicode_escape(JsonReader *r)
 
         if (!read_hex4(r, &c))
                 return json_fault(r, at, "\\u is not followed by four hex digits");
-        if (c == 0)
+        if (c == 0 && !r->nul_is_parsed)
                 return json_fault(r, at, "\\u0000 is not allowed in a string");
         if (c >= 0xd800 && c <= 0xdbff && r->end - r->p >= 2 && r->p[0] == '\\' && r->p[1] == 'u') {
                 r->p += 2;

@@ -94,6 +94,8 @@ static int read_member(JsonReader *r, json_object *object)
         int q = json_read_string(r);
         if (q < 0)
                 return q;
+        if (strlen(r->string.data) != r->string.size)
+                return json_fault(r, at, "\\u0000 is not allowed in a key");
         key = strdup(r->string.data);
         if (!key)
                 return -ENOMEM;
@@ -160,10 +162,11 @@ static int report_fault(const JsonReader *r, Findings *findings, Error *e)
         return error_set(e, -EBADMSG, "Invalid JSON: %s: %s", where, r->fault);
 }
 
-int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n_values_max,
-                       json_object **ret, Findings *findings, Error *e)
+static int parse(const char *text, size_t size, size_t depth_max, size_t n_values_max, bool nul_is_parsed,
+                 json_object **ret, Findings *findings, Error *e)
 {
         _cleanup_(reader_done) JsonReader r = {
+                        .nul_is_parsed = nul_is_parsed,
                         .text = text,
                         .p = text,
                         .end = text + size,
@@ -183,7 +186,18 @@ int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n
         return 0;
 }
 
+int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n_values_max,
+                       json_object **ret, Findings *findings, Error *e)
+{
+        return parse(text, size, depth_max, n_values_max, false, ret, findings, e);
+}
+
 int json_parse_strict(const char *text, size_t size, json_object **ret, Findings *findings, Error *e)
 {
-        return json_parse_bounded(text, size, JSON_DEPTH_MAX, JSON_VALUES_MAX, ret, findings, e);
+        return parse(text, size, JSON_DEPTH_MAX, JSON_VALUES_MAX, false, ret, findings, e);
+}
+
+int json_parse_with_nul(const char *text, size_t size, json_object **ret, Findings *findings, Error *e)
+{
+        return parse(text, size, JSON_DEPTH_MAX, JSON_VALUES_MAX, true, ret, findings, e);
 }

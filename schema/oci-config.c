@@ -3,7 +3,7 @@
 /* The config of an OCI or Docker image: how to run it, and the digests of its layers.
  *
  * Members for the tools that write it (history, the config of the container an image was made from) are
- * ignored. Sets are written as objects whose values have no meaning.
+ * ignored, with any NUL characters in them. Sets are written as objects whose values have no meaning.
  */
 
 #include "schema/oci.h"
@@ -85,9 +85,16 @@ static const Field execution_fields[] = {
 };
 static const Type type_execution = {OBJECT_OPS, .size = sizeof(OciConfig), .fields = execution_fields};
 
-static const Type type_rootfs_type = {CONSTANT_OPS, .constant = "layers"};
+/* There has never been another type. */
+static void rootfs_type_parse(Parser *p, const Type *t, json_object *v, void *target)
+{
+        if (!json_object_is_type(v, json_type_string) || !streq(json_object_get_string(v), "layers"))
+                parser_warning(p, "is not \"layers\", and is ignored");
+}
+
+static const Type type_rootfs_type = {.parse = rootfs_type_parse};
 static const Field rootfs_fields[] = {
-                {"type", &type_rootfs_type, 0, FIELD_REQUIRED},
+                {"type", &type_rootfs_type, 0},
                 {"diff_ids", &type_diff_ids, offsetof(OciConfig, diff_ids), FIELD_REQUIRED},
                 {},
 };
@@ -148,7 +155,8 @@ static const Type type_config = {
                 .size = sizeof(OciConfig),
                 .fields = config_fields,
 };
-static const Type type_config_pointer = {POINTER_OPS, .size = sizeof(void *), .item = &type_config};
+static const Type type_config_pointer = {POINTER_OPS, .size = sizeof(void *), .item = &type_config,
+                                         .nul_is_parsed = true, .extensible = true};
 
 OciConfig *oci_config_free(OciConfig *c)
 {

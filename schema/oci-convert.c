@@ -15,6 +15,52 @@
 #define STOP_SIGNAL "org.opencontainers.image.stopsignal"
 #define HEALTHCHECK "org.opencontainers.image.healthcheck"
 
+typedef struct Conversion {
+        const OciConfig *config;
+        App *app;
+        Findings *findings; /* gets warnings; or NULL */
+} Conversion;
+
+/* Notes that VALUE of config.MEMBER is left out. */
+static int leave_out(const Conversion *x, const char *member, const char *value, const char *why, Error *e)
+{
+        _cleanup_free_ char *quoted = quote_value(value), *path = NULL, *message = NULL;
+
+        if (!x->findings)
+                return 0;
+        if (!quoted || xasprintf(&path, "config.%s", member) < 0 ||
+            xasprintf(&message, "%s %s, and is ignored", quoted, why) < 0 ||
+            findings_add_warning(x->findings, path, message) < 0)
+                return error_oom(e);
+        return 0;
+}
+
+int oci_clean_path(const char *path, char **ret)
+{
+        char *clean = malloc(strlen(path) + 2), *end = clean;
+
+        if (!clean)
+                return -ENOMEM;
+        for (size_t n; *path; path += n) {
+                path += strspn(path, "/");
+                n = strcspn(path, "/");
+                if (n == 2 && strncmp(path, "..", n) == 0) {
+                        while (end > clean && *--end != '/')
+                                ;
+                        continue;
+                }
+                if (n == 0 || (n == 1 && *path == '.'))
+                        continue;
+                *end++ = '/';
+                end = mempcpy(end, path, n);
+        }
+        if (end == clean)
+                *end++ = '/';
+        *end = 0;
+        *ret = clean;
+        return 0;
+}
+
 static int refuse_value(Error *e, const char *what, const char *value, const char *why)
 {
         _cleanup_free_ char *quoted = quote_value(value);
@@ -34,8 +80,10 @@ static int record_entrypoint_size(const OciConfig *c, PairList *annotations, Err
         return pair_list_set(annotations, OCI_ENTRYPOINT_SIZE, n) < 0 ? error_oom(e) : 0;
 }
 
-static int convert_exec(const OciConfig *c, App *a, Error *e)
+static int convert_exec(const Conversion *x, Error *e)
 {
+        const OciConfig *c = x->config;
+        App *a = x->app;
         size_t n = strv_length(c->entrypoint), m = strv_length(c->cmd);
 
         if (n + m == 0)
@@ -50,9 +98,10 @@ static int convert_exec(const OciConfig *c, App *a, Error *e)
 }
 
 /* "user", "user:group", "" */
-static int convert_user(const OciConfig *c, App *a, Error *e)
+static int convert_user(const Conversion *x, Error *e)
 {
-        const char *s = c->user ?: "", *colon = strchr(s, ':');
+        const char *s = x->config->user ?: "", *colon = strchr(s, ':');
+        App *a = x->app;
 
         a->user = colon ? strndup(s, (size_t) (colon - s)) : strdup(s);
         a->group = strdup(colon && colon[1] ? colon + 1 : GROUPS_OF_USER);
@@ -69,56 +118,40 @@ static int convert_user(const OciConfig *c, App *a, Error *e)
         return 0;
 }
 
-static int convert_environment(const OciConfig *c, App *a, Error *e)
+static int convert_variable(const Conversion *x, const char *entry, Error *e)
 {
+        const char *equals = strchr(entry, '=');
+        _cleanup_error_ Error why = ERROR_NULL;
+        _cleanup_free_ char *name = NULL;
+
+        if (!equals)
+                return leave_out(x, "Env", entry, "has no \"=\"", e);
+        name = strndup(entry, (size_t) (equals - entry));
+        if (!name)
+                return error_oom(e);
+        if (environment_name_check(name, &why) < 0)
+                return leave_out(x, "Env", entry, "has no valid name", e);
+        return pair_list_set(&x->app->environment, name, equals + 1) < 0 ? error_oom(e) : 0;
+}
+
+static int convert_environment(const Conversion *x, Error *e)
+{
+        const OciConfig *c = x->config;
+        int r = 0;
+
         if (strv_length(c->env) > ENVIRONMENT_MAX)
                 return error_set(e, -E2BIG, "The image sets more than %u environment variables",
                                  ENVIRONMENT_MAX);
-        STRV_FOREACH (entry, c->env) {
-                const char *equals = strchr(*entry, '=');
-                _cleanup_error_ Error error = ERROR_NULL;
-                _cleanup_free_ char *name = NULL;
-
-                if (!equals)
-                        continue;
-                name = strndup(*entry, (size_t) (equals - *entry));
-                if (!name)
-                        return error_oom(e);
-                int r = environment_name_check(name, &error);
-                if (r < 0)
-                        return error_set(e, r, "The environment of the image: %s",
-                                         error.message ?: "a name is not valid");
-                if (pair_list_set(&a->environment, name, equals + 1) < 0)
-                        return error_oom(e);
-        }
-        return 0;
+        for (char *const *v = c->env; v && *v && r >= 0; v++)
+                r = convert_variable(x, *v, e);
+        return r;
 }
 
-int oci_working_directory(const char *given, char **ret)
+static int convert_directory(const Conversion *x, Error *e)
 {
-        _cleanup_strv_free_ char **parts = NULL, **kept = NULL;
-        _cleanup_free_ char *joined = NULL;
-        size_t n = 0;
+        const char *directory = x->config->working_directory;
 
-        int r = strv_split(given, "/", &parts);
-        if (r < 0 || !(kept = calloc(strv_length(parts) + 1, sizeof(char *))))
-                return -ENOMEM;
-        STRV_FOREACH (part, parts) {
-                if (streq(*part, "..") && n > 0)
-                        free(TAKE_PTR(kept[--n]));
-                else if (!isempty(*part) && !streq(*part, ".") && !streq(*part, "..") &&
-                         !(kept[n++] = strdup(*part)))
-                        return -ENOMEM;
-        }
-        joined = strv_join(kept, "/");
-        return joined ? xasprintf(ret, "/%s", joined) : -ENOMEM;
-}
-
-static int convert_directory(const OciConfig *c, App *a, Error *e)
-{
-        return c->working_directory && oci_working_directory(c->working_directory, &a->working_directory) < 0
-                               ? error_oom(e)
-                               : 0;
+        return directory && oci_clean_path(directory, &x->app->working_directory) < 0 ? error_oom(e) : 0;
 }
 
 /* --- Ports --------------------------------------------------------------------------------------------- */
@@ -163,8 +196,11 @@ static bool has_port(const App *a, const char *name)
         return false;
 }
 
-static int convert_ports(const OciConfig *c, App *a, Error *e)
+static int convert_ports(const Conversion *x, Error *e)
 {
+        const OciConfig *c = x->config;
+        App *a = x->app;
+
         a->ports = calloc(strv_length(c->exposed_ports) + 1, sizeof(Port));
         if (!a->ports)
                 return error_oom(e);
@@ -181,8 +217,8 @@ static int convert_ports(const OciConfig *c, App *a, Error *e)
                 }
                 if (r == -ENOMEM)
                         return error_oom(e);
-                if (r < 0)
-                        return refuse_value(e, "port", *s, "is not a port such as \"80/tcp\"");
+                if (r < 0 && leave_out(x, "ExposedPorts", *s, "is not a port such as \"80/tcp\"", e) < 0)
+                        return -ENOMEM;
         }
         return 0;
 }
@@ -218,22 +254,27 @@ static int name_mount_point(const App *a, const char *path, char **ret, Error *e
         return refuse_value(e, "volume", path, "cannot be made unique: too many have the same name");
 }
 
-static int convert_volume(const char *volume, App *a, Error *e)
+/* Where a pod has mounts of its own: no volume can be there. */
+static bool is_of_pod(const char *path)
 {
-        _cleanup_free_ char *absolute = NULL, *path = NULL;
+        return streq(path, "/") || streq(path, "/dev") || path_has_prefix(path, "/dev/credentials") ||
+               path_has_prefix(path, "/proc");
+}
 
-        if (xasprintf(&absolute, "/%s", volume) < 0)
+static int convert_volume(const Conversion *x, const char *volume, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        App *a = x->app;
+
+        if (oci_clean_path(volume, &path) < 0)
                 return error_oom(e);
-        int r = path_normalize(absolute, &path);
-        if (r == -ENOMEM)
-                return error_oom(e);
-        if (r < 0 || streq(path, "/"))
-                return refuse_value(e, "volume", volume, "is not a valid mount path");
+        if (is_of_pod(path))
+                return leave_out(x, "Volumes", volume, "cannot be the place of a volume", e);
         for (size_t i = 0; i < a->n_mount_points; i++)
                 if (streq(a->mount_points[i].path, path))
                         return 0;
         MountPoint *p = &a->mount_points[a->n_mount_points];
-        r = name_mount_point(a, path, &p->name, e);
+        int r = name_mount_point(a, path, &p->name, e);
         if (r < 0)
                 return r;
         p->path = TAKE_PTR(path);
@@ -241,15 +282,17 @@ static int convert_volume(const char *volume, App *a, Error *e)
         return 0;
 }
 
-static int convert_volumes(const OciConfig *c, App *a, Error *e)
+static int convert_volumes(const Conversion *x, Error *e)
 {
+        const OciConfig *c = x->config;
+        App *a = x->app;
         int r = 0;
 
         a->mount_points = calloc(strv_length(c->volumes) + 1, sizeof(MountPoint));
         if (!a->mount_points)
                 return error_oom(e);
         for (char *const *v = c->volumes; v && *v && r >= 0; v++)
-                r = convert_volume(*v, a, e);
+                r = convert_volume(x, *v, e);
         return r;
 }
 
@@ -328,21 +371,21 @@ static int convert_labels(const OciConfig *c, const char *version, PairList *lab
         return 0;
 }
 
-static int convert_app(const OciConfig *c, App *a, Error *e)
+static int convert_app(const Conversion *x, Error *e)
 {
-        static int (*const parts[])(const OciConfig *, App *, Error *) = {
+        static int (*const parts[])(const Conversion *, Error *) = {
                         convert_exec,      convert_user,  convert_environment,
                         convert_directory, convert_ports, convert_volumes,
         };
         int r = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(parts) && r >= 0; i++)
-                r = parts[i](c, a, e);
+                r = parts[i](x, e);
         return r;
 }
 
 int oci_config_to_image_manifest(const OciConfig *c, const char *name, const char *version,
-                                 ImageManifest **ret, Error *e)
+                                 ImageManifest **ret, Findings *findings, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = calloc(1, sizeof(ImageManifest));
         _cleanup_free_ char *text = NULL;
@@ -356,7 +399,7 @@ int oci_config_to_image_manifest(const OciConfig *c, const char *name, const cha
                 return error_oom(e);
         int r = convert_labels(c, version, &m->labels, e);
         if (r >= 0)
-                r = convert_app(c, m->app, e);
+                r = convert_app(&(Conversion){.config = c, .app = m->app, .findings = findings}, e);
         if (r >= 0)
                 r = convert_annotations(c, &m->annotations, e);
         if (r >= 0)

@@ -33,8 +33,8 @@ extern const char *const oci_manifest_media_types[];
  * (-EPROTONOSUPPORT), and one that is neither (-EINVAL; -EBADMSG: not JSON). */
 int oci_document_kind(const char *text, size_t size, const char *media_type, OciKind *ret, Error *e);
 
-/* A working directory, which may be relative, to "/", and have "..": absolute and without. */
-int oci_working_directory(const char *given, char **ret);
+/* A path of a config or a client, which may be relative, to "/", and have "." and "..": absolute and without, resolved as a text. */
+int oci_clean_path(const char *path, char **ret);
 
 /* --- Descriptors, index, manifest ---------------------------------------------------------------------- */
 
@@ -125,9 +125,9 @@ int oci_platform_to_labels(const OciPlatform *p, const char **ret_os, const char
  * Identifier; VERSION becomes the label of that name, or is NULL.
  *
  *   Entrypoint, Cmd  exec, the one after the other; without either the app has no exec
- *   Env              environment; of duplicate names the last one counts, entries without "=" are ignored
+ *   Env              environment; of duplicate names the last one counts
  *   User             user and group; no user: 0; no group: GROUPS_OF_USER
- *   WorkingDir       workingDirectory; relative ones are relative to the root
+ *   WorkingDir       workingDirectory; relative ones are relative to the root, ".." is resolved
  *   ExposedPorts     ports, named "80-tcp"; ranges are ports with a count
  *   Volumes          mountPoints, named after their path
  *   Labels           annotations: upper case becomes lower case, other characters that identifiers do not
@@ -138,10 +138,11 @@ int oci_platform_to_labels(const OciPlatform *p, const char **ret_os, const char
  *   os, architecture, variant
  *                    labels os and arch
  *
- * Members that an image manifest cannot express are refused; the error names them (-EINVAL,
- * -EPROTONOSUPPORT). */
+ * What other engines ignore, or is of no use here, is left out, with a warning among FINDINGS (or NULL): variables, ports
+ * and volumes that are none. Other members that an image manifest cannot express are refused; the error names them
+ * (-EINVAL, -EPROTONOSUPPORT). */
 int oci_config_to_image_manifest(const OciConfig *c, const char *name, const char *version,
-                                 ImageManifest **ret, Error *e);
+                                 ImageManifest **ret, Findings *findings, Error *e);
 
 /* --- Names --------------------------------------------------------------------------------------------- */
 

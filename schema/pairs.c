@@ -263,6 +263,8 @@ static void user_map_parse(Parser *p, const Type *t, json_object *v, void *targe
                 size_t mark = parser_enter_key(p, key);
                 if (!json_object_is_type(value, json_type_string))
                         parser_wrong_type(p, "a string", value);
+                else if (json_string_has_nul(value))
+                        parser_warning(p, "contains a NUL character, and is ignored");
                 else if (pair_list_append(l, key, json_object_get_string(value)) < 0)
                         p->oom = true;
                 parser_leave(p, mark);

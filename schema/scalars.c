@@ -29,6 +29,11 @@ static int string_take(const Type *t, const char *s, char **ret, Error *e)
         return 0;
 }
 
+bool json_string_has_nul(json_object *string)
+{
+        return strlen(json_object_get_string(string)) != (size_t) json_object_get_string_len(string);
+}
+
 void string_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
         _cleanup_error_ Error e = {};
@@ -39,6 +44,10 @@ void string_parse(Parser *p, const Type *t, json_object *v, void *target)
                 return;
         }
         const char *s = json_object_get_string(v);
+        if (json_string_has_nul(v)) {
+                parser_finding(p, "must not contain a NUL character");
+                return;
+        }
         if (t->empty_is_absent && !*s)
                 return;
         if (string_take(t, s, place, &e) < 0)

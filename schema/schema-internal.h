@@ -16,6 +16,7 @@
 /* The state of parsing a document: the current path, and the findings. */
 typedef struct Parser {
         Findings *findings;
+        bool extensible; /* members that are not known need no warning */
         Text path;        /* "apps[1].app.user" */
         bool milli_cores; /* acVersion before 0.7.0: resource/cpu counts milli-cores */
         bool oom;
@@ -44,7 +45,12 @@ void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_siz
  * error. */
 int parser_conclude(Parser *p, const char *what, size_t first, Error *e);
 
+/* As json_parse_strict(), but "\u0000" is allowed in strings that are values: whoever reads them has to compare lengths. */
+int json_parse_with_nul(const char *text, size_t size, json_object **ret, Findings *findings, Error *e);
+bool json_string_has_nul(json_object *string);
+
 int findings_add(Findings *f, const char *path, const char *message);
+int findings_add_warning(Findings *f, const char *path, const char *message);
 /* An untrusted string for a message: in quotes, escaped, truncated if it is long. */
 char *quote_value(const char *s);
 /* "VALUE" WHY, as -EINVAL. */
@@ -85,6 +91,9 @@ struct Type {
         int (*check)(const char *s, Error *e);
         int (*convert)(const char *s, char **ret, Error *e);
         bool empty_is_absent;
+        /* Documents: strings may contain NUL, which is an error only where the type has a string. */
+        bool nul_is_parsed;
+        bool extensible; /* have members for others, of which no warning is given */
         bool not_empty;       /* lists of strings */
         const char *constant; /* the only value */
         /* Integers. */

@@ -339,6 +339,16 @@ static int read_sys(const char *value, void *target)
         return r;
 }
 
+static int read_landlock(const char *value, void *target)
+{
+        static const char *const words[] = {"required", "optional"};
+        int r = word_index(words, ELEMENTSOF(words), value);
+
+        if (r >= 0)
+                *(bool *) target = r > 0;
+        return r;
+}
+
 static int read_bytes(const char *value, uint64_t min, void *target)
 {
         uint64_t v = UINT64_MAX;
@@ -490,22 +500,26 @@ static int read_timeout(const char *value, void *target)
 
 int signal_from_string(const char *s)
 {
-        const char *name = startswith(s, "SIG") ?: s;
+        const char *name = strncasecmp(s, "SIG", 3) == 0 ? s + 3 : s;
         uint32_t n;
 
         if (parse_u32(s, &n) >= 0)
                 return n < (uint32_t) _NSIG ? (int) n : -EINVAL;
         for (int i = 1; i < _NSIG; i++) {
                 const char *known = sigabbrev_np(i);
-                if (known && streq(known, name))
+                if (known && strcasecmp(known, name) == 0)
                         return i;
         }
-        if (streq(name, "RTMIN"))
-                return SIGRTMIN;
-        if (startswith(name, "RTMIN+") && parse_u32(name + strlen("RTMIN+"), &n) >= 0 &&
-            n <= (uint32_t) (SIGRTMAX - SIGRTMIN))
-                return SIGRTMIN + (int) n;
-        return -EINVAL;
+        bool from_end = strncasecmp(name, "RTMAX", 5) == 0;
+        if (!from_end && strncasecmp(name, "RTMIN", 5) != 0)
+                return -EINVAL;
+        name += 5;
+        n = 0;
+        if (*name && (*name != (from_end ? '-' : '+') || parse_u32(name + 1, &n) < 0))
+                return -EINVAL;
+        if (n > (uint32_t) (SIGRTMAX - SIGRTMIN))
+                return -EINVAL;
+        return from_end ? SIGRTMAX - (int) n : SIGRTMIN + (int) n;
 }
 
 static int read_signal(const char *value, void *target)
@@ -735,6 +749,7 @@ static const Setting settings[] = {
                  "must be a time, as 30s"},
                 {"health-timeout", MEMBER(health.timeout_usec), read_health_time,
                  "must be a time of at least 100ms"},
+                {"landlock", MEMBER(landlock_optional), read_landlock, "must be required or optional"},
                 {"log", MEMBER(log), read_log_target, "must be auto, pod, journal, both or none"},
                 {"log-file", MEMBER(log_file), read_log_file,
                  "must be the absolute path of a file, which format=cri or format=plain, and max-size= of "

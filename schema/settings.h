@@ -173,6 +173,7 @@ typedef struct AppSettings {
         char **caps_ambient; /* "CAP_…", in upper case */
         DevicesSetting devices;
         int device_policy; /* DevicePolicy */
+        bool landlock_optional; /* run without it where it is refused from outside */
         bool writable_sys;
         char *hooks;           /* JSON, see schema/hooks.h; or NULL */
         char *fate_group;      /* the other apps that have it are stopped if this one fails; or NULL */
@@ -301,5 +302,5 @@ int pod_volume_settings_check(const PodManifest *m, Error *e);
 /* --- Conversion of words
  * --------------------------------------------------------------------------------------------- */
 
-/* "SIGTERM", "TERM" or "15". 0 or less: there is no such signal. */
+/* "SIGTERM", "term", "15", "SIGRTMIN+3" or "SIGRTMAX-1". 0 or less: there is no such signal. */
 int signal_from_string(const char *s);

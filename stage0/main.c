@@ -99,6 +99,8 @@ static int unknown_second_word(Context *c, const char *word, const char *second)
                                   word, list ?: "")
                       : error_set(&c->error, -EINVAL, "'acnspawn %s' needs one of: %s", word, list ?: "");
         c->usage = true;
+        if (second && !meant && verb_instead(word))
+                return error_hint(&c->error, r, "%s", verb_instead(word));
         if (second && !meant && verb_instead(second))
                 return error_hint(&c->error, r, "%s", verb_instead(second));
         if (meant)

@@ -456,8 +456,8 @@ static void add_exposure(Text *t, const Display *d, const PodReport *report)
         status_add_label(t, "Neighbours");
         add_colored(t, d, COLOR_YELLOW, "exposed");
         if (report->exposed_to_all) {
-                text_add(t, ", apps of one user can access each other's processes: this kernel does not "
-                            "support Landlock, or it is disabled (lsm=)\n");
+                text_addf(t, ", apps of one user can access each other's processes: %s\n",
+                          pod_report_exposure_reason(report));
                 return;
         }
         text_add(t, " to ");

@@ -3,6 +3,7 @@
 /* Common to verbs that take pods: finding them, iterating over several, and naming them. */
 
 #include "stage0/pod-words.h"
+#include "stage0/pods/pods.h"
 
 Color pod_state_color(PodState s, int exit_status)
 {
@@ -13,7 +14,7 @@ Color pod_state_color(PodState s, int exit_status)
                         [POD_GARBAGE] = COLOR_GREY,
         };
 
-        return s == POD_EXITED && exit_status > 0 ? COLOR_RED : colors[s];
+        return s == POD_EXITED && pod_end_is_failure(exit_status) ? COLOR_RED : colors[s];
 }
 
 int context_find_pod(Context *c, const char *reference, Pod **ret)

@@ -6,6 +6,7 @@
  * and errors are shown in the order of the command line when all have ended.
  */
 
+#include "prepare/oci/oci.h"
 #include "stage0/context/fetching.h"
 #include "stage0/image-json.h"
 
@@ -13,6 +14,7 @@
 
 typedef struct Arguments {
         FetchOptions fetch;
+        bool all;
 } Arguments;
 
 static int option_update(const Option *o, const char *value, void *target, Error *e)
@@ -32,6 +34,9 @@ static const Option options[] = {
                  "file", option_word, FETCH(signature)},
                 {NULL, "no-dependencies", 0, NULL, false, "Do not fetch the images that an image depends on",
                  NULL, option_true, FETCH(no_dependencies)},
+                {NULL, "all", 0, NULL, false,
+                 "Fetch all images of docker-archive:FILE, which 'podman save' or 'docker save' has written",
+                 NULL, option_true, offsetof(Arguments, all)},
                 OPTION_END,
 };
 
@@ -151,10 +156,27 @@ static int show(Context *c, Jobs *j)
         return status;
 }
 
-static int fetch_all(Context *c, Arguments *a, const Words *words)
+/* --all: the images of each archive, by their numbers. */
+static int list_archives(Context *c, const Words *archives, char ***ret)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < archives->n; i++) {
+                const char *file = startswith(archives->list[i], "docker-archive:") ?: archives->list[i];
+                size_t n = 0;
+
+                r = docker_archive_count(c->store, file, &n, &c->error);
+                for (size_t k = 0; r >= 0 && k < n; k++)
+                        if (strv_extendf(ret, "docker-archive:%s:@%zu", file, k) < 0)
+                                r = error_oom(&c->error);
+        }
+        return r;
+}
+
+static int fetch_all(Context *c, Arguments *a, char *const *references, size_t n)
 {
         _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
-        _cleanup_(jobs_done) Jobs j = {.context = c, .n = words->n, .items = calloc(words->n, sizeof(Job))};
+        _cleanup_(jobs_done) Jobs j = {.context = c, .n = n, .items = calloc(n + 1, sizeof(Job))};
 
         if (!j.items)
                 return error_oom(&c->error);
@@ -167,7 +189,7 @@ static int fetch_all(Context *c, Arguments *a, const Words *words)
                 return r;
         }
         for (size_t i = 0; i < j.n; i++)
-                j.items[i].reference = words->list[i];
+                j.items[i].reference = references[i];
         j.fetcher = fetcher;
         work_in_threads(&j);
         progress_clear(c->progress);
@@ -185,7 +207,10 @@ static int check(Context *c, const Arguments *a, const Words *words)
                 n_input += streq(words->list[i], "-");
         if (n_input > 1)
                 return context_usage(c, "Standard input can be read only once");
-        if (a->fetch.signature && words->n > 1)
+        if (a->all && n_input > 0)
+                return context_usage(c,
+                                     "--all reads the archive several times: it cannot be standard input");
+        if (a->fetch.signature && (words->n > 1 || a->all))
                 return context_usage(
                                 c,
                                 "--signature= is for one image: it cannot be given together with several");
@@ -207,7 +232,11 @@ static int run(Context *c, int argc, char **argv)
         if (r < 0)
                 return r;
         (void) interrupt_catch(c->operation);
-        return fetch_all(c, &a, &words);
+        if (!a.all)
+                return fetch_all(c, &a, (char *const *) words.list, words.n);
+        _cleanup_strv_free_ char **references = NULL;
+        r = list_archives(c, &words, &references);
+        return r < 0 ? r : fetch_all(c, &a, references, strv_length(references));
 }
 
 const Verb verb_fetch = {

@@ -8,17 +8,12 @@
 #include "stage0/pods/pods.h"
 
 static const TableColumn columns[] = {
-                {"UUID", "uuid", false, 0},
-                {"NAME", "name", false, 12},
-                {"STATE", "state", false, 0},
-                {"APPS", "apps", false, 16},
-                {"CREATED", "created", false, 0},
-                {"EXIT", "exitStatus", true, 0},
-                {"ENDED BY", "endedBy", false, 0},
-                {"IMAGES", "images", false, 16},
-                {"NETWORKS", "networks", false, 12},
-                {"LABELS", "labels", false, 16},
-                {"ANNOTATIONS", "annotations", false, 16},
+                {"UUID", "uuid", false, 0},        {"NAME", "name", false, 12},
+                {"STATE", "state", false, 0},      {"APPS", "apps", false, 16},
+                {"CREATED", "created", false, 0},  {"EXIT", "exitStatus", true, 0},
+                {"ENDED BY", "endedBy", false, 0}, {"HEALTH", "health", false, 0},
+                {"IMAGES", "images", false, 16},   {"NETWORKS", "networks", false, 12},
+                {"LABELS", "labels", false, 16},   {"ANNOTATIONS", "annotations", false, 16},
 };
 
 static const char *const usual[] = {"uuid", "name", "state", "apps", "created", "exitStatus", NULL};
@@ -165,7 +160,7 @@ static const Option options[] = {
                  offsetof(Arguments, filters)},
                 {NULL, "format", 0, "FIELD[,…]|TEXT", false,
                  "Show these columns, or for each pod a text with fields in braces: '{name}\\t{state}'",
-                 "uuid|name|state|apps|created|exitStatus|endedBy|images|networks|labels|annotations",
+                 "uuid|name|state|apps|created|exitStatus|endedBy|health|images|networks|labels|annotations",
                  option_table_format, offsetof(Arguments, format)},
                 OPTION_END,
 };
@@ -226,26 +221,42 @@ static int add_more(Table *t, const Pod *p)
         return r < 0 ? r : add_pairs(t, p->manifest ? &p->manifest->annotations : &none);
 }
 
+static int add_state(Table *t, Pod *p, const PodEnd *end, const char *health)
+{
+        const char *more = end->by_reboot ? "reboot" : health;
+        _cleanup_free_ char *shown = NULL;
+
+        if (xasprintf(&shown, "%s%s%s%s", pod_shown_state(p), more ? " (" : "", more ?: "",
+                      more ? ")" : "") < 0)
+                return -ENOMEM;
+        table_add_text_as(t, pod_shown_state(p), shown);
+        table_set_color(t, streq_ptr(health, "unhealthy") ? COLOR_RED
+                                                          : pod_state_color(p->state, end->exit_status));
+        return 0;
+}
+
 static int add_pod(Table *t, Pod *p, size_t uuid_length)
 {
         _cleanup_free_ char *uuid = strndup(p->uuid, uuid_length);
+        const char *health = pod_health(p);
         const PodEnd end = pod_end(p);
 
         if (!uuid)
                 return -ENOMEM;
         table_add_text_as(t, p->uuid, uuid);
         table_add_text(t, p->config.name);
-        table_add_text_as(t, pod_shown_state(p), end.by_reboot ? "exited (reboot)" : pod_shown_state(p));
-        table_set_color(t, pod_state_color(p->state, end.exit_status));
+        if (add_state(t, p, &end, health) < 0)
+                return -ENOMEM;
         int r = add_apps(t, p);
         table_add_time(t, p->config.created_usec);
         if (end.exit_status >= 0)
                 table_add_number(t, end.exit_status);
         else
                 table_add_none(t);
-        if (end.exit_status > 0)
+        if (pod_end_is_failure(end.exit_status))
                 table_set_color(t, COLOR_RED);
         table_add_text(t, end.by_reboot ? POD_ENDED_BY_REBOOT : NULL);
+        table_add_text(t, health);
         return r < 0 ? r : add_more(t, p);
 }
 

@@ -18,6 +18,7 @@ static const Option options[] = {
                  LOG(app)},
                 {NULL, "lines", 'n', "N", false, "Show only the last N lines (default: all)", NULL,
                  option_lines, LOG(lines)},
+                {NULL, "tail", 0, "N", false, "Same as --lines", NULL, option_lines, LOG(lines)},
                 {NULL, "since", 'S', "TIME", false,
                  "Show only what was written since then: '2026-01-31 12:00', '12:00', '10min ago', today, …",
                  NULL, option_moment, LOG(since_usec)},

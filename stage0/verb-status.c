@@ -48,6 +48,8 @@ static int show(Context *c, Pod *p, Arguments *a)
         int r = pod_report(p, context_config_dirs(c), &report, &c->error);
         if (r < 0)
                 return r;
+        if (network_find_missing_rules(p, report.networks, report.n_networks) < 0)
+                return error_oom(&c->error);
         if (c->json != JSON_OFF) {
                 _cleanup_json_ json_object *o = pod_status_json(p, &report);
                 return context_show_json(c, o);

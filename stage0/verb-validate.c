@@ -248,6 +248,13 @@ static int validate_manifest(Validation *v, int fd)
                 return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
         text[n] = 0;
         kind = document_kind(text, (size_t) n, &document);
+        if (!kind && json_object_object_get_ex(document, "auths", NULL)) {
+                show_finding(v, v->file, "",
+                             "it has credentials for registries, as docker and podman write them; "
+                             "acnspawn-auth.d(5) says where acnspawn reads them",
+                             SEVERITY_ERROR);
+                return v->oom ? error_oom(&v->context->error) : 1;
+        }
         return streq_ptr(kind, "PodManifest") ? validate_pod_manifest(v, text, (size_t) n)
                                               : validate_image_manifest(v, text, (size_t) n);
 }
@@ -392,13 +399,25 @@ static bool looks_like_document(const unsigned char *p, size_t n)
         return true;
 }
 
-/* Why it is not checked at all: an empty file, or an error page of a server. */
-static const char *what_else(const unsigned char *p, size_t n, int fd)
+static bool begins_with_word(const unsigned char *p, size_t n, const char *word)
+{
+        size_t size = strlen(word);
+
+        return n >= size && strncasecmp((const char *) p, word, size) == 0;
+}
+
+/* Why it is not checked at all: an empty file, an error page of a server, or what another tool reads. */
+static const char *what_else(const char *file, const unsigned char *p, size_t n, int fd)
 {
         struct stat st;
 
         if (is_web_page((const char *) p, n))
                 return "it is neither a manifest nor an image: it looks like a web page";
+        if (endswith(file, ".pod"))
+                return "it is the file of a declared pod, which 'acnspawn pod verify' checks";
+        if (begins_with_word(p, n, "FROM ") || endswith(file, "Dockerfile") ||
+            endswith(file, "Containerfile"))
+                return "it looks like a Dockerfile, from which buildah and others build an image";
         return n == 0 && fstat(fd, &st) >= 0 && S_ISREG(st.st_mode) ? "the file is empty" : NULL;
 }
 
@@ -409,7 +428,7 @@ static int validate_file(Validation *v, int fd)
 
         if (n < 0)
                 return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
-        const char *other = what_else(head, (size_t) n, fd);
+        const char *other = what_else(v->file, head, (size_t) n, fd);
         if (other) {
                 show_finding(v, v->file, "", other, SEVERITY_ERROR);
                 return v->oom ? error_oom(&v->context->error) : 1;

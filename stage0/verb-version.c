@@ -20,6 +20,17 @@ const Verb verb_version = {
                 .run = version,
 };
 
+/* Whether it is the first of two words, as "volume" is. */
+static bool is_group(const Context *c, const char *word)
+{
+        size_t n = strlen(word);
+
+        for (const Verb *const *v = c->verbs; *v; v++)
+                if (n > 0 && startswith((*v)->name, word) && (*v)->name[n] == ' ')
+                        return true;
+        return false;
+}
+
 static int help(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.max = 2, .what = ""};
@@ -31,7 +42,7 @@ static int help(Context *c, int argc, char **argv)
         if (words.n == 0)
                 return context_show_help(c, NULL);
         verb = verb_find(c->verbs, words.list[0], words.n > 1 ? words.list[1] : NULL);
-        if (words.n == 1 && streq(words.list[0], "image"))
+        if (words.n == 1 && !verb && is_group(c, words.list[0]))
                 return context_show_group_help(c, words.list[0]);
         if (!verb || (words.n > 1 && !strchr(verb->name, ' '))) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(words.list[0]);

@@ -14,6 +14,7 @@ extern const Verb *const verbs[]; /* verbs.c; NULL at the end */
 extern const Verb verb_trust;
 extern const Verb verb_cp, verb_export;
 extern const Verb verb_attach, verb_enter, verb_exec, verb_kill, verb_pause, verb_resume;
+extern const Verb verb_network_reload;
 extern const Verb verb_add_app, verb_launch, verb_launch_group, verb_rm_app, verb_start_app, verb_stop_app,
                 verb_restart_app, verb_update_app, verb_update, verb_apply;
 extern const Verb verb_wait, verb_monitor;

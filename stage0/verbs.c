@@ -41,6 +41,7 @@ const Verb *const verbs[] = {
                 &verb_kill,
                 &verb_pause,
                 &verb_resume,
+                &verb_network_reload,
                 &verb_add_app,
                 &verb_launch,
                 &verb_launch_group,

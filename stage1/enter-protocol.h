@@ -33,14 +33,14 @@ enum {
 
 typedef struct EnterRequest {
         uint32_t version;
-        int32_t app;                     /* the app's main process, as a PID of the host */
-        uint32_t modules;                /* security modules whose labels are applied: LAUNCH_APPARMOR and so
+        int32_t app;          /* the app's main process, as a PID of the host */
+        uint32_t modules;     /* security modules whose labels are applied: LAUNCH_APPARMOR and so
                                           * on */
-        bool shell;                      /* the launch file has no command: run the user's shell */
-        bool terminal;                   /* standard input and output are a new terminal of the pod */
-        bool terminal_errors;            /* standard error as well */
-        bool credentials;                /* the app has credentials */
-        struct winsize size;             /* of the terminal */
+        bool shell;           /* the launch file has no command: run the user's shell */
+        bool terminal;        /* standard input and output are a new terminal of the pod */
+        bool terminal_errors; /* standard error as well */
+        bool credentials;     /* the app has credentials, or the socket of the control API among them */
+        struct winsize size;  /* of the terminal */
         char identity[APP_IDENTITY_MAX]; /* the user and groups the app was started as; or
                                           * empty */
         char user[256];                  /* the user to run as; empty: the app's user */

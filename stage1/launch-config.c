@@ -137,6 +137,7 @@ static const struct {
                 {"may-mount", set_flag, offsetof(LaunchConfig, may_mount)},
                 {"writable-sys", set_flag, offsetof(LaunchConfig, writable_sys)},
                 {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
+                {"landlock-optional", set_flag, offsetof(LaunchConfig, landlock_optional)},
                 {"shares-processes", set_flag, offsetof(LaunchConfig, shares_processes)},
 };
 
@@ -255,6 +256,7 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         add_pair(&t, "may-mount", c->may_mount ? "yes" : "no");
         add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");
         add_flag(&t, "writable-sys", c->writable_sys);
+        add_flag(&t, "landlock-optional", c->landlock_optional);
         add_pair(&t, "shares-processes", c->shares_processes ? "yes" : "no");
         add_pair(&t, END_KEY, "");
         return text_take(&t, ret, ret_size);

@@ -39,6 +39,7 @@ typedef struct LaunchConfig {
         bool may_mount; /* with its capabilities, or in a user namespace that it creates */
         bool read_only_root;
         bool writable_sys;
+        bool landlock_optional; /* where it is refused */
         bool shares_processes; /* may inspect the other apps that its pid namespace has */
 } LaunchConfig;
 

@@ -7,11 +7,32 @@
 static const char layout_hint[] = "A layout is a directory with the file 'manifest' and the directory "
                                   "'rootfs', and nothing else.";
 
+/* DIR is such a file, or has one. */
+static bool is_for_buildah(const char *dir)
+{
+        static const char *const names[] = {"Dockerfile", "Containerfile"};
+        const char *base = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_free_ char *path = NULL;
+                if (streq(base, names[i]))
+                        return true;
+                if (xasprintf(&path, "%s/%s", dir, names[i]) >= 0 && access(path, F_OK) >= 0)
+                        return true;
+        }
+        return false;
+}
+
 static int layout_error(Error *e, int code, const char *dir, const char *why)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(dir);
 
         int r = error_set(e, code, "'%s' is not an image layout: %s", shown ?: "?", why);
+        if (is_for_buildah(dir))
+                return error_hint(
+                                e, r,
+                                "'buildah build -t oci-archive:FILE' builds an image from a Dockerfile; 'acnspawn run "
+                                "oci-archive:FILE' runs it.");
         return error_hint(e, r, "%s", layout_hint);
 }
 

@@ -112,9 +112,20 @@ static int import(Pull *p, OciSource *source, Image **ret, Error *e)
         return oci_import(p->fetcher->store, source, &o, ret, e);
 }
 
+/* Neither the path exists, nor what is before the name of an image in it. */
+static bool is_missing(const char *body)
+{
+        const char *colon = strrchr(body, ':');
+        _cleanup_free_ char *path = colon ? strndup(body, (size_t) (colon - body)) : NULL;
+
+        return access(body, F_OK) < 0 && (!path || access(path, F_OK) < 0);
+}
+
 /* Hint for an invalid layout or archive. */
 static int add_hint(const Reference *r, int code, Error *e)
 {
+        if (code == -ENOENT && e && !e->hint && is_missing(r->body))
+                return error_hint(e, code, "Check the path.");
         if ((code != -EBADMSG && code != -ENOENT) || !e || e->hint || streq(r->body, "-"))
                 return code;
         return error_hint(e, code,

@@ -173,19 +173,31 @@ static int make_id(Import *i, Error *e)
         return 0;
 }
 
+static void show_warnings(const Import *i, const Findings *f)
+{
+        for (size_t k = 0; k < f->n_warnings; k++) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(f->warnings[k].path);
+                operation_message(i->store->operation, LOG_LEVEL_WARNING,
+                                  "The config of the image %s: %s: %s", i->source->image_name, shown ?: "?",
+                                  f->warnings[k].message);
+        }
+}
+
 static int read_config(Import *i, Error *e)
 {
+        _cleanup_findings_ Findings findings = {};
         int r = read_config_blob(i, e);
 
         if (r >= 0)
-                r = oci_config_parse(i->config_text, i->config_size, &i->config, NULL, e);
+                r = oci_config_parse(i->config_text, i->config_size, &i->config, &findings, e);
         if (r >= 0)
                 r = oci_config_to_image_manifest(i->config, i->source->image_name, i->source->image_version,
-                                                 &i->image, e);
+                                                 &i->image, &findings, e);
         if (r >= 0)
                 r = make_id(i, e);
         if (r < 0)
                 return r;
+        show_warnings(i, &findings);
         r = image_manifest_format(i->image, &i->image_text);
         return r < 0 ? error_set_errno(e, r, "Cannot write the image's manifest") : 0;
 }

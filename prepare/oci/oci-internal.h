@@ -22,8 +22,6 @@ void digester_done(Digester *d);
 void digester_add(Digester *d, const void *p, size_t n);
 /* "sha256:…" of all added data. */
 int digester_finish(Digester *d, char **ret);
-/* The digest of N bytes, of the same algorithm as LIKE. */
-int digest_bytes(const char *like, const void *p, size_t n, char **ret);
 /* Whether the SIZE bytes of FD from OFFSET on have that digest: 1, 0. Moves its offset. */
 int digest_check_fd(const char *digest, int fd, off_t offset, uint64_t size, const Operation *o, Error *e);
 /* Checks that WHAT, N bytes at P, has that digest. -EBADMSG. */

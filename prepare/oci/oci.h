@@ -55,6 +55,13 @@ int oci_archive_open(Store *s, const char *file, const char *tag, OciSource **re
 /* Archives of "docker save" and similar commands. TAG: a whole reference ("example.com/app:1.0"), or "@N",
  * the N-th image from 0 on; NULL: the only one. */
 int docker_archive_open(Store *s, const char *file, const char *tag, OciSource **ret, Error *e);
+/* The number of its images. */
+int docker_archive_count(Store *s, const char *file, size_t *ret, Error *e);
+
+/* --- Digests ------------------------------------------------------------------------------------------- */
+
+/* The digest of N bytes, of the same algorithm as LIKE ("sha512:"). */
+int digest_bytes(const char *like, const void *p, size_t n, char **ret);
 
 /* --- Import -------------------------------------------------------------------------------------------- */
 

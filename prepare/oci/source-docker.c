@@ -138,7 +138,8 @@ static int no_image(Docker *d, const char *tag, Error *e)
         if (tag)
                 return error_set(e, -ENOENT, "There is no image '%s' in it, only: %s", shown ?: "?", list);
         r = error_set(e, -EINVAL, "There are several images in it: %s", list);
-        return error_hint(e, r, "Select one of them after a colon.");
+        return error_hint(e, r,
+                          "Select one of them after a colon; 'acnspawn fetch --all' takes all of them.");
 }
 
 static int choose(Docker *d, const char *tag, const char **ret_name, Error *e)
@@ -223,6 +224,23 @@ static int read_manifest_json(Docker *d, Error *e)
                                 "image layouts use oci-archive:.");
         }
         return r < 0 ? r : docker_archive_parse(text, size, &d->archive, NULL, e);
+}
+
+int docker_archive_count(Store *s, const char *file, size_t *ret, Error *e)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(file);
+        Docker d = {};
+
+        int r = files_open_archive(s, file, s->operation, &d.files, e);
+        if (r >= 0)
+                r = read_manifest_json(&d, e);
+        size_t n = r < 0 ? 0 : d.archive->n_images;
+        (void) files_free(d.files);
+        (void) docker_archive_free(d.archive);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot read docker-archive:%s", shown ?: "?");
+        *ret = n;
+        return 0;
 }
 
 int docker_archive_open(Store *s, const char *file, const char *tag, OciSource **ret, Error *e)

@@ -77,8 +77,8 @@ int pod_reserve_name(Pod *p, const char *name, Error *e)
                               other ? ")" : "");
                 return error_hint(e, r,
                                   "Choose another with --name=, remove that pod with --replace, or with: "
-                                  "acnspawn rm %s",
-                                  name);
+                                  "acnspawn rm %s%s",
+                                  other && other->state == POD_RUNNING ? "--force " : "", name);
         }
         if (r < 0)
                 return r;

@@ -225,8 +225,8 @@ static bool has_entries(int path_fd)
         return found;
 }
 
-/* Whether the target is a file, or a directory that is not empty, in one of the layers. An approximation, as
- * a layer may hide files of those below; it serves a warning only. */
+/* Whether the target is a directory that is not empty in one of the layers. An approximation, as a layer may hide files
+ * of those below; it serves a warning only. A file is replaced by a file on purpose. */
 static bool hides_something(char *const *layers, const char *path)
 {
         STRV_FOREACH (layer, layers) {
@@ -237,7 +237,7 @@ static bool hides_something(char *const *layers, const char *path)
                 if (fd < 0 || fstat(fd, &st) < 0)
                         continue;
                 if (!S_ISDIR(st.st_mode))
-                        return !unpack_is_whiteout(&st);
+                        return false;
                 if (has_entries(fd))
                         return true;
         }

@@ -6,6 +6,7 @@
  * What an image is called in a file is looked up as a start of the pod would do it, but nothing is fetched or imported. Files,
  * layouts and archives are read when the pod is started: their images in the store are copies that are not needed for it. */
 
+#include "schema/oci.h"
 #include "schema/settings.h"
 #include "stage0/arguments/pod-declared.h"
 
@@ -189,6 +190,14 @@ int context_declared_images(Context *c, char ***ret)
 
 /* --- Checking the images of one pod -------------------------------------------------------------------- */
 
+/* A name without a domain, as "nginx", is hardly that of an image which discovery could find. */
+static bool is_for_registry(const char *reference)
+{
+        size_t n = strcspn(reference, "/:@,");
+
+        return oci_reference_is_likely(reference) && !memchr(reference, '.', n);
+}
+
 /* 1: it can be used without the network and without an import; 0: it cannot, which may be a finding. */
 static int check_image(Context *c, Declared *d, size_t app, const char *reference)
 {
@@ -209,7 +218,14 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
         if (c->store && fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL) >= 0)
                 return 1;
         _cleanup_free_ char *shown = reference_for_display(reference);
-        return declared_add_finding(d, &place, false, "It is fetched when the pod is started.",
+        _cleanup_free_ char *hint = NULL;
+        if (is_for_registry(reference) &&
+            xasprintf(&hint,
+                      "It is fetched when the pod is started, from a host of that name; an image of a registry is "
+                      "named docker://%s.",
+                      shown ?: "?") < 0)
+                return -ENOMEM;
+        return declared_add_finding(d, &place, false, hint ?: "It is fetched when the pod is started.",
                                     "Image=: '%s' is not in the store", shown ?: "?");
 }
 

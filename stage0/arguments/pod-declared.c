@@ -173,7 +173,10 @@ static int unknown_key(Applier *x, const DeclaredSetting *s, KeySection section)
         const char *meant = NULL;
         size_t table;
 
-        if (find_key(other, s->key, &table))
+        const Option *there = find_key(other, s->key, &table);
+        if (there && declared_excluded(other, there))
+                return find(x, s, true, "%s", declared_excluded(other, there));
+        if (there)
                 return find(x, s, true, "belongs into %s",
                             other == KEY_IN_POD ? "[Pod]" : "the section of an app, [App NAME]");
         if (!x->keys[section] && list_keys(section, &x->keys[section]) < 0)
@@ -199,6 +202,11 @@ static const char *path_problem(const Option *o, const char *value)
         bool is_credential = o->handler == option_credential;
         const char *path = is_credential ? strchr(value, ':') : value;
 
+        if (o->handler == option_volume || o->handler == option_app_volume) {
+                _cleanup_free_ char *absolute = NULL;
+                return volume_option_make_absolute(value, &absolute) != 0 ? "the path must be absolute"
+                                                                          : NULL;
+        }
         if (!path ||
             (!is_credential && !streq_ptr(o->complete, "file") && !streq_ptr(o->complete, "directory")))
                 return NULL;

@@ -288,6 +288,10 @@ const Option app_options[] = {
                 {NULL, "device-policy", 0, "auto|closed", false,
                  "Whether the app can open only the devices that it is given, wherever it finds or makes others",
                  "auto|closed", option_setting, APP(annotations)},
+                {NULL, "landlock", 0, "required|optional", false,
+                 "Whether the app runs without Landlock, which isolates it from the other apps, where that is refused "
+                 "from outside",
+                 "required|optional", option_setting, APP(annotations)},
                 {NULL, "sys", 0, "read-only|writable", false,
                  "Whether the app can write to /sys, and to its cgroups there", "read-only|writable",
                  option_setting, APP(annotations)},

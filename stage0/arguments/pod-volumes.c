@@ -7,6 +7,10 @@
  * the name of a volume instead of a path of the host it is a mount of that volume of the pod, or else of the
  * named volume. Names and quantities are
  * checked by the functions that check manifests, so that the same rules apply.
+ *
+ * Symbolic links in a path of the host are resolved here, once, unless symlinks= is given: the words are the
+ * operator's own. From then on the source must not have any (see stage0/mounts/volume.c), so that nobody can exchange
+ * it for another one; those of images and manifests must not from the beginning.
  */
 
 #include <limits.h>
@@ -20,7 +24,7 @@
 typedef struct VolumeFields {
         Volume volume;
         bool has_kind, has_owner, has_tmpfs, has_tmpfs_limit, has_host_setting, has_named, has_quota,
-                        has_image, has_image_setting;
+                        has_image, has_image_setting, has_symlinks;
 } VolumeFields;
 
 /* Settings of volumes are kept as text, as in manifests. */
@@ -56,7 +60,10 @@ static int store_image_setting(const char *key, void *target, const char *value,
 
 static int store_host_setting(const char *key, void *target, const char *value, const char **reason)
 {
-        ((VolumeFields *) target)->has_host_setting = true;
+        VolumeFields *f = target;
+
+        f->has_host_setting = true;
+        f->has_symlinks = f->has_symlinks || streq(key, "symlinks");
         return store_setting(key, target, value, reason);
 }
 
@@ -218,6 +225,29 @@ static const char *volume_problem(const VolumeFields *f)
         return NULL;
 }
 
+/* Without "..", which the full form does not have. */
+static bool path_is_normal(const char *path)
+{
+        _cleanup_free_ char *normal = NULL;
+
+        return path_normalize(path, &normal) >= 0;
+}
+
+/* What does not exist stays as it is: it may exist when the pod runs. */
+static int settle_host(VolumeFields *f)
+{
+        char *real = f->has_symlinks ? NULL : realpath(f->volume.source, NULL);
+
+        if (!real) {
+                int r = path_make_absolute(f->volume.source, &real);
+                if (r < 0)
+                        return r;
+        }
+        free(f->volume.source);
+        f->volume.source = real;
+        return 0;
+}
+
 /* The name of a named volume is a setting; a new one is as the image's directory unless its owner or mode is
  * given. */
 static int settle_named(VolumeFields *f, const char *name)
@@ -262,6 +292,8 @@ static int parse_volume(const Option *o, const char *value, VolumeFields *f, Err
         if (f->has_named && settle_named(f, f->volume.source ?: fields[0]) < 0)
                 return error_oom(e);
         if (f->has_image && settle_image(f) < 0)
+                return error_oom(e);
+        if (f->volume.kind == VOLUME_HOST && path_is_normal(f->volume.source) && settle_host(f) < 0)
                 return error_oom(e);
         f->volume.name = strdup(fields[0]);
         return f->volume.name ? 0 : error_oom(e);
@@ -364,6 +396,24 @@ static bool is_short(const char *value)
         return value[n] == ':' || path_is_absolute(value);
 }
 
+/* "./x", "../x", "x/y": a name has no slash, and does not begin with a dot. */
+static bool is_relative(const char *source)
+{
+        return !path_is_absolute(source) && (*source == '.' || strchr(source, '/'));
+}
+
+int volume_option_make_absolute(const char *value, char **ret)
+{
+        _cleanup_free_ char *source = strndup(value, strcspn(value, ":")), *absolute = NULL;
+
+        if (!source)
+                return -ENOMEM;
+        if (!is_short(value) || !is_relative(source))
+                return 0;
+        int r = path_make_absolute(source, &absolute);
+        return r < 0 ? r : xasprintf(ret, "%s%s", absolute, value + strlen(source)) < 0 ? -ENOMEM : 1;
+}
+
 static int split_short(const Option *o, const char *value, char ***ret, Error *e)
 {
         const char *path = strchr(value, ':'), *options = path ? strchr(path + 1, ':') : NULL;
@@ -416,6 +466,8 @@ static int bring_volume(const Option *o, const char *value, char *const *parts, 
 
         int r = store_fields(o, value, short_fields, ELEMENTSOF(short_fields), words, &f, e);
         f.volume.source = strdup(parts[0]);
+        if (r >= 0 && f.volume.source && settle_host(&f) < 0)
+                r = error_oom(e);
         if (r >= 0 && (!f.volume.source || name_volume(parts[1], &f.volume.name) < 0 ||
                        !(m->volume = strdup(f.volume.name)) || !(m->app_volume = calloc(1, sizeof(Volume)))))
                 r = error_oom(e);
@@ -443,6 +495,30 @@ static int bring_named(const char *name, Mount *m, Error *e)
         return 0;
 }
 
+/* Drops options of other tools that need nothing to be done: files have the same owners in the pod as on the host. */
+static int drop_ignored(const Option *o, const char *value, char **words, Error *e)
+{
+        static const char *const ignored[] = {"z", "Z", "U", "cached", "delegated", "consistent"};
+        size_t kept = 0;
+
+        for (size_t i = 0; words && words[i]; i++) {
+                size_t k = 0;
+                while (k < ELEMENTSOF(ignored) && !streq(words[i], ignored[k]))
+                        k++;
+                if (k < 2 && access("/sys/fs/selinux/enforce", F_OK) >= 0) {
+                        int r = option_invalid(o, value, e, "files are not labelled for SELinux here");
+                        return error_hint(e, r, "Label them once: chcon -R -t container_file_t");
+                }
+                if (k == ELEMENTSOF(ignored))
+                        words[kept++] = words[i];
+                else
+                        free(words[i]);
+        }
+        if (words)
+                words[kept] = NULL;
+        return 0;
+}
+
 /* NAMED: a name may be that of a named volume. */
 static int parse_short(const Option *o, const char *value, bool named, Mount *m, Error *e)
 {
@@ -454,10 +530,11 @@ static int parse_short(const Option *o, const char *value, bool named, Mount *m,
                 return r;
         if (strv_split(parts[2], ",", &words) < 0 || !(m->path = strdup(parts[1])))
                 return error_oom(e);
-        if (path_is_absolute(parts[0]))
+        r = drop_ignored(o, value, words, e);
+        if (r < 0)
+                return r;
+        if (path_is_absolute(parts[0]) || is_relative(parts[0]))
                 return bring_volume(o, value, parts, words, m, e);
-        if (strchr(parts[0], '/') || *parts[0] == '.')
-                return option_invalid(o, value, e, "a path of the host must be absolute");
         if (ac_name_check(parts[0], &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
         m->volume = strdup(parts[0]);

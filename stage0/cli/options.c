@@ -80,6 +80,8 @@ static const char *meant_option(const OptionParser *p, const char *word)
 
         if (synonym && has_option(p, synonym))
                 return synonym;
+        if (option_instead(word))
+                return NULL;
         return dashes > 1 ? nearest_option(p, word + dashes) : NULL;
 }
 
@@ -89,6 +91,8 @@ static int unknown_option(const OptionParser *p, const char *word, Error *e)
         const char *near = meant_option(p, word);
 
         int r = error_set(e, -EINVAL, "Unknown option '%s'", shown ?: "");
+        if (!near && option_instead(word))
+                return error_hint(e, r, "%s", option_instead(word));
         return near ? error_hint(e, r, "Did you mean '--%s'?", near) : r;
 }
 

@@ -129,6 +129,7 @@ const char *verb_synonym(const char *word);
 /* The alternative to a command of other tools, as a sentence; or NULL. */
 const char *verb_instead(const char *word);
 const char *option_synonym(const char *word);
+const char *option_instead(const char *word);
 
 /* program.c: the help of a helper program: INTRODUCTION, which ends with an empty line, and a line for each option. */
 int program_show_help(const char *introduction, const Option *options);

@@ -112,8 +112,23 @@ static Piece take_piece(const char **s)
         return p;
 }
 
+/* A template of podman and docker, "{{.Names}}", would be a text in braces. */
+static bool is_template(const char *value)
+{
+        for (const char *s = value; (s = strstr(s, "{{")); s += 2) {
+                const char *word = s + 2 + strspn(s + 2, " -");
+                if (*word == '.' || startswith(word, "json ") || startswith(word, "range "))
+                        return true;
+        }
+        return false;
+}
+
 static int take_text(const Option *o, const char *value, TableFormat *f, Error *e)
 {
+        if (is_template(value)) {
+                int r = option_invalid(o, value, e, "templates of podman and docker are not understood");
+                return error_hint(e, r, "A field is in single braces, as in '{%s}'.", f->fields[0].key);
+        }
         for (const char *s = value;;) {
                 Piece p = take_piece(&s);
 

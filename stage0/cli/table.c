@@ -44,6 +44,16 @@ struct Table {
         bool failed;
 };
 
+bool table_lists_objects(const Table *t)
+{
+        static const char *const keys[] = {"uuid", "id", "name"};
+
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++)
+                if (t->n_columns > 0 && streq(t->columns[0].key, keys[i]))
+                        return true;
+        return false;
+}
+
 Table *table_new(const TableColumn *columns, size_t n_columns)
 {
         Table *t = calloc(1, sizeof(Table));

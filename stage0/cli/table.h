@@ -44,6 +44,8 @@ void table_add_time(Table *t, uint64_t usec);
 void table_set_color(Table *t, Color c);
 
 size_t table_n_rows(const Table *t);
+/* The rows are objects that the first column identifies. */
+bool table_lists_objects(const Table *t);
 
 /* Aligned text. */
 int table_format(const Table *t, const Display *d, bool legend, char **ret);

@@ -332,6 +332,22 @@ int context_show_json(Context *c, json_object *o)
         return context_show_text(c, text);
 }
 
+/* With --quiet a list is for programs: what identifies each object, in full. */
+static int show_objects(Context *c, const Table *t)
+{
+        _cleanup_text_ Text lines = {};
+        _cleanup_free_ char *text = NULL;
+
+        for (size_t i = 0; i < table_n_rows(t); i++) {
+                _cleanup_free_ char *value = table_value(t, i, 0);
+                if (!value)
+                        return error_oom(&c->error);
+                text_addf(&lines, "%s\n", value);
+        }
+        text_add(&lines, "");
+        return text_take(&lines, &text, NULL) < 0 ? error_oom(&c->error) : context_show_text(c, text);
+}
+
 int context_show_table(Context *c, const Table *t, const char *what)
 {
         _cleanup_free_ char *text = NULL;
@@ -341,6 +357,8 @@ int context_show_table(Context *c, const Table *t, const char *what)
                 _cleanup_json_ json_object *o = table_to_json(t);
                 return context_show_json(c, o);
         }
+        if (what && c->quiet && table_lists_objects(t))
+                return show_objects(c, t);
         if (what && table_n_rows(t) == 0) {
                 log_info("No %s in the store %s.", what, c->store ? store_path(c->store) : c->dir);
                 return 0;

@@ -46,6 +46,8 @@ int confine_all_nested(Pod *p, Error *e);
 /* Refuses the reified pod if its images request more privileges than the operator grants (-EPERM, with all
  * of them and the options that grant them in the message); else limits its isolators to the granted ones,
  * and records this in the pod directory. To be called after the pod's apps have been written. */
+/* Warns of privileges that --grant= names, and the image of the app does not ask for. Apps of REQUEST begin at FIRST. */
+int warn_of_grants(Pod *p, const PodRequest *request, size_t first, char ***warnings, Error *e);
 int decide_privileges(Pod *p, const PodRequest *request, Error *e);
 /* The same for the last app of P, which is added to it as the only one of REQUEST. */
 int decide_app_privileges(Pod *p, const PodRequest *request, Error *e);

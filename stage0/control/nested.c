@@ -347,6 +347,8 @@ static int check_settings(const Nesting *n, Error *e)
         for (size_t i = 0; r >= 0 && n->own.control_images && n->own.control_images[i]; i++)
                 if (!strv_contains(n->above.control_images, n->own.control_images[i]))
                         r = refuse(n, e, "to launch apps of the images %s", n->own.control_images[i]);
+        if (r >= 0 && n->own.landlock_optional && !n->above.landlock_optional)
+                r = refuse(n, e, "to run without Landlock (--landlock=optional)");
         if (r >= 0 && n->own.hooks)
                 r = refuse(n, e, "hooks on the host");
         if (r >= 0)

@@ -228,6 +228,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = pod_require_isolators(p, o->config_dirs, false, e);
         else if (r >= 0 && !o->dry_run) /* which shows them all */
                 r = pod_warn_isolators(p, request, 0, o->config_dirs, warnings, e);
+        if (r >= 0)
+                r = warn_of_grants(p, request, 0, warnings, e);
         if (r < 0 || o->dry_run)
                 return r;
         if (o->replace)
@@ -342,6 +344,8 @@ static int complete_app(Pod *p, const PodRequest *q, size_t first, size_t first_
                 r = check_app(p, first, warnings, e);
         if (r >= 0)
                 r = pod_warn_isolators(p, q, first, NULL, warnings, e);
+        if (r >= 0)
+                r = warn_of_grants(p, q, first, warnings, e);
         if (r >= 0)
                 r = write_launch_file(p, app, e);
         if (r >= 0 && !q->template)

@@ -270,6 +270,68 @@ static int record_replaced(Decision *d, const Pod *p, const PodApp *a, size_t in
         return r < 0 ? error_oom(e) : 0;
 }
 
+/* --- Granted for nothing -------------------------------------------------------------------------------- */
+
+static bool is_requested(const PrivilegeList *requested, char *grant)
+{
+        char *const grants[] = {grant, NULL};
+
+        for (size_t i = 0; i < requested->n; i++)
+                if (privilege_is_granted(&requested->items[i], grants))
+                        return true;
+        return false;
+}
+
+/* What the image asks for, also if the command line replaces it. */
+static int list_requests(const Pod *p, const PodApp *a, PrivilegeList *ret, Error *e)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
+
+        int r = read_image_manifest(p, a, &image, e);
+        if (r < 0 || !image->app)
+                return r;
+        r = stage1_load_isolator_libraries(&image->app->isolators, e);
+        if (r < 0)
+                return r;
+        r = stage1_privileges(&image->app->isolators, ret);
+        if (r >= 0 && p->config.net == NET_HOST && p->config.private_users)
+                r = stage1_port_privileges(p->manifest, a->app, ret);
+        return r < 0 ? error_oom(e) : 0;
+}
+
+static int warn_app(const Pod *p, const PodApp *a, char ***warnings, Error *e)
+{
+        _cleanup_(privilege_list_done) PrivilegeList requested = {};
+        _cleanup_app_settings_ AppSettings settings = {};
+
+        int r = app_settings_read(a, &settings, e);
+        if (r >= 0 && settings.grants)
+                r = list_requests(p, a, &requested, e);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (grant, settings.grants) {
+                bool is_capability = strncasecmp(*grant, "CAP_", 4) == 0;
+                if (streq(*grant, "all") || streq(*grant, "none") || is_requested(&requested, *grant))
+                        continue;
+                _cleanup_free_ char *shown = text_escape_for_terminal(*grant);
+                if (strv_extendf(warnings,
+                                 "App %s: --grant=%s has no effect: its image does not ask for that%s",
+                                 pod_app_path_name(a), shown ?: "?",
+                                 is_capability ? "; --caps-retain= says which capabilities it has" : "") < 0)
+                        return error_oom(e);
+        }
+        return 0;
+}
+
+int warn_of_grants(Pod *p, const PodRequest *request, size_t first, char ***warnings, Error *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && warnings && !request->template && i < request->n_apps; i++)
+                r = warn_app(p, p->manifest->apps[first + i], warnings, e);
+        return r;
+}
+
 /* --- All apps ------------------------------------------------------------------------------------------ */
 
 static int decide_app(Decision *d, const Pod *p, size_t index, Error *e)

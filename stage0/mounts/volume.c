@@ -3,7 +3,7 @@
 /* Volumes as mounts.
  *
  * Volumes of the host are opened anew for every process of an app (sources.c), by descriptor and, unless their settings
- * say otherwise, without following symlinks, so that a source that was checked when the pod was prepared
+ * say otherwise, without following symlinks (those of the command line were resolved there), so that a source that was checked when the pod was prepared
  * cannot be exchanged. Empty volumes are directories of the pod, named ones of the store; for images see image-volume.c. Volumes in memory
  * are made for the first app that mounts them, and are kept until the pod ends; their content is charged to
  * the cgroup of the process that writes it. */

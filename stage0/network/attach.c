@@ -244,7 +244,7 @@ int cni_attach(Attachment *a, const CniTarget *t, Error *e)
 
 /* Runs all of them, also those that were not run for ADD: a plugin has to detect that there is nothing to
  * do. The first failure is reported; the others are run all the same. */
-int cni_detach(const Attachment *a, const CniTarget *t, Error *e)
+static int detach(const Attachment *a, const CniTarget *t, Error *e)
 {
         json_object *previous = cni_version_at_least(a->version, "0.4.0") ? a->result : NULL;
         int result = 0;
@@ -262,4 +262,43 @@ int cni_detach(const Attachment *a, const CniTarget *t, Error *e)
                 }
         }
         return result;
+}
+
+int cni_detach(const Attachment *a, const CniTarget *t, Error *e)
+{
+        _cleanup_error_ Error own = ERROR_NULL;
+
+        int r = detach(a, t, &own);
+        if (r < 0 && r != -EINTR && network_masquerade_chains(a, t->container, "-N")) {
+                error_done(&own);
+                r = detach(a, t, &own);
+                (void) network_masquerade_chains(a, t->container, "-X"); /* the interface is gone already */
+        }
+        if (r < 0)
+                (void) error_move(e, &own);
+        return r;
+}
+
+/* --- Ports alone --------------------------------------------------------------------------------------- */
+
+static int run_on_ports(const Attachment *a, const char *command, const CniTarget *t, Error *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < json_object_array_length(a->plugins); i++) {
+                json_object *plugin = json_object_array_get_idx(a->plugins, i);
+                _cleanup_free_ char *text = NULL;
+                size_t size = 0;
+
+                if (cni_plugin_can(plugin, "portMappings"))
+                        r = run_plugin(a, plugin, command, a->result, t, &text, &size, e);
+        }
+        return r;
+}
+
+int cni_map_ports_again(const Attachment *a, const CniTarget *t, Error *e)
+{
+        int r = run_on_ports(a, "DEL", t, e);
+
+        return r < 0 ? r : run_on_ports(a, "ADD", t, e);
 }

@@ -158,6 +158,9 @@ int cni_check_programs(json_object *plugins, const char *network, const char *pa
 int cni_attach(Attachment *a, const CniTarget *t, Error *e);
 int cni_detach(const Attachment *a, const CniTarget *t, Error *e);
 
+/* Runs the plugin that maps ports once more, after removing what is left of its rules. */
+int cni_map_ports_again(const Attachment *a, const CniTarget *t, Error *e);
+
 /* --- ports.c ------------------------------------------------------------------------------------------- */
 
 void port_mapping_done(PortMapping *q);
@@ -182,6 +185,9 @@ bool attachment_maps_ports(const Attachment *a);
 /* Drops packets from outside for the host's loopback, if the pod's ports make the kernel route them, and those for pods of
  * networks with published ports only that are for none. If that is not possible, the attachment gets a note. -ENOMEM. */
 int network_shield(NetworkRecord *record);
+/* Makes the chains again that the plugin bridge has made for CONTAINER to translate its addresses, and fails to remove it
+ * without: ACTION "-N"; or removes them, if they are empty: "-X". True if that was done for one. */
+bool network_masquerade_chains(const Attachment *a, const char *container, const char *action);
 /* Drops packets that the pod sends from IPv6 addresses of others. It takes as long as a plugin, so it is done beside those: the
  * process of _start() (0: there is nothing to do; negative: it failed) is waited for by _finish(). 1: it is not possible, and the
  * attachments have notes. */

@@ -120,6 +120,12 @@ int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served,
                const NetworkStop *stop, PodNetwork **ret, Error *e);
 /* Returns to the mount namespace that network_up() was called in, for network_down(). */
 int pod_network_return(PodNetwork *n);
+/* Restores what the networks of a running pod need of the host: rules of the packet filter that were removed (reload.c). The
+ * same conditions hold as for network_up(). -ESRCH: it has ended meanwhile. */
+int network_reload(Pod *p, const char *const *config_dirs, Error *e);
+/* Adds a note to the networks in L of a running pod for whose ports such rules are missing; in the network namespace of the
+ * host. -ENOMEM. */
+int network_find_missing_rules(Pod *p, NetworkReport *l, size_t n);
 /* Undoes all recorded operations, in reverse order. Succeeds without a record. Operations that cannot be
  * undone remain recorded. */
 int network_down(Pod *p, Error *e);

@@ -187,6 +187,34 @@ int network_shield(NetworkRecord *record)
         return r;
 }
 
+/* --- What plugins miss --------------------------------------------------------------------------------- */
+
+#define CHAIN_LENGTH 28U /* of the plugins' names of chains */
+
+bool network_masquerade_chains(const Attachment *a, const char *container, const char *action)
+{
+        _cleanup_free_ char *both = NULL, *digest = NULL, *chain = NULL;
+        bool translates = false, made = false;
+        json_object *v;
+
+        for (size_t i = 0; i < json_object_array_length(a->plugins); i++)
+                translates = translates ||
+                             (json_object_object_get_ex(json_object_array_get_idx(a->plugins, i), "ipMasq",
+                                                        &v) &&
+                              json_object_get_boolean(v));
+        if (!translates || xasprintf(&both, "%s%s", a->network, container) < 0 ||
+            digest_bytes("sha512:", both, strlen(both), &digest) < 0 ||
+            xasprintf(&chain, "CNI-%.*s", (int) (CHAIN_LENGTH - strlen("CNI-")),
+                      digest + strlen("sha512:")) < 0)
+                return false;
+        static const char *const programs[] = {"iptables", "ip6tables"};
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                const Rule rule = {.program = programs[i], .table = "nat", .words = {chain}};
+                made = succeeded(start(&rule, action, -EBADF)) || made;
+        }
+        return made;
+}
+
 /* --- In the pod's network namespace -------------------------------------------------------------------- */
 
 pid_t network_shield_sources_start(const char *netns)

@@ -2,6 +2,9 @@
 
 /* The row of a pod in a list. */
 
+#include <signal.h>
+
+#include "schema/settings.h"
 #include "stage0/pods/pods.h"
 
 PodEnd pod_end(Pod *p)
@@ -11,6 +14,31 @@ PodEnd pod_end(Pod *p)
         if (p->state != POD_EXITED || !p->manifest || pod_report(p, NULL, &report, NULL) < 0)
                 return (PodEnd){.exit_status = -1};
         return (PodEnd){.exit_status = report.exit_status, .by_reboot = report.ended_by_reboot};
+}
+
+bool pod_end_is_failure(int exit_status)
+{
+        return exit_status > 0 && exit_status != 128 + SIGTERM;
+}
+
+const char *pod_health(Pod *p)
+{
+        _cleanup_close_ int fd = p->state == POD_RUNNING && p->manifest ? pod_open_statuses(p) : -EBADF;
+        int worst = -1;
+
+        for (size_t i = 0; fd >= 0 && i < p->manifest->n_apps; i++) {
+                const PodApp *a = p->manifest->apps[i];
+                _cleanup_(health_status_done) HealthStatus h = {};
+
+                if (!pair_list_get(&a->annotations, SETTING_PREFIX "health-cmd") ||
+                    health_status_read(fd, a->name, &h) < 0)
+                        continue;
+                bool worse = h.state == HEALTH_UNHEALTHY ||
+                             (h.state == HEALTH_STARTING && worst != HEALTH_UNHEALTHY);
+                if (worst < 0 || worse)
+                        worst = h.state;
+        }
+        return worst < 0 ? NULL : health_state_to_string((HealthState) worst);
 }
 
 bool pod_never_ran(Pod *p)

@@ -21,9 +21,8 @@ static int require_confinement(const PodReport *report, Error *e)
         int r = error_set(e, -EOPNOTSUPP,
                           "Processes of app %s cannot be prevented from accessing the pod's other apps: %s",
                           names,
-                          report->exposed_to_all
-                                          ? "this kernel does not support Landlock, or it is disabled (lsm=)"
-                                          : "it may mount, and this kernel is older than Linux 6.12");
+                          report->exposed_to_all ? pod_report_exposure_reason(report)
+                                                 : "it may mount, and this kernel is older than Linux 6.12");
         return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' shows the same.");
 }
 

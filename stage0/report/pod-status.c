@@ -139,7 +139,15 @@ static int report_exposure(const Pod *p, const HostFeatures *h, PodReport *r)
                     strv_extend(&r->exposed_to, pod_app_path_name(m->apps[i])) < 0)
                         return -ENOMEM;
         r->exposed_to_all = r->exposed_to && h->landlock < 2;
+        r->landlock_refused = h->landlock_refused;
         return 0;
+}
+
+const char *pod_report_exposure_reason(const PodReport *r)
+{
+        return r->landlock_refused
+                               ? "Landlock is refused by a filter of system calls that acnspawn itself runs in"
+                               : "this kernel does not support Landlock, or it is disabled (lsm=)";
 }
 
 static int report_defaults(const IsolatorList *l, const PodApp *app, IsolatorReporter *reporter)

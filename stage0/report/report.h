@@ -65,8 +65,11 @@ typedef struct PodReport {
         /* Of a pod with several apps: those whose processes are not prevented from accessing processes of
          * the others. EXPOSED_TO_ALL: all of them, for lack of Landlock. */
         char **exposed_to;
-        bool exposed_to_all;
+        bool exposed_to_all, landlock_refused;
 } PodReport;
+
+/* Why all are exposed, as the rest of a sentence. */
+const char *pod_report_exposure_reason(const PodReport *r);
 
 /* The member "endedBy" of a pod that was ended by a reboot of the host. */
 #define POD_ENDED_BY_REBOOT "reboot"

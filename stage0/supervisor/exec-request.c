@@ -95,13 +95,16 @@ static int write_launch_file(const LaunchConfig *c, int *ret_fd, Error *e)
         return 0;
 }
 
-static int make_launch_file(Pod *p, const PodApp *app, const ExecOptions *o, int *ret_fd, Error *e)
+/* *RET_CONTROL: the app has the control API, whose socket is among its credentials. */
+static int make_launch_file(Pod *p, const PodApp *app, const ExecOptions *o, int *ret_fd, bool *ret_control,
+                            Error *e)
 {
         _cleanup_launch_config_ LaunchConfig c = {};
 
         int r = read_launch_config(p, app, &c, e);
         if (r < 0)
                 return r;
+        *ret_control = c.control;
         return exec_change_config(&c, o) < 0 ? error_oom(e) : write_launch_file(&c, ret_fd, e);
 }
 
@@ -126,6 +129,7 @@ int exec_make_request(Pod *p, const PodApp *app, const ExecOptions *o, EnterRequ
                           .credentials = pod_app_has_credentials(p, app),
                           .size = o->size};
         _cleanup_free_ char *url = NULL;
+        bool control = false;
 
         if (o->user && strlen(o->user) >= sizeof(q.user))
                 return error_set(e, -ENAMETOOLONG, "The name of the user is too long");
@@ -137,9 +141,10 @@ int exec_make_request(Pod *p, const PodApp *app, const ExecOptions *o, EnterRequ
         if (url)
                 snprintf(q.metadata_url, sizeof(q.metadata_url), "%s", url);
         snprintf(q.identity, sizeof(q.identity), "%s", o->identity ?: "");
-        r = make_launch_file(p, app, o, ret_file_fd, e);
+        r = make_launch_file(p, app, o, ret_file_fd, &control, e);
         if (r < 0)
                 return r;
+        q.credentials = q.credentials || control;
         *ret = q;
         return 0;
 }

@@ -180,6 +180,15 @@ int apply_landlock(const LaunchConfig *c, Failure *f)
 
         if (is_missing(r) && !(c->capabilities & UINT64_C(1) << CAP_SYS_ADMIN))
                 r = enter_domain_of_files();
+        if (r == -EPERM && c->landlock_optional)
+                return 0;
+        if (r == -EPERM)
+                return failure_set(
+                                f, CAUSE_SETUP, r,
+                                "Cannot isolate app %s from the other apps: Landlock is refused, by a filter of "
+                                "system calls that acnspawn itself runs in, as in a container; "
+                                "--landlock=optional runs the app without it",
+                                c->app);
         if (r < 0 && !is_missing(r))
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot isolate app %s from the other apps",
                                          c->app);

@@ -17,12 +17,12 @@ static void check_error(int r, Error *e)
         error_done(e);
 }
 
-static void convert(const OciConfig *c, Error *e)
+static void convert(const OciConfig *c, Findings *findings, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL, *again = NULL;
         _cleanup_free_ char *text = NULL;
 
-        int r = oci_config_to_image_manifest(c, "example.com/app", "1.0", &m, e);
+        int r = oci_config_to_image_manifest(c, "example.com/app", "1.0", &m, findings, e);
         check_error(r, e);
         if (r < 0)
                 return;
@@ -41,7 +41,7 @@ static void try_config(const char *text, size_t size)
         check_outcome(r, &findings, &e);
         error_done(&e);
         if (r >= 0)
-                convert(c, &e);
+                convert(c, &findings, &e);
 }
 
 static void try_index(const char *text, size_t size)

@@ -185,6 +185,9 @@ def apps_without_it_have_no_socket(host):
     true(not os.path.exists(root + PLACE + "acnspawn.control"), "no socket")
     lacks(read_text(root.replace("root", "environ")), "ACNSPAWN_CONTROL")
     contains(read_text(root_of(host, "web").replace("root", "environ")), "ACNSPAWN_CONTROL=/dev/credentials/acnspawn.control\0")
+    show = "echo $ACNSPAWN_CONTROL,$CREDENTIALS_DIRECTORY"
+    equal(host.acnspawn("enter", "--app=web", "p", "sh", "-c", show).expect(0).out, "/dev/credentials/acnspawn.control,/dev/credentials\n")
+    equal(host.acnspawn("enter", "--app=db", "p", "sh", "-c", show).expect(0).out, ",\n")
     host.acnspawn("stop", "p").expect(0)
 
 

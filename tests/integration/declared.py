@@ -193,7 +193,7 @@ def verify(host):
     good = d.write("good", "[App a]\nImage=x\n")
     bad = d.write("bad", "[Pod]\nMemory=x\nFoo=1\n[App a]\n")
     r = d.acnspawn("pod", "verify", "good").expect(0)
-    missing = good + ":2: warning: Image=: 'x' is not in the store. It is fetched when the pod is started."
+    missing = good + ":2: warning: Image=: 'x' is not in the store. It is fetched when the pod is started, from a host of that name; an image of a registry is named docker://x."
     equal((r.out, r.err), ("%s\n%s: valid\n" % (missing, good), ""))
     r = d.acnspawn("pod", "verify", "bad", good).expect(1)
     equal(r.out.splitlines(), [
@@ -340,7 +340,7 @@ APP = {
     "volume": "{data}:/data:ro", "read-only": None, "readonly-rootfs": None, "memory": "64Mi", "cpu": "500m", "cpu-shares": "512", "tasks-max": "99",
     "block-bandwidth": "50M", "block-iops": "500", "oom-score-adj": "100", "sysctl": "kernel.msgmnb=9000",
     "seccomp": "mode=remove,errno=EPERM,reboot", "seccomp-profile": "{profile}", "no-new-privileges": None, "apparmor-profile": "unconfined", "selinux-context": "a:b:c:d",
-    "caps-retain": "CAP_CHOWN", "caps-remove": "CAP_KILL", "caps-ambient": "CAP_CHOWN", "group-policy": "strict", "device": "all,/dev/null:/dev/a b", "device-policy": "closed", "sys": "read-only",
+    "caps-retain": "CAP_CHOWN", "caps-remove": "CAP_KILL", "caps-ambient": "CAP_CHOWN", "group-policy": "strict", "device": "all,/dev/null:/dev/a b", "device-policy": "closed", "sys": "read-only", "landlock": "optional",
     "masked-paths": "/proc/kcore,/etc/a b", "read-only-paths": "none", "grant": "CAP_CHOWN", "stdin": None, "input": "pipe", "restart": "on-failure",
     "restart-delay": "1s", "restart-delay-max": "2s", "restart-limit": "2", "after": "other", "notify": "false", "start-timeout": "1min",
     "health-cmd": 'test "a" = b', "health-interval": "10s", "health-timeout": "5s", "health-retries": "2", "health-start-period": "3s",

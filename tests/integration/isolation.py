@@ -46,6 +46,40 @@ def device_nodes_of_the_specification(host, *options):
     equal(odd, [], "other character devices")
 
 
+def refuse_landlock():
+    """As a container does whose filter of system calls does not know Landlock."""
+    class Filter(ctypes.Structure):
+        _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint32)]
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
+
+    # The number of the call; 444 to 446 are errors (EPERM), others are allowed.
+    rules = (Filter * 5)(Filter(0x20, 0, 0, 0), Filter(0x35, 0, 1, 444), Filter(0x25, 0, 1, 446), Filter(0x06, 0, 0, 0x7fff0000),
+                         Filter(0x06, 0, 0, 0x00050001))
+    if ctypes.CDLL(None).prctl(22, 2, ctypes.byref(Program(5, rules)), 0, 0) < 0:  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        os._exit(125)
+
+
+@case
+def landlock_that_is_refused_from_outside(host):
+    """It is named, and an option goes on without; the verdict says so."""
+    one, two = (host.shell("touch /out/up; sleep 1000", name="example.com/" + n) for n in "ab")
+    r = host.acnspawn("run", "--name=p", one, preexec_fn=refuse_landlock)
+    true(r.rc != 0, r)
+    contains(r.err, "Landlock is refused, by a filter of system calls that acnspawn itself runs in")
+    contains(r.err, "--landlock=optional")
+    p = host.start("run", "--name=q", "--exit-policy=all", one, "--landlock=optional", "---", two, "--landlock=optional", preexec_fn=refuse_landlock)
+    host.wait_named("q")
+    for app in "ab":
+        host.wait_up(app, host.status("q")["uuid"])
+    r = host.acnspawn("status", "q", preexec_fn=refuse_landlock).expect(0)
+    contains(r.out, "exposed, apps of one user can access each other's processes: Landlock is refused by a filter of system calls")
+    contains(host.acnspawn("run", "--strict", "--name=s", one, "---", two, preexec_fn=refuse_landlock).expect(1).err, "Landlock is refused by a filter")
+    host.acnspawn("stop", "q").expect(0)
+    host.finish(p)
+
+
 @both
 def devices_work(host, *options):
     r = host.run(*options, host.shell(

@@ -128,6 +128,19 @@ def kernel_parameters_of_the_host_are_refused_by_name(host):
 
 
 @case
+def grants_of_what_is_not_requested_cause_warnings(host):
+    plain, asks = limited(host, "true"), host.shell("true", name="example.com/b", app={"isolators": [isolator("os/linux/capabilities-retain-set", set=["CAP_NET_ADMIN"])]})
+    r = host.acnspawn("prepare", plain, "--grant=CAP_NET_ADMIN,seccomp").expect(0)
+    contains(r.err, "App a: --grant=CAP_NET_ADMIN has no effect: its image does not ask for that; --caps-retain= says which capabilities it has")
+    contains(r.err, "App a: --grant=seccomp has no effect: its image does not ask for that\n")
+    r = host.acnspawn("prepare", asks, "--grant=CAP_NET_ADMIN,CAP_SYS_TIME").expect(0)
+    lacks(r.err, "CAP_NET_ADMIN")
+    contains(r.err, "CAP_SYS_TIME has no effect")
+    for words in ["--grant=all"], ["--grant=none"], ["--grant=CAP_NET_ADMIN", "--caps-retain=CAP_NET_ADMIN"]:
+        lacks(host.acnspawn("prepare", asks, *words).expect(0).err, "has no effect")
+
+
+@case
 def a_kernel_parameter_that_cannot_be_set_keeps_the_app_from_starting(host):
     r = host.acnspawn("run", "--name=p", limited(host, "echo ran"), "--sysctl=net.ipv4.no_such_thing=1")
     true(r.rc != 0, "the pod ended well")

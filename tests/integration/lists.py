@@ -61,7 +61,7 @@ def pods_in_formats(host):
     equal(json.loads(host.acnspawn("list", "--json=short", "--format=name,networks").expect(0).out), [{"name": "p", "networks": ["host"]}])
     contains(host.acnspawn("list", "--json=short", "--format={name}").expect(2).err, "cannot be combined with --json; a list of fields can")
     contains(host.acnspawn("list", "--format={Names}").expect(2).err,
-             "there is no field 'Names'; the fields are uuid, name, state, apps, created, exitStatus, endedBy, images, networks, labels, annotations")
+             "there is no field 'Names'; the fields are uuid, name, state, apps, created, exitStatus, endedBy, health, images, networks, labels, annotations")
     contains(host.acnspawn("list", "--filter=status=running").expect(2).err, "'status' is none of state, name, app, image, network, label, annotation")
     contains(host.acnspawn("list", "--filter=state=up").expect(2).err, "the state is none of preparing|")
 
@@ -98,6 +98,42 @@ def volumes(host):
     equal([set(v) for v in json.loads(host.acnspawn(*verb, "--json=short").expect(0).out)], [{"name", "quota", "pods", "created"}] * 2)
     equal([list(v) for v in json.loads(host.acnspawn(*verb, "--size", "--json=short").expect(0).out)], [["name", "size", "quota", "pods", "created"]] * 2)
     contains(host.acnspawn(*verb, "--filter=used=maybe").expect(2).err, "must be used=yes or used=no")
+
+
+@case
+def quiet_lists_are_for_programs(host):
+    """One identifier a line, in full, as with podman."""
+    uuids = [host.prepare("--name=p%d" % i, host.shell("true", name="example.com/a")) for i in range(2)]
+    equal(host.acnspawn("list", "-q").expect(0).out.split("\n"), [*uuids, ""])
+    equal(host.acnspawn("list", "-q", "--filter=name=p1").expect(0).out, uuids[1] + "\n")
+    equal(host.acnspawn("list", "-q", "--filter=name=x").expect(0).out, "")
+    host.acnspawn("volume", "create", "one").expect(0)
+    equal(host.acnspawn("volume", "list", "--quiet").expect(0).out, "one\n")
+    images = json.loads(host.acnspawn("image", "list", "--json=short").expect(0).out)
+    equal(host.acnspawn("image", "list", "-q").expect(0).out, "".join(i["id"] + "\n" for i in images))
+    contains(host.acnspawn("list", "--format={{.Names}}").expect(2).err, "A field is in single braces, as in '{uuid}'")
+    equal(host.acnspawn("list", "--format={{{name}}}", "--filter=name=p0").expect(0).out, "{p0}\n")
+
+
+@case
+def health_of_pods(host):
+    """The worst of their apps."""
+    image = host.shell("touch /out/up; sleep 1000", name="example.com/a")
+    good, bad = ["--health-cmd=true", "--health-interval=100ms"], ["--health-cmd=test ! -e /tmp/bad", "--health-interval=100ms", "--health-retries=1"]
+    host.detach("--name=none", image)
+    host.detach("--name=both", image, *good, "---", image, "--name=b", *bad)
+
+    def health():
+        return dict(line.split("=") for line in host.acnspawn("list", "--format={name}={health}").expect(0).out.split())
+    wait_for(lambda: health() == {"none": "", "both": "healthy"}, "health of both apps")
+    contains(host.acnspawn("list").expect(0).out, "running (healthy)")
+    host.acnspawn("enter", "--app=b", "both", "touch", "/tmp/bad").expect(0)
+    wait_for(lambda: health()["both"] == "unhealthy", "an unhealthy app")
+    contains(host.acnspawn("list").expect(0).out, "running (unhealthy)")
+    for name in "none", "both":
+        host.acnspawn("stop", name).expect(0)
+    equal(health(), {"none": "", "both": ""})
+    true("(" not in host.acnspawn("list").expect(0).out, "no health after the end")
 
 
 main()

@@ -93,6 +93,18 @@ def refused_connection(address, port):
     return True
 
 
+def flush_rules():
+    """What "nft flush ruleset" leaves of the rules of a host."""
+    for program in "iptables", "ip6tables":
+        for table in "nat", "raw", "mangle", "filter":
+            subprocess.run([program, "-w", "5", "-t", table, "-F"], stderr=subprocess.DEVNULL)
+            subprocess.run([program, "-w", "5", "-t", table, "-X"], stderr=subprocess.DEVNULL)
+
+
+def rules_of(table):
+    return subprocess.run(["iptables", "-w", "5", "-t", table, "-S"], capture_output=True, text=True, check=True).stdout
+
+
 @contextlib.contextmanager
 def neighbour():
     """Another host on the network of this one, which is 192.0.2.1 and 2001:db8::1 there. Yields its process."""
@@ -924,6 +936,36 @@ def the_bandwidth_is_limited(host):
     true(got <= 1.1 * limit * took + limit / 10 and took < patience(10), "%d bytes came in %.1f s, expected %d in a second" % (got, took, limit))
     host.acnspawn("stop", uuid).expect(0)
     nothing_is_left(host, uuid)
+
+
+@case
+def rules_that_were_removed_behind_a_pod_are_restored(host):
+    """Status says that they are gone; the pod keeps its addresses, and its app does not notice."""
+    need_plugins()
+    configure(host)
+    image = web(host, "a")
+    uuid = host.detach("--net=default", "--port=http:8081", "--name=p", image)
+    address, mac = address_of(host, uuid), host.status(uuid)["networks"][0]["mac"]
+    wait_served("127.0.0.1:8081", "from a")
+    before = {table: rules_of(table) for table in ("nat", "raw", "mangle")}
+    lacks(host.acnspawn("status", uuid).expect(0).out, "packet filter")
+    flush_rules()
+    true(refused_connection("127.0.0.1", 8081), "the port is not published any more")
+    contains(host.acnspawn("status", uuid).expect(0).out, "rules of the packet filter for its ports are gone: 'acnspawn network reload p' restores them")
+    contains(host.status(uuid)["networks"][0]["note"], "acnspawn network reload p")
+    for words in ["p"], []:
+        host.acnspawn("network", "reload", *words).expect(0)
+        wait_served("127.0.0.1:8081", "from a")
+        equal((address_of(host, uuid), host.status(uuid)["networks"][0]["mac"]), (address, mac), "addresses")
+        equal(get(address + ":80"), "from a")
+        for table, text in before.items():
+            equal(sorted(set(rules_of(table).splitlines())), sorted(set(text.splitlines())), "rules of the table " + table)
+        lacks(host.acnspawn("status", uuid).expect(0).out, "packet filter")
+        flush_rules()
+    host.acnspawn("stop", uuid).expect(0)
+    nothing_is_left(host, uuid)
+    contains(host.acnspawn("network", "reload", "p").expect(1).err, "is not running")
+    host.acnspawn("network", "reload").expect(0)
 
 
 @case

@@ -142,6 +142,41 @@ def names_that_are_meant_for_registries(host):
 
 
 @case
+def odd_parts_of_a_config_are_ignored(host):
+    """With a warning each, as other engines do; the image runs."""
+    b = Builder(host).base().runs("pwd; env")
+    index = json.load(open(os.path.join(b.dir, "index.json")))
+    blob = lambda d: os.path.join(b.dir, "blobs", d["digest"].replace(":", "/"))
+    manifest = json.load(open(blob(index["manifests"][0])))
+    config = json.load(open(blob(manifest["config"])))
+
+    def add(document, descriptor):
+        text = json.dumps(document).encode()
+        descriptor.update(digest="sha256:" + hashlib.sha256(text).hexdigest(), size=len(text))
+        with open(blob(descriptor), "wb") as f:
+            f.write(text)
+
+    config["config"].update({"ExposedPorts": {"0/tcp": {}, "abc": {}, "80/tcp": {}}, "Volumes": {"/dev": {}, "/a/../..": {}, "/x/../o": {}},
+                             "Env": ["=x", "NAME", "A=1"], "Labels": {"nul": "a\0b"}, "WorkingDir": "/o/../d/.", "StopSignal": "sigrtmax-1"})
+    config["rootfs"]["type"] = "other"
+    config["history"] = [{"created_by": "\0"}]
+    add(config, manifest["config"])
+    add(manifest, index["manifests"][0])
+    with open(os.path.join(b.dir, "index.json"), "w") as f:
+        json.dump(index, f)
+    r = host.run(b.reference())
+    contains(r.out, "/d\n")
+    contains(r.out, "A=1\n")
+    for what in ('config.ExposedPorts: "0/tcp" is not a port', '"abc"', 'config.Volumes: "/dev" cannot be the place of a volume', '"/a/../.."',
+                 'config.Env: "=x" has no valid name', '"NAME" has no "="', "config.Labels.nul: contains a NUL", "rootfs.type: is not"):
+        contains(r.err, what)
+    equal(r.err.count("and is ignored"), 8, r.err)
+    app = json.loads(host.acnspawn("cat-manifest", os.path.basename(host.one_pod())).expect(0).out)["apps"][0]
+    equal([p["path"] for p in app["app"]["mountPoints"]], ["/o"])
+    contains(json.dumps(app), "sigrtmax-1")
+
+
+@case
 def another_user_has_its_own_groups(host):
     """Not the group of the image, which is for the image's user; and root has the groups of root."""
     b = Builder(host).base().layer(lambda root: put(root, "etc/group", GROUP + "adm:x:4:root\n"))
@@ -316,6 +351,43 @@ def images_saved_by_podman(host):
     tool(*podman, "save", "--format", "oci-dir", "-o", directory, names[0])
     equal(fetch(host, "oci:" + directory), ids.pop(), "ID of the image in a directory")
     tool(*podman, "rmi", "-a", "-f")
+
+
+@case
+def all_images_of_a_docker_archive(host):
+    """As 'podman load' takes them; one of them by its name or number."""
+    archive, id_of = host.path("all.tar"), {}
+    for i, name in enumerate(("one", "two", "three")):
+        b = Builder(host, name).base().runs("echo " + name)
+        tool("skopeo", "copy", "-q", b.reference(), "docker-archive:%s:example.com/%s:1.0" % (host.path(name + ".tar"), name))
+        id_of[name] = fetch(host, "docker-archive:" + host.path(name + ".tar"))
+    # One archive of the three: their members, and one manifest.json that lists all.
+    images, members = [], {}
+    for name in id_of:
+        with tarfile.open(host.path(name + ".tar")) as tar:
+            for m in tar:
+                data = tar.extractfile(m).read() if m.isfile() else None
+                if m.name == "manifest.json":
+                    images += json.loads(data)
+                elif m.name != "repositories":
+                    members[m.name] = (m, data)
+    with tarfile.open(archive, "w") as tar:
+        for m, data in [*members.values(), (tarfile.TarInfo("manifest.json"), json.dumps(images).encode())]:
+            if data is not None:
+                m.size = len(data)
+            tar.addfile(m, io.BytesIO(data) if data is not None else None)
+    for id in id_of.values():
+        host.acnspawn("image", "rm", id).expect(0)
+    r = host.acnspawn("fetch", "docker-archive:" + archive).expect(1)
+    contains(r.err, "There are several images in it")
+    contains(r.err, "'acnspawn fetch --all'")
+    equal(host.acnspawn("fetch", "--all", "docker-archive:" + archive).expect(0).out.split(), list(id_of.values()))
+    equal(host.acnspawn("fetch", "--all", archive).expect(0).out.split(), list(id_of.values()))
+    names = host.acnspawn("image", "list", "--format={name}:{version}").expect(0).out.split()
+    equal(sorted(names), ["example.com/one:1.0", "example.com/three:1.0", "example.com/two:1.0"])
+    equal(host.run("docker-archive:%s:two:1.0" % archive).out, "two\n")
+    contains(host.acnspawn("fetch", "--all", "-").expect(2).err, "cannot be standard input")
+    contains(host.acnspawn("fetch", "--all", host.path("one")).expect(1).err, "Cannot read docker-archive:")
 
 
 @case

@@ -109,6 +109,38 @@ def an_app_that_is_added(host):
 
 
 @case
+def what_other_tools_read_is_named(host):
+    """Errors point to what reads the file, instead of listing what is wrong with it."""
+    files = {"Dockerfile": "FROM debian\nRUN true\n", "x.pod": "[Pod]\nExitPolicy=never\n", "auth.json": '{"auths": {"docker.io": {"auth": "eDp5"}}}'}
+    for name, text in files.items():
+        with open(host.path(name), "w") as f:
+            f.write(text)
+    for name, why in ("Dockerfile", "from which buildah and others build an image"), ("x.pod", "which 'acnspawn pod verify' checks"), \
+            ("auth.json", "acnspawn-auth.d(5) says where acnspawn reads them"):
+        out = host.acnspawn("validate", host.path(name)).expect(1).out
+        contains(out, why)
+        equal(out.count("\n"), 1, out)
+    for where in host.path("Dockerfile"), host.path():
+        contains(host.acnspawn("build", where).expect(1).err, "'buildah build -t oci-archive:FILE' builds an image from a Dockerfile")
+    for scheme in "oci-archive", "docker-archive":
+        r = host.acnspawn("fetch", scheme + ":/no/such.tar:x").expect(1)
+        contains(r.err, "No such file or directory")
+        contains(r.err, "Check the path.")
+        lacks(r.err, "copied or downloaded")
+
+
+@case
+def a_name_that_a_running_pod_has(host):
+    """The hint is a command that is not refused."""
+    image = host.shell("sleep 1000", name="example.com/a")
+    host.prepare("--name=p", image)
+    contains(host.acnspawn("prepare", "--name=p", image).expect(1).err, "or with: acnspawn rm p\n")
+    host.acnspawn("run", "--detach", "p").expect(0)
+    contains(host.acnspawn("prepare", "--name=p", image).expect(1).err, "or with: acnspawn rm --force p\n")
+    host.acnspawn("rm", "--force", "p").expect(0)
+
+
+@case
 def a_pod_is_not_an_image(host):
     host.prepare("--name=p", host.shell("true", name="example.com/a"))
     r = host.acnspawn("run", "-u", "7", "p").expect(1)

@@ -167,15 +167,63 @@ def unmounting_on_the_host_is_not_held_up_by_a_pod_that_ended(host):
 
 @case
 def symlink_as_source_is_refused(host):
+    """In the words of a manifest, and with symlinks=false."""
     path = source(host)
     os.symlink(path, host.path("link"))
     os.symlink(host.tmp, host.path("way"))
     image = with_mounts(host, "cat /v/file", mount_point("v", "/v"))
+    uuid = host.prepare("--volume=v,kind=host,source=" + path, image)
+    manifest = json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)
+    host.acnspawn("rm", uuid).expect(0)
     for bad in (host.path("link"), host.path("way", "source")):
-        r = host.acnspawn("prepare", "--volume=v,kind=host,source=" + bad, image).expect(1)
-        contains(r.err, bad, "message")
-        contains(r.err.lower(), "symbolic link", "message")
+        manifest["volumes"][0]["source"] = bad
+        with open(host.path("manifest"), "w") as f:
+            json.dump(manifest, f)
+        for options in ["--volume=v,kind=host,symlinks=false,source=" + bad, image], ["--pod-manifest=" + host.path("manifest")]:
+            r = host.acnspawn("prepare", *options).expect(1)
+            contains(r.err, bad, "message")
+            contains(r.err.lower(), "symbolic link", "message")
     equal(host.pods(), [], "pods")
+
+
+@case
+def symlinks_of_the_command_line_are_followed(host):
+    """Once, by the one who gives the command: what the link becomes later has no effect."""
+    path = source(host)
+    other = os.path.join(host.tmp, "other")
+    os.mkdir(other)
+    link = host.path("link")
+    for options in ["--volume=v,kind=host,source=" + link], ["-v", link + ":/v"], ["-v", os.path.join(link, "../link/.") + ":/v"]:
+        os.symlink(path, link)
+        uuid = host.prepare(*options, host.shell("cat /v/file", name="example.com/a") if options[0] == "-v" else
+                            with_mounts(host, "cat /v/file", mount_point("v", "/v")))
+        os.unlink(link)
+        os.symlink(other, link)
+        r = host.acnspawn("run", uuid).expect(0)
+        true(r.out, "the file's content: %s" % r)
+        os.unlink(link)
+    contains(host.acnspawn("prepare", "-v", link + ":/v", host.shell("true", name="example.com/b")).expect(1).err, "No such file")
+
+
+@case
+def sources_and_options_as_podman_takes_them(host):
+    """Relative sources, options for SELinux and caches, which need nothing; no warning about a file on a file."""
+    path = source(host)
+    image = host.shell("cat $(test -e /v/file && echo /v/file || echo /etc/passwd)", name="example.com/a")
+    expected = read_text(os.path.join(path, "file"))
+    above = os.path.dirname(path)
+    for words in "./source:/v", "source/../source:/v:ro", "../%s/source:/v:z" % os.path.basename(above), path + ":/v:Z,ro,cached,delegated,consistent,U":
+        r = host.acnspawn("run", "-v", words, image, cwd=above).expect(0)
+        equal((r.out, r.err), (expected, ""), words)
+    r = host.acnspawn("run", "-v", os.path.join(path, "file") + ":/etc/passwd:z", image).expect(0)
+    equal((r.out, r.err), (expected, ""))
+    host.run("-v", "data:/v:z,U", host.shell("test -d /v", name="example.com/b"))
+    # In a file of a declared pod a path is absolute; what writes one makes it so.
+    units = host.path("units")
+    os.mkdir(units)
+    with open(os.path.join(units, "x.pod"), "w") as f:
+        f.write("[Pod]\nVolume=./a:/v\n[App]\nImage=example.com/a\n")
+    contains(host.acnspawn("pod", "verify", os.path.join(units, "x.pod")).expect(1).out, "the path must be absolute")
 
 
 @case

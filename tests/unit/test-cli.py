@@ -85,7 +85,7 @@ USAGE_ERRORS = [
     (["system", "prune"], "Unknown command 'system'", "Did you mean 'prune'? Try"),
     (["system", "zzz"], "Unknown command 'system'", "Try 'acnspawn --help'"),
     (["image", "push", "x"], "Unknown command 'image push'", "'acnspawn image export' writes an archive"),
-    (["network", "ls"], "Unknown command 'network'", "see acnspawn-network(7)"),
+    (["network", "ls"], "Unknown command 'network ls': 'network' has reload", "see acnspawn-network(7)"),
     (["restart", "p"], "Unknown command 'restart'", "'acnspawn restart-app' starts apps again; a pod that is a unit"),
     (["reload", "p"], "Unknown command 'reload'", "Did you mean 'apply'?"),
     (["up"], "Unknown command 'up'", "A pod is run by 'acnspawn run'; one that a file declares by 'systemctl start acnspawn@NAME': acnspawn.pod(5)."),
@@ -106,7 +106,8 @@ USAGE_ERRORS = [
     (["run", "-E", "A B=1", "i"], "Invalid value 'A B=1' for -E: ", None),
     (["run", "--env-file=/no/such", "i"], "Invalid value '/no/such' for --env-file: No such file", None),
     (["run", "i", "-u", ""], "Invalid value '' for -u: must be a name, a number, or an absolute path in the image", None),
-    (["run", "-u", "a:", "i"], "Invalid value 'a:' for -u: must be USER or USER:GROUP", None),
+    (["run", "-u", ":", "i"], "Invalid value ':' for -u: must be USER, USER:GROUP or :GROUP", None),
+    (["run", "-u", "a:b:c", "i"], "Invalid value 'a:b:c' for -u: must be USER, USER:GROUP or :GROUP", None),
     (["run", "-w", "srv", "i"], "Invalid value 'srv' for -w: must be an absolute path", "A valid one is -w /srv/www."),
     (["run", "i", "--workdir=srv"], "Invalid value 'srv' for --workdir: must be an absolute path", "A valid one is --workdir=/srv/www."),
     (["run", "--entrypoint=", "i"], "Invalid value '' for --entrypoint: must not be empty", None),
@@ -121,7 +122,35 @@ USAGE_ERRORS = [
     # options of an app before the first image
     (["prepare", "-u", "1", "i", "j"], "With several apps, -u has to be given for one of them: put it after its image", None),
     (["prepare", "--tty", "-i", "i", "j"], "With several apps, --tty has to be given for one of them", None),
-    (["logs", "--tail=3", "p"], "Unknown option '--tail'", "Did you mean '--lines'?"),
+    # what other tools have and this one has not, or in another way
+    (["run", "--cap-add=NET_ADMIN", "i"], "Unknown option '--cap-add'", "--caps-retain= after the image names all capabilities that the app has"),
+    (["run", "--privileged", "i"], "Unknown option '--privileged'", "Privileges are given one by one after the image: --caps-retain="),
+    (["run", "--ulimit=nofile=1", "i"], "Unknown option '--ulimit'", "Limits of processes are fixed"),
+    (["run", "--init", "i"], "Unknown option '--init'", "systemd is PID 1 of each pod"),
+    (["run", "--security-opt=label=disable", "i"], "Unknown option '--security-opt'", "Each has an option of its own after the image"),
+    (["run", "--userns=keep-id", "i"], "Unknown option '--userns'", "--no-userns switches that off"),
+    (["run", "--ip=10.0.0.2", "i"], "Unknown option '--ip'", "--net=NAME:IP=ADDRESS"),
+    (["run", "-P", "i"], "Unknown option '-P'", "--publish=PORT:APPPORT publishes one port"),
+    (["run", "--ipc=host", "i"], "Unknown option '--ipc'", "The apps of a pod share an IPC namespace"),
+    (["run", "--gpus=all", "i"], "Unknown option '--gpus'", "--device= after the image"),
+    (["run", "--pod=p", "i"], "Unknown option '--pod'", "'acnspawn add-app' adds one to a pod that runs"),
+    (["run", "--shm-size=1g", "i"], "Unknown option '--shm-size'", "--volume=shm,kind=tmpfs,size=1G"),
+    (["run", "--cpus=2", "i"], "Unknown option '--cpus'", "Did you mean '--cpu'?"),
+    (["run", "--pull=never", "i"], "Unknown option '--pull'", "Did you mean '--pull-policy'?"),
+    (["stats", "--no-stream"], "Unknown option '--no-stream'", "'acnspawn stats' shows the usage once"),
+    (["image", "list", "--no-trunc"], "Unknown option '--no-trunc'", "--full shows IDs in full"),
+    (["kube", "play", "x.yaml"], "Unknown command 'kube'", "acnspawn-cri(8)"),
+    (["generate", "systemd", "p"], "Unknown command 'generate'", "'acnspawn pod create' writes the file of a declared pod"),
+    (["secret", "create", "x"], "Unknown command 'secret'", "'--credential=NAME:FILE'"),
+    (["diff", "p"], "Unknown command 'diff'", "'acnspawn export POD' writes the files of an app"),
+    (["untag", "x"], "Unknown command 'untag'", "'acnspawn image rm' removes it"),
+    (["mount", "p"], "Unknown command 'mount'", "'acnspawn cp' copies files of apps"),
+    (["describe", "p"], "Unknown command 'describe'", "Did you mean 'status'?"),
+    (["completion", "bash"], "Unknown command 'completion'", "are installed with acnspawn"),
+    (["auto-update"], "Unknown command 'auto-update'", "'acnspawn update' replaces apps"),
+    (["list", "--format={{.Names}}"], "Invalid value '{{.Names}}' for --format: templates of podman and docker are not understood",
+     "A field is in single braces, as in '{uuid}'."),
+    (["image", "list", "--format", "table {{ .Repository }}"], "templates of podman and docker are not understood", "as in '{id}'."),
     (["list", "--publish"], "Unknown option '--publish'", "Try 'acnspawn list --help'"),
     (["image", "lits"], "Unknown command 'image lits'", "Did you mean 'image list'? Try 'acnspawn image --help'"),
     (["--jsno=short", "list"], "Unknown option '--jsno'", "Did you mean '--json'?"),
@@ -197,9 +226,7 @@ USAGE_ERRORS = [
     (["prepare", "--volume=V,kind=empty", "i"], "Invalid value 'V,kind=empty' for --volume", None),
     (["prepare", "--volume=v", "i"], "for --volume: needs kind=empty, kind=tmpfs, kind=named, kind=image or kind=host", None),
     (["prepare", "--volume=v,empty", "i"], "'empty' is neither KEY=VALUE nor one of readOnly, recursive", None),
-    (["prepare", "-v", "/a:/b:z", "i"], "'z' is neither KEY=VALUE nor one of ro, rw, readOnly, recursive, idmap, symlinks, dev, suid", None),
-    (["prepare", "-v", "./a:/b", "i"], "Invalid value './a:/b' for -v: a path of the host must be absolute", None),
-    (["prepare", "i", "-v", "a/b:/b"], "a path of the host must be absolute", None),
+    (["prepare", "-v", "/a:/b:zz", "i"], "'zz' is neither KEY=VALUE nor one of ro, rw, readOnly, recursive, idmap, symlinks, dev, suid", None),
     (["prepare", "i", "--mount=type=bind,source=/a,target=/b"], "type 'bind' is not for mounts: --volume=HOST:PATH", None),
     (["prepare", "i", "--mount=source=/a,target=/b"], "source '/a' is not the name of a volume; --volume=HOST:PATH", None),
     (["prepare", "--volume=v,knd=empty", "i"], "unknown key 'knd'", "Did you mean 'kind'?"),
@@ -295,9 +322,7 @@ USAGE_ERRORS = [
     (["export", "--name=example.com/a,x", "p"], "Invalid value 'example.com/a,x' for --name", "A valid one is"),
     (["enter", "-E", "A B=1", "p"], "Invalid value 'A B=1' for -E", None),
     (["enter", "-E", "NO_SUCH_VARIABLE", "p"], "no value given, and the variable is not set in the environment", None),
-    (["prepare", "i", "--user=a:"], "Invalid value 'a:' for --user: must be USER or USER:GROUP", None),
-    (["prepare", "i", "--user=:a"], "Invalid value ':a' for --user: must be USER or USER:GROUP", None),
-    (["prepare", "i", "--user=1:2:3"], "Invalid value '1:2:3' for --user: must be USER or USER:GROUP", None),
+    (["prepare", "i", "--user=1:2:3"], "Invalid value '1:2:3' for --user: must be USER, USER:GROUP or :GROUP", None),
 ]
 
 
@@ -323,7 +348,7 @@ def mistyped_verbs():
 def synonyms_name_what_there_is():
     """... and are no names of ours themselves."""
     with open(os.path.join(SOURCE, "stage0/cli/synonyms.c"), encoding="utf-8") as f:
-        tables = re.findall(r"(verbs|options)\[\] = \{\n(.*?)\n\};", f.read(), re.S)
+        tables = re.findall(r" (verbs|options)\[\] = \{\n(.*?)\n\};", f.read(), re.S)
     check("the tables", [t[0] for t in tables], ["verbs", "options"])
     verbs, options = (re.findall(r'\{"(.*?)", "(.*?)"\}', t[1]) for t in tables)
     names = {o[1] for o in dump()[1]} | {o[2] for o in dump()[1]}
@@ -375,6 +400,8 @@ def help_of_all():
     check("help before a mistake", run("list", "--help", "--nonsense").returncode, 0)
     check_contains("the help of image", run("image", "--help").stdout, "image cat-manifest IMAGE")
     check("help image", run("help", "image").stdout, run("image", "--help").stdout)
+    for group in "volume", "pod", "image":
+        check("help " + group, run("help", group).stdout, run(group, "--help").stdout)
 
 
 def help_is_ascii_where_nothing_else_can_be_shown():

@@ -132,6 +132,7 @@ static const struct {
                 {"device", "/dev/null:/dev/a,all"},
                 {"device-policy", "closed"},
                 {"sys", "writable"},
+                {"landlock", "optional"},
                 {"grant", "seccomp"},
                 {"image-policy", "registry"},
                 {"fate-group", "one"},

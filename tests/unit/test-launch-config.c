@@ -118,6 +118,7 @@ static void check_equal(const LaunchConfig *a, const LaunchConfig *b)
         ASSERT_EQ(a->may_mount, b->may_mount);
         ASSERT_EQ(a->read_only_root, b->read_only_root);
         ASSERT_EQ(a->shares_processes, b->shares_processes);
+        ASSERT_EQ(a->landlock_optional, b->landlock_optional);
 }
 
 TEST(round_trip)
@@ -147,6 +148,7 @@ TEST(smallest)
                         .may_mount = true,
                         .read_only_root = true,
                         .shares_processes = true,
+                        .landlock_optional = true,
         };
         _cleanup_launch_config_ LaunchConfig out = {};
         _cleanup_free_ char *text = NULL;

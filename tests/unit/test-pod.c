@@ -1160,7 +1160,7 @@ TEST(name_taken)
         ASSERT_ERR(pod_reserve_name(q, "web", &e), -EEXIST);
         ASSERT_CONTAINS(e.message, p->uuid);
         ASSERT_CONTAINS(e.message, "(prepared)");
-        ASSERT_CONTAINS(e.hint, "acnspawn rm web");
+        ASSERT_CONTAINS(e.hint, ": acnspawn rm web");
         ASSERT_NULL(q->config.name);
         ASSERT_OK(pod_reserve_name(q, "web2", &e));
         ASSERT_OK(pod_reserve_name(q, "web2", &e));

@@ -284,6 +284,7 @@ TEST(invalid_values_are_named_with_valid_ones)
         for (const char *const *bad = (const char *const[]){"", ",", "/srv/x", "/dev/a:/srv/x", "/dev", "/dev/a:/dev", "/dev/../x:/dev/a", "a", "all,/dev/a:r", "/dev/a:r,all", "/srv/a:r", ":r", NULL}; *bad; bad++)
                 expect_error("acnspawn/device", *bad, "must be none, or all, or absolute paths of devices");
         expect_error("acnspawn/sys", "rw", "must be read-only or writable");
+        expect_error("acnspawn/landlock", "no", "must be required or optional");
         expect_error("acnspawn/device-policy", "open", "must be auto or closed");
         expect_error("acnspawn/hooks", "[{\"path\":\"x\"}]", "must be none, or a list of hooks in JSON");
         expect_error("acnspawn/group-policy", "some", "must be auto, merge or strict");
@@ -374,12 +375,19 @@ TEST(health_checks_of_images)
 
 TEST(signals)
 {
+        static const char *const none[] = {"SIGRTMIN+99", "SIGRTMIN-1", "SIGRTMAX+1", "RTMAX-99",
+                                           "RTMIN+",      "RTMIN3",     "SIG",        "x"};
+
         ASSERT_EQ(signal_from_string("TERM"), SIGTERM);
         ASSERT_EQ(signal_from_string("SIGTERM"), SIGTERM);
         ASSERT_EQ(signal_from_string("9"), SIGKILL);
         ASSERT_EQ(signal_from_string("SIGRTMIN+3"), SIGRTMIN + 3);
-        ASSERT_TRUE(signal_from_string("SIGRTMIN+99") <= 0);
-        ASSERT_TRUE(signal_from_string("term") <= 0);
+        ASSERT_EQ(signal_from_string("SIGRTMAX-1"), SIGRTMAX - 1);
+        ASSERT_EQ(signal_from_string("rtmax"), SIGRTMAX);
+        ASSERT_EQ(signal_from_string("sigterm"), SIGTERM);
+        ASSERT_EQ(signal_from_string("term"), SIGTERM);
+        for (size_t i = 0; i < ELEMENTSOF(none); i++)
+                ASSERT_TRUE(signal_from_string(none[i]) <= 0);
         ASSERT_TRUE(signal_from_string("") <= 0);
 }
 
