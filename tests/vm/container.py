@@ -24,7 +24,7 @@ import guest
 ENVIRONMENT = {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes", "SYSTEMD_NSPAWN_USE_CGNS": "1",
                "SYSTEMD_SECCOMP": "0"}
 HIERARCHIES = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup")
-PREFIX = "acnspawn-host-"
+PREFIX, SUFFIX = "acnspawn-host-", "-h"  # the name of a machine does not end with "_" or "-"
 BOOT_TIMEOUT = 60 # seconds from the start of systemd-nspawn to the first line
 # They would change settings of this machine's kernel: when the container boots, and when a package is installed in it.
 MASKED = {"etc/systemd/system/systemd-modules-load.service": "/dev/null", "usr/lib/systemd/systemd-sysctl": "/bin/true"}
@@ -109,7 +109,7 @@ def remove(work):
 
 def sweep():
     """Removes what containers have left whose program was killed: processes, cgroups and directories."""
-    for work in glob.glob("/var/tmp/%s*" % PREFIX):
+    for work in glob.glob("/var/tmp/%s????????%s" % (PREFIX, SUFFIX)):  # of versions that hold a lock
         try:
             fd = hold(work)
         except OSError:
@@ -144,8 +144,7 @@ def command(work, tree):
 @contextlib.contextmanager
 def booted(directory, payload):
     """The container, a Guest."""
-    # The name of a machine does not end with "_" or "-".
-    work = tempfile.mkdtemp(prefix=PREFIX, suffix="h", dir="/var/tmp")
+    work = tempfile.mkdtemp(prefix=PREFIX, suffix=SUFFIX, dir="/var/tmp")
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, hold(work))
         stack.callback(remove, work)
