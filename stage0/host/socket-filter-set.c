@@ -13,6 +13,7 @@
 #include <linux/bpf.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "stage0/host/bpf-program.h"
 #include "stage0/host/host-internal.h"
@@ -25,6 +26,8 @@
 #define RECORD_SIZE_MAX 4096U
 #define PODS_MAX 16384U
 #define PEERS_MAX 16384U
+#define PUT_TRIES 10000U
+#define PUT_PAUSE_USEC 500U
 
 typedef struct Peer {
         uint64_t words[4]; /* socket-filter.c has its members */
@@ -113,6 +116,41 @@ static int drop(int fd, const void *key)
         return bpf_call(BPF_MAP_DELETE_ELEM, &a);
 }
 
+/* A change of a map of maps takes effect at once, but the call waits until no program uses what was there before, for tens of milliseconds. So a
+ * process does it that nobody waits for, and is no child of this one. FD negative: removes the key. */
+static int change_peers(int map_fd, uint64_t cgroup, int fd)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                int kept[] = {map_fd, fd};
+                if (fork() != 0)
+                        _exit(0);
+                if (process_leave_streams() >= 0 && fds_close_others(kept, ELEMENTSOF(kept)) >= 0)
+                        (void) (fd >= 0 ? put(map_fd, &cgroup, &fd) : drop(map_fd, &cgroup));
+                _exit(0);
+        }
+        if (pid < 0)
+                return -errno;
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        return 0;
+}
+
+/* Returns when it is there. */
+static int put_peers(int map_fd, uint64_t cgroup, int fd)
+{
+        int r = change_peers(map_fd, cgroup, fd);
+
+        for (unsigned i = 0; r >= 0 && i < PUT_TRIES; i++) {
+                uint32_t number;
+                if (get(map_fd, &cgroup, &number) >= 0)
+                        return 0;
+                (void) usleep(PUT_PAUSE_USEC);
+        }
+        return r < 0 ? r : -ETIME;
+}
+
 /* KEY NULL: the first one. */
 static int next(int fd, const void *key, void *ret)
 {
@@ -135,7 +173,7 @@ static int add_pod(const SocketFilterSet *s, uint64_t cgroup, uint32_t levels, c
         if (r >= 0)
                 r = put(s->levels_fd, &zero, &known);
         if (r >= 0)
-                r = put(s->peers_fd, &cgroup, &peers);
+                r = put_peers(s->peers_fd, cgroup, peers);
         for (size_t i = 0; r >= 0 && i < n; i++) {
                 r = put(s->networks_fd, &(SocketFilterKey){cgroup, networks[i]}, &one);
                 if (r >= 0)
@@ -150,7 +188,7 @@ static void remove_pod(const SocketFilterSet *s, uint64_t cgroup)
         SocketFilterKey key, before;
         bool first = true;
 
-        (void) drop(s->peers_fd, &cgroup);
+        (void) change_peers(s->peers_fd, cgroup, -EBADF);
         while (next(s->networks_fd, first ? NULL : &before, &key) >= 0) {
                 if (!first && before.cgroup == cgroup)
                         (void) drop(s->networks_fd, &before);
@@ -277,10 +315,13 @@ static int lock_directory(void)
 void socket_filter_set_leave(SocketFilterSet *s, uint64_t cgroup)
 {
         _cleanup_close_ int dir_fd = lock_directory();
-        uint64_t other;
+        uint64_t first = 0, second = 0;
 
+        /* Its own key may still be there afterwards. */
+        bool others = next(s->peers_fd, NULL, &first) >= 0 &&
+                      (first != cgroup || next(s->peers_fd, &first, &second) >= 0);
         remove_pod(s, cgroup);
-        if (dir_fd >= 0 && next(s->peers_fd, NULL, &other) == -ENOENT)
+        if (dir_fd >= 0 && !others)
                 (void) unlinkat(dir_fd, RECORD, 0);
         socket_filter_set_done(s);
 }
