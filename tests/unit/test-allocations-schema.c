@@ -365,7 +365,7 @@ static int convert_config(void *userdata, Text *result, Error *e)
 
         int r = oci_config_parse(s, strlen(s), &c, &findings, e);
         if (r >= 0)
-                r = oci_config_to_image_manifest(c, "example.com/app", "1.0", NULL, &m, e);
+                r = oci_config_to_image_manifest(c, "example.com/app", "1.0", &m, NULL, e);
         if (r >= 0)
                 r = without_message(image_manifest_format(m, &text), e);
         text_add(result, text ?: "");
