@@ -16,7 +16,7 @@
 /* The state of parsing a document: the current path, and the findings. */
 typedef struct Parser {
         Findings *findings;
-        bool extensible; /* members that are not known need no warning */
+        bool extensible;  /* members that are not known need no warning */
         Text path;        /* "apps[1].app.user" */
         bool milli_cores; /* acVersion before 0.7.0: resource/cpu counts milli-cores */
         bool oom;
@@ -93,7 +93,7 @@ struct Type {
         bool empty_is_absent;
         /* Documents: strings may contain NUL, which is an error only where the type has a string. */
         bool nul_is_parsed;
-        bool extensible; /* have members for others, of which no warning is given */
+        bool extensible;      /* have members for others, of which no warning is given */
         bool not_empty;       /* lists of strings */
         const char *constant; /* the only value */
         /* Integers. */

@@ -40,7 +40,7 @@ typedef struct LaunchConfig {
         bool read_only_root;
         bool writable_sys;
         bool landlock_optional; /* where it is refused */
-        bool shares_processes; /* may inspect the other apps that its pid namespace has */
+        bool shares_processes;  /* may inspect the other apps that its pid namespace has */
 } LaunchConfig;
 
 void launch_config_done(LaunchConfig *c);

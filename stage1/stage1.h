@@ -169,7 +169,7 @@ typedef struct HostFeatures {
         int landlock;   /* version of Landlock, which keeps apps from inspecting each other's processes;
                             * 0: none */
         bool landlock_refused; /* by a filter of system calls that this process runs in: that is why there is none */
-        bool host_unit;    /* the pod is in a unit of the host that acnspawn has not made */
+        bool host_unit; /* the pod is in a unit of the host that acnspawn has not made */
 } HostFeatures;
 
 /* The verdict on I, one of L, on such a host; RET_DETAIL briefly describes how it is enforced, or why it is
