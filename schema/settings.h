@@ -172,7 +172,7 @@ typedef struct AppSettings {
         int group_policy;    /* GroupPolicy */
         char **caps_ambient; /* "CAP_…", in upper case */
         DevicesSetting devices;
-        int device_policy; /* DevicePolicy */
+        int device_policy;      /* DevicePolicy */
         bool landlock_optional; /* run without it where it is refused from outside */
         bool writable_sys;
         char *hooks;           /* JSON, see schema/hooks.h; or NULL */

@@ -166,7 +166,7 @@ typedef struct HostFeatures {
                             * killer */
         bool block_device; /* the disk that the pod's files are on is known */
         SharedNamespaces shared;
-        int landlock;   /* version of Landlock, which keeps apps from inspecting each other's processes;
+        int landlock; /* version of Landlock, which keeps apps from inspecting each other's processes;
                             * 0: none */
         bool landlock_refused; /* by a filter of system calls that this process runs in: that is why there is none */
         bool host_unit; /* the pod is in a unit of the host that acnspawn has not made */

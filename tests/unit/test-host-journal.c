@@ -152,7 +152,8 @@ TEST(a_record_for_each_line)
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=3|" APP_FIELDS("stdout") "MESSAGE=two|");
         ASSERT_NO_RECORD(&f);
         forwarder_end_storing(&f.forwarder);
-        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|" APP_FIELDS("stdout") "ACNSPAWN_LINE_BREAK=eof|MESSAGE=three|");
+        ASSERT_RECORD(&f, POD_FIELDS
+                      "PRIORITY=6|" APP_FIELDS("stdout") "ACNSPAWN_LINE_BREAK=eof|MESSAGE=three|");
         ASSERT_NO_RECORD(&f);
 }
 

@@ -65,8 +65,8 @@ static int fill(LaunchConfig *c)
         c->gids[1] = 4294967294U;
         c->gids[2] = 65535;
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(hostile); i++) {
-                char ***lists[] = {&c->exec, &c->pre_start, &c->post_stop, &c->environment, &c->mounts,
-                                   &c->masked,     &c->read_only};
+                char ***lists[] = {&c->exec,   &c->pre_start, &c->post_stop, &c->environment,
+                                   &c->mounts, &c->masked,    &c->read_only};
                 for (size_t k = 0; r >= 0 && k < ELEMENTSOF(lists); k++)
                         r = strv_extend(lists[k], hostile[(i + k) % ELEMENTSOF(hostile)]);
         }

@@ -116,7 +116,10 @@ TEST(paths)
                 const char *value;
                 bool given;
                 size_t n;
-        } l[] = {{"default", false, 0}, {"none", true, 0}, {"/proc/kcore", true, 1}, {"/a,/proc/b c,/d:e", true, 3}};
+        } l[] = {{"default", false, 0},
+                 {"none", true, 0},
+                 {"/proc/kcore", true, 1},
+                 {"/a,/proc/b c,/d:e", true, 3}};
 
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {
                 _cleanup_app_settings_ AppSettings s = {};
@@ -177,12 +180,14 @@ TEST(groups_and_ambient_capabilities)
                 _cleanup_app_settings_ AppSettings s = {};
                 PodApp app = app_with("acnspawn/group-policy", policies[i]);
 
-                ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/caps-ambient", i == 0 ? "none" : "net_raw,CAP_chown"));
+                ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/caps-ambient",
+                                        i == 0 ? "none" : "net_raw,CAP_chown"));
                 ASSERT_OK(app_settings_read(&app, &s, NULL));
                 ASSERT_EQ(s.group_policy, i);
                 ASSERT_STREQ(group_policy_to_string(s.group_policy), policies[i]);
                 ASSERT_EQ(strv_length(s.caps_ambient), i == 0 ? 0U : 2U);
-                ASSERT_TRUE(i == 0 || (streq(s.caps_ambient[0], "CAP_NET_RAW") && streq(s.caps_ambient[1], "CAP_CHOWN")));
+                ASSERT_TRUE(i == 0 || (streq(s.caps_ambient[0], "CAP_NET_RAW") &&
+                                       streq(s.caps_ambient[1], "CAP_CHOWN")));
                 pair_list_done(&app.annotations);
         }
 }
@@ -279,16 +284,24 @@ TEST(invalid_values_are_named_with_valid_ones)
                      "must be pod, private, shared, or app: and the name of another app of the pod");
         expect_error("acnspawn/pid", "app:", "must be pod, private, shared, or app:");
         expect_error("acnspawn/pid", "app:A b", "must be pod, private, shared, or app:");
-        for (const char *const *bad = (const char *const[]){"", ",", "proc", "/", "/a/../b", "/a/", "none,/a", NULL}; *bad; bad++)
+        for (const char *const *bad =
+                             (const char *const[]){"", ",", "proc", "/", "/a/../b", "/a/", "none,/a", NULL};
+             *bad; bad++)
                 expect_error("acnspawn/read-only-paths", *bad, "must be default, none, or absolute paths");
-        for (const char *const *bad = (const char *const[]){"", ",", "/srv/x", "/dev/a:/srv/x", "/dev", "/dev/a:/dev", "/dev/../x:/dev/a", "a", "all,/dev/a:r", "/dev/a:r,all", "/srv/a:r", ":r", NULL}; *bad; bad++)
+        for (const char *const *bad =
+                             (const char *const[]){"", ",", "/srv/x", "/dev/a:/srv/x", "/dev", "/dev/a:/dev",
+                                                   "/dev/../x:/dev/a", "a", "all,/dev/a:r", "/dev/a:r,all",
+                                                   "/srv/a:r", ":r", NULL};
+             *bad; bad++)
                 expect_error("acnspawn/device", *bad, "must be none, or all, or absolute paths of devices");
         expect_error("acnspawn/sys", "rw", "must be read-only or writable");
         expect_error("acnspawn/landlock", "no", "must be required or optional");
         expect_error("acnspawn/device-policy", "open", "must be auto or closed");
         expect_error("acnspawn/hooks", "[{\"path\":\"x\"}]", "must be none, or a list of hooks in JSON");
         expect_error("acnspawn/group-policy", "some", "must be auto, merge or strict");
-        for (const char *const *bad = (const char *const[]){"", ",", "CAP_", "CAP_A B", "none,CAP_KILL ", NULL}; *bad; bad++)
+        for (const char *const *bad =
+                             (const char *const[]){"", ",", "CAP_", "CAP_A B", "none,CAP_KILL ", NULL};
+             *bad; bad++)
                 expect_error("acnspawn/caps-ambient", *bad, "must be names of capabilities");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
         expect_error("acnspawn/transient", "perhaps", "must be true or false");
@@ -437,7 +450,8 @@ TEST(volume_defaults)
         VolumeSettings s;
 
         ASSERT_OK(read_volume(VOLUME_HOST, NULL, &s, NULL));
-        ASSERT_TRUE(!s.tmpfs && !s.symlinks && !s.devices && !s.set_uid && s.propagation == PROPAGATION_NONE && s.id_map == ID_MAP_AUTO && s.n_ranges == 0);
+        ASSERT_TRUE(!s.tmpfs && !s.symlinks && !s.devices && !s.set_uid &&
+                    s.propagation == PROPAGATION_NONE && s.id_map == ID_MAP_AUTO && s.n_ranges == 0);
 }
 
 TEST(volume_values)
@@ -473,7 +487,8 @@ TEST(volume_values)
 
 TEST(volumes_that_are_images)
 {
-        static const char text[] = "kind=image,source=example.com/a:1\\,arch=amd64,subpath=a\\\\b/c,exec=false";
+        static const char text[] =
+                        "kind=image,source=example.com/a:1\\,arch=amd64,subpath=a\\\\b/c,exec=false";
         _cleanup_free_ char *again = NULL;
         VolumeSettings s;
 
