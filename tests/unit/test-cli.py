@@ -101,9 +101,9 @@ USAGE_ERRORS = [
     (["exec", "--privileged", "p", "sh"], "Unknown option '--privileged'", "The command has the privileges of the app, and never more."),
     (["exec", "--env-file=-", "p", "sh"], "standard input is that of the command", "Try 'acnspawn exec --help'"),
     # names that podman and docker have in common: messages have the one that was given
-    (["run", "-e", "A B=1", "i"], "Invalid value 'A B=1' for -e: ", None),
-    (["run", "i", "--env=A B=1"], "Invalid value 'A B=1' for --env: ", None),
-    (["run", "-E", "A B=1", "i"], "Invalid value 'A B=1' for -E: ", None),
+    (["run", "-e", "=1", "i"], "Invalid value '=1' for -e: ", None),
+    (["run", "i", "--env==1"], "Invalid value '=1' for --env: ", None),
+    (["run", "-E", "=1", "i"], "Invalid value '=1' for -E: ", None),
     (["run", "--env-file=/no/such", "i"], "Invalid value '/no/such' for --env-file: No such file", None),
     (["run", "i", "-u", ""], "Invalid value '' for -u: must be a name, a number, or an absolute path in the image", None),
     (["run", "-u", ":", "i"], "Invalid value ':' for -u: must be USER, USER:GROUP or :GROUP", None),
@@ -118,7 +118,7 @@ USAGE_ERRORS = [
     (["prepare", "i", "-p", "80:80"], "Option -p is for the whole pod: put it before the first image", None),
     (["prepare", "-e"], "Option -e needs a value: NAME[=VALUE]", None),
     (["enter", "-w", "srv", "p"], "Invalid value 'srv' for -w: must be an absolute path in the app's root", None),
-    (["enter", "-e", "A B=1", "p"], "Invalid value 'A B=1' for -e: ", None),
+    (["enter", "-e", "=1", "p"], "Invalid value '=1' for -e: ", None),
     # options of an app before the first image
     (["prepare", "-u", "1", "i", "j"], "With several apps, -u has to be given for one of them: put it after its image", None),
     (["prepare", "--tty", "-i", "i", "j"], "With several apps, --tty has to be given for one of them", None),
@@ -320,7 +320,7 @@ USAGE_ERRORS = [
     (["export", "--name=No Name", "p"], "Invalid value 'No Name' for --name: 'No Name' is not an image name",
      "--name=example.com/web:1.2,arch=amd64"),
     (["export", "--name=example.com/a,x", "p"], "Invalid value 'example.com/a,x' for --name", "A valid one is"),
-    (["enter", "-E", "A B=1", "p"], "Invalid value 'A B=1' for -E", None),
+    (["enter", "-E", "=1", "p"], "Invalid value '=1' for -E", None),
     (["enter", "-E", "NO_SUCH_VARIABLE", "p"], "no value given, and the variable is not set in the environment", None),
     (["prepare", "i", "--user=1:2:3"], "Invalid value '1:2:3' for --user: must be USER, USER:GROUP or :GROUP", None),
 ]

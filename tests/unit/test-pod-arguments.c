@@ -369,7 +369,6 @@ TEST(environment_files_that_are_wrong)
                         {"A='1\n2'\nB=\"x\n", "line 3: the quote is not terminated"},
                         {"A='", "line 1: the quote is not terminated"},
                         {"\n\n=secret\n", "line 3: "},
-                        {"A B=secret", "line 1: "},
                         {"NO_SUCH_VARIABLE", "line 1: no value given"},
         };
 
