@@ -84,7 +84,7 @@ def pods(shared):
         ("host", "Running", {"hostNetwork": True, "hostPID": True, "containers": [container("main", STAY, securityContext={"privileged": True}, volumeMounts=[
             mount("host", "/host", mountPropagation="Bidirectional")])], "volumes": [{"name": "host", "hostPath": {"path": shared}}]}),
         ("shared", "Running", {"shareProcessNamespace": True, "containers": [container("one", STAY), container("two", STAY)]}),
-        ("http", "Running", {"containers": [container("main", "mkdir /www; echo fine >/www/index.html; exec httpd -f -p 8080 -h /www",
+        ("http", "Running", {"containers": [container("main", "mkdir /www; echo fine >/www/index.html; exec busybox httpd -f -p 8080 -h /www",
                                                       readinessProbe={"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
                                                       ports=[{"containerPort": 8080}])]}),
         ("two", "Running", {"initContainers": [container("init", "echo made by init >/data/file", volumeMounts=[mount("data", "/data")]),
