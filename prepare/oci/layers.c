@@ -486,7 +486,7 @@ static unsigned n_helpers(const Readers *r)
                 n = processors > 0 ? (unsigned) MIN(processors, (long) PARALLEL_MAX) : 1;
         for (size_t i = 0; i < r->n_layers; i++)
                 pending += r->layers[i].need != LAYER_NEEDS_NOTHING;
-        return (unsigned) MIN((size_t) MIN(n, PARALLEL_MAX), MAX(pending, 1)) - 1;
+        return (unsigned) MIN((size_t) MIN(n, PARALLEL_MAX), MAX(pending, (size_t) 1)) - 1;
 }
 
 static void run_threads(Readers *r)

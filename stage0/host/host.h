@@ -276,8 +276,8 @@ int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t 
 /* --- process.c: pidfds --------------------------------------------------------------------------------- */
 
 /* Reaps a child that is about to end. It is killed after MSEC milliseconds, and left behind after as many more: a process that waits for a
- * file system that does not answer cannot be killed. */
-void process_leave(pid_t pid, int msec);
+ * file system that does not answer cannot be killed. False: it was, and is to be reaped later. */
+bool process_leave(pid_t pid, int msec);
 /* In such a child: its standard streams lead nowhere, as readers of those of this process may wait for their end. */
 int process_leave_streams(void);
 

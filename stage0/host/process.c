@@ -22,14 +22,14 @@ static bool ends_within(int pid_fd, pid_t pid, int msec)
         return waitpid(pid, NULL, WNOHANG) != 0;
 }
 
-void process_leave(pid_t pid, int msec)
+bool process_leave(pid_t pid, int msec)
 {
         _cleanup_close_ int pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
 
         if (ends_within(pid_fd, pid, msec))
-                return;
+                return true;
         (void) kill(pid, SIGKILL);
-        (void) ends_within(pid_fd, pid, msec);
+        return ends_within(pid_fd, pid, msec);
 }
 
 int process_leave_streams(void)

@@ -148,7 +148,8 @@ void watch_read_pod(WatchedPod *p, Pod *pod)
 void watch_pod_ended(WatchedPod *p)
 {
         p->ending = false;
-        p->state = MAX(p->state, POD_EXITED);
+        if (p->state < POD_EXITED)
+                p->state = POD_EXITED;
         watch_disconnect(p);
         watch_read_pod(p, NULL);
         watch_tell_state(p, "exited");

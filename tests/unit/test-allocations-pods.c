@@ -160,7 +160,6 @@ static int write_place(void *userdata, Text *result, Error *e)
                           .last_modified = (char *) "Thu, 01 Jan 1970 00:00:00 GMT",
                           .signer = (char *) "0123456789abcdef0123456789abcdef01234567",
                           .expires_usec = 5};
-        _cleanup_free_ char *text = NULL;
         Fixture *f = userdata;
 
         int r = without_message(remote_write(f->store, PLACE, &m), e);

@@ -575,7 +575,7 @@ static int listen_at(Fixture *f, const Scratch *d, char path[static 100])
         struct sockaddr_un a = {.sun_family = AF_UNIX};
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-        snprintf(path, 100, "%s/socket", d->path);
+        snprintf(path, 100, "%.80s/socket", d->path);
         snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
         if (bind(fd, (const struct sockaddr *) &a, sizeof(a)) < 0 || listen(fd, 16) < 0)
                 return -errno;
