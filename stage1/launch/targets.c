@@ -48,8 +48,17 @@ static int open_file_target(int root_fd, const char *path)
         return fd < 0 ? -errno : fd;
 }
 
+/* Whether FD is in the mount ROOT_FD itself, and not in a volume that is mounted in it. */
+static bool is_of_root(int root_fd, int fd)
+{
+        struct statx root, x;
+
+        return fd_stat_cached(root_fd, &root) >= 0 && fd_stat_cached(fd, &x) >= 0 &&
+               root.stx_mnt_id == x.stx_mnt_id;
+}
+
 /* Opens the target for the mount of a directory; an existing file is replaced by a directory (spec: ace.md,
- * "Volume Setup"). */
+ * "Volume Setup"), unless it is in another volume, as a file of the host may be. */
 static int open_directory_target(int root_fd, const char *path)
 {
         int fd, r = mkdir_p_in_root(root_fd, path, 0755, &fd);
@@ -64,6 +73,8 @@ static int open_directory_target(int root_fd, const char *path)
         parent_fd = open_in_root(root_fd, parent, O_PATH | O_DIRECTORY);
         if (parent_fd < 0)
                 return parent_fd;
+        if (!is_of_root(root_fd, parent_fd))
+                return r;
         if (unlinkat(parent_fd, strrchr(path, '/') + 1, 0) < 0)
                 return -errno;
         r = mkdir_p_in_root(root_fd, path, 0755, &fd);

@@ -334,6 +334,22 @@ def links_in_volumes_lead_nowhere_else(host):
 
 
 @case
+def files_in_volumes_are_not_replaced_by_directories(host):
+    """A file of the image in the place of a directory's volume is replaced, in the root of the app. One in another volume is the host's, and
+    nothing of it is removed; also where a link of the volume leads from one to another."""
+    outer, other = source(host), source(host, "other")
+    os.symlink("/other/file", os.path.join(outer, "link"))
+    for place in "/outer/file", "/outer/link":
+        image = with_mounts(host, "true", mount_point("outer", "/outer"), mount_point("other", "/other"), mount_point("inner", place))
+        r = host.acnspawn("run", "--volume=outer,kind=host,source=" + outer, "--volume=other,kind=host,source=" + other, "--volume=inner,kind=empty", image)
+        true(r.rc != 0, "a volume at %s: %s" % (place, r))
+        equal([read_text(os.path.join(d, "file")) for d in (outer, other)], ["from the host\n"] * 2, "files of the host")
+    equal(sorted(os.listdir(outer)), ["file", "link"], "the volume")
+    r = host.run("--volume=inner,kind=empty", with_mounts(host, "test -d /srv/file && echo replaced", mount_point("inner", "/srv/file"), files={"srv/file": "x"}))
+    equal(r.out, "replaced\n")
+
+
+@case
 def volumes_in_dev(host):
     """As everywhere else, although /dev itself is read-only; also of apps that have devices of the host, and of all at once."""
     directory, file = source(host), host.path("log")
