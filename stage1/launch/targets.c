@@ -109,6 +109,22 @@ int target_mount(const Launch *l, int mount_fd, const char *path)
         return target < 0 ? target : target_attach(mount_fd, target);
 }
 
+int target_check_private(int root_fd, int fd, const char *path, Failure *f)
+{
+        int r = is_of_root(root_fd, fd) ? 0 : fd_mount_is_shared(fd, false);
+
+        if (r == 0)
+                return 0;
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot find out about the mount that has %s",
+                                         path);
+        return failure_set(
+                        f, CAUSE_SETUP, -EINVAL,
+                        "Nothing can be mounted at %s, which is in a volume that has propagation=shared: it would be "
+                        "mounted on the host as well, and stay there",
+                        path);
+}
+
 /* --- Volumes ------------------------------------------------------------------------------------------- */
 
 typedef struct Target {
@@ -213,6 +229,8 @@ static int mount_volume(const Launch *l, const Places *p, Target *targets, size_
         r = check_place(p, t, f);
         for (size_t k = 0; r >= 0 && k < i; k++)
                 r = check_hides(&targets[k], t, f);
+        if (r >= 0)
+                r = target_check_private(l->root_fd, fd, t->path, f);
         if (r < 0)
                 return r;
         r = target_attach(t->mount_fd, fd);

@@ -524,6 +524,29 @@ def mounts_of_an_app_are_on_the_host_with_propagation_shared(host):
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
+@case
+def nothing_of_a_pod_is_mounted_on_the_host_with_propagation_shared(host):
+    """Neither another volume inside of it, nor what an app gets in /dev, nor what hides a path: each start of the app would leave one more mount on
+    the host, and /dev/pts of an app would take the place of the host's."""
+    path = source(host)
+    for name in "below", "pts", "shm", "mqueue":
+        os.mkdir(os.path.join(path, name))
+    open(os.path.join(path, "console"), "w").close()
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    try:
+        subprocess.run(["mount", "--make-shared", path], check=True)
+        mounts = lambda: [l.split()[4] for l in read_text("/proc/self/mountinfo").splitlines() if l.split()[4].startswith(path)]
+        for options in (("--volume=%s:/v:propagation=shared" % path, "--volume=in:/v/below"), ("--volume=%s:/dev:propagation=shared" % path,),
+                        ("--volume=%s:/v:propagation=shared" % path, "--masked-paths=/v/below")):
+            r = host.acnspawn("run", "--no-userns", host.shell("true"), *options)
+            equal(mounts(), [path], "mounts of the host with %s: %s" % (options, r))
+            true(r.rc != 0, "%s: %s" % (options, r))
+            contains(r.err, "propagation=shared", "message with %s" % (options,))
+    finally:
+        for mount in reversed(mounts()):
+            subprocess.run(["umount", "--lazy", mount], check=True)
+
+
 # --- The root ---------------------------------------------------------------------------------------------------------------
 
 @case
