@@ -504,6 +504,8 @@ int open_cached(const char *path, bool symlinks);
 /* What the kernel knows of the file, without asking its file system. */
 struct statx;
 int fd_stat_cached(int fd, struct statx *ret);
+/* Whether the mount that FD is in is shared, or (MAY_BE_SLAVE) a slave. */
+int fd_mount_is_shared(int fd, bool may_be_slave);
 /* Closes all descriptors from 3 on but KEPT, which are sorted by this; negative ones are skipped. For children that execute nothing. */
 int fds_close_others(int *kept, size_t n);
 /* The names of the entries of a directory, unsorted. */

@@ -14,6 +14,8 @@
 
 #include "basic/basic.h"
 
+#define MOUNTS_FILE_MAX (16U << 20)
+
 static int do_openat2(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
         struct open_how how = {
@@ -65,6 +67,32 @@ int fd_stat_cached(int fd, struct statx *ret)
         return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_MNT_ID, ret) < 0
                                ? -errno
                                : 0;
+}
+
+/* The fields from the seventh on, up to "-", say so. */
+int fd_mount_is_shared(int fd, bool may_be_slave)
+{
+        _cleanup_free_ char *text = NULL;
+        struct statx st;
+        char id[24];
+
+        int r = fd_stat_cached(fd, &st);
+        if (r < 0)
+                return r;
+        snprintf(id, sizeof(id), "%llu ", (unsigned long long) st.stx_mnt_id);
+        r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_FILE_MAX, &text, NULL);
+        for (char *line = text, *next; r >= 0 && line; line = next) {
+                next = strchr(line, '\n');
+                if (next)
+                        *next++ = 0;
+                if (!startswith(line, id))
+                        continue;
+                char *end = strstr(line, " - ");
+                if (end)
+                        *end = 0;
+                return strstr(line, " shared:") || (may_be_slave && strstr(line, " master:"));
+        }
+        return r < 0 ? r : -ENOENT;
 }
 
 static int compare_descriptors(const void *a, const void *b)

@@ -15,8 +15,6 @@
 
 #include "stage0/host/host.h"
 
-#define MOUNTS_FILE_MAX (16U << 20)
-
 bool volume_is_recursive(const Volume *v)
 {
         return v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
@@ -80,37 +78,11 @@ static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, i
         return s->id_map == ID_MAP_AUTO ? 0 : refuse_map(v, r, source_fd, map_fd, e);
 }
 
-/* Whether the mount that FD is in is shared, or (MAY_BE_SLAVE) a slave. The fields from the seventh on, up to "-", say so. */
-static int is_shared(int fd, bool may_be_slave)
-{
-        _cleanup_free_ char *text = NULL;
-        struct statx st;
-        char id[24];
-
-        int r = fd_stat_cached(fd, &st);
-        if (r < 0)
-                return r;
-        snprintf(id, sizeof(id), "%llu ", (unsigned long long) st.stx_mnt_id);
-        r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_FILE_MAX, &text, NULL);
-        for (char *line = text, *next; r >= 0 && line; line = next) {
-                next = strchr(line, '\n');
-                if (next)
-                        *next++ = 0;
-                if (!startswith(line, id))
-                        continue;
-                char *end = strstr(line, " - ");
-                if (end)
-                        *end = 0;
-                return strstr(line, " shared:") || (may_be_slave && strstr(line, " master:"));
-        }
-        return r < 0 ? r : -ENOENT;
-}
-
 /* IN_HOST: this process is in the host's mount namespace. In that of a pod all mounts of the host that are shared are slaves. */
 static int check_propagation(const Volume *v, const VolumeSettings *s, int source_fd, bool in_host, Error *e)
 {
         bool shared = s->propagation == PROPAGATION_SHARED;
-        int r = s->propagation != PROPAGATION_NONE ? is_shared(source_fd, !shared || !in_host) : 1;
+        int r = s->propagation != PROPAGATION_NONE ? fd_mount_is_shared(source_fd, !shared || !in_host) : 1;
 
         if (r < 0)
                 return error_set_errno(

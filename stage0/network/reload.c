@@ -6,10 +6,15 @@
  *
  * The protocol has no command for that. A network that can give a pod certain addresses ("ips") is left and entered again,
  * with the addresses and the MAC address of before: connections survive that, unless it takes long. In others only the plugin
- * that maps ports is run again. If the pod ends meanwhile, what was done is undone once more.
+ * that maps ports is run again. If the pod ends meanwhile, what was done is undone once more. Of several that do this for a pod at
+ * the same time, one waits for the other.
  */
 
+#include <sys/file.h>
+
 #include "stage0/network/network-internal.h"
+
+#define LOCK_FILE "network.lock" /* of the pod */
 
 static int make_target(const Pod *p, const NetworkRecord *record, char **netns, CniTarget *ret, Error *e)
 {
@@ -153,13 +158,32 @@ static int reload_all(Pod *p, NetworkRecord *record, const CniTarget *t, Error *
         return r;
 }
 
+static int has_ended(const Pod *p, Error *e)
+{
+        return error_set(e, -ESRCH, "Pod %s has ended meanwhile", pod_display_name(p));
+}
+
+static int lock_networks(const Pod *p, Error *e)
+{
+        int fd = lock_file_at(p->dir_fd, LOCK_FILE, LOCK_EX, pod_operation(p), e);
+
+        if (fd >= 0 || operation_ended(fd))
+                return fd;
+        if (fd == -ENOENT) /* it is removed already */
+                return has_ended(p, e);
+        return error_set_errno(e, fd, "Cannot lock the networks of pod %s", pod_display_name(p));
+}
+
 int network_reload(Pod *p, const char *const *config_dirs, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {}, after = {};
         _cleanup_strv_free_ char **directories = NULL;
         _cleanup_free_ char *netns = NULL;
+        _cleanup_close_ int lock = lock_networks(p, e);
         CniTarget t;
 
+        if (lock < 0)
+                return lock;
         int r = network_record_read(p, &record, e);
         if (r == -ENOENT)
                 return 0; /* no networks of its own */
@@ -181,7 +205,7 @@ int network_reload(Pod *p, const char *const *config_dirs, Error *e)
                 for (size_t i = record.n_attachments; i-- > 0;)
                         (void) cni_detach(&record.attachments[i], &gone, NULL);
                 (void) network_record_remove(p, NULL);
-                return error_set(e, -ESRCH, "Pod %s has ended meanwhile", pod_display_name(p));
+                return has_ended(p, e);
         }
         if (r >= 0)
                 return 0;

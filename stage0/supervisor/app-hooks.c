@@ -4,7 +4,7 @@
  * of OCI calls createContainer, as drivers of devices need them.
  *
  * They may take seconds, and only that app is to wait for them, so that a child process executes them (hooks-child.c). If it is killed, by the end of
- * the pod or with the removal of the app, the kernel kills the hook, too. */
+ * the pod or with the removal of the app, the kernel kills the hook, too. One that waits for the file system of a volume is left behind: not even a signal ends it. */
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 
 #include "stage0/supervisor/app-hooks.h"
+
+#define END_MSEC 1000
 
 typedef struct Running Running;
 
@@ -40,7 +42,7 @@ static Running *running_free(Running *r)
         safe_close(r->message_fd);
         if (r->pid > 0) {
                 (void) kill(r->pid, SIGKILL);
-                (void) waitpid(r->pid, NULL, 0);
+                process_leave(r->pid, END_MSEC); /* it may wait for the file system of a volume */
         }
         free(r);
         return NULL;
@@ -112,9 +114,12 @@ static _noreturn_ void child(const HookJob *j, const HookList *l, int message_fd
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
+        (void) prctl(PR_SET_NAME, "run-hooks");
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
                 _exit(1);
-        int r = close_others(j, message_fd);
+        int r = process_leave_streams();
+        if (r >= 0)
+                r = close_others(j, message_fd);
         if (r >= 0)
                 r = hooks_execute(j, l, &e);
         if (r < 0) {

@@ -125,6 +125,8 @@ int launch_enter_root(Launch *l, Failure *f);
 /* targets.c: opens PATH, made if it is missing, in the app's root, and mounts MOUNT_FD there. */
 int target_mount(const Launch *l, int mount_fd, const char *path);
 int target_attach(int mount_fd, int target_fd);
+/* Refuses PATH, opened as FD, to be mounted on if it is in a volume that passes on mounts to the host. */
+int target_check_private(int root_fd, int fd, const char *path, Failure *f);
 /* The volume that takes the place of /dev; SIZE_MAX: there is none. */
 size_t launch_dev_volume(const Launch *l);
 /* Mounts all other volumes of the app, those that are inside of others after them. None may hide another one, /dev, or

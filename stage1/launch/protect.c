@@ -194,8 +194,14 @@ static int apply_given(int root_fd, const int mounts[static _POD_MOUNT_MAX], cha
 {
         STRV_FOREACH (path, paths) {
                 _cleanup_close_ int target = open_given(root_fd, mounts, *path);
-                int r = target == -ENOENT ? 0 : target < 0 ? target : apply(target);
+                int r = target == -ENOENT ? 0 : target;
 
+                if (r > 0 && !path_has_prefix(*path, "/proc") && !path_has_prefix(*path, "/sys"))
+                        r = target_check_private(root_fd, target, *path, f);
+                if (r < 0 && f->error.message)
+                        return r;
+                if (r >= 0 && target >= 0)
+                        r = apply(target);
                 if (r < 0)
                         return failure_set_errno(f, CAUSE_SETUP, r, "Cannot %s %s", what, *path);
         }

@@ -99,7 +99,9 @@ static int mount_dev(const Launch *l, int *ret_fd, Failure *f)
                                    "An app that has credentials, or tells when it is ready, cannot have a "
                                    "volume at /dev");
         int r = target_mount(l, *ret_fd, "/dev");
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root") : 0;
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
+        return volume == SIZE_MAX ? 0 : target_check_private(l->root_fd, *ret_fd, "/dev", f);
 }
 
 /* It need not be in the image, as with other runtimes. If it cannot be made, changing to it says why. */

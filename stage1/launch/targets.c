@@ -48,8 +48,17 @@ static int open_file_target(int root_fd, const char *path)
         return fd < 0 ? -errno : fd;
 }
 
+/* Whether FD is in the mount ROOT_FD itself, and not in a volume that is mounted in it. */
+static bool is_of_root(int root_fd, int fd)
+{
+        struct statx root, x;
+
+        return fd_stat_cached(root_fd, &root) >= 0 && fd_stat_cached(fd, &x) >= 0 &&
+               root.stx_mnt_id == x.stx_mnt_id;
+}
+
 /* Opens the target for the mount of a directory; an existing file is replaced by a directory (spec: ace.md,
- * "Volume Setup"). */
+ * "Volume Setup"), unless it is in another volume, as a file of the host may be. */
 static int open_directory_target(int root_fd, const char *path)
 {
         int fd, r = mkdir_p_in_root(root_fd, path, 0755, &fd);
@@ -64,6 +73,8 @@ static int open_directory_target(int root_fd, const char *path)
         parent_fd = open_in_root(root_fd, parent, O_PATH | O_DIRECTORY);
         if (parent_fd < 0)
                 return parent_fd;
+        if (!is_of_root(root_fd, parent_fd))
+                return r;
         if (unlinkat(parent_fd, strrchr(path, '/') + 1, 0) < 0)
                 return -errno;
         r = mkdir_p_in_root(root_fd, path, 0755, &fd);
@@ -96,6 +107,22 @@ int target_mount(const Launch *l, int mount_fd, const char *path)
         _cleanup_close_ int target = open_target(l, mount_fd, path);
 
         return target < 0 ? target : target_attach(mount_fd, target);
+}
+
+int target_check_private(int root_fd, int fd, const char *path, Failure *f)
+{
+        int r = is_of_root(root_fd, fd) ? 0 : fd_mount_is_shared(fd, false);
+
+        if (r == 0)
+                return 0;
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot find out about the mount that has %s",
+                                         path);
+        return failure_set(
+                        f, CAUSE_SETUP, -EINVAL,
+                        "Nothing can be mounted at %s, which is in a volume that has propagation=shared: it would be "
+                        "mounted on the host as well, and stay there",
+                        path);
 }
 
 /* --- Volumes ------------------------------------------------------------------------------------------- */
@@ -202,6 +229,8 @@ static int mount_volume(const Launch *l, const Places *p, Target *targets, size_
         r = check_place(p, t, f);
         for (size_t k = 0; r >= 0 && k < i; k++)
                 r = check_hides(&targets[k], t, f);
+        if (r >= 0)
+                r = target_check_private(l->root_fd, fd, t->path, f);
         if (r < 0)
                 return r;
         r = target_attach(t->mount_fd, fd);

@@ -969,6 +969,25 @@ def rules_that_were_removed_behind_a_pod_are_restored(host):
 
 
 @case
+def rules_are_restored_by_several_at_once(host):
+    """As by two services that reload a firewall: one after the other."""
+    need_plugins()
+    configure(host)
+    uuid = host.detach("--net=default", "--port=http:8081", "--name=p", web(host, "a"))
+    address = address_of(host, uuid)
+    wait_served("127.0.0.1:8081", "from a")
+    flush_rules()
+    reloads = [host.start("network", "reload", *words) for words in (["p"], [], ["p"], [])]
+    for p in reloads:
+        out, err = p.communicate(timeout=patience(60))
+        equal((p.returncode, err), (0, b""), "exit status and messages")
+    wait_served("127.0.0.1:8081", "from a")
+    equal((address_of(host, uuid), get(address + ":80")), (address, "from a"))
+    host.acnspawn("stop", uuid).expect(0)
+    nothing_is_left(host, uuid)
+
+
+@case
 def ports_that_start_apps(host):
     """Through the port of the host that is forwarded there, and by a socket of the host, in which case the port is not
     forwarded as well."""

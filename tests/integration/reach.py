@@ -312,6 +312,31 @@ def an_app_whose_source_does_not_answer_is_added(host):
         adding.wait(patience(30))
 
 
+@case
+def hooks_whose_process_cannot_be_killed(host):
+    """It waits for the file system of a volume, whose server has taken its request. The next start of the app, other apps and the end of the pod do
+    not wait for it, nor does who reads the output of the pod."""
+    with distant_file(host) as (source, server):
+        image = host.shell("touch /out/up; exec sleep 1000", name="example.com/b")
+        front = host.start("run", "--name=p", "--exit-policy=never", "--no-userns", "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source),
+                           host.shell("echo x >/out/up", name="example.com/a"), "--mount=v:/v", '--annotation=acnspawn/hooks=[{"path":"/bin/true"}]', image)
+        host.wait_up("b")
+        uuid = host.status("p")["uuid"]
+        host.acnspawn("wait", "p", "a").expect(0)
+        os.kill(server, signal.SIGUSR1)
+        for n in 1, 2:
+            starting = host.start("start-app", "p", "a")
+            wait_for(lambda: list(names_of_children(host, uuid)).count("run-hooks") == n, "process %d for the hooks" % n)
+            in_time(host, ("enter", "--app=b", "p", "true"), ("stop-app", "p", "a"), ("status", "p"))
+            starting.wait(patience(30))
+        in_time(host, ("stop", "--force", "p"))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        try:
+            front.communicate(timeout=patience(30))
+        except subprocess.TimeoutExpired:
+            fail("the end of the output of the pod is not seen")
+
+
 # --- Services of a pod -------------------------------------------------------------------------------------------------
 
 @both

@@ -334,6 +334,22 @@ def links_in_volumes_lead_nowhere_else(host):
 
 
 @case
+def files_in_volumes_are_not_replaced_by_directories(host):
+    """A file of the image in the place of a directory's volume is replaced, in the root of the app. One in another volume is the host's, and
+    nothing of it is removed; also where a link of the volume leads from one to another."""
+    outer, other = source(host), source(host, "other")
+    os.symlink("/other/file", os.path.join(outer, "link"))
+    for place in "/outer/file", "/outer/link":
+        image = with_mounts(host, "true", mount_point("outer", "/outer"), mount_point("other", "/other"), mount_point("inner", place))
+        r = host.acnspawn("run", "--volume=outer,kind=host,source=" + outer, "--volume=other,kind=host,source=" + other, "--volume=inner,kind=empty", image)
+        true(r.rc != 0, "a volume at %s: %s" % (place, r))
+        equal([read_text(os.path.join(d, "file")) for d in (outer, other)], ["from the host\n"] * 2, "files of the host")
+    equal(sorted(os.listdir(outer)), ["file", "link"], "the volume")
+    r = host.run("--volume=inner,kind=empty", with_mounts(host, "test -d /srv/file && echo replaced", mount_point("inner", "/srv/file"), files={"srv/file": "x"}))
+    equal(r.out, "replaced\n")
+
+
+@case
 def volumes_in_dev(host):
     """As everywhere else, although /dev itself is read-only; also of apps that have devices of the host, and of all at once."""
     directory, file = source(host), host.path("log")
@@ -506,6 +522,29 @@ def mounts_of_an_app_are_on_the_host_with_propagation_shared(host):
         subprocess.run(["umount", path + "/below"], check=True)
     finally:
         subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@case
+def nothing_of_a_pod_is_mounted_on_the_host_with_propagation_shared(host):
+    """Neither another volume inside of it, nor what an app gets in /dev, nor what hides a path: each start of the app would leave one more mount on
+    the host, and /dev/pts of an app would take the place of the host's."""
+    path = source(host)
+    for name in "below", "pts", "shm", "mqueue":
+        os.mkdir(os.path.join(path, name))
+    open(os.path.join(path, "console"), "w").close()
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    try:
+        subprocess.run(["mount", "--make-shared", path], check=True)
+        mounts = lambda: [l.split()[4] for l in read_text("/proc/self/mountinfo").splitlines() if l.split()[4].startswith(path)]
+        for options in (("--volume=%s:/v:propagation=shared" % path, "--volume=in:/v/below"), ("--volume=%s:/dev:propagation=shared" % path,),
+                        ("--volume=%s:/v:propagation=shared" % path, "--masked-paths=/v/below")):
+            r = host.acnspawn("run", "--no-userns", host.shell("true"), *options)
+            equal(mounts(), [path], "mounts of the host with %s: %s" % (options, r))
+            true(r.rc != 0, "%s: %s" % (options, r))
+            contains(r.err, "propagation=shared", "message with %s" % (options,))
+    finally:
+        for mount in reversed(mounts()):
+            subprocess.run(["umount", "--lazy", mount], check=True)
 
 
 # --- The root ---------------------------------------------------------------------------------------------------------------

@@ -180,7 +180,15 @@ static int poke_chroot(const char *path)
 /* Creates as many inotify instances as it can, then creates the file NAME, and keeps the instances until
  * killed. */
 /* Mounts a file system at PATH that has one file, "program", with the content of this program, and serves it, in a child: nothing
- * is answered while that is stopped. */
+ * is answered while that is stopped. After SIGUSR1 it takes requests and answers none: who waits for one cannot be killed. */
+static volatile sig_atomic_t fuse_is_silent;
+
+static void be_silent(int sig)
+{
+        (void) sig;
+        fuse_is_silent = 1;
+}
+
 static void fuse_attributes(struct fuse_attr *a, uint64_t node, uint64_t size)
 {
         *a = (struct fuse_attr){.ino = node,
@@ -203,10 +211,13 @@ static void fuse_serve(int fd, const char *program, size_t size)
 {
         static char request[1 << 20];
 
+        (void) signal(SIGUSR1, be_silent);
         for (;;) {
                 ssize_t n = read(fd, request, sizeof(request));
                 if (n < (ssize_t) sizeof(struct fuse_in_header))
                         _exit(0);
+                if (fuse_is_silent)
+                        continue;
                 const struct fuse_in_header *h = (const void *) request;
                 const void *argument = request + sizeof(*h);
                 if (h->opcode == FUSE_INIT) {
