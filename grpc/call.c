@@ -76,6 +76,8 @@ void call_close(GrpcCall *c)
         while (*i != c)
                 i = &(*i)->next;
         *i = c->next;
+        if (!c->connection->calls)
+                server_can_make_room(c->connection->server);
         forget_request(c);
         (void) nghttp2_session_set_stream_user_data(c->connection->session, c->stream, NULL);
         c->connection = NULL;

@@ -70,8 +70,9 @@ struct GrpcCall {
         void *userdata;
 };
 
-/* server.c: a connection has ended. */
+/* server.c: a connection has ended; or has no more calls, and can be closed for another one. */
 void server_has_room(GrpcServer *s);
+void server_can_make_room(GrpcServer *s);
 
 /* --- connection.c -------------------------------------------------------------------------------------- */
 

@@ -121,6 +121,12 @@ void server_has_room(GrpcServer *s)
                 (void) sd_event_source_set_enabled(s->accept, SD_EVENT_ON);
 }
 
+void server_can_make_room(GrpcServer *s)
+{
+        if (s->accept && s->n_connections >= s->connections_max)
+                (void) sd_event_source_set_enabled(s->accept, SD_EVENT_ON);
+}
+
 void grpc_server_set_bounds(GrpcServer *s, size_t connections_max, uint64_t idle_usec)
 {
         s->connections_max = connections_max;

@@ -26,7 +26,7 @@ typedef struct Arguments {
         TableFormat format;
 } Arguments;
 
-#define STATES "preparing|aborted-prepare|prepared|running|paused|exited|garbage"
+#define STATES "preparing|aborted-prepare|prepared|running|paused|frozen|exited|garbage"
 
 static int option_states(const Option *o, const char *value, void *target, Error *e)
 {

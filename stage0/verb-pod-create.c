@@ -85,14 +85,12 @@ static int fixed_value(const Option *o, const char *value, char **ret, Error *e)
             (!streq(o->name, "log-file") &&
              (streq_ptr(o->complete, "file") || streq_ptr(o->complete, "directory"))))
                 return absolute_value(o, value, ret, e);
-        if (o->handler == option_volume || o->handler == option_app_volume) {
-                int r = volume_option_make_absolute(value, ret);
-                if (r != 0)
-                        return r < 0 ? error_oom(e) : 0;
-        }
-        int r = o->handler == option_environment && !strchr(value, '=')
-                                ? xasprintf(&fixed, "%s=%s", value, getenv(value) ?: "")
-                                : (fixed = strdup(value), fixed ? 0 : -ENOMEM);
+        int r = volume_option_make_absolute(o, value, ret);
+        if (r != 0)
+                return r < 0 ? error_oom(e) : 0;
+        r = o->handler == option_environment && !strchr(value, '=')
+                            ? xasprintf(&fixed, "%s=%s", value, getenv(value) ?: "")
+                            : (fixed = strdup(value), fixed ? 0 : -ENOMEM);
         if (r < 0)
                 return error_oom(e);
         *ret = fixed;

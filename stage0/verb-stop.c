@@ -52,7 +52,7 @@ const Verb verb_stop = {
                 .text = "Stops the apps of the pods, runs their post-stop handlers, and returns when "
                         "the pods have ended. How long an app may take is set with --stop-timeout= when the "
                         "pod is prepared.",
-                .words = "pod:running,paused",
+                .words = "pod:running,paused,frozen",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

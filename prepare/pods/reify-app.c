@@ -188,6 +188,11 @@ static int override_user(App *a, const AppOverrides *o)
 {
         if (replace(&a->user, o->user) < 0)
                 return -ENOMEM;
+        if (o->user) {
+                free(a->supplementary_gids);
+                a->supplementary_gids = NULL;
+                a->n_supplementary_gids = 0;
+        }
         return replace(&a->group, o->group ?: o->user ? GROUPS_OF_USER : NULL);
 }
 

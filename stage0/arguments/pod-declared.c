@@ -201,12 +201,10 @@ static const char *path_problem(const Option *o, const char *value)
 {
         bool is_credential = o->handler == option_credential;
         const char *path = is_credential ? strchr(value, ':') : value;
+        _cleanup_free_ char *absolute = NULL;
 
-        if (o->handler == option_volume || o->handler == option_app_volume) {
-                _cleanup_free_ char *absolute = NULL;
-                return volume_option_make_absolute(value, &absolute) != 0 ? "the path must be absolute"
-                                                                          : NULL;
-        }
+        if (volume_option_make_absolute(o, value, &absolute) != 0)
+                return "the path must be absolute";
         if (!path ||
             (!is_credential && !streq_ptr(o->complete, "file") && !streq_ptr(o->complete, "directory")))
                 return NULL;

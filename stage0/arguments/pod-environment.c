@@ -40,6 +40,13 @@ static int add(const Reader *x, const char *name, const char *value, Error *e)
         return pair_list_set(x->list, name, value) < 0 ? error_oom(e) : 0;
 }
 
+/* A name that stands in the file. With blanks it is that of a script, as "export A", which other tools refuse or pass over. */
+static int add_named(const Reader *x, const char *name, const char *value, Error *e)
+{
+        return strpbrk(name, BLANKS) ? refuse(x, "a name of a variable has no blanks", e)
+                                     : add(x, name, value, e);
+}
+
 /* --- As podman and docker -------------------------------------------------------------------------------- */
 
 static int add_all_that_begin_with(const Reader *x, const char *prefix, size_t n, Error *e)
@@ -64,7 +71,7 @@ static int take_line(const Reader *x, char *s, Error *e)
         char *equals = strchr(s, '=');
         if (equals) {
                 *equals = 0;
-                return add(x, s, equals + 1, e);
+                return add_named(x, s, equals + 1, e);
         }
         size_t n = strlen(s);
         if (s[n - 1] == '*')
@@ -174,7 +181,7 @@ static int take_assignment(const Reader *x, char **s, Error *e)
         *end = 0;
         *s = end + 1;
         const char *value = take_value(s);
-        return value ? add(x, cut_blanks_at_end(name), value, e)
+        return value ? add_named(x, cut_blanks_at_end(name), value, e)
                      : refuse(x, "the quote is not terminated", e);
 }
 

@@ -32,8 +32,9 @@ int option_set_credential(const Option *o, const char *value, void *target, Erro
 /* PodRequest */
 int option_volume(const Option *o, const char *value, void *target,
                   Error *e); /* or a mount that brings one */
-/* 1 and *RET: VALUE of --volume=, in which the source was relative to the working directory. */
-int volume_option_make_absolute(const char *value, char **ret);
+/* 1 and *RET: VALUE of such an option, in which the source was relative to the working directory; 0: it was not, or the option is
+ * another one. */
+int volume_option_make_absolute(const Option *o, const char *value, char **ret);
 int option_pod_mount(const Option *o, const char *value, void *target, Error *e);
 int option_port(const Option *o, const char *value, void *target, Error *e);
 /* PrepareOptions */

@@ -402,13 +402,19 @@ static bool is_relative(const char *source)
         return !path_is_absolute(source) && (*source == '.' || strchr(source, '/'));
 }
 
-int volume_option_make_absolute(const char *value, char **ret)
+static bool takes_short_form(const Option *o)
+{
+        return o->handler == option_volume || o->handler == option_app_volume ||
+               o->handler == option_pod_mount || o->handler == option_app_mount;
+}
+
+int volume_option_make_absolute(const Option *o, const char *value, char **ret)
 {
         _cleanup_free_ char *source = strndup(value, strcspn(value, ":")), *absolute = NULL;
 
         if (!source)
                 return -ENOMEM;
-        if (!is_short(value) || !is_relative(source))
+        if (!takes_short_form(o) || !is_short(value) || !is_relative(source))
                 return 0;
         int r = path_make_absolute(source, &absolute);
         return r < 0 ? r : xasprintf(ret, "%s%s", absolute, value + strlen(source)) < 0 ? -ENOMEM : 1;

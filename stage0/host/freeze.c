@@ -135,7 +135,7 @@ static int thaw_unit(const char *unit)
 
 int pod_thaw(Pod *p, Error *e)
 {
-        _cleanup_free_ char *path = pod_is_frozen(p) ? find_frozen(p) : NULL, *file = NULL;
+        _cleanup_free_ char *path = find_frozen(p), *file = NULL; /* the pod may be paused as well */
 
         if (!path)
                 return 0;

@@ -283,10 +283,13 @@ def what_depends_on_the_place_is_fixed(host):
     with open(host.path("key"), "w") as f:
         f.write("x")
     env = dict(d.env, FROM_HERE="a b")
-    out = host.acnspawn("pod", "create", "web", "--output=-", "--", "--credential=key:key", "--environment=FROM_HERE", os.path.basename(image),
+    out = host.acnspawn("pod", "create", "web", "--output=-", "--", "--credential=key:key", "--environment=FROM_HERE",
+                        "--volume=./a:/a", "--mount=./b:/b", os.path.basename(image), "--volume=./c:/c", "--mount=./d:/d",
                         env=env, cwd=host.tmp).expect(0).out
     contains(out, "Credential=key:%s\n" % host.path("key"))
     contains(out, 'Environment="FROM_HERE=a b"\n')
+    for line in "Volume=%s/./a:/a\n", "Mount=%s/./b:/b\n", "Volume=%s/./c:/c\n", "Mount=%s/./d:/d\n":
+        contains(out, line % host.tmp)
     contains(out, "Image=%s\n" % image)
 
 
@@ -346,7 +349,7 @@ APP = {
     "health-cmd": 'test "a" = b', "health-interval": "10s", "health-timeout": "5s", "health-retries": "2", "health-start-period": "3s",
     "health-start-interval": "1s", "health-on-failure": "restart", "no-healthcheck": None, "stop-signal": "SIGINT", "stop-timeout": "9s",
     "log-size": "1Mi", "log-rate": "1Ki", "log-file": "{log},max-size=1Mi", "log": "both", "oom-group": "true", "image-policy": "local", "pid": "shared", "fate-group": "one", "transient": "true",
-    "control": "true", "socket-activated": "8443,53/udp", "max-runtime": "1h", "share-cgroups": "true",
+    "control": "true", "control-images": "example.com/*", "socket-activated": "8443,53/udp", "max-runtime": "1h", "share-cgroups": "true",
     "isolator": "os/linux/no-new-privileges=true", "annotation": "example.com/a=b c", "user-annotation": "u=v", "user-label": "l=m",
 }
 # Those of the command line alone, and those whose effect is tested elsewhere or depends on more than they say.

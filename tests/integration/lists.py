@@ -21,6 +21,7 @@ def pods_by_filters(host):
             ([], everything),
             (["state=running"], ["db"]),
             (["state=running", "state=prepared"], ["web-1", "db"]),
+            (["state=frozen"], []),
             (["name=web-*"], ["web-1", "web-2"]),
             (["name=web-*", "state=exited"], ["web-2"]),
             (["name=web"], []),

@@ -184,6 +184,14 @@ def user_replaced_on_the_command_line(host):
     equal((show.uids, show.gids), ([1001] * 3, [1002] * 3))
 
 
+@case
+def supplementary_groups_of_the_image_are_its_users(host):
+    image = host.shell("echo $(id -G)", app={"user": "app", "group": "staff", "supplementaryGIDs": [5, 6]})
+    for words, groups in (((), "50 5 6"), (("--group=1002",), "1002 5 6"), (("--user=other",), "1002"), (("--user=other:staff",), "50"),
+                          (("--user=0", "--supplementary-gids=7"), "0 7")):
+        equal(host.run(image, *words).out.split(), groups.split(), str(words))
+
+
 # --- Capabilities ---------------------------------------------------------------------------------------------------------
 
 @case

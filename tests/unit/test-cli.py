@@ -723,7 +723,7 @@ OFFERED = [
     ("pod create --fr", "--from="),
     ("volume create --quo", "--quota="),
     # pods by what they can be used for
-    ("stop ", "is-paused is-running"),
+    ("stop ", "is-frozen is-paused is-running"),
     ("attach ", "is-running"),
     ("attach x ", ""),
     ("resume ", "is-paused"),
@@ -860,7 +860,7 @@ def zsh_completions():
     if not shutil.which("zsh"):
         return
     with Shell() as shell:
-        for line, expected in (("stop ", "is-paused is-running"), ("attach ", "is-running"), ("attach x ", ""), ("rm ", "is-exited is-prepared"),
+        for line, expected in (("stop ", "is-frozen is-paused is-running"), ("attach ", "is-running"), ("attach x ", ""), ("rm ", "is-exited is-prepared"),
                                ("restart-app x ", "web"), ("kill --signal=SIGUSR", "SIGUSR1 SIGUSR2"), ("run --net=lan,d", "lan,default"),
                                ("prepare --volume=board,kind=t", "board,kind=tmpfs"), ("logs --app=w", "web")):
             check(f"what zsh offers for {line!r}", offered_by_zsh(shell, line), sorted(expected.split()))

@@ -611,6 +611,32 @@ TEST(more_clients_than_fit)
                 safe_close(fds[i]);
 }
 
+/* Who waits since all connections had calls does not wait until one is closed. */
+TEST(a_client_that_waits_for_a_call)
+{
+        _cleanup_(fixture_done) Fixture f;
+        _cleanup_(scratch_done) Scratch d = SCRATCH_NULL;
+        char path[100];
+
+        ASSERT_OK(scratch_new(&d));
+        ASSERT_OK(set_up(&f));
+        ASSERT_OK(listen_at(&f, &d, path));
+        int32_t stream = call(&f, "/test.Service/Hold", "x");
+        settle(&f);
+        grpc_server_set_bounds(f.server, 1, UINT64_MAX / 2);
+        int fd = connect_silent(path);
+        ASSERT_OK(fd);
+        settle(&f);
+        ASSERT_FALSE(f.goaway);
+        ASSERT_OK(grpc_call_reply(f.held[0], "done", 4));
+        settle(&f);
+        ASSERT_STATUS(&f, stream, "0", "");
+        ASSERT_TRUE(f.goaway && f.closed);
+        ASSERT_EQ(grpc_server_connections(f.server), 1);
+        ASSERT_FALSE(was_told_to_go(fd));
+        safe_close(fd);
+}
+
 TEST(idle_connections)
 {
         _cleanup_(fixture_done) Fixture f;
@@ -696,6 +722,7 @@ int main(void)
         RUN(no_http);
         RUN(an_orderly_end);
         RUN(more_clients_than_fit);
+        RUN(a_client_that_waits_for_a_call);
         RUN(idle_connections);
         RUN(a_client_that_does_not_read);
         RUN(times);

@@ -370,6 +370,7 @@ TEST(environment_files_that_are_wrong)
                         {"A='", "line 1: the quote is not terminated"},
                         {"\n\n=secret\n", "line 3: "},
                         {"NO_SUCH_VARIABLE", "line 1: no value given"},
+                        {"A=1\nexport B=secret\n", "line 2: a name of a variable has no blanks"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -379,6 +380,21 @@ TEST(environment_files_that_are_wrong)
                 ASSERT_ERR(parse_environment(cases[i].text, &a, &e), -EINVAL);
                 ASSERT_CONTAINS(e.message, cases[i].message);
                 ASSERT_CONTAINS(e.message, "for --environment-file: ");
+                ASSERT_TRUE(!strstr(e.message, "secret"));
+        }
+}
+
+/* A file for a shell is none of podman and docker, either. */
+TEST(environment_files_of_shells)
+{
+        static const char *const texts[] = {"A=1\nexport B=secret\n", "A=1\nB =secret\n"};
+
+        for (size_t i = 0; i < ELEMENTSOF(texts); i++) {
+                _cleanup_pod_arguments_ PodArguments a;
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_ERR(parse_environment_by("env-file", texts[i], strlen(texts[i]), &a, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "line 2: a name of a variable has no blanks");
                 ASSERT_TRUE(!strstr(e.message, "secret"));
         }
 }
@@ -743,6 +759,7 @@ int main(void)
         RUN(environment_files_of_other_tools);
         RUN(environment_files_are_text);
         RUN(environment_files_that_are_wrong);
+        RUN(environment_files_of_shells);
         RUN(user_and_group);
         RUN(volumes);
         RUN(volumes_of_the_reference);

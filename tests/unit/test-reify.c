@@ -339,6 +339,21 @@ TEST(overrides)
         ASSERT_OK(pod_publish(f.pod, &f.e));
 }
 
+/* Those of the image are the groups of its user. */
+TEST(groups_of_another_user)
+{
+        FIXTURE(f);
+
+        ASSERT_NOT_NULL(import(&f, "example.com/web", APP(",\"supplementaryGIDs\":[5,6]")));
+        AppOverrides *o = add_app(&f, "example.com/web");
+        o->user = strdup("1000");
+        ASSERT_OK(reify(&f));
+        const App *a = f.pod->manifest->apps[0]->app;
+        ASSERT_STREQ(a->group, ":user");
+        ASSERT_EQ(a->n_supplementary_gids, 0);
+        ASSERT_OK(pod_publish(f.pod, &f.e));
+}
+
 TEST(overrides_refused)
 {
         FIXTURE(f);
@@ -1181,6 +1196,7 @@ int main(void)
         RUN(exec);
         RUN(no_exec);
         RUN(overrides);
+        RUN(groups_of_another_user);
         RUN(overrides_refused);
         RUN(isolators);
         RUN(swap_of_images);
