@@ -10,7 +10,8 @@
  * several lines; backslashes escape; blanks around a value are no part of it, and lines that begin with # or ; are
  * comments. Other than there, NAME alone takes the value from acnspawn's environment, and mistakes are errors.
  *
- * Nothing is expanded in either. Values may be any bytes but NUL.
+ * Nothing is expanded in either. Values may be any bytes but NUL. A name with blanks, such as that of "export A=1", is an error, as
+ * it is for podman and docker; systemd ignores such lines.
  */
 
 #include "stage0/arguments/pod-values.h"
@@ -40,6 +41,12 @@ static int add(const Reader *x, const char *name, const char *value, Error *e)
         return pair_list_set(x->list, name, value) < 0 ? error_oom(e) : 0;
 }
 
+/* Of what stands in the file: it may be a line of a value, and is not shown. */
+static int check_written_name(const Reader *x, const char *name, Error *e)
+{
+        return name[strcspn(name, BLANKS)] ? refuse(x, "the name of the variable has blanks in it", e) : 0;
+}
+
 /* --- As podman and docker -------------------------------------------------------------------------------- */
 
 static int add_all_that_begin_with(const Reader *x, const char *prefix, size_t n, Error *e)
@@ -62,10 +69,13 @@ static int take_line(const Reader *x, char *s, Error *e)
         if (!*s || *s == '#')
                 return 0;
         char *equals = strchr(s, '=');
-        if (equals) {
+        if (equals)
                 *equals = 0;
+        int r = check_written_name(x, s, e);
+        if (r < 0)
+                return r;
+        if (equals)
                 return add(x, s, equals + 1, e);
-        }
         size_t n = strlen(s);
         if (s[n - 1] == '*')
                 return add_all_that_begin_with(x, s, n - 1, e);
@@ -165,6 +175,9 @@ static int take_assignment(const Reader *x, char **s, Error *e)
                 *end = 0;
                 if (!*cut_blanks_at_end(name) || *name == '#' || *name == ';')
                         return 0;
+                int r = check_written_name(x, name, e);
+                if (r < 0)
+                        return r;
                 const char *inherited = getenv(name);
                 return inherited ? add(x, name, inherited, e)
                                  : refuse(x,
@@ -174,8 +187,10 @@ static int take_assignment(const Reader *x, char **s, Error *e)
         *end = 0;
         *s = end + 1;
         const char *value = take_value(s);
-        return value ? add(x, cut_blanks_at_end(name), value, e)
-                     : refuse(x, "the quote is not terminated", e);
+        if (!value)
+                return refuse(x, "the quote is not terminated", e);
+        int r = check_written_name(x, cut_blanks_at_end(name), e);
+        return r < 0 ? r : add(x, name, value, e);
 }
 
 static unsigned count_lines(const char *from, const char *to)

@@ -359,6 +359,24 @@ TEST(environment_files_are_text)
         }
 }
 
+/* As "export A=1" for a shell, or a line of a value that has several: nothing of it is shown. */
+TEST(environment_files_with_names_that_have_blanks)
+{
+        static const char *const lines[] = {"export A=secret", "A secret=1", "secret word", "A\tB=secret"};
+
+        for (size_t i = 0; i < 2 * ELEMENTSOF(lines); i++) {
+                _cleanup_pod_arguments_ PodArguments a;
+                _cleanup_error_ Error e = ERROR_NULL;
+                _cleanup_free_ char *text = NULL;
+                const char *option = i % 2 ? "env-file" : "environment-file";
+
+                ASSERT_TRUE(asprintf(&text, "B=1\n%s\n", lines[i / 2]) > 0);
+                ASSERT_ERR(parse_environment_by(option, text, strlen(text), &a, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "line 2: the name of the variable has blanks in it");
+                ASSERT_TRUE(!strstr(e.message, "secret"));
+        }
+}
+
 /* What is said does not show values. */
 TEST(environment_files_that_are_wrong)
 {
@@ -742,6 +760,7 @@ int main(void)
         RUN(environment_files_of_units);
         RUN(environment_files_of_other_tools);
         RUN(environment_files_are_text);
+        RUN(environment_files_with_names_that_have_blanks);
         RUN(environment_files_that_are_wrong);
         RUN(user_and_group);
         RUN(volumes);
