@@ -166,6 +166,9 @@ static int list_archives(Context *c, const Words *archives, char ***ret)
                 size_t n = 0;
 
                 r = docker_archive_count(c->store, file, &n, &c->error);
+                if (r == -ENOENT)
+                        r = error_hint(&c->error, r,
+                                       "--all takes docker-archive:FILE, or FILE alone, without the name of an image.");
                 for (size_t k = 0; r >= 0 && k < n; k++)
                         if (strv_extendf(ret, "docker-archive:%s:@%zu", file, k) < 0)
                                 r = error_oom(&c->error);

@@ -10,7 +10,8 @@
  * several lines; backslashes escape; blanks around a value are no part of it, and lines that begin with # or ; are
  * comments. Other than there, NAME alone takes the value from acnspawn's environment, and mistakes are errors.
  *
- * Nothing is expanded in either. Values may be any bytes but NUL.
+ * Nothing is expanded in either. Values may be any bytes but NUL. A name with blanks, such as that of "export A=1", is an error, as
+ * it is for podman and docker; systemd ignores such lines.
  */
 
 #include "stage0/arguments/pod-values.h"
@@ -40,7 +41,7 @@ static int add(const Reader *x, const char *name, const char *value, Error *e)
         return pair_list_set(x->list, name, value) < 0 ? error_oom(e) : 0;
 }
 
-/* A name that stands in the file. With blanks it is that of a script, as "export A", which other tools refuse or pass over. */
+/* Of what stands in a file of systemd's form: a name with blanks is that of a script, as "export A", which systemd passes over. */
 static int add_named(const Reader *x, const char *name, const char *value, Error *e)
 {
         return strpbrk(name, BLANKS) ? refuse(x, "a name of a variable has no blanks", e)
@@ -71,7 +72,7 @@ static int take_line(const Reader *x, char *s, Error *e)
         char *equals = strchr(s, '=');
         if (equals) {
                 *equals = 0;
-                return add_named(x, s, equals + 1, e);
+                return add(x, s, equals + 1, e);
         }
         size_t n = strlen(s);
         if (s[n - 1] == '*')
@@ -172,6 +173,9 @@ static int take_assignment(const Reader *x, char **s, Error *e)
                 *end = 0;
                 if (!*cut_blanks_at_end(name) || *name == '#' || *name == ';')
                         return 0;
+                int r = check_written_name(x, name, e);
+                if (r < 0)
+                        return r;
                 const char *inherited = getenv(name);
                 return inherited ? add(x, name, inherited, e)
                                  : refuse(x,

@@ -21,8 +21,8 @@ void supervisor_kill(Supervisor *s)
 void supervisor_signal_leader(Supervisor *s)
 {
         interface_drop_pauses(s->interface);
-        if (pod_is_paused(s->pod)) /* PID 1 takes the signal when it is thawed, which is not waited for */
-                (void) pod_freeze(s->pod, false, NULL, NULL);
+        /* PID 1 takes the signal when it is thawed, which is not waited for. */
+        (void) pod_freeze(s->pod, false, NULL, NULL);
         FOREACH_APP(app, s->apps)
         if (app->units[0].life == UNIT_UP && !app->stopped)
                 app->stopped = STOP_POD_ENDED;

@@ -81,6 +81,30 @@ def a_paused_pod_can_be_stopped(host):
 
 
 @case
+def a_pod_whose_systemd_was_frozen_by_hand_goes_on_and_can_be_stopped(host):
+    """Not the pod's own cgroup, by which it would be paused, but the one below it that nspawn makes for the payload."""
+    uuid = host.detach(host.shell(TRAP, name="example.com/a"))
+    host.wait_up("a", uuid)
+    (payload,) = [path + "/payload" for path in cgroups() if path.endswith(uuid) and os.path.exists(path + "/payload/cgroup.freeze")]
+
+    def frozen():
+        with open(payload + "/cgroup.events") as f:
+            return "frozen 1" in f.read()
+
+    def freeze():
+        with open(payload + "/cgroup.freeze", "w") as f:
+            f.write("1")
+        wait_for(frozen, "the payload to be frozen")
+    freeze()
+    host.acnspawn("resume", uuid).expect(0)
+    equal(frozen(), False)
+    freeze()
+    host.acnspawn("stop", uuid).expect(0)
+    equal(host.state(uuid), "exited")
+    equal(host.app_status(uuid, "a")["exitStatus"], 3)
+
+
+@case
 def a_paused_pod_in_the_foreground_ends_on_a_signal(host):
     p = host.start("run", "--name=p", host.shell(TRAP, name="example.com/a"))
     host.wait_up("a")

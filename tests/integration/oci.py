@@ -388,6 +388,8 @@ def all_images_of_a_docker_archive(host):
     equal(host.run("docker-archive:%s:two:1.0" % archive).out, "two\n")
     contains(host.acnspawn("fetch", "--all", "-").expect(2).err, "cannot be standard input")
     contains(host.acnspawn("fetch", "--all", host.path("one")).expect(1).err, "Cannot read docker-archive:")
+    for wrong in "oci:" + host.path("one"), "docker-archive:%s:two:1.0" % archive:
+        contains(host.acnspawn("fetch", "--all", wrong).expect(1).err, "--all takes docker-archive:FILE, or FILE alone")
 
 
 @case
