@@ -173,11 +173,8 @@ static int take_assignment(const Reader *x, char **s, Error *e)
                 *end = 0;
                 if (!*cut_blanks_at_end(name) || *name == '#' || *name == ';')
                         return 0;
-                int r = check_written_name(x, name, e);
-                if (r < 0)
-                        return r;
                 const char *inherited = getenv(name);
-                return inherited ? add(x, name, inherited, e)
+                return inherited ? add_named(x, name, inherited, e)
                                  : refuse(x,
                                           "no value given, and the variable is not set in the environment",
                                           e);

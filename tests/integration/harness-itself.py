@@ -101,7 +101,7 @@ def tests_of_threats_exist(host):
     for file, cases in re.findall(r"((?:unit|integration|vm)/[\w.-]+): ([\w ]+)", read_text(os.path.join(tests, "threats.md"))):
         text = read_text(os.path.join(tests, file))
         for name in cases.split():
-            true(re.search(r"^(?:TEST\(%s\)|DOCUMENT\(%s,|INVALID\(%s,|def %s\()" % (name, name, name, name), text, re.M), "%s has no case %s" % (file, name))
+            true(re.search(r"^(?:[A-Z_]+\(%s[,)]|def %s\()" % (name, name), text, re.M), "%s has no case %s" % (file, name))
             n += 1
     true(n > 100, "%d cases are named" % n)
 
