@@ -305,8 +305,8 @@ def an_app_whose_source_does_not_answer_is_added(host):
         host.wait_up("b", uuid)
         host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0)
         os.kill(server, signal.SIGSTOP)
-        # Links in it would be looked up by the client.
-        adding = host.start("add-app", "p", "--start", "example.com/a", "--name=a", "--volume=v,kind=host,symlinks=false,source=" + source, "--mount=v:/v")
+        # Links in the path would be looked up by the client.
+        adding = host.start("add-app", "p", "--start", "example.com/a", "--name=a", "--volume=%s:/v:symlinks=false" % source)
         wait_for(lambda: "prepare-apps" in names_of_children(host, uuid), "the process that prepares the app")
         in_time(host, ("enter", "--app=b", "p", "true"), ("status", "p"), ("stop", "--force", "p"))
         wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
