@@ -340,7 +340,9 @@ static int on_connect(sd_event_source *source, void *userdata)
         int r = connect_manager(s, &e);
         if (r == -ESRCH) /* the pod ends already */
                 return 0;
-        if (r < 0) {
+        if (r < 0 && (s->late || s->stop_requests > 0)) /* it is about to */
+                reconnect_later(s);
+        else if (r < 0) {
                 error_move(&s->refusal, &e);
                 supervisor_kill(s);
         }
