@@ -63,6 +63,8 @@ static void prepare_under(FaultKind kind)
                        .prefix = "Cannot ",
                        .leaves = true};
 
+        if (geteuid() != 0)
+                TEST_SKIP("only root can prepare the root of a pod");
         ASSERT_WORKS(f,
                      aci_import_files(
                                      f.store,

@@ -33,6 +33,7 @@ static void fixture_done(Fixture *f)
 {
         host_journal_free(f->all.host_journal);
         text_done(&f->forwarder.host_lines);
+        text_done(&f->forwarder.marked);
         safe_close(f->journal_fd);
         sd_event_unref(f->all.event);
         scratch_done(&f->scratch);

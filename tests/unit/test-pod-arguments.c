@@ -346,14 +346,14 @@ TEST(environment_files_of_other_tools)
 TEST(environment_files_are_text)
 {
         for (int i = 0; i < 2; i++) {
-                _cleanup_pod_arguments_ PodArguments a;
+                _cleanup_pod_arguments_ PodArguments a = {}, b = {};
                 _cleanup_error_ Error e = ERROR_NULL;
                 const char *option = i == 0 ? "env-file" : "environment-file";
 
                 ASSERT_ERR(parse_environment_by(option, "A=1\0B", 5, &a, &e), -EINVAL);
                 ASSERT_CONTAINS(e.message, "it is not text");
                 error_done(&e);
-                ASSERT_ERR(parse_environment_by(option, "A=1\n=secret\n", 12, &a, &e), -EINVAL);
+                ASSERT_ERR(parse_environment_by(option, "A=1\n=secret\n", 12, &b, &e), -EINVAL);
                 ASSERT_CONTAINS(e.message, "line 2: ");
                 ASSERT_TRUE(!strstr(e.message, "secret"));
         }
@@ -388,7 +388,7 @@ TEST(environment_files_that_are_wrong)
 TEST(environment_files_of_shells)
 {
         static const char text[] = "export A=1\nB =2\nC D\n";
-        _cleanup_pod_arguments_ PodArguments a, b;
+        _cleanup_pod_arguments_ PodArguments a = {}, b = {};
         _cleanup_error_ Error e = ERROR_NULL;
 
         ASSERT_OK(parse_environment_by("env-file", text, strlen(text), &a, &e));
