@@ -79,7 +79,8 @@ static bool allocation_is_spared_(const void *address, bool again)
 {
         AllocationCaller caller = allocation_caller_((uintptr_t) address);
 
-        return caller == ALLOCATION_OTHER || (caller == ALLOCATION_LIBC && (again || ALLOCATION_SANITIZED)) ||
+        return caller == ALLOCATION_OTHER ||
+               (caller == ALLOCATION_LIBC && (again || ALLOCATION_SANITIZED)) ||
                (caller == ALLOCATION_JSON && allocations_spare_json);
 }
 
