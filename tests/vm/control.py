@@ -35,7 +35,11 @@ def commands_are_charged_to_the_app(host):
     equal(host.acnspawn("enter", "p", "poke", "memory", "10").rc, 0)
     uuid = host.status("p")["uuid"]
     pid = host.leader("p")
-    contains(host.acnspawn("enter", "p", "cat", "/proc/self/cgroup").expect(0).out, "/app.slice/app-a.slice/app-a.service")
+    # It sees what is below the app's cgroup alone.
+    contains(host.acnspawn("enter", "p", "cat", "/proc/self/cgroup").expect(0).out, "0::/exec-")
+    host.start("enter", "p", "sleep", "777")
+    wait_for(lambda: processes_where(lambda p: "777" in read_text("/proc/%d/cmdline" % p) and
+                                     "/app.slice/app-a.slice/app-a.service/exec-" in read_text("/proc/%d/cgroup" % p)), "a command in the cgroup of the app")
     true(uuid in read_text("/proc/%d/cgroup" % pid), "the pod's own cgroup")
     r = host.acnspawn("enter", "p", "poke", "memory", "200")
     equal(r.rc, 137, "status of a command that wants more than the app may have")
