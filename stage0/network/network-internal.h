@@ -178,6 +178,16 @@ int port_mappings_check_families(const PortMapping *l, size_t n, const Attachmen
 /* The runtimeConfig for plugins with the capability "portMappings". NULL: out of memory. */
 json_object *port_mappings_runtime(const PortMapping *l, size_t n);
 
+/* --- program.c: programs of the packet filter ---------------------------------------------------------- */
+
+/* Starts one in a child process: in the network namespace NETNS_FD unless that is negative, with its output to OUTPUT_FD or nowhere.
+ * Negative: there is no child, see errno. */
+pid_t network_program_start(const char *const *argv, int netns_fd, int output_fd);
+/* Waits for its end. */
+bool network_program_succeeded(pid_t pid);
+/* Whether it prints NEEDLE: 0 only if it has succeeded without. Negative: it has failed, or takes too long, and is killed. */
+int network_program_prints(const char *const *argv, const char *needle);
+
 /* --- shield.c ------------------------------------------------------------------------------------------ */
 
 /* Whether a plugin of A maps the pod's ports. */

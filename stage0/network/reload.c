@@ -30,36 +30,41 @@ static int make_target(const Pod *p, const NetworkRecord *record, char **netns, 
  * addresses of both families. True if it cannot be found out. */
 static bool has_rules(const Pod *p)
 {
-        static const char list[] =
-                        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; exec 2>/dev/null; "
-                        "{ iptables -w 5 -t nat -S && echo listed; }; ip6tables -w 5 -t nat -S; "
-                        "nft list ruleset && echo listed";
-        _cleanup_free_ char *line = NULL;
-        bool listed = false, found = false;
-        FILE *f = popen(list, "re");
-        size_t size = 0;
+        static const struct {
+                const char *const argv[7];
+                bool counts; /* its success means that rules would have been seen */
+        } lists[] = {
+                        {{"iptables", "-w", "5", "-t", "nat", "-S", NULL}, true},
+                        {{"ip6tables", "-w", "5", "-t", "nat", "-S", NULL}, false},
+                        {{"nft", "list", "ruleset", NULL}, true},
+        };
+        bool listed = false;
 
-        while (f && getline(&line, &size, f) >= 0) {
-                listed = listed || streq(line, "listed\n");
-                found = found || strstr(line, p->uuid);
+        for (size_t i = 0; i < ELEMENTSOF(lists); i++) {
+                int r = network_program_prints(lists[i].argv, p->uuid);
+                if (r > 0)
+                        return true;
+                listed = listed || (r == 0 && lists[i].counts);
         }
-        if (f)
-                (void) pclose(f);
-        return found || !listed;
+        return !listed;
 }
 
 int network_find_missing_rules(Pod *p, NetworkReport *l, size_t n)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
-        int r = 0;
+        int r = 0, found = -1; /* negative: not looked for yet */
 
         if (p->state != POD_RUNNING || geteuid() != 0 || network_record_read(p, &record, NULL) < 0)
                 return 0;
         for (size_t i = 0; r >= 0 && i < record.n_attachments; i++) {
                 const Attachment *a = &record.attachments[i];
 
-                if (!a->result || !attachment_maps_ports(a) || has_rules(p))
+                if (!a->result || !attachment_maps_ports(a))
                         continue;
+                if (found < 0)
+                        found = has_rules(p);
+                if (found)
+                        return 0;
                 for (size_t k = 0; r >= 0 && k < n; k++) {
                         _cleanup_free_ char *before = NULL;
                         if (!streq_ptr(l[k].interface, a->interface))

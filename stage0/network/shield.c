@@ -20,11 +20,6 @@
  * namespace. IPv4 refuses them itself.
  */
 
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-
 #include "stage0/network/network-internal.h"
 
 #define RULES_MAX 3U /* of a network */
@@ -65,26 +60,6 @@ static Rule source_rule(void)
                       .failure = "packets with IPv6 addresses of others as their source cannot be blocked"};
 }
 
-/* NETNS_FD: of the network namespace, unless negative. */
-static _noreturn_ void child(const char *program, char *const *argv, int netns_fd)
-{
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        sigset_t none;
-
-        sigemptyset(&none);
-        (void) sigprocmask(SIG_SETMASK, &none, NULL);
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null < 0 ||
-            (netns_fd >= 0 && setns(netns_fd, CLONE_NEWNET) < 0))
-                _exit(125);
-        for (int fd = 0; fd <= 2; fd++)
-                if (dup2(null, fd) < 0)
-                        _exit(125);
-        (void) clearenv();
-        (void) putenv((char *) "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-        (void) execvp(program, argv);
-        _exit(127);
-}
-
 /* Waits for other processes that change rules, with a timeout. */
 static pid_t start(const Rule *rule, const char *action, int netns_fd)
 {
@@ -93,22 +68,7 @@ static pid_t start(const Rule *rule, const char *action, int netns_fd)
 
         for (size_t i = 0; i < RULE_WORDS_MAX && rule->words[i]; i++)
                 argv[n++] = rule->words[i];
-        pid_t pid = fork();
-        if (pid == 0)
-                child(rule->program, (char *const *) argv, netns_fd);
-        return pid;
-}
-
-static bool succeeded(pid_t pid)
-{
-        int status = 0;
-
-        if (pid < 0)
-                return false;
-        while (waitpid(pid, &status, 0) < 0)
-                if (errno != EINTR)
-                        return false;
-        return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        return network_program_start(argv, netns_fd, -EBADF);
 }
 
 static int add_note(Attachment *a, const Rule *rule)
@@ -128,7 +88,8 @@ static int insert_all(Attachment *a, const Rule *rules, size_t n)
         for (size_t i = 0; i < n; i++)
                 pids[i] = start(&rules[i], "-C", -EBADF);
         for (size_t i = 0; i < n; i++)
-                if (!succeeded(pids[i]) && !succeeded(start(&rules[i], "-I", -EBADF)) && r >= 0)
+                if (!network_program_succeeded(pids[i]) &&
+                    !network_program_succeeded(start(&rules[i], "-I", -EBADF)) && r >= 0)
                         r = add_note(a, &rules[i]);
         return r;
 }
@@ -210,7 +171,7 @@ bool network_masquerade_chains(const Attachment *a, const char *container, const
         static const char *const programs[] = {"iptables", "ip6tables"};
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
                 const Rule rule = {.program = programs[i], .table = "nat", .words = {chain}};
-                made = succeeded(start(&rule, action, -EBADF)) || made;
+                made = network_program_succeeded(start(&rule, action, -EBADF)) || made;
         }
         return made;
 }
@@ -232,7 +193,7 @@ int network_shield_sources_finish(pid_t pid, NetworkRecord *record)
 {
         const Rule rule = source_rule();
 
-        if (pid == 0 || succeeded(pid))
+        if (pid == 0 || network_program_succeeded(pid))
                 return 0;
         for (size_t i = 0; i < record->n_attachments; i++)
                 if (add_note(&record->attachments[i], &rule) < 0)
