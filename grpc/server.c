@@ -101,8 +101,8 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
         return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
-/* The one that was not used for longest. If all have calls, whoever comes waits to be accepted: that slows down those who open
- * connections, and nobody who has one. */
+/* At the maximum of connections the server closes the one that has been idle longest. If every connection has a call, the server
+ * stops accepting: new clients wait in the backlog, and existing connections are served as before. */
 static void make_room(GrpcServer *s)
 {
         Connection *oldest = NULL;

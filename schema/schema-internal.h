@@ -45,7 +45,8 @@ void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_siz
  * error. */
 int parser_conclude(Parser *p, const char *what, size_t first, Error *e);
 
-/* As json_parse_strict(), but "\u0000" is allowed in strings that are values: whoever reads them has to compare lengths. */
+/* As json_parse_strict(), but string values may contain "\u0000": the caller checks them by json_string_has_nul() before it uses
+ * them as C strings. */
 int json_parse_with_nul(const char *text, size_t size, json_object **ret, Findings *findings, Error *e);
 bool json_string_has_nul(json_object *string);
 

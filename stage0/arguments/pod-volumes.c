@@ -8,9 +8,9 @@
  * named volume. Names and quantities are
  * checked by the functions that check manifests, so that the same rules apply.
  *
- * Symbolic links in a path of the host are resolved here, once, unless symlinks= is given: the words are the
- * operator's own. From then on the source must not have any (see stage0/mounts/volume.c), so that nobody can exchange
- * it for another one; those of images and manifests must not from the beginning.
+ * The command line is the operator's, so symbolic links in a host path are resolved here, once, unless symlinks= is given. The
+ * resolved path is stored, and every later open refuses symbolic links (stage0/mounts/volume.c): no other user can redirect
+ * the volume after this check. Sources in images and manifests are never resolved.
  */
 
 #include <limits.h>

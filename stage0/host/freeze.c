@@ -247,7 +247,7 @@ int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e)
                 r = write_attribute_at(fd, "cgroup.freeze", freeze ? "1" : "0");
         if (r < 0)
                 return cannot_freeze(p, r, freeze, e);
-        if (!freeze) /* somebody may have frozen the pod's systemd alone */
+        if (!freeze) /* a user may have frozen this cgroup directly, by its file */
                 (void) write_attribute_at(fd, "payload/cgroup.freeze", "0");
         if (!ret_events_fd)
                 return 0;

@@ -3,9 +3,10 @@
 /* What an app gets of the host: the sources of its volumes, and its devices.
  *
  * They are opened anew for every process of the app, and may be on a file system that does not answer: NFS whose server is gone, or FUSE.
- * The process that runs the pod must not wait for that. It opens what the kernel finds in its caches alone; a child of it
- * asks file systems for the rest, and can be left behind: not even a signal ends a process that waits for a server. For that it keeps
- * nothing open that somebody could wait for, such as the pod's lock. It sends a message for each of them, with the mount. */
+ * The supervisor must not block on it. It opens only what the kernel resolves from its caches (RESOLVE_CACHED); a child process
+ * opens the rest. SIGKILL cannot end a process that is blocked in such a file system, so the supervisor may abandon the child, which therefore
+ * first closes the pod's lock and every stream whose end another process waits for. The child sends one message per mount, with its
+ * descriptor. */
 
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -2,9 +2,10 @@
 
 /* Opens what apps get of the host, if a file system has to be asked for it.
  *
- * One that does not answer holds up the app that is to have it, and nothing else: a child process asks, and nobody waits for
- * that. At the end of the app's start, or of the pod, it is left behind, as even SIGKILL ends it only when the file system answers. There is
- * one such process at a time for each app, however often that is started meanwhile. */
+ * A file system that does not answer delays the start of the app that uses it, and nothing else: a child process opens the sources, and
+ * the supervisor reads its messages from the event loop. If the start is given up, or the pod ends, the supervisor abandons the
+ * child, as SIGKILL takes effect only when the file system answers. Each app has at most one such child, however often it is
+ * started meanwhile. */
 
 #include <signal.h>
 #include <sys/prctl.h>
