@@ -148,12 +148,12 @@ typedef enum SelinuxState {
         SELINUX_ENFORCING,
 } SelinuxState;
 
-/* Features of the host that isolators depend on. */
 /* Namespaces that the pod has in common with the host. */
 typedef struct SharedNamespaces {
         bool network, ipc;
 } SharedNamespaces;
 
+/* Features of the host that isolators depend on. */
 typedef struct HostFeatures {
         bool cpu, cpuset, memory, io, pids, hugetlb; /* cgroup v2 controllers that a pod can use */
         bool pids_v1;   /* the controller of this name is in a hierarchy of version 1 */

@@ -348,3 +348,23 @@ static inline void for_each_failing_allocation_of_invalid(AllocationWork work, v
 {
         allocations_all_(work, userdata, true);
 }
+
+/* --- Cases for parsers ---------------------------------------------------------------------------------- */
+
+/* A case for a TEXT that WORK parses, and for one that it refuses. */
+#define INPUT(name, work, text)                                                                             \
+        TEST(name)                                                                                          \
+        {                                                                                                   \
+                for_each_failing_allocation(work, (void *) (text));                                         \
+        }
+#define INVALID_INPUT(name, work, text)                                                                     \
+        TEST(name)                                                                                          \
+        {                                                                                                   \
+                for_each_failing_allocation_of_invalid(work, (void *) (text));                              \
+        }
+
+static inline void add_list(Text *t, char *const *l)
+{
+        STRV_FOREACH (s, l)
+                text_addf(t, "'%s' ", *s);
+}

@@ -7,12 +7,6 @@
 #include "tests/unit/allocations.h"
 #include "tests/unit/scratch.h"
 
-static void add_list(Text *t, char *const *l)
-{
-        STRV_FOREACH (s, l)
-                text_addf(t, "'%s' ", *s);
-}
-
 static int add_text(Text *t, char *s, Error *e)
 {
         _cleanup_free_ char *owned = s;

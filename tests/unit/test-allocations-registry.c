@@ -11,23 +11,6 @@
 #include "tests/unit/allocations.h"
 #include "tests/unit/schema.h"
 
-#define INPUT(name, work, text)                                                                             \
-        TEST(name)                                                                                          \
-        {                                                                                                   \
-                for_each_failing_allocation(work, (void *) (text));                                         \
-        }
-#define INVALID(name, work, text)                                                                           \
-        TEST(name)                                                                                          \
-        {                                                                                                   \
-                for_each_failing_allocation_of_invalid(work, (void *) (text));                              \
-        }
-
-static void add_list(Text *t, char *const *l)
-{
-        STRV_FOREACH (s, l)
-                text_addf(t, "'%s' ", *s);
-}
-
 static void add_pairs(Text *t, const PairList *l)
 {
         for (size_t i = 0; i < l->n; i++)
@@ -50,7 +33,7 @@ static int parse_image_name(void *userdata, Text *result, Error *e)
 }
 
 INPUT(image_name, parse_image_name, "example.com/app:1.0,arch=amd64,os=linux")
-INVALID(image_name_with_a_mistake, parse_image_name, "example.com/app:1.0,arch")
+INVALID_INPUT(image_name_with_a_mistake, parse_image_name, "example.com/app:1.0,arch")
 
 static int parse_reference(void *userdata, Text *result, Error *e)
 {
@@ -74,7 +57,7 @@ INPUT(reference_layout, parse_reference, "oci:some/dir:example.com/team/app:2")
 INPUT(reference_file, parse_reference, "./app.aci")
 INPUT(reference_url, parse_reference, "https://user:secret@example.com/a.aci")
 INPUT(reference_name, parse_reference, "example.com/app:1.0")
-INVALID(reference_with_a_mistake, parse_reference, "docker://")
+INVALID_INPUT(reference_with_a_mistake, parse_reference, "docker://")
 
 static int parse_registry_reference(void *userdata, Text *result, Error *e)
 {
@@ -89,7 +72,7 @@ static int parse_registry_reference(void *userdata, Text *result, Error *e)
 }
 
 INPUT(registry_reference, parse_registry_reference, "docker://Example.com:5000/team/app:1.0@sha256:" HEX64)
-INVALID(registry_reference_with_a_mistake, parse_registry_reference, "example.com/team//app")
+INVALID_INPUT(registry_reference_with_a_mistake, parse_registry_reference, "example.com/team//app")
 
 /* --- Registries ---------------------------------------------------------------------------------------- */
 
@@ -108,8 +91,8 @@ static int parse_toml(void *userdata, Text *result, Error *e)
 
 INPUT(toml, parse_toml,
       "[a.\"b\"]\nc = 1\n[[d]]\n[d.e]\nf = { g = [ [ 1, ], \"x\\u006d\" ], h = 'y' }\n[[d]]\ni = true\n")
-INVALID(toml_with_a_key_twice, parse_toml, "a = 1\na = 2\n")
-INVALID(toml_that_is_cut, parse_toml, "a = [ 1, \"b")
+INVALID_INPUT(toml_with_a_key_twice, parse_toml, "a = 1\na = 2\n")
+INVALID_INPUT(toml_that_is_cut, parse_toml, "a = [ 1, \"b")
 
 #define REGISTRIES                                                                                                         \
         "unqualified-search-registries = [\"example.com\", \"b.example.com\"]\n[[registry]]\nprefix = \"*.example.com\"\n" \
@@ -143,7 +126,7 @@ static int find_places(void *userdata, Text *result, Error *e)
 }
 
 INPUT(registries_conf, find_places, REGISTRIES)
-INVALID(registries_conf_with_a_mistake, find_places, "[[registry]]\nprefix = \"http://x\"\n")
+INVALID_INPUT(registries_conf_with_a_mistake, find_places, "[[registry]]\nprefix = \"http://x\"\n")
 
 static int find_credentials(void *userdata, Text *result, Error *e)
 {
@@ -163,7 +146,8 @@ INPUT(auth_file_with_a_token, find_credentials,
       "{\"auths\":{\"https://example.com:5000/v1/\":{\"auth\":\"YTpi\",\"identitytoken\":\"x\"}}}")
 INPUT(auth_file_with_a_helper, find_credentials,
       "{\"auths\":{\"example.com:5000\":{}},\"credHelpers\":{\"example.com:5000\":\"x\"},\"credsStore\":\"y\"}")
-INVALID(auth_file_with_a_mistake, find_credentials, "{\"auths\":{\"example.com:5000\":{\"auth\":\"!\"}}}")
+INVALID_INPUT(auth_file_with_a_mistake, find_credentials,
+              "{\"auths\":{\"example.com:5000\":{\"auth\":\"!\"}}}")
 
 static int parse_helper(void *userdata, Text *result, Error *e)
 {
@@ -232,7 +216,7 @@ static int parse_ini_credentials(void *userdata, Text *result, Error *e)
 
 INPUT(credentials_ini, parse_ini_credentials,
       "[Host]\nName=example.com other.example.com:5000\nUser=a\nPassword=b c\n# comment\n[Host]\nName=[::1]:8443\nToken=abc\n")
-INVALID(credentials_ini_with_a_mistake, parse_ini_credentials, "[Host]\nName=a/b\nToken=x\n")
+INVALID_INPUT(credentials_ini_with_a_mistake, parse_ini_credentials, "[Host]\nName=a/b\nToken=x\n")
 
 static int parse_json_credentials(void *userdata, Text *result, Error *e)
 {

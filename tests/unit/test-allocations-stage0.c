@@ -16,23 +16,6 @@
 #include "tests/unit/allocations.h"
 #include "varlink/varlink.h"
 
-#define INPUT(name, work, text)                                                                             \
-        TEST(name)                                                                                          \
-        {                                                                                                   \
-                for_each_failing_allocation(work, (void *) (text));                                         \
-        }
-#define INVALID(name, work, text)                                                                           \
-        TEST(name)                                                                                          \
-        {                                                                                                   \
-                for_each_failing_allocation_of_invalid(work, (void *) (text));                              \
-        }
-
-static void add_list(Text *t, char *const *l)
-{
-        STRV_FOREACH (s, l)
-                text_addf(t, "'%s' ", *s);
-}
-
 /* --- Pods that are declared ---------------------------------------------------------------------------- */
 
 static int parse_declared(void *userdata, Text *result, Error *e)
@@ -81,7 +64,7 @@ static int read_words(void *userdata, Text *result, Error *e)
 }
 
 INPUT(words, read_words, "a \"b c\" 'd e' \\x41\\101\\u00e4 %i.%%")
-INVALID(words_with_a_mistake, read_words, "a \"b")
+INVALID_INPUT(words_with_a_mistake, read_words, "a \"b")
 
 /* --- Groups of tasks ----------------------------------------------------------------------------------- */
 
@@ -120,8 +103,8 @@ INPUT(task_group, parse_task_group,
       "\"resources\":[{\"name\":\"cpus\",\"type\":\"SCALAR\",\"scalar\":{\"value\":0.25}},{\"name\":\"mem\",\"type\":\"SCALAR\",\"scalar\":{\"value\":32}}],"
       "\"health_check\":{\"type\":\"COMMAND\",\"command\":{\"value\":\"true\"},\"interval_seconds\":1.5},"
       "\"kill_policy\":{\"grace_period\":{\"nanoseconds\":1000000000}},\"labels\":{\"labels\":[{\"key\":\"a\",\"value\":\"b\"}]}}]}")
-INVALID(task_group_with_mistakes, parse_task_group,
-        "{\"tasks\":[{\"task_id\":{\"value\":\"a\"},\"resources\":[{\"name\":\"mem\",\"scalar\":{\"value\":1e308}}]},3,{\"x\":[]}],\"y\":{}}")
+INVALID_INPUT(task_group_with_mistakes, parse_task_group,
+              "{\"tasks\":[{\"task_id\":{\"value\":\"a\"},\"resources\":[{\"name\":\"mem\",\"scalar\":{\"value\":1e308}}]},3,{\"x\":[]}],\"y\":{}}")
 
 /* --- Networks ------------------------------------------------------------------------------------------ */
 
@@ -147,8 +130,8 @@ INPUT(network, parse_network,
       "{\"cniVersion\":\"1.0.0\",\"cniVersions\":[\"0.4.0\",\"1.1.0\"],\"name\":\"default\",\"plugins\":[{\"type\":\"bridge\","
       "\"capabilities\":{\"ips\":true,\"mac\":true},\"ipam\":{\"type\":\"host-local\",\"ranges\":[[{\"subnet\":\"172.16.0.0/16\"}],"
       "[{\"subnet\":\"fd00::/64\"}]],\"routes\":[{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"::/0\"}]}},{\"type\":\"portmap\"}]}")
-INVALID(network_with_a_mistake, parse_network,
-        "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a/b\"}]}")
+INVALID_INPUT(network_with_a_mistake, parse_network,
+              "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a/b\"}]}")
 
 static int parse_result(void *userdata, Text *result, Error *e)
 {
@@ -173,7 +156,7 @@ INPUT(network_result, parse_result,
       "{\"interfaces\":[{\"name\":\"eth0\",\"mac\":\"02:00:00:00:00:01\",\"sandbox\":\"/x\"}],\"ips\":[{\"address\":\"10.0.0.2/24\","
       "\"gateway\":\"10.0.0.1\",\"interface\":0}],\"routes\":[{\"dst\":\"::/0\",\"gw\":\"fe80::1\"}],"
       "\"dns\":{\"nameservers\":[\"10.0.0.1\"],\"domain\":\"example.com\",\"search\":[\"a\"],\"options\":[\"ndots:2\"]}}")
-INVALID(network_result_with_a_mistake, parse_result, "{\"dns\":{\"search\":[\"a\\nb\"]}}")
+INVALID_INPUT(network_result_with_a_mistake, parse_result, "{\"dns\":{\"search\":[\"a\\nb\"]}}")
 
 static int parse_network_record(void *userdata, Text *result, Error *e)
 {
@@ -254,8 +237,8 @@ INPUT(host_request, parse_host_request,
       "\"credentials\":[{\"name\":\"k\",\"data\":\"00ff\",\"app\":\"web\"}],"
       "\"options\":{\"name\":\"web\",\"net\":[\"default\"],\"dns\":[\"192.0.2.1\"],\"dnsSearch\":[\"example.com\"],"
       "\"hostsEntry\":[\"192.0.2.1=a\"],\"exitPolicy\":\"all\",\"stopTimeout\":\"1s\"},\"fetch\":{\"pullPolicy\":\"update\"}}")
-INVALID(host_request_with_a_mistake, parse_host_request,
-        "{\"definition\":{\"apps\":[{\"image\":\"example.com/web\"}]},\"options\":{\"exitPolicy\":\"such\"}}")
+INVALID_INPUT(host_request_with_a_mistake, parse_host_request,
+              "{\"definition\":{\"apps\":[{\"image\":\"example.com/web\"}]},\"options\":{\"exitPolicy\":\"such\"}}")
 
 static int parse_call(void *userdata, Text *result, Error *e)
 {
@@ -275,8 +258,8 @@ INPUT(container_call, parse_call,
       "{\"type\":\"LAUNCH_NESTED_CONTAINER\",\"launch_nested_container\":{\"container_id\":{\"parent\":{\"value\":\"web\"},\"value\":\"a\"},"
       "\"command\":{\"value\":\"exit 3\",\"environment\":{\"variables\":[{\"name\":\"A\",\"value\":\"b\",\"type\":\"VALUE\"}]}},"
       "\"container\":{\"type\":\"MESOS\",\"mesos\":{\"image\":{\"type\":\"APPC\",\"appc\":{\"name\":\"example.com/a\"}}}}}}")
-INVALID(container_call_with_a_mistake, parse_call,
-        "{\"type\":\"KILL_CONTAINER\",\"kill_container\":{\"container_id\":{}}}")
+INVALID_INPUT(container_call_with_a_mistake, parse_call,
+              "{\"type\":\"KILL_CONTAINER\",\"kill_container\":{\"container_id\":{}}}")
 
 static int parse_process_io(void *userdata, Text *result, Error *e)
 {
