@@ -4,7 +4,8 @@
  * of OCI calls createContainer, as drivers of devices need them.
  *
  * They may take seconds, and only that app is to wait for them, so that a child process executes them (hooks-child.c). If it is killed, by the end of
- * the pod or with the removal of the app, the kernel kills the hook, too. One that waits for the file system of a volume is left behind: not even a signal ends it. */
+ * the pod or with the removal of the app, the kernel kills the hook, too. A child that is blocked in the file system of a volume is left behind
+ * (left-process.c). */
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,8 +13,7 @@
 #include <sys/wait.h>
 
 #include "stage0/supervisor/app-hooks.h"
-
-#define END_MSEC 1000
+#include "stage0/supervisor/left-process.h"
 
 typedef struct Running Running;
 
@@ -42,7 +42,7 @@ static Running *running_free(Running *r)
         safe_close(r->message_fd);
         if (r->pid > 0) {
                 (void) kill(r->pid, SIGKILL);
-                process_leave(r->pid, END_MSEC); /* it may wait for the file system of a volume */
+                leave_process(r->all->event, r->pid); /* it may wait for the file system of a volume */
         }
         free(r);
         return NULL;

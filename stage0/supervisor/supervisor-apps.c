@@ -12,25 +12,10 @@
 
 #include "stage0/supervisor/app-change.h"
 #include "stage0/supervisor/app-limits.h"
+#include "stage0/supervisor/left-process.h"
 #include "stage0/supervisor/task-state.h"
 
-#define PREPARE_END_MSEC 1000
-#define LEFT_USEC UINT64_C(1000000) /* between looks at a process that was left behind */
-
 static void begin_next(Supervisor *s);
-
-/* A process that was left behind, since it waited for a file system, has ended by now, or will. */
-static int on_left(sd_event_source *source, uint64_t usec, void *userdata)
-{
-        pid_t pid = (pid_t) (intptr_t) userdata;
-
-        if (waitpid(pid, NULL, WNOHANG) != 0) {
-                sd_event_source_disable_unref(source);
-                return 0;
-        }
-        (void) sd_event_source_set_time_relative(source, LEFT_USEC);
-        return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-}
 
 static AppChange *change_free(AppChange *c)
 {
@@ -40,9 +25,8 @@ static AppChange *change_free(AppChange *c)
         sd_event_source_disable_unref(c->timer);
         sd_bus_slot_unref(c->slot);
         safe_close(c->sock); /* the child ends */
-        if (c->pid > 0 && !process_leave(c->pid, PREPARE_END_MSEC))
-                (void) sd_event_add_time_relative(c->supervisor->event, NULL, CLOCK_MONOTONIC, LEFT_USEC, 0,
-                                                  on_left, (void *) (intptr_t) c->pid);
+        if (c->pid > 0)
+                leave_process(c->supervisor->event, c->pid);
         group_done(c);
         json_object_put(c->request);
         strv_free(c->units);

@@ -338,6 +338,23 @@ def hooks_whose_process_cannot_be_killed(host):
             fail("the end of the output of the pod is not seen")
 
 
+@case
+def processes_that_were_left_behind_are_reaped(host):
+    """Once the file system is gone, those that waited for it have ended, and the supervisor of a pod that goes on does not keep them as zombies."""
+    with distant_file(host) as (source, server):
+        uuid = host.detach("--name=p", "--exit-policy=never", "--no-userns", "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source),
+                           host.shell("echo x >/out/up", name="example.com/a"), "--mount=v:/v", '--annotation=acnspawn/hooks=[{"path":"/bin/true"}]')
+        host.acnspawn("wait", "p", "a").expect(0)
+        os.kill(server, signal.SIGUSR1)
+        for n in 1, 2:
+            starting = host.start("start-app", "p", "a")
+            wait_for(lambda: list(names_of_children(host, uuid)).count("run-hooks") == n, "process %d for the hooks" % n)
+            in_time(host, ("stop-app", "p", "a"))
+            starting.wait(patience(30))
+    wait_for(lambda: "run-hooks" not in names_of_children(host, uuid), "that the processes are reaped")
+    host.acnspawn("stop", "p").expect(0)
+
+
 # --- Services of a pod -------------------------------------------------------------------------------------------------
 
 @both

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* left-process.c: ends a child that may be blocked in a file system. */
+
+#include "library/libsystemd.h"
+#include "stage0/host/host.h"
+
+/* Waits for the end of a child for a second, kills it, and waits for another second. If it is still there, EVENT looks for its end
+ * from then on, so that it does not stay as a zombie. */
+void leave_process(sd_event *event, pid_t pid);
