@@ -45,6 +45,7 @@
         F(sd_bus_process)                                                                                   \
         F(sd_bus_set_address)                                                                               \
         F(sd_bus_set_fd)                                                                                    \
+        F(sd_bus_set_method_call_timeout)                                                                   \
         F(sd_bus_slot_unref)                                                                                \
         F(sd_bus_start)                                                                                     \
         F(sd_bus_wait)                                                                                      \
@@ -128,6 +129,7 @@ extern Library systemd_library;
 #define sd_bus_process(...) SYSTEMD_CALL(sd_bus_process, __VA_ARGS__)
 #define sd_bus_set_address(...) SYSTEMD_CALL(sd_bus_set_address, __VA_ARGS__)
 #define sd_bus_set_fd(...) SYSTEMD_CALL(sd_bus_set_fd, __VA_ARGS__)
+#define sd_bus_set_method_call_timeout(...) SYSTEMD_CALL(sd_bus_set_method_call_timeout, __VA_ARGS__)
 #define sd_bus_slot_unref(...) SYSTEMD_CALL(sd_bus_slot_unref, __VA_ARGS__)
 #define sd_bus_is_open(...) SYSTEMD_CALL(sd_bus_is_open, __VA_ARGS__)
 #define sd_bus_start(...) SYSTEMD_CALL(sd_bus_start, __VA_ARGS__)

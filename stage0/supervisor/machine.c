@@ -12,7 +12,8 @@
  * ours, and the pod is ended in order. Any user of the host may send such a signal: the sender is looked up
  * on the bus, and only root is obeyed.
  *
- * Only the check by --register=yes, before the start, and the removal of such a machine as follows wait for machined.
+ * Only two things wait for machined: the check by --register=yes, before the start, and, for seconds at most, the removal of a machine that was
+ * left.
  *
  * machined keeps a machine as long as its unit is there. A supervisor that is killed leaves the machine of its pod, and a unit
  * of the host that is restarted then (Restart=) is there all the time. So a machine of that name whose leader has ended, or
@@ -27,6 +28,7 @@
 #define MACHINED "org.freedesktop.machine1"
 #define MACHINED_PATH "/org/freedesktop/machine1"
 #define MACHINED_MANAGER MACHINED ".Manager"
+#define CALL_USEC UINT64_C(2000000)
 
 struct Machine {
         Pod *pod;
@@ -141,17 +143,20 @@ static int is_left(Machine *m, const char *path)
         return r < 0 ? r : unit_is_own(unit);
 }
 
-/* 1: the name is free now; 0: it is that of another pod or container. */
+/* 1: the name is free now; 0: it is that of another pod or container. The pod runs already, and waits for machined: not for long. */
 static int remove_left(Machine *m)
 {
         _cleanup_free_ char *path = NULL;
 
         int r = sd_bus_path_encode(MACHINED_PATH "/machine", m->name, &path);
         if (r >= 0)
+                r = sd_bus_set_method_call_timeout(m->bus, CALL_USEC);
+        if (r >= 0)
                 r = is_left(m, path);
         if (r > 0)
                 r = sd_bus_call_method(m->bus, MACHINED, MACHINED_PATH, MACHINED_MANAGER,
                                        "UnregisterMachine", NULL, NULL, "s", m->name);
+        (void) sd_bus_set_method_call_timeout(m->bus, 0); /* the usual one */
         if (r <= 0)
                 return r;
         log_debug("The machine '%s' of an earlier pod is unregistered", m->name);
