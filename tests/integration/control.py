@@ -43,7 +43,7 @@ def count(host, pod):
 
 @both
 def a_paused_pod_does_nothing_until_it_goes_on(host, *options):
-    uuid = host.detach("--name=p", *options, host.shell("touch /out/up; while :; do printf x >>/out/count; sleep 0.02; done",
+    uuid = host.detach("--name=p", *options, host.shell(": >/out/count; touch /out/up; while :; do printf x >>/out/count; sleep 0.02; done",
                                                         name="example.com/a"))
     host.wait_up("a")
     wait_for(lambda: count(host, uuid) > 3, "work of the app")
