@@ -73,14 +73,14 @@ static AllocationCaller allocation_caller_(uintptr_t address)
         return ALLOCATION_OTHER;
 }
 
-/* AddressSanitizer ends the program if what it asks of libc for a new thread fails.
+/* AddressSanitizer ends the program if what it asks of libc in a new thread fails.
  * vasprintf() of glibc (2.36) writes behind its buffer if that is full to the last byte and cannot be reallocated. */
 static bool allocation_is_spared_(const void *address, bool again)
 {
         AllocationCaller caller = allocation_caller_((uintptr_t) address);
 
         return caller == ALLOCATION_OTHER ||
-               (caller == ALLOCATION_LIBC && (again || ALLOCATION_SANITIZED)) ||
+               (caller == ALLOCATION_LIBC && (again || (ALLOCATION_SANITIZED && gettid() != getpid()))) ||
                (caller == ALLOCATION_JSON && allocations_spare_json);
 }
 
