@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the programs of this directory have in common: namespaces of their own, a registry, acnspawn-cri, and the lines that they print.
 
-A program is run in mount and network namespaces of its own, of which nothing is left: lo, and an address of the node on a dummy
-interface. The registry is on loopback; it stands for those that the names of the images begin with."""
+A program is run in mount and network namespaces of its own, of which nothing is left: lo, and an address of the node on an
+interface without a neighbour. The registry is on loopback; it stands for those that the names of the images begin with."""
 
 import json
 import os
@@ -17,6 +17,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../integration"))
 
+from images import DEBIAN
 from pace import patience
 
 PROGRAM = os.environ.get("ACNSPAWN_CRI", os.path.join(HERE, "../../build/check/gcc/cri/acnspawn-cri"))
@@ -30,16 +31,17 @@ def skip(why):
     sys.exit(0)
 
 
-def enter():
-    """Goes on in namespaces of its own, or ends where that cannot be."""
+def enter(*needed):
+    """Goes on in namespaces of its own, or ends where that cannot be. The programs NEEDED are built before: there is no network in there."""
     if os.geteuid() != 0:
         skip("needs root")
     if not os.path.exists(PROGRAM):
         skip("acnspawn-cri is not built, or ACNSPAWN_CRI does not name it")
-    for program in ("docker-registry", "skopeo", "busybox"):
+    for program in ("docker-registry", "skopeo", "busybox", "gcc", "ip", "iptables", *DEBIAN):
         if not shutil.which(program):
             skip("%s is missing" % program)
     if INSIDE not in os.environ:
+        clients(needed)
         sys.stdout.flush()
         os.execvpe("unshare", ["unshare", "--net", "--mount", "--propagation=private", sys.executable, *sys.argv], dict(os.environ, **{INSIDE: "1"}))
     # As a host with systemd has it; these mounts are passed on to nobody else.
@@ -89,9 +91,9 @@ class World:
     """A registry and acnspawn-cri, with a store of its own, and the programs that are needed."""
 
     def __init__(self, *needed):
+        self.bin = clients(needed)
         self.dir = tempfile.mkdtemp(prefix="acnspawn-conformance-", dir="/var/tmp")
         self.socket = self.dir + "/cri.sock"
-        self.bin = clients(needed)
         self.processes = []
 
     def path(self, name):

@@ -61,7 +61,7 @@ def main():
     p.add_argument("--focus", default="")
     p.add_argument("--report")
     a = p.parse_args()
-    enter()
+    enter("crictl", "critest")
     with World("crictl", "critest") as world:
         with open(world.bin + "/hosts") as f:
             world.serve_images(f.read().split())

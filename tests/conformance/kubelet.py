@@ -198,7 +198,7 @@ def main():
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
     p.add_argument("--only", default="*")
     a = p.parse_args()
-    enter()
+    enter("crictl", "kubelet")
     count = Count()
     with World("crictl", "kubelet") as world:
         world.serve_images([IMAGES])
