@@ -44,6 +44,8 @@ def enter(*needed):
         clients(needed)
         sys.stdout.flush()
         os.execvpe("unshare", ["unshare", "--net", "--mount", "--propagation=private", sys.executable, *sys.argv], dict(os.environ, **{INSIDE: "1"}))
+    for number in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that nothing stays behind
     # As a host with systemd has it; these mounts are passed on to nobody else.
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
     ip = ["link set lo up", "link add node0 type veth peer name node1", "addr add %s/24 dev node0" % NODE_ADDRESS, "link set node0 up",
@@ -106,9 +108,10 @@ class World:
         return self.path(name)
 
     def start(self, name, *command, **more):
-        """A process, whose output is in NAME.log. Those that are started first end last."""
+        """A process, whose output is in NAME.log. Those that are started first end last. What ends this program with all of its process
+        group leaves them to it: without the runtime sandboxes cannot be removed."""
         with open(self.path(name + ".log"), "ab") as log:
-            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
+            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **more)
         self.processes.append(p)
         return p
 
@@ -142,14 +145,17 @@ class World:
         wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
 
     def crictl(self, *arguments):
+        """What it prints, other than errors."""
         return subprocess.run([self.bin + "/crictl", "--config", self.path("crictl.yaml"), "--runtime-endpoint", "unix://" + self.socket,
-                               "--timeout=60s", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+                               "--timeout=60s", *arguments], stdout=subprocess.PIPE, text=True).stdout
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
         """Ends all sandboxes first: they outlive the runtime. With ACNSPAWN_TEST_KEEP the directory is left."""
+        for number in signal.SIGTERM, signal.SIGHUP:
+            signal.signal(number, signal.SIG_IGN)
         for sandbox in self.crictl("pods", "-q").split():
             self.crictl("rmp", "-f", sandbox)
         while self.processes:
