@@ -28,20 +28,21 @@ if not has_memory_controller():
 
 
 def run(world, focus):
-    """What became of each spec, by its name."""
+    """The report of each spec, and of what failed before or after them; and critest's exit status."""
     report = world.path("report.json")
     command = [world.bin + "/critest", "-config", world.path("crictl.yaml"), "-runtime-endpoint", "unix://" + world.socket,
                "-image-endpoint", "unix://" + world.socket, "--ginkgo.json-report=" + report, "--ginkgo.no-color", "--ginkgo.seed=1"]
     with open(world.path("critest.log"), "w") as log:
-        subprocess.run(command + (["--ginkgo.focus=" + focus] if focus else []), stdout=log, stderr=log, cwd=world.dir, check=False)
+        rc = subprocess.run(command + (["--ginkgo.focus=" + focus] if focus else []), stdout=log, stderr=log, cwd=world.dir, check=False).returncode
     with open(report) as f:
-        return [s for s in json.load(f)[0]["SpecReports"] if s["LeafNodeType"] == "It"]
+        return [s for s in json.load(f)[0]["SpecReports"] if s["LeafNodeType"] == "It" or s["State"] not in ("passed", "skipped", "pending")], rc
 
 
-def tell(specs, focus):
+def tell(specs, rc, focus):
     count = Count()
+    states = [s["State"] for s in specs]
     for s in specs:
-        name = re.sub(r"^\[k8s.io\] ", "", " / ".join((s["ContainerHierarchyTexts"] or []) + [s["LeafNodeText"]]))
+        name = re.sub(r"^\[k8s.io\] ", "", " / ".join((s["ContainerHierarchyTexts"] or []) + [s["LeafNodeText"] or s["LeafNodeType"]]))
         why = s.get("Failure", {}).get("Message", "")
         known = next((w for k, w in KNOWN.items() if re.search(k, name)), None)
         if s["State"] == "passed":
@@ -53,6 +54,10 @@ def tell(specs, focus):
             count.line("skip", name, known)
         else:
             count.line("not ok", name, why[:400] or s["State"])
+    if set(s["State"] for s in specs if s["LeafNodeType"] == "It") <= {"skipped", "pending"}:  # as when what comes before them has failed
+        count.line("not ok", "specs", "none of them has run")
+    elif rc != 0 and not set(states) - {"passed", "skipped", "pending"}:
+        count.line("not ok", "specs", "critest ended with status %d, and none of them has failed" % rc)
     return count
 
 
@@ -67,11 +72,10 @@ def main():
             world.serve_images(f.read().split())
         images.critest(images.Images(world.path("layouts"), REGISTRY))
         world.start_runtime()
-        specs = run(world, a.focus)
+        specs, rc = run(world, a.focus)
         if a.report:
             shutil.copy(world.path("report.json"), a.report)
-    count = tell(specs, a.focus)
-    return 1 if count.failed or not specs else 0
+    return 1 if tell(specs, rc, a.focus).failed else 0
 
 
 if __name__ == "__main__":
