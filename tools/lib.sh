@@ -17,6 +17,8 @@ PACKAGES_CHECK=(clang golang-go golang-github-appc-spec-dev appc-spec strace uti
 PACKAGES_CHECK+=(libclang-rt-14-dev)
 # A registry on the loopback interface, and what fills it.
 PACKAGES_CHECK+=(docker-registry skopeo umoci buildah openssl libarchive-tools)
+# Programs of the images that the clients of the CRI run.
+PACKAGES_CHECK+=(curl procps dash)
 # Shells whose completions are looked at.
 PACKAGES_CHECK+=(fish zsh)
 # A client of gRPC for the messages of the CRI.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the programs of this directory have in common: namespaces of their own, a registry, acnspawn-cri, and the lines that they print.
 
-A program is run in mount and network namespaces of its own, of which nothing is left: lo, and an address of the node on a dummy
-interface. The registry is on loopback; it stands for those that the names of the images begin with."""
+A program is run in mount and network namespaces of its own, of which nothing is left: lo, and an address of the node on an
+interface without a neighbour. The registry is on loopback; it stands for those that the names of the images begin with."""
 
 import json
 import os
@@ -17,6 +17,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../integration"))
 
+from images import DEBIAN
 from pace import patience
 
 PROGRAM = os.environ.get("ACNSPAWN_CRI", os.path.join(HERE, "../../build/check/gcc/cri/acnspawn-cri"))
@@ -30,18 +31,21 @@ def skip(why):
     sys.exit(0)
 
 
-def enter():
-    """Goes on in namespaces of its own, or ends where that cannot be."""
+def enter(*needed):
+    """Goes on in namespaces of its own, or ends where that cannot be. The programs NEEDED are built before: there is no network in there."""
     if os.geteuid() != 0:
         skip("needs root")
     if not os.path.exists(PROGRAM):
         skip("acnspawn-cri is not built, or ACNSPAWN_CRI does not name it")
-    for program in ("docker-registry", "skopeo", "busybox"):
+    for program in ("docker-registry", "skopeo", "busybox", "gcc", "ip", "iptables", *DEBIAN):
         if not shutil.which(program):
             skip("%s is missing" % program)
     if INSIDE not in os.environ:
+        clients(needed)
         sys.stdout.flush()
         os.execvpe("unshare", ["unshare", "--net", "--mount", "--propagation=private", sys.executable, *sys.argv], dict(os.environ, **{INSIDE: "1"}))
+    for number in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that nothing stays behind
     # As a host with systemd has it; these mounts are passed on to nobody else.
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
     ip = ["link set lo up", "link add node0 type veth peer name node1", "addr add %s/24 dev node0" % NODE_ADDRESS, "link set node0 up",
@@ -89,9 +93,9 @@ class World:
     """A registry and acnspawn-cri, with a store of its own, and the programs that are needed."""
 
     def __init__(self, *needed):
+        self.bin = clients(needed)
         self.dir = tempfile.mkdtemp(prefix="acnspawn-conformance-", dir="/var/tmp")
         self.socket = self.dir + "/cri.sock"
-        self.bin = clients(needed)
         self.processes = []
 
     def path(self, name):
@@ -104,9 +108,10 @@ class World:
         return self.path(name)
 
     def start(self, name, *command, **more):
-        """A process, whose output is in NAME.log. Those that are started first end last."""
+        """A process, whose output is in NAME.log. Those that are started first end last. What ends this program with all of its process
+        group leaves them to it: without the runtime sandboxes cannot be removed."""
         with open(self.path(name + ".log"), "ab") as log:
-            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
+            p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **more)
         self.processes.append(p)
         return p
 
@@ -140,14 +145,17 @@ class World:
         wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
 
     def crictl(self, *arguments):
+        """What it prints, other than errors."""
         return subprocess.run([self.bin + "/crictl", "--config", self.path("crictl.yaml"), "--runtime-endpoint", "unix://" + self.socket,
-                               "--timeout=60s", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+                               "--timeout=60s", *arguments], stdout=subprocess.PIPE, text=True).stdout
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
         """Ends all sandboxes first: they outlive the runtime. With ACNSPAWN_TEST_KEEP the directory is left."""
+        for number in signal.SIGTERM, signal.SIGHUP:
+            signal.signal(number, signal.SIG_IGN)
         for sandbox in self.crictl("pods", "-q").split():
             self.crictl("rmp", "-f", sandbox)
         while self.processes:

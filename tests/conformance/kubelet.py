@@ -159,6 +159,8 @@ class Kubelet:
         for name, _, _ in self.wanted:
             os.unlink(self.world.path("manifests/%s.json" % name))
         wait_for(lambda: self.look() == {}, "the end of the pods", 60)
+        # The kubelet forgets them at once.
+        wait_for(lambda: json.loads(self.world.crictl("ps", "--output=json") or "{}").get("containers") == [], "the end of the containers", 60)
 
     def complaints(self):
         with open(self.world.path("kubelet.log"), errors="replace") as f:
@@ -198,7 +200,7 @@ def main():
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
     p.add_argument("--only", default="*")
     a = p.parse_args()
-    enter()
+    enter("crictl", "kubelet")
     count = Count()
     with World("crictl", "kubelet") as world:
         world.serve_images([IMAGES])
