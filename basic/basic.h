@@ -8,8 +8,8 @@
  *  - Functions return 0 or a positive value on success and a negative errno on failure. Results go to
  *    parameters named ret_…, which are left untouched on failure.
  *  - The message for the user about a failure is built where it happens, in the Error object passed as last
- *    parameter: what failed, on which object, why, and what to do about it. Connections may put more context in
- *    front. Passing NULL for it is fine. Library code never prints; programs print an Error once.
+ *    parameter: what failed, on which object, why, and what to do about it. Callers may prepend context. The
+ *    Error may be NULL. Library code never prints; programs print an Error once.
  *  - Ownership is released by the _cleanup_ attributes and moves only through TAKE_PTR() and TAKE_FD().
  *  - All file descriptors are opened O_CLOEXEC.
  */
@@ -157,13 +157,13 @@ int error_oom(Error *e);
 /* Moves the content of FROM to E, replacing what was there; FROM is empty afterwards. Returns FROM's
  * code. */
 int error_move(Error *e, Error *from);
-/* The same of a copy, of as much as there is memory for. */
+/* Copies the content of FROM to E; what does not fit into memory is left out. Returns FROM's code. */
 int error_copy(Error *e, const Error *from);
 
 /* --- Messages of programs (log.c) ----------------------------------------------------------------------
  *
- * For programs only, and the state of the process. Library code fails with an Error, and gives what else is worth
- * a line to its Operation. */
+ * For programs only: the level is state of the process. Library code reports failures in an Error, and passes
+ * other messages to operation_message(). */
 
 typedef enum LogLevel {
         LOG_LEVEL_NOTICE, /* a direct response to an action of the user: shown at every level */
@@ -199,13 +199,13 @@ extern const char *const usual_config_dirs[];
 
 /* --- Operations (operation.c) -------------------------------------------------------------------------- */
 
-/* The context of work that takes a while, passed down to everything that works for it: it can be cancelled, may
- * have a deadline, and takes messages and progress. So library code needs no state of the process: any number of
- * operations run in one process, each with threads of its own. Below an operation nothing prints, ends the
- * process, or depends on a terminal.
+/* The context of long-running work, passed down the call chain: it can be cancelled, may have a deadline, and
+ * receives messages and progress. Library code therefore needs no process-wide state: any number of operations run
+ * in one process, each with its own threads. Code that runs in an operation does not print, end the process, or
+ * depend on a terminal.
  *
- * Most functions get it by what they take anyway: a Store is one operation's handle of the store's directory
- * (store_open()), and pods, fetchers and sources have their store; options have a member for it.
+ * Most functions reach it through another parameter: a Store is opened for one operation (store_open()), pods,
+ * fetchers and sources refer to their store, and structures of options have a member for it.
  *
  * NULL is an operation that is never cancelled, has no deadline, and whose messages are dropped. */
 typedef struct Operation Operation;
@@ -220,7 +220,7 @@ typedef enum OperationPhase {
         _OPERATION_PHASE_MAX,
 } OperationPhase;
 
-/* How far one thing is. */
+/* The progress of one item. */
 typedef struct OperationProgress {
         const char *what; /* an image, by the name that the user or another image gives it; untrusted text */
         OperationPhase phase;
@@ -239,16 +239,16 @@ typedef struct OperationOptions {
 
 /* O is copied, and may be NULL. -EMFILE, -ENFILE, -ENOMEM. */
 int operation_new(const OperationOptions *o, Operation **ret);
-/* After everything that works for it. */
+/* To be called when all work of the operation has ended. */
 Operation *operation_free(Operation *o);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Operation *, operation_free);
-/* From any thread and from signal handlers, any number of times. What works for the operation fails soon with
- * -EINTR, and is undone as after any other failure. */
+/* May be called from any thread, from signal handlers, and repeatedly. The functions that work for the operation soon
+ * fail with -EINTR, and undo their effects as after any other failure. */
 void operation_cancel(Operation *o);
 bool operation_is_cancelled(const Operation *o);
-/* Sets an earlier deadline for a part of the operation, or removes it (0). operation_check() returns -ETIME when it has
- * passed; if operation_check() succeeds after it was removed, it was this deadline that had passed. To be called
- * while no other thread works for the operation. */
+/* Sets an earlier deadline for a part of the operation, or removes it (0). operation_check() returns -ETIME once it has
+ * expired; if operation_check() succeeds after its removal, this deadline had expired, and not that of the operation.
+ * To be called while no other thread works for the operation. */
 int operation_limit(Operation *o, uint64_t deadline_usec);
 /* A descriptor for poll() that is readable from the moment on at which operation_check() fails; it belongs to the
  * operation and must not be read. -EBADF, which poll() passes over, for NULL. */
@@ -266,7 +266,7 @@ static inline bool operation_ended(int r)
  * ready, or in an error state; 0: time-out; operation_check()'s errors have a message, others, which are
  * poll()'s, do not. FD -1: only waits. */
 int operation_poll(const Operation *o, int fd, short events, int timeout_msec, Error *e);
-/* A line for the user, that is not the reason of a failure; DEBUG: details of what is done. */
+/* Sends a message to the user that is not the reason of a failure; LOG_LEVEL_DEBUG: details of the work. */
 void operation_message(Operation *o, LogLevel level, const char *format, ...) _printf_(3, 4);
 void operation_progress(Operation *o, const OperationProgress *p);
 
@@ -284,8 +284,8 @@ int mount_namespace_enter(int fd);
 
 /* --- Misspelled words (nearest.c) ----------------------------------------------------------------------- */
 
-/* Of the N strings at FIRST (one every STRIDE bytes; NULLs are passed over) the one that was probably meant
- * by WORD, or NULL if none is near. */
+/* Returns the string that is most similar to WORD of the N strings at FIRST (one every STRIDE bytes; NULLs are
+ * skipped), or NULL if none is similar: for suggestions after a typing error. */
 const char *nearest_match(const char *word, const char *const *first, size_t n, size_t stride);
 
 /* --- String lists (strv.c): NULL-terminated arrays of strings; a NULL array is an empty list ----------- */
@@ -377,7 +377,8 @@ void text_addf(Text *t, const char *format, ...) _printf_(2, 3);
 int text_take(Text *t, char **ret, size_t *ret_size); /* NUL-terminated; RET_SIZE may be NULL */
 /* Microseconds of the clock. */
 uint64_t now_usec(clockid_t clock);
-/* The time of CLOCK_MONOTONIC that is TIMEOUT_USEC away, and what is left until it. UINT64_MAX: never. */
+/* deadline_after() returns the time of CLOCK_MONOTONIC in TIMEOUT_USEC from now, deadline_left() the microseconds until it.
+ * UINT64_MAX: never. */
 uint64_t deadline_after(uint64_t timeout_usec);
 uint64_t deadline_left(uint64_t deadline);
 int deadline_left_msec(uint64_t deadline); /* rounded up, for poll(): -1: never */
@@ -431,9 +432,9 @@ int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mod
 /* Writes to an existing file without truncating it: for attribute files of the kernel. */
 int write_attribute_at(int dir_fd, const char *path, const char *value);
 int fsync_dir(int dir_fd);
-/* Waits for a flock on a file, LOCK_EX or LOCK_SH, which is made if need be, such that other users cannot open it: on a directory,
- * or a file that they can read, any of them could hold it for ever. O: cancels that; NULL: nothing does. Returns the
- * descriptor; errors of operation_check() have a message, others do not. */
+/* Waits for a flock on the file PATH, LOCK_EX or LOCK_SH, and creates the file if it is missing. Other users cannot open the
+ * file: a user who can open a file or a directory can hold a lock on it for ever. O, which may be NULL, cancels the wait.
+ * Returns the descriptor; errors of operation_check() have a message, others do not. */
 int lock_file_at(int dir_fd, const char *path, int mode, const Operation *o, Error *e);
 /* Passes descriptors over a unix socket with DATA as payload (at least one byte). */
 int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
@@ -445,7 +446,7 @@ ssize_t send_fds_some(int sock, const void *data, size_t n, const int *fds, size
  * descriptors. */
 ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds);
 
-/* Descriptors that belong together, as those of a message. Those that were not taken are closed with the list. */
+/* The descriptors of one message. fd_list_done() closes those that were not taken. */
 #define FD_LIST_MAX 16U
 typedef struct FdList {
         int fds[FD_LIST_MAX]; /* -EBADF if taken */
@@ -460,19 +461,19 @@ int fd_list_take(FdList *f, size_t i);
 
 /* --- Free space (space.c) ------------------------------------------------------------------------------ */
 
-#define DISK_RESERVE (64ULL << 20)  /* bytes that everything that writes to the store leaves free */
+#define DISK_RESERVE (64ULL << 20)  /* bytes that writers to the store leave free */
 #define INODE_RESERVE 4096U         /* the same for inodes: as many as ext4 makes for these bytes */
 #define SPACE_INTERVAL (4ULL << 20) /* bytes written until the free space is read again, and */
 #define SPACE_INTERVAL_INODES 64U   /* files created */
 
-/* What may be used of the file system of FD, beyond the reserves; UINT64_MAX if there is no limit. */
+/* The free space of a file system, without the reserves; UINT64_MAX: it has no limit. */
 typedef struct FreeSpace {
         uint64_t bytes, inodes;
 } FreeSpace;
 
 int free_space_read(int fd, FreeSpace *ret);
 
-/* Counts what is about to be written to the file system of FD, and reads its free space after each interval.
+/* Counts writes to the file system of FD, before they are made, and reads its free space after each interval.
  * -ENOSPC: only the reserves are left. */
 typedef struct SpaceMeter {
         uint64_t bytes;
@@ -499,24 +500,24 @@ int open_in_root(int root_fd, const char *path, int flags);
 int open_no_symlinks(int dir_fd, const char *path, int flags);
 /* Opens PATH below DIR_FD: "..", absolute paths and symlinks cannot leave it (-EXDEV, -ELOOP). */
 int open_beneath(int dir_fd, const char *path, int flags);
-/* Opens PATH (O_PATH) if the kernel knows all of it, so that no file system is asked, which may not answer: -EAGAIN in all other cases. */
+/* Opens PATH (O_PATH) from the kernel's caches alone (RESOLVE_CACHED), as a file system may hang; -EAGAIN in all other cases. */
 int open_cached(const char *path, bool symlinks);
-/* What the kernel knows of the file, without asking its file system. */
+/* Reads the attributes of the file that the kernel has cached, without a request to its file system. */
 struct statx;
 int fd_stat_cached(int fd, struct statx *ret);
 /* Whether the mount that FD is in is shared, or (MAY_BE_SLAVE) a slave. */
 int fd_mount_is_shared(int fd, bool may_be_slave);
-/* Closes all descriptors from 3 on but KEPT, which are sorted by this; negative ones are skipped. For children that execute nothing. */
+/* Closes all descriptors from 3 on except for KEPT, which this function sorts; negative ones are skipped. For forked children that do not exec. */
 int fds_close_others(int *kept, size_t n);
 /* The names of the entries of a directory, unsorted. */
 int list_names(int dir_fd, char ***ret);
 /* Creates the missing directories of PATH, as in a chroot to ROOT_FD, and opens the last (O_PATH). Symlinks
  * that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);
-/* Sets the umask of this program to 0022: the modes of its own files are chosen where they are made, and what the caller's
- * umask would take away is missing for apps and for the pod's systemd. Called once, at the start. */
+/* Sets the umask of this program to 0022, once, at its start: the program chooses the mode of each file that it creates, and
+ * the umask of the caller would withhold permissions from apps and from the pod's systemd. */
 void umask_set_own(void);
-/* The umask that the program was started with, for files that the caller has named. */
+/* The umask that the program was started with, for output files that the caller has named. */
 mode_t umask_of_caller(void);
 /* Creates a directory with MODE, whatever the umask is; -EEXIST if there is one. The directory that it is in is not
  * writable for others. */
@@ -538,6 +539,6 @@ int path_normalize(const char *p, char **ret);
 bool path_is_normalized(const char *p);
 /* Whether PATH is PREFIX or below it (both normalized). */
 bool path_has_prefix(const char *path, const char *prefix);
-/* Whether something else may be mounted on PATH, which is seen from /proc: files that only tell of the machine, as other
- * runtimes allow it for emulations of them. */
+/* Whether a mount may cover PATH, relative to /proc: true for files that only describe the machine, which emulations of
+ * them replace; other runtimes allow the same. */
 bool path_in_proc_may_be_covered(const char *path);

@@ -42,8 +42,8 @@ typedef enum GrpcStatus {
 typedef struct GrpcServer GrpcServer;
 typedef struct GrpcCall GrpcCall;
 
-/* A call that has come with its request, SIZE bytes that are lent. The handler finishes it, at once or later; for later it
- * takes a reference. If it returns a negative errno, the call is finished with GRPC_INTERNAL. */
+/* Handles CALL with its REQUEST, SIZE bytes that are lent. The handler finishes the call, at once or later; to finish it later
+ * it takes a reference. If it returns a negative errno, the server finishes the call with GRPC_INTERNAL. */
 typedef int (*GrpcHandler)(GrpcCall *call, const uint8_t *request, size_t size, void *userdata);
 
 typedef struct GrpcMethod {
@@ -67,7 +67,7 @@ int grpc_server_connect(GrpcServer *s, int fd, Error *e);
  * connection has ended, which may be at once. */
 void grpc_server_drain(GrpcServer *s, void (*drained)(void *userdata), void *userdata);
 size_t grpc_server_connections(const GrpcServer *s);
-/* Other bounds than those above, for tests. */
+/* Replaces the limits above, for tests. */
 void grpc_server_set_bounds(GrpcServer *s, size_t connections_max, uint64_t idle_usec);
 
 /* --- call.c -------------------------------------------------------------------------------------------- */
@@ -90,5 +90,5 @@ int grpc_call_send(GrpcCall *c, const void *reply, size_t size);
 int grpc_call_finish(GrpcCall *c, GrpcStatus status, const char *message);
 /* The one reply of a method, and its end. */
 int grpc_call_reply(GrpcCall *c, const void *reply, size_t size);
-/* Bytes that were sent here, and that the connection has not taken. */
+/* The number of bytes that were sent, and that the connection has not taken yet. */
 size_t grpc_call_unsent(const GrpcCall *c);

@@ -4,7 +4,7 @@
 /* metadata/: the App Container metadata service of one pod (spec: ace.md, "App Container Metadata Service").
  *
  * The service is a program of its own, acnspawn-metadata: one process per pod, outside the pod, without
- * privileges. The process that runs the pod starts it through the client below and stays connected to it by
+ * privileges. The pod's supervisor starts it through the client below and stays connected to it by
  * a control channel (a SOCK_SEQPACKET socket pair; the service's end is its descriptor 3). All data of the
  * service comes through that channel; it opens no files itself:
  *

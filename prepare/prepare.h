@@ -2,20 +2,19 @@
 #pragma once
 
 /* prepare/: everything before a pod runs, and its remains afterwards: reading image archives, the
- * content-addressed store, the pod directories and their life cycle, and turning a pod manifest template
- * into a reified one.
+ * content-addressed store, the pod directories and their life cycle, and reifying pod manifest templates.
  *
  *     unpack/     archives: read, decompressed, hashed, unpacked within limits
  *     pack/       archives: written, compressed, the same from the same input
  *     store/      the directory that holds it all: its lock, publishing by rename, durability
  *     images/     the images of a store: importing, finding, layers, rendering
- *     transfer/   what comes over HTTP
- *     discovery/  where an image of a name may be on the network
+ *     transfer/   downloads over HTTP
+ *     discovery/  finds the URLs of an image name
  *     oci/        OCI and Docker images: their sources, and importing them
- *     registry/   images of registries, as a source of these
+ *     registry/   registries, as a source of OCI images
  *     trust/      keys and the signatures that count, encrypted images
  *     build/      image layouts made into images, compressed, encrypted, signed
- *     fetch/      from what a user writes for an image to the image in the store
+ *     fetch/      resolves a user's reference to an image in the store, and fetches it
  *     pods/       pod directories, their life cycle, reifying
  *     volumes/    named volumes: made, found, removed, as archives
  *     collect/    removing unused pods, images and layers
@@ -62,8 +61,8 @@
  *         root/                    the root of the pod's own systemd (written by stage1/); in it, once it
  *                                  runs, var/log/journal/<id>/ (what the apps wrote)
  *         status/<app>             how the app is or how it ended; status/<app>.health: its health check
- *         runtime control cgroups  while it runs: its processes, the socket of the one that runs it, its
- *         mounts/                  cgroups, and where that one has its mounts
+ *         runtime interface        while it runs: the PIDs of its supervisor, nspawn and PID 1; the supervisor's
+ *         cgroups mounts/          socket; its cgroups; the mount point of the supervisor's private tmpfs
  *         result                   how the pod ended (all of these written by stage0/)
  *         ended                    when it ended: microseconds since the epoch, in decimal
  *     names/<name>                 symlink to the UUID of the pod of that name

@@ -31,5 +31,5 @@ int hook_list_read(HookList *l, json_object *o, Error *e);
 int hook_list_parse(const char *text, HookList *ret, Error *e);
 /* Appends copies of FROM. */
 int hook_list_extend(HookList *l, const HookList *from);
-/* The other way. */
+/* Writes L as hook_list_parse() reads it. */
 int hook_list_format(const HookList *l, char **ret);

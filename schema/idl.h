@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Descriptions of interfaces in Varlink's interface language, against which values are checked. Nothing is
- * transferred here: varlink/ checks the parameters of calls with it, and tests also requests and replies. */
+/* Checks JSON values against descriptions in Varlink's interface language. varlink/ checks the parameters of calls with
+ * it, and tests check requests and replies; this file does no I/O. */
 
 #include "schema/schema.h"
 

@@ -122,7 +122,7 @@ typedef struct IsolatorList {
 } IsolatorList;
 
 void isolator_list_done(IsolatorList *l);
-/* The isolator of TYPE that counts: the last one; NULL: there is none. */
+/* The effective isolator of TYPE, which is the last one in L; NULL: there is none. */
 Isolator *isolator_list_find(const IsolatorList *l, IsolatorType type);
 #define CGROUP_SWAP_MAX "memory.swap.max"
 /* Removes an attribute of the isolator os/linux/cgroup, if it has that. */
@@ -253,7 +253,7 @@ Volume *volume_free(Volume *v);
 PodApp *pod_manifest_find_app(const PodManifest *m, const char *name);
 /* The name of the app for users: of a nested one its path. */
 const char *pod_app_path_name(const PodApp *a);
-/* Which of its apps A is. */
+/* The index of A in M->apps. */
 size_t pod_manifest_index_of(const PodManifest *m, const PodApp *a);
 Volume *pod_manifest_find_volume(const PodManifest *m, const char *name);
 /* Mounts of the 0.5.2 form, which name a mount point instead of a path, have that name as path while the
@@ -268,11 +268,12 @@ int pod_manifest_check_reified(const PodManifest *m, Error *e);
 PodApp *pod_manifest_add_app(PodManifest *m);
 /* Removes the app of that name from the manifest; it is the caller's then. NULL: there is none. */
 PodApp *pod_manifest_take_app(PodManifest *m, const char *name);
-/* Puts A, whose place was made by the removal of another one, before the app with index I. */
+/* Inserts A before the app with index I, into the room that pod_manifest_take_app() has left. */
 void pod_manifest_insert_app(PodManifest *m, size_t i, PodApp *a);
 Volume *pod_manifest_add_volume(PodManifest *m);
 Mount *pod_app_add_mount(PodApp *a);
-/* Whether a mount on PATH is read-only, whatever the volume says, as the mount point there is (spec: aci.md, "mountPoints"). */
+/* Whether A has a read-only mount point at PATH, which makes a mount there read-only whatever the volume says
+ * (spec: aci.md, "mountPoints"). */
 bool app_has_read_only(const App *a, const char *path);
 PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */
 
@@ -295,7 +296,7 @@ int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n
  * messages: "" or " of the profile". -EINVAL: it is of another type, or a list has more than MAX entries. */
 int json_member_read(json_object *o, const char *key, json_type type, const char *of, json_object **ret,
                      Error *e);
-/* Readers of documents refuse text with NUL. */
+/* *RET has no NUL, as the readers of documents refuse such text. */
 int json_member_read_text(json_object *o, const char *key, const char *of, const char **ret, Error *e);
 int json_member_read_list(json_object *o, const char *key, const char *of, size_t max, json_object **ret,
                           size_t *ret_n, Error *e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Profiles of system calls: JSON as the runtime specification of OCI has it ("linux.seccomp"), with the additions that
- * container engines have for files of profiles. */
+/* Seccomp profiles: JSON as in the runtime specification of OCI ("linux.seccomp"), with the extensions of container engines'
+ * profile files. */
 
 #include "schema/schema.h"
 

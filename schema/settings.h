@@ -187,12 +187,12 @@ typedef struct AppSettings {
 
 void app_settings_done(AppSettings *s);
 #define _cleanup_app_settings_ _cleanup_(app_settings_done)
-/* Whether readiness of the app is tracked, beyond that it runs. */
+/* Whether the app, or its health check, reports readiness; other apps are ready once they are executed. */
 static inline bool app_settings_readiness(const AppSettings *s)
 {
         return s->notify || s->health.command;
 }
-/* Whether processes of other apps are in its pid namespace because the user says so. */
+/* Whether the user has put processes of other apps into its pid namespace. */
 static inline bool app_settings_share_processes(const AppSettings *s)
 {
         return s->pid.mode == PID_SHARED || s->pid.mode == PID_APP;

@@ -94,8 +94,8 @@ int stage1_load_isolator_libraries(const IsolatorList *l, Error *e);
 bool stage1_capability_name(unsigned capability, char ret[static STAGE1_CAPABILITY_NAME_SIZE]);
 /* The bounding set of an app's processes: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
-/* What any app of a pod that begins with this manifest can have: the default set, and what the pod's own isolators retain
- * (*RET_DECLARED is true), or, without those, the sets of the apps that it begins with. */
+/* The capabilities that bound every app of a pod prepared from M: the default set, and those that isolators of the pod retain
+ * (*RET_DECLARED is true), or, without such isolators, the sets of the apps in M. */
 uint64_t stage1_pod_capabilities(const PodManifest *m, bool *ret_declared);
 /* The same for these isolators; NULL: the default. */
 uint64_t stage1_capabilities(const IsolatorList *l);
@@ -199,10 +199,10 @@ void stage1_pod_requests(const IsolatorList *l, PodRequests *ret);
 /* The rate that a block-bandwidth or block-iops isolator specifies. */
 uint64_t stage1_block_limit(const Isolator *i);
 
+/* A controller that ATTRIBUTES of an app's cgroup need and that pods do not have on this host; NULL: there is none. */
+const char *stage1_missing_controller(const PairList *attributes, const HostFeatures *h);
 /* Whether the launcher can keep processes of APP, on such a host, from inspecting those of other apps; see
  * apply_landlock(). */
-/* A controller that attributes of an app's cgroup need, which pods do not have on this host; NULL: there is none. */
-const char *stage1_missing_controller(const PairList *attributes, const HostFeatures *h);
 bool stage1_app_is_confined(const PodApp *app, const HostFeatures *h);
 
 /* Refuses a manifest whose mandatory isolators such a host cannot enforce: kernel parameters that are not a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/apply/: a running pod is changed, app by app, to what it is declared to be. */
+/* stage0/apply/: changes a running pod, app by app, to what its .pod file declares. */
 
 #include "prepare/pods/pods.h"
 
@@ -42,10 +42,10 @@ typedef struct ApplyPlan {
         char **new_pod; /* what only a new pod can have: keys of the pod */
 } ApplyPlan;
 
-/* What has to be done so that P, which runs and is loaded, becomes what Q says. WANTED was prepared of Q without being
- * published (PrepareOptions.dry_run), so Q is valid on this host, and all images are in the store; it must outlive the
- * plan. Q becomes separate (pod_request_separate()). Apps are added and changed in the order in which they start, then
- * others are removed, in reverse. P is loaded again. */
+/* Computes the steps from P, which runs and is loaded, to the pod that Q describes. WANTED was prepared from Q and not
+ * published (PrepareOptions.dry_run), so that Q is valid on this host and all images are in the store; it must outlive the
+ * plan. Makes Q separate (pod_request_separate()), and loads P again. The steps add and change apps in the order in which
+ * these start, and then remove the others in reverse. */
 int apply_plan_new(Pod *p, const Pod *wanted, PodRequest *q, ApplyPlan **ret, Error *e);
 ApplyPlan *apply_plan_free(ApplyPlan *plan);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ApplyPlan *, apply_plan_free);

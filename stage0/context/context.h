@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What is common to all verbs: their tables, the global options, the store, output of results and errors.
+/* stage0/context/: what all verbs share: their tables, the global options, the store, output of results and errors.
  *
  * Results are written to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with
  * the reason in the context's error object; main() prints it.
@@ -90,12 +90,12 @@ const char *const *context_config_dirs(const Context *c);
 
 /* Reads acnspawn.conf and its drop-ins, once, and prints warnings about what is ignored in them. */
 int context_read_conf(Context *c);
-/* Gives the options of SET that were not given the values that acnspawn.conf has in SECTION for this verb. */
+/* Sets the options of SET that are not on the command line to the values of SECTION of acnspawn.conf for this verb. */
 int context_apply_conf(Context *c, const char *section, const OptionSet *set);
-/* Finds out where the store is: c->dir is not NULL then. */
+/* Determines the directory of the store, and sets c->dir. */
 int context_find_dir(Context *c);
 
-/* Makes the operation; messages and progress of it go to stderr. (fetching.c) */
+/* Creates the operation of the program, whose messages and progress go to stderr. (fetching.c) */
 int context_begin(Context *c);
 /* Whether R is the failure of a verb whose operation was cancelled by a signal, which needs no message. */
 bool context_was_interrupted(const Context *c, int r);
@@ -122,7 +122,7 @@ int context_open_existing_store_as_root(Context *c);
 /* Shows a table as text or JSON, as requested. If there are no rows, a message on stderr says that there are
  * none of WHAT ("pods") in the store; NULL: no message. */
 int context_show_table(Context *c, const Table *t, const char *what);
-/* The same as F says, of a table with all its fields, of which the USUAL ones are shown without --format. */
+/* The same of a table with all fields, in the format F; without --format the USUAL fields are shown. */
 int context_show_table_as(Context *c, Table *t, const TableFormat *f, const char *const *usual,
                           const char *what);
 /* A usage error if F is a text and JSON is requested, too. */
@@ -130,7 +130,7 @@ int context_check_format(Context *c, const TableFormat *f);
 int context_show_json(Context *c, json_object *o); /* O may be NULL: out of memory */
 /* For verbs that remove objects: a line for each as soon as it is removed, or in JSON all of them at the end, as T. */
 void context_add_removed(Context *c, Table *t, const char *name);
-/* Shows T if need be. STATUS is the result of the verb, which is returned. */
+/* Shows T if JSON is requested. Returns STATUS, the result of the verb, unless that fails. */
 int context_show_removed(Context *c, const Table *t, int status);
 /* Shows untrusted text: unchanged, but escaped on a terminal. */
 int context_show_document(Context *c, const char *text, size_t size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/control/: operations on pods. */
+/* stage0/control/: operations on one pod, for verbs and services: preparing it and its successors, stopping it, running
+ * commands in it, attaching to it, and the calls to its systemd. */
 
 #include "library/libsystemd.h"
 #include "schema/settings.h"
@@ -25,7 +26,7 @@ typedef struct DetachKeys {
         uint64_t first_usec;
 } DetachKeys;
 int detach_keys_parse(const char *s, DetachKeys *ret); /* -EINVAL */
-/* The number of the SIZE bytes before the last of the keys; SIZE: they were not typed. */
+/* Returns how many of the SIZE bytes precede the last detach key; SIZE: the keys were not typed. */
 size_t detach_keys_find(DetachKeys *k, const void *data, size_t size);
 
 /* forward.c: forwards the standard streams and signals of this process to and from a command or an app in a
@@ -102,21 +103,20 @@ int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Po
 /* image-policy.c: whether POLICY can be followed for the image REFERENCE. -EINVAL with the reason. */
 int image_policy_check(ImagePolicy policy, const char *reference, Error *e);
 
-/* prepare-pod.c: adds the single app of REQUEST to the running pod P, except to its manifest on disk: for a
- * separate process between the supervisor and the pod directory (see pod_reify_app()). *RET_ADDED is for
- * pod_merge_added(). */
+/* prepare-pod.c: adds the single app of REQUEST to the running pod P, but not to its manifest on disk. Runs in a
+ * child process of the supervisor (see pod_reify_app()), which passes *RET_ADDED to pod_merge_added(). */
 int prepare_app(Pod *p, const PodRequest *request, char **ret_added, char ***warnings, Error *e);
 /* The same of the app NAME, which REQUEST (see pod_app_definition_read()) has with another image: its units stay those of the
  * old app. */
 int prepare_replacement(Pod *p, const char *name, const PodRequest *request, char **ret_added,
                         char ***warnings, Error *e);
-/* Writes the units of NEW in place of those of OLD, which has the same name, and forgets what is recorded of it. */
+/* Replaces the units of OLD by those of NEW, which has the same name, and removes the records of OLD. */
 int exchange_units(Pod *p, const PodApp *old, const PodApp *new, Error *e);
 /* Removes from the pod directory the leftovers of processes that failed to prepare an app. */
 void sweep_apps(Pod *p);
 /* Removes units that no app of the manifest needs. */
 void sweep_units(Pod *p);
-/* Removes the units of A, and what is recorded of it, from the pod directory. */
+/* Removes the units and the records of A from the pod directory. */
 void discard_app(Pod *p, const PodApp *a);
 
 /* successor.c: prepares a pod with the definition of OLD, which has ended, and whose name it gets. With

@@ -8,9 +8,9 @@
  *     /usr/lib/acnspawn/pods/NAME.pod
  *     …/NAME.pod.d/(any).conf             added in the order of their names, from all three directories
  *
- * The syntax is that of systemd's units. This room finds and reads the files, and knows sections, words and
- * specifiers; what the keys of [Pod] and [App] mean is known by the options of prepare and run. It depends on
- * libc alone, because a generator of systemd reads the files as well. */
+ * The syntax is that of systemd's units. This folder finds and reads the files, and parses sections, words and
+ * specifiers; the options of prepare and run interpret the keys of [Pod] and [App]. It depends on libc alone, because
+ * acnspawn-generator(8) reads the files as well. */
 
 #include "basic/basic.h"
 
@@ -97,12 +97,12 @@ int declared_load_file(const char *path, Declared **ret, Error *e);
 /* --- Syntax (parse.c) ---------------------------------------------------------------------------------- */
 
 Declared *declared_new(const char *name); /* NULL: out of memory */
-/* Adds what a file says. -ENOMEM. */
+/* Adds the settings of a file. -ENOMEM. */
 int declared_parse(Declared *d, const char *path, const char *text, size_t size);
 int declared_add_finding(Declared *d, const DeclaredPlace *place, bool error, const char *hint,
                          const char *format, ...) _printf_(5, 6); /* -ENOMEM */
 
-/* By file and line, from the order in which they were made. */
+/* Sorts the findings by file and line. */
 void declared_sort_findings(Declared *d);
 
 /* --- Units of the host (units.c) ----------------------------------------------------------------------- */

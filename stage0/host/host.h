@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/host/: resources of a running pod on this host besides its processes: a cgroup, a scope unit,
- * records in its directory, the socket of the process that runs it. Shared by the code that runs pods and
- * the code that inspects or controls them. */
+/* stage0/host/: the resources of a running pod on this host besides its processes: cgroups, a scope unit, the
+ * records in its directory, and sockets there. The supervisor, which runs the pod, and the commands that inspect
+ * or control it share this code. */
 
 #include <sys/ioctl.h>
 #include <systemd/sd-bus.h>
@@ -51,7 +51,7 @@ int cgroup_parent_check(const char *parent, Error *e);
 /* Creates cgroups for P, recorded in the pod directory, so that gc finds them, and moves process PID
  * there. */
 int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e);
-/* Does the move of PodPlace.along later. */
+/* Moves this process to the supervisor's cgroup of P, as PodPlace.along does when the cgroups are created. */
 int pod_cgroup_move_self(const Pod *p, const Cgroups *c, Error *e);
 /* Whether the cgroup of P is below a cgroup that another program has made, and not a part of a unit of the host's systemd. */
 bool pod_cgroup_is_below_parent(const Pod *p);
@@ -79,8 +79,8 @@ int pod_cgroup_host_unit(Pod *p, char **ret);
 int pod_features(Pod *p, bool keep_unit, HostFeatures *ret);
 /* The flags of H for launchers: LAUNCH_APPARMOR and so on. */
 uint32_t security_modules(const HostFeatures *h);
-/* What an app of P can have at most, bit n is capability n. It is decided when P is prepared; apps that come and go change
- * nothing. After stage1_load_libraries(). */
+/* The capabilities that bound every app of P: bit n is capability n. They are fixed when P is prepared, and apps that are added
+ * or removed later do not change them. To be called after stage1_load_libraries(). */
 uint64_t pod_capabilities(const Pod *p);
 /* Refuses isolators that are not available on this host and that P must not run without; see
  * stage1_isolators_check(). */
@@ -114,19 +114,19 @@ int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *
  * *RET_MAPPED: whether owners inside and outside match. */
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e);
-/* The same if no file system has to be asked for it; -EAGAIN: one would. */
+/* The same without a request to a file system, which may hang; -EAGAIN: it takes one. */
 int volume_mount_cached(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, Error *e);
-/* The same in the mount namespace of the host, of which a volume that is to be shared with it has to be a shared mount. */
+/* The same in the host's mount namespace, for a volume that passes mounts back: it has to be on a shared mount there. */
 int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e);
 bool volume_is_recursive(const Volume *v);
-/* Tries that for all host volumes of a pod that is being prepared. WARNINGS gets a line for each whose
- * owners cannot be mapped, unless that was requested. */
+/* Mounts all host volumes of P, which is being prepared, as a check. WARNINGS gets a line for each whose owners
+ * cannot be mapped, unless that was requested. */
 int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
 /* A detached mount of the named volume that V, with these settings, is. USERNS_FD as above: if owners cannot be
  * mapped, that is an error. */
 int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *settings, int userns_fd,
                        Error *e);
-/* Tries that for all named volumes of a pod that is being prepared, which exist. */
+/* Mounts all named volumes of P, which is being prepared, as a check. They exist. */
 int pod_named_volumes_check(const Pod *p, Error *e);
 
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
@@ -217,9 +217,9 @@ int pod_open_statuses(const Pod *p);
  * the pod has ended, and its supervisor did not record how. *RET is an array of p->manifest->n_apps. */
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
 void app_statuses_free(AppStatus *l, size_t n);
-/* The pod has ended, and maybe the app with it, which completes its status: CAUSE, CAUSE_POD_KILLED or CAUSE_HOST_REBOOTED,
- * is that of an app that ran. Returns whether that changes the status. An app that is waiting for its first connection
- * has not failed. */
+/* Completes the status of APP after the end of its pod: an app whose end was not recorded gets CAUSE, which is CAUSE_POD_KILLED
+ * or CAUSE_HOST_REBOOTED, and one that a killed pod has not started CAUSE_NOT_STARTED. An app that still waited for its
+ * first connection has not failed, and stays as it is. Returns whether the status has changed. */
 bool app_status_finish(const PodApp *app, AppStatus *s, AppCause cause, uint64_t ended_usec);
 /* The exit status of a pod that was killed, where no app determines it. */
 #define POD_KILLED_STATUS 125
@@ -263,8 +263,8 @@ typedef struct ChildWork {
         const Operation *operation; /* or NULL */
 } ChildWork;
 
-/* Does the work in a child process, which is killed if this process ends, and waits for it. The end
- * of the operation ends it, too. RET_FD and RET_TEXT may be NULL. */
+/* Runs the function in a child process, and waits for it. The kernel kills the child if this process ends; the end of the
+ * operation kills it, too. RET_FD and RET_TEXT may be NULL. */
 int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
 
 /* --- cgroup-join.c: joining the cgroups of a process of the pod ---------------------------------------- */
@@ -275,10 +275,10 @@ int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t 
 
 /* --- process.c: pidfds --------------------------------------------------------------------------------- */
 
-/* Reaps a child that is about to end. It is killed after MSEC milliseconds, and left behind after as many more: a process that waits for a
- * file system that does not answer cannot be killed. False: it was, and is to be reaped later. */
+/* Waits for a child that is about to end, and reaps it. Kills it after MSEC milliseconds, and gives up after as many more, as SIGKILL
+ * does not end a process that waits for a hung file system. False: it gave up, and the caller has to reap the child later. */
 bool process_leave(pid_t pid, int msec);
-/* In such a child: its standard streams lead nowhere, as readers of those of this process may wait for their end. */
+/* To be called in such a child: opens /dev/null as its standard streams, so that readers of its parent's streams see their end. */
 int process_leave_streams(void);
 
 /* The PID of the process of PID_FD in this pid namespace. -ESRCH: it has ended, or is not visible here. */
@@ -314,8 +314,8 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
 /* Whether the pod is paused. */
 bool pod_is_paused(Pod *p);
-/* The same for a caller that asks often: a descriptor of the pod's freezer, or a negative errno; and whether that is frozen,
- * which without a freezer (a negative FD) it is not. */
+/* The same for a caller that asks often: pod_open_freezer() returns a descriptor of the pod's freezer, or a negative errno, and
+ * freezer_is_frozen() reads it. Without a freezer (a negative FD) the pod is not frozen. */
 int pod_open_freezer(Pod *p);
 bool freezer_is_frozen(int fd);
 #define FREEZE_TIMEOUT_USEC (10 * UINT64_C(1000000))
@@ -324,7 +324,7 @@ bool freezer_is_frozen(int fd);
 int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e);
 /* 1: all of them are. */
 int freezer_check(int events_fd, bool freeze);
-/* They were not in time: thaws those that are frozen, and sets an error, -ETIME, that names what is late. */
+/* Thaws the processes that were frozen in time, and sets an error, -ETIME, that names those that were not. */
 int pod_freeze_undo(Pod *p, bool freeze, Error *e);
 /* For output: the state's name, or "paused". */
 const char *pod_shown_state(Pod *p);
@@ -346,7 +346,7 @@ typedef struct HostLimit {
 void host_limit_done(HostLimit *l);
 /* To be called after a failure with the negative errno CODE. 1: this limit is reached; 0: no known one. */
 int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret);
-/* 1: as many PODS without users of their own reach this limit, whatever else the host does; 0: none that is known. */
+/* 1: the number PODS of pods without users of their own exceeds this limit of the host by itself; 0: no known limit. */
 int host_limits_check_pods(const HostLimitPlaces *w, uint64_t pods, HostLimit *ret);
 /* The negative errno mentioned by the messages in TEXT; 0: none that a limit could cause. */
 int host_limits_code(const char *text);
@@ -355,14 +355,14 @@ int host_limits_hint(const char *store, Error *e, int code);
 
 /* --- inherited.c --------------------------------------------------------------------------------------- */
 
-/* Undoes what this process has inherited of its caller and would pass on to all processes of a pod: priorities, processors,
- * OOM score, personality. IN_UNIT: they are the words of the unit of the host that holds the pod, and stay. */
+/* Resets the settings that this process has inherited from its caller, and that all processes of a pod would inherit: priorities,
+ * CPU affinity, OOM score, personality. IN_UNIT: keeps them, as the unit of the host that holds the pod has set them. */
 void inherited_settings_leave(bool in_unit);
 
 /* --- release.c ----------------------------------------------------------------------------------------- */
 
-/* To be called before a pod is removed. Releases resources that a pod that has ended left outside its
- * directory; -EBUSY, naming the mount, if a file system is mounted below that directory. Also for
+/* Releases the resources outside its directory that a pod has left at its end. To be called before the pod is
+ * removed. -EBUSY, naming the mount, if a file system is mounted below that directory. Also for
  * store_gc(). */
 int pod_release(Pod *p, void *userdata, Error *e);
 

@@ -3,20 +3,20 @@
 
 /* stage0/mounts/: roots, volumes, devices and credentials of apps, as mounts.
  *
- * While a pod runs they are mounted in the mount namespace of its supervisor, and each process of an app gets clones
- * of them as descriptors (mounts.c). The root of an app of another pod is mounted on request (app-root.c). */
+ * The supervisor of a running pod mounts them in its own mount namespace, and passes clones of them, as descriptors, to
+ * each process of an app (mounts.c). Commands mount the root of an app of a pod that does not run (app-root.c). */
 
 #include "prepare/prepare.h"
 #include "stage0/host/device-filter.h"
 #include "stage1/launch-protocol.h"
 
-/* --- mounts.c: in the namespace of the process that runs the pod ---------------------------------------- */
+/* --- mounts.c: in the mount namespace of the supervisor ------------------------------------------------- */
 
 typedef struct PodMounts PodMounts;
 
 /* The caller must have a mount namespace of its own by then. */
 int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
-/* The mount namespace of the host, for volumes that pass mounts back; is taken. */
+/* Passes the mount namespace of the host, a descriptor that is taken over, for volumes that pass mounts back. */
 void pod_mounts_set_host(PodMounts *m, int host_fd);
 /* Mounts /dev and the credentials. Credentials are moved: after this they are not in the pod directory any
  * more. Only for the process that runs the pod. */
@@ -33,8 +33,8 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
  * descriptor is returned. -ENOENT: there are none, or this is done when the next execution gets its root.
  * Until then the app has no root. */
 int pod_mounts_retire_app(PodMounts *m, const PodApp *app);
-/* Adds what only APP needs, which was added while the pod runs: its credentials, and (NOTIFY) a place for
- * its readiness socket. */
+/* Adds the mounts of APP, which was added to the running pod: its credentials, and (NOTIFY) a directory for its
+ * readiness socket. */
 int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e);
 /* Unmounts everything that is mounted only for the app of that name, which has no process any more. */
 void pod_mounts_remove_app(PodMounts *m, const char *name);
@@ -49,16 +49,16 @@ void pod_mounts_forget_replaced(PodMounts *m, const char *name);
 /* credentials.c: the names, sorted, of the credentials in which L differs from what APP has. */
 int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const CredentialList *l,
                                    char ***ret);
-/* sources.c: what an app gets of the host. */
+/* sources.c: the sources of an app's volumes and devices on the host. */
 typedef struct MountSources MountSources;
 MountSources *mount_sources_free(MountSources *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(MountSources *, mount_sources_free);
-/* Opens it for one process of APP, as far as no file system has to be asked, which may not answer. 1: it is complete; 0: the rest takes a
- * child. */
+/* Opens the sources of one process of APP, without requests to file systems, which may hang. 1: all are open; 0: a child has to open the
+ * others. */
 int pod_mounts_open_sources(PodMounts *m, const PodApp *app, MountSources **ret, Error *e);
-/* In that child, which ends with this: opens the rest of S, and sends it. */
+/* The function of that child, which ends in it: opens the rest of S, and sends the descriptors. */
 _noreturn_ void pod_mounts_ask_sources(PodMounts *m, const PodApp *app, const MountSources *s, int sock);
-/* In the parent: receives one message of it. 1: it was the last one. */
+/* In the parent: receives one message of the child. 1: it was the last one. */
 int mount_sources_receive(MountSources *s, int sock, Error *e);
 
 typedef struct ClonedMounts {
@@ -81,8 +81,8 @@ int pod_mounts_open_notify(PodMounts *m, const PodApp *app);
 int pod_mounts_clone_notify(PodMounts *m, const PodApp *app);
 /* pod-terminals.c: bounds the terminals in the pod's own /dev/pts, which its PID 1, LEADER, has. */
 int pod_limit_terminals(const Pod *p, pid_t leader);
-/* A mount namespace that receives mounts and unmounts of the host, but passes none back. *RET_BEFORE, unless it is NULL, is
- * the one before. */
+/* Moves this process to a new mount namespace that receives mounts and unmounts of the host, but passes none back. *RET_BEFORE,
+ * unless it is NULL, is the namespace before. */
 int mount_namespace_unshare(int *ret_before, Error *e);
 
 /* --- name-files.c ---------------------------------------------------------------------------------------- */

@@ -4,13 +4,13 @@
 /* stage0/network/: the networks of a pod.
  *
  * With --net=none the pod has a namespace with only loopback, created by nspawn; with --net=host it has the
- * host's. With named networks the process that runs the pod creates a network namespace, bound to a file
- * below /run/acnspawn/netns, and runs CNI plugins that create its interfaces: eth0, eth1 and so on, in the
- * order of the names. The configuration of a network is read from net.d in the configuration directories.
+ * host's. With named networks the supervisor creates a network namespace, bound to a file below
+ * /run/acnspawn/netns, and runs CNI plugins that create its interfaces: eth0, eth1 and so on, in the order of the
+ * names. It reads the configuration of a network from net.d in the configuration directories.
  *
- * Every operation that has to be undone is recorded in the file "network" in the pod directory before it is
- * done, so it is undone however the pod ends: by the process that ran it, or, if that was killed, by the
- * next one that runs a pod with networks, by gc or by rm.
+ * The supervisor records every operation that has to be undone in the file "network" of the pod directory before it
+ * does it. However the pod ends, the operations are undone: by the supervisor, or, if that was killed, by the next
+ * supervisor of a pod with networks, by gc or by rm.
  */
 
 #include "prepare/prepare.h"
@@ -89,7 +89,7 @@ int network_bandwidth_verdict(const Pod *p, const Isolator *i, const char *app,
  * those. */
 int network_check(const Pod *p, const char *const *config_dirs, char ***warnings, Error *e);
 
-/* Resources that the process that runs a pod holds while it runs: the ports of the host. */
+/* The resources that the supervisor holds while its pod runs: ports of the host. */
 typedef struct PodNetwork PodNetwork;
 PodNetwork *pod_network_free(PodNetwork *n);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodNetwork *, pod_network_free);
@@ -100,7 +100,7 @@ typedef struct ServedPort {
         uint32_t port;
 } ServedPort;
 
-/* How a wait for plugins can be ended. */
+/* Requests that end a wait for plugins. */
 typedef struct NetworkStop {
         int fd; /* can be read when there are requests */
         /* Serves them. Whether the pod is to stop. */

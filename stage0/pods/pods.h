@@ -19,9 +19,9 @@ PodEnd pod_end(Pod *p);
 /* A pod in a list: uuid, name, state, apps, created (microseconds since the epoch), exitStatus and endedBy. Unknown
  * values are left out. */
 int pod_to_json(Pod *p, json_object **ret);
-/* Not if it was requested to end, whose status is that of SIGTERM, and it did. */
+/* Whether the pod has failed. An app that SIGTERM has ended, as at a stop, is no failure. */
 bool pod_end_is_failure(int exit_status);
-/* The worst health of the apps of a running pod that are checked; NULL: none is. A constant. */
+/* The worst health of the apps of a running pod that have a health check, a static string; NULL: none has one. */
 const char *pod_health(Pod *p);
 /* Whether P has ended before the first process of any app was started: its networks or its systemd have
  * failed. */

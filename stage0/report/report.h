@@ -96,7 +96,7 @@ typedef struct Usage {
         uint64_t memory, memory_peak, memory_max; /* bytes; the peak is known from Linux 5.19 on */
         uint64_t io_read, io_written;
         uint64_t pids;
-        /* The time for which some process was delayed for lack of it; where the kernel counts that (PSI). */
+        /* The time for which some process was delayed by a lack of it, where the kernel counts that (PSI). */
         uint64_t cpu_pressure_usec, memory_pressure_usec, io_pressure_usec;
 } Usage;
 
@@ -113,7 +113,7 @@ typedef struct NetworkUsage {
 } NetworkUsage;
 /* -ENODATA: the pod has no network of its own. */
 int pod_network_usage(Pod *p, NetworkUsage **ret, size_t *ret_n);
-/* Pure. TEXT as the kernel has it in /proc/PID/net/dev. */
+/* Pure. Parses TEXT, the content of /proc/PID/net/dev. */
 int network_usage_parse(const char *text, NetworkUsage **ret, size_t *ret_n);
 
 /* logs.c: the apps' output from the pod's journal. */

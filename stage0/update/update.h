@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/update/: apps of running pods are replaced by those of newer images, if they have an image policy. */
+/* stage0/update/: replaces the apps of running pods that have an image policy when there is a newer image. */
 
 #include "schema/settings.h"
 #include "prepare/pods/pods.h"
@@ -41,7 +41,7 @@ typedef struct UpdateOptions {
         void *userdata;
 } UpdateOptions;
 
-/* Each image is looked for once by an updater, whichever number of apps have it. O, and what it points to, must outlive it. */
+/* An updater looks for each image once, however many apps have it. O, and what it points to, must outlive the updater. */
 typedef struct Updater Updater;
 
 int updater_new(Store *s, const UpdateOptions *o, Updater **ret, Error *e);
