@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/collect/: removing pods, images, layers and downloads that are not used. It knows both images and
- * pods, which do not know each other's users. */
+/* prepare/collect/: removes pods, images, layers and downloads that are not used. It is above images/ and pods/, as
+ * both together tell which image is used. */
 
 #include "prepare/volumes/volumes.h"
 

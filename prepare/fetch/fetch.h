@@ -38,8 +38,8 @@ int reference_parse(const char *s, Reference *ret, Error *e);
 int reference_app_name(const char *s, char **ret);
 /* S for messages and tables: without control characters, and a URL without its password. NULL: out of memory. */
 char *reference_for_display(const char *s);
-/* S as it means the same in any current directory: files, layouts and archives by their absolute paths. What is
- * no reference is copied as it is. */
+/* S in a form that does not depend on the current directory: files, layouts and archives with absolute paths. Copies S
+ * unchanged if it is no reference. */
 int reference_make_absolute(const char *s, char **ret);
 
 /* --- Fetching (fetch.c) -------------------------------------------------------------------------------- */
@@ -64,11 +64,10 @@ typedef struct FetchOptions {
         const struct RegistryLogin *login; /* credentials for a registry (registry.h), or NULL */
 } FetchOptions;
 
-/* Fetches images into one store with the same options, for the store's operation: that gets messages, such as that
- * an insecure option has an effect, and the progress of each image, which is called by its name as the user or an
- * image that depends on it gives it. Connections and trusted keys are created on first
- * use. Any number of threads may use one fetcher; an image that two of them request is fetched once. S and
- * what O points to must outlive it. */
+/* Fetches images into one store with the same options. The store's operation receives messages, as when an insecure
+ * option takes effect, and the progress of each image, under the name by which the user or an image that depends on it
+ * refers to it. The fetcher opens connections and keyrings on first use. Any number of threads may use one fetcher; an
+ * image that two of them request is fetched once. S and what O points to must outlive it. */
 typedef struct Fetcher Fetcher;
 
 int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e);

@@ -69,7 +69,7 @@ int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_dam
 void image_list_free(Image **l, size_t n);
 /* The IDs of all images, damaged or not, that begin with PREFIX (IMAGE_ID_PREFIX: all), sorted. */
 int image_list_ids(Store *s, const char *prefix, char ***ret, Error *e);
-/* It came from registries alone. */
+/* Whether the image came from registries only. */
 bool image_is_of_registry(const Image *i);
 /* Of those in LIST that have the name and the labels, the one to prefer: for this host's os and arch, then
  * not of a registry, where the name is that of the repository, then of the highest version, then the latest
@@ -128,7 +128,7 @@ int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Err
 /* Checks whether the archive read from FD is a valid image, by every check of importing; nothing is written.
  * O may be NULL.
  * FINDINGS (may be NULL) gets the errors of its manifest, which is *RET_MANIFEST (may be NULL).
- * *RET_STRANGER (or NULL; set also on failure): a name in the archive that is not allowed in images, which
+ * *RET_UNEXPECTED_ENTRY (or NULL; set also on failure): a name in the archive that is not allowed in images, which
  * may identify the actual format. */
 int image_check(int fd, const Operation *o, Findings *findings, ImageManifest **ret_manifest,
                 char **ret_unexpected_entry, Error *e);
@@ -212,7 +212,7 @@ int image_info_read(int image_fd, ImageInfo *ret, Error *e);
 int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
 /* Updates reference and signer of an existing image from FROM. */
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
-/* Notes what was checked of the present signer, in a file of its own: if that is lost, nothing but the next check takes longer. Other
+/* Caches the result of a check of the present signer, in a file of its own; if that is lost, only the next check takes longer. Other
  * processes may be reading the image. */
 int image_info_note_checked(int image_fd, const ImageSigner *signer);
 /* The ID of the image in the store for REFERENCE; files are not imported. The image may be damaged. */

@@ -130,7 +130,7 @@ int pod_new(Store *s, Pod **ret, Error *e);
 int pod_allocate_uids(Pod *p, Error *e);
 /* The same with N ranges from BASE on. -EUSERS: one is that of another pod, which has not ended. */
 int pod_take_uids(Pod *p, uint32_t base, uint32_t n, Error *e);
-/* Whether a pod could have these, if they are free. */
+/* Whether BASE and N are valid for the ranges of a pod, free or not. */
 bool pod_uids_are_valid(uint32_t base, uint32_t n);
 /* How many users the pod has. */
 static inline uint32_t pod_n_uids(const PodConfig *c)
@@ -152,11 +152,11 @@ int pod_successor(const Pod *p, char **ret);
 void pod_return_name(Pod *p);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
-/* The file of a pod that has its manifest, and what is to be in it of a running pod, whose supervisor has changed the manifest.
- * -E2BIG: it is too large. */
+/* The file with a pod's manifest, and its text for a running pod, whose supervisor has changed the manifest: without tentative
+ * apps. -E2BIG: it is too large. */
 #define POD_MANIFEST_FILE "pod"
 int pod_format_manifest(Pod *p, char **ret, Error *e);
-/* Writes that, in one step, and durably: afterwards what is not in the manifest any more can be removed. */
+/* Replaces the file by that text, atomically and durably: afterwards the files of what the manifest has no longer can be removed. */
 int pod_update_manifest(Pod *p, Error *e);
 /* Removes a pod that could not be prepared. */
 void pod_abandon(Pod *p);
@@ -187,7 +187,7 @@ uint64_t pod_created_usec(const Pod *p);
 /* prepared -> running; takes the lock; dir_fd may be inherited by the process that runs the pod. -EBUSY:
  * another process was faster; -ESTALE: exited already. */
 int pod_begin_run(Pod *p, Error *e);
-/* Syncs that, which takes a while. Until then a loss of power may make it a prepared pod again, so nothing
+/* Makes that move durable, which takes a while. Until then a loss of power may make it a prepared pod again, so nothing
  * that cannot be repeated must be done before. */
 int pod_sync_run(const Pod *p, Error *e);
 /* running -> exited. The lock is kept until the pod is freed. */
@@ -227,7 +227,7 @@ void pod_journal_links_collect(const Store *s);
 
 #define OWNER_DATA_SIZE_MAX (256U * 1024U) /* of a pod, and of each app */
 
-/* What the owner of a pod keeps with it, or with an app. */
+/* Data that the owner of a pod keeps with the pod, or with an app. */
 typedef struct OwnerData {
         void *data; /* NULL: nothing */
         size_t size;
@@ -391,7 +391,7 @@ typedef struct PodRequest {
 } PodRequest;
 
 void pod_request_done(PodRequest *r);
-/* The apps and volumes of Q's template, which Q has instead of its apps and volumes (none) afterwards; it has no template then.
+/* Moves the apps and volumes of Q's template to Q, which has none of its own, and removes the template.
  * -EINVAL: something in it is for pods as a whole, or cannot be said of an app in that form. */
 int pod_request_take_template(PodRequest *q, Error *e);
 
@@ -419,16 +419,16 @@ int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e);
 /* The same as the pod is by now, with the apps that it has: those that were added, limits and images that were changed while
  * it ran (definition-apps.c). */
 int pod_definition_read_current(const Pod *p, PodDefinition *ret, Error *e);
-/* What APP, one of P's, was made from alone: one app, with what the pod's definition has for all apps. */
+/* The definition of APP, one of P's, alone: a request with one app, which has what the pod's definition has for all apps. */
 int pod_app_definition_read(const Pod *p, const PodApp *app, PodDefinition *ret, Error *e);
-/* The one app of D is to be made from the image ID, which the user calls REFERENCE. */
+/* Sets the image of D's one app to ID, and the user's reference of it to REFERENCE. */
 int pod_definition_set_image(PodDefinition *d, const char *reference, const char *id);
 /* The file, in the pod directory, with that of APP, and its content: Q has that app. It is beside other files of the app. */
 int pod_app_definition_format(const Pod *p, const PodApp *app, const PodRequest *q, char **ret_path,
                               char **ret_text, Error *e);
 /* Writes that, in one step. It is not synced. */
 int pod_app_definition_write(const Pod *p, const PodApp *app, const PodRequest *q, Error *e);
-/* Makes what Q has for all apps a part of its apps, which are separate then. */
+/* Copies what Q has for all apps to each of its apps, and marks these as separate. */
 int pod_request_separate(PodRequest *q);
 
 /* definition-compare.c: the members of a definition in which two requests differ, sorted; of members that are lists of named
@@ -462,7 +462,7 @@ int pod_reify_app(Pod *p, const PodRequest *request, const PodApp *old, char ***
 /* The path, in the pod directory, of what APP has there, or (FILE is not NULL) of one of these: the manifest of its image,
  * its "lowers", "launch", "upper" and "work", and its "definition" and "grants" if it came or was changed while the pod ran. */
 int pod_app_path(const Pod *p, const PodApp *app, const char *file, char **ret);
-/* What keeps mount M of A read-only in the manifest, if it is: a mount point on its path. */
+/* Adds a read-only mount point at the path of M, a mount of A, if M is read-only: so the manifest keeps that. */
 int pod_app_keep_read_only(PodApp *a, const Mount *m, Error *e);
 /* The name of the directory below "apps" of an app that replaces another one of its name. */
 int pod_app_replacement(const PodApp *app, char **ret);
@@ -477,19 +477,19 @@ int pod_failed_image_write(const Pod *p, const PodApp *app, const char *id, Erro
 
 /* What was added to P->manifest after FIRST_APP apps and FIRST_VOLUME volumes, as a pod manifest. */
 int pod_format_added(const Pod *p, size_t first_app, size_t first_volume, char **ret, Error *e);
-/* Puts the app and the volumes of ADDED, as pod_format_added() has made it, into P->manifest, out of ADDED. *RET_VOLUMES
- * are the names of the volumes. */
+/* Moves the app and the volumes of ADDED, the parsed text of pod_format_added(), to P->manifest. *RET_VOLUMES are the names
+ * of the volumes. */
 int pod_merge_added(Pod *p, PodManifest *added, PodApp **ret, char ***ret_volumes, Error *e);
 /* Removes a volume from P->manifest, with its settings, if no app mounts it any more. */
 void pod_drop_volume(Pod *p, const char *name);
 /* Makes the files of these apps and volumes durable; those of what is removed stay as they are. Credentials are of no use after a
  * loss of power, as the pod runs. */
 int pod_sync_added(const Pod *p, size_t first_app, size_t first_volume, Error *e);
-/* Removes what is in the pod directory of apps and volumes that are neither in P->manifest nor in the one on disk. */
+/* Removes the files of apps and volumes that are neither in P->manifest nor in the manifest on disk. */
 int pod_sweep(const Pod *p);
-/* What an app asks to be added, as JSON (definition.c). Credentials are without their content. */
+/* Writes a request for one app as JSON, without the content of credentials (definition.c). */
 int app_request_format(const PodRequest *q, json_object **ret, Error *e);
-/* -EINVAL, and it is said which part is wrong. *RET is empty before. */
+/* Reads it into *RET, which is empty before. -EINVAL, with the member that is not valid. */
 int app_request_parse(json_object *o, PodDefinition *ret, Error *e);
 /* The same of a whole pod, with any number of apps, or a pod manifest instead. */
 int pod_request_parse(json_object *o, PodDefinition *ret, Error *e);

@@ -8,8 +8,8 @@
 
 /* --- Store (store.c) ----------------------------------------------------------------------------------- */
 
-/* A store, as it is used by one operation: whatever is given a Store, or something that has one, works for that
- * operation. */
+/* A handle of the store's directory that belongs to one operation: functions that take a Store, or an object that refers
+ * to one, work for that operation. */
 typedef struct Store Store;
 
 /* Opens the store at DIR, creating it if it is missing, for the operation O, which must outlive it and may be
@@ -27,9 +27,7 @@ Operation *store_operation(const Store *s); /* or NULL */
 /* --- Store (store.c) ----------------------------------------------------------------------------------- */
 
 typedef enum StoreFlags {
-        /* For unit tests, which run without root: owners that cannot be set are not changed, and any file
-         * system
-         *           will do. */
+        /* For unit tests, which run without root: ignores owners that cannot be set, and accepts any file system. */
         STORE_UNPRIVILEGED = 1 << 0,
 } StoreFlags;
 
@@ -44,9 +42,9 @@ struct Store {
 int store_open_with_flags(const char *dir, StoreFlags flags, Operation *o, Store **ret, Error *e);
 Store *store_ref(Store *s);
 
-/* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for looking
- * an image up and recording that a pod needs it. Exclusive: for removing. Waits, until the operation ends. Closing the descriptor
- * unlocks. Never take it twice in one thread: the second would wait for the first. */
+/* Takes the lock of the store's content (file "lock"), and waits for it until the operation ends. Shared: while an image
+ * is looked up and a pod records that it needs it; no image is removed meanwhile. Exclusive: for removing. Closing the
+ * descriptor unlocks. Never take it twice in one thread: the second call would wait for the first. */
 int store_lock_shared(Store *s, int *ret_fd, Error *e);
 int store_lock_exclusive(Store *s, int *ret_fd, Error *e);
 
