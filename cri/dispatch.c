@@ -3,7 +3,7 @@
 /* From a call of gRPC to its function and back: unpacks the request, runs the function here or in a worker, packs the
  * reply, and turns errors into the status and message of gRPC. */
 
-#include "cri/events.h"
+#include "cri/events/events.h"
 
 /* --- Errors -------------------------------------------------------------------------------------------- */
 

@@ -9,9 +9,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "cri/events.h"
+#include "cri/events/events.h"
 #include "cri/streaming/streaming.h"
-#include "cri/usage.h"
+#include "cri/statistics/usage.h"
 #include "library/libsystemd.h"
 
 #define LOCK_FILE "cri.lock"

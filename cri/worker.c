@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "cri/events.h"
-#include "cri/usage.h"
+#include "cri/events/events.h"
+#include "cri/statistics/usage.h"
 #include "library/libsystemd.h"
 #include "stage0/cli/interrupt.h"
 #include "stage0/cli/options.h"

@@ -7,7 +7,7 @@
  */
 
 #include "config.h"
-#include "stage0/verb.h"
+#include "stage0/verbs/verb.h"
 
 static int show_dump(Context *c)
 {

@@ -10,7 +10,7 @@
  * load a module (tcp_congestion_control). The operator may set these as well, on the command line or in a
  * pod manifest.
  *
- * The values are written from outside of the pod (stage0/supervisor/parameters.c), before the first process of an
+ * The values are written from outside of the pod (stage0/supervisor/apps/parameters.c), before the first process of an
  * app runs: root in the pod may lack the permission, and /proc/sys is read-only in an app.
  *
  * The specification has them at pod scope. An image may request them all the same; as the pod's apps share

@@ -5,7 +5,7 @@
  * always one, unless an unlimited number is requested explicitly.
  *
  * The pids controller of cgroup v2 counts for the pod's systemd (TasksMax= of the slices), that of version 1
- * for stage0, which puts each process of an app into a cgroup there (stage0/supervisor/app-tasks.c). Where a pod
+ * for stage0, which puts each process of an app into a cgroup there (stage0/supervisor/apps/app-tasks.c). Where a pod
  * has neither, the launcher sets RLIMIT_NPROC: since Linux 5.14 the kernel counts the processes of a user in
  * each user namespace for itself, for its root as well. That is a limit for each user of the pod, shared by
  * all apps that run as that user: it bounds a fork bomb, but not to one app.

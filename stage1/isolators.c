@@ -243,7 +243,7 @@ static IsolatorVerdict cpu_shares_verdict(const VerdictInput *j, Text *detail)
 }
 
 /* The kernel lets only root of the host go below the value that the pod was started with; negative values
- * are therefore written from outside of the pod (stage0/supervisor/app-limits.c). */
+ * are therefore written from outside of the pod (stage0/supervisor/apps/app-limits.c). */
 static IsolatorVerdict oom_score_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
@@ -278,7 +278,7 @@ void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
 }
 
 /* systemd would look for the disk below the pod's root, which is not on a block device of its own: stage0
- * sets these limits from outside (stage0/supervisor/app-limits.c). The kernel takes a limit of 0 as unlimited, so
+ * sets these limits from outside (stage0/supervisor/apps/app-limits.c). The kernel takes a limit of 0 as unlimited, so
  * it becomes 1. */
 uint64_t stage1_block_limit(const Isolator *i)
 {

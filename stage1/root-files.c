@@ -74,7 +74,7 @@ static const struct {
                 {"etc/passwd", "root:x:0:0:root:/:/nonexistent\n"},
                 {"etc/group", "root:x:0:\n"},
                 /* How much an app may log is limited where its output is forwarded
-                 * (stage0/supervisor/forwarder-bound.c), not here: no rate limit, and no messages of the host's kernel.
+                 * (stage0/supervisor/streams/forwarder-bound.c), not here: no rate limit, and no messages of the host's kernel.
                  * The hash table of a journal file is as large as SystemMaxFileSize= requires, and journald
                  * has all of it in memory: 3.6 MiB with the default of 128 MiB, 0.2 MiB with 8 MiB, 0.1 MiB
                  * with 4 MiB. Readers open all files at once, so there are no more than 256: 1 GiB of log. */

@@ -3,7 +3,7 @@
 /* Ports with "socketActivated": the first connection starts the app (spec: aci.md, "ports").
  *
  * No unit listens on them. The supervisor has the sockets, starts the unit of the app when a connection waits on one of
- * them, and passes them to the launcher of the app (stage0/supervisor/app-sockets.c): so they can come and go with apps
+ * them, and passes them to the launcher of the app (stage0/supervisor/apps/app-sockets.c): so they can come and go with apps
  * of a running pod, and stay open while an app is replaced. Units that listen would keep those of the apps loaded, and
  * the pod's systemd takes sockets that were opened outside only when it starts.
  */

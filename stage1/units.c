@@ -6,7 +6,7 @@
  * of apps, names of images): untrusted arguments, environment and paths are in the launch files.
  *
  * Units say how an app is started, restarted and stopped. None of them ends the pod: what the end of an app means
- * is decided by the supervisor (stage0/supervisor/exit-policy.c). The end of the pod, by its signal to PID 1 or by
+ * is decided by the supervisor (stage0/supervisor/apps/exit-policy.c). The end of the pod, by its signal to PID 1 or by
  * machinectl, goes through exit.target, so that the manager stops the apps in order, runs their post-stop
  * handlers, and leaves only when the last of them is inactive:
  *

@@ -2,7 +2,7 @@
 #pragma once
 
 /* stage0/api/: operations on running pods and their apps, as a client of the Varlink interface
- * org.acnspawn.Pod that the supervisor of each pod serves (stage0/supervisor/interface.c).
+ * org.acnspawn.Pod that the supervisor of each pod serves (stage0/supervisor/interface/interface.c).
  *
  * Functions return 0 or a negative errno with a message that names the pod and, where one is concerned, the
  * app. They do not print, exit, or keep state outside of the connection. They can be called from any thread,

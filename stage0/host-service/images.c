@@ -4,7 +4,7 @@
  * operations as the verb of its name. */
 
 #include "stage0/host-service/service-internal.h"
-#include "stage0/image-json.h"
+#include "stage0/verbs/image-json.h"
 
 static int add_time(json_object *o, const char *key, uint64_t usec)
 {

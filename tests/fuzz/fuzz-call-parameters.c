@@ -3,7 +3,7 @@
 /* The parameters of calls of a pod's interface that have streams: Exec, Attach and Logs. The first byte says how many
  * descriptors come with the call, all of them pipes. */
 
-#include "stage0/supervisor/exec-internal.h"
+#include "stage0/supervisor/exec/exec-internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 
 /* Files of the Container Device Interface: what is accepted has names by which its devices are found, and absolute paths. */
 
-#include "cri/cdi.h"
+#include "cri/cdi/cdi.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

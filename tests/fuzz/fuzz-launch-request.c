@@ -3,8 +3,8 @@
 /* Messages from processes of a pod to the supervisor. The first byte selects the parser: 'n', a message of
  * sd_notify(3); else it is the number of descriptors that accompany the launcher's packet that follows. */
 
-#include "stage0/supervisor/notice.h"
-#include "stage0/supervisor/serve.h"
+#include "stage0/supervisor/launchers/notice.h"
+#include "stage0/supervisor/launchers/serve.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

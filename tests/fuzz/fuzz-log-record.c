@@ -5,7 +5,7 @@
  * read back unchanged. */
 
 #include "stage0/report/report-internal.h"
-#include "stage0/supervisor/forwarder-internal.h"
+#include "stage0/supervisor/streams/forwarder-internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

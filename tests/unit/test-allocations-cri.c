@@ -3,7 +3,7 @@
 /* Each allocation fails once, in what acnspawn-cri reads: files of the Container Device Interface, and requests. See
  * allocations.h. */
 
-#include "cri/cdi.h"
+#include "cri/cdi/cdi.h"
 #include "cri/cri-internal.h"
 #include "tests/unit/allocations.h"
 

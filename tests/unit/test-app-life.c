@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "stage0/supervisor/app-life.h"
+#include "stage0/supervisor/apps/app-life.h"
 #include "tests/unit/test.h"
 
 typedef struct Fixture {

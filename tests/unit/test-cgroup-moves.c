@@ -5,7 +5,7 @@
 
 #include <sys/wait.h>
 
-#include "stage0/supervisor/cgroup-moves.h"
+#include "stage0/supervisor/apps/cgroup-moves.h"
 #include "tests/unit/test.h"
 
 #define LONG_USEC UINT64_C(3600000000)

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "library/libsystemd.h"
-#include "stage0/supervisor/connections.h"
+#include "stage0/supervisor/launchers/connections.h"
 #include "stage0/host/host.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/supervisor/console.c: the message about a pod that did not start, from its console output. */
+/* stage0/supervisor/start/console.c: the message about a pod that did not start, from its console output. */
 
-#include "stage0/supervisor/console.h"
+#include "stage0/supervisor/start/console.h"
 #include "tests/unit/test.h"
 
 static int explain(const char *text, char **reason, char **hint)

@@ -2,7 +2,7 @@
 
 /* Files of the Container Device Interface. */
 
-#include "cri/cdi.h"
+#include "cri/cdi/cdi.h"
 #include "tests/unit/test.h"
 
 static int parse(const char *text, CdiSpec **ret, Error *e)

@@ -2,7 +2,7 @@
 
 /* What cgroups say, by files as the kernel writes them, and samples of it. */
 
-#include "cri/events-internal.h"
+#include "cri/events/events-internal.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 

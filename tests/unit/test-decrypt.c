@@ -309,9 +309,7 @@ TEST(signs)
         armored = (free(armored), NULL);
         ASSERT_OK(sign_detached("signer@example.com", g.home, fd, NULL, &armored, &e));
         snprintf(socket, sizeof(socket), "%s/S.gpg-agent", g.home);
-        for (unsigned i = 0; i < 100 && access(socket, F_OK) >= 0; i++)
-                usleep(20000);
-        ASSERT_TRUE(access(socket, F_OK) < 0);
+        ASSERT_TRUE(WAIT_FOR(access(socket, F_OK) < 0));
         ASSERT_ERR(sign_detached("nobody@example.com", g.home, fd, NULL, &armored, &e), -ENOKEY);
         ASSERT_CONTAINS(e.message, "no such secret key");
         ASSERT_CONTAINS(e.hint, "gpg --list-secret-keys");

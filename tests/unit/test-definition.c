@@ -4,7 +4,7 @@
  * lines, so that an option that is not handled here fails the test. */
 
 #include "stage0/arguments/pod-arguments.h"
-#include "stage0/verb.h"
+#include "stage0/verbs/verb.h"
 #include "tests/unit/pod.h"
 #include "tests/unit/store-fixture.h"
 

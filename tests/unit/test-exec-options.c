@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "stage0/supervisor/exec-internal.h"
+#include "stage0/supervisor/exec/exec-internal.h"
 #include "tests/unit/test.h"
 
 /* The parameter that is not valid; NULL: all are valid, and stored in *RET. */

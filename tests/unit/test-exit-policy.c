@@ -2,7 +2,7 @@
 
 /* What the end of an app means for the pod, for every exit policy. */
 
-#include "stage0/supervisor/app-table.h"
+#include "stage0/supervisor/apps/app-table.h"
 #include "stage0/host/host.h"
 
 #include "tests/unit/test.h"

@@ -2,7 +2,7 @@
 
 /* How much of an app's output is stored: whole lines, until the budget is used up; the rest is counted. */
 
-#include "stage0/supervisor/forwarder-internal.h"
+#include "stage0/supervisor/streams/forwarder-internal.h"
 #include "tests/unit/test.h"
 
 #define COST 512U /* of a line, besides its bytes */

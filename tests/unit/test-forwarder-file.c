@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "library/libsystemd.h"
-#include "stage0/supervisor/forwarder-internal.h"
+#include "stage0/supervisor/streams/forwarder-internal.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 

@@ -111,13 +111,9 @@ static bool has_hung_and_ended(void)
         _cleanup_close_ int fd = openat(g.scratch.fd, "lock", O_RDONLY | O_CLOEXEC);
 
         hang_no_more();
-        for (unsigned i = 0; fd >= 0 && i < 100;
-             i++) { /* a killed process closes its descriptors a moment later */
-                if (flock(fd, LOCK_EX | LOCK_NB) >= 0)
-                        return unlinkat(g.scratch.fd, "lock", 0) >= 0;
-                usleep(10 * MSEC);
-        }
-        return false;
+        /* A killed process closes its descriptors a moment later. */
+        return fd >= 0 && WAIT_FOR(flock(fd, LOCK_EX | LOCK_NB) >= 0) &&
+               unlinkat(g.scratch.fd, "lock", 0) >= 0;
 }
 
 static bool is_hanging(void)

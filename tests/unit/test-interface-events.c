@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include "stage0/supervisor/interface-internal.h"
+#include "stage0/supervisor/interface/interface-internal.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 

@@ -3,7 +3,7 @@
 /* The properties that are sent to the pod's systemd when limits of an app change: the differences in the
  * text of the slice. */
 
-#include "stage0/supervisor/interface-internal.h"
+#include "stage0/supervisor/interface/interface-internal.h"
 #include "tests/unit/test.h"
 
 static char *slice(const char *cpu, const char *memory, const char *tasks)

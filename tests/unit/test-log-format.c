@@ -4,7 +4,7 @@
  * pieces in which the bytes arrive. */
 
 #include "stage0/report/report-internal.h"
-#include "stage0/supervisor/forwarder-internal.h"
+#include "stage0/supervisor/streams/forwarder-internal.h"
 #include "tests/unit/test.h"
 
 #define HEADER "2016-10-06T00:17:09.669794202Z stdout F "

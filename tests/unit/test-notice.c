@@ -2,8 +2,8 @@
 
 /* Messages from processes of a pod: of sd_notify(3), and requests and events of launchers. */
 
-#include "stage0/supervisor/notice.h"
-#include "stage0/supervisor/serve.h"
+#include "stage0/supervisor/launchers/notice.h"
+#include "stage0/supervisor/launchers/serve.h"
 #include "tests/unit/test.h"
 
 TEST(messages)

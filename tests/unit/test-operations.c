@@ -10,7 +10,6 @@
 
 #define CONTENT_SIZE (1U << 20) /* bytes of an image: more than pipes, sockets and buffers hold */
 #define PART_SIZE (16U << 10)   /* bytes that a pipe holds */
-#define STEPS 1000U
 
 typedef struct Work {
         Operation *operation;
@@ -91,9 +90,7 @@ static void make_image(Text *t, const char *name)
 
 static bool wait_for_entries(Store *s, const char *directory, unsigned n)
 {
-        for (unsigned i = 0; i < STEPS && count_entries(s, directory) < n; i++)
-                (void) usleep(5000);
-        return count_entries(s, directory) >= n;
+        return WAIT_FOR(count_entries(s, directory) >= n);
 }
 
 /* --- Fetching ------------------------------------------------------------------------------------------ */

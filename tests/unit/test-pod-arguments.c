@@ -4,7 +4,7 @@
  * real program, in test-cli.py. */
 
 #include "stage0/arguments/pod-arguments.h"
-#include "stage0/verb.h"
+#include "stage0/verbs/verb.h"
 #include "tests/unit/test.h"
 
 static int parse(Context *c, PodArguments *a, const char *const *line)

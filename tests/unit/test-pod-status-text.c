@@ -5,8 +5,8 @@
 #include <signal.h>
 
 #include "schema/settings.h"
-#include "stage0/pod-status-json.h"
-#include "stage0/pod-status-text.h"
+#include "stage0/verbs/pod-status-json.h"
+#include "stage0/verbs/pod-status-text.h"
 #include "tests/unit/test.h"
 
 #define SECOND 1000000ULL

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "stage0/supervisor/foreground.h"
+#include "stage0/supervisor/start/foreground.h"
 #include "tests/unit/test.h"
 
 /* As it is passed: it does not close on exec. */

@@ -2,7 +2,7 @@
 
 /* The users of services of pods: none is a user of the pod, and pods have different ones. */
 
-#include "stage0/supervisor/service-user.h"
+#include "stage0/supervisor/services/service-user.h"
 #include "tests/unit/test.h"
 
 static uid_t user_of(uint32_t base, uint32_t n_ranges)

@@ -2,7 +2,7 @@
 
 /* Apps as tasks. */
 
-#include "stage0/supervisor/task-state.h"
+#include "stage0/supervisor/apps/task-state.h"
 
 #include "tests/unit/test.h"
 

@@ -685,13 +685,8 @@ static bool wait_for_half(const Net *n)
         struct stat st;
         char path[300];
 
-        for (unsigned i = 0; i < 500; i++) {
-                if (find_part(n, path, sizeof(path)) >= 0 &&
-                    fstatat(store_fd(n->store), path, &st, 0) >= 0 && st.st_size >= SIZE / 2)
-                        return true;
-                usleep(10000);
-        }
-        return false;
+        return WAIT_FOR(find_part(n, path, sizeof(path)) >= 0 &&
+                        fstatat(store_fd(n->store), path, &st, 0) >= 0 && st.st_size >= SIZE / 2);
 }
 
 TEST(killed)

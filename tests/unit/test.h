@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static unsigned test_n_passed_, test_n_failed_, test_n_skipped_;
 static char test_reason_[2048];
@@ -142,6 +143,33 @@ __attribute__((unused)) static int test_end_(void)
                                   _r_ < 0 ? " (" : "", _r_ < 0 ? strerror((int) -_r_) : "",                 \
                                   _r_ < 0 ? ")" : "", #code, _code_);                                       \
         } while (0)
+
+/* Waits for a state that another process or thread brings about; whether it has. The bound is for machines that are slow and
+ * busy: no test waits for its end. */
+#define WAIT_FOR_MAX_USEC (60 * 1000 * 1000U)
+#define WAIT_FOR(condition)                                                                                 \
+        __extension__({                                                                                     \
+                unsigned usec_ = 0;                                                                         \
+                for (; !(condition) && usec_ < WAIT_FOR_MAX_USEC; usec_ += 5000)                            \
+                        (void) usleep(5000);                                                                \
+                usec_ < WAIT_FOR_MAX_USEC;                                                                  \
+        })
+
+/* A process that is not our child: it has exited. It may never be reaped where PID 1 is no init. */
+__attribute__((unused)) static bool test_has_exited(long pid)
+{
+        char path[64], text[512] = "";
+        FILE *f;
+
+        snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+        f = fopen(path, "re");
+        if (!f)
+                return true;
+        size_t n = fread(text, 1, sizeof text - 1, f);
+        fclose(f);
+        const char *state = strrchr(text, ')');
+        return n == 0 || (state && (state[2] == 'Z' || state[2] == 'X'));
+}
 
 /* Integers of any type. Widened to 128 bits, so that neither -1 and UINT64_MAX nor two large unsigned
  * numbers meet. */

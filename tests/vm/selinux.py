@@ -4,14 +4,14 @@
 enforcing.
 
 The policy is minimal: files have no specific labels, and unknown classes are allowed. Processes of the host are host_t;
-app_t may be entered and may not remove directories; nnp_t, which may be entered with no_new_privs, too."""
+app_t may be entered, and may not remove directories, nor mount or remount anything; nnp_t, which may be entered with no_new_privs, too."""
 
 from harness import *
 
 FS = "/sys/fs/selinux"
 INITIAL = ("kernel security unlabeled fs file file_labels init any_socket port netif netmsg node igmp_packet icmp_socket tcp_socket "
            "sysctl_modprobe sysctl sysctl_fs sysctl_kernel sysctl_net sysctl_net_unix sysctl_vm sysctl_dev kmod policy scmp_packet devnull").split()
-CLASSES = {"process": "transition dyntransition", "process2": "nnp_transition nosuid_transition", "dir": "rmdir", "file": "entrypoint"}
+CLASSES = {"process": "transition dyntransition", "process2": "nnp_transition nosuid_transition", "dir": "rmdir", "file": "entrypoint", "filesystem": "mount remount"}
 POLICY = "\n".join(
     ["class " + c for c in CLASSES] + ["sid " + s for s in INITIAL] + ["class %s { %s }" % c for c in CLASSES.items()] +
     ["sensitivity s0;", "dominance { s0 }", "category c0;", "level s0:c0;", "mlsconstrain dir { rmdir } ( h1 dom h2 );",
@@ -21,6 +21,7 @@ POLICY = "\n".join(
      "allow host_t { app_t nnp_t lax_t }:process transition;", "allow host_t nnp_t:process2 nnp_transition;",
      "allow host_t self:process { transition dyntransition };",
      "allow { host_t app_t nnp_t lax_t } file_t:file entrypoint;", "allow host_t file_t:dir rmdir;",
+     "allow { host_t nnp_t } file_t:filesystem { mount remount };",
      "user u roles r level s0 range s0 - s0:c0;", "sid kernel u:r:host_t:s0"] +
     ["sid %s u:r:file_t:s0" % s for s in INITIAL[1:]]) + "\n"
 LOOK = "cat /proc/self/attr/current; echo; mkdir /out/d; rmdir /out/d 2>&1 && echo removed; true"
@@ -95,6 +96,16 @@ def enforcing(host):
         r = host.run("--rm", "--strict", *options, looker(host, app={"user": "1000", "group": "1000"}), context("nnp"), "--no-new-privileges",
                      "--seccomp=mode=remove,reboot")
         equal(r.out, "u:r:nnp_t:s0\0\n" + DENIED)
+
+
+@case
+def an_app_that_may_mount(host):
+    """What a policy adds to the namespaces of an app with CAP_SYS_ADMIN: it mounts and remounts only what the policy allows."""
+    tries = "mount -t tmpfs none /tmp", "mount -o remount,size=1m /tmp"
+    image = host.shell("cat /proc/self/attr/current; echo; " + "; ".join("%s 2>/dev/null && echo '%s'" % (t, t) for t in tries) + "; true", name="example.com/a")
+    for kind, done in ("nnp", "".join(t + "\n" for t in tries)), ("app", ""):
+        r = host.run("--rm", image, "--caps-retain=CAP_SYS_ADMIN", context(kind))
+        equal(r.out, "u:r:%s_t:s0\0\n%s" % (kind, done))
 
 
 @case

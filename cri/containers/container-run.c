@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* StartContainer, StopContainer, RemoveContainer and ReopenContainerLog: calls of the supervisor. */
+
+#include "cri/events/events.h"
+
+#define USEC_PER_SEC UINT64_C(1000000)
+
+static int connect_to(const Sandbox *s, AcnPod **ret, Error *e)
+{
+        if (sandbox_is_ready(s))
+                return acn_connect(s->pod, ret, e);
+        return error_set(e, -ESRCH, "Sandbox %s is not ready", s->id);
+}
+
+/* That its sandbox is not there is the state of a container, not an error of the endpoint. */
+static int not_running(CriJob *j, int r)
+{
+        return r == -ESRCH || r == -EALREADY || r == -ESHUTDOWN ? cri_status(j, GRPC_FAILED_PRECONDITION, r)
+                                                                : r;
+}
+
+int cri_start_container(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__StartContainerRequest *q = request;
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        _cleanup_sandbox_ Sandbox s = {};
+        Container c;
+
+        int r = container_find(j, q->container_id, &s, &c, e);
+        if (r >= 0)
+                r = connect_to(&s, &a, e);
+        if (r >= 0)
+                r = acn_start_app(a, c.app->name, e);
+        if (r >= 0)
+                cri_event_note(j, CRI_NOTE_STARTED, s.pod->uuid, c.id);
+        return not_running(j, r);
+}
+
+/* 0: there is no container of this ID, which is success. */
+static int find(CriJob *j, const char *id, Sandbox *s, Container *c, Error *e)
+{
+        int r = container_find(j, id, s, c, e);
+
+        if (r != -ENOENT)
+                return r < 0 ? r : 1;
+        error_done(e);
+        return cri_status(j, GRPC_OK, 0);
+}
+
+/* Lists are made from a table that follows the pods, and may have the container still: the reply waits for that. */
+static void note_absent(CriJob *j, const char *id)
+{
+        char uuid[UUID_TEXT_SIZE];
+
+        if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
+                return;
+        cri_uuid_from_digits(id + 32, uuid);
+        cri_event_note(j, CRI_NOTE_DELETED, uuid, id);
+}
+
+/* The pod, or the app, has gone meanwhile. */
+static bool has_gone(int r)
+{
+        return r == -ENOENT || r == -ESRCH || r == -ECONNRESET;
+}
+
+int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__StopContainerRequest *q = request;
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        _cleanup_sandbox_ Sandbox s = {};
+        Container c;
+
+        int r = find(j, q->container_id, &s, &c, e);
+        if (r <= 0 || !sandbox_is_ready(&s))
+                return MIN(r, 0);
+        r = acn_connect(s.pod, &a, e);
+        if (r >= 0)
+                r = acn_stop_app(a, c.app->name, q->timeout <= 0 ? 0 : (uint64_t) q->timeout * USEC_PER_SEC,
+                                 e);
+        if (r >= 0 || has_gone(r))
+                cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, c.id);
+        return has_gone(r) ? 0 : r;
+}
+
+/* The pod has ended: its manifest is changed here. */
+static int remove_offline(Sandbox *s, const PodApp *app, Error *e)
+{
+        _cleanup_free_ char *name = strdup(app->name); /* the manifest is read again */
+        int r = name ? pod_lock(s->pod, true, e) : error_oom(e);
+
+        if (r >= 0)
+                r = pod_load(s->pod, e);
+        if (r < 0)
+                return r;
+        pod_app_free(pod_manifest_take_app(s->pod->manifest, name));
+        r = pod_update_manifest(s->pod, e);
+        return r < 0 ? r : MIN(pod_sweep(s->pod), 0);
+}
+
+int cri_remove_container(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__RemoveContainerRequest *q = request;
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        _cleanup_sandbox_ Sandbox s = {};
+        Container c;
+
+        int r = find(j, q->container_id, &s, &c, e);
+        if (r == 0)
+                note_absent(j, q->container_id);
+        if (r <= 0)
+                return r;
+        if (!sandbox_is_ready(&s)) {
+                r = remove_offline(&s, c.app, e);
+                if (r >= 0)
+                        cri_event_note(j, CRI_NOTE_REMOVED, s.pod->uuid, c.id);
+        } else {
+                r = acn_connect(s.pod, &a, e);
+                if (r >= 0)
+                        r = acn_remove_app(a, c.app->name, true, 0, e);
+                if (r >= 0 || r == -ENOENT)
+                        cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, c.id);
+        }
+        return r == -ENOENT ? 0 : r;
+}
+
+int cri_reopen_container_log(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__ReopenContainerLogRequest *q = request;
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        _cleanup_sandbox_ Sandbox s = {};
+        Container c;
+
+        int r = container_find(j, q->container_id, &s, &c, e);
+        if (r >= 0)
+                r = connect_to(&s, &a, e);
+        if (r >= 0)
+                r = acn_reopen_logs(a, c.app->name, e);
+        return not_running(j, r);
+}

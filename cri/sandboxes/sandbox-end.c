@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already; and the removal of the sandboxes of an
+ * earlier boot of the host, which no client knows any more. */
+
+#include "cri/events/events.h"
+
+/* What the supervisor could not undo is tried again, as often as the client asks for it: it was killed, or a plugin of the
+ * network has failed. */
+static int end_dead(Pod *p, Error *e)
+{
+        if (p->place != POD_RUNNING)
+                return network_down(p, e);
+        int r = pod_lock(p, true, e);
+        if (r >= 0)
+                r = pod_release(p, NULL, e);
+        return r < 0 ? r : pod_end_run(p, e);
+}
+
+static int stop_running(Pod *p, Error *e)
+{
+        int r = stop_pod(p, 0, e);
+
+        return r < 0 ? r : network_down(p, e);
+}
+
+/* Its processes are killed, as the containers were stopped before by a client that wants them to end in order. */
+static int stop(Sandbox *s, Error *e)
+{
+        int r = s->pod->state == POD_RUNNING  ? stop_running(s->pod, e)
+                : s->pod->state == POD_EXITED ? end_dead(s->pod, e)
+                                              : 0;
+
+        return r == -ENOENT || r == -ESRCH ? 0 : r;
+}
+
+static int find(CriJob *j, const char *id, Sandbox *ret, Error *e)
+{
+        int r = sandbox_find(j, id, ret, e);
+
+        if (r != -ENOENT)
+                return r < 0 ? r : 1;
+        error_done(e);
+        return cri_status(j, GRPC_OK, 0);
+}
+
+/* Lists are made from a table that follows the pods, and may have the sandbox still: the reply waits for that. */
+static void note_absent(CriJob *j, const char *id)
+{
+        char uuid[UUID_TEXT_SIZE];
+
+        if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
+                return;
+        cri_uuid_from_digits(id, uuid);
+        cri_event_note(j, CRI_NOTE_DELETED, uuid, id);
+}
+
+int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__StopPodSandboxRequest *q = request;
+        _cleanup_sandbox_ Sandbox s = {};
+
+        int r = find(j, q->pod_sandbox_id, &s, e);
+        if (r > 0) {
+                r = MIN(stop(&s, e), 0);
+                cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, s.id);
+        }
+        return r;
+}
+
+int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
+{
+        const Runtime__V1__RemovePodSandboxRequest *q = request;
+        _cleanup_sandbox_ Sandbox s = {};
+
+        int r = find(j, q->pod_sandbox_id, &s, e);
+        if (r == 0)
+                note_absent(j, q->pod_sandbox_id);
+        if (r > 0 && s.pod->state == POD_RUNNING)
+                r = stop_pod(s.pod, 0, e) < 0 ? e->code : 1;
+        if (r <= 0)
+                return r;
+        cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, s.id);
+        r = discard_pod(s.pod, e);
+        return r == -ENOENT ? 0 : r;
+}
+
+/* --- At start ------------------------------------------------------------------------------------------ */
+
+/* In a worker. What cannot be removed is left to `acnspawn gc`. */
+static int remove_of_former_boot(CriJob *j, const void *request, void *reply, Error *e)
+{
+        Pod **pods = NULL;
+        size_t n = 0;
+
+        int r = pod_list(j->store, &pods, &n, e);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                if (streq_ptr(pods[i]->config.owner, CRI_OWNER) && pod_is_of_former_boot(pods[i]) &&
+                    pods[i]->state != POD_RUNNING)
+                        (void) discard_pod(pods[i], NULL);
+        pod_list_free(pods, n);
+        return r;
+}
+
+static const CriCall clean_call = {"clean", &runtime__v1__version_request__descriptor,
+                                   &runtime__v1__version_response__descriptor, remove_of_former_boot,
+                                   CRI_WORKER};
+
+void cri_sandboxes_clean(CriServer *s)
+{
+        (void) cri_worker_start(s, NULL, &clean_call, NULL, 0);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The standard streams of a container, as a client's. The container goes on when the client goes. */
+
+#include <sys/ioctl.h>
+
+#include "cri/streams/streams.h"
+
+typedef struct Attach {
+        AcnPod *pod, *other; /* OTHER: for calls while the former waits */
+        Session *session;
+        int64_t id; /* 0: it is not attached yet */
+        struct winsize size;
+        bool stdin_once;
+        AcnAttachState state;
+        Error *error;
+} Attach;
+
+static void set_size(const Attach *x)
+{
+        if (x->id != 0 && x->size.ws_row > 0)
+                (void) acn_resize_terminal(x->other, x->id, &x->size, NULL);
+}
+
+static void on_resized(uint16_t rows, uint16_t columns, void *userdata)
+{
+        Attach *x = userdata;
+
+        x->size = (struct winsize){.ws_row = rows, .ws_col = columns};
+        set_size(x);
+}
+
+/* The input of a container goes on after that of a client, unless it is for one client. */
+static void on_input_ended(void *userdata)
+{
+        const Attach *x = userdata;
+
+        if (x->stdin_once && x->id != 0)
+                (void) acn_close_stdin(x->other, x->id, NULL);
+}
+
+static int on_state(void *userdata)
+{
+        Attach *x = userdata;
+
+        int r = acn_attach_next(x->pod, 0, &x->state, x->error);
+        if (r == -ETIMEDOUT) {
+                error_done(x->error);
+                return 1;
+        }
+        if (r == 1 && x->id == 0) {
+                x->id = x->state.id;
+                set_size(x);
+        }
+        return r;
+}
+
+static int make_pipes(const Attach *x, const Runtime__V1__AttachRequest *q, AcnAttachOptions *o, Error *e)
+{
+        const bool wanted[] = {q->stdin, q->stdout, q->stderr};
+
+        for (size_t i = 0; i < ELEMENTSOF(wanted); i++) {
+                int fds[2];
+                if (!wanted[i])
+                        continue;
+                if (pipe2(fds, O_CLOEXEC) < 0)
+                        return error_set_errno(e, -errno, "Cannot create a pipe");
+                o->fds[i] = fds[i > 0];
+                if (i == 0)
+                        session_set_input(x->session, fds[1]);
+                else
+                        session_set_output(x->session, i == 1 ? STREAM_STDOUT : STREAM_STDERR, fds[0]);
+        }
+        return 0;
+}
+
+static int attach(Attach *x, const Sandbox *s, const Container *c, const Runtime__V1__AttachRequest *q,
+                  Error *e)
+{
+        AcnAttachOptions o = {.app = c->app->name, .fds = {-EBADF, -EBADF, -EBADF}};
+
+        int r = acn_connect(s->pod, &x->pod, e);
+        if (r >= 0)
+                r = acn_connect(s->pod, &x->other, e);
+        if (r >= 0)
+                r = make_pipes(x, q, &o, e);
+        return r < 0 ? r : acn_attach(x->pod, &o, e);
+}
+
+int cri_stream_attach(CriJob *j, Session *session, const void *request, int *ret_exit, Error *e)
+{
+        const Runtime__V1__AttachRequest *q = request;
+        _cleanup_sandbox_ Sandbox s = {};
+        Attach x = {.session = session, .error = e};
+        Container c;
+
+        int r = container_find(j, q->container_id, &s, &c, e);
+        if (r >= 0) {
+                x.stdin_once = c.config->stdin_once;
+                r = attach(&x, &s, &c, q, e);
+        }
+        if (r >= 0) {
+                const SessionHandler h = {.fd = acn_exec_fd(x.pod),
+                                          .ready = on_state,
+                                          .input_ended = on_input_ended,
+                                          .resized = on_resized,
+                                          .userdata = &x};
+                r = session_run(session, &h);
+        }
+        acn_disconnect(x.pod);
+        acn_disconnect(x.other);
+        return r;
+}

@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-#pragma once
-
-#include "stage0/verb.h"
-
-/* Shows the output of "prepare --dry-run": the apps, volumes and isolators of the pod. */
-int context_show_plan(Context *c, Pod *p);

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-#pragma once
-
-/* A pod's report as JSON. Pure. */
-
-#include "stage0/verb.h"
-
-/* NULL: out of memory. */
-json_object *pod_status_json(const Pod *p, const PodReport *report);

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The status of an app, from its first launcher to the end of its last process.
+ *
+ * It follows from what launchers ask and report, and from what the pod's systemd says of the main process. More
+ * specific causes that a launcher has found (the command does not exist, the pre-start handler failed) win over the
+ * exit status of the launcher. Every change is recorded in the pod directory, for processes that look at the pod while
+ * it runs, after its end, or after that of the supervisor. Nothing in the pod can write there.
+ */
+
+#include <sys/mman.h>
+
+#include "stage0/host/host.h"
+#include "stage0/supervisor/apps/app-life.h"
+#include "stage1/backoff.h"
+
+/* The pod continues when the disk is full. */
+static void save(const AppInstance *a)
+{
+        int r = a->table ? app_status_write(a->table->status_fd, a->name, &a->status) : 0;
+
+        if (r < 0)
+                log_debug("The status of app %s is not recorded: %s", a->name, strerror(-r));
+}
+
+static void save_health(const AppInstance *a)
+{
+        int r = a->table ? health_status_write(a->table->status_fd, a->name, &a->health) : 0;
+
+        if (r < 0)
+                log_debug("The health of app %s is not recorded: %s", a->name, strerror(-r));
+}
+
+/* Text from a launcher is stored as one line. */
+static void set_text(char **place, const char *text)
+{
+        free(*place);
+        *place = isempty(text) ? NULL : strdup(text);
+        for (char *c = *place; c && *c; c++)
+                if (*c == '\n')
+                        *c = ' ';
+}
+
+/* --- Beginning ----------------------------------------------------------------------------------------- */
+
+/* A new execution keeps only the counters of earlier ones. */
+static void reset(AppInstance *a)
+{
+        AppStatus s = app_status_initial();
+
+        s.starts = a->status.starts;
+        s.consecutive_starts = a->status.consecutive_starts;
+        app_status_done(&a->status);
+        a->status = s;
+}
+
+LaunchPhase app_life_first_phase(const AppInstance *a)
+{
+        if (a->settings.restart != RESTART_NO)
+                return LAUNCH_DELAY;
+        return a->app->pre_start ? LAUNCH_PRE_START : LAUNCH_MAIN;
+}
+
+/* The kernel counts the processes that it has killed for want of memory, for the cgroup of the app and all below. */
+static uint64_t count_oom_kills(const AppInstance *a)
+{
+        _cleanup_free_ char *own = NULL, *slice = NULL, *path = NULL, *events = NULL;
+
+        if (!a->table || pod_cgroup_unified(a->table->pod, &own) < 0 || nested_slices(a->name, &slice) < 0 ||
+            xasprintf(&path, "%s/payload/app.slice/%s/memory.events", own, slice) < 0 ||
+            read_file_at(AT_FDCWD, path, 4096, &events, NULL) < 0)
+                return 0;
+        const char *kills = strstr(events, "\noom_kill ");
+        return kills ? strtoull(kills + strlen("\noom_kill "), NULL, 10) : 0;
+}
+
+void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
+{
+        if (phase == app_life_first_phase(a))
+                a->stopped = NULL;
+        if (phase == LAUNCH_DELAY || phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
+                a->begun = true;
+        if (phase == app_life_first_phase(a) && a->status.starts > 0)
+                a->oom_kills = count_oom_kills(a);
+        if (phase == LAUNCH_PRE_START) {
+                reset(a);
+                a->status.state = APP_PRE_START;
+                a->status.pre_start.ran = true;
+                save(a);
+        }
+        if (phase == LAUNCH_POST_STOP) {
+                a->status.post_stop = (HandlerStatus){.ran = true, .exit_status = -1};
+                save(a);
+        }
+}
+
+static uint64_t earlier_starts(const AppInstance *a)
+{
+        bool on_demand = stage1_app_is_socket_activated(a->app);
+
+        /* The next start is triggered by a connection, not by systemd. */
+        if (on_demand && a->settings.restart == RESTART_ON_FAILURE && a->status.state == APP_ENDED &&
+            backoff_ended_successfully(&a->status))
+                return 0;
+        return backoff_consecutive_starts(&a->status);
+}
+
+uint64_t app_life_delay(const AppInstance *a)
+{
+        uint64_t n = earlier_starts(a);
+
+        return n == 0 ? 0
+                      : backoff_delay(a->settings.restart_usec, a->settings.restart_max_usec, n) -
+                                               a->settings.restart_usec;
+}
+
+/* Set here and not earlier: during the delay the status shows that the next start is pending. */
+void app_life_starts(AppInstance *a)
+{
+        a->status.consecutive_starts = earlier_starts(a) + 1;
+        a->status.restarting = true;
+        save(a);
+}
+
+void app_life_forget_starts(AppInstance *a)
+{
+        if (a->status.consecutive_starts == 0)
+                return;
+        a->status.consecutive_starts = 0;
+        save(a);
+}
+
+void app_life_pre_start_ended(AppInstance *a, const LaunchEvent *event)
+{
+        AppStatus *s = &a->status;
+
+        if (s->state != APP_PRE_START)
+                return;
+        s->pre_start = (HandlerStatus){.ran = true,
+                                       .timed_out = event->timed_out,
+                                       .exit_status = event->exit_status,
+                                       .signal = event->signal};
+        set_text(&s->identity, event->identity);
+        if (event->cause != CAUSE_NONE) {
+                s->cause = (AppCause) event->cause;
+                set_text(&s->message, event->message);
+                /* The missing program is the handler's, not the app's. */
+                if (s->cause == CAUSE_COMMAND_NOT_FOUND || s->cause == CAUSE_COMMAND_NOT_EXECUTABLE)
+                        s->cause = CAUSE_PRE_START;
+        } else if (event->exit_status != 0) {
+                char message[80];
+
+                s->cause = CAUSE_PRE_START;
+                if (event->timed_out)
+                        snprintf(message, sizeof(message), "The pre-start handler was stopped");
+                else if (event->signal > 0)
+                        snprintf(message, sizeof(message), "The pre-start handler was killed by SIG%s",
+                                 sigabbrev_np(event->signal) ?: "?");
+                else
+                        snprintf(message, sizeof(message), "The pre-start handler exited with status %d",
+                                 event->exit_status);
+                set_text(&s->message, message);
+        }
+        save(a);
+}
+
+/* --- The main process ---------------------------------------------------------------------------------- */
+
+int app_life_open_report(AppInstance *a, int *ret_fd)
+{
+        _cleanup_close_ int fd = memfd_create("report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        if (fd < 0 || ftruncate(fd, sizeof(LaunchReport)) < 0 ||
+            fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+                return -errno;
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (copy < 0)
+                return -errno;
+        safe_close(a->report_fd);
+        a->report_fd = copy;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+static void set_failed(AppInstance *a, uint32_t cause, const char *message)
+{
+        a->status.started_usec = 0; /* it never ran */
+        a->status.cause = (AppCause) cause;
+        set_text(&a->status.message, message);
+}
+
+static void begin_health(AppInstance *a)
+{
+        if (!a->settings.health.command)
+                return;
+        health_status_done(&a->health);
+        a->health = (HealthStatus){.last.exit_status = -1};
+        a->has_health = true;
+        save_health(a);
+}
+
+static void set_running(AppInstance *a, const LaunchReport *report)
+{
+        AppStatus *s = &a->status;
+
+        if (s->state != APP_PRE_START)
+                reset(a);
+        s->starts++;
+        s->state = APP_RUNNING;
+        s->readiness = app_settings_readiness(&a->settings) ? READINESS_STARTING : READINESS_NONE;
+        s->started_usec = MIN(report->started_usec, now_usec(CLOCK_REALTIME));
+        set_text(&s->identity, report->identity);
+        begin_health(a);
+}
+
+void app_life_take_report(AppInstance *a)
+{
+        LaunchReport report = {};
+        ssize_t n = a->report_fd < 0 ? -1 : pread(a->report_fd, &report, sizeof(report), 0);
+
+        a->report_fd = safe_close(a->report_fd);
+        if (n != (ssize_t) sizeof(report) || report.cause >= _APP_CAUSE_MAX)
+                return;
+        report.identity[sizeof(report.identity) - 1] = 0;
+        report.message[sizeof(report.message) - 1] = 0;
+        if (report.started_usec > 0)
+                set_running(a, &report);
+        if (report.cause != CAUSE_NONE) {
+                if (a->status.state == APP_ENDED)
+                        reset(a);
+                set_failed(a, report.cause, report.message);
+        }
+        if (report.started_usec > 0 || report.cause != CAUSE_NONE)
+                save(a);
+}
+
+void app_life_failed(AppInstance *a, const LaunchEvent *event)
+{
+        if (a->status.state == APP_ENDED)
+                reset(a);
+        set_failed(a, event->cause == CAUSE_NONE ? CAUSE_SETUP : event->cause, event->message);
+        save(a);
+}
+
+void app_life_ready(AppInstance *a)
+{
+        a->status.readiness = READINESS_READY;
+        save(a);
+}
+
+/* --- Health -------------------------------------------------------------------------------------------- */
+
+uint64_t app_life_checkable(const AppInstance *a)
+{
+        const AppStatus *s = &a->status;
+
+        return s->state == APP_RUNNING && s->readiness == READINESS_READY ? s->starts : 0;
+}
+
+/* A check may have failed because the app ended; a result for an earlier execution is not taken. */
+int app_life_checked(AppInstance *a, const LaunchEvent *event)
+{
+        const HealthCheck *check = &a->settings.health;
+        HealthStatus *h = &a->health;
+        bool act = false;
+
+        if (!a->has_health ||
+            (event->number == 0 ? a->status.state != APP_RUNNING : event->number != app_life_checkable(a)))
+                return 0;
+        h->last = (HandlerStatus){.ran = true,
+                                  .timed_out = event->timed_out,
+                                  .exit_status = event->exit_status,
+                                  .signal = event->signal};
+        h->checked_usec = now_usec(CLOCK_REALTIME);
+        set_text(&h->message, event->message);
+        if (event->exit_status == 0 && !event->timed_out) {
+                h->state = HEALTH_HEALTHY;
+                h->failures = 0;
+        } else if (event->counts && ++h->failures >= check->retries) {
+                h->state = HEALTH_UNHEALTHY;
+                act = check->action != HEALTH_NONE && !h->action_sent;
+                h->action_sent = h->action_sent || act;
+        }
+        save_health(a);
+        return act;
+}
+
+/* --- Ending -------------------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *result;
+        AppCause cause;
+} results[] = {
+                {"oom-kill", CAUSE_OOM_KILL},
+                {"timeout", CAUSE_TIMEOUT},
+                {"watchdog", CAUSE_TIMEOUT},
+};
+
+void app_life_signal_denied(AppInstance *a)
+{
+        AppStatus *s = &a->status;
+
+        if (s->state != APP_RUNNING || s->message)
+                return;
+        s->message = strdup("The pod's systemd has no permission to send it the signals that would stop it");
+        save(a);
+}
+
+static void set_cause(AppInstance *a, const MainEnd *end)
+{
+        AppStatus *s = &a->status;
+
+        if (end->known) {
+                s->exit_status = end->signal > 0 ? -1 : end->exit_status;
+                s->signal = end->signal;
+                s->core_dumped = end->core_dumped;
+                s->cause = end->signal > 0 ? CAUSE_SIGNAL : CAUSE_EXITED;
+        } else if (s->state == APP_RUNNING) {
+                app_life_signal_denied(a);
+                s->cause = CAUSE_POD_KILLED;
+        } else
+                s->cause = s->state == APP_PRE_START ? CAUSE_PRE_START : CAUSE_NOT_STARTED;
+        for (size_t i = 0; i < ELEMENTSOF(results); i++)
+                if (streq(results[i].result, end->result) && s->cause != CAUSE_NOT_STARTED)
+                        s->cause = results[i].cause;
+        /* Which process it was is not known: SIGKILL of the main process may have had another cause. */
+        if (s->cause == CAUSE_SIGNAL && s->signal == SIGKILL && count_oom_kills(a) > a->oom_kills)
+                s->cause = CAUSE_OOM_KILL;
+}
+
+/* One whose health is checked, and that has done its work before the first check, has not failed: readiness is for those who
+ * wait for it. One that reports readiness itself and has not done so has. */
+static bool has_succeeded(const AppInstance *a)
+{
+        return !a->settings.notify && a->settings.restart == RESTART_NO && a->status.cause == CAUSE_EXITED &&
+               a->status.exit_status == 0;
+}
+
+/* For an app that was to become ready and did not. systemd reports success if it exits with 0 when it is
+ * stopped. */
+static void add_readiness(AppInstance *a, const MainEnd *end)
+{
+        AppStatus *s = &a->status;
+        /* Its launcher was killed, or that of its pre-start handler. */
+        bool never_ran = s->started_usec == 0 && (s->signal > 0 || s->cause == CAUSE_TIMEOUT);
+
+        if (has_succeeded(a) ||
+            (s->readiness != READINESS_STARTING && !(app_settings_readiness(&a->settings) && never_ran)))
+                return;
+        const char *why = streq(end->result, "timeout") ? "It was not ready in time"
+                          : s->cause == CAUSE_EXITED && s->exit_status == 0 && !streq(end->result, "success")
+                                          ? "It ended before it was ready"
+                                          : NULL;
+        if (!why)
+                return;
+        s->cause = CAUSE_NOT_READY;
+        set_text(&s->message, why);
+}
+
+/* Whether its health check caused the end. */
+static void add_health(AppInstance *a)
+{
+        const HealthStatus *h = &a->health;
+        _cleanup_free_ char *before = NULL;
+        AppStatus *s = &a->status;
+
+        if (s->readiness == READINESS_NONE || !a->has_health)
+                return;
+        if (h->action_sent)
+                s->cause = CAUSE_UNHEALTHY;
+        if (s->cause != CAUSE_UNHEALTHY && s->cause != CAUSE_NOT_READY)
+                return;
+        before = TAKE_PTR(s->message);
+        if (xasprintf(&s->message, "%s%s%s",
+                      h->action_sent ? "Its health check failed too often" : before ?: "",
+                      h->message ? "; the check says: " : "", h->message ?: "") < 0)
+                s->message = NULL;
+}
+
+static void end_main(AppInstance *a, const MainEnd *end)
+{
+        AppStatus *s = &a->status;
+
+        if (s->cause == CAUSE_NONE) {
+                set_cause(a, end);
+                add_readiness(a, end);
+                add_health(a);
+        }
+        s->state = APP_POST_STOP;
+        s->ended_usec = MAX(end->usec, s->started_usec) ?: now_usec(CLOCK_REALTIME);
+        if (end->usec == 0)
+                s->ended_usec = now_usec(CLOCK_REALTIME);
+}
+
+void app_life_main_ended(AppInstance *a, const MainEnd *end)
+{
+        app_life_take_report(a);
+        if (a->status.state == APP_ENDED || a->status.state == APP_POST_STOP)
+                return; /* no new execution has begun */
+        end_main(a, end);
+        save(a);
+}
+
+void app_life_post_stop_ended(AppInstance *a, const LaunchEvent *event)
+{
+        AppStatus *s = &a->status;
+
+        if (s->state != APP_POST_STOP)
+                return;
+        s->post_stop = (HandlerStatus){.ran = true,
+                                       .timed_out = event->timed_out,
+                                       .exit_status = event->exit_status,
+                                       .signal = event->signal};
+        if (event->cause != CAUSE_NONE && !s->message)
+                set_text(&s->message, event->message);
+        save(a);
+}
+
+/* An app that has never begun may have failed as well: its first process was killed before it sent a
+ * request. */
+bool app_life_ended(AppInstance *a, const MainEnd *end)
+{
+        AppStatus *s = &a->status;
+
+        if (!a->begun && !(s->state == APP_WAITING && s->cause == CAUSE_NONE &&
+                           (end->known || !(isempty(end->result) || streq(end->result, "success")))))
+                return false;
+        a->begun = a->given_up = false;
+        app_life_take_report(a);
+        s->restarting = false;
+        if (s->state != APP_ENDED && s->state != APP_POST_STOP)
+                end_main(a, end);
+        s->state = APP_ENDED;
+        save(a);
+        return true;
+}
+
+void app_life_sockets_failed(AppInstance *a)
+{
+        static const char message[] =
+                        "Its sockets failed: they were shut down, or the app repeatedly ended without "
+                        "accepting the connections";
+
+        if (a->status.cause == CAUSE_SOCKETS)
+                return;
+        a->status.state = APP_ENDED;
+        a->status.cause = CAUSE_SOCKETS;
+        a->status.ended_usec = now_usec(CLOCK_REALTIME);
+        set_text(&a->status.message, message);
+        save(a);
+}
+
+void app_life_finish(AppInstance *a, const char *message)
+{
+        bool changed = false;
+
+        app_life_take_report(a);
+        if (message && !a->status.message) {
+                set_text(&a->status.message, message);
+                changed = true;
+        }
+        changed |= app_status_finish(a->manifest, &a->status, CAUSE_POD_KILLED, now_usec(CLOCK_REALTIME));
+        if (changed)
+                save(a);
+}
+
+void app_life_forget(AppInstance *a)
+{
+        _cleanup_free_ char *health = NULL;
+
+        if (!a->table)
+                return;
+        (void) unlinkat(a->table->status_fd, a->name, 0);
+        if (a->has_health && xasprintf(&health, "%s.health", a->name) >= 0)
+                (void) unlinkat(a->table->status_fd, health, 0);
+}

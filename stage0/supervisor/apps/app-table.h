@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* app-table.c: the apps of a running pod. */
+
+#include "schema/settings.h"
+#include "stage0/supervisor/apps/app-sockets.h"
+#include "stage0/supervisor/apps/exit-policy.h"
+#include "stage0/supervisor/run-internal.h"
+
+struct AppTable;
+
+/* One app of a running pod, shared by all parts of the supervisor. Its address does not change until it is
+ * removed. */
+typedef struct AppInstance {
+        struct AppTable *table;
+        PodApp *manifest; /* of the pod manifest */
+        const char *name;
+        const App *app;
+        AppSettings settings;
+        PodUnit *units; /* the first runs the app */
+        size_t n_units;
+        AppSockets *sockets;    /* by which connections start the app; or NULL */
+        bool waking;            /* a connection has, and systemd has not finished that yet */
+        unsigned n_jobs;        /* calls that wait for a job of it, or for its exec */
+        bool given_up;          /* systemd cannot signal it, and does not wait for its end */
+        bool executed;          /* its main process is the app, and not the launcher any more */
+        bool removing, removed; /* nothing can be done to it any more */
+        const char *change; /* "adding", "replacing", or "launching" with its group: nothing can be done to it now; NULL: none */
+        bool fate_spread;    /* it has failed, and the other apps of its group were stopped for that */
+        const char *stopped; /* why it was stopped, or is being (task-state.h); NULL: it was not */
+        bool ending;         /* it is being stopped as the app that it is nested under ends */
+        char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
+        AppStatus status;    /* this and the next ones: app-life.c */
+        HealthStatus health; /* of an app with a health check, once it was started */
+        bool has_health;
+        bool begun;         /* launchers of an execution have asked for something, and it has not ended */
+        int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
+        uint64_t oom_kills; /* in the app's cgroup before this execution */
+        struct Execution *execution; /* admission.c */
+        struct ControlApi *
+                        control; /* control-api.c; NULL: no process of it may launch apps, or none has run yet */
+        struct AppNotices *notices; /* notices.c */
+        struct AppWait *wait;       /* readiness.c */
+        struct Input *input;        /* inputs.c; NULL: the app reads nothing */
+        struct LogBound *bound;     /* forwarder-bound.c */
+        struct AppLog *log;         /* forwarder-file.c */
+        struct AppDevices *devices; /* app-devices.c; NULL: they are not filtered, or none of it has run */
+} AppInstance;
+
+typedef struct AppTable {
+        Pod *pod;
+        int status_fd; /* status/ of the pod directory */
+        AppInstance **items;
+        size_t n, allocated;
+} AppTable;
+
+/* The apps of the pod manifest. */
+int app_table_new(Pod *p, AppTable **ret, Error *e);
+AppTable *app_table_free(AppTable *t); /* NULL is fine */
+DEFINE_TRIVIAL_CLEANUP_FUNC(AppTable *, app_table_free);
+/* NULL: there is none. NAME may be the path of a nested app. */
+AppInstance *app_table_find(const AppTable *t, const char *name);
+/* Whether A is there still. */
+bool app_table_has(const AppTable *t, const AppInstance *a);
+/* The name of the app for users: of a nested one its path. */
+const char *app_instance_path(const AppInstance *a);
+/* The app that A is nested under; NULL: none. */
+AppInstance *app_table_parent(const AppInstance *a);
+/* The last one of the apps that are nested under the app NAME, at any level: nothing is nested under it. NULL: there is none. */
+AppInstance *app_table_last_below(const AppTable *t, const char *name);
+/* Adds MANIFEST, an app of the pod's manifest. Other parts of the supervisor add and free their own data of
+ * it. */
+int app_table_add(AppTable *t, PodApp *manifest, AppInstance **ret, Error *e);
+/* Makes A, which no other part of the supervisor has data of any more, an instance of MANIFEST. Unchanged on
+ * failure. */
+int app_table_change(AppInstance *a, PodApp *manifest, Error *e);
+/* Removes it from the table and frees it. The app stays in the manifest. */
+void app_table_remove(AppTable *t, AppInstance *a);
+
+/* A loop over all apps; the variable is an AppInstance *. */
+#define FOREACH_APP(a, t)                                                                                   \
+        for (AppInstance **a##_i = (t)->items, *a; a##_i < (t)->items + (t)->n && (a = *a##_i, true);       \
+             a##_i++)

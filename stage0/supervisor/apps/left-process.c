@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Ends a child that may be blocked in a file system that does not answer: SIGKILL takes effect only when that answers, perhaps hours
+ * later. The supervisor goes on without it, and reaps it then. A pidfd cannot tell when: it is readable as soon as the child has
+ * ended, but a child that is traced belongs to its tracer first. So a timer looks. */
+
+#include <sys/wait.h>
+
+#include "stage0/supervisor/apps/left-process.h"
+
+#define END_MSEC 1000
+#define LOOK_USEC UINT64_C(1000000)
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        pid_t pid = (pid_t) (intptr_t) userdata;
+
+        if (waitpid(pid, NULL, WNOHANG) != 0) {
+                sd_event_source_disable_unref(source);
+                return 0;
+        }
+        (void) sd_event_source_set_time_relative(source, LOOK_USEC);
+        return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+void leave_process(sd_event *event, pid_t pid)
+{
+        if (!process_leave(pid, END_MSEC))
+                (void) sd_event_add_time_relative(event, NULL, CLOCK_MONOTONIC, LOOK_USEC, 0, on_look,
+                                                  (void *) (intptr_t) pid);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Replaces files of a pod that runs, durably.
+ *
+ * After a loss of power a pod is run again from its manifest and its definitions, so a file of these that is replaced has
+ * to be on disk before what it replaces is removed, and before a change is reported as made. But the supervisor
+ * must never block, and a disk may take seconds: a child writes, syncs and renames the files, and syncs their directory. The
+ * child ends with the supervisor: nothing is renamed in the directory of a pod that has ended.
+ *
+ * There is one child at a time. What is given meanwhile is written by the next one, of each file the last content alone. The manifest is
+ * that of the moment when a child begins: what a call that has failed has undone is not in it.
+ * Files of a pod that is of no use after this boot are written without a child, and not synced.
+ *
+ * A manifest that could not be written, as on a full disk, is written again until it can be. Meanwhile it is not known which one is on
+ * disk: the child may have been killed after it had renamed the file. */
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "stage0/supervisor/interface/file-keeper.h"
+
+#define RETRY_USEC UINT64_C(2000000)
+
+typedef struct KeptFile {
+        char *path, *text;
+} KeptFile;
+
+typedef struct Waiter {
+        FileKeeperFunction function;
+        void *userdata;
+} Waiter;
+
+/* Files that are written together with the manifest, and the calls that wait for them. */
+typedef struct Round {
+        KeptFile *files;
+        size_t n_files, files_allocated;
+        Waiter *waiters;
+        size_t n_waiters, waiters_allocated;
+        bool has_manifest; /* it is to be written */
+} Round;
+
+struct FileKeeper {
+        Pod *pod;
+        sd_event *event;
+        Round now, next;
+        bool behind;
+        void (*caught_up)(void *userdata);
+        void *userdata;
+        sd_event_source *timer; /* for the next attempt; or NULL */
+        bool concludes;         /* functions are being called */
+        pid_t pid;              /* the child that writes the files of NOW, or 0 */
+        int pid_fd;
+        sd_event_source *source;
+};
+
+static void round_done(Round *x)
+{
+        for (size_t i = 0; i < x->n_files; i++) {
+                free(x->files[i].path);
+                free(x->files[i].text);
+        }
+        free(x->files);
+        free(x->waiters);
+        *x = (Round){};
+}
+
+/* --- Writing ------------------------------------------------------------------------------------------- */
+
+static int write_files(int dir_fd, const Round *x, bool sync)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < x->n_files; i++)
+                r = write_file_atomic_at(dir_fd, x->files[i].path, x->files[i].text,
+                                         strlen(x->files[i].text), 0600, sync);
+        return r;
+}
+
+/* Closes all inherited descriptors, such as the pod's lock and pipes: a slow disk must not keep them
+ * open. */
+static _noreturn_ void child(const FileKeeper *k, pid_t parent)
+{
+        (void) prctl(PR_SET_NAME, "keep-files");
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+                _exit(ECANCELED);
+        int dir_fd = openat(k->pod->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir_fd < 0 || dup2(dir_fd, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0) < 0)
+                _exit(errno);
+        _exit(-write_files(0, &k->now, true));
+}
+
+static void forget_child(FileKeeper *k)
+{
+        k->source = sd_event_source_disable_unref(k->source);
+        k->pid_fd = safe_close(k->pid_fd);
+        k->pid = 0;
+}
+
+static void conclude(FileKeeper *k, int r, Error *e);
+static int wait_for(FileKeeper *k, bool manifest, FileKeeperFunction function, void *userdata);
+
+/* 1: it still runs. */
+static int reap(FileKeeper *k, int options)
+{
+        int status = 0;
+        pid_t pid;
+
+        do
+                pid = waitpid(k->pid, &status, options);
+        while (pid < 0 && errno == EINTR);
+        if (pid == 0)
+                return 1;
+        int r = pid < 0 ? -errno : WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+        forget_child(k);
+        return r;
+}
+
+static int on_written(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        FileKeeper *k = userdata;
+        int r = reap(k, WNOHANG);
+
+        if (r <= 0)
+                conclude(k, r, NULL);
+        return 0;
+}
+
+static int start_child(FileKeeper *k)
+{
+        pid_t parent = getpid(), pid = fork();
+
+        if (pid == 0)
+                child(k, parent);
+        if (pid < 0)
+                return -errno;
+        k->pid = pid;
+        k->pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+        int r = k->pid_fd < 0 ? -errno
+                              : sd_event_add_io(k->event, &k->source, k->pid_fd, EPOLLIN, on_written, k);
+        if (r >= 0)
+                return 0;
+        (void) kill(pid, SIGKILL);
+        (void) reap(k, 0);
+        return r;
+}
+
+static int add_file(Round *x, const char *path, char *text)
+{
+        _cleanup_free_ char *content = text, *copy = NULL;
+
+        for (size_t i = 0; i < x->n_files; i++)
+                if (streq(x->files[i].path, path)) {
+                        free(x->files[i].text);
+                        x->files[i].text = TAKE_PTR(content);
+                        return 0;
+                }
+        copy = strdup(path);
+        if (!copy || GREEDY_REALLOC(x->files, x->files_allocated, x->n_files + 1) < 0)
+                return -ENOMEM;
+        x->files[x->n_files++] = (KeptFile){.path = TAKE_PTR(copy), .text = TAKE_PTR(content)};
+        return 0;
+}
+
+static int add_manifest(FileKeeper *k, Error *e)
+{
+        char *text = NULL;
+        int r = k->now.has_manifest ? pod_format_manifest(k->pod, &text, e) : 0;
+
+        if (r >= 0 && text && (r = add_file(&k->now, POD_MANIFEST_FILE, text)) < 0)
+                (void) error_oom(e);
+        return r;
+}
+
+static void begin(FileKeeper *k)
+{
+        bool durable = !k->pod->config.boot_id;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        k->now = k->next;
+        k->next = (Round){};
+        int r = add_manifest(k, &e);
+        if (r >= 0 && k->now.n_files > 0 && durable && start_child(k) >= 0)
+                return;
+        /* If there can be no child, the change waits for the disk here rather than being lost. */
+        if (r >= 0)
+                r = write_files(k->pod->dir_fd, &k->now, durable);
+        conclude(k, r, &e);
+}
+
+/* --- After a failure ----------------------------------------------------------------------------------- */
+
+static void try_later(FileKeeper *k);
+
+static void on_tried(void *userdata, int r, const Error *e) {}
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        FileKeeper *k = userdata;
+
+        k->timer = sd_event_source_disable_unref(k->timer);
+        if (wait_for(k, true, on_tried, NULL) < 0)
+                try_later(k);
+        return 0;
+}
+
+static void try_later(FileKeeper *k)
+{
+        if (!k->timer)
+                (void) sd_event_add_time_relative(k->event, &k->timer, CLOCK_MONOTONIC, RETRY_USEC, 0,
+                                                  on_retry, k);
+}
+
+static void note_result(FileKeeper *k, bool written)
+{
+        bool was_behind = k->behind;
+
+        k->behind = !written;
+        if (!written) {
+                try_later(k);
+                return;
+        }
+        k->timer = sd_event_source_disable_unref(k->timer);
+        if (was_behind)
+                k->caught_up(k->userdata);
+}
+
+/* The functions may undo what could not be written, give further files, and wait for them. */
+static void conclude(FileKeeper *k, int r, Error *why)
+{
+        _cleanup_(round_done) Round done = k->now;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        k->now = (Round){};
+        k->concludes = true;
+        if (done.has_manifest)
+                note_result(k, r >= 0);
+        if (r < 0 && why && why->message)
+                (void) error_move(&e, why);
+        else if (r < 0)
+                (void) error_set_errno(&e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s",
+                                       pod_display_name(k->pod));
+        for (size_t i = 0; i < done.n_waiters; i++)
+                done.waiters[i].function(done.waiters[i].userdata, r, &e);
+        k->concludes = false;
+        if (k->next.n_waiters > 0)
+                begin(k);
+}
+
+/* --- Calls --------------------------------------------------------------------------------------------- */
+
+int file_keeper_replace(FileKeeper *k, const char *path, char *text)
+{
+        return add_file(&k->next, path, text);
+}
+
+static int wait_for(FileKeeper *k, bool manifest, FileKeeperFunction function, void *userdata)
+{
+        Round *x = &k->next;
+
+        if (GREEDY_REALLOC(x->waiters, x->waiters_allocated, x->n_waiters + 1) < 0)
+                return -ENOMEM;
+        x->waiters[x->n_waiters++] = (Waiter){.function = function, .userdata = userdata};
+        x->has_manifest = x->has_manifest || manifest;
+        if (k->pid == 0 && !k->concludes)
+                begin(k);
+        return 0;
+}
+
+int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata)
+{
+        return wait_for(k, true, function, userdata);
+}
+
+bool file_keeper_is_idle(const FileKeeper *k)
+{
+        return k->pid == 0 && k->next.n_files == 0 && !k->next.has_manifest;
+}
+
+int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata)
+{
+        return wait_for(k, false, function, userdata);
+}
+
+void file_keeper_finish(FileKeeper *k)
+{
+        while (k->pid > 0)
+                conclude(k, reap(k, 0), NULL);
+}
+
+bool file_keeper_is_behind(const FileKeeper *k)
+{
+        return k->behind;
+}
+
+int file_keeper_new(Pod *p, sd_event *event, void (*caught_up)(void *userdata), void *userdata,
+                    FileKeeper **ret)
+{
+        FileKeeper *k = malloc(sizeof(FileKeeper));
+
+        if (!k)
+                return -ENOMEM;
+        *k = (FileKeeper){.pod = p,
+                          .event = event,
+                          .caught_up = caught_up,
+                          .userdata = userdata,
+                          .pid_fd = -EBADF};
+        *ret = k;
+        return 0;
+}
+
+FileKeeper *file_keeper_free(FileKeeper *k)
+{
+        if (!k)
+                return NULL;
+        if (k->pid > 0) {
+                (void) kill(k->pid, SIGKILL);
+                (void) reap(k, 0);
+        }
+        sd_event_source_disable_unref(k->timer);
+        round_done(&k->now);
+        round_done(&k->next);
+        free(k);
+        return NULL;
+}

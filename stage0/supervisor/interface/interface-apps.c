@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The part of the pod's interface that is about single apps.
+ *
+ * The state of an app follows from that of its unit; how it has ended is in its status. Calls that change the state
+ * are answered when systemd has done the job, in the order in which systemd has accepted them. Stopping an app that
+ * does not run, or is not there any more, succeeds; any other call that does not fit the state is answered with WrongState, which names it.
+ */
+
+#include <signal.h>
+
+#include "stage0/supervisor/apps/app-life.h"
+#include "stage0/supervisor/interface/interface-internal.h"
+#include "stage0/supervisor/launchers/readiness.h"
+#include "stage0/supervisor/apps/task-state.h"
+
+const char *interface_app_state(const Interface *i, const AppInstance *a)
+{
+        const PodUnit *u = &a->units[0];
+        ManagerLink *l = i->ops.manager(i->userdata);
+        const char *active = l && u->known ? manager_link_state(l, u) : "inactive";
+
+        if (a->removed || a->removing)
+                return a->removed ? "removed" : "removing";
+        if (!u->known || (u->life == UNIT_DOWN && !u->was_up))
+                return "created";
+        if (u->life != UNIT_UP)
+                return "exited";
+        if (streq(active, "active") || streq(active, "reloading"))
+                return "running";
+        return streq(active, "deactivating") ? "stopping" : "starting";
+}
+
+/* --- App ----------------------------------------------------------------------------------------------- */
+
+static int add_number(json_object *o, const char *key, uint64_t value, bool present)
+{
+        return present ? json_member_add(o, key, json_object_new_uint64(value)) : 0;
+}
+
+static int add_status(json_object *o, const AppStatus *s, bool exited)
+{
+        int r = add_number(o, "starts", s->starts, true);
+
+        if (r >= 0)
+                r = add_number(o, "startedUSec", s->started_usec, s->started_usec > 0);
+        if (r >= 0 && s->readiness != READINESS_NONE)
+                r = json_member_add(o, "ready", json_object_new_boolean(s->readiness == READINESS_READY));
+        if (r < 0 || !exited)
+                return r;
+        r = add_number(o, "endedUSec", s->ended_usec, s->ended_usec > 0);
+        if (r >= 0)
+                r = add_number(o, "exitStatus", (uint64_t) s->exit_status, s->exit_status >= 0);
+        if (r >= 0)
+                r = add_number(o, "signal", (uint64_t) s->signal, s->signal > 0);
+        if (r >= 0)
+                r = add_number(o, "exitCode", (uint64_t) app_status_to_exit_code(s), true);
+        if (r >= 0)
+                r = json_member_add_text(o, "cause", app_cause_to_string(s->cause));
+        return r < 0 || !s->message ? r : json_member_add_text(o, "message", s->message);
+}
+
+bool interface_task_is_lost(const Interface *i, const AppInstance *app)
+{
+        return i->ended && i->pod->config.exit_policy == EXIT_ON_TASKS && app->status.starts == 0 &&
+               !app->removed && !app->removing;
+}
+
+static int add_task(json_object *o, const Interface *i, const AppInstance *app, const char *state)
+{
+        const char *reason = NULL, *task = task_state(state, &app->status, app->stopped, &reason);
+
+        if (interface_task_is_lost(i, app)) {
+                task = "LOST";
+                reason = app_cause_to_string(CAUSE_NOT_STARTED);
+        }
+        int r = task ? json_member_add_text(o, "task", task) : 0;
+
+        return r < 0 || !reason ? r : json_member_add_text(o, "reason", reason);
+}
+
+json_object *interface_app_json(const Interface *i, const AppInstance *app)
+{
+        const char *state = interface_app_state(i, app);
+        json_object *o = json_object_new_object();
+
+        int r = json_member_add_text(o, "name", app_instance_path(app));
+        if (r >= 0)
+                r = json_member_add_text(o, "state", state);
+        if (r >= 0)
+                r = json_member_add_text(o, "imageID", app->manifest->image_id);
+        if (r >= 0 && app->manifest->image_name)
+                r = json_member_add_text(o, "image", app->manifest->image_name);
+        if (r >= 0)
+                r = add_status(o, &app->status, streq(state, "exited"));
+        if (r >= 0)
+                r = add_task(o, i, app, state);
+        if (r >= 0)
+                return o;
+        json_object_put(o);
+        return NULL;
+}
+
+/* --- Errors -------------------------------------------------------------------------------------------- */
+
+int interface_reply_error(VarlinkCall *call, const char *error, const char *key, const char *value,
+                          const char *key2, const char *value2)
+{
+        json_object *o = json_object_new_object();
+        int r = key ? json_member_add_text(o, key, value) : 0;
+
+        if (r >= 0 && key2)
+                r = json_member_add_text(o, key2, value2);
+        if (r >= 0)
+                r = varlink_reply_error(call, error, o);
+        json_object_put(o);
+        return r;
+}
+
+int interface_reply_failure(VarlinkCall *call, const char *error, int code, const Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        int r = json_member_add_text(o, "message", e->message ?: strerror(-code));
+
+        if (r >= 0 && e->hint)
+                r = json_member_add_text(o, "hint", e->hint);
+        if (r >= 0)
+                r = json_member_add(o, "errno", json_object_new_int(-code));
+        return r < 0 ? r : varlink_reply_error(call, error, o);
+}
+
+static const char *text_parameter(json_object *parameters, const char *key)
+{
+        json_object *value = NULL;
+
+        return json_object_object_get_ex(parameters, key, &value) && value ? json_object_get_string(value)
+                                                                           : NULL;
+}
+
+AppInstance *interface_find_app(const Interface *i, const char *name)
+{
+        AppInstance *app = app_table_find(i->apps, name);
+
+        return app && !streq_ptr(app->change, "adding") ? app : NULL;
+}
+
+int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts,
+                    VarlinkMethodFunction method, AppInstance **ret)
+{
+        const char *name = text_parameter(parameters, "app");
+        AppInstance *app = app_table_find(i->apps, name ?: "");
+        int r;
+
+        if (!app || app->removing)
+                r = interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
+        else if (starts && i->ops.ends(i->userdata))
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else if (interface_pod_is_paused(i))
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
+        else if (app->change || (starts && i->ops.removes(i->userdata, app)))
+                r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", name, "state",
+                                          app->change ?: "removing");
+        else if (!app->units[0].known || !i->ops.manager(i->userdata))
+                r = interface_defer(i, call, parameters, method);
+        else {
+                *ret = app;
+                return 0;
+        }
+        return r < 0 ? r : 1;
+}
+
+int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *app)
+{
+        return interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app_instance_path(app),
+                                     "state", interface_app_state(i, app));
+}
+
+/* --- Jobs ---------------------------------------------------------------------------------------------- */
+
+typedef struct AppCall {
+        struct AppCall *next; /* of those that wait for an exec */
+        Interface *interface;
+        VarlinkCall *call; /* or NULL: */
+        InterfaceStartFunction function;
+        void *userdata;
+        AppInstance *app;
+        sd_event_source *timer; /* of stopping by force, or of a start that takes too long */
+        bool starts;
+        bool tentative;          /* the app does not count for the exit policy before this has succeeded */
+        uint64_t earlier_starts; /* of the app, when the job was requested */
+        bool told;               /* FUNCTION was called: the job is still freed at its end */
+} AppCall;
+
+static void call_done(AppCall *a)
+{
+        if (!a->told)
+                a->app->n_jobs--;
+        sd_event_source_disable_unref(a->timer);
+        if (a->call)
+                varlink_call_unref(a->call);
+        free(a);
+}
+
+/* Reports the result to the supervisor, once. */
+static void report(AppCall *a, int r, const Error *e)
+{
+        if (a->told)
+                return;
+        a->told = true;
+        a->app->n_jobs--;
+        a->function(a->userdata, r, e);
+}
+
+static void reply_done(AppCall *a)
+{
+        const Error e = ERROR_NULL;
+
+        if (!a->call) {
+                report(a, 0, &e);
+                return;
+        }
+        (void) varlink_reply(a->call, NULL);
+        if (a->tentative) {
+                a->app->units[0].held = false;
+                a->interface->ops.judge(a->interface->userdata);
+        }
+}
+
+static void reply_errno(AppCall *a, int r)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (a->call)
+                (void) varlink_reply_errno(a->call, r);
+        else
+                report(a, error_set_errno(&e, r, "its unit cannot be started"), &e);
+}
+
+static void report_failure(AppCall *a, const char *result)
+{
+        const AppStatus *s = &a->app->status;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (s->message)
+                (void) error_set(&e, -EIO, "%s", s->message);
+        else if (s->exit_status >= 0)
+                (void) error_set(&e, -EIO, "it has ended with exit status %d before it was ready",
+                                 s->exit_status);
+        else
+                (void) error_set(&e, -EIO, "%s",
+                                 streq(result, "timeout") ? "it was not ready in time" : "it has failed");
+        report(a, -EIO, &e);
+}
+
+static void reply_failed(AppCall *a, const char *result)
+{
+        _cleanup_json_ json_object *o = NULL;
+        const char *message = a->app->status.message;
+
+        if (!a->call) {
+                report_failure(a, result);
+                return;
+        }
+        o = json_object_new_object();
+
+        int r = json_member_add_text(o, "app", app_instance_path(a->app));
+        if (r >= 0)
+                r = json_member_add_text(o, "result", result);
+        if (r >= 0 && a->starts && message)
+                r = json_member_add_text(o, "message", message);
+        (void) (r < 0 ? varlink_reply_errno(a->call, r)
+                      : varlink_reply_error(a->call, "org.acnspawn.Pod.JobFailed", o));
+}
+
+/* --- Being executed ------------------------------------------------------------------------------------ */
+
+static bool was_executed(const AppInstance *app)
+{
+        return app->status.started_usec > 0 || app->status.cause == CAUSE_NONE;
+}
+
+/* A caller that is told that an app could not be executed must find it ended. An app that is started again
+ * may never be down, and is not waited for. */
+static bool is_settled(const AppInstance *app, StartStep step, bool good)
+{
+        return good || step == START_DOWN || (step == START_ENDED && app->settings.restart != RESTART_NO);
+}
+
+void interface_executed(Interface *i, AppInstance *app, StartStep step)
+{
+        bool good = i && was_executed(app);
+        AppCall *done = NULL;
+
+        app->executed = step == START_LAUNCHER_GONE && good;
+        if (app->executed && streq(interface_app_state(i, app), "running"))
+                interface_changed(i, app); /* the time of its start is known now */
+        if (!i || !is_settled(app, step, good))
+                return;
+        for (AppCall **p = &i->starts, *a; (a = *p);) {
+                if (a->app != app) {
+                        p = &a->next;
+                        continue;
+                }
+                *p = a->next;
+                a->next = done;
+                done = a;
+        }
+        for (AppCall *a; (a = done);) { /* the callback may start it again */
+                done = a->next;
+                if (good)
+                        reply_done(a);
+                else
+                        reply_failed(a, "failed");
+                call_done(a);
+        }
+}
+
+/* The process was started; whether it could execute the app is known when its launcher has closed its
+ * connection. */
+static void await_exec(AppCall *a)
+{
+        Interface *i = a->interface;
+
+        a->next = i->starts;
+        i->starts = a;
+        if (a->app->executed || a->app->units[0].life != UNIT_UP)
+                interface_executed(i, a->app, a->app->executed ? START_LAUNCHER_GONE : START_DOWN);
+}
+
+void interface_drop_starts(Interface *i)
+{
+        for (AppCall *a; (a = i->starts);) {
+                i->starts = a->next;
+                if (!a->call)
+                        reply_errno(a, -ECONNRESET);
+                call_done(a);
+        }
+}
+
+/* --- Ends of jobs -------------------------------------------------------------------------------------- */
+
+/* systemd may learn of the end of a short app before it learns that its launcher was executed: the job has
+ * failed then if the exit status is not 0, though the app was started. */
+static bool has_run(const AppCall *a)
+{
+        const AppStatus *s = &a->app->status;
+
+        if (!a->starts || app_settings_readiness(&a->app->settings))
+                return false;
+        readiness_settle(a->app);
+        return s->started_usec > 0 && s->starts > a->earlier_starts;
+}
+
+static void on_job(void *userdata, int r, const char *result)
+{
+        AppCall *a = userdata;
+
+        if (r >= 0 && streq(result, "done") && a->starts) {
+                await_exec(a);
+                return;
+        }
+        if (r < 0)
+                reply_errno(a, r);
+        else if (streq(result, "done") || (streq(result, "failed") && has_run(a)))
+                reply_done(a);
+        else
+                reply_failed(a, result);
+        call_done(a);
+}
+
+static int on_stop_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        AppCall *a = userdata;
+        ManagerLink *l = a->interface->ops.manager(a->interface->userdata);
+
+        if (l)
+                (void) manager_link_kill(l, a->app->units[0].name, true, SIGKILL);
+        FOREACH_APP(app, a->interface->apps)
+        if (l && nested_is_below(app->name, a->app->name) && app->units[0].life == UNIT_UP)
+                (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
+        return 0;
+}
+
+static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        AppCall *a = userdata;
+
+        report(a, error_set(&e, -ETIME, "it was not ready in time"), &e);
+        return 0;
+}
+
+static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char *method, uint64_t kill_usec)
+{
+        AppCall *a = calloc(1, sizeof(AppCall));
+
+        if (!a)
+                return -ENOMEM;
+        *a = (AppCall){.interface = i,
+                       .call = varlink_call_ref(call),
+                       .app = app,
+                       .starts = !streq(method, "StopUnit"),
+                       .tentative = app->units[0].held && !streq(method, "StopUnit"),
+                       .earlier_starts = app->status.starts};
+        int r = kill_usec == UINT64_MAX ? 0
+                                        : sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC,
+                                                                     kill_usec, 0, on_stop_timeout, a);
+        if (r >= 0)
+                r = manager_link_run(i->ops.manager(i->userdata), method, app->units[0].name, on_job, a);
+        if (r >= 0) {
+                app->n_jobs++;
+                return 0;
+        }
+        sd_event_source_disable_unref(a->timer);
+        varlink_call_unref(a->call);
+        free(a);
+        return r;
+}
+
+/* A start by a call resets the count of consecutive restarts. */
+static void prepare_start(Interface *i, AppInstance *app)
+{
+        i->ops.expect_start(i->userdata);
+        app_life_forget_starts(app);
+        (void) manager_link_reset(i->ops.manager(i->userdata), app->units[0].name);
+}
+
+int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, InterfaceStartFunction function,
+                    void *userdata)
+{
+        ManagerLink *l = i->ops.manager(i->userdata);
+        AppCall *a = l ? calloc(1, sizeof(AppCall)) : NULL;
+        int r = 0;
+
+        if (!a)
+                return l ? -ENOMEM : -ENOTCONN;
+        *a = (AppCall){.interface = i,
+                       .function = function,
+                       .userdata = userdata,
+                       .app = app,
+                       .starts = true,
+                       .earlier_starts = app->status.starts};
+        prepare_start(i, app);
+        if (timeout_usec != UINT64_MAX)
+                r = sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC, timeout_usec, 0,
+                                               on_start_timeout, a);
+        if (r >= 0)
+                r = manager_link_run(l, "StartUnit", app->units[0].name, on_job, a);
+        if (r >= 0) {
+                app->n_jobs++;
+                return 0;
+        }
+        sd_event_source_disable_unref(a->timer);
+        free(a);
+        return r;
+}
+
+int interface_refuse(VarlinkCall *call, int code, const char *format, ...)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *message = NULL;
+        va_list args;
+
+        va_start(args, format);
+        int r = vasprintf(&message, format, args) < 0 ? -ENOMEM : 0;
+        va_end(args);
+        if (r >= 0)
+                r = json_member_add_text(o, "message", message);
+        if (r >= 0)
+                r = json_member_add(o, "errno", json_object_new_int(-code));
+        return r < 0 ? r : varlink_reply_error(call, "org.acnspawn.Pod.AppRefused", o);
+}
+
+static int refuse_orphan(VarlinkCall *call, const AppInstance *app, const AppInstance *parent)
+{
+        return interface_refuse(call, -ESRCH,
+                                "App %s cannot be started: app %s, which it is nested under, does not run",
+                                app_instance_path(app), app_instance_path(parent));
+}
+
+int interface_start_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        Interface *i = userdata;
+        AppInstance *app = NULL;
+
+        int r = interface_begin(i, call, parameters, true, interface_start_app, &app);
+        if (r != 0)
+                return MIN(r, 0);
+        if (app->units[0].life == UNIT_UP)
+                return interface_wrong_state(i, call, app);
+        const AppInstance *parent = app_table_parent(app);
+        if (parent && parent->units[0].life != UNIT_UP)
+                return refuse_orphan(call, app, parent);
+        app->units[0].held = json_object_get_boolean(json_object_object_get(parameters, "tentative"));
+        prepare_start(i, app);
+        return run_job(i, call, app, "StartUnit", UINT64_MAX);
+}
+
+int interface_restart_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        Interface *i = userdata;
+        AppInstance *app = NULL;
+
+        int r = interface_begin(i, call, parameters, true, interface_restart_app, &app);
+        if (r != 0)
+                return MIN(r, 0);
+        const AppInstance *parent = app_table_parent(app);
+        if (parent && parent->units[0].life != UNIT_UP)
+                return refuse_orphan(call, app, parent);
+        app->units[0].held = false;
+        prepare_start(i, app);
+        i->ops.end_below(i->userdata, app);
+        return run_job(i, call, app, "RestartUnit", UINT64_MAX);
+}
+
+int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        uint64_t kill_usec = UINT64_MAX;
+        json_object *timeout = NULL;
+        Interface *i = userdata;
+        AppInstance *app = NULL;
+
+        const AppInstance *found = app_table_find(i->apps, text_parameter(parameters, "app"));
+        if (!found || found->removing)
+                return varlink_reply(call, NULL);
+        int r = interface_begin(i, call, parameters, false, interface_stop_app, &app);
+        if (r != 0)
+                return MIN(r, 0);
+        if (app->units[0].life != UNIT_UP)
+                return varlink_reply(call, NULL);
+        if (json_object_object_get_ex(parameters, "timeoutUSec", &timeout) && timeout) {
+                int64_t usec = json_object_get_int64(timeout);
+                if (usec < 0)
+                        return varlink_reply_invalid_parameter(call, "timeoutUSec");
+                kill_usec = (uint64_t) usec;
+        }
+        app->stopped = STOP_REQUESTED;
+        i->ops.end_below(i->userdata, app);
+        return run_job(i, call, app, "StopUnit", kill_usec);
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The sockets by which apps tell that they are ready.
+ *
+ * Each app has one of its own, so that a message is known to be the app's, whichever of its processes sent
+ * it and even if that process has ended. systemd's own socket, which all would share, has to find out the
+ * unit from the sender's number: it drops messages of processes that have ended since, and accepts fields
+ * that an app must not set (see notice.c).
+ *
+ * Readiness is passed to the launcher that runs as the unit's ExecStartPost= and waits for it. A status text
+ * and a request for more time are passed on to the pod's systemd in the name of the app's main process,
+ * which is held by a descriptor; they are lost if systemd's socket is full.
+ *
+ * An app may name another of its processes as its main one (MAINPID=). systemd 252 knows processes by their
+ * numbers, and a number is a process's only until the parent has reaped it: were the parent another process
+ * of the app, systemd would signal whichever process has the number by then, and would not learn of the end.
+ * So the process has to be a child of the pod's systemd (its parent has ended), as that of a daemon that
+ * forks twice is; it has to be in the app's own service, and no launcher. All of that is checked on a
+ * descriptor of the process; and as the message is passed on as one of an unprivileged user, systemd checks
+ * again that the process belongs to the service. The first process may end once the message was passed on:
+ * descriptors that come with a message are closed then, which is what sd_notify_barrier(3) waits for. When
+ * it has ended before, the message can come from the launcher that waits for the app to be ready, which
+ * systemd accepts in place of it.
+ *
+ * An app that sends too many messages is not read from for the rest of the second. */
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "schema/settings.h"
+#include "stage0/supervisor/launchers/notice.h"
+#include "stage0/supervisor/launchers/notices.h"
+
+#define EXTEND_MAX_USEC (UINT64_C(365) * 24 * 3600 * 1000000)
+#define WINDOW_USEC UINT64_C(1000000)
+#define WINDOW_MAX 200U     /* messages that are read of an app per second */
+#define WINDOW_MAIN_PIDS 4U /* requests that are processed; each looks at all processes of the app */
+#define NOBODY 65534U
+
+typedef struct AppNotices AppNotices;
+
+struct AppNotices {
+        Notices *all;
+        AppInstance *app;
+        int fd; /* the app's socket, or -EBADF */
+        sd_event_source *source, *pause;
+        uint64_t window_usec; /* when the second began in which N messages came */
+        unsigned n, n_main_pids;
+        bool warned;           /* a refused main process was reported, in this execution */
+        uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
+        bool ready;
+        int waiting_fd; /* connection of the launcher that waits, or -EBADF */
+        int asking_fd;  /* lent: that of a launcher whose request is being handled, or -EBADF */
+        void (*answer)(int sock);
+};
+
+struct Notices {
+        Pod *pod;
+        sd_event *event;
+        Admission *admission;
+        pid_t leader;
+        int send_fd; /* to systemd */
+        AppTable *apps;
+};
+
+Notices *notices_free(Notices *n)
+{
+        if (!n)
+                return NULL;
+        FOREACH_APP(app, n->apps)
+        notices_remove_app(app);
+        safe_close(n->send_fd);
+        free(n);
+        return NULL;
+}
+
+int notices_add_app(Notices *n, AppInstance *app)
+{
+        app->notices = malloc(sizeof(AppNotices));
+        if (!app->notices)
+                return -ENOMEM;
+        *app->notices = (AppNotices){
+                        .all = n, .app = app, .fd = -EBADF, .waiting_fd = -EBADF, .asking_fd = -EBADF};
+        return 0;
+}
+
+void notices_remove_app(AppInstance *app)
+{
+        AppNotices *a = app->notices;
+
+        if (!a)
+                return;
+        sd_event_source_disable_unref(a->source);
+        sd_event_source_disable_unref(a->pause);
+        safe_close(a->fd);
+        safe_close(a->waiting_fd);
+        app->notices = (free(a), NULL);
+}
+
+int notices_new(Pod *p, AppTable *apps, sd_event *event, Admission *admission, Notices **ret, Error *e)
+{
+        _cleanup_(notices_freep) Notices *n = calloc(1, sizeof(Notices));
+
+        if (!n)
+                return error_oom(e);
+        *n = (Notices){.pod = p, .apps = apps, .event = event, .admission = admission, .send_fd = -EBADF};
+        FOREACH_APP(app, apps)
+        if (notices_add_app(n, app) < 0)
+                return error_oom(e);
+        *ret = TAKE_PTR(n);
+        return 0;
+}
+
+void notices_set_leader(Notices *n, pid_t leader)
+{
+        n->leader = leader;
+}
+
+/* --- To the pod's systemd ------------------------------------------------------------------------------ */
+
+/* The address of its socket, which lies in a root that is the pod's. */
+static int open_systemd(const Notices *n)
+{
+        _cleanup_close_ int root = -EBADF;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/root", (int) n->leader);
+        root = n->leader > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;
+        return root < 0 ? -ESRCH : open_in_root(root, "run/systemd/notify", O_PATH);
+}
+
+static int send_as(int sock, int target, const struct ucred *sender, char *text)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct iovec v = {.iov_base = text, .iov_len = strlen(text)};
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(*sender))];
+        } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(*sender)),
+                                .cmsg_level = SOL_SOCKET,
+                                .cmsg_type = SCM_CREDENTIALS}};
+        struct msghdr m = {.msg_name = &address,
+                           .msg_namelen = sizeof(address),
+                           .msg_iov = &v,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control)};
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", target);
+        memcpy(CMSG_DATA(&control.header), sender, sizeof(*sender));
+        return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int tell_systemd(Notices *n, const struct ucred *sender, char *text)
+{
+        _cleanup_close_ int target = open_systemd(n);
+
+        if (target < 0)
+                return target;
+        if (n->send_fd < 0)
+                n->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (n->send_fd < 0)
+                return -errno;
+        return send_as(n->send_fd, target, sender, text);
+}
+
+static void pass_on(AppNotices *a, const char *name, const char *value)
+{
+        struct ucred sender = {.uid = pod_root_uid(a->all->pod), .gid = pod_root_uid(a->all->pod)};
+        char text[NOTICE_SIZE_MAX + 64];
+
+        snprintf(text, sizeof(text), "%s=%s", name, value);
+        /* As long as the descriptor is open, its number is not reused. */
+        int r = admission_main_process(a->app, &sender.pid);
+        if (r >= 0)
+                r = tell_systemd(a->all, &sender, text);
+        if (r < 0)
+                log_debug("A message of app %s is not passed on to the pod's systemd: %s", a->app->name,
+                          strerror(-r));
+}
+
+/* systemd has two timers for the start: one for exec(), which the app is past, and one for the launcher that
+ * waits. The request is for the second, so it is kept until that launcher has connected. */
+static void extend(AppNotices *a)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+        char value[24];
+
+        if ((!a->ready && a->waiting_fd < 0) || a->extend_until <= now)
+                return;
+        snprintf(value, sizeof(value), "%" PRIu64, a->extend_until - now);
+        a->extend_until = 0;
+        pass_on(a, "EXTEND_TIMEOUT_USEC", value);
+}
+
+/* --- Another main process ------------------------------------------------------------------------------ */
+
+/* The process at the other end of SOCK, as long as that is open. */
+static int peer_of(int sock, pid_t *ret)
+{
+        struct pollfd p = {.fd = sock};
+        struct ucred peer;
+        socklen_t n = sizeof(peer);
+
+        if (sock < 0 || poll(&p, 1, 0) != 0 || getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
+                return -ESRCH;
+        *ret = peer.pid;
+        return 0;
+}
+
+/* The sender that systemd accepts it from: the main process, or the launcher that the unit waits for. */
+static int find_sender(const AppNotices *a, pid_t *ret)
+{
+        if (admission_main_process(a->app, ret) >= 0)
+                return 0;
+        return peer_of(a->asking_fd >= 0 ? a->asking_fd : a->waiting_fd, ret);
+}
+
+/* With an unprivileged uid: systemd accepts any PID from root without a check. */
+static int tell_main_process(AppNotices *a, uint32_t number)
+{
+        uid_t nobody = a->all->pod->config.private_users ? pod_root_uid(a->all->pod) + NOBODY : NOBODY;
+        struct ucred sender = {.uid = nobody, .gid = nobody};
+        char text[32];
+
+        snprintf(text, sizeof(text), "MAINPID=%" PRIu32, number);
+        int r = find_sender(a, &sender.pid);
+        return r < 0 ? r : tell_systemd(a->all, &sender, text);
+}
+
+/* In another pid namespace than the pod's no process but the main one is a child of the pod's systemd. */
+static int check_main_process(const AppNotices *a, uint32_t number)
+{
+        uint32_t own;
+        pid_t pid;
+
+        int r = admission_main_process(a->app, &pid);
+        if (r >= 0)
+                r = process_innermost_number(pid, &own);
+        return r < 0 ? r : own == number ? 0 : -EXDEV;
+}
+
+static int set_main_process(AppNotices *a, uint32_t number)
+{
+        Notices *n = a->all;
+        pid_t pid, current;
+
+        if (a->app->settings.pid.mode != PID_POD)
+                return check_main_process(a, number);
+        if (number <= 1)
+                return -EPERM;
+        _cleanup_close_ int fd = pod_app_open_process(n->pod, a->app->name, n->leader, number, &pid);
+        if (fd < 0)
+                return fd;
+        if (admission_main_process(a->app, &current) >= 0 && current == pid)
+                return 0;
+        int r = admission_may_be_main_process(n->admission, pid);
+        if (r >= 0)
+                r = tell_main_process(a, number);
+        return r < 0 ? r : admission_set_main_process(n->admission, a->app, pid, fd);
+}
+
+static const char *refusal(int code)
+{
+        return code == -ECHILD ? "its parent is still there, which systemd would have to be (a daemon forks "
+                                 "twice)"
+               : code == -ESRCH ? "it is no process of the app, or the app has ended"
+               : code == -EPERM ? "it belongs to the pod"
+               : code == -EXDEV
+                               ? "the app is in another pid namespace than the pod, where the first process stays it"
+               : code == -EBUSY ? "too many were named within a second"
+                                : strerror(-code);
+}
+
+static void take_main_process(AppNotices *a, uint32_t number)
+{
+        int r = ++a->n_main_pids > WINDOW_MAIN_PIDS ? -EBUSY : set_main_process(a, number);
+
+        if (r >= 0)
+                return;
+        if (a->warned)
+                log_debug("App %s names process %" PRIu32 " as its main one: %s", a->app->name, number,
+                          refusal(r));
+        else
+                log_warning("App %s names process %" PRIu32 " as its main process, which is refused: %s.",
+                            a->app->name, number, refusal(r));
+        a->warned = true;
+}
+
+/* --- From the app -------------------------------------------------------------------------------------- */
+
+static void set_ready(AppNotices *a)
+{
+        a->ready = true;
+        if (a->waiting_fd >= 0)
+                a->answer(a->waiting_fd);
+        a->waiting_fd = safe_close(a->waiting_fd);
+}
+
+static void take_notice(AppNotices *a, const Notice *notice)
+{
+        if (notice->main_pid > 0)
+                take_main_process(a, notice->main_pid);
+        if (notice->extend_usec > 0) {
+                a->extend_until = now_usec(CLOCK_MONOTONIC) + MIN(notice->extend_usec, EXTEND_MAX_USEC);
+                extend(a);
+        }
+        if (notice->status)
+                pass_on(a, "STATUS", notice->status);
+        if (notice->ready)
+                set_ready(a);
+}
+
+/* The message is only peeked at, so that it stays in the queue, with its descriptors (a barrier, above all),
+ * until it is handled. When it is taken out there is no room for descriptors, and the kernel closes them. 0:
+ * there is no message. */
+static int receive(AppNotices *a)
+{
+        char text[NOTICE_SIZE_MAX + 2];
+        Notice notice;
+
+        ssize_t n = recv(a->fd, text, NOTICE_SIZE_MAX + 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n < 0)
+                return 0;
+        if (notice_parse(text, (size_t) n, &notice) >= 0)
+                take_notice(a, &notice);
+        (void) recv(a->fd, text, 1, MSG_DONTWAIT);
+        return 1;
+}
+
+/* Only messages received so far: the kernel limits their number. */
+static void receive_all(AppNotices *a)
+{
+        for (unsigned i = 0; a->fd >= 0 && i < 4096 && receive(a) > 0; i++)
+                ;
+}
+
+static int on_pause_end(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        AppNotices *a = userdata;
+
+        (void) sd_event_source_set_enabled(a->source, SD_EVENT_ON);
+        return 0;
+}
+
+static int pause_for(AppNotices *a, uint64_t usec)
+{
+        a->pause = sd_event_source_disable_unref(a->pause);
+        int r = sd_event_add_time_relative(a->all->event, &a->pause, CLOCK_MONOTONIC, usec, 0, on_pause_end,
+                                           a);
+        return r < 0 ? r : sd_event_source_set_enabled(a->source, SD_EVENT_OFF);
+}
+
+static int on_message(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        AppNotices *a = userdata;
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        if (now - a->window_usec >= WINDOW_USEC) {
+                a->window_usec = now;
+                a->n = a->n_main_pids = 0;
+        }
+        (void) receive(a);
+        if (++a->n >= WINDOW_MAX)
+                (void) pause_for(a, a->window_usec + WINDOW_USEC - now);
+        return 0;
+}
+
+static int open_socket(AppNotices *a, PodMounts *m)
+{
+        _cleanup_close_ int fd = pod_mounts_open_notify(m, a->app->manifest);
+
+        if (fd < 0)
+                return fd;
+        int r = sd_event_add_io(a->all->event, &a->source, fd, EPOLLIN, on_message, a);
+        if (r >= 0)
+                a->fd = TAKE_FD(fd);
+        return r;
+}
+
+/* --- Executions ---------------------------------------------------------------------------------------- */
+
+int notices_begin(PodMounts *m, AppInstance *app, int *ret_fd, Error *e)
+{
+        AppNotices *a = app->notices;
+        char byte;
+
+        if (!app->settings.notify)
+                return 0;
+        int r = a->fd < 0 ? open_socket(a, m) : 0;
+        while (a->fd >= 0 && recv(a->fd, &byte, 1, MSG_DONTWAIT) >= 0)
+                ; /* of an earlier execution; none of its processes is left */
+        a->ready = a->warned = false;
+        a->extend_until = 0;
+        if (r >= 0)
+                r = pod_mounts_clone_notify(m, app->manifest);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot create the readiness socket of app %s", app->name);
+        *ret_fd = r;
+        return 1;
+}
+
+void notices_end(AppInstance *app)
+{
+        AppNotices *a = app->notices;
+
+        a->waiting_fd = safe_close(a->waiting_fd);
+        a->ready = false;
+}
+
+int notices_await(AppInstance *app, int sock, bool wait, void (*answer)(int sock))
+{
+        AppNotices *a = app->notices;
+
+        a->asking_fd = sock;
+        receive_all(a);
+        a->asking_fd = -EBADF;
+        if (a->ready || !wait)
+                return a->ready;
+        safe_close(a->waiting_fd);
+        a->waiting_fd = fcntl(sock, F_DUPFD_CLOEXEC, 3);
+        a->answer = answer;
+        if (a->waiting_fd < 0)
+                return -errno;
+        extend(a);
+        return 0;
+}

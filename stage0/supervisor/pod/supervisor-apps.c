@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Apps that are added to a running pod, and removed from it; for replacing them see supervisor-replace.c, for groups of them
+ * supervisor-group.c.
+ *
+ * Changes are made one after the other, in the order of the calls. A process prepares what is added (supervisor-prepare.c).
+ * Only the supervisor changes the pod: it takes over the result, or, if that process fails or is killed, removes what it has
+ * left. An app counts as removed once systemd has unloaded its units (supervisor-unload.c). */
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "stage0/supervisor/pod/app-change.h"
+#include "stage0/supervisor/apps/app-limits.h"
+#include "stage0/supervisor/apps/left-process.h"
+#include "stage0/supervisor/apps/task-state.h"
+
+static void begin_next(Supervisor *s);
+
+static AppChange *change_free(AppChange *c)
+{
+        if (!c)
+                return NULL;
+        sd_event_source_disable_unref(c->io);
+        sd_event_source_disable_unref(c->timer);
+        sd_bus_slot_unref(c->slot);
+        safe_close(c->sock); /* the child ends */
+        if (c->pid > 0)
+                leave_process(c->supervisor->event, c->pid);
+        group_done(c);
+        json_object_put(c->request);
+        strv_free(c->units);
+        strv_free(c->warnings);
+        strv_free(c->gone);
+        error_done(&c->refusal);
+        free(c->name);
+        text_done(&c->answer);
+        free(c);
+        return NULL;
+}
+
+bool change_resume(AppChange *c)
+{
+        c->waits = false;
+        if (!c->abandoned)
+                return true;
+        change_free(c);
+        return false;
+}
+
+static void on_job(void *userdata, int r, const char *result)
+{
+        AppChange *c = userdata;
+
+        if (change_resume(c))
+                c->job_done(c, r, result);
+}
+
+int change_run(AppChange *c, const char *method, const char *unit,
+               void (*done)(AppChange *c, int r, const char *result))
+{
+        ManagerLink *l = c->supervisor->manager;
+
+        c->job_done = done;
+        int r = l ? manager_link_run(l, method, unit, on_job, c) : -ENOTCONN;
+        c->waits = r >= 0;
+        return r;
+}
+
+static void on_saved(void *userdata, int r, const Error *e)
+{
+        AppChange *c = userdata;
+
+        if (change_resume(c))
+                c->saved(c, r, e);
+}
+
+void change_save(AppChange *c, void (*then)(AppChange *c, int r, const Error *e))
+{
+        Supervisor *s = c->supervisor;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        c->saved = then;
+        c->waits = true;
+        if (file_keeper_write(s->keeper, on_saved, c) >= 0)
+                return;
+        c->waits = false;
+        then(c, error_oom(&e), &e);
+}
+
+bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c))
+{
+        const Supervisor *s = c->supervisor;
+
+        if (s->linked && manager_link_is_open(s->manager))
+                return true;
+        c->resume = resume;
+        return false;
+}
+
+void supervisor_resume_changes(Supervisor *s)
+{
+        AppChange *c = s->changes;
+        void (*resume)(AppChange * c) = c ? TAKE_PTR(c->resume) : NULL;
+
+        if (resume)
+                resume(c);
+}
+
+static void report(AppChange *c, int r, const char *app, char *const *warnings, const Error *e)
+{
+        if (c->group_function)
+                c->group_function(c->userdata, r, r < 0 ? NULL : group_names(c), warnings, e);
+        else
+                c->function(c->userdata, r, app, warnings, e);
+}
+
+void change_finish(AppChange *c, int r, const char *app, char **warnings, Error *e)
+{
+        Supervisor *s = c->supervisor;
+
+        s->changes = c->next;
+        report(c, r, app, warnings, e);
+        change_free(c);
+        begin_next(s);
+}
+
+/* --- Adding -------------------------------------------------------------------------------------------- */
+
+void change_forget_instance(Supervisor *s, AppInstance *app)
+{
+        if (s->manager)
+                manager_link_unfollow(s->manager, &app->units[0]);
+        readiness_remove_app(app);
+        server_remove_app(s->server, app);
+        forwarders_remove_app(s->forwarders, app);
+        inputs_remove_app(app);
+}
+
+static void forget_instance(Supervisor *s, AppInstance *app)
+{
+        change_forget_instance(s, app);
+        pod_mounts_remove_app(s->mounts, app->name);
+        tasks_remove(s->pod, app->name);
+}
+
+int change_know_instance(Supervisor *s, AppInstance *app, Error *e)
+{
+        int r = forwarders_add_app(s->forwarders, app, e);
+
+        if (r >= 0)
+                r = inputs_add_app(s->inputs, app, e);
+        if (r < 0)
+                return r;
+        r = server_add_app(s->server, app);
+        if (r >= 0)
+                r = readiness_add_app(s->readiness, app);
+        if (r >= 0 && s->manager)
+                r = manager_link_follow(s->manager, app->units[0].name, &app->units[0]);
+        if (r < 0)
+                return error_oom(e);
+        app->units[0].known = true; /* it was not started yet */
+        return 0;
+}
+
+static int know_instance(Supervisor *s, AppInstance *app, Error *e)
+{
+        int r = change_know_instance(s, app, e);
+
+        return r < 0 ? r : pod_mounts_take_app(s->mounts, app->manifest, app->settings.notify, e);
+}
+
+static void drop_volumes(Supervisor *s, char *const *volumes)
+{
+        STRV_FOREACH (name, volumes)
+                pod_drop_volume(s->pod, *name);
+}
+
+/* Puts APP, which is in the manifest, into the pod. */
+static int adopt(Supervisor *s, PodApp *manifest, char ***volumes, AppInstance **ret, Error *e)
+{
+        AppInstance *app = NULL;
+        int r = app_table_add(s->apps, manifest, &app, e);
+
+        if (r < 0)
+                return r;
+        app->volumes = TAKE_PTR(*volumes);
+        r = know_instance(s, app, e);
+        if (r >= 0)
+                r = app_sockets_new(s->pod, s->runtime.leader, manifest, NULL, &app->sockets, e);
+        if (r >= 0) {
+                *ret = app;
+                return 0;
+        }
+        *volumes = TAKE_PTR(app->volumes);
+        forget_instance(s, app);
+        app_table_remove(s->apps, app);
+        return r;
+}
+
+int change_take_over(Supervisor *s, const char *text, AppInstance **ret, Error *e)
+{
+        _cleanup_(pod_manifest_freep) PodManifest *added = NULL;
+        _cleanup_strv_free_ char **volumes = NULL;
+        PodApp *app = NULL;
+
+        int r = pod_manifest_parse(text, strlen(text), &added, NULL, e);
+        if (r >= 0)
+                r = pod_merge_added(s->pod, added, &app, &volumes, e);
+        if (r < 0)
+                return r;
+        r = adopt(s, app, &volumes, ret, e);
+        if (r >= 0)
+                return 0;
+        discard_app(s->pod, app);
+        (void) pod_manifest_take_app(s->pod->manifest, app->name);
+        drop_volumes(s, volumes);
+        pod_app_free(app);
+        return r;
+}
+
+void change_drop(Supervisor *s, AppInstance *app)
+{
+        _cleanup_strv_free_ char **volumes = TAKE_PTR(app->volumes);
+        _cleanup_(pod_app_freep) PodApp *manifest = app->manifest;
+
+        forget_instance(s, app);
+        app_table_remove(s->apps, app);
+        (void) pod_manifest_take_app(s->pod->manifest, manifest->name);
+        change_remove_volumes(s, volumes);
+}
+
+/* The first app that shares its pid namespace needs process 1 of that, which takes as long to start as an app does: it is started when the app
+ * was added, and not only with it. */
+static void start_processes(Supervisor *s, const AppInstance *app)
+{
+        if (s->has_processes || app->settings.pid.mode != PID_SHARED || !s->manager || s->ends)
+                return;
+        s->has_processes = manager_link_run(s->manager, "StartUnit", LAUNCH_PROCESSES_UNIT, NULL, NULL) >= 0;
+}
+
+/* Until its manifest is on disk nothing else is done with the app. */
+static void hold_added(AppInstance *app, bool held)
+{
+        app->change = held ? "adding" : NULL;
+        app->units[0].held = held;
+}
+
+static void refuse_adding(AppChange *c, int r, const Error *why)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (why)
+                (void) error_copy(&e, why);
+        sweep_apps(c->supervisor->pod);
+        change_finish(c, r, NULL, c->warnings, &e);
+}
+
+static void conclude_adding(AppChange *c, int r, const Error *e)
+{
+        _cleanup_error_ Error none = ERROR_NULL;
+        AppInstance *app = TAKE_PTR(c->added);
+        Supervisor *s = c->supervisor;
+
+        hold_added(app, false);
+        if (r < 0) {
+                discard_app(s->pod, app->manifest);
+                change_drop(s, app);
+                refuse_adding(c, r, e);
+                return;
+        }
+        supervisor_listen(s, app);
+        interface_changed(s->interface, app);
+        start_processes(s, app);
+        change_finish(c, 0, app_instance_path(app), c->warnings, &none);
+}
+
+static void take_added(AppChange *c)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *added = NULL;
+
+        int r = change_read_answer(c, &added, &c->warnings, &e);
+        if (r >= 0)
+                r = change_take_over(c->supervisor, added, &c->added, &e);
+        if (r < 0) {
+                refuse_adding(c, r, &e);
+                return;
+        }
+        hold_added(c->added, true);
+        change_save(c, conclude_adding);
+}
+
+/* --- Removing ------------------------------------------------------------------------------------------ */
+
+/* The directory is renamed first: removing its content may take long. */
+static void remove_directory(Supervisor *s, const char *path)
+{
+        _cleanup_close_ int to =
+                        openat(s->pod->dir_fd, "apps", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        char removed[40];
+
+        snprintf(removed, sizeof(removed), ".removed-%" PRIu64, ++s->n_removed);
+        if (to >= 0 && renameat(s->pod->dir_fd, path, to, removed) >= 0)
+                server_remove_tree(s->server, to, removed);
+}
+
+/* As long as the manifest on disk may be another one, what that has stays. */
+void change_remove_directory(Supervisor *s, const char *path)
+{
+        if (file_keeper_is_behind(s->keeper))
+                (void) strv_extend(&s->leftovers, path);
+        else
+                remove_directory(s, path);
+}
+
+/* Nothing that was made since then has one of these names: no app is added before (begin_next()). */
+void supervisor_caught_up(void *userdata)
+{
+        Supervisor *s = userdata;
+        _cleanup_strv_free_ char **paths = TAKE_PTR(s->leftovers);
+
+        STRV_FOREACH (path, paths)
+                remove_directory(s, *path);
+}
+
+static AppInstance *find_user(const Supervisor *s, const char *volume)
+{
+        FOREACH_APP(app, s->apps)
+        for (size_t i = 0; i < app->manifest->n_mounts; i++)
+                if (streq_ptr(app->manifest->mounts[i].volume, volume))
+                        return app;
+        return NULL;
+}
+
+/* A volume that another app mounts goes with that one. The path of its directory is added to GONE. */
+static void drop_volume(Supervisor *s, const char *name, char ***gone)
+{
+        AppInstance *user = find_user(s, name);
+
+        if (user) {
+                (void) strv_extend(&user->volumes, name);
+                return;
+        }
+        pod_drop_volume(s->pod, name);
+        if (pod_manifest_find_volume(s->pod->manifest, name))
+                return;
+        pod_mounts_forget_volume(s->mounts, name);
+        (void) strv_extendf(gone, "volumes/%s", name);
+}
+
+void change_remove_volumes(Supervisor *s, char *const *volumes)
+{
+        _cleanup_strv_free_ char **gone = NULL;
+
+        STRV_FOREACH (name, volumes)
+                drop_volume(s, *name, &gone);
+        STRV_FOREACH (path, gone)
+                change_remove_directory(s, *path);
+}
+
+/* What is nested under an app that is removed goes first. */
+AppInstance *change_instance(const AppChange *c)
+{
+        AppTable *apps = c->supervisor->apps;
+        AppInstance *below = c->request ? NULL : app_table_last_below(apps, c->name);
+
+        return below ?: app_table_find(apps, c->name);
+}
+
+static void begin_removing(AppChange *c);
+
+/* What is gone is removed once the manifest on disk is without it. */
+static void remove_gone(AppChange *c, int r, const Error *why)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Supervisor *s = c->supervisor;
+
+        STRV_FOREACH (path, c->gone)
+                change_remove_directory(s, *path);
+        if (r < 0) {
+                (void) error_copy(&e, why);
+                (void) error_hint(
+                                &e, r,
+                                "The app is not a part of the running pod any more. The manifest is written as soon as "
+                                "that is possible; if the pod ends before, it may have the app when it is run again.");
+        } else if (c->refused)
+                r = error_move(&e, &c->refusal);
+        change_finish(c, r, c->refused ? app_instance_path(c->refused) : NULL, NULL, &e);
+        supervisor_judge(s); /* what has listened may have kept the pod up */
+}
+
+/* The apps that are nested under an app go before it; one manifest is written for all. */
+static void conclude_removing(AppChange *c, AppInstance *app)
+{
+        _cleanup_strv_free_ char **volumes = TAKE_PTR(app->volumes);
+        _cleanup_(pod_app_freep) PodApp *manifest = app->manifest;
+        _cleanup_free_ char *files = NULL;
+        Supervisor *s = c->supervisor;
+
+        bool ordered = app->settings.after && *app->settings.after;
+        (void) pod_app_path(s->pod, manifest, NULL, &files);
+        app->removed = true;
+        interface_changed(s->interface, app);
+        forget_instance(s, app);
+        app_table_remove(s->apps, app);
+        (void) pod_manifest_take_app(s->pod->manifest, manifest->name);
+        if (ordered)
+                sweep_units(s->pod);
+        STRV_FOREACH (name, volumes)
+                drop_volume(s, *name, &c->gone);
+        (void) app_sockets_record(s->apps, NULL);
+        const char *name = files ? files + strlen("apps/") : manifest->name;
+        (void) strv_extendf(&c->gone, "credentials/%s", name);
+        (void) strv_extendf(&c->gone, "apps/%s", name);
+        if (app_table_find(s->apps, c->name))
+                begin_removing(c);
+        else
+                change_save(c, remove_gone);
+}
+
+static void on_unloaded(AppChange *c, bool done)
+{
+        conclude_removing(c, change_instance(c));
+}
+
+static bool is_up(const AppInstance *app)
+{
+        return app->units[0].life == UNIT_UP || app->n_jobs > 0 || app->waking;
+}
+
+static void refuse_removing(AppChange *c, AppInstance *app, int code, const char *why)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Supervisor *s = c->supervisor;
+
+        int r = error_set(&e, code, "App %s %s", app_instance_path(app), why);
+        if (code != -EBUSY)
+                (void) error_hint(&e, r, "Try it again; 'acnspawn stop %s' ends the app with the pod.",
+                                  pod_display_name(s->pod));
+        if (c->gone) { /* apps that were nested under it */
+                c->refused = app;
+                (void) error_move(&c->refusal, &e);
+                supervisor_listen(s, app);
+                change_save(c, remove_gone);
+                return;
+        }
+        change_finish(c, r, app_instance_path(app), NULL, &e);
+        if (app_table_has(s->apps, app)) /* the next change may have been its removal */
+                supervisor_listen(s, app);
+}
+
+/* First its sockets: what connects from now on is refused. */
+static void remove_app(AppChange *c, AppInstance *app)
+{
+        app->removing = true;
+        app->sockets = app_sockets_free(app->sockets);
+        interface_changed(c->supervisor->interface, app);
+        discard_app(c->supervisor->pod, app->manifest);
+        if (change_unload(c, app, on_unloaded) < 0)
+                conclude_removing(c, app);
+}
+
+/* One of the apps to be removed that is up; the app itself before those that are nested under it. */
+static AppInstance *find_up(const AppChange *c)
+{
+        FOREACH_APP(app, c->supervisor->apps)
+        if ((streq(app->name, c->name) || nested_is_below(app->name, c->name)) && is_up(app))
+                return app;
+        return NULL;
+}
+
+static void on_app_stopped(AppChange *c, int r, const char *result);
+
+static void on_calls_answered(void *userdata, int r, uint32_t number)
+{
+        AppChange *c = userdata;
+
+        if (change_resume(c))
+                on_app_stopped(c, r == -ECONNRESET ? r : 0, "done");
+}
+
+/* Other calls may have asked for the stop as well, and not be answered yet. What systemd replies to them comes before its
+ * reply to this. */
+static bool await_calls(AppChange *c, const AppInstance *app)
+{
+        ManagerLink *l = c->supervisor->manager;
+
+        if (app->n_jobs == 0 || !l ||
+            manager_link_main_process(l, app->units[0].name, on_calls_answered, c) < 0)
+                return false;
+        c->waits = true;
+        return true;
+}
+
+/* When the connection to the pod's systemd was lost, systemd is asked again over the next one. */
+static void on_app_stopped(AppChange *c, int r, const char *result)
+{
+        AppInstance *app = c->stopping;
+
+        if (r >= 0 && await_calls(c, app))
+                return;
+        c->timer = sd_event_source_disable_unref(c->timer);
+        bool stopped = r >= 0 && !is_up(app);
+        if (!stopped && !change_reaches_manager(c, begin_removing))
+                return;
+        if (!stopped && r != -ECONNRESET)
+                refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
+        else
+                begin_removing(c);
+}
+
+static int on_kill(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        AppChange *c = userdata;
+
+        FOREACH_APP(app, c->supervisor->apps)
+        if (c->supervisor->manager && is_up(app) &&
+            (app == c->stopping || nested_is_below(app->name, c->stopping->name)))
+                (void) manager_link_kill(c->supervisor->manager, app->units[0].name, true, SIGKILL);
+        return 0;
+}
+
+/* Connections and calls do not start it any more meanwhile. */
+static void stop_for_removal(AppChange *c, AppInstance *app)
+{
+        int r = c->kill_usec == UINT64_MAX
+                                ? 0
+                                : sd_event_add_time_relative(c->supervisor->event, &c->timer,
+                                                             CLOCK_MONOTONIC, c->kill_usec, 0, on_kill, c);
+
+        c->stopping = app;
+        app->stopped = STOP_REQUESTED;
+        supervisor_end_below(c->supervisor, app);
+        if (r >= 0)
+                r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);
+        if (r < 0 && c->supervisor->manager && !change_reaches_manager(c, begin_removing))
+                c->timer = sd_event_source_disable_unref(c->timer);
+        else if (r < 0)
+                refuse_removing(c, app, r, "cannot be stopped");
+}
+
+static void begin_removing(AppChange *c)
+{
+        AppInstance *app = change_instance(c), *up = find_up(c);
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (!app)
+                change_finish(c, 0, NULL, NULL, &e);
+        else if (!up)
+                remove_app(c, app);
+        else if (c->stops)
+                stop_for_removal(c, up);
+        else
+                refuse_removing(c, up, -EBUSY, "is to be stopped first");
+}
+
+bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
+{
+        const AppChange *c = s->changes;
+
+        return app->removing ||
+               (c && !c->request && (streq_ptr(c->name, app->name) || nested_is_below(app->name, c->name)));
+}
+
+/* --- The queue ----------------------------------------------------------------------------------------- */
+
+static void begin_adding(AppChange *c)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        int r = change_prepare(c, c->group_function ? group_prepared : take_added);
+
+        if (r < 0)
+                change_finish(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"),
+                              NULL, NULL, &e);
+}
+
+static void begin(AppChange *c)
+{
+        if (c->request && c->name)
+                replace_begin(c);
+        else if (c->request)
+                begin_adding(c);
+        else
+                begin_removing(c);
+}
+
+static void on_caught_up(AppChange *c, int r, const Error *why)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Supervisor *s = c->supervisor;
+
+        if (s->ends_changes)
+                return;
+        if (r < 0 && c->request) {
+                (void) error_copy(&e, why);
+                change_finish(c, r, c->name, NULL, &e);
+                return;
+        }
+        begin(c);
+}
+
+/* What a failed change has left on disk does not get into the way of the next one: nothing is added until the manifest could be
+ * written again. An app can be removed all the same. */
+static void begin_next(Supervisor *s)
+{
+        AppChange *c = s->changes;
+
+        if (c && file_keeper_is_behind(s->keeper))
+                change_save(c, on_caught_up);
+        else if (c)
+                on_caught_up(c, 0, NULL);
+}
+
+/* Takes over REQUEST and the texts. */
+static int enqueue(Supervisor *s, AppChange change)
+{
+        AppChange *c = malloc(sizeof(AppChange)), **last = &s->changes;
+
+        if (!c)
+                return -ENOMEM;
+        *c = change;
+        c->supervisor = s;
+        c->sock = -EBADF;
+        while (*last)
+                last = &(*last)->next;
+        *last = c;
+        if (s->changes == c)
+                begin_next(s);
+        return 0;
+}
+
+int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
+{
+        json_object *kept = json_object_get(request);
+        int r = enqueue(s, (AppChange){.request = kept,
+                                       .nested_number = ++s->n_nested,
+                                       .function = function,
+                                       .userdata = userdata});
+
+        if (r < 0)
+                json_object_put(kept);
+        return r;
+}
+
+int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata)
+{
+        json_object *kept = json_object_get(request);
+        uint64_t number = s->n_nested + 1;
+
+        s->n_nested += json_object_array_length(json_object_object_get(request, "apps"));
+        int r = enqueue(s, (AppChange){.request = kept,
+                                       .nested_number = number,
+                                       .group_function = function,
+                                       .userdata = userdata});
+
+        if (r < 0)
+                json_object_put(kept);
+        return r;
+}
+
+/* The name of the app that a request names, perhaps by its path. */
+static char *copy_name(const Supervisor *s, json_object *request)
+{
+        const char *name = json_object_get_string(json_object_object_get(request, "app"));
+        const AppInstance *app = app_table_find(s->apps, name);
+
+        return strdup(app ? app->name : name);
+}
+
+int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
+{
+        json_object *timeout = json_object_object_get(request, "timeoutUSec");
+        char *name = copy_name(s, request);
+
+        int r = !name ? -ENOMEM
+                      : enqueue(s,
+                                (AppChange){.name = name,
+                                            .stops = json_object_get_boolean(
+                                                            json_object_object_get(request, "stop")),
+                                            .kill_usec = timeout ? (uint64_t) json_object_get_int64(timeout)
+                                                                 : UINT64_MAX,
+                                            .function = function,
+                                            .userdata = userdata});
+        if (r < 0)
+                free(name);
+        return r;
+}
+
+int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
+{
+        char *name = copy_name(s, request);
+        json_object *kept = json_object_get(request);
+        int r = !name ? -ENOMEM
+                      : enqueue(s, (AppChange){.request = kept,
+                                               .name = name,
+                                               .function = function,
+                                               .userdata = userdata});
+
+        if (r < 0) {
+                json_object_put(kept);
+                free(name);
+        }
+        return r;
+}
+
+/* What waits for the disk only is made; what comes after it does not begin any more. */
+static void finish_saving(Supervisor *s)
+{
+        AppChange *c = s->changes, *rest = c ? TAKE_PTR(c->next) : NULL;
+
+        s->ends_changes = true;
+        if (s->keeper)
+                file_keeper_finish(s->keeper);
+        AppChange **last = &s->changes;
+        while (*last)
+                last = &(*last)->next;
+        *last = rest;
+}
+
+void supervisor_end_changes(Supervisor *s)
+{
+        finish_saving(s);
+        for (AppChange *c; (c = s->changes);) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                s->changes = c->next;
+                if (c->gone) /* apps of which others were to follow */
+                        (void) pod_update_manifest(s->pod, NULL);
+                if (c->pid > 0)
+                        (void) kill(c->pid, SIGKILL);
+                replace_abandon(c);
+                (void) error_set(&e, -ESHUTDOWN, "The pod ends");
+                report(c, -ESHUTDOWN, NULL, NULL, &e);
+                c->abandoned = true;
+                c->timer = sd_event_source_disable_unref(c->timer);
+                c->slot = sd_bus_slot_unref(c->slot);
+                if (!c->waits)
+                        change_free(c);
+        }
+        if (s->keeper && file_keeper_is_behind(s->keeper))
+                (void) pod_update_manifest(s->pod, NULL);
+}

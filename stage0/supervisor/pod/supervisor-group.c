@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Groups of apps that are added to a running pod and started: all or none.
+ *
+ * One process prepares all apps: it resolves their images, and checks and writes what they need. If one fails, the files of
+ * all are removed. Otherwise the supervisor puts them all into the pod and then requests the starts of all, before it waits for
+ * the first. The manifest on disk gets the apps, in one step, when each of them is executed, and ready if it reports that;
+ * until then a supervisor that is killed leaves a pod without them. If one cannot be started, the starts of the others are
+ * cancelled; then they are stopped and removed, the last one first. If the connection to the pod's systemd is lost, as when that
+ * executes itself again, an app may run whose start has failed here: the apps are stopped when the connection is there again.
+ *
+ * Meanwhile the apps count as up for the exit policy, so that a group that fails has no effect on the pod, and no other call
+ * can change them. */
+
+#include "stage0/supervisor/pod/app-change.h"
+#include "stage1/stage1.h"
+
+typedef struct Start {
+        AppChange *change;
+        AppInstance *app;
+} Start;
+
+typedef struct Group {
+        Start *starts;
+        size_t n, n_waits; /* starts whose end is not known yet */
+        char **names, **warnings;
+        Error error; /* the first failure */
+        int result;
+} Group;
+
+void group_done(AppChange *c)
+{
+        Group *g = TAKE_PTR(c->group);
+
+        if (!g)
+                return;
+        free(g->starts);
+        strv_free(g->names);
+        strv_free(g->warnings);
+        error_done(&g->error);
+        free(g);
+}
+
+char *const *group_names(const AppChange *c)
+{
+        return c->group ? c->group->names : NULL;
+}
+
+static void hold(AppInstance *app, bool held)
+{
+        app->change = held ? "launching" : NULL;
+        app->manifest->tentative = held;
+        app->units[0].held = held;
+}
+
+static void hold_all(const Group *g, bool held)
+{
+        for (size_t i = 0; i < g->n; i++)
+                hold(g->starts[i].app, held);
+}
+
+/* --- Undoing ------------------------------------------------------------------------------------------- */
+
+static void remove_last(AppChange *c);
+
+static void conclude_undoing(AppChange *c)
+{
+        Supervisor *s = c->supervisor;
+        Group *g = c->group;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        sweep_apps(s->pod);
+        (void) app_sockets_record(s->apps, NULL);
+        if (s->ends || s->stop_requests > 0) /* which apps fail of */
+                g->result = error_set(&e, -ESHUTDOWN, "The pod ends");
+        else
+                (void) error_move(&e, &g->error);
+        change_finish(c, g->result, NULL, NULL, &e);
+        supervisor_judge(s);
+}
+
+static void drop_last(AppChange *c, bool unloaded)
+{
+        Group *g = c->group;
+
+        if (!unloaded && !change_reaches_manager(c, remove_last))
+                return;
+        AppInstance *app = g->starts[--g->n].app;
+        app->removed = true;
+        interface_changed(c->supervisor->interface, app);
+        change_drop(c->supervisor, app);
+        remove_last(c);
+}
+
+static void unload_last(AppChange *c)
+{
+        AppInstance *app = c->group->starts[c->group->n - 1].app;
+
+        discard_app(c->supervisor->pod, app->manifest);
+        if (change_unload(c, app, drop_last) < 0)
+                drop_last(c, false);
+}
+
+static void on_last_stopped(AppChange *c, int r, const char *result)
+{
+        if (r >= 0 || change_reaches_manager(c, remove_last))
+                unload_last(c);
+}
+
+static void remove_last(AppChange *c)
+{
+        Group *g = c->group;
+
+        if (g->n == 0) {
+                conclude_undoing(c);
+                return;
+        }
+        if (!change_reaches_manager(c, remove_last))
+                return;
+        AppInstance *app = g->starts[g->n - 1].app;
+        app->sockets = app_sockets_free(app->sockets);
+        if (app->units[0].life != UNIT_UP ||
+            change_run(c, "StopUnit", app->units[0].name, on_last_stopped) < 0)
+                unload_last(c);
+}
+
+/* --- Starting ------------------------------------------------------------------------------------------ */
+
+static void set_tentative(const Group *g, bool tentative)
+{
+        for (size_t i = 0; i < g->n; i++)
+                g->starts[i].app->manifest->tentative = tentative;
+}
+
+static void on_recorded(AppChange *c, int r, const Error *e)
+{
+        Supervisor *s = c->supervisor;
+        Group *g = c->group;
+
+        if (r < 0) {
+                g->result = r;
+                (void) error_copy(&g->error, e);
+                set_tentative(g, true);
+                remove_last(c);
+                return;
+        }
+        hold_all(g, false);
+        for (size_t i = 0; i < g->n; i++)
+                supervisor_listen(s, g->starts[i].app);
+        change_finish(c, 0, NULL, g->warnings, &g->error);
+        supervisor_judge(s); /* short ones may have ended */
+}
+
+static void conclude_starting(AppChange *c)
+{
+        Group *g = c->group;
+
+        set_tentative(g, g->result < 0);
+        if (g->result < 0)
+                remove_last(c);
+        else
+                change_save(c, on_recorded);
+}
+
+/* Starts that are not done yet end with this. */
+static void cancel_starts(AppChange *c)
+{
+        Group *g = c->group;
+
+        for (size_t i = 0; i < g->n; i++)
+                if (g->starts[i].app->n_jobs > 0 && c->supervisor->manager)
+                        (void) manager_link_run(c->supervisor->manager, "StopUnit",
+                                                g->starts[i].app->units[0].name, NULL, NULL);
+}
+
+static void fail(AppChange *c, const AppInstance *app, int r, const Error *e)
+{
+        Group *g = c->group;
+
+        if (g->result < 0)
+                return;
+        const char *why = e && e->message ? e->message : strerror(-r);
+        if (!manager_link_is_open(c->supervisor->manager))
+                why = "the connection to the pod's systemd was lost";
+        g->result = error_set(&g->error, r, "App %s could not be started: %s", app_instance_path(app), why);
+        (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
+        cancel_starts(c);
+}
+
+static void on_started(void *userdata, int r, const Error *e)
+{
+        Start *start = userdata;
+        AppChange *c = start->change;
+        Group *g = c->group;
+
+        g->n_waits--;
+        if (r < 0 && !c->abandoned)
+                fail(c, start->app, r, e);
+        if (g->n_waits == 0 && change_resume(c))
+                conclude_starting(c);
+}
+
+/* An app that connections start is not started here. */
+static void start_all(AppChange *c)
+{
+        Group *g = c->group;
+
+        c->waits = true;
+        g->n_waits = 1;
+        for (size_t i = 0; i < g->n && g->result >= 0; i++) {
+                Start *start = &g->starts[i];
+                int r;
+
+                if (stage1_app_is_socket_activated(start->app->app))
+                        continue;
+                const AppInstance *parent = app_table_parent(start->app);
+                if (parent && parent->units[0].life != UNIT_UP) {
+                        _cleanup_error_ Error e = ERROR_NULL;
+                        fail(c, start->app, -ESRCH,
+                             (error_set(&e, -ESRCH, "app %s, which it is nested under, does not run",
+                                        app_instance_path(parent)),
+                              &e));
+                        continue;
+                }
+                g->n_waits++;
+                r = interface_start(c->supervisor->interface, start->app, UINT64_MAX, on_started, start);
+                if (r >= 0)
+                        continue;
+                g->n_waits--;
+                fail(c, start->app, r, NULL);
+        }
+        if (--g->n_waits > 0)
+                return;
+        c->waits = false;
+        conclude_starting(c);
+}
+
+/* --- Taking over --------------------------------------------------------------------------------------- */
+
+static int take_one(AppChange *c, json_object *added, Error *e)
+{
+        Supervisor *s = c->supervisor;
+        Group *g = c->group;
+        AppInstance *app = NULL;
+
+        if (!json_object_is_type(added, json_type_string))
+                return error_set(e, -EBADMSG, "What was prepared for the group is not a list of apps");
+        int r = change_take_over(s, json_object_get_string(added), &app, e);
+        if (r < 0)
+                return r;
+        g->starts[g->n++] = (Start){.change = c, .app = app};
+        hold(app, true);
+        interface_changed(s->interface, app);
+        return strv_extend(&g->names, app_instance_path(app)) < 0 ? error_oom(e) : 0;
+}
+
+static int take_all(AppChange *c, const char *text, Error *e)
+{
+        _cleanup_json_ json_object *list = NULL;
+        Group *g = c->group;
+
+        int r = json_parse_strict(text, strlen(text), &list, NULL, e);
+        if (r < 0)
+                return r;
+        if (!json_object_is_type(list, json_type_array))
+                return error_set(e, -EBADMSG, "What was prepared for the group is not a list of apps");
+        size_t n = json_object_array_length(list);
+        g->starts = calloc(n + 1, sizeof(Start));
+        if (!g->starts)
+                return error_oom(e);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = take_one(c, json_object_array_get_idx(list, i), e);
+        return r;
+}
+
+void group_prepared(AppChange *c)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+        Group *g = calloc(1, sizeof(Group));
+
+        c->group = g;
+        if (!g) {
+                sweep_apps(c->supervisor->pod);
+                change_finish(c, error_oom(&e), NULL, NULL, &e);
+                return;
+        }
+        g->result = change_read_answer(c, &text, &g->warnings, &g->error);
+        if (g->result >= 0)
+                g->result = take_all(c, text, &g->error);
+        if (g->result < 0)
+                remove_last(c);
+        else
+                start_all(c);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Apps that are nested under others end with them.
+ *
+ * All apps below the one that ends are stopped at once, by jobs that the pod's systemd runs in order: the unit of a nested app is
+ * ordered after that of its parent, so it is stopped before; those with the same parent are stopped at the same time. An app
+ * that is restarted has ended, too: what was nested under it stays down. */
+
+#include "stage0/supervisor/pod/supervisor-internal.h"
+#include "stage0/supervisor/apps/task-state.h"
+
+static bool is_up(const AppInstance *app)
+{
+        return app->units[0].life == UNIT_UP || app->n_jobs > 0;
+}
+
+void supervisor_end_below(Supervisor *s, const AppInstance *app)
+{
+        if (!s->manager)
+                return;
+        for (size_t i = s->apps->n; i > 0; i--) { /* the deepest first */
+                AppInstance *below = s->apps->items[i - 1];
+
+                if (!nested_is_below(below->name, app->name) || !is_up(below) || below->ending)
+                        continue;
+                int r = manager_link_run(s->manager, "StopUnit", below->units[0].name, NULL, NULL);
+                below->stopped = below->stopped ?: STOP_PARENT_ENDED;
+                below->ending = r >= 0 && below->units[0].life == UNIT_UP;
+                if (r < 0)
+                        log_warning("App %s has ended, but app %s, which is nested under it, cannot be "
+                                    "stopped: %s.",
+                                    app_instance_path(app), app_instance_path(below), strerror(-r));
+        }
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Apps of a running pod that are replaced by apps of another image, or with other settings.
+ *
+ * A process prepares the new app beside the old one, which continues to run. Then the old app is stopped,
+ * its units are unloaded, and the new app takes over its name, units, volumes and, unless it comes with others,
+ * its credentials. The change is permanent when the manifest with the new app is written, which happens when the new app is started, or
+ * ready if it reports that. Until then the old app has all its files; if the new one cannot be started, the
+ * old one is put back and continues in its unchanged root.
+ *
+ * When the connection to the pod's systemd is lost, as when that executes itself again, it is not known what has become of
+ * the current step. The states of all units are read over the next connection; then the step is repeated unless it was
+ * done: systemd joins a job that is repeated with the one that it still has, and that an app was started is known from its
+ * launcher, which does not depend on the connection.
+ *
+ * Meanwhile the app counts as up for the exit policy, and no call can change it. */
+
+#include "stage0/supervisor/pod/app-change.h"
+
+typedef struct Replacement {
+        AppInstance *app;
+        PodManifest *added; /* the prepared app, until the pod owns it */
+        PodApp *old, *new;  /* NEW is NULL until it replaces OLD */
+        size_t index;       /* in the manifest */
+        char **volumes;     /* volumes that came with the new app */
+        char **warnings;
+        AppSockets *sockets; /* of the app that does not have the place */
+        bool was_running, swapped;
+        uint64_t starts;     /* of the old app, before it is started again */
+        uint64_t ready_usec; /* in which the new app has to be ready; UINT64_MAX: its own time-out holds */
+        Error error;         /* why the old app is put back */
+} Replacement;
+
+static Replacement *replacement_free(Replacement *x)
+{
+        if (!x)
+                return NULL;
+        app_sockets_free(x->sockets);
+        pod_manifest_free(x->added);
+        strv_free(x->volumes);
+        strv_free(x->warnings);
+        error_done(&x->error);
+        free(x);
+        return NULL;
+}
+
+static const char *parameter(const AppChange *c, const char *key)
+{
+        json_object *v = json_object_object_get(c->request, key);
+
+        return v ? json_object_get_string(v) : NULL;
+}
+
+static void hold(AppInstance *app, bool held)
+{
+        app->change = held ? "replacing" : NULL;
+        app->units[0].held = held;
+}
+
+/* --- The end of the change ----------------------------------------------------------------------------- */
+
+static void end_replacing(AppChange *c, int r, Error *e)
+{
+        Supervisor *s = c->supervisor;
+        Replacement *x = TAKE_PTR(c->replacement);
+        AppInstance *app = x->app;
+
+        hold(app, false);
+        change_finish(c, r, app_instance_path(app), x->warnings, e);
+        replacement_free(x);
+        if (app_table_has(s->apps, app)) /* the next change may have been its removal */
+                supervisor_listen(s, app);
+        supervisor_judge(s);
+}
+
+/* Before anything has changed. */
+static void refuse(AppChange *c, int r, Error *e)
+{
+        c->replacement = replacement_free(c->replacement);
+        change_finish(c, r, c->name, NULL, e);
+}
+
+static void remove_files(Supervisor *s, const char *path)
+{
+        _cleanup_free_ char *credentials = NULL;
+
+        if (!path || xasprintf(&credentials, "credentials/%s", path + strlen("apps/")) < 0)
+                return;
+        change_remove_directory(s, credentials);
+        change_remove_directory(s, path);
+}
+
+/* The manifest on disk has the new app. */
+static void conclude(AppChange *c)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *files = NULL;
+        Supervisor *s = c->supervisor;
+        Replacement *x = c->replacement;
+
+        (void) pod_app_path(s->pod, x->old, NULL, &files);
+        x->sockets = app_sockets_free(x->sockets);
+        (void) app_sockets_record(s->apps, NULL);
+        x->old = pod_app_free(x->old);
+        pod_mounts_forget_replaced(s->mounts, x->app->name);
+        remove_files(s, files);
+        STRV_FOREACH (name, x->volumes)
+                (void) strv_extend(&x->app->volumes, *name);
+        interface_announce(s->interface, x->app, "replaced", NULL);
+        end_replacing(c, 0, &e);
+}
+
+/* --- Exchanging the old app and the new one ------------------------------------------------------------ */
+
+static void set_place(Supervisor *s, const PodApp *from, PodApp *to)
+{
+        s->pod->manifest->apps[pod_manifest_index_of(s->pod->manifest, from)] = to;
+}
+
+static void exchange_sockets(Replacement *x)
+{
+        AppSockets *other = x->sockets;
+
+        x->sockets = x->app->sockets;
+        x->app->sockets = other;
+}
+
+/* The app is down and its units are unloaded. */
+static int exchange(Supervisor *s, AppInstance *app, const PodApp *from, PodApp *to, Error *e)
+{
+        int r = exchange_units(s->pod, from, to, e);
+
+        if (r < 0)
+                return r;
+        change_forget_instance(s, app);
+        r = app_table_change(app, to, e);
+        int k = change_know_instance(s, app, r < 0 ? NULL : e);
+        hold(app, true);
+        interface_changed(s->interface, app); /* what it is now was not started yet */
+        return r < 0 ? r : k;
+}
+
+/* Makes what was prepared a part of the manifest in memory. */
+static int take_new(Supervisor *s, Replacement *x, Error *e)
+{
+        PodApp *place = pod_manifest_take_app(s->pod->manifest, x->old->name);
+        PodApp *new = NULL;
+
+        int r = pod_merge_added(s->pod, x->added, &new, &x->volumes, e);
+        (void) pod_manifest_take_app(s->pod->manifest, x->old->name);
+        pod_manifest_insert_app(s->pod->manifest, x->index, place);
+        if (r >= 0)
+                x->new = new;
+        return r;
+}
+
+/* --- Putting the old app back -------------------------------------------------------------------------- */
+
+static void drop_new(Supervisor *s, Replacement *x)
+{
+        _cleanup_free_ char *files = NULL;
+
+        if (!x->new)
+                return;
+        x->sockets = app_sockets_free(x->sockets);
+        (void) pod_app_path(s->pod, x->new, NULL, &files);
+        change_remove_volumes(s, x->volumes);
+        remove_files(s, files);
+        if (file_keeper_is_behind(s->keeper)) /* unless the manifest on disk has it */
+                sweep_apps(s->pod);
+        x->new = pod_app_free(x->new);
+}
+
+static void conclude_restoring(AppChange *c, int r, const Error *why)
+{
+        Supervisor *s = c->supervisor;
+        Replacement *x = c->replacement;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int code = -ECONNABORTED;
+
+        (void) error_move(&e, &x->error);
+        if (r < 0)
+                (void) error_hint(&e, code, "App %s of the old image could not be started again, either: %s",
+                                  app_instance_path(x->app),
+                                  why && why->message ? why->message : strerror(-r));
+        else if (x->was_running)
+                (void) error_hint(&e, code, "App %s of the old image runs again.",
+                                  app_instance_path(x->app));
+        interface_announce(s->interface, x->app, "rolledBack", e.message);
+        end_replacing(c, code, &e);
+}
+
+static void start_old(AppChange *c);
+
+static void on_old_started(void *userdata, int r, const Error *e)
+{
+        AppChange *c = userdata;
+
+        if (change_resume(c) && (r >= 0 || change_reaches_manager(c, start_old)))
+                conclude_restoring(c, r, e);
+}
+
+static void start_old(AppChange *c)
+{
+        Replacement *x = c->replacement;
+        Supervisor *s = c->supervisor;
+
+        bool has_run = x->app->units[0].life != UNIT_UP && x->app->status.starts > x->starts;
+        if (!x->was_running || has_run || s->ends || s->stop_requests > 0) {
+                conclude_restoring(c, 0, NULL);
+                return;
+        }
+        if (!change_reaches_manager(c, start_old))
+                return;
+        c->waits = true;
+        int r = interface_start(s->interface, x->app, UINT64_MAX, on_old_started, c);
+        if (r >= 0)
+                return;
+        c->waits = false;
+        if (change_reaches_manager(c, start_old))
+                conclude_restoring(c, r, NULL);
+}
+
+static void begin_restoring(AppChange *c);
+
+static void restore(AppChange *c, bool unloaded)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        Replacement *x = c->replacement;
+        Supervisor *s = c->supervisor;
+
+        if (x->swapped && !unloaded && !change_reaches_manager(c, begin_restoring))
+                return;
+        if (x->swapped) {
+                set_place(s, x->new, x->old);
+                exchange_sockets(x);
+                int r = exchange(s, x->app, x->new, x->old, &e);
+                pod_mounts_restore_app(s->mounts, x->old->name);
+                x->swapped = false;
+                drop_new(s, x);
+                if (r < 0) {
+                        conclude_restoring(c, r, &e);
+                        return;
+                }
+        } else if (x->new)
+                drop_new(s, x);
+        else
+                sweep_apps(s->pod);
+        x->starts = x->app->status.starts;
+        start_old(c);
+}
+
+static void unload_new(AppChange *c)
+{
+        if (change_unload(c, c->replacement->app, restore) < 0)
+                restore(c, false);
+}
+
+static void on_new_stopped(AppChange *c, int r, const char *result)
+{
+        if (r >= 0 || change_reaches_manager(c, begin_restoring))
+                unload_new(c);
+}
+
+/* The reason is in the error of the replacement. */
+static void begin_restoring(AppChange *c)
+{
+        Replacement *x = c->replacement;
+
+        if (!x->swapped)
+                restore(c, false);
+        else if (!change_reaches_manager(c, begin_restoring))
+                return;
+        else if (x->app->units[0].life != UNIT_UP ||
+                 change_run(c, "StopUnit", x->app->units[0].name, on_new_stopped) < 0)
+                unload_new(c);
+}
+
+/* --- The new app --------------------------------------------------------------------------------------- */
+
+/* Until this the old app has its files, and is what the manifest on disk has. */
+static void on_committed(AppChange *c, int r, const Error *e)
+{
+        if (r >= 0) {
+                conclude(c);
+                return;
+        }
+        Replacement *x = c->replacement;
+        x->new->instead = x->old;
+        (void) error_copy(&x->error, e);
+        begin_restoring(c);
+}
+
+static void commit(AppChange *c)
+{
+        c->replacement->new->instead = NULL;
+        change_save(c, on_committed);
+}
+
+static void refuse_new(AppChange *c, int r, const char *why)
+{
+        Replacement *x = c->replacement;
+
+        (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s",
+                         app_instance_path(x->app), x->new->image_name ?: x->new->image_id, why);
+        begin_restoring(c);
+}
+
+static void start_new(AppChange *c);
+
+/* The start was requested over a connection that was lost. */
+static void resume_start(AppChange *c)
+{
+        const AppInstance *app = c->replacement->app;
+
+        if (app->units[0].life == UNIT_UP || app->status.state == APP_WAITING)
+                start_new(c);
+        else if (app->status.starts > 0 && !app_settings_readiness(&app->settings))
+                commit(c); /* it was started, and has ended */
+        else
+                refuse_new(c, -EIO, app->status.message ?: "it has ended before it was ready");
+}
+
+static void on_new_started(void *userdata, int r, const Error *e)
+{
+        AppChange *c = userdata;
+
+        if (!change_resume(c))
+                return;
+        if (r >= 0)
+                commit(c);
+        else if (change_reaches_manager(c, resume_start))
+                refuse_new(c, r, e->message ?: strerror(-r));
+}
+
+static void start_new(AppChange *c)
+{
+        Replacement *x = c->replacement;
+
+        if (!x->was_running) {
+                commit(c);
+                return;
+        }
+        if (!change_reaches_manager(c, resume_start))
+                return;
+        c->waits = true;
+        int r = interface_start(c->supervisor->interface, x->app, x->ready_usec, on_new_started, c);
+        if (r >= 0)
+                return;
+        c->waits = false;
+        if (change_reaches_manager(c, resume_start))
+                refuse_new(c, r, strerror(-r));
+}
+
+static void unload_old(AppChange *c);
+
+static void swap(AppChange *c, bool unloaded)
+{
+        Replacement *x = c->replacement;
+        Supervisor *s = c->supervisor;
+
+        if (!unloaded && !change_reaches_manager(c, unload_old))
+                return;
+        _cleanup_app_settings_ AppSettings settings = {};
+        int r = unloaded ? take_new(s, x, &x->error)
+                         : error_set(&x->error, -EBUSY, "The pod's systemd does not unload app %s",
+                                     app_instance_path(x->app));
+        if (r >= 0)
+                r = app_settings_read(x->new, &settings, &x->error);
+        if (r >= 0)
+                r = app_sockets_new(s->pod, s->runtime.leader, x->new, x->app->sockets, &x->sockets,
+                                    &x->error);
+        if (r >= 0)
+                r = pod_mounts_replace_app(s->mounts, x->new, settings.notify, &x->error);
+        if (r >= 0) {
+                set_place(s, x->old, x->new);
+                x->new->instead = x->old;
+        }
+        if (r >= 0) {
+                x->swapped = true;
+                exchange_sockets(x);
+                r = exchange(s, x->app, x->old, x->new, &x->error);
+        }
+        if (r < 0)
+                begin_restoring(c);
+        else
+                start_new(c);
+}
+
+/* --- The old app --------------------------------------------------------------------------------------- */
+
+static void unload_old(AppChange *c)
+{
+        Replacement *x = c->replacement;
+
+        if (change_unload(c, x->app, swap) >= 0 || !change_reaches_manager(c, unload_old))
+                return;
+        (void) error_set(&x->error, -EAGAIN, "The pod's systemd cannot be reached");
+        begin_restoring(c);
+}
+
+static void stop_old(AppChange *c);
+
+static void on_old_stopped(AppChange *c, int r, const char *result)
+{
+        Replacement *x = c->replacement;
+
+        bool stopped = r >= 0 && x->app->units[0].life != UNIT_UP;
+        if (!stopped && !change_reaches_manager(c, stop_old))
+                return;
+        if (stopped) {
+                unload_old(c);
+                return;
+        }
+        (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped",
+                         app_instance_path(x->app));
+        x->was_running = false; /* its units stay as they are */
+        begin_restoring(c);
+}
+
+static void stop_old(AppChange *c)
+{
+        Replacement *x = c->replacement;
+
+        if (!change_reaches_manager(c, stop_old))
+                return;
+        if (x->app->units[0].life != UNIT_UP && !x->app->waking) {
+                unload_old(c);
+                return;
+        }
+        int r = change_run(c, "StopUnit", x->app->units[0].name, on_old_stopped);
+        if (r < 0)
+                on_old_stopped(c, r, NULL);
+}
+
+/* Whether it is to run is decided when the state of its unit is known. */
+static void begin_replacing(AppChange *c)
+{
+        Replacement *x = c->replacement;
+
+        if (!change_reaches_manager(c, begin_replacing))
+                return;
+        x->was_running = x->app->units[0].life == UNIT_UP || x->app->waking;
+        stop_old(c);
+}
+
+static int check_idle(AppChange *c, AppInstance *app, Error *e)
+{
+        if (!app || app->removing)
+                return error_set(e, -ESRCH, "The pod has no app %s", c->name);
+        if (app->n_jobs > 0)
+                return error_set(e, -EBUSY, "App %s is just being started or stopped", app->name);
+        return 0;
+}
+
+/* The process that prepares the app has answered, or ended. */
+static void on_prepared(AppChange *c)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+        Replacement *x = c->replacement;
+        Supervisor *s = c->supervisor;
+
+        int r = change_read_answer(c, &text, &x->warnings, &e);
+        if (r >= 0)
+                r = pod_manifest_parse(text, strlen(text), &x->added, NULL, &e);
+        if (r >= 0)
+                r = check_idle(c, x->app, &e);
+        if (r < 0) {
+                sweep_apps(s->pod);
+                refuse(c, r, &e);
+                return;
+        }
+        x->old = x->app->manifest;
+        x->index = pod_manifest_index_of(s->pod->manifest, x->old);
+        hold(x->app, true);
+        interface_announce(s->interface, x->app, "replacing", NULL);
+        begin_replacing(c);
+}
+
+/* --- The beginning ------------------------------------------------------------------------------------- */
+
+void replace_begin(AppChange *c)
+{
+        json_object *timeout = json_object_object_get(c->request, "readyTimeoutUSec");
+        AppInstance *app = change_instance(c);
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = check_idle(c, app, &e);
+        if (r >= 0 && app_table_last_below(c->supervisor->apps, app->name)) {
+                r = error_set(&e, -ENOTEMPTY, "App %s cannot be replaced: apps are nested under it",
+                              app_instance_path(app));
+                (void) error_hint(&e, r, "They have to be removed first.");
+        }
+        if (r >= 0 && !parameter(c, "definition") &&
+            streq(app->manifest->image_id, parameter(c, "imageID") ?: ""))
+                r = -EALREADY;
+        if (r < 0) {
+                change_finish(c, r, c->name, NULL, &e);
+                return;
+        }
+        c->replacement = calloc(1, sizeof(Replacement));
+        if (!c->replacement) {
+                change_finish(c, error_oom(&e), NULL, NULL, &e);
+                return;
+        }
+        c->replacement->app = app;
+        c->replacement->ready_usec = timeout ? (uint64_t) json_object_get_int64(timeout) : UINT64_MAX;
+        r = change_prepare(c, on_prepared);
+        if (r < 0)
+                refuse(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"), &e);
+}
+
+/* The manifest in memory equals the one on disk again. */
+void replace_abandon(AppChange *c)
+{
+        Replacement *x = TAKE_PTR(c->replacement);
+
+        if (x && x->swapped) {
+                set_place(c->supervisor, x->new, x->old);
+                exchange_sockets(x);
+                x->app->manifest = x->old;
+                x->app->name = x->old->name;
+                x->app->app = x->old->app;
+        }
+        if (x && x->new)
+                x->new = pod_app_free(x->new);
+        replacement_free(x);
+}
