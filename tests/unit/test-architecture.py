@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """docs/ARCHITECTURE.md against the source: each file and folder that it names exists, each "FILE: f()" is defined in that file, and
-every other f() somewhere.
+every other f() somewhere; and folders include only what it says that they may.
 
 usage: test-architecture.py SOURCE-DIRECTORY
 """
 
+import functools
 import os
 import re
 import sys
@@ -14,9 +15,10 @@ import sys
 SOURCE = sys.argv[1]
 BASES = ("", "stage0/supervisor")  # what its paths begin at
 SUFFIXES = "c|h|py|proto|varlink|md"
-DEFINITION = r"(?m)^[A-Za-z_][^;{}()=]*\b%s\("  # at the beginning of a line, so no call
+DEFINITION = re.compile(r"(?m)^[A-Za-z_][^;{}()=\n]*\b(\w+)\(")  # at the beginning of a line, so no call
 
 
+@functools.lru_cache(None)
 def read(path):
     with open(os.path.join(SOURCE, path), encoding="utf-8", errors="replace") as f:
         return f.read()
@@ -30,13 +32,13 @@ def find(path):
     return BY_NAME.get(path)
 
 
-def defines(text, function):
-    return re.search(DEFINITION % function, text) is not None
+def functions_of(path):
+    return set(DEFINITION.findall(read(path)))
 
 
 def walk():
     for folder, folders, files in os.walk(SOURCE):
-        folders[:] = [f for f in folders if not f.startswith((".", "build"))]
+        folders[:] = [f for f in folders if not f.startswith(".") and not os.path.exists(os.path.join(folder, f, "meson-private"))]
         for name in files:
             if re.search(r"\.(%s)$" % SUFFIXES, name):
                 yield os.path.relpath(os.path.join(folder, name), SOURCE)
@@ -59,18 +61,58 @@ def folders_are_there():
 def functions_are_in_their_files():
     wrong = []
     for path, names in re.findall(r"([\w./-]+\.[ch]): (\w+\(\)(?:, \w+\(\))*)", TEXT):
-        text = read(find(path)) if find(path) else ""
-        wrong += ["%s: %s()" % (path, f) for f in re.findall(r"(\w+)\(", names) if not defines(text, f)]
+        known = functions_of(find(path)) if find(path) else set()
+        wrong += ["%s: %s()" % (path, f) for f in re.findall(r"(\w+)\(", names) if f not in known]
     return sorted(set(wrong))
 
 
 def functions_are_defined():
-    sources = "\n".join(read(f) for f in FILES if f.endswith((".c", ".h")) and not f.startswith("tests/"))
-    return sorted({f for f in re.findall(r"(?<![\w.])(\w+)\(\)", TEXT) if not defines(sources, f)})
+    known = set().union(*(functions_of(f) for f in FILES if f.endswith((".c", ".h")) and not f.startswith("tests/")))
+    return sorted(set(re.findall(r"(?<![\w.])(\w+)\(\)", TEXT)) - known)
+
+
+def includes(top, folder_of):
+    """All (folder, folder of the header) of the files below TOP; "" is TOP itself."""
+    found = set()
+    for path in FILES:
+        if path.startswith(top) and path.endswith((".c", ".h")) and not path.startswith("tests/"):
+            for header in re.findall(r'(?m)^#include "([^"]+)"', read(path)):
+                if header.startswith(top) and os.path.exists(os.path.join(SOURCE, header)):
+                    found.add((folder_of(path[len(top):]), folder_of(header[len(top):])))
+    return {(a, b) for a, b in found if a != b}
+
+
+def folder(path):
+    return path.rpartition("/")[0].split("/")[0]
+
+
+def upwards(top, order):
+    """What a folder includes of one that is not below it. Folders of one group are beside each other."""
+    level = {name: n for n, group in enumerate(order) for name in group}
+    return sorted("%s%s includes %s" % (top, a, b) for a, b in includes(top, folder) if a and b and level.get(a, -1) < level.get(b, 99))
+
+
+def folders_include_those_below():
+    rows = re.search(r"(?s)\n\| folder \| owns.*?\n\n", TEXT).group(0)
+    outer = [re.findall(r"`([\w-]+)/`", row.split("|")[1]) for row in rows.strip().splitlines()[2:]]
+    inner = re.search(r"(?s)Within `stage0/`, from the lowest: (.*?)\n\n", TEXT).group(1)
+    return upwards("", outer) + upwards("stage0/", [[name] for name in re.findall(r"`([\w-]+)/`", inner)])
+
+
+def folders_include_what_their_row_says():
+    wrong = []
+    for top, head in ("stage0/supervisor/", "| `stage0/supervisor/` |"), ("cri/", "| `cri/` | owns, and may touch | includes"):
+        rows = [row.strip("|").split("|") for row in TEXT[TEXT.index(head):].split("\n\n")[0].splitlines()[2:]]
+        known = {name: r[2].strip() for r in rows for name in re.findall(r"`(\w+)/`", r[0]) or [""]}
+        for a, b in includes(top, folder):
+            if b and known.get(a, "all" if not a else "") != "all" and b not in known.get(a, "").split(", "):
+                wrong.append("%s%s includes %s" % (top, a, b))
+    return sorted(wrong)
 
 
 failed = False
-for case in files_are_there, folders_are_there, functions_are_in_their_files, functions_are_defined:
+for case in (files_are_there, folders_are_there, functions_are_in_their_files, functions_are_defined, folders_include_those_below,
+             folders_include_what_their_row_says):
     wrong = case()
     failed |= bool(wrong)
     print("not ok %s: %s" % (case.__name__, ", ".join(wrong)) if wrong else "ok " + case.__name__, flush=True)
