@@ -101,7 +101,7 @@ def enforcing(host):
 @case
 def an_app_that_may_mount(host):
     """What a policy adds to the namespaces of an app with CAP_SYS_ADMIN: it mounts and remounts only what the policy allows."""
-    tries = "mount -t tmpfs none /tmp", "mount -o remount,size=1m /tmp"
+    tries = "mount -t tmpfs none /tmp", "mount -t tmpfs -o remount,size=1m none /tmp"
     image = host.shell("cat /proc/self/attr/current; echo; " + "; ".join("%s 2>/dev/null && echo '%s'" % (t, t) for t in tries) + "; true", name="example.com/a")
     for kind, done in ("nnp", "".join(t + "\n" for t in tries)), ("app", ""):
         r = host.run("--rm", image, "--caps-retain=CAP_SYS_ADMIN", context(kind))
