@@ -312,6 +312,12 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
 /* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */
 
+/* --- cgroup-strays.c: processes that have left the cgroup of their app --------------------------------- */
+
+/* Kills processes elsewhere in the pod P whose root is on the device ROOT, that of the root of APP, which has ended, and waits
+ * for their ends for at most half a second. LEADER is the pod's PID 1. */
+int pod_kill_strays(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
+
 /* Whether the pod is paused. */
 bool pod_is_paused(Pod *p);
 /* The same for a caller that asks often: a descriptor of the pod's freezer, or a negative errno; and whether that is frozen,
