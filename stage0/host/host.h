@@ -133,6 +133,8 @@ int pod_named_volumes_check(const Pod *p, Error *e);
 
 /* The name of the scope unit of a pod. */
 int pod_scope_name(const Pod *p, char **ret);
+/* The longest time that an orderly end may take by the settings of the apps; UINT64_MAX: there is no limit. */
+uint64_t pod_stop_timeout(const Pod *p);
 /* Whether this process is in that unit of the host. */
 bool unit_is_own(const char *unit);
 
