@@ -312,13 +312,13 @@ int pod_find_process(pid_t leader, uint32_t number, pid_t *ret);
  * exist. */
 int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
-/* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */
-
 /* --- cgroup-strays.c: processes that have left the cgroup of their app --------------------------------- */
 
 /* Kills processes elsewhere in the pod P whose root is on the device ROOT, that of the root of APP, which has ended, and waits
  * for their ends for at most half a second. LEADER is the pod's PID 1. */
 int pod_kill_strays(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
+
+/* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */
 
 /* Whether the pod is paused. */
 bool pod_is_paused(Pod *p);
