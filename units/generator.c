@@ -5,7 +5,7 @@
  *     /usr/lib/systemd/system-generators/acnspawn-generator NORMAL-DIR EARLY-DIR LATE-DIR
  *
  * For each NAME.pod: a drop-in of acnspawn@NAME.service with [Unit] and [Service]; acnspawn@NAME.socket of
- * [Socket], and of exposed ports that are socket-activated (listen.c); a drop-in of acnspawn-update@NAME.timer with [Update], and a link that starts that timer; links of
+ * [Socket], and of exposed ports that are socket-activated (stage0/declared/listen.c); a drop-in of acnspawn-update@NAME.timer with [Update], and a link that starts that timer; links of
  * [Install], so that the unit is started with others. It runs while the machine boots, with hardly anything
  * there: it reads the files, and does nothing else. What is wrong with one pod is said in the kernel's log, from
  * which the journal takes it, and does not hinder the others. */
@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 
 #include "stage0/declared/declared.h"
-#include "units/listen.h"
 
 #define HEADER "# Made by acnspawn-generator\n"
 
@@ -62,14 +61,6 @@ static int write_unit_file(Generator *g, const char *dir, const char *file, cons
         return write_file_new_at(g->dir_fd, path, t->data, t->size, 0644);
 }
 
-static bool has_section(const Declared *d, DeclaredSection section)
-{
-        for (size_t i = 0; i < d->n_settings; i++)
-                if (d->settings[i].section == section)
-                        return true;
-        return false;
-}
-
 /* TARGET.SUFFIX/UNIT, by which the host's systemd starts UNIT with TARGET. */
 static int link_unit(Generator *g, const char *target, const char *suffix, const char *unit)
 {
@@ -83,43 +74,23 @@ static int link_unit(Generator *g, const char *target, const char *suffix, const
         return symlinkat(to, g->dir_fd, link) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* The lines of a section as they are: systemd has the same syntax, and expands the specifiers. */
-static void add_section(Text *t, const Declared *d, DeclaredSection section, const char *name)
-{
-        if (!has_section(d, section))
-                return;
-        text_addf(t, "\n[%s]\n", name);
-        for (size_t i = 0; i < d->n_settings; i++) {
-                const DeclaredSetting *s = &d->settings[i];
-
-                if (s->section == section && !declared_refused(s))
-                        text_addf(t, "%s=%s\n", s->key, s->value);
-        }
-}
-
+/* With SourcePath= each `systemctl reload`, by which a change of the file takes effect, would warn that it has changed. What
+ * a reload does not change are the sections for units, of which `acnspawn apply` says so. */
 static int write_drop_in(Generator *g, const Declared *d)
 {
         _cleanup_free_ char *dir = NULL;
         _cleanup_text_ Text t = {};
 
-        if (!has_section(d, DECLARED_UNIT) && !has_section(d, DECLARED_SERVICE) && !g->has_socket)
+        if (!declared_has_section(d, DECLARED_UNIT) && !declared_has_section(d, DECLARED_SERVICE) &&
+            !g->has_socket)
                 return 0;
         if (xasprintf(&dir, "acnspawn@%s.service.d", d->name) < 0)
                 return -ENOMEM;
-        text_addf(&t, HEADER "[Unit]\nSourcePath=%s\n", d->files[0]);
-        add_section(&t, d, DECLARED_UNIT, "Unit");
-        add_section(&t, d, DECLARED_SERVICE, "Service");
+        text_addf(&t, HEADER "[Unit]\nDocumentation=file:%s\n", d->files[0]);
+        declared_add_service(d, &t);
         if (g->has_socket) /* which is started with the service, too */
                 text_addf(&t, "\n[Service]\nSockets=acnspawn@%s.socket\n", d->name);
-        return write_unit_file(g, dir, "50-declared.conf", &t);
-}
-
-static bool has_addresses(const Declared *d)
-{
-        for (size_t i = 0; i < d->n_settings; i++)
-                if (d->settings[i].section == DECLARED_SOCKET && startswith(d->settings[i].key, "Listen"))
-                        return true;
-        return false;
+        return write_unit_file(g, dir, DECLARED_DROP_IN, &t);
 }
 
 /* Addresses that [Socket] has are instead of those of the ports. */
@@ -128,10 +99,10 @@ static int write_socket(Generator *g, const Declared *d)
         _cleanup_free_ char *file = NULL;
         _cleanup_text_ Text t = {}, ports = {};
 
-        int r = has_addresses(d) ? 0 : listen_add_ports(d, &ports);
+        int r = declared_has_addresses(d) ? 0 : declared_add_ports(d, &ports);
         if (r < 0)
                 return r;
-        g->has_socket = has_section(d, DECLARED_SOCKET) || ports.size > 0;
+        g->has_socket = declared_has_section(d, DECLARED_SOCKET) || ports.size > 0;
         if (!g->has_socket)
                 return 0;
         if (xasprintf(&file, "acnspawn@%s.socket", d->name) < 0)
@@ -142,7 +113,7 @@ static int write_socket(Generator *g, const Declared *d)
                   d->name, d->files[0]);
         if (ports.size > 0)
                 text_addf(&t, "\n[Socket]\n%s", ports.data);
-        add_section(&t, d, DECLARED_SOCKET, "Socket");
+        declared_add_section(d, DECLARED_SOCKET, "Socket", &t);
         return write_unit_file(g, NULL, file, &t);
 }
 
@@ -170,8 +141,8 @@ static int write_timer(Generator *g, const Declared *d)
         text_addf(&t, HEADER "[Unit]\nSourcePath=%s\n", d->files[0]);
         if (has_times(d))
                 text_add(&t, "\n[Timer]\nOnCalendar=\n");
-        add_section(&t, d, DECLARED_UPDATE, "Timer");
-        int r = write_unit_file(g, dir, "50-declared.conf", &t);
+        declared_add_section(d, DECLARED_UPDATE, "Timer", &t);
+        int r = write_unit_file(g, dir, DECLARED_DROP_IN, &t);
         return r < 0 ? r : link_unit(g, "timers.target", "wants", unit);
 }
 

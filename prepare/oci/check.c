@@ -10,6 +10,7 @@
 #include "prepare/oci/check-internal.h"
 
 #define BUFFER_SIZE (256U * 1024U)
+#define CHECKED_NAME "example.com/image" /* any name: it is not shown */
 
 static void check_done(Check *c)
 {
@@ -31,7 +32,7 @@ static void check_done(Check *c)
 void check_report(Check *c, const char *document, const char *path, const char *message)
 {
         c->n_findings++;
-        c->report(document, path, message, c->userdata);
+        c->report(document, path, message, false, c->userdata);
 }
 
 /* Reports the findings of a parser; or its error, if there are none. Returns 0, except for -ENOMEM. */
@@ -39,6 +40,8 @@ static int report_result(Check *c, const char *document, int r, const Findings *
 {
         if (r == -ENOMEM)
                 return r;
+        for (size_t i = 0; i < f->n_warnings; i++)
+                c->report(document, f->warnings[i].path, f->warnings[i].message, true, c->userdata);
         for (size_t i = 0; i < f->n; i++)
                 check_report(c, document, f->items[i].path, f->items[i].message);
         if (r < 0 && f->n == 0)
@@ -135,13 +138,17 @@ static int check_manifest(Check *c, const char *document, const char *text, size
         return r;
 }
 
+/* What cannot be converted, or is left out, is found here as when the image is fetched. */
 static int check_config(Check *c, const char *document, const char *text, size_t size)
 {
+        _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
         _cleanup_(oci_config_freep) OciConfig *config = NULL;
         _cleanup_findings_ Findings findings = {};
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = oci_config_parse(text, size, &config, &findings, &e);
+        if (r >= 0)
+                r = oci_config_to_image_manifest(config, CHECKED_NAME, NULL, &image, &findings, &e);
         return report_result(c, document, r, &findings, &e);
 }
 

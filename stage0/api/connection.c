@@ -130,13 +130,29 @@ static int check_answers(AcnPod *a, Error *e)
         return r < 0 ? acn_connection_error(a, r, e) : 0;
 }
 
+static int wait_for_reply(AcnPod *a, const AcnCall *c, VarlinkReply *ret)
+{
+        uint64_t timeout_usec = c->timeout_usec ?: a->answer_usec;
+
+        if (c->patience_usec == 0 || c->patience_usec >= timeout_usec)
+                return varlink_client_next(a->client, timeout_usec, ret, NULL);
+        int r = varlink_client_next(a->client, c->patience_usec, ret, NULL);
+        if (r != -ETIMEDOUT)
+                return r;
+        c->on_late(c->userdata);
+        if (timeout_usec != UINT64_MAX)
+                timeout_usec -= c->patience_usec;
+        return varlink_client_next(a->client, timeout_usec, ret, NULL);
+}
+
 static int try_call(AcnPod *a, const AcnCall *c, const char *method, json_object *parameters,
                     VarlinkReply *ret, Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
 
-        int r = varlink_client_call(a->client, method, parameters, c->timeout_usec ?: a->answer_usec, &reply,
-                                    NULL);
+        int r = varlink_client_send(a->client, method, parameters, false, NULL);
+        if (r >= 0)
+                r = wait_for_reply(a, c, &reply);
         if (r < 0)
                 return acn_connection_error(a, r, e);
         if (reply.error)
@@ -166,7 +182,7 @@ int acn_call(AcnPod *a, const AcnCall *c, VarlinkReply *ret, Error *e)
         int r = make_parameters(c, &parameters);
         if (r < 0)
                 return error_oom(e);
-        if (c->timeout_usec == UINT64_MAX) {
+        if (c->timeout_usec == UINT64_MAX || c->patience_usec > 0) {
                 r = check_answers(a, e);
                 if (r < 0)
                         return r;

@@ -335,9 +335,11 @@ static int prepare_and_show(Context *c, PodArguments *a, Pod **ret, char ***warn
 
 /* A word without a dot or colon that is not an image was probably intended as an argument of the app before
  * it. */
-static int explain_word(Context *c, const PodRequest *request, int r)
+static int explain_word(Context *c, const PodArguments *a, int r)
 {
-        for (size_t i = 1; i < request->n_apps; i++) {
+        const PodRequest *request = &a->request;
+
+        for (size_t i = 1; i < request->n_apps && !a->declared; i++) {
                 const char *word = request->apps[i].reference;
                 _cleanup_free_ char *quoted = NULL;
 
@@ -385,7 +387,7 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
         (void) interrupt_catch(c->operation);
         r = prepare_and_show(c, a, &p, &warnings);
         if (r < 0)
-                r = explain_word(c, &a->request, r);
+                r = explain_word(c, a, r);
         context_show_warnings(warnings);
         if (r >= 0 && a->uuid_file) {
                 r = write_uuid_file(c, a->uuid_file, p->uuid);

@@ -198,8 +198,9 @@ static bool is_for_registry(const char *reference)
         return oci_reference_is_likely(reference) && !memchr(reference, '.', n);
 }
 
-/* 1: it can be used without the network and without an import; 0: it cannot, which may be a finding. */
-static int check_image(Context *c, Declared *d, size_t app, const char *reference)
+/* 1: it can be used without the network and without an import; 0: it cannot, which may be a finding. STORE: what the store has
+ * is known. */
+static int check_image(Context *c, Declared *d, size_t app, const char *reference, bool store)
 {
         const DeclaredSetting *s = last_setting(d, DECLARED_APP, app, "Image");
         const DeclaredPlace place = s ? s->place : d->apps[app].place;
@@ -215,6 +216,8 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
                                                  x.body, strerror(errno));
                 return r;
         }
+        if (!store && !is_for_registry(reference))
+                return 0;
         if (c->store && fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL) >= 0)
                 return 1;
         _cleanup_free_ char *shown = reference_for_display(reference);
@@ -226,7 +229,9 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
                       shown ?: "?") < 0)
                 return -ENOMEM;
         return declared_add_finding(d, &place, false, hint ?: "It is fetched when the pod is started.",
-                                    "Image=: '%s' is not in the store", shown ?: "?");
+                                    store ? "Image=: '%s' is not in the store"
+                                          : "Image=: whether '%s' is in the store is known to root alone",
+                                    shown ?: "?");
 }
 
 static int add_missing_network(Context *c, Declared *d, const char *name, char *const *known)
@@ -281,13 +286,14 @@ static int try_to_prepare(Context *c, Declared *d, PodArguments *a, RunArguments
         return k < 0 ? error_oom(&c->error) : 0;
 }
 
-int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run)
+int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run, bool store)
 {
         bool all = a->request.n_apps == d->n_apps && !a->manifest_file;
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < a->request.n_apps && i < d->n_apps; i++) {
-                r = a->request.apps[i].reference ? check_image(c, d, i, a->request.apps[i].reference) : 0;
+                r = a->request.apps[i].reference ? check_image(c, d, i, a->request.apps[i].reference, store)
+                                                 : 0;
                 if (r == -ENOMEM)
                         return error_oom(&c->error);
                 all = all && r > 0;

@@ -501,7 +501,7 @@ int declared_apply(Declared *d, PodArguments *a, RunArguments *own, Error *e)
                 strv_free(x.keys[i]);
         declared_sort_findings(d);
         a->options.strict = own->strict;
-        a->describes_pod = a->describes_whole_pod = true;
+        a->describes_pod = a->describes_whole_pod = a->declared = true;
         return r;
 }
 

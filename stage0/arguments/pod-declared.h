@@ -54,5 +54,6 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
 /* The IDs of the images that declared pods would be made of now; to be freed. */
 int context_declared_images(Context *c, char ***ret);
 /* Adds findings about the images of D, of which declared_apply() has filled in A and RUN, which are of no use afterwards: those
- * that cannot be read, that are not in the store (a warning), and that the pod cannot be made of. For root. */
-int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run);
+ * that cannot be read, that are not in the store (a warning), and that the pod cannot be made of; and about its networks. STORE:
+ * the store is known, as it is to root. */
+int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run, bool store);

@@ -5,7 +5,8 @@
  * A task is an app: its command, image, environment, resources, volumes, health check, kill policy and labels are the app's. What
  * cannot be honoured is refused, all of it at once and each by its place, as tasks[0].discovery: tables have the fields that are
  * known, and everything else is an error, so that nothing is lost silently. Fields that say where a task comes from have no
- * effect here: agent_id; task_id gives the app its name.
+ * effect here: agent_id; task_id gives the app its name. What Mesos has no field for are labels: whether a task may launch others,
+ * and of which images.
  *
  * Mesos' sandbox of the executor is the pod, or the app that the tasks are nested under. A volume of it (SANDBOX_PATH, PARENT) is
  * an empty volume that all tasks with the same path share, or, for nested tasks, the parent's volume of that name. */
@@ -999,6 +1000,12 @@ static void read_max_completion_time(Reading *x, const char *path, json_object *
         read_nanoseconds(x, path, o, "max-runtime");
 }
 
+/* TaskGroupInfo has no member for these options of an app. */
+static bool is_setting(const char *key)
+{
+        return streq(key, SETTING_PREFIX "control") || streq(key, SETTING_PREFIX "control-images");
+}
+
 static void read_label(Reading *x, const char *path, json_object *o)
 {
         static const Member members[] = {
@@ -1008,6 +1015,8 @@ static void read_label(Reading *x, const char *path, json_object *o)
         read_object(x, members, path, o);
         if (isempty(key))
                 refuse(x, path, "it needs key");
+        else if (is_setting(key))
+                set_setting(x, path, key + strlen(SETTING_PREFIX), text_of(o, "value") ?: "");
         else
                 keep(x, pair_list_set(&x->app->user_labels, key, text_of(o, "value") ?: ""));
 }

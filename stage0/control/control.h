@@ -135,7 +135,9 @@ int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warni
 int lock_ended_pod(Pod *old, Error *e);
 
 /* stop.c: requests a running pod to shut down, and kills it if it has not ended after TIMEOUT_USEC (0: at
- * once, without a request; UINT64_MAX: never); waits until it has ended. 1: it was killed. */
+ * once, without a request; UINT64_MAX: never; STOP_AS_CONFIGURED: pod_stop_timeout()); waits until it has ended, and after two
+ * seconds says for what. 1: it was killed. */
+#define STOP_AS_CONFIGURED (UINT64_MAX - 1)
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e);
 
 /* start-order.c: the indexes of the apps of M, each after the apps that it waits for (--after=); to be freed. */

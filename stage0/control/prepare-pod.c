@@ -139,7 +139,7 @@ static int expect_name(Pod *p, const Pod *old, Error *e)
 static int succeed(Pod *p, Pod *old, Error *e)
 {
         _cleanup_free_ char *name = NULL;
-        int r = old->state == POD_RUNNING ? stop_pod(old, UINT64_MAX, e) : 0;
+        int r = old->state == POD_RUNNING ? stop_pod(old, STOP_AS_CONFIGURED, e) : 0;
 
         if (r >= 0)
                 r = pod_lock(old, true, e);

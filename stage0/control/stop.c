@@ -15,7 +15,8 @@
 
 /* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
-#define EXIT_MSEC 10000 /* of a supervisor that has released the lock */
+#define EXIT_MSEC 10000                 /* of a supervisor that has released the lock */
+#define PATIENCE_USEC UINT64_C(2000000) /* until what is waited for is said */
 
 /* -EBADF: its number is not known, or may be that of another process by now. */
 static int open_supervisor(Pod *p)
@@ -52,26 +53,84 @@ static int wait_for_end(Pod *p, bool silent, Error *e)
         return r;
 }
 
+/* --- What is waited for -------------------------------------------------------------------------------- */
+
+static int list_running(Pod *p, char ***ret)
+{
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        _cleanup_(acn_description_done) AcnDescription d = {};
+
+        int r = acn_connect(p, &a, NULL);
+        if (r >= 0)
+                r = acn_describe(a, &d, NULL);
+        for (size_t i = 0; r >= 0 && i < d.n_apps; i++)
+                if (d.apps[i].state >= ACN_APP_STARTING && d.apps[i].state <= ACN_APP_STOPPING)
+                        r = strv_extend(ret, d.apps[i].name);
+        return r;
+}
+
+typedef struct Wait {
+        Pod *pod;
+        uint64_t timeout_usec;
+} Wait;
+
+static void say_what_is_late(void *userdata)
+{
+        _cleanup_strv_free_ char **running = NULL;
+        const Wait *w = userdata;
+        const char *pod = pod_display_name(w->pod);
+        char limit[64] = "";
+
+        if (list_running(w->pod, &running) < 0) /* it has just ended */
+                return;
+        _cleanup_free_ char *names = strv_join(running, ", ");
+        size_t n = strv_length(running);
+        if (w->timeout_usec != UINT64_MAX)
+                snprintf(limit, sizeof(limit), ", which is killed after %" PRIu64 " s",
+                         w->timeout_usec / UINT64_C(1000000));
+        operation_message(
+                        pod_operation(w->pod), LOG_LEVEL_INFO,
+                        "Waiting for %s%s of pod %s to end%s; 'acnspawn stop --force %s' kills it at once.",
+                        n == 0   ? "the systemd"
+                        : n == 1 ? "app "
+                                 : "apps ",
+                        names ?: "", pod, limit, pod);
+}
+
+/* --- Ending -------------------------------------------------------------------------------------------- */
+
 /* 1: it was killed, 0: it has ended. */
 static int ask_supervisor(Pod *p, uint64_t timeout_usec, Error *e)
 {
         _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        Wait w = {p, timeout_usec};
+        const AcnPatience patience = {.usec = PATIENCE_USEC, .on_late = say_what_is_late, .userdata = &w};
         bool killed = false;
 
         int r = acn_connect(p, &a, e);
         if (r < 0)
                 return r;
-        r = acn_stop(a, timeout_usec, &killed, e);
+        r = acn_stop(a, timeout_usec, timeout_usec > 0 ? &patience : NULL, &killed, e);
         return r < 0 ? r : killed;
+}
+
+/* Longer than by the settings of its apps an orderly end does not take: its systemd, or the kernel, hangs. */
+static uint64_t configured_timeout(Pod *p)
+{
+        return p->manifest || pod_load(p, NULL) >= 0 ? pod_stop_timeout(p) : UINT64_MAX;
 }
 
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
 {
+        bool configured = timeout_usec == STOP_AS_CONFIGURED;
+
         if (p->state != POD_RUNNING)
                 return pod_not_running(p, e);
         int k = pod_thaw(p, e); /* its supervisor may be frozen with it */
         if (k < 0)
                 return k;
+        if (configured)
+                timeout_usec = configured_timeout(p);
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
         int killed = ask_supervisor(p, timeout_usec, e);
         if (killed == -ESRCH || killed == -ECONNRESET) { /* it was about to end by itself */
@@ -79,7 +138,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                 killed = timeout_usec == 0;
         }
         bool silent = killed == -ETIMEDOUT;
-        bool by_force = timeout_usec == 0 || (silent && timeout_usec != UINT64_MAX);
+        bool by_force = timeout_usec == 0 || (silent && !configured && timeout_usec != UINT64_MAX);
         if (killed < 0 && (killed == -EINTR || !by_force))
                 return killed;
         if (killed < 0) {
@@ -109,7 +168,10 @@ int discard_pod(Pod *p, Error *e)
 
         if (p->state != POD_RUNNING)
                 return remove_ended(p, e);
-        int r = stop_pod(p, UINT64_MAX, e);
+        int r = stop_pod(p, STOP_AS_CONFIGURED, e);
+        if (r > 0)
+                operation_message(pod_operation(p), LOG_LEVEL_WARNING,
+                                  "Pod %s had not ended in time, and was killed.", pod_display_name(p));
         if (r >= 0)
                 r = pod_open(p->store, p->uuid, &ended, e);
         if (r >= 0)

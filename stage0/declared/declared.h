@@ -115,6 +115,28 @@ bool declared_is_unit_name(const char *s);
 /* Adds findings about these sections. -ENOMEM. */
 int declared_check_units(Declared *d);
 
+#define DECLARED_GENERATED                                                                                  \
+        "/run/systemd/generator" /* the directory of the host's systemd with what it has generated */
+#define DECLARED_DROP_IN "50-declared.conf"
+
+bool declared_has_section(const Declared *d, DeclaredSection section);
+/* Adds a section as it is for systemd, with NAME; nothing if there is none. */
+void declared_add_section(const Declared *d, DeclaredSection section, const char *name, Text *t);
+/* Those of the drop-in of acnspawn@NAME.service. */
+void declared_add_service(const Declared *d, Text *t);
+/* Whether that drop-in, below GENERATED, is what the files say by now. */
+int declared_service_is_known(const Declared *d, const char *generated);
+
+/* --- Sockets of the host (listen.c) -------------------------------------------------------------------- */
+
+/* Whether [Socket] has addresses, which take the place of those of the ports. */
+bool declared_has_addresses(const Declared *d);
+/* Adds ListenStream= and ListenDatagram= for the ports of the host at which Port= of [Pod] exposes ports that
+ * SocketActivated= of an app names. -ENOMEM. */
+int declared_add_ports(const Declared *d, Text *t);
+/* Adds findings about apps for which nothing listens. -ENOMEM. */
+int declared_check_sockets(Declared *d);
+
 /* --- Words and specifiers (words.c) -------------------------------------------------------------------- */
 
 /* Splits at spaces; quotes and backslashes as in units. -EINVAL with the reason. */

@@ -118,3 +118,59 @@ int declared_check_units(Declared *d)
                 declared_sort_findings(d);
         return r;
 }
+
+/* --- What the generator makes of them ------------------------------------------------------------------ */
+
+bool declared_has_section(const Declared *d, DeclaredSection section)
+{
+        for (size_t i = 0; i < d->n_settings; i++)
+                if (d->settings[i].section == section)
+                        return true;
+        return false;
+}
+
+/* The lines of a section as they are: systemd has the same syntax, and expands the specifiers. */
+void declared_add_section(const Declared *d, DeclaredSection section, const char *name, Text *t)
+{
+        if (!declared_has_section(d, section))
+                return;
+        text_addf(t, "\n[%s]\n", name);
+        for (size_t i = 0; i < d->n_settings; i++) {
+                const DeclaredSetting *s = &d->settings[i];
+
+                if (s->section == section && !declared_refused(s))
+                        text_addf(t, "%s=%s\n", s->key, s->value);
+        }
+}
+
+void declared_add_service(const Declared *d, Text *t)
+{
+        declared_add_section(d, DECLARED_UNIT, "Unit", t);
+        declared_add_section(d, DECLARED_SERVICE, "Service", t);
+}
+
+/* What it has generated begins with three lines of its own, and may end with the socket. */
+static bool is_generated(const char *text, const char *sections)
+{
+        for (unsigned i = 0; i < 3 && text; i++) {
+                text = strchr(text, '\n');
+                text = text ? text + 1 : NULL;
+        }
+        const char *rest = text ? startswith(text, sections) : NULL;
+        return rest && (!*rest || startswith(rest, "\n[Service]\nSockets="));
+}
+
+int declared_service_is_known(const Declared *d, const char *generated)
+{
+        _cleanup_free_ char *path = NULL, *text = NULL, *sections = NULL;
+        _cleanup_text_ Text t = {};
+
+        declared_add_service(d, &t);
+        if (text_take(&t, &sections, NULL) < 0 ||
+            xasprintf(&path, "%s/acnspawn@%s.service.d/" DECLARED_DROP_IN, generated, d->name) < 0)
+                return -ENOMEM;
+        int r = read_file_at(AT_FDCWD, path, DECLARED_FILE_MAX, &text, NULL);
+        if (r == -ENOENT)
+                return !*sections;
+        return r < 0 ? r : is_generated(text, sections);
+}

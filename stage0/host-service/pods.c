@@ -278,7 +278,7 @@ int job_stop_pod(HostJob *j, Error *e)
         _cleanup_(pod_freep) Pod *p = NULL;
         uint64_t timeout_usec;
 
-        if (job_usec(j, "timeoutUSec", UINT64_MAX, &timeout_usec) < 0)
+        if (job_usec(j, "timeoutUSec", STOP_AS_CONFIGURED, &timeout_usec) < 0)
                 return job_reply_invalid_parameter(j, "timeoutUSec");
         int r = find_pod(j, &p, e);
         if (r <= 0)

@@ -67,14 +67,26 @@ int freezer_check(int events_fd, bool freeze)
 
 /* --- Frozen from outside ------------------------------------------------------------------------------- */
 
+/* The cgroup that nspawn makes below the pod's, with all processes but nspawn itself. */
+#define PAYLOAD "payload"
+
+static bool payload_is_frozen(int fd)
+{
+        _cleanup_close_ int freeze_fd =
+                        openat(fd, PAYLOAD "/cgroup.freeze", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+        return freeze_fd >= 0 && freezer_is_frozen(freeze_fd);
+}
+
 /* "cgroup.events" shows what holds, "cgroup.freeze" what was written to this cgroup. */
 bool pod_is_frozen(Pod *p)
 {
         _cleanup_close_ int fd = open_cgroup(p);
         _cleanup_close_ int events_fd =
                         fd < 0 ? -EBADF : openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        bool frozen = events_fd >= 0 && freezer_check(events_fd, true) > 0;
 
-        return events_fd >= 0 && freezer_check(events_fd, true) > 0 && !pod_is_paused(p);
+        return (frozen || (fd >= 0 && payload_is_frozen(fd))) && !pod_is_paused(p);
 }
 
 /* The path of the nearest cgroup above that of the pod that was frozen; NULL: none. To be freed. */
@@ -110,8 +122,14 @@ int pod_frozen(Pod *p, Error *e)
 {
         _cleanup_free_ char *path = find_frozen(p);
         _cleanup_free_ char *name = path ? text_escape_for_terminal(strrchr(path, '/') + 1) : NULL;
-        int r = error_set(e, -EBUSY, "Pod %s is frozen, with %s", pod_display_name(p), name ?: "its cgroup");
+        int r;
 
+        if (!path) { /* it was done by hand */
+                r = error_set(e, -EBUSY, "Pod %s is frozen, by the cgroup " PAYLOAD " below its own",
+                              pod_display_name(p));
+                return error_hint(e, r, "'acnspawn resume %s' lets it continue.", pod_display_name(p));
+        }
+        r = error_set(e, -EBUSY, "Pod %s is frozen, with %s", pod_display_name(p), name ?: "its cgroup");
         return error_hint(e, r, "'systemctl thaw %s' lets it continue.", name ?: "UNIT");
 }
 
@@ -248,7 +266,7 @@ int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e)
         if (r < 0)
                 return cannot_freeze(p, r, freeze, e);
         if (!freeze) /* a user may have frozen this cgroup directly, by its file */
-                (void) write_attribute_at(fd, "payload/cgroup.freeze", "0");
+                (void) write_attribute_at(fd, PAYLOAD "/cgroup.freeze", "0");
         if (!ret_events_fd)
                 return 0;
         events_fd = openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

@@ -133,6 +133,8 @@ int pod_named_volumes_check(const Pod *p, Error *e);
 
 /* The name of the scope unit of a pod. */
 int pod_scope_name(const Pod *p, char **ret);
+/* The longest time that an orderly end may take by the settings of the apps; UINT64_MAX: there is no limit. */
+uint64_t pod_stop_timeout(const Pod *p);
 /* Whether this process is in that unit of the host. */
 bool unit_is_own(const char *unit);
 
@@ -309,6 +311,12 @@ int pod_find_process(pid_t leader, uint32_t number, pid_t *ret);
 /* Whether process PID belongs to APP: to its service, or to one of its health checks. -ESRCH: it does not
  * exist. */
 int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
+
+/* --- cgroup-strays.c: processes that have left the cgroup of their app --------------------------------- */
+
+/* Kills processes elsewhere in the pod P whose root is on the device ROOT, that of the root of APP, which has ended, and waits
+ * for their ends for at most half a second. LEADER is the pod's PID 1. */
+int pod_kill_strays(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
 
 /* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */
 

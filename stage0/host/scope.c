@@ -14,6 +14,8 @@
 #include "stage0/host/host-internal.h"
 
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
+#define MANAGER_STOP_USEC                                                                                   \
+        (90 * UINT64_C(1000000)) /* for the pod's systemd itself, as it has for a unit by default */
 
 static void bus_unrefp(sd_bus **b)
 {
@@ -25,15 +27,28 @@ static void message_unrefp(sd_bus_message **m)
         sd_bus_message_unref(*m);
 }
 
-/* The stop timeout of the scope. In the worst case apps stop one after the other. */
-static uint64_t stop_timeout_usec(const Pod *p)
+/* A unit has its time-out twice, for its stop signal and for SIGKILL, and three times more for post-stop handlers, which
+ * are ended in the same way. */
+static uint64_t app_stop_timeout(const Pod *p, const PodApp *a)
 {
-        uint64_t timeout, n = p->manifest && p->manifest->n_apps > 0 ? p->manifest->n_apps : 1;
+        _cleanup_(app_settings_done) AppSettings s = {};
+        uint64_t timeout = p->config.stop_timeout_usec;
 
-        if (__builtin_mul_overflow(p->config.stop_timeout_usec, 2 * n, &timeout) ||
-            __builtin_add_overflow(timeout, START_TIMEOUT_USEC, &timeout))
-                return UINT64_MAX;
-        return timeout;
+        if (app_settings_read(a, &s, NULL) >= 0 && s.stop_timeout_usec > 0)
+                timeout = s.stop_timeout_usec;
+        return __builtin_mul_overflow(timeout, a->app && a->app->post_stop ? 5U : 2U, &timeout) ? UINT64_MAX
+                                                                                                : timeout;
+}
+
+/* In the worst case apps stop one after the other. */
+uint64_t pod_stop_timeout(const Pod *p)
+{
+        uint64_t sum = MANAGER_STOP_USEC;
+
+        for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++)
+                if (__builtin_add_overflow(sum, app_stop_timeout(p, p->manifest->apps[i]), &sum))
+                        return UINT64_MAX;
+        return sum;
 }
 
 /* Requests, relative to other pods, which are in the same slice. */
@@ -86,7 +101,7 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const c
                                           1, (uint32_t) pid);
         if (r >= 0 && controller)
                 r = sd_bus_message_append(m, "(sv)(sv)", "Controller", "s", controller, "TimeoutStopUSec",
-                                          "t", stop_timeout_usec(p));
+                                          "t", pod_stop_timeout(p));
         if (r >= 0)
                 r = append_order(m, controller);
         if (r >= 0)

@@ -315,8 +315,22 @@ static uint32_t entry_flags(sd_journal *j)
         return flags;
 }
 
+/* With the level that was taken off for the journal. */
+static const char *host_message(sd_journal *j, Text *joined, size_t *ret_size)
+{
+        size_t size = 0;
+        const char *s = get_field(j, "ACNSPAWN_LEVEL", &size);
+
+        text_add_bytes(joined, s, s ? size : 0);
+        s = get_field(j, "MESSAGE", &size);
+        text_add_bytes(joined, s, s ? size : 0);
+        *ret_size = joined->failed ? 0 : joined->size;
+        return joined->failed || !joined->data ? "" : joined->data;
+}
+
 static void read_entry(Child *c, uint64_t usec)
 {
+        _cleanup_text_ Text joined = {};
         bool host = c->query->n_host_apps > 0;
         JournalRecord r = {.kind = JOURNAL_LINE,
                            .time_usec = usec,
@@ -329,9 +343,12 @@ static void read_entry(Child *c, uint64_t usec)
                 return;
         memcpy(app, s, r.app_size);
         r.app = app;
-        r.data = get_field(c->journal, "MESSAGE", &r.data_size) ?: "";
-        if (!host)
+        if (host)
+                r.data = host_message(c->journal, &joined, &r.data_size);
+        else {
+                r.data = get_field(c->journal, "MESSAGE", &r.data_size) ?: "";
                 r.data_size = journal_unmarked_size(r.data, r.data_size);
+        }
         add_record(c, &r);
 }
 

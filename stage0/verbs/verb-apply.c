@@ -142,6 +142,20 @@ static int find_running(Context *c, const char *name, Pod **ret)
         return r;
 }
 
+/* systemd reads the sections for its units at a daemon-reload alone. */
+static void warn_about_units(Context *c, const char *name)
+{
+        _cleanup_strv_free_ char **dirs = NULL;
+        _cleanup_(declared_freep) Declared *d = NULL;
+
+        if (access("/run/systemd/system", F_OK) < 0 || declared_dirs(c->config_dirs[0], &dirs) < 0 ||
+            declared_load(dirs, name, &d, NULL) < 0 || declared_service_is_known(d, DECLARED_GENERATED) != 0)
+                return;
+        log_warning("The sections [Unit] and [Service] of pod %s have changed, of which systemd does not know yet: "
+                    "'systemctl daemon-reload'.",
+                    name);
+}
+
 /* The declared pod is prepared, but for its last steps, so that everything is checked and fetched before anything is
  * changed. */
 static int apply_one(Context *c, Run *x, const char *name)
@@ -162,6 +176,7 @@ static int apply_one(Context *c, Run *x, const char *name)
         r = pod_arguments_prepare(c, &a, &wanted);
         if (r < 0)
                 return r;
+        warn_about_units(c, name);
         r = apply(c, x, p, &a, wanted);
         pod_abandon(wanted);
         return r;

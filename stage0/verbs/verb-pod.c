@@ -72,8 +72,8 @@ static int verify_one(Context *c, const char *word, void *userdata)
         if (r >= 0)
                 r = declared_apply(d, &a, &run, &c->error);
         if (r >= 0)
-                r = v->images ? context_verify_declared_images(c, d, &a, &run) : 0;
-        if (r >= 0 && declared_check_units(d) < 0)
+                r = context_verify_declared_images(c, d, &a, &run, v->images);
+        if (r >= 0 && (declared_check_units(d) < 0 || declared_check_sockets(d) < 0))
                 r = error_oom(&c->error);
         if (r < 0)
                 return r;

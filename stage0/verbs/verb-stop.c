@@ -14,8 +14,8 @@ static const Option options[] = {
                  "Kill the pod at once: no orderly end, no post-stop handlers", NULL, option_true,
                  offsetof(Arguments, force)},
                 {NULL, "timeout", 't', "TIME", false,
-                 "Kill the pod if it has not ended in order after TIME (default: infinity)", NULL,
-                 option_usec, offsetof(Arguments, timeout_usec)},
+                 "Kill the pod if it has not ended in order after TIME (default: the longest that its apps may take)",
+                 NULL, option_usec, offsetof(Arguments, timeout_usec)},
                 OPTION_END,
 };
 
@@ -37,7 +37,7 @@ static int stop(Context *c, Pod *p, void *userdata)
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
-        Arguments a = {.timeout_usec = UINT64_MAX};
+        Arguments a = {.timeout_usec = STOP_AS_CONFIGURED};
 
         int r = context_parse_for_store(c, options, &a, argc, argv, &words);
         return r <= 0 ? r : context_for_many_pods(c, &words, &(PodWork){.function = stop, .userdata = &a});

@@ -49,7 +49,8 @@ typedef struct Validation {
         Context *context;
         const Arguments *arguments;
         Table *table;
-        const char *file; /* the current one, as given by the user */
+        const char *file;  /* the current one, as given by the user */
+        size_t n_warnings; /* of the current layout or archive of OCI */
         bool oom;
 } Validation;
 
@@ -82,29 +83,26 @@ static void show_finding(Validation *v, const char *file, const char *path, cons
                 printf("%s\n", shown);
 }
 
-/* Findings are the result, and written to the output; warnings to standard error. */
-static void show_warning(Validation *v, const Finding *f)
+/* Findings are the result, and written to the output; warnings to standard error. With --strict they are findings. */
+static void show_warning(Validation *v, const char *file, const char *path, const char *message)
 {
         _cleanup_free_ char *line = NULL, *shown = NULL;
 
-        if (v->context->quiet)
+        if (v->arguments->strict)
+                show_finding(v, file, path, message, SEVERITY_ERROR);
+        else if (v->context->quiet)
                 return;
-        if (xasprintf(&line, "%s: %s%s%s", v->file, f->path, f->path[0] ? ": " : "", f->message) < 0 ||
-            !(shown = text_escape_for_terminal(line)))
+        else if (xasprintf(&line, "%s: %s%s%s", file, path, path[0] ? ": " : "", message) < 0 ||
+                 !(shown = text_escape_for_terminal(line)))
                 v->oom = true;
         else
                 fprintf(stderr, "Warning: %s\n", shown);
 }
 
-/* With --strict they are findings. */
 static void show_warnings(Validation *v, const Findings *f)
 {
         for (size_t i = 0; i < f->n_warnings; i++)
-                if (v->arguments->strict)
-                        show_finding(v, v->file, f->warnings[i].path, f->warnings[i].message,
-                                     SEVERITY_ERROR);
-                else
-                        show_warning(v, &f->warnings[i]);
+                show_warning(v, v->file, f->warnings[i].path, f->warnings[i].message);
 }
 
 /* 0: valid, 1: not; errors without a place in a document are shown as well. */
@@ -261,13 +259,16 @@ static int validate_manifest(Validation *v, int fd)
 
 /* --- Archives and layouts ------------------------------------------------------------------------------ */
 
-static void report(const char *document, const char *path, const char *message, void *userdata)
+static void report(const char *document, const char *path, const char *message, bool warning, void *userdata)
 {
         _cleanup_free_ char *file = NULL;
         Validation *v = userdata;
 
+        v->n_warnings += warning;
         if (xasprintf(&file, "%s/%s", v->file, document) < 0)
                 v->oom = true;
+        else if (warning)
+                show_warning(v, file, path, message);
         else
                 show_finding(v, file, path, message, SEVERITY_ERROR);
 }
@@ -277,10 +278,11 @@ static int validate_oci(Validation *v, OciCheckKind kind)
         static const char *const kinds[] = {"OCI layout", "OCI archive", "Docker archive"};
         Context *c = v->context;
 
+        v->n_warnings = 0;
         int r = oci_check(v->file, kind, c->operation, report, v, &c->error);
         if (r < 0)
                 return error_prefix(&c->error, r, "Cannot check '%s'", v->file);
-        if (r > 0)
+        if (r > 0 || (v->n_warnings > 0 && v->arguments->strict))
                 return v->oom ? error_oom(&c->error) : 1;
         return show_result(v, 0, kinds[kind], &(Findings){}, NULL);
 }

@@ -557,8 +557,47 @@ def stop_with_a_timeout_kills(host):
     equal((host.state(uuid), host.processes()), ("exited", []))
     uuid = host.detach("--name=q", host.shell("trap 'exit 0' TERM; " + FOREVER, name="example.com/b"))
     host.wait_up("b")
-    equal(host.acnspawn("stop", "-t", "1min", uuid).expect(0).err, "", "message")
+    lacks(host.acnspawn("stop", "-t", "1min", uuid).expect(0).err, "killed.", "message")
     equal(host.status(uuid)["exitStatus"], 0)
+
+
+@case
+def what_stop_and_rm_wait_for_is_said(host):
+    """After two seconds, and what the time-outs of the apps allow."""
+    shared = host.path("shared")
+    os.mkdir(shared)
+    script = "trap 'while ! test -e /shared/go; do sleep 0.1; done; exit 0' TERM; " + FOREVER
+    for verb, limit in (("stop", "--timeout=3min"), "180 s"), (("rm", "--force"), "150 s"):
+        host.detach("--name=p", "--replace", "--stop-timeout=15s", "-v", shared + ":/shared", host.shell(FOREVER, name="example.com/a"), "---",
+                    host.shell(script, name="example.com/b"))
+        host.wait_up("b", host.status("p")["uuid"])
+        p = host.start(*verb, "p")
+        line = p.stderr.readline().decode()
+        equal(line, "Waiting for app b of pod p to end, which is killed after %s; 'acnspawn stop --force p' kills it at once.\n" % limit)
+        open(shared + "/go", "w").close()
+        r = host.finish(p)
+        os.unlink(shared + "/go")
+        equal((r.rc, r.err), (0, ""))
+
+
+@case
+def a_pods_systemd_that_was_stopped_by_hand_does_not_hold_up_its_end(host):
+    host.detach("--name=p", host.shell("trap 'exit 0' TERM; " + FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    leader = host.leader("p")
+    os.kill(leader, signal.SIGSTOP)
+    wait_for(lambda: "T (stopped)" in read_text("/proc/%d/status" % leader), "the pod's systemd is stopped")
+    host.acnspawn("stop", "--timeout=infinity", "p").expect(0)
+    equal((host.state("p"), host.status("p")["exitStatus"]), ("exited", 0))
+
+
+@case
+def results_and_errors_of_many_pods_are_in_the_order_of_the_words(host):
+    """Also where both go to one file, as in a log."""
+    first, second = host.prepare(host.shell("true")), host.prepare(host.shell("true"))
+    r = subprocess.run(host.argv("rm", first, "none", second), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=patience(60))
+    lines = [l for l in r.stdout.splitlines() if not l.startswith("'")]
+    equal((lines[0], "'none'" in lines[1], lines[2:]), (first, True, [second]), r.stdout)
 
 
 @case

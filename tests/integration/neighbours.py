@@ -254,6 +254,35 @@ def no_app_leaves_its_cgroup(host, *options):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
+def descendants(pid):
+    below = processes_where(lambda p: parent_of(p) == pid)
+    return below + [q for p in below for q in descendants(p)]
+
+
+@both
+def processes_that_have_left_the_cgroup_of_their_app_end_with_it(host, *options):
+    """Moved by this test, as no app can any more: into that of the pod's systemd, and into that of another app."""
+    host.detach("--name=p", "--exit-policy=never", *options, host.shell("sleep 1000 & sleep 1000 & touch /out/up; trap 'exit 0' TERM; wait", name="example.com/a"),
+                "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "---", host.shell("sleep 1000 & touch /out/up; trap 'exit 0' TERM; wait", name="example.com/b"),
+                "--caps-retain=CAP_SYS_ADMIN")
+    for app in "a", "b":
+        host.wait_up(app)
+    main = {app: main_process(host, app)[0] for app in ("a", "b")}
+    others = descendants(main["b"])
+    first, second = descendants(main["a"])
+    own = next(l for l in read_text("/proc/%d/cgroup" % main["a"]).splitlines() if l.startswith("0::"))[3:]
+    other = next(l for l in read_text("/proc/%d/cgroup" % main["b"]).splitlines() if l.startswith("0::"))[3:]
+    mount = next(l.split()[4] for l in read_text("/proc/self/mountinfo").splitlines() if " - cgroup2 " in l)
+    for pid, group in (first, own[:own.index("/app.slice")] + "/init.scope"), (second, other):
+        with open(mount + group + "/cgroup.procs", "w") as f:
+            f.write(str(pid))
+    for verb in "stop-app", "rm-app":
+        host.acnspawn(verb, "p", "a").expect(0)
+        equal([p for p in (first, second) if os.path.exists("/proc/%d" % p) and "Z (zombie)" not in read_text("/proc/%d/status" % p)], [], "processes after " + verb)
+    equal([p for p in others if not os.path.exists("/proc/%d" % p)], [], "processes of another app that have ended")
+    host.acnspawn("stop", "p").expect(0)
+
+
 @case
 def an_app_sees_its_own_cgroup(host):
     r = host.run(host.shell("grep ^0:: /proc/self/cgroup; cat /sys/fs/cgroup/cgroup.procs | wc -l; ls /sys/fs/cgroup/app.slice; mkdir /sys/fs/cgroup/x; true"))

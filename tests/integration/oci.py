@@ -167,6 +167,10 @@ def odd_parts_of_a_config_are_ignored(host):
     r = host.run(b.reference())
     contains(r.out, "/d\n")
     contains(r.out, "A=1\n")
+    checked = host.acnspawn("validate", b.dir).expect(0)
+    equal((checked.out, checked.err.count("and is ignored")), (b.dir + ": valid OCI layout\n", 8), checked.err)
+    contains(checked.err, 'Warning: %s/blobs/' % b.dir)
+    equal(host.acnspawn("validate", "--strict", b.dir).expect(1).out.count("and is ignored"), 8)
     for what in ('config.ExposedPorts: "0/tcp" is not a port', '"abc"', 'config.Volumes: "/dev" cannot be the place of a volume', '"/a/../.."',
                  'config.Env: "=x" has no valid name', '"NAME" has no "="', "config.Labels.nul: contains a NUL", "rootfs.type: is not"):
         contains(r.err, what)

@@ -283,8 +283,9 @@ TEST(refusals)
 TEST(errors_of_other_interfaces)
 {
         _cleanup_error_ Error e = ERROR_NULL;
-        _cleanup_json_ json_object *sad = json_new_text_member("why", "s\033d"), *none = json_object_new_object(),
-                                   *code = json_object_new_object(), *wrong = json_object_new_object();
+        _cleanup_json_ json_object *sad = json_new_text_member("why", "s\033d"),
+                                   *none = json_object_new_object(), *code = json_object_new_object(),
+                                   *wrong = json_object_new_object();
         VarlinkReply r = {.error = "org.example.test.Sad", .parameters = sad};
 
         ASSERT_ERR(acn_service_error(&r, &e), -EREMOTEIO);
@@ -337,13 +338,13 @@ TEST(stopping)
               {"\"timeoutUSec\":60000000", REPLY("{\"killed\":true}")},
               {"\"timeoutUSec\":60000000", REPLY("{}")}, {"\"timeoutUSec\":0", REPLY("{}")});
 
-        ASSERT_OK(acn_stop(f.client, UINT64_MAX, &killed, NULL));
+        ASSERT_OK(acn_stop(f.client, UINT64_MAX, NULL, &killed, NULL));
         ASSERT_TRUE(!killed);
-        ASSERT_OK(acn_stop(f.client, 60000000, &killed, NULL));
+        ASSERT_OK(acn_stop(f.client, 60000000, NULL, &killed, NULL));
         ASSERT_TRUE(killed);
-        ASSERT_OK(acn_stop(f.client, 60000000, &killed, NULL));
+        ASSERT_OK(acn_stop(f.client, 60000000, NULL, &killed, NULL));
         ASSERT_TRUE(!killed);
-        ASSERT_OK(acn_stop(f.client, 0, &killed, NULL));
+        ASSERT_OK(acn_stop(f.client, 0, NULL, &killed, NULL));
         ASSERT_TRUE(killed);
         ASSERT_STREQ(f.wrong, "");
 }

@@ -62,13 +62,13 @@ def units_of_a_pod(d):
     write(d, "plain.pod", "[App web]\nImage=x\n")
     check("what is made", generate(d), ({
         "acnspawn@web.service.d/50-declared.conf":
-            "# Made by acnspawn-generator\n[Unit]\nSourcePath=CONFIG/pods/web.pod\n\n[Unit]\nDescription=The web of %i\nAfter=a.service  b.service\n"
+            "# Made by acnspawn-generator\n[Unit]\nDocumentation=file:CONFIG/pods/web.pod\n\n[Unit]\nDescription=The web of %i\nAfter=a.service  b.service\n"
             "After=\nAfter=c.service\n\n[Service]\nWatchdogSec=1min\nMemoryMax=\n",
         "graphical.target.wants/acnspawn@web.service": "-> ../acnspawn@web.service",
         "a.service.requires/acnspawn@web.service": "-> ../acnspawn@web.service"}, [], 0))
 
 
-SOCKET_DROP_IN = "# Made by acnspawn-generator\n[Unit]\nSourcePath=CONFIG/pods/%(name)s.pod\n\n[Service]\nSockets=acnspawn@%(name)s.socket\n"
+SOCKET_DROP_IN = "# Made by acnspawn-generator\n[Unit]\nDocumentation=file:CONFIG/pods/%(name)s.pod\n\n[Service]\nSockets=acnspawn@%(name)s.socket\n"
 SOCKET_HEAD = ("# Made by acnspawn-generator\n[Unit]\nDescription=Sockets of Pod %(name)s\nDocumentation=man:acnspawn.pod(5)\n"
                "SourcePath=CONFIG/pods/%(name)s.pod\n")
 

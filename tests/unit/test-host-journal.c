@@ -150,7 +150,7 @@ TEST(a_record_for_each_line)
         say(&f, "o\nthree");
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|" APP_FIELDS("stdout") "MESSAGE=one|");
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|" APP_FIELDS("stdout") "MESSAGE=|");
-        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=3|" APP_FIELDS("stdout") "MESSAGE=two|");
+        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=3|" APP_FIELDS("stdout") "ACNSPAWN_LEVEL=<3>|MESSAGE=two|");
         ASSERT_NO_RECORD(&f);
         forwarder_end_storing(&f.forwarder);
         ASSERT_RECORD(&f, POD_FIELDS
@@ -174,7 +174,7 @@ TEST(fields_cannot_be_forged)
                                      "ACNSPAWN_STREAM=stderr|MESSAGE=<9>x|");
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=1|SYSLOG_IDENTIFIER=web|ACNSPAWN_APP=web|ACNSPAWN_IMAGE="
                                      "x\nACNSPAWN_APP=other|"
-                                     "ACNSPAWN_STREAM=stderr|MESSAGE=|");
+                                     "ACNSPAWN_STREAM=stderr|ACNSPAWN_LEVEL=<1>|MESSAGE=|");
         ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=6|SYSLOG_IDENTIFIER=web|ACNSPAWN_APP=web|ACNSPAWN_IMAGE="
                                      "x\nACNSPAWN_APP=other|"
                                      "ACNSPAWN_STREAM=stderr|MESSAGE=<77>y|");
@@ -221,6 +221,24 @@ TEST(long_lines_are_cut)
         }
         ASSERT_TRUE(sizes[0] == 49152 && sizes[1] == 49152 && sizes[2] == 99999 - 2 * 49152 &&
                     sizes[3] == 0);
+}
+
+/* The priority of the whole line is that of its beginning. */
+TEST(a_level_is_at_the_beginning_of_a_line_alone)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+        char text[49152 + sizeof("<3>more\n<4>next\n")];
+
+        ASSERT_OK(set_up(&f, LOG_TARGET_JOURNAL));
+        memset(text, 'x', 49152);
+        memcpy(text, "<5>", 3);
+        strcpy(text + 49152, "<3>more\n<4>next\n");
+        say(&f, text);
+        _cleanup_free_ char *first = next_record(&f);
+        ASSERT_TRUE(first && strstr(first, "PRIORITY=5|") &&
+                    strstr(first, "|ACNSPAWN_LEVEL=<5>|MESSAGE=xxx"));
+        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=5|" APP_FIELDS("stdout") "MESSAGE=<3>more|");
+        ASSERT_RECORD(&f, POD_FIELDS "PRIORITY=4|" APP_FIELDS("stdout") "ACNSPAWN_LEVEL=<4>|MESSAGE=next|");
 }
 
 /* It waits for a journal that reads, and not for long for one that does not. */
@@ -338,6 +356,7 @@ int main(void)
         RUN(fields_cannot_be_forged);
         RUN(where_it_goes);
         RUN(long_lines_are_cut);
+        RUN(a_level_is_at_the_beginning_of_a_line_alone);
         RUN(waiting_until_records_are_taken);
         RUN(a_journal_that_is_full);
         RUN(a_journal_that_is_started_anew);

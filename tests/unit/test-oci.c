@@ -567,7 +567,7 @@ TEST(a_layer_in_another_form)
 
 typedef struct Removal {
         OciLayout *layout;
-        char *id; /* of the image that is removed; NULL: it was */
+        char *id;          /* of the image that is removed; NULL: it was */
         unsigned n_absurd; /* reports of more than there is */
 } Removal;
 
@@ -1098,7 +1098,8 @@ TEST(an_archive_with_an_endless_map_of_holes)
                      "A member of the archive has more than 16777216 bytes of headers");
 }
 
-static void count_finding(const char *document, const char *path, const char *message, void *userdata)
+static void count_finding(const char *document, const char *path, const char *message, bool warning,
+                          void *userdata)
 {
         *(unsigned *) userdata += strstr(message, "its content does not match") != NULL;
 }

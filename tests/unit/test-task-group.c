@@ -68,7 +68,13 @@ TEST(a_task_with_everything)
                                                                            "{\"nanoseconds\": 60000000000}"
                                                                            ", \"labels\": {\"labels\": "
                                                                            "[{\"key\": \"tier\", \"value\": "
-                                                                           "\"front\"}]}"));
+                                                                           "\"front\"}, {\"key\": "
+                                                                           "\"acnspawn/control\", \"value\": "
+                                                                           "\"true\"}, {\"key\": "
+                                                                           "\"acnspawn/control-images\", "
+                                                                           "\"value\": \"example.com/*\"}, "
+                                                                           "{\"key\": \"acnspawn/grant\", "
+                                                                           "\"value\": \"all\"}]}"));
         PodRequest q = {};
 
         ASSERT_OK(parse(text, false, &q, NULL));
@@ -98,6 +104,10 @@ TEST(a_task_with_everything)
         ASSERT_STREQ(setting(o, "acnspawn/pid"), "private");
         ASSERT_NULL(setting(o, "acnspawn/share-cgroups"));
         ASSERT_STREQ(pair_list_get(&o->user_labels, "tier"), "front");
+        ASSERT_STREQ(setting(o, "acnspawn/control"), "true");
+        ASSERT_STREQ(setting(o, "acnspawn/control-images"), "example.com/*");
+        ASSERT_TRUE(!pair_list_get(&o->user_labels, "acnspawn/control"));
+        ASSERT_TRUE(!setting(o, "acnspawn/grant")); /* a label as others are */
         ASSERT_STREQ(pair_list_get(&o->user_annotations, "mesos/task-id"), "Web.1");
         ASSERT_EQ(o->n_mounts, 3);
         ASSERT_EQ(q.n_volumes, 3);

@@ -97,6 +97,24 @@ def messages_of_unit(unit=UNIT):
     return subprocess.run(("journalctl", "-b", "-o", "cat", "-u", unit), stdout=subprocess.PIPE, text=True).stdout
 
 
+@case
+@with_timeout(600)
+def reload_after_an_edit_does_not_warn(host):
+    """Of the file as a source of the unit, which has changed on disk; but of sections that are systemd's."""
+    text = "[App a]\nImage=%s\n" % host.shell(STAY, name="example.com/a")
+    with declared(host, text):
+        systemctl("start", UNIT)
+        contains(systemctl("show", "--property=Documentation", UNIT), "file:" + PODS + "/web.pod")
+        write_pod(host, text + "Environment=A=1\n")
+        lacks(systemctl("reload", UNIT), "changed on disk")
+        equal(show("NeedDaemonReload"), ("no",))
+        lacks(messages_of_unit(), "daemon-reload")
+        write_pod(host, text + "Environment=A=2\n[Unit]\nDescription=Other\n")
+        lacks(systemctl("reload", UNIT), "changed on disk")
+        contains(messages_of_unit(), "The sections [Unit] and [Service] of pod web have changed, of which systemd does not know yet: "
+                                     "'systemctl daemon-reload'.")
+
+
 @of_machine
 @with_timeout(600)
 def each_kind_of_change_by_reload(host):

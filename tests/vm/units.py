@@ -378,9 +378,9 @@ def logs_by_interface(host, uuid, **parameters):
 
 @case
 def logs_from_the_journal_of_the_host(host):
-    """Together with those of the pod's journal, in order; followed, and after the end; once each, and only those of the supervisor."""
+    """Together with those of the pod's journal, in order; followed, and after the end; once each, and only those of the supervisor; as they were written."""
     turn = "while ! test -e /out/go; do sleep 0.1; done; "
-    uuid = host.detach("--name=p", host.shell("echo a1; touch /out/up; " + turn + "echo a2 >&2; printf a3", name="example.com/a"), "--log=journal", "---",
+    uuid = host.detach("--name=p", host.shell("echo a1; touch /out/up; " + turn + "echo a2 >&2; printf '<4>a3'", name="example.com/a"), "--log=journal", "---",
                        host.shell("touch /out/up; " + turn + "echo b1", name="example.com/b"), "---",
                        host.shell("echo c1", name="example.com/c"), "--log=both")
     wait_for(lambda: "a: a1\n" in host.acnspawn("logs", "p").out, "the first line", timeout=60)
@@ -392,16 +392,16 @@ def logs_from_the_journal_of_the_host(host):
     wait_for(lambda: "b: b1\n" in host.acnspawn("logs", "p").out, "the line of b", timeout=60)
     host.acnspawn("enter", "--app=a", "p", "--", "touch", "/out/go").expect(0)
     followed = host.finish(follower)
-    equal((sorted(followed.out.splitlines()), followed.err), (["a: a1", "a: a3", "b: b1", "c: c1"], "a: a2\n"))
+    equal((sorted(followed.out.splitlines()), followed.err), (["a: a1", "a: <4>a3", "b: b1", "c: c1"], "a: a2\n"))
     r = host.acnspawn("logs", "p").expect(0)
-    equal(([l for l in r.out.splitlines() if l != "c: c1"], r.out.count("c: c1"), r.err), (["a: a1", "b: b1", "a: a3"], 1, "a: a2\n"))
+    equal(([l for l in r.out.splitlines() if l != "c: c1"], r.out.count("c: c1"), r.err), (["a: a1", "b: b1", "a: <4>a3"], 1, "a: a2\n"))
     r = host.acnspawn("logs", "--app=a", "p").expect(0)
-    equal((r.out, r.err), ("a1\na3", "a2\n"))
+    equal((r.out, r.err), ("a1\n<4>a3", "a2\n"))
     entries = [json.loads(l) for l in host.acnspawn("logs", "--json", "--lines=3", "p").expect(0).out.splitlines()]
-    equal([(x["app"], x["stream"], x["message"]) for x in entries], [("b", "stdout", "b1"), ("a", "stderr", "a2"), ("a", "stdout", "a3")])
+    equal([(x["app"], x["stream"], x["message"]) for x in entries], [("b", "stdout", "b1"), ("a", "stderr", "a2"), ("a", "stdout", "<4>a3")])
     equal(host.acnspawn("logs", "--app=a", "--until=@1000000000", "p").expect(0).out, "")
     equal(host.acnspawn("logs", "--app=a", "--since=@%d" % (entries[-1]["timestamp"] // 1000000 + 1), "p").expect(0).out, "")
-    equal(host.acnspawn("logs", "--app=a", "--since=@%d" % (entries[0]["timestamp"] // 1000000 - 3600), "p").expect(0).out, "a1\na3")
+    equal(host.acnspawn("logs", "--app=a", "--since=@%d" % (entries[0]["timestamp"] // 1000000 - 3600), "p").expect(0).out, "a1\n<4>a3")
 
 
 @case

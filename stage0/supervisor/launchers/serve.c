@@ -7,7 +7,11 @@
  * no process of an app has run yet. Nothing here blocks on a launcher, nor on a file system that has a volume of its app. A request for
  * a clean root is answered when the files of the last execution are removed; others are answered meanwhile. */
 
+#include <linux/capability.h>
+#include <linux/magic.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "stage0/supervisor/launchers/admission.h"
 #include "stage0/supervisor/apps/app-devices.h"
@@ -229,6 +233,20 @@ static int open_launch_file(Server *s, AppInstance *app, Error *e)
         return fd < 0 ? error_set_errno(e, fd, "Cannot open the launch file of app %s", app->name) : fd;
 }
 
+/* By which processes are found that leave the cgroup of the app, if they can. */
+static void note_root(AppInstance *app, int fd)
+{
+        bool writes_cgroups = app->settings.writable_sys ||
+                              stage1_app_capabilities(app->app) & UINT64_C(1) << CAP_SYS_ADMIN;
+        struct statfs sf;
+        struct stat st;
+
+        app->root = 0;
+        if (writes_cgroups && fstatfs(fd, &sf) >= 0 && sf.f_type == OVERLAYFS_SUPER_MAGIC &&
+            fstat(fd, &st) >= 0)
+                app->root = st.st_dev;
+}
+
 /* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
 static int collect(Server *s, const Question *q, LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
@@ -252,6 +270,7 @@ static int collect(Server *s, const Question *q, LaunchReply *reply, int *fds, s
                 return r;
         reply->has_credentials = mounts.has_credentials;
         reply->has_maker = mounts.has_maker;
+        note_root(app, fds[*n]);
         *n += mounts.n;
         r = app_devices_apply(s->pod, app, &devices, q->peer.pid, e);
         if (r < 0)

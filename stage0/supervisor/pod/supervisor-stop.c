@@ -26,9 +26,12 @@ void supervisor_signal_leader(Supervisor *s)
         FOREACH_APP(app, s->apps)
         if (app->units[0].life == UNIT_UP && !app->stopped)
                 app->stopped = STOP_POD_ENDED;
-        if (s->leader_fd >= 0)
-                (void) syscall(SYS_pidfd_send_signal, s->leader_fd,
-                               s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3, NULL, 0);
+        if (s->leader_fd < 0)
+                return;
+        (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3,
+                       NULL, 0);
+        /* It may have been stopped by hand, which none but processes of the host can do. */
+        (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGCONT, NULL, 0);
 }
 
 void supervisor_stop(Supervisor *s)

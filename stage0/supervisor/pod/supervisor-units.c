@@ -96,6 +96,26 @@ void supervisor_main_ended(Supervisor *s, AppInstance *app, const MainEnd *end)
         supervisor_end_below(s, app);
 }
 
+/* No process of an app that has ended goes on, wherever in the pod it is. */
+static void end_strays(Supervisor *s, AppInstance *app)
+{
+        pid_t leader = 0;
+        size_t n = 0;
+
+        if (app->root == 0 || process_number(s->leader_fd, &leader) < 0)
+                return;
+        FOREACH_APP(other, s->apps)
+        if (other != app && other->root == app->root) /* its own is gone, and the number was given away */
+                app->root = 0;
+        int r = app->root == 0 ? 0 : pod_kill_strays(s->pod, app->name, app->root, leader, &n);
+        if (r < 0)
+                log_debug("Cannot look for processes that app %s has left behind: %s", app->name,
+                          strerror(-r));
+        else if (n > 0)
+                log_warning("App %s has ended, and left %zu processes in other cgroups of pod %s, which were killed.",
+                            app_instance_path(app), n, pod_display_name(s->pod));
+}
+
 /* A report of systemd may be older than the last request of a launcher. */
 static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
 {
@@ -109,6 +129,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         }
         if (!app_life_ended(app, end))
                 return;
+        end_strays(s, app);
         server_end_execution(s->server, app);
         supervisor_end_below(s, app);
         supervisor_journal_app_ended(s, app);
@@ -251,6 +272,7 @@ static void on_unit(void *userdata, void *tag, UnitLife life)
 
         pod_unit_set(u, life);
         if (life != UNIT_UP) {
+                end_strays(s, u->app);
                 end_unknown(s, u->app, true);
                 u->app->ending = false;
                 interface_executed(s->interface, u->app, START_DOWN);

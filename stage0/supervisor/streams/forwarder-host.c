@@ -3,7 +3,8 @@
 /* What apps write, to the journal of the host: a record for each line, with the fields that tell where it is from.
  *
  * The supervisor of a service is in its unit, and so the lines are found by `journalctl -u`. A level "<N>" at the
- * beginning of a line becomes its priority, as for the standard output of a service.
+ * beginning of a line becomes its priority, and is no part of the message, as for the standard output of a service. It is kept
+ * in a field of its own, as `acnspawn logs` shows every byte that was written.
  */
 
 #include <syslog.h>
@@ -49,13 +50,15 @@ void forwarders_sync_host(Forwarders *all)
         host_journal_sync(all->host_journal, HOST_SYNC_MSEC);
 }
 
-/* Takes the level off the line. */
-static int read_priority(const char **line, size_t *size)
+/* Takes the level off the line: RET is the text of it, or empty. */
+static int read_priority(const char **line, size_t *size, char ret[static 4])
 {
         const char *s = *line;
 
+        ret[0] = 0;
         if (*size < 3 || s[0] != '<' || s[1] < '0' || s[1] > '7' || s[2] != '>')
                 return LOG_INFO;
+        snprintf(ret, 4, "<%c>", s[1]);
         *line += 3;
         *size -= 3;
         return s[1] - '0';
@@ -67,9 +70,14 @@ static int send_line(Forwarder *p, const char *line, size_t size, const char *li
                         .image = image_of(p->app),
                         .stream = p->error ? "stderr" : "stdout",
                         .line_break = line_break,
+                        .priority = p->host_priority,
                         .exit_status = -1};
+        char level[4] = "";
 
-        r.priority = read_priority(&line, &size);
+        if (!p->host_goes_on) /* what looks like a level in the midst of a line is none */
+                r.priority = read_priority(&line, &size, level);
+        p->host_priority = r.priority;
+        r.level = level[0] ? level : NULL;
         r.message = line;
         r.size = size;
         return host_journal_send(p->all->host_journal, &r);
@@ -94,6 +102,7 @@ static void send_lines(Forwarder *p, bool end)
                         p->host_full = true;
                         break;
                 }
+                p->host_goes_on = !newline && seen == HOST_LINE_MAX;
                 done += n + (newline ? 1 : 0);
         }
         t->size -= done;

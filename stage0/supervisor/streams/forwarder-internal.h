@@ -55,9 +55,11 @@ struct Forwarder {
         sd_event_source *source, *journal_source, *timer;
         Text line; /* begun, but not yet ended */
         Neutralizer neutralizer;
-        Text pending;                     /* output that the journal has not taken yet */
-        bool to_host, host_full;          /* to the host's journal as well; which takes no more now */
-        Text host_lines;                  /* output that was not sent there yet */
+        Text pending;            /* output that the journal has not taken yet */
+        bool to_host, host_full; /* to the host's journal as well; which takes no more now */
+        Text host_lines;         /* output that was not sent there yet */
+        bool host_goes_on;       /* it begins in the midst of a line, with this priority */
+        int host_priority;
         LogBound *bound;                  /* NULL: there is none */
         bool in_line, drop_line, dropped; /* of what goes to the journal */
         size_t overdraft;                 /* charged for its line beyond the budget */

@@ -69,6 +69,7 @@ static void format_record(HostJournal *j, const HostRecord *r)
         add_field(t, "ACNSPAWN_IMAGE", r->image);
         add_field(t, "ACNSPAWN_STREAM", r->stream);
         add_field(t, "ACNSPAWN_LINE_BREAK", r->line_break);
+        add_field(t, "ACNSPAWN_LEVEL", r->level);
         add_field(t, "MESSAGE_ID", r->message_id);
         if (r->exit_status >= 0)
                 text_addf(t, "EXIT_STATUS=%d\n", r->exit_status);

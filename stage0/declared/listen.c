@@ -6,7 +6,7 @@
  * Images are not looked at: a port has to have the same name, or number, in both settings. Ranges are left out, and so
  * is what is not valid: that is said when the pod is started, and by 'acnspawn pod verify'. */
 
-#include "units/listen.h"
+#include "stage0/declared/declared.h"
 
 typedef struct Exposed {
         char *word;            /* what Port= has, in pieces */
@@ -119,13 +119,27 @@ static void add_line(Text *t, const Exposed *x)
                 text_add(t, "FreeBind=yes\n");
 }
 
-int listen_add_ports(const Declared *d, Text *t)
+bool declared_has_addresses(const Declared *d)
+{
+        for (size_t i = 0; i < d->n_settings; i++)
+                if (d->settings[i].section == DECLARED_SOCKET && startswith(d->settings[i].key, "Listen"))
+                        return true;
+        return false;
+}
+
+static int collect_exposed(const Declared *d, char ***ret)
 {
         static const char *const exposing[] = {"Port", "Publish", NULL};
+
+        return collect(d, DECLARED_POD, exposing, " ", ret);
+}
+
+int declared_add_ports(const Declared *d, Text *t)
+{
         static const char *const activating[] = {"SocketActivated", NULL};
         _cleanup_strv_free_ char **exposed = NULL, **activated = NULL;
 
-        int r = collect(d, DECLARED_POD, exposing, " ", &exposed);
+        int r = collect_exposed(d, &exposed);
         if (r >= 0)
                 r = collect(d, DECLARED_APP, activating, ", ", &activated);
         if (r < 0)
@@ -141,4 +155,69 @@ int listen_add_ports(const Declared *d, Text *t)
                         add_line(t, &x);
         }
         return 0;
+}
+
+/* --- Checking ------------------------------------------------------------------------------------------ */
+
+static int is_exposed(char *const *exposed, const char *word)
+{
+        STRV_FOREACH (port, exposed) {
+                _cleanup_free_ char *copy = strdup(*port);
+                Exposed x = {.word = copy};
+
+                if (!copy)
+                        return -ENOMEM;
+                if (read_exposed(&x) && is_meant(&x, word))
+                        return 1;
+        }
+        return 0;
+}
+
+static int check_activated(Declared *d, const DeclaredSetting *s, char *const *exposed)
+{
+        const DeclaredPlace place = s->place;
+        _cleanup_strv_free_ char **words = NULL;
+
+        int r = words_of(d, s, ", ", &words);
+        STRV_FOREACH (word, words) {
+                r = r < 0 ? r : is_exposed(exposed, *word);
+                if (r == 0)
+                        r = declared_add_finding(
+                                        d, &place, false,
+                                        "Port= of [Pod] has to expose the port by this name or number, and by no "
+                                        "range; or [Socket] has the addresses.",
+                                        "SocketActivated=: the host's systemd gets no socket for '%s'",
+                                        *word);
+        }
+        return r < 0 ? r : 0;
+}
+
+int declared_check_sockets(Declared *d)
+{
+        _cleanup_strv_free_ char **exposed = NULL;
+        const DeclaredSetting *socket = NULL;
+        _cleanup_text_ Text ports = {};
+
+        if (declared_has_addresses(d))
+                return 0;
+        int r = collect_exposed(d, &exposed);
+        if (r >= 0)
+                r = declared_add_ports(d, &ports);
+        for (size_t i = 0; r >= 0 && i < d->n_settings; i++) {
+                const DeclaredSetting *s = &d->settings[i];
+                if (s->section == DECLARED_APP && streq(s->key, "SocketActivated"))
+                        r = check_activated(d, s, exposed);
+                else if (s->section == DECLARED_SOCKET && !socket)
+                        socket = s;
+        }
+        if (r >= 0 && socket && ports.size == 0) {
+                const DeclaredPlace place = socket->place;
+                r = declared_add_finding(
+                                d, &place, true, NULL,
+                                "[Socket]: there is no address to listen on: neither ListenStream= or another one "
+                                "here, nor a port that Port= exposes and SocketActivated= names");
+        }
+        if (r >= 0)
+                declared_sort_findings(d);
+        return r;
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Ends processes of an app that have left its cgroup for another one of the pod. Only an app that can write to cgroups, as one with
+ * CAP_SYS_ADMIN in a pod without users of its own, has such; its end, by which systemd kills what is in its cgroup, leaves them
+ * alone.
+ *
+ * They are known by the root of the app, an overlay that no other app has: a process sees it as its own root, or, if it has
+ * changed that, in its mounts. The device number of an overlay may be given to another one later, so the caller knows that no
+ * running app has it. */
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "stage0/host/host.h"
+
+#define DEPTH_MAX 32U          /* levels of cgroups */
+#define LIST_MAX (1U << 20)    /* bytes of "cgroup.procs" */
+#define MOUNTS_MAX (16U << 20) /* bytes of "mountinfo" */
+#define ROUNDS_MAX 5U          /* what is killed may just have made another one */
+#define ROUND_MSEC 100
+#define ROUND_PROCESSES_MAX 256U
+
+typedef struct Strays {
+        const char *own; /* the path of the app's slice below the pod's cgroup */
+        dev_t root;
+        pid_t leader;
+        int fds[ROUND_PROCESSES_MAX];
+        size_t n;
+} Strays;
+
+/* --- Looking ------------------------------------------------------------------------------------------- */
+
+static bool has_root(pid_t pid, dev_t root)
+{
+        char path[64];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "/proc/%d/root", (int) pid);
+        return stat(path, &st) >= 0 && st.st_dev == root;
+}
+
+static bool has_mount(pid_t pid, dev_t root)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64], device[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int) pid);
+        snprintf(device, sizeof(device), " %u:%u ", major(root), minor(root));
+        return read_file_at(AT_FDCWD, path, MOUNTS_MAX, &text, NULL) >= 0 && strstr(text, device);
+}
+
+/* In the cgroup of another app only the root is looked at, as mounts take longer. */
+static bool is_stray(const Strays *s, pid_t pid, bool of_app)
+{
+        return pid > 0 && pid != s->leader &&
+               (has_root(pid, s->root) || (!of_app && has_mount(pid, s->root)));
+}
+
+/* What was read by the number belongs to the process if it still exists afterwards. */
+static void look_at(Strays *s, pid_t pid, bool of_app)
+{
+        if (s->n >= ROUND_PROCESSES_MAX)
+                return;
+        _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, pid, 0);
+        if (fd >= 0 && is_stray(s, pid, of_app) && process_is_alive(fd))
+                s->fds[s->n++] = TAKE_FD(fd);
+}
+
+static void look_at_processes(Strays *s, int dir_fd, bool of_app)
+{
+        _cleanup_free_ char *list = NULL;
+
+        if (read_file_at(dir_fd, "cgroup.procs", LIST_MAX, &list, NULL) < 0)
+                return;
+        for (char *end, *line = list; *line; line = end + (*end == '\n')) {
+                pid_t pid = (pid_t) strtol(line, &end, 10);
+                if (end == line)
+                        return;
+                look_at(s, pid, of_app);
+        }
+}
+
+static void look_below(Strays *s, int dir_fd, const char *path, unsigned depth);
+
+static void look_into(Strays *s, int dir_fd, const char *path, const char *name, unsigned depth)
+{
+        _cleanup_free_ char *below = NULL;
+
+        if (xasprintf(&below, "%s%s%s", path, *path ? "/" : "", name) < 0 || streq(below, s->own))
+                return;
+        _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd >= 0)
+                look_below(s, fd, below, depth);
+}
+
+static void look_below(Strays *s, int dir_fd, const char *path, unsigned depth)
+{
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+        if (!d) {
+                safe_close(fd);
+                return;
+        }
+        look_at_processes(s, dir_fd, startswith(path, "app.slice/"));
+        for (const struct dirent *entry; depth < DEPTH_MAX && (entry = readdir(d));)
+                if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+                        look_into(s, dir_fd, path, entry->d_name, depth + 1);
+        closedir(d);
+}
+
+/* --- Ending -------------------------------------------------------------------------------------------- */
+
+static void kill_all(Strays *s)
+{
+        struct pollfd p[ROUND_PROCESSES_MAX];
+        uint64_t end = now_usec(CLOCK_MONOTONIC) + ROUND_MSEC * UINT64_C(1000);
+
+        for (size_t i = 0; i < s->n; i++)
+                (void) syscall(SYS_pidfd_send_signal, s->fds[i], SIGKILL, NULL, 0);
+        for (size_t i = 0; i < s->n; i++) {
+                uint64_t now = now_usec(CLOCK_MONOTONIC);
+                p[i] = (struct pollfd){.fd = s->fds[i], .events = POLLIN};
+                (void) poll(&p[i], 1, now < end ? (int) ((end - now) / 1000U) : 0);
+                safe_close(s->fds[i]);
+        }
+        s->n = 0;
+}
+
+int pod_kill_strays(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed)
+{
+        _cleanup_free_ char *slice = NULL, *own = NULL, *unified = NULL, *payload = NULL;
+        size_t killed = 0;
+
+        int r = nested_slices(app, &slice);
+        if (r >= 0)
+                r = xasprintf(&own, "app.slice/%s", slice);
+        if (r >= 0)
+                r = pod_cgroup_unified(p, &unified);
+        if (r >= 0)
+                r = xasprintf(&payload, "%s/payload", unified);
+        if (r < 0)
+                return r;
+        _cleanup_close_ int fd = open(payload, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        for (unsigned i = 0; i < ROUNDS_MAX; i++) {
+                Strays s = {.own = own, .root = root, .leader = leader};
+                look_below(&s, fd, "", 0);
+                if (s.n == 0)
+                        break;
+                killed += s.n;
+                kill_all(&s);
+        }
+        *ret_killed = killed;
+        return 0;
+}
