@@ -33,13 +33,15 @@ typedef struct Strays {
 
 /* --- Looking ------------------------------------------------------------------------------------------- */
 
+/* It may have changed its root to a file system of an app that does not answer: that is not asked. */
 static bool has_root(pid_t pid, dev_t root)
 {
         char path[64];
-        struct stat st;
+        struct statx st;
 
         snprintf(path, sizeof(path), "/proc/%d/root", (int) pid);
-        return stat(path, &st) >= 0 && st.st_dev == root;
+        return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &st) >= 0 &&
+               makedev(st.stx_dev_major, st.stx_dev_minor) == root;
 }
 
 static bool has_mount(pid_t pid, dev_t root)
