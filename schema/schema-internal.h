@@ -51,7 +51,6 @@ int json_parse_with_nul(const char *text, size_t size, json_object **ret, Findin
 bool json_string_has_nul(json_object *string);
 
 int findings_add(Findings *f, const char *path, const char *message);
-int findings_add_warning(Findings *f, const char *path, const char *message);
 /* An untrusted string for a message: in quotes, escaped, truncated if it is long. */
 char *quote_value(const char *s);
 /* "VALUE" WHY, as -EINVAL. */

@@ -37,6 +37,7 @@ typedef struct Findings {
         size_t n_warnings, warnings_allocated;
 } Findings;
 
+int findings_add_warning(Findings *f, const char *path, const char *message);
 void findings_done(Findings *f);
 #define _cleanup_findings_ _cleanup_(findings_done)
 

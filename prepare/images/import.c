@@ -119,7 +119,7 @@ static int import(Import *i, int fd, const ImportOptions *o, Error *e)
         if (r >= 0)
                 r = unpack_finish(&i->unpack, e);
         if (r >= 0)
-                unpack_report_devices(&i->unpack, i->store->operation);
+                unpack_report(&i->unpack, i->store->operation);
         if (r >= 0)
                 r = write_files(i, e);
         if (r >= 0)

@@ -254,6 +254,25 @@ static int scan(Archive *a, const Operation *o, Error *e)
         return r;
 }
 
+/* By position. */
+static const Member *last_member(const Archive *a)
+{
+        const Member *last = NULL;
+
+        for (size_t i = 0; i < a->n_members; i++)
+                if (!last || a->members[i].number > last->number)
+                        last = &a->members[i];
+        return last;
+}
+
+/* What comes last in archives of docker and podman are the documents that name the rest. */
+static bool last_is_cut(const Archive *a)
+{
+        const Member *last = last_member(a);
+
+        return last && (last->offset > a->size || last->size > a->size - last->offset);
+}
+
 static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_size, Error *e)
 {
         Archive *a = (Archive *) f;
@@ -266,6 +285,10 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
         const Member *m = find_member(a, normal);
         for (unsigned i = 0; m && m->link && i < LINKS_MAX; i++)
                 m = find_member(a, m->link);
+        if (!m && last_is_cut(a))
+                return error_set(e, -EBADMSG,
+                                 "The archive is truncated in its member %s: it may have had %s in the rest",
+                                 last_member(a)->name, normal);
         if (!m)
                 return -ENOENT;
         if (!m->usable || m->link)

@@ -384,7 +384,7 @@ static int read_layer(Reading *x, Error *e)
         if (r >= 0)
                 r = unpack_finish(&x->unpack, e);
         if (r >= 0)
-                unpack_report_devices(&x->unpack, s->operation);
+                unpack_report(&x->unpack, s->operation);
         if (r >= 0)
                 r = write_files(x, e);
         if (r < 0)

@@ -32,6 +32,7 @@ struct UnpackCheck {
         size_t n_buckets; /* a power of two */
         uint64_t key[2];
         bool has_rootfs;
+        char *odd_time; /* the path of the first entry with a time that is not usual */
         const Operation *operation;
 };
 
@@ -58,8 +59,14 @@ UnpackCheck *unpack_check_free(UnpackCheck *c)
         free(c->nodes);
         free(c->names);
         free(c->buckets);
+        free(c->odd_time);
         free(c);
         return NULL;
+}
+
+const char *unpack_check_odd_time(const UnpackCheck *c)
+{
+        return c->odd_time;
 }
 
 bool unpack_check_has_rootfs(const UnpackCheck *c)
@@ -327,6 +334,9 @@ int unpack_check_entry(UnpackCheck *c, const char *path, struct archive *a, stru
                 r = xattr_check_all(entry, path, &size, e);
         if (r >= 0)
                 r = open_parent(c, &x, e);
+        if (r >= 0 && !c->odd_time && !time_is_usual(metadata.times[1].tv_sec) &&
+            !(c->odd_time = strdup(path)))
+                r = error_oom(e);
         if (r < 0)
                 return r;
         c->has_rootfs = true;

@@ -59,12 +59,33 @@ static int set_mode(const MetadataTarget *t, const Metadata *m)
         return r < 0 ? -errno : 0;
 }
 
-static int set_times(const MetadataTarget *t, const Metadata *m)
+bool time_is_usual(time_t seconds)
+{
+        return seconds >= USUAL_TIME_MIN && seconds <= USUAL_TIME_MAX;
+}
+
+/* File systems take the nearest time that they can hold, without an error. */
+static int note_time(Unpack *u, const MetadataTarget *t, const Metadata *m, const char *path)
+{
+        struct stat st;
+        int r = t->fd >= 0 ? fstat(t->fd, &st) : fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW);
+
+        if (r < 0)
+                return -errno;
+        if (st.st_mtim.tv_sec == m->times[1].tv_sec || u->n_times++ > 0)
+                return 0;
+        u->first_time = strdup(path);
+        return u->first_time ? 0 : -ENOMEM;
+}
+
+static int set_times(Unpack *u, const MetadataTarget *t, const Metadata *m, const char *path)
 {
         int r = t->fd >= 0 ? futimens(t->fd, m->times)
                            : utimensat(t->parent_fd, t->name, m->times, AT_SYMLINK_NOFOLLOW);
 
-        return r < 0 ? -errno : 0;
+        if (r < 0)
+                return -errno;
+        return time_is_usual(m->times[1].tv_sec) ? 0 : note_time(u, t, m, path);
 }
 
 static int set_acl(Unpack *u, const MetadataTarget *t, struct archive_entry *entry, const char *path,
@@ -95,7 +116,7 @@ int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct
                 r = set_acl(u, t, entry, path, e);
         if (r < 0)
                 return r;
-        r = set_times(t, m);
+        r = set_times(u, t, m, path);
         return r < 0 ? unpack_error_errno(e, r, path, "cannot set its times") : 0;
 }
 
@@ -212,7 +233,7 @@ static int apply_record(Unpack *u, const Record *record, Error *e)
                 r = xattr_set(&t, ACL_DEFAULT, acl_default, record->acl_default_size, path, e);
         if (r < 0)
                 return r;
-        r = set_times(&t, &record->metadata);
+        r = set_times(u, &t, &record->metadata, path);
         return r < 0 ? unpack_error_errno(e, r, path, "cannot set its times") : 0;
 }
 

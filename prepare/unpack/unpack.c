@@ -114,6 +114,7 @@ void unpack_done(Unpack *u)
         safe_close(u->parent_fd);
         free(u->parent);
         free(u->device);
+        free(u->first_time);
         text_done(&u->implied);
         (void) links_below_free(u->links_below);
         if (u->directories)
@@ -339,7 +340,7 @@ int unpack_leave_out_device(Unpack *u, const char *path, Error *e)
         return 0;
 }
 
-void unpack_report_devices(const Unpack *u, Operation *o)
+static void report_devices(const Unpack *u, Operation *o)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(u->device ?: "");
 
@@ -348,6 +349,24 @@ void unpack_report_devices(const Unpack *u, Operation *o)
                                   "Device nodes of the image are left out, %u, the first of which is '%s'; "
                                   "--device= gives an app a device",
                                   u->n_devices, shown ?: "?");
+}
+
+static void report_times(const Unpack *u, Operation *o)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(u->first_time ?: "");
+
+        if (u->n_times > 0)
+                operation_message(
+                                o, LOG_LEVEL_WARNING,
+                                "Modification times that the store's file system cannot hold are replaced by the "
+                                "nearest that it can, %u, the first of which is that of '%s'",
+                                u->n_times, shown ?: "?");
+}
+
+void unpack_report(const Unpack *u, Operation *o)
+{
+        report_devices(u, o);
+        report_times(u, o);
 }
 
 static int take_device(Unpack *u, Entry *x, Error *e)

@@ -46,16 +46,29 @@ static const Mount *find_mount(const PodApp *app, const char *path)
         return NULL;
 }
 
-static int check_app(Pod *p, const PodApp *app, const RequestedFile *files, size_t n, char ***warnings)
+static int list_layers(Pod *p, const PodApp *app, char ***ret)
 {
         _cleanup_free_ char *name = NULL, *text = NULL;
-        _cleanup_strv_free_ char **layers = NULL;
 
         int r = pod_app_path(p, app, "lowers", &name);
         if (r >= 0)
                 r = read_file_at(p->dir_fd, name, LOWERS_SIZE_MAX, &text, NULL);
-        if (r >= 0)
-                r = strv_split(text, "\n", &layers);
+        return r < 0 ? r : strv_split(text, "\n", ret);
+}
+
+int app_image_has(Pod *p, const PodApp *app, const char *path)
+{
+        _cleanup_strv_free_ char **layers = NULL;
+        int r = list_layers(p, app, &layers);
+
+        return r < 0 ? r : image_has(layers, path);
+}
+
+static int check_app(Pod *p, const PodApp *app, const RequestedFile *files, size_t n, char ***warnings)
+{
+        _cleanup_strv_free_ char **layers = NULL;
+        int r = list_layers(p, app, &layers);
+
         for (size_t i = 0; r >= 0 && i < n; i++) {
                 if (!files[i].is_set)
                         continue;

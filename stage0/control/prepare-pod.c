@@ -223,6 +223,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = check_name_files(p, 0, warnings, e);
         if (r >= 0)
+                r = warn_of_init(p, 0, warnings, e);
+        if (r >= 0)
                 r = pod_isolators_check(p, e);
         if (r >= 0 && o->strict)
                 r = pod_require_isolators(p, o->config_dirs, false, e);
@@ -322,6 +324,8 @@ static int check_app(Pod *p, size_t first, char ***warnings, Error *e)
                 r = stage1_sockets_check(p->manifest, e);
         if (r >= 0)
                 r = check_name_files(p, first, warnings, e);
+        if (r >= 0)
+                r = warn_of_init(p, first, warnings, e);
         if (r >= 0)
                 r = pod_isolators_check(p, e);
         return r < 0 || !p->config.strict ? r : pod_require_isolators(p, NULL, false, e);

@@ -5,7 +5,10 @@
  * version 1 are not used.
  */
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 
 #include "stage0/host/host-internal.h"
 
@@ -92,12 +95,26 @@ static int find_paths(pid_t pid, Cgroups *c)
         return r;
 }
 
+/* Beside hierarchies of version 1, which are below a tmpfs that the host's systemd makes read-only. */
+static int hint_mount(int r, Error *e)
+{
+        struct statfs sf;
+
+        if (statfs("/sys/fs/cgroup", &sf) < 0 || sf.f_type != TMPFS_MAGIC)
+                return error_hint(e, r, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup");
+        return error_hint(
+                        e, r,
+                        "Mount it beside those of version 1: %smkdir -p /sys/fs/cgroup/unified && mount -t "
+                        "cgroup2 cgroup2 /sys/fs/cgroup/unified",
+                        sf.f_flags & ST_RDONLY ? "mount -o remount,rw /sys/fs/cgroup && " : "");
+}
+
 /* Moves them to *RET, if the required one is among them. */
 static int take_places(Cgroups *c, Cgroups *ret, Error *e)
 {
         if (!c->unified) {
                 int r = error_set(e, -ENOSYS, "Pods need the cgroup v2 hierarchy, and none is mounted");
-                return error_hint(e, r, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
+                return hint_mount(r, e);
         }
         *ret = *c;
         *c = (Cgroups){};

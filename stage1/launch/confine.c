@@ -75,6 +75,15 @@ static int raise_ambient(uint64_t mask)
         return 0;
 }
 
+int confine_no_such_id(const Identity *id, Failure *f)
+{
+        return failure_set(
+                        f, CAUSE_USER, -EINVAL,
+                        "The pod has no user %u, or no group %u: it has those from 0 to 65535, unless it was "
+                        "made with a larger range, or with --no-userns",
+                        id->uid, id->gid);
+}
+
 static int change_ids(const Identity *id, Failure *f)
 {
         if (setgroups(id->n_groups, id->groups) < 0)
@@ -83,9 +92,10 @@ static int change_ids(const Identity *id, Failure *f)
         if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot keep capabilities");
         if (setresgid(id->gid, id->gid, id->gid) < 0 || setresuid(id->uid, id->uid, id->uid) < 0)
-                return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
-                                         "Cannot become user %u, group %u%s", id->uid, id->gid,
-                                         errno == EINVAL ? ", which is not in the pod's range" : "");
+                return errno == EINVAL ? confine_no_such_id(id, f)
+                                       : failure_set_errno(f, CAUSE_SETUP, -errno,
+                                                           "Cannot become user %u, group %u", id->uid,
+                                                           id->gid);
         return 0;
 }
 

@@ -98,10 +98,11 @@ static int give_stream(int fd, const Identity *id, Failure *f)
         if (fstat(fd, &st) >= 0 && S_ISCHR(st.st_mode) && !isatty(fd))
                 return 0;
         if (fchown(fd, id->uid, isatty(fd) ? (gid_t) -1 : id->gid) < 0)
-                return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
-                                         "Cannot give the standard streams to user %u, group %u%s", id->uid,
-                                         id->gid,
-                                         errno == EINVAL ? ", which is not in the pod's range" : "");
+                return errno == EINVAL ? confine_no_such_id(id, f)
+                                       : failure_set_errno(
+                                                         f, CAUSE_SETUP, -errno,
+                                                         "Cannot give the standard streams to user %u, group %u",
+                                                         id->uid, id->gid);
         return 0;
 }
 

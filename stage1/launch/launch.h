@@ -165,6 +165,8 @@ int launch_give_credentials(Launch *l, const Identity *id, Failure *f);
 /* confine.c: assumes the identity and drops every privilege that the app must not have; and, as the last
  * step, installs the filter of system calls. */
 int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f);
+/* The failure for users and groups that the kernel does not know in the pod's user namespace. */
+int confine_no_such_id(const Identity *id, Failure *f);
 int confine_system_calls(const LaunchConfig *c, Failure *f);
 /* Keeps the process from inspecting the processes of other apps. To be called before confine_identity(): it
  * needs CAP_SYS_ADMIN. */

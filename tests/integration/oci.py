@@ -133,6 +133,20 @@ def archives_and_layouts_by_path(host):
 
 
 @case
+def an_archive_that_was_cut_is_named_so(host):
+    """Also if what is missing is the document at its end that names all the rest."""
+    path = host.path("cut.tar")
+    with tarfile.open(path, "w") as t:
+        for name, content in ("layer.tar", b"x" * 100000), ("manifest.json", b"[]"):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            t.addfile(member, io.BytesIO(content))
+    os.truncate(path, 50000)
+    for verb in "fetch", "run":
+        contains(host.acnspawn(verb, "docker-archive:" + path).expect(1).err, "truncated")
+
+
+@case
 def names_that_are_meant_for_registries(host):
     for name in "nginx", "localhost:5000/x", "registry.invalid/library/nginx:1.0":
         contains(host.acnspawn("fetch", name).expect(1).err, "'docker://%s'" % name, "message")

@@ -221,4 +221,16 @@ def a_target_that_has_ended_is_named(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+@case
+def a_host_with_cgroups_of_version_1_alone(host):
+    """The advice works there: the place of version 2 is not there, and the host's systemd makes the place of all read-only."""
+    script = ("mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/systemd && mount -o remount,ro /sys/fs/cgroup && "
+              "$ACN run --rm --name=p $IMAGE 2>$OUT; echo $?; sh -c \"$(sed -n 's/^Mount it[^:]*: //p' $OUT)\" && $ACN run --rm --name=p $IMAGE; echo $?")
+    out = host.path("said")
+    env = dict(os.environ, ACN=" ".join(host.argv()), IMAGE=host.shell("echo it runs"), OUT=out)
+    r = subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-c", script], env=env, stdout=subprocess.PIPE, text=True, timeout=patience(60))
+    contains(read_text(out), "Pods need the cgroup v2 hierarchy, and none is mounted")
+    equal(r.stdout, "1\nit runs\n0\n", read_text(out))
+
+
 main()

@@ -203,6 +203,10 @@ def symlinks_of_the_command_line_are_followed(host):
         true(r.out, "the file's content: %s" % r)
         os.unlink(link)
     contains(host.acnspawn("prepare", "-v", link + ":/v", host.shell("true", name="example.com/b")).expect(1).err, "No such file")
+    os.symlink(host.path("nowhere"), link)
+    r = host.acnspawn("prepare", "-v", link + ":/v", "example.com/b").expect(1)
+    contains(r.err, "%s is a symbolic link, and what it leads to does not exist.\nCreate that first" % link)
+    lacks(r.err, "symlinks=true")
 
 
 @case

@@ -392,7 +392,7 @@ def logs_from_the_journal_of_the_host(host):
     wait_for(lambda: "b: b1\n" in host.acnspawn("logs", "p").out, "the line of b", timeout=60)
     host.acnspawn("enter", "--app=a", "p", "--", "touch", "/out/go").expect(0)
     followed = host.finish(follower)
-    equal((sorted(followed.out.splitlines()), followed.err), (["a: a1", "a: <4>a3", "b: b1", "c: c1"], "a: a2\n"))
+    equal((sorted(followed.out.splitlines()), followed.err), (["a: <4>a3", "a: a1", "b: b1", "c: c1"], "a: a2\n"))
     r = host.acnspawn("logs", "p").expect(0)
     equal(([l for l in r.out.splitlines() if l != "c: c1"], r.out.count("c: c1"), r.err), (["a: a1", "b: b1", "a: <4>a3"], 1, "a: a2\n"))
     r = host.acnspawn("logs", "--app=a", "p").expect(0)
