@@ -241,7 +241,8 @@ static size_t index_of(const PodManifest *m, const PodApp *app)
         return i;
 }
 
-/* All of S that were made here. */
+/* All of S that were made here, the newest first: of several attempts of a name a kubelet that uses events takes the first one. An app
+ * that is added is the last one of the manifest. */
 int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e)
 {
         size_t n = s->pod->manifest->n_apps, k = 0;
@@ -252,7 +253,7 @@ int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***re
         int r = l && list ? read_states(j, s, l, e) : error_oom(e);
         if (r < 0)
                 return r;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = n; i-- > 0;) {
                 Container c;
                 if (container_open(j, s, s->pod->manifest->apps[i], &c, NULL) < 0)
                         continue;

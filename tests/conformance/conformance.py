@@ -115,24 +115,30 @@ class World:
         self.processes.append(p)
         return p
 
-    def stop(self, p):
+    def stop(self, p, number=signal.SIGTERM):
         self.processes.remove(p)
-        p.send_signal(signal.SIGTERM)
+        p.send_signal(number)
         try:
             p.wait(patience(30))
         except subprocess.TimeoutExpired:
             p.kill()
             p.wait()
 
+    def start_registry(self, name, address, **more):
+        """All of them serve the same images; MORE is of its configuration."""
+        config = dict({"version": "0.1", "log": {"level": "error"}, "storage": {"filesystem": {"rootdirectory": self.path("registry")}},
+                       "http": {"addr": address}}, **more)
+        self.start(name, "docker-registry", "serve", self.write(name + ".yml", json.dumps(config)))
+        host, port = address.split(":")
+        wait_for(lambda: accepts(socket.AF_INET, (host, int(port))), "the registry")
+
     def serve_images(self, hosts):
-        config = "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s}\n"
-        self.start("registry", "docker-registry", "serve", self.write("registry.yml", config % (self.path("registry"), REGISTRY)))
-        address = REGISTRY.split(":")
-        wait_for(lambda: accepts(socket.AF_INET, (address[0], int(address[1]))), "the registry")
+        self.start_registry("registry", REGISTRY)
         entry = '[[registry]]\nprefix = "%s"\nlocation = "%s"\n[[registry.mirror]]\nlocation = "%s"\ninsecure = true\n'
         self.write("config/registries.d/test.conf", "".join(entry % (h, h, REGISTRY) for h in hosts))
 
     def start_runtime(self):
+        """Once more, too, where there was one."""
         network = {"cniVersion": "0.4.0", "name": "conformance", "plugins": [
             {"type": "bridge", "bridge": "cri0", "isGateway": True, "ipMasq": False, "hairpinMode": True,
              "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.214.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}],
@@ -140,9 +146,10 @@ class World:
             {"type": "portmap", "capabilities": {"portMappings": True}}, {"type": "loopback"}]}
         self.write("cni/net.d/10-bridge.conflist", json.dumps(network))
         self.write("crictl.yaml", "{}\n")
-        self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
-                   "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
+        runtime = self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
+                             "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
         wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
+        return runtime
 
     def crictl(self, *arguments):
         """What it prints, other than errors."""

@@ -20,46 +20,27 @@ IMAGES = "images.test"
 BUSYBOX = IMAGES + "/busybox:1"
 STAY = 'trap "exit 0" TERM; while :; do sleep 0.2; done'
 
-CONFIG = """apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-containerRuntimeEndpoint: unix://{socket}
-staticPodPath: {dir}/manifests
-podLogsDir: {dir}/logs
-volumePluginDir: {dir}/plugins
-resolvConf: {dir}/resolv.conf
-address: 127.0.0.1
-port: 10250
-readOnlyPort: 10255
-healthzPort: 10248
-healthzBindAddress: 127.0.0.1
-authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
-authorization: {{mode: AlwaysAllow}}
-fileCheckFrequency: 1s
-syncFrequency: 2s
-nodeStatusUpdateFrequency: 2s
-runtimeRequestTimeout: 60s
-registerNode: false
-failCgroupV1: false
-failSwapOn: false
-cgroupDriver: cgroupfs
-cgroupsPerQOS: false
-enforceNodeAllocatable: [none]
-makeIPTablesUtilChains: false
-maxOpenFiles: 1000
-maxPods: 200
-imageGCHighThresholdPercent: 100
-imageGCLowThresholdPercent: 99
-evictionHard: {{memory.available: 1Mi, nodefs.available: 0.1%, imagefs.available: 0.1%}}
-serializeImagePulls: false
-featureGates: {{KubeletInUserNamespace: true}}
-"""
+
+def configuration(world, **more):
+    """That of the kubelet, which is YAML as JSON is."""
+    return dict({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "containerRuntimeEndpoint": "unix://" + world.socket,
+        "staticPodPath": world.path("manifests"), "podLogsDir": world.path("logs"), "volumePluginDir": world.path("plugins"),
+        "resolvConf": world.path("resolv.conf"), "address": "127.0.0.1", "port": 10250, "readOnlyPort": 10255, "healthzPort": 10248,
+        "healthzBindAddress": "127.0.0.1", "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+        "authorization": {"mode": "AlwaysAllow"}, "fileCheckFrequency": "1s", "syncFrequency": "2s", "nodeStatusUpdateFrequency": "2s",
+        "runtimeRequestTimeout": "60s", "registerNode": False, "failCgroupV1": False, "failSwapOn": False, "cgroupDriver": "cgroupfs",
+        "cgroupsPerQOS": False, "enforceNodeAllocatable": ["none"], "makeIPTablesUtilChains": False, "maxOpenFiles": 1000, "maxPods": 200,
+        "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99, "serializeImagePulls": False,
+        "evictionHard": {"memory.available": "1Mi", "nodefs.available": "0.1%", "imagefs.available": "0.1%"},
+        "featureGates": {"KubeletInUserNamespace": True}}, **more)
+
 
 # What the kubelet wants to set in the kernel it finds set: its /proc/sys cannot be written to.
 PARAMETERS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
               "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
 PREPARE = """mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
-(cd "$0" && find * -type f) | while read f; do mount --bind "$0/$f" "/proc/sys/$f" || exit 1; done &&
-mkdir -p /var/lib/kubelet /var/log/containers && mount -t tmpfs kubelet /var/lib/kubelet && mount -t tmpfs kubelet /var/log/containers && exec "$@"
+(cd "$0" && find * -type f) | while read f; do mount --bind "$0/$f" "/proc/sys/$f" || exit 1; done && exec "$@"
 """
 
 
@@ -120,24 +101,42 @@ def describe(status):
     return "; ".join(words)
 
 
+def prepare_kubelet(world):
+    """The directories of a kubelet. What it has its own names for is in this program's mount namespace alone."""
+    root = world.path("root")
+    for name in ("root", "logs", "plugins", "manifests", "pki"):
+        os.mkdir(world.path(name))
+    subprocess.run(["mount", "--bind", root, root], check=True)
+    subprocess.run(["mount", "--make-shared", root], check=True)
+    os.mkdir(root + "/shared")
+    for name in ("/var/lib/kubelet", "/var/log/containers"):
+        os.makedirs(name, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "kubelet", name], check=True)
+    world.write("resolv.conf", "nameserver 127.0.0.53\n")
+    for name, value in PARAMETERS.items():
+        world.write("parameters/" + name, "%d\n" % value)
+
+
+def start_kubelet(world, settings, *options):
+    """Once more, too, where there was one."""
+    config = world.write("kubelet.yaml", json.dumps(settings))
+    return world.start("kubelet", "unshare", "--mount", "--propagation", "unchanged", "sh", "-c", PREPARE, world.path("parameters"),
+                       world.bin + "/kubelet", "--config=" + config, "--root-dir=" + world.path("root"), "--cert-dir=" + world.path("pki"),
+                       "--hostname-override=node", "--node-ip=" + NODE_ADDRESS, "--v=2", *options)
+
+
+def complaints(world):
+    with open(world.path("kubelet.log"), errors="replace") as f:
+        return [line.rstrip()[:400] for line in f if line[:1] in "EF"][-20:]
+
+
 class Kubelet:
     def __init__(self, world, wanted):
         self.world, self.wanted, self.statuses = world, wanted, {}
-        root = world.path("root")
-        for name in ("root", "logs", "plugins", "manifests", "pki"):
-            os.mkdir(world.path(name))
-        subprocess.run(["mount", "--bind", root, root], check=True)
-        subprocess.run(["mount", "--make-shared", root], check=True)
-        os.mkdir(root + "/shared")
-        world.write("resolv.conf", "nameserver 127.0.0.53\n")
-        for name, value in PARAMETERS.items():
-            world.write("parameters/" + name, "%d\n" % value)
-        config = world.write("kubelet.yaml", CONFIG.format(socket=world.socket, dir=world.dir))
+        prepare_kubelet(world)
         for name, _, spec in wanted:
             world.write("manifests/%s.json" % name, json.dumps(manifest(name, spec)))
-        self.process = world.start("kubelet", "unshare", "--mount", "--propagation", "unchanged", "sh", "-c", PREPARE, world.path("parameters"),
-                                   world.bin + "/kubelet", "--config=" + config, "--root-dir=" + root, "--cert-dir=" + world.path("pki"),
-                                   "--hostname-override=node", "--node-ip=" + NODE_ADDRESS, "--v=2")
+        self.process = start_kubelet(world, configuration(world))
 
     def look(self):
         """Statuses by the names of the pods, to which the kubelet adds its own."""
@@ -161,10 +160,6 @@ class Kubelet:
         wait_for(lambda: self.look() == {}, "the end of the pods", 60)
         # The kubelet forgets them at once.
         wait_for(lambda: json.loads(self.world.crictl("ps", "--output=json") or "{}").get("containers") == [], "the end of the containers", 60)
-
-    def complaints(self):
-        with open(self.world.path("kubelet.log"), errors="replace") as f:
-            return [line.rstrip()[:400] for line in f if line[:1] in "EF"][-20:]
 
 
 def tell(count, kubelet, wanted):
@@ -193,7 +188,7 @@ def run(world, wanted, count):
     except TimeoutError as e:
         count.line("not ok", "pods_are_removed", str(e))
     if count.failed:
-        print("\n".join(kubelet.complaints()))
+        print("\n".join(complaints(world)))
 
 
 def main():

@@ -101,6 +101,25 @@ def every_transition_once(host):
 
 
 @case
+def containers_of_a_sandbox_come_newest_first(host):
+    """A kubelet that uses events takes the first status of a name for that of its last attempt, in what it reads of the sandbox."""
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        with listening(c) as v:
+            i = run_sandbox(c)
+            for attempt in range(3):
+                for name in "main", "other":
+                    a = create(c, i, name, image_id, "exit 3", attempt=attempt)
+                    c.call("StartContainer", container_id=a)
+                    v.wait(a, "CREATED", "STARTED", "STOPPED")
+            expected = [(name, attempt) for attempt in (2, 1, 0) for name in ("other", "main")]
+            for statuses in c.call("PodSandboxStatus", pod_sandbox_id=i).containers_statuses, v.seen[-1].containers_statuses:
+                equal([(x.metadata.name, x.metadata.attempt) for x in statuses], expected)
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+            c.call("RemovePodSandbox", pod_sandbox_id=i)
+
+
+@case
 def a_client_that_does_not_read_loses_its_stream(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
