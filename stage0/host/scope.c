@@ -11,6 +11,7 @@
  */
 
 #include "library/libsystemd.h"
+#include "schema/settings.h"
 #include "stage0/host/host-internal.h"
 
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
@@ -25,12 +26,25 @@ static void message_unrefp(sd_bus_message **m)
         sd_bus_message_unref(*m);
 }
 
+/* What the pod, or one of its apps, has as its time to stop: the longest. */
+static uint64_t longest_stop_usec(const Pod *p)
+{
+        uint64_t longest = p->config.stop_timeout_usec;
+
+        for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                if (app_settings_read(p->manifest->apps[i], &s, NULL) >= 0)
+                        longest = MAX(longest, s.stop_timeout_usec);
+        }
+        return longest;
+}
+
 /* The stop timeout of the scope. In the worst case apps stop one after the other. */
 static uint64_t stop_timeout_usec(const Pod *p)
 {
         uint64_t timeout, n = p->manifest && p->manifest->n_apps > 0 ? p->manifest->n_apps : 1;
 
-        if (__builtin_mul_overflow(p->config.stop_timeout_usec, 2 * n, &timeout) ||
+        if (__builtin_mul_overflow(longest_stop_usec(p), 2 * n, &timeout) ||
             __builtin_add_overflow(timeout, START_TIMEOUT_USEC, &timeout))
                 return UINT64_MAX;
         return timeout;

@@ -14,6 +14,7 @@
 #include "stage0/supervisor/foreground.h"
 #include "stage0/supervisor/interface.h"
 #include "stage0/supervisor/machine.h"
+#include "stage0/supervisor/notices.h"
 #include "stage0/supervisor/readiness.h"
 #include "stage0/supervisor/serve.h"
 
