@@ -1616,6 +1616,30 @@ TEST(owned_pods_of_a_former_boot_are_collected)
         }
 }
 
+/* Other pods may have its name and its users before it can be removed. */
+TEST(a_pod_gives_up_what_others_need)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *again = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_reserve_name(p, "web", &e));
+        ASSERT_OK(pod_take_uids(p, 0x70000000, 2, &e));
+        ASSERT_OK(pod_new(s, &q, &e));
+        ASSERT_EQ(pod_reserve_name(q, "web", NULL), -EEXIST);
+        ASSERT_EQ(pod_take_uids(q, 0x70010000, 1, NULL), -EUSERS);
+        ASSERT_EQ(pod_give_up(p), (size_t) 3);
+        ASSERT_EQ(pod_give_up(p), (size_t) 0);
+        ASSERT_OK(pod_reserve_name(q, "web", &e));
+        ASSERT_OK(pod_take_uids(q, 0x70010000, 1, &e));
+        pod_abandon(p); /* which takes nothing from the other */
+        ASSERT_OK(pod_new(s, &again, &e));
+        ASSERT_EQ(pod_reserve_name(again, "web", NULL), -EEXIST);
+        ASSERT_EQ(pod_take_uids(again, 0x70010000, 1, NULL), -EUSERS);
+        pod_abandon(again);
+        pod_abandon(q);
+}
+
 TEST(data_of_the_owner)
 {
         STORE(s, dir);
@@ -1943,6 +1967,7 @@ int main(void)
         RUN(config_refused);
         RUN(owner_removes_its_pods);
         RUN(owned_pods_of_a_former_boot_are_collected);
+        RUN(a_pod_gives_up_what_others_need);
         RUN(data_of_the_owner);
         RUN(cgroup_parents);
         RUN(damaged);
