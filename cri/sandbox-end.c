@@ -44,7 +44,7 @@ static int find(CriJob *j, const char *id, Sandbox *ret, Error *e)
         return cri_status(j, GRPC_OK, 0);
 }
 
-/* Lists are made from a table that follows the pods, and may have the sandbox still: the reply waits for that. */
+/* Lists are made from a table that follows the pods, and may have the sandbox still. */
 static void note_absent(CriJob *j, const char *id)
 {
         char uuid[UUID_TEXT_SIZE];
@@ -52,7 +52,7 @@ static void note_absent(CriJob *j, const char *id)
         if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
                 return;
         cri_uuid_from_digits(id, uuid);
-        cri_event_note(j, CRI_NOTE_DELETED, uuid, id);
+        cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
 }
 
 int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
