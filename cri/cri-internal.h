@@ -165,9 +165,9 @@ void cri_usage_ended(CriServer *s, const CriCall *call);
 /* A worker has sent samples of a sandbox. */
 void cri_usage_take(CriServer *s, const void *data, size_t size);
 
-/* --- sandbox-end.c --------------------------------------------------------------------------------------- */
+/* --- sandbox-dead.c -------------------------------------------------------------------------------------- */
 
-/* Removes the sandboxes of an earlier boot, in the background. */
+/* Removes what a loss of power has left of sandboxes, in the background, until there is nothing. */
 void cri_sandboxes_clean(CriServer *s);
 
 /* --- container-stop.c ------------------------------------------------------------------------------------ */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already; and the removal of the sandboxes of an
- * earlier boot of the host, which no client knows any more. */
+/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already. */
 
 #include "cri/events.h"
 
@@ -83,30 +82,4 @@ int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e
         cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, s.id);
         r = discard_pod(s.pod, e);
         return r == -ENOENT ? 0 : r;
-}
-
-/* --- At start ------------------------------------------------------------------------------------------ */
-
-/* In a worker. What cannot be removed is left to `acnspawn gc`. */
-static int remove_of_former_boot(CriJob *j, const void *request, void *reply, Error *e)
-{
-        Pod **pods = NULL;
-        size_t n = 0;
-
-        int r = pod_list(j->store, &pods, &n, e);
-        for (size_t i = 0; r >= 0 && i < n; i++)
-                if (streq_ptr(pods[i]->config.owner, CRI_OWNER) && pod_is_of_former_boot(pods[i]) &&
-                    pods[i]->state != POD_RUNNING)
-                        (void) discard_pod(pods[i], NULL);
-        pod_list_free(pods, n);
-        return r;
-}
-
-static const CriCall clean_call = {"clean", &runtime__v1__version_request__descriptor,
-                                   &runtime__v1__version_response__descriptor, remove_of_former_boot,
-                                   CRI_WORKER};
-
-void cri_sandboxes_clean(CriServer *s)
-{
-        (void) cri_worker_start(s, NULL, &clean_call, NULL, 0);
 }

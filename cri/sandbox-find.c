@@ -3,7 +3,8 @@
 /* Finds sandboxes and containers in the store.
  *
  * A sandbox is a pod that belongs to this endpoint. A pod that is prepared and not locked is one whose call was killed: it is
- * listed, so that the client removes it; one that is locked is about to be run by its call, and not listed yet. */
+ * listed, so that the client removes it; one that is locked is about to be run by its call, and not listed yet. One that ran in an
+ * earlier boot of the host has ended: by its containers, and how they have ended, the client knows what it need not run again. */
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -99,10 +100,10 @@ bool cri_map_matches(size_t n, const void *list, size_t n_selector, const void *
 
 static bool is_listed(Pod *p)
 {
-        if (!streq_ptr(p->config.owner, CRI_OWNER) || pod_is_of_former_boot(p) || !p->manifest)
+        if (!streq_ptr(p->config.owner, CRI_OWNER) || !p->manifest)
                 return false;
         if (p->state == POD_PREPARED)
-                return pod_lock(p, false, NULL) >= 0;
+                return !pod_is_of_former_boot(p) && pod_lock(p, false, NULL) >= 0;
         return p->state == POD_RUNNING || p->state == POD_EXITED;
 }
 

@@ -64,6 +64,10 @@ bool sandbox_has_ended(Sandbox *s, int r);
 /* Sets FAILED_PRECONDITION if R is such a failure, or the supervisor has refused a call since the pod, or the app, does not run. Returns R. */
 int sandbox_not_running(CriJob *j, Sandbox *s, int r);
 
+/* sandbox-dead.c: removes pods of sandboxes that no client knows, as their calls were killed or a loss of power has emptied their files.
+ * Whether others can have their names and users now. */
+bool sandbox_clear_dead(CriJob *j);
+
 /* A container, which is an app of the pod of its sandbox. */
 typedef struct Container {
         Sandbox *sandbox;
