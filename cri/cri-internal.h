@@ -13,8 +13,8 @@
 #define CRI_VERSION "v1"
 #define CRI_RUNTIME_NAME "acnspawn" /* also of the one handler, by its name */
 /* Processes of calls. A node has hundreds of pods, whose calls may all wait at the same time; calls that only look find room then, too. */
-#define CRI_WORKERS_MAX 4096U
-#define CRI_WORKERS_WAITING_MAX 3840U
+#define CRI_WORKERS_MAX 2048U
+#define CRI_WORKERS_WAITING_MAX 1792U
 /* Bytes that a request takes when it is unpacked, with the temporary data of the parser: lists of empty messages take
  * much more than on the wire. */
 #define CRI_REQUEST_MEMORY_MAX (64U * 1024U * 1024U)
