@@ -12,7 +12,9 @@
 
 #define CRI_VERSION "v1"
 #define CRI_RUNTIME_NAME "acnspawn" /* also of the one handler, by its name */
-#define CRI_WORKERS_MAX 128U
+/* Processes of calls. A node has hundreds of pods, whose calls may all wait at the same time; calls that only look find room then, too. */
+#define CRI_WORKERS_MAX 2048U
+#define CRI_WORKERS_WAITING_MAX 1792U
 /* Bytes that a request takes when it is unpacked, with the temporary data of the parser: lists of empty messages take
  * much more than on the wire. */
 #define CRI_REQUEST_MEMORY_MAX (64U * 1024U * 1024U)
@@ -61,6 +63,7 @@ typedef enum CriFlags {
         CRI_IMAGES = 1 << 3,  /* changes images: these sizes are not current after it */
         CRI_EVENTS = 1 << 4,  /* goes on until the client or the server ends it; it has no function */
         CRI_SAMPLED = 1 << 5, /* needs no worker while there are recent samples (usage-sample.c) */
+        CRI_WAITS = 1 << 6,   /* takes as long as containers, networks or registries want it to */
 } CriFlags;
 
 typedef struct CriCall {
@@ -98,7 +101,7 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
 
 /* --- worker.c: calls that run in a separate process ---------------------------------------------------- */
 
-/* Starts the process for a call; C is NULL for one without a client. */
+/* Starts the process for a call, which is finished if there are too many; C is NULL for one without a client. */
 int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size);
 /* Whether a process runs FUNCTION now. */
 bool cri_worker_runs(const CriServer *s, CriFunction function);
@@ -162,10 +165,15 @@ void cri_usage_ended(CriServer *s, const CriCall *call);
 /* A worker has sent samples of a sandbox. */
 void cri_usage_take(CriServer *s, const void *data, size_t size);
 
-/* --- sandbox-end.c --------------------------------------------------------------------------------------- */
+/* --- sandbox-dead.c -------------------------------------------------------------------------------------- */
 
-/* Removes the sandboxes of an earlier boot, in the background. */
+/* Removes what a loss of power has left of sandboxes, in the background, until there is nothing. */
 void cri_sandboxes_clean(CriServer *s);
+
+/* --- container-stop.c ------------------------------------------------------------------------------------ */
+
+/* Takes over a call of StopContainer whose container runs (true); else it takes a worker. */
+bool cri_stop_begin(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size);
 
 /* --- stream-calls.c -------------------------------------------------------------------------------------- */
 

@@ -122,6 +122,8 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
                 return cri_events_subscribe(s, c);
         if (call->flags & CRI_DISK)
                 cri_measure_start(s);
+        if (call->function == cri_stop_container && cri_stop_begin(s, c, call, request, size))
+                return 0;
         if (call->flags & CRI_SAMPLED)
                 cri_usage_asked(s);
         else if (call->flags & CRI_WORKER)

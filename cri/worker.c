@@ -327,7 +327,7 @@ int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8
         CriJob j = {.server = s, .call = call};
         int fds[2];
 
-        if (s->n_workers >= CRI_WORKERS_MAX)
+        if (s->n_workers >= (call->flags & CRI_WAITS ? CRI_WORKERS_WAITING_MAX : CRI_WORKERS_MAX))
                 return c ? grpc_call_finish(c, GRPC_UNAVAILABLE, "Too many calls are served at this time")
                          : -EUSERS;
         CriWorker *w = calloc(1, sizeof(CriWorker));

@@ -11,7 +11,7 @@
 #include "basic/basic.h"
 
 #define GRPC_MESSAGE_SIZE_MAX (16U * 1024U * 1024U) /* bytes of a request */
-#define GRPC_CALLS_MAX 100U                         /* at the same time, per connection */
+#define GRPC_CALLS_MAX 4096U                        /* at the same time, per connection */
 #define GRPC_CONNECTIONS_MAX                                                                                \
         16384U /* or what the limit of descriptors leaves; then those without calls go first */
 #define GRPC_DESCRIPTORS_BESIDES 1024U            /* that connections leave to others */

@@ -242,10 +242,10 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
         add_start_limit(t, app, s);
         /* In another pid namespace than the pod's the launcher says which process becomes the app. */
         text_addf(t, "\n[Service]\nType=%s\nSlice=%s\n", s->pid.mode == PID_POD ? "exec" : "notify", slice);
-        /* The launcher asks for time to wait before a restart, and status texts of the app are forwarded on
-         * behalf of its main process. systemd's notify socket itself is in no app's root. */
-        if (s->notify || s->pid.mode != PID_POD || needs_start_extension(s))
-                text_add(t, "NotifyAccess=exec\n");
+        /* The launcher asks for time to wait before a restart; status texts of the app, and the time that a call
+         * gives it to stop, are forwarded on behalf of its main process. systemd's notify socket itself is in no
+         * app's root. */
+        text_add(t, "NotifyAccess=exec\n");
 }
 
 /* How an app is stopped, and what happens then. */

@@ -53,7 +53,7 @@ static int keep_config(const ContainerConfig *c, OwnerData *ret)
         return 0;
 }
 
-static int add_app(CriJob *j, const Sandbox *s, const ContainerConfig *c, PodRequest *q, const char *image,
+static int add_app(CriJob *j, Sandbox *s, const ContainerConfig *c, PodRequest *q, const char *image,
                    Error *e)
 {
         _cleanup_strv_free_ char **warnings = NULL;
@@ -65,11 +65,11 @@ static int add_app(CriJob *j, const Sandbox *s, const ContainerConfig *c, PodReq
                 r = acn_add_app(a, q, image, &name, &warnings, e);
         STRV_FOREACH (w, warnings)
                 log_debug("Container %s: %s", c->metadata->name, *w);
-        return r == -EEXIST ? cri_status(j, GRPC_ALREADY_EXISTS,
-                                         error_set(e, r,
-                                                   "Sandbox %s has a container of name '%s' and attempt %u",
-                                                   s->id, c->metadata->name, c->metadata->attempt))
-                            : r;
+        if (r != -EEXIST)
+                return r < 0 ? sandbox_not_running(j, s, r) : r;
+        return cri_status(j, GRPC_ALREADY_EXISTS,
+                          error_set(e, r, "Sandbox %s has a container of name '%s' and attempt %u", s->id,
+                                    c->metadata->name, c->metadata->attempt));
 }
 
 int cri_create_container(CriJob *j, const void *request, void *reply, Error *e)

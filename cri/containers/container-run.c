@@ -13,13 +13,6 @@ static int connect_to(const Sandbox *s, AcnPod **ret, Error *e)
         return error_set(e, -ESRCH, "Sandbox %s is not ready", s->id);
 }
 
-/* That its sandbox is not there is the state of a container, not an error of the endpoint. */
-static int not_running(CriJob *j, int r)
-{
-        return r == -ESRCH || r == -EALREADY || r == -ESHUTDOWN ? cri_status(j, GRPC_FAILED_PRECONDITION, r)
-                                                                : r;
-}
-
 int cri_start_container(CriJob *j, const void *request, void *reply, Error *e)
 {
         const Runtime__V1__StartContainerRequest *q = request;
@@ -34,7 +27,7 @@ int cri_start_container(CriJob *j, const void *request, void *reply, Error *e)
                 r = acn_start_app(a, c.app->name, e);
         if (r >= 0)
                 cri_event_note(j, CRI_NOTE_STARTED, s.pod->uuid, c.id);
-        return not_running(j, r);
+        return r < 0 && s.pod ? sandbox_not_running(j, &s, r) : r;
 }
 
 /* 0: there is no container of this ID, which is success. */
@@ -48,7 +41,7 @@ static int find(CriJob *j, const char *id, Sandbox *s, Container *c, Error *e)
         return cri_status(j, GRPC_OK, 0);
 }
 
-/* Lists are made from a table that follows the pods, and may have the container still: the reply waits for that. */
+/* Lists are made from a table that follows the pods, and may have the container still. */
 static void note_absent(CriJob *j, const char *id)
 {
         char uuid[UUID_TEXT_SIZE];
@@ -56,13 +49,13 @@ static void note_absent(CriJob *j, const char *id)
         if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
                 return;
         cri_uuid_from_digits(id + 32, uuid);
-        cri_event_note(j, CRI_NOTE_DELETED, uuid, id);
+        cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
 }
 
-/* The pod, or the app, has gone meanwhile. */
-static bool has_gone(int r)
+/* The pod, or the app, has gone meanwhile. A supervisor that cannot be asked is no such thing: the container may run. */
+static bool has_gone(Sandbox *s, int r)
 {
-        return r == -ENOENT || r == -ESRCH || r == -ECONNRESET;
+        return r == -ENOENT || r == -ESRCH || sandbox_has_ended(s, r);
 }
 
 int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e)
@@ -79,9 +72,11 @@ int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e)
         if (r >= 0)
                 r = acn_stop_app(a, c.app->name, q->timeout <= 0 ? 0 : (uint64_t) q->timeout * USEC_PER_SEC,
                                  e);
-        if (r >= 0 || has_gone(r))
+        if (r < 0 && has_gone(&s, r))
+                r = 0;
+        if (r >= 0)
                 cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, c.id);
-        return has_gone(r) ? 0 : r;
+        return r;
 }
 
 /* The pod has ended: its manifest is changed here. */
@@ -137,5 +132,5 @@ int cri_reopen_container_log(CriJob *j, const void *request, void *reply, Error 
                 r = connect_to(&s, &a, e);
         if (r >= 0)
                 r = acn_reopen_logs(a, c.app->name, e);
-        return not_running(j, r);
+        return r < 0 && s.pod ? sandbox_not_running(j, &s, r) : r;
 }

@@ -55,25 +55,38 @@ static State state_from_record(CriJob *j, const AppStatus *s)
                        .message = s->message ? cri_strdup(&j->memory, s->message) : NULL};
 }
 
-/* The states of the apps of S, in the order of its manifest. Of a pod that ends now they are asked for again. */
-static int read_states(CriJob *j, Sandbox *s, State *l, Error *e)
+static int ask_states(CriJob *j, const Sandbox *s, State *l, Error *e)
 {
         _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        _cleanup_(acn_description_done) AcnDescription d = {};
         const PodManifest *m = s->pod->manifest;
-        AcnDescription d = {};
-        AppStatus *records = NULL;
 
-        if (sandbox_is_ready(s) && acn_connect(s->pod, &a, NULL) >= 0 && acn_describe(a, &d, NULL) >= 0) {
-                for (size_t i = 0; i < m->n_apps; i++) {
-                        l[i].state = RUNTIME__V1__CONTAINER_STATE__CONTAINER_UNKNOWN;
-                        for (size_t k = 0; k < d.n_apps; k++)
-                                if (streq(d.apps[k].name, m->apps[i]->name))
-                                        l[i] = state_from_app(j, &d.apps[k]);
-                }
-                acn_description_done(&d);
-                return 0;
+        int r = acn_connect(s->pod, &a, e);
+        if (r >= 0)
+                r = acn_describe(a, &d, e);
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++) {
+                l[i].state = RUNTIME__V1__CONTAINER_STATE__CONTAINER_UNKNOWN;
+                for (size_t k = 0; k < d.n_apps; k++)
+                        if (streq(d.apps[k].name, m->apps[i]->name))
+                                l[i] = state_from_app(j, &d.apps[k]);
         }
-        int r = pod_read_statuses(s->pod, true, &records);
+        return r;
+}
+
+/* The states of the apps of S, in the order of its manifest: by their records once the pod has ended, and only then. */
+static int read_states(CriJob *j, Sandbox *s, State *l, Error *e)
+{
+        const PodManifest *m = s->pod->manifest;
+        AppStatus *records = NULL;
+        int r = 0;
+
+        if (sandbox_is_ready(s)) {
+                r = ask_states(j, s, l, e);
+                if (r >= 0 || !sandbox_has_ended(s, r))
+                        return r;
+                error_done(e);
+        }
+        r = pod_read_statuses(s->pod, true, &records);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the records of sandbox %s", s->id);
         for (size_t i = 0; i < m->n_apps; i++)

@@ -29,6 +29,7 @@ typedef struct Seen {
 typedef struct SeenSandbox {
         struct SeenSandbox *next;
         char uuid[UUID_TEXT_SIZE];
+        bool named; /* the watch of the pods has named it: it will report its end */
         Seen sandbox;
         CriMemory memory;
         SandboxConfig *config;
@@ -46,6 +47,7 @@ typedef struct EventItem {
         uint64_t number;
         char uuid[UUID_TEXT_SIZE], id[CRI_ID_SIZE];
         EventType type;
+        bool ready; /* the sandbox, then */
         uint64_t time_usec;
         void *status;
         size_t status_size;

@@ -213,6 +213,12 @@ static void forget_container(SeenSandbox *x, Seen *c)
         memmove(c, c + 1, (x->n - i) * sizeof(Seen));
 }
 
+static void container_removed(CriServer *s, SeenSandbox *x, Seen *c)
+{
+        advance(s, x, c, DELETED, false);
+        forget_container(x, c);
+}
+
 /* Before its launcher has executed it, an app that runs for systemd has no time of its start. */
 static void take_app(CriJob *j, SeenSandbox *x, const AcnApp *a)
 {
@@ -230,9 +236,21 @@ static void take_app(CriJob *j, SeenSandbox *x, const AcnApp *a)
                 advance(j->server, x, c, STARTED, true);
         else if (a->state == ACN_APP_EXITED)
                 advance(j->server, x, c, STOPPED, a->started_usec > 0);
-        else if (removed) {
-                advance(j->server, x, c, DELETED, false);
-                forget_container(x, c);
+        else if (removed)
+                container_removed(j->server, x, c);
+}
+
+/* What was removed before its supervisor was asked is not among APPS, which are all that it has. */
+static void drop_unnamed_apps(CriServer *s, SeenSandbox *x, json_object *apps)
+{
+        for (size_t i = x->n; i-- > 0;) {
+                bool named = false;
+                for (size_t k = 0; !named && k < json_object_array_length(apps); k++)
+                        named = streq_ptr(x->containers[i].app,
+                                          json_object_get_string(json_object_object_get(
+                                                          json_object_array_get_idx(apps, k), "name")));
+                if (!named)
+                        container_removed(s, x, &x->containers[i]);
         }
 }
 
@@ -264,12 +282,30 @@ static void sandbox_stopped(CriJob *j, SeenSandbox *x)
         advance(s, x, &x->sandbox, STOPPED, false);
 }
 
+/* It may be dead by now, which was reported before it was in the table. */
+static void settle_sandbox(CriJob *j, const Sandbox *s, SeenSandbox *x)
+{
+        advance(j->server, x, &x->sandbox, STARTED, true);
+        if (!sandbox_is_ready(s))
+                sandbox_stopped(j, x);
+}
+
 static void sandbox_removed(CriServer *s, SeenSandbox *x)
 {
         for (size_t i = 0; i < x->n; i++)
                 advance(s, x, &x->containers[i], DELETED, false);
         advance(s, x, &x->sandbox, DELETED, false);
         drop_sandbox(s, x);
+}
+
+/* The watch of the pods begins after the store was read: what was removed between the two is not named by it. */
+static void drop_unnamed_sandboxes(CriServer *s)
+{
+        for (SeenSandbox *x = s->events->sandboxes, *next; x; x = next) {
+                next = x->next;
+                if (!x->named)
+                        sandbox_removed(s, x);
+        }
 }
 
 /* A sandbox is reported when its networks are up: by the worker that has run it, unless that was killed. */
@@ -282,13 +318,19 @@ void events_table_take(const PodsEvent *v, void *userdata)
         SeenSandbox *x = uuid ? events_table_find(s, uuid) : NULL;
         AcnApp app = {};
 
-        if (!x) {
+        if (!x && v->kind != PODS_COMPLETE) {
                 s->events->stale |= v->kind == PODS_CHANGED && !streq_ptr(state, "garbage");
                 return;
         }
-        if (v->kind == PODS_APP && acn_app_read(v->app, &app) >= 0)
+        if (x)
+                x->named = true;
+        if (v->kind == PODS_COMPLETE)
+                drop_unnamed_sandboxes(s);
+        else if (v->kind == PODS_APPS)
+                drop_unnamed_apps(s, x, v->app);
+        else if (v->kind == PODS_APP && acn_app_read(v->app, &app) >= 0)
                 take_app(&j, x, &app);
-        else if (v->kind == PODS_REMOVED || (v->kind == PODS_CHANGED && streq_ptr(state, "garbage")))
+        else if (v->kind == PODS_REMOVED || streq_ptr(state, "garbage"))
                 sandbox_removed(s, x);
         else if ((v->kind == PODS_CHANGED || v->kind == PODS_PRESENT) && streq_ptr(state, "exited"))
                 sandbox_stopped(&j, x);
@@ -318,8 +360,22 @@ static void take_new(CriJob *j, const CriEventNote *note)
                 j->server->events->stale = true;
                 return;
         }
+        x->named = true;
         events_emit(j->server, x, &x->sandbox, CREATED);
-        advance(j->server, x, &x->sandbox, STARTED, true);
+        settle_sandbox(j, &s, x);
+}
+
+static void take_gone(CriServer *s, SeenSandbox *x, const char *id)
+{
+        if (streq(x->sandbox.id, id)) {
+                sandbox_removed(s, x);
+                return;
+        }
+        for (size_t i = 0; i < x->n; i++)
+                if (streq(x->containers[i].id, id)) {
+                        container_removed(s, x, &x->containers[i]);
+                        return;
+                }
 }
 
 void cri_events_take(CriServer *s, const CriEventNote *note)
@@ -329,12 +385,8 @@ void cri_events_take(CriServer *s, const CriEventNote *note)
 
         if (s->events && note->kind == CRI_NOTE_UP)
                 take_new(&j, note);
-        for (size_t i = 0; x && note->kind == CRI_NOTE_REMOVED && i < x->n; i++)
-                if (streq(x->containers[i].id, note->id)) {
-                        advance(s, x, &x->containers[i], DELETED, false);
-                        forget_container(x, &x->containers[i]);
-                        break;
-                }
+        else if (x && (note->kind == CRI_NOTE_REMOVED || note->kind == CRI_NOTE_ABSENT))
+                take_gone(s, x, note->id);
         cri_memory_done(&j.memory);
         if (s->events)
                 events_send(s);

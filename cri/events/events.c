@@ -123,6 +123,7 @@ static int append(struct CriEvents *v, const SeenSandbox *sandbox, const Seen *x
         i = &v->queue[v->n];
         *i = (EventItem){.number = v->number,
                          .type = type,
+                         .ready = sandbox->sandbox.state == STARTED,
                          .time_usec = now_usec(CLOCK_REALTIME),
                          .status = malloc(MAX(sandbox->status_size, (size_t) 1)),
                          .status_size = sandbox->status_size};
@@ -162,12 +163,11 @@ static int fill_from_sandbox(CriJob *j, const EventItem *item, Runtime__V1__Cont
         if (r < 0)
                 return r;
         (void) TAKE_PTR(pod);
-        r = sandbox_status(j, &s, &p->pod_sandbox_status, NULL);
-        return r < 0 ? r
-                     : container_statuses(j, &s, &p->containers_statuses, &p->n_containers_statuses, NULL);
+        r = container_statuses(j, &s, &p->containers_statuses, &p->n_containers_statuses, NULL);
+        return r < 0 ? r : sandbox_status(j, &s, &p->pod_sandbox_status, NULL);
 }
 
-/* The status that was kept is that of a sandbox without networks and containers. */
+/* The status that was kept is that of a sandbox without networks and containers. It is sent if the sandbox has gone, or cannot be asked. */
 static int send_item(CriJob *j, const EventItem *item, Error *e)
 {
         Runtime__V1__ContainerEventResponse *p =
@@ -181,8 +181,12 @@ static int send_item(CriJob *j, const EventItem *item, Error *e)
         if (fill_from_sandbox(j, item, p) < 0) {
                 p->n_containers_statuses = 0;
                 if (cri_unpack(&j->memory, &runtime__v1__pod_sandbox_status__descriptor, item->status,
-                               item->status_size, &status) >= 0)
+                               item->status_size, &status) >= 0) {
                         p->pod_sandbox_status = (Runtime__V1__PodSandboxStatus *) status;
+                        p->pod_sandbox_status->state =
+                                        item->ready ? RUNTIME__V1__POD_SANDBOX_STATE__SANDBOX_READY
+                                                    : RUNTIME__V1__POD_SANDBOX_STATE__SANDBOX_NOTREADY;
+                }
         }
         return cri_send(j, &p->base, e);
 }

@@ -14,6 +14,7 @@ typedef enum CriNoteKind {
         CRI_NOTE_STARTED,
         CRI_NOTE_STOPPED,
         CRI_NOTE_DELETED,
+        CRI_NOTE_ABSENT, /* the store has it no more: it goes from lists at once, whether or not that will be reported */
 } CriNoteKind;
 
 typedef struct CriEventNote {

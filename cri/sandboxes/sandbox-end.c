@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already; and the removal of the sandboxes of an
- * earlier boot of the host, which no client knows any more. */
+/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already. */
 
 #include "cri/events/events.h"
 
@@ -44,7 +43,7 @@ static int find(CriJob *j, const char *id, Sandbox *ret, Error *e)
         return cri_status(j, GRPC_OK, 0);
 }
 
-/* Lists are made from a table that follows the pods, and may have the sandbox still: the reply waits for that. */
+/* Lists are made from a table that follows the pods, and may have the sandbox still. */
 static void note_absent(CriJob *j, const char *id)
 {
         char uuid[UUID_TEXT_SIZE];
@@ -52,7 +51,7 @@ static void note_absent(CriJob *j, const char *id)
         if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
                 return;
         cri_uuid_from_digits(id, uuid);
-        cri_event_note(j, CRI_NOTE_DELETED, uuid, id);
+        cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
 }
 
 int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
@@ -83,30 +82,4 @@ int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e
         cri_event_note(j, CRI_NOTE_DELETED, s.pod->uuid, s.id);
         r = discard_pod(s.pod, e);
         return r == -ENOENT ? 0 : r;
-}
-
-/* --- At start ------------------------------------------------------------------------------------------ */
-
-/* In a worker. What cannot be removed is left to `acnspawn gc`. */
-static int remove_of_former_boot(CriJob *j, const void *request, void *reply, Error *e)
-{
-        Pod **pods = NULL;
-        size_t n = 0;
-
-        int r = pod_list(j->store, &pods, &n, e);
-        for (size_t i = 0; r >= 0 && i < n; i++)
-                if (streq_ptr(pods[i]->config.owner, CRI_OWNER) && pod_is_of_former_boot(pods[i]) &&
-                    pods[i]->state != POD_RUNNING)
-                        (void) discard_pod(pods[i], NULL);
-        pod_list_free(pods, n);
-        return r;
-}
-
-static const CriCall clean_call = {"clean", &runtime__v1__version_request__descriptor,
-                                   &runtime__v1__version_response__descriptor, remove_of_former_boot,
-                                   CRI_WORKER};
-
-void cri_sandboxes_clean(CriServer *s)
-{
-        (void) cri_worker_start(s, NULL, &clean_call, NULL, 0);
 }

@@ -3,11 +3,17 @@
 /* Finds sandboxes and containers in the store.
  *
  * A sandbox is a pod that belongs to this endpoint. A pod that is prepared and not locked is one whose call was killed: it is
- * listed, so that the client removes it; one that is locked is about to be run by its call, and not listed yet. */
+ * listed, so that the client removes it; one that is locked is about to be run by its call, and not listed yet. One that ran in an
+ * earlier boot of the host has ended: by its containers, and how they have ended, the client knows what it need not run again. */
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "cri/sandbox.h"
+
+#define END_USEC UINT64_C(5000000) /* from the end of its connections to that of a supervisor */
+#define END_STEP_USEC UINT64_C(50000)
+#define END_SERVED 3U /* after so many steps with a socket it does not end */
 
 typedef Runtime__V1__StatusResponse__InfoEntry Entry; /* all maps of text have such entries */
 
@@ -26,6 +32,43 @@ void sandbox_list_free(Sandbox *l, size_t n)
 bool sandbox_is_ready(const Sandbox *s)
 {
         return s->pod->state == POD_RUNNING;
+}
+
+/* Whether a supervisor listens, whether or not it takes a connection. */
+static bool is_served(const Pod *p)
+{
+        int fd, r = socket_connect_at(p->dir_fd, "interface", SOCK_STREAM | SOCK_NONBLOCK, &fd);
+
+        if (r >= 0)
+                safe_close(fd);
+        return r >= 0 || r == -ETIMEDOUT;
+}
+
+/* A supervisor that ends closes its connections, then its socket, and gives the pod back at last. */
+bool sandbox_has_ended(Sandbox *s, int r)
+{
+        uint64_t end = now_usec(CLOCK_MONOTONIC) + END_USEC;
+        unsigned served = 0;
+
+        if (!sandbox_is_ready(s))
+                return true;
+        if (r != -ECONNRESET && r != -ESHUTDOWN && r != -ESRCH && r != -EAGAIN && r != -ECONNREFUSED)
+                return false;
+        do {
+                if (pod_wait(s->pod, END_STEP_USEC, NULL) >= 0) {
+                        s->pod->state = POD_EXITED;
+                        return true;
+                }
+                served = is_served(s->pod) ? served + 1 : 0;
+        } while (served < END_SERVED && now_usec(CLOCK_MONOTONIC) < end);
+        return false;
+}
+
+int sandbox_not_running(CriJob *j, Sandbox *s, int r)
+{
+        if (r == -ESRCH || r == -EALREADY || r == -ESHUTDOWN || (r < 0 && sandbox_has_ended(s, r)))
+                return cri_status(j, GRPC_FAILED_PRECONDITION, r);
+        return r;
 }
 
 int cri_not_found(CriJob *j, int r)
@@ -57,10 +100,10 @@ bool cri_map_matches(size_t n, const void *list, size_t n_selector, const void *
 
 static bool is_listed(Pod *p)
 {
-        if (!streq_ptr(p->config.owner, CRI_OWNER) || pod_is_of_former_boot(p) || !p->manifest)
+        if (!streq_ptr(p->config.owner, CRI_OWNER) || !p->manifest)
                 return false;
         if (p->state == POD_PREPARED)
-                return pod_lock(p, false, NULL) >= 0;
+                return !pod_is_of_former_boot(p) && pod_lock(p, false, NULL) >= 0;
         return p->state == POD_RUNNING || p->state == POD_EXITED;
 }
 

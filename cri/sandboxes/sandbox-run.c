@@ -2,14 +2,16 @@
 
 /* RunPodSandbox: a pod without apps, that is up with its networks and kernel parameters when the call returns.
  *
- * If the call fails, or is cancelled, nothing of the pod is left; if it is killed, the pod is listed, and its name is taken,
- * until the client removes it. */
+ * If the call fails, or is cancelled, nothing of the pod is left. If it is killed, the pod is listed, and its name is taken,
+ * until the client removes it, or makes the same sandbox again. */
 
 #include <unistd.h>
 
 #include "cri/events/events.h"
 
 #define START_WAIT_USEC UINT64_C(90000000)
+#define UNDO_USEC UINT64_C(60000000)
+#define UNDO_PAUSE_MSEC 50
 #define PORT_MAX 65535
 
 typedef Runtime__V1__NamespaceOption NamespaceOption;
@@ -211,12 +213,42 @@ static int prepare(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArg
                                   q->config->metadata->uid, q->config->metadata->attempt));
 }
 
-static void remove_pod(CriJob *j, const char *uuid)
+/* A name, or users, may be those of a pod that is of no use any more. */
+static int prepare_anew(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArguments *a, Pod **ret,
+                        Error *e)
 {
-        _cleanup_(pod_freep) Pod *p = NULL;
+        int r = prepare(j, q, a, ret, e);
 
-        if (pod_open(j->store, uuid, &p, NULL) >= 0)
-                (void) discard_pod(p, NULL);
+        if (r >= 0 || r == -EINVAL || operation_ended(r) || !sandbox_clear_dead(j))
+                return r;
+        error_done(e);
+        j->status = GRPC_OK;
+        return prepare(j, q, a, ret, e);
+}
+
+/* No container is in the pod that would have to end in order. */
+static int remove_pod(Store *s, const char *uuid)
+{
+        _cleanup_(pod_freep) Pod *running = NULL, *p = NULL;
+
+        int r = pod_open(s, uuid, &running, NULL);
+        if (r >= 0 && running->state == POD_RUNNING)
+                r = stop_pod(running, 0, NULL);
+        if (r >= 0)
+                r = pod_open(s, uuid, &p, NULL);
+        return r < 0 ? r : discard_pod(p, NULL);
+}
+
+/* Not by the operation of the call, which may be over. The supervisor of the pod may be about to begin. */
+static void undo(CriJob *j, const char *uuid)
+{
+        _cleanup_(store_unrefp) Store *s = NULL;
+        uint64_t end = now_usec(CLOCK_MONOTONIC) + UNDO_USEC;
+
+        if (store_open_again(j->store, NULL, &s, NULL) < 0)
+                return;
+        while (remove_pod(s, uuid) == -EAGAIN && now_usec(CLOCK_MONOTONIC) < end)
+                (void) operation_poll(NULL, -1, 0, UNDO_PAUSE_MSEC, NULL);
 }
 
 /* Frees P. */
@@ -232,9 +264,9 @@ static int run(CriJob *j, Pod *p, const PodArguments *a, Error *e)
         snprintf(uuid, sizeof(uuid), "%s", p->uuid);
         int r = run_pod(p, &o, &left, e);
         pod_free(p);
-        if (r == 0)
+        if (r == 0 && (r = operation_check(store_operation(j->store), e)) >= 0)
                 return 0;
-        remove_pod(j, uuid);
+        undo(j, uuid);
         return r < 0 ? r : error_set(e, -EIO, "The pod of the sandbox has ended at once");
 }
 
@@ -251,13 +283,13 @@ int cri_run_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
         if (r >= 0)
                 r = fill(j, q->config, &a, e);
         if (r >= 0)
-                r = prepare(j, q, &a, &p, e);
+                r = prepare_anew(j, q, &a, &p, e);
+        if (r < 0)
+                return r;
+        snprintf(uuid, sizeof(uuid), "%s", p->uuid);
+        r = run(j, p, &a, e);
         if (r >= 0)
-                r = cri_sandbox_id(p->uuid, q->config->metadata, id);
-        if (r >= 0) {
-                snprintf(uuid, sizeof(uuid), "%s", p->uuid);
-                r = run(j, p, &a, e);
-        }
+                r = cri_sandbox_id(uuid, q->config->metadata, id);
         if (r < 0)
                 return r;
         cri_event_note(j, CRI_NOTE_UP, uuid, id);

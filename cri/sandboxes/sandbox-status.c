@@ -128,9 +128,9 @@ int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e
         if (r < 0)
                 return r;
         answer->timestamp = (int64_t) now_usec(CLOCK_REALTIME) * NSEC_PER_USEC;
-        r = sandbox_status(j, &s, &answer->status, e);
+        /* Containers first: the pod may be found to have ended. */
+        r = container_statuses(j, &s, &answer->containers_statuses, &answer->n_containers_statuses, e);
         if (r >= 0)
-                r = container_statuses(j, &s, &answer->containers_statuses, &answer->n_containers_statuses,
-                                       e);
+                r = sandbox_status(j, &s, &answer->status, e);
         return r < 0 || !q->verbose ? r : add_info(j, &s, answer, e);
 }

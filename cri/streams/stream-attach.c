@@ -12,6 +12,7 @@ typedef struct Attach {
         int64_t id; /* 0: it is not attached yet */
         struct winsize size;
         bool stdin_once;
+        bool input_ended; /* before it was attached: the end may come with the data */
         AcnAttachState state;
         Error *error;
 } Attach;
@@ -33,8 +34,9 @@ static void on_resized(uint16_t rows, uint16_t columns, void *userdata)
 /* The input of a container goes on after that of a client, unless it is for one client. */
 static void on_input_ended(void *userdata)
 {
-        const Attach *x = userdata;
+        Attach *x = userdata;
 
+        x->input_ended = true;
         if (x->stdin_once && x->id != 0)
                 (void) acn_close_stdin(x->other, x->id, NULL);
 }
@@ -51,6 +53,8 @@ static int on_state(void *userdata)
         if (r == 1 && x->id == 0) {
                 x->id = x->state.id;
                 set_size(x);
+                if (x->input_ended)
+                        on_input_ended(x);
         }
         return r;
 }

@@ -59,9 +59,15 @@ static bool is_older(uint64_t since, uint64_t age)
         return now >= since && now - since >= age;
 }
 
+/* Its owner decides how long a pod is kept, unless it is one of an earlier boot whose files a loss of power has emptied. */
+static bool is_of_no_use(const Pod *p)
+{
+        return pod_is_of_former_boot(p) && (!p->config.owner || !p->manifest);
+}
+
 static bool is_due(const Collector *c, const Pod *p)
 {
-        bool of_no_use = pod_is_of_former_boot(p);
+        bool owned = p->config.owner || pod_is_of_former_boot(p);
 
         switch (p->state) {
         case POD_EMBRYO: /* if it can be locked */
@@ -69,13 +75,13 @@ static bool is_due(const Collector *c, const Pod *p)
         case POD_GARBAGE:
                 return true;
         case POD_PREPARED:
-                if (p->config.owner || of_no_use)
-                        return of_no_use;
+                if (owned)
+                        return pod_is_of_former_boot(p);
                 return c->options->expire_prepared_usec != UINT64_MAX &&
                        is_older(pod_created_usec(p), c->options->expire_prepared_usec);
         case POD_EXITED:
-                if (p->config.owner || of_no_use)
-                        return of_no_use;
+                if (owned)
+                        return is_of_no_use(p);
                 return is_older(pod_ended_usec(p), c->options->grace_usec);
         default:
                 return false;

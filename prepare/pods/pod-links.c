@@ -241,6 +241,23 @@ bool registry_holds(Store *s, Registry g, const char *key, const char *uuid)
         return holder_of(s, g, dir_fd, key, holder) > 0 && streq(holder, uuid);
 }
 
+int registry_list_of(Store *s, Registry g, const char *uuid, char ***keys, Error *e)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_close_ int dir_fd = -EBADF;
+
+        int r = open_directory(s, g, &dir_fd, e);
+        if (r < 0)
+                return r;
+        r = list_names(dir_fd, &names);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read %s/%s", store_path(s), registries[g].directory);
+        STRV_FOREACH (name, names)
+                if ((*name)[0] != '.' && registry_holds(s, g, *name, uuid) && strv_extend(keys, *name) < 0)
+                        return error_oom(e);
+        return 0;
+}
+
 int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e)
 {
         _cleanup_close_ int dir_fd = -EBADF;

@@ -97,6 +97,24 @@ int pod_remove(Pod *p, Error *e)
         return r < 0 ? r : remove_locked(p, e);
 }
 
+/* Its configuration may be lost. */
+size_t pod_give_up(const Pod *p)
+{
+        _cleanup_strv_free_ char **names = NULL, **bases = NULL;
+        uint32_t base;
+
+        (void) registry_list_of(p->store, REGISTRY_NAMES, p->uuid, &names, NULL);
+        (void) registry_list_of(p->store, REGISTRY_UIDS, p->uuid, &bases, NULL);
+        STRV_FOREACH (name, names)
+                registry_drop(p->store, REGISTRY_NAMES, *name, p->uuid);
+        STRV_FOREACH (key, bases) {
+                registry_drop(p->store, REGISTRY_UIDS, *key, p->uuid);
+                if (parse_u32(*key, &base) >= 0)
+                        host_uids_drop(p, base);
+        }
+        return strv_length(names) + strv_length(bases);
+}
+
 void pod_abandon(Pod *p)
 {
         /* If this fails, the collector removes them. */

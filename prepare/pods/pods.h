@@ -194,6 +194,9 @@ int pod_sync_run(const Pod *p, Error *e);
 int pod_end_run(Pod *p, Error *e);
 /* Removes a pod that is not running. -EBUSY: it is. */
 int pod_remove(Pod *p, Error *e);
+/* Takes its name and its users from a pod that is locked, that never runs again, and that cannot be removed yet: other pods may have
+ * them. How many they were. */
+size_t pod_give_up(const Pod *p);
 
 /* --- For garbage collection (pod.c, pod-life.c, pod-links.c) ------------------------------------------- */
 

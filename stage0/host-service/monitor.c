@@ -35,7 +35,7 @@ static void on_gone(VarlinkCall *call, void *userdata)
 /* A caller that does not read is disconnected, which is reported to on_gone() later. */
 static void on_event(const PodsEvent *v, void *userdata)
 {
-        _cleanup_json_ json_object *o = pods_event_to_json(v);
+        _cleanup_json_ json_object *o = v->kind == PODS_APPS ? NULL : pods_event_to_json(v);
         HostMonitor *m = userdata;
 
         if (o)

@@ -11,6 +11,7 @@
  */
 
 #include "library/libsystemd.h"
+#include "schema/settings.h"
 #include "stage0/host/host-internal.h"
 
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))

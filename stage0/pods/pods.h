@@ -35,6 +35,7 @@ typedef enum PodsEventKind {
         PODS_CHANGED,  /* the pod is new, or in another state */
         PODS_APP,      /* an app of the pod has changed, or was there when the watch began */
         PODS_REMOVED,  /* the pod was removed */
+        PODS_APPS, /* the pod has these apps now, which were reported, and no others; without a number of its own */
         _PODS_EVENT_MAX,
 } PodsEventKind;
 
@@ -44,7 +45,7 @@ typedef struct PodsEvent {
         uint64_t sequence; /* from 1, each one more than the last */
         uint64_t time_usec;
         json_object *pod; /* as by pod_to_json(), or "stopping" as state; NULL: PODS_COMPLETE */
-        json_object *app; /* of PODS_APP: as in events of org.acnspawn.Pod */
+        json_object *app; /* of PODS_APP: as in events of org.acnspawn.Pod; of PODS_APPS: an array of such objects */
 } PodsEvent;
 
 const char *pods_event_kind_to_string(PodsEventKind k);

@@ -79,6 +79,8 @@ static int take_description(WatchedPod *p, json_object *o)
         for (size_t i = 0; json_object_is_type(apps, json_type_array) && i < json_object_array_length(apps);
              i++)
                 watch_tell(p->watch, PODS_APP, p, json_object_array_get_idx(apps, i));
+        if (json_object_is_type(apps, json_type_array))
+                watch_tell(p->watch, PODS_APPS, p, apps);
         return ask_events(p);
 }
 

@@ -23,7 +23,7 @@ static const PodState places[] = {POD_PREPARING, POD_PREPARED, POD_RUNNING, POD_
 
 static const char *const kinds[_PODS_EVENT_MAX] = {
                 [PODS_PRESENT] = "present", [PODS_COMPLETE] = "complete", [PODS_CHANGED] = "changed",
-                [PODS_APP] = "app",         [PODS_REMOVED] = "removed",
+                [PODS_APP] = "app",         [PODS_REMOVED] = "removed",   [PODS_APPS] = "apps",
 };
 
 const char *pods_event_kind_to_string(PodsEventKind k)
@@ -49,7 +49,7 @@ json_object *pods_event_to_json(const PodsEvent *v)
 void watch_tell(PodsWatch *w, PodsEventKind kind, WatchedPod *p, json_object *app)
 {
         const PodsEvent v = {.kind = kind,
-                             .sequence = ++w->sequence,
+                             .sequence = kind == PODS_APPS ? w->sequence : ++w->sequence,
                              .time_usec = now_usec(CLOCK_REALTIME),
                              .pod = p ? p->json : NULL,
                              .app = app};

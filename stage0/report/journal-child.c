@@ -190,6 +190,63 @@ static int add_matches(Child *c)
         return add_match(c, "SYSLOG_IDENTIFIER", c->query->app);
 }
 
+/* --- Entries ------------------------------------------------------------------------------------------- */
+
+/* The value of FIELD in the current entry; NULL if it has none. */
+static const char *get_field(sd_journal *j, const char *field, size_t *ret_size)
+{
+        const void *data;
+        size_t size, prefix = strlen(field) + 1;
+
+        if (sd_journal_get_data(j, field, &data, &size) < 0 || size < prefix)
+                return NULL;
+        *ret_size = size - prefix;
+        return (const char *) data + prefix;
+}
+
+static bool is(const char *s, size_t size, const char *value)
+{
+        return s && size == strlen(value) && memcmp(s, value, size) == 0;
+}
+
+/* Of a record of the supervisor in the journal of the host. */
+static uint32_t host_entry_flags(sd_journal *j)
+{
+        uint32_t flags = 0;
+        size_t size = 0;
+
+        const char *s = get_field(j, "ACNSPAWN_STREAM", &size);
+        if (is(s, size, "stderr"))
+                flags |= JOURNAL_ERROR;
+        s = get_field(j, "ACNSPAWN_LINE_BREAK", &size);
+        if (s)
+                flags |= JOURNAL_PARTIAL | (is(s, size, "eof") ? 0 : JOURNAL_CONTINUES);
+        return flags;
+}
+
+static uint32_t entry_flags(sd_journal *j)
+{
+        uint32_t flags = 0;
+        size_t size = 0;
+
+        const char *s = get_field(j, "PRIORITY", &size);
+        if (is(s, size, "3")) /* LOG_ERR */
+                flags |= JOURNAL_ERROR;
+        s = get_field(j, "_LINE_BREAK", &size);
+        if (is(s, size, "nul"))
+                flags |= JOURNAL_NUL;
+        if (is(s, size, "eof"))
+                flags |= JOURNAL_PARTIAL;
+        if (is(s, size, "line-max") || is(s, size, "pid-change"))
+                flags |= JOURNAL_PARTIAL | JOURNAL_CONTINUES;
+        return flags;
+}
+
+static uint32_t flags_of_entry(const Child *c)
+{
+        return c->query->n_host_apps > 0 ? host_entry_flags(c->journal) : entry_flags(c->journal);
+}
+
 /* --- Seeking ------------------------------------------------------------------------------------------- */
 
 static int skip_to_last(Child *c)
@@ -201,12 +258,15 @@ static int skip_to_last(Child *c)
 
         if (k < 0 || n == 0)
                 return k < 0 ? k : sd_journal_previous(c->journal);
-        /* One entry further back, so that "next" moves to the first of them; at the beginning there is no
-         * such entry. */
-        k = sd_journal_previous_skip(c->journal, n + 1);
-        if (k >= 0 && (uint64_t) k < n + 1)
-                return sd_journal_seek_head(c->journal);
-        return k;
+        /* One line further back, so that "next" moves to the first of them; at the beginning there is none. An entry that the next one
+         * continues is of the same line. */
+        for (uint64_t lines = 0, entries = 0; lines <= n; entries++) {
+                k = sd_journal_previous(c->journal);
+                if (k <= 0)
+                        return k < 0 ? k : sd_journal_seek_head(c->journal);
+                lines += entries == 0 || !(flags_of_entry(c) & JOURNAL_CONTINUES);
+        }
+        return 0;
 }
 
 static int seek_begin(Child *c)
@@ -250,23 +310,6 @@ static void open_journal(Child *c, bool first)
 
 /* --- Reading ------------------------------------------------------------------------------------------- */
 
-/* The value of FIELD in the current entry; NULL if it has none. */
-static const char *get_field(sd_journal *j, const char *field, size_t *ret_size)
-{
-        const void *data;
-        size_t size, prefix = strlen(field) + 1;
-
-        if (sd_journal_get_data(j, field, &data, &size) < 0 || size < prefix)
-                return NULL;
-        *ret_size = size - prefix;
-        return (const char *) data + prefix;
-}
-
-static bool is(const char *s, size_t size, const char *value)
-{
-        return s && size == strlen(value) && memcmp(s, value, size) == 0;
-}
-
 /* The next entry of the range. If the last N of all lines are shown, the first of them may be before the
  * range. */
 static int next_entry(Child *c, uint64_t *ret_usec)
@@ -283,36 +326,6 @@ static int next_entry(Child *c, uint64_t *ret_usec)
         } while (*ret_usec < c->query->since_usec);
         c->finished = c->query->until_usec > 0 && *ret_usec > c->query->until_usec;
         return !c->finished;
-}
-
-/* Of a record of the supervisor in the journal of the host. */
-static uint32_t host_entry_flags(sd_journal *j)
-{
-        uint32_t flags = 0;
-        size_t size = 0;
-
-        const char *s = get_field(j, "ACNSPAWN_STREAM", &size);
-        if (is(s, size, "stderr"))
-                flags |= JOURNAL_ERROR;
-        if (get_field(j, "ACNSPAWN_LINE_BREAK", &size))
-                flags |= JOURNAL_PARTIAL;
-        return flags;
-}
-
-static uint32_t entry_flags(sd_journal *j)
-{
-        uint32_t flags = 0;
-        size_t size = 0;
-
-        const char *s = get_field(j, "PRIORITY", &size);
-        if (is(s, size, "3")) /* LOG_ERR */
-                flags |= JOURNAL_ERROR;
-        s = get_field(j, "_LINE_BREAK", &size);
-        if (is(s, size, "nul"))
-                flags |= JOURNAL_NUL;
-        if (is(s, size, "eof") || is(s, size, "line-max") || is(s, size, "pid-change"))
-                flags |= JOURNAL_PARTIAL;
-        return flags;
 }
 
 /* With the level that was taken off for the journal. */
@@ -332,9 +345,7 @@ static void read_entry(Child *c, uint64_t usec)
 {
         _cleanup_text_ Text joined = {};
         bool host = c->query->n_host_apps > 0;
-        JournalRecord r = {.kind = JOURNAL_LINE,
-                           .time_usec = usec,
-                           .flags = host ? host_entry_flags(c->journal) : entry_flags(c->journal)};
+        JournalRecord r = {.kind = JOURNAL_LINE, .time_usec = usec, .flags = flags_of_entry(c)};
         char app[JOURNAL_APP_MAX];
 
         /* The data returned by libsystemd is valid until the next field is requested. */

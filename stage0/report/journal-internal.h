@@ -72,10 +72,11 @@ typedef enum JournalRecordKind {
 } JournalRecordKind;
 
 enum {
-        JOURNAL_ERROR = 1 << 0,   /* came from standard error */
-        JOURNAL_PARTIAL = 1 << 1, /* was not ended */
-        JOURNAL_NUL = 1 << 2,     /* was ended by NUL */
-        _JOURNAL_FLAGS = (1 << 3) - 1,
+        JOURNAL_ERROR = 1 << 0,     /* came from standard error */
+        JOURNAL_PARTIAL = 1 << 1,   /* was not ended */
+        JOURNAL_NUL = 1 << 2,       /* was ended by NUL */
+        JOURNAL_CONTINUES = 1 << 3, /* the next line of the stream is the rest of it */
+        _JOURNAL_FLAGS = (1 << 4) - 1,
 };
 
 typedef struct JournalRecord {

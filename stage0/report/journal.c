@@ -244,6 +244,7 @@ static bool take_line(JournalReader *r, const JournalRecord *record, JournalLine
                         .size = record->data_size,
                         .error = record->flags & JOURNAL_ERROR,
                         .partial = record->flags & JOURNAL_PARTIAL,
+                        .continues = record->flags & JOURNAL_CONTINUES,
                         .end = {record->flags & JOURNAL_NUL ? 0 : '\n'},
                         .time_usec = record->time_usec,
         };

@@ -23,8 +23,10 @@ typedef struct LogFileReader {
         const LogOptions *options;
         const OutputOptions *output;
         uint64_t since_usec;
-        uint64_t n, skip; /* records so far; the first SKIP are not shown */
+        uint64_t n, skip; /* lines so far; the first SKIP are not shown */
         bool count;       /* only count them */
+        bool open[2];     /* the last record of standard output, or error, has no end of its line */
+        bool shown[2];    /* that line is */
         int fd;
         Text rest; /* of a record */
 } LogFileReader;
@@ -89,6 +91,7 @@ int log_record_parse(const char *data, size_t size, JournalLine *ret)
                              .error = error,
                              .end = {'\n'},
                              .partial = p[7] == 'P',
+                             .continues = p[7] == 'P',
                              .time_usec = usec};
         return 0;
 }
@@ -101,8 +104,10 @@ static int show_record(LogFileReader *r, const char *data, size_t size)
             (log_record_parse(data, size, &l) < 0 || l.time_usec < r->since_usec ||
              (r->options->until_usec > 0 && l.time_usec > r->options->until_usec)))
                 return 0;
-        r->n++;
-        if (r->count || r->n <= r->skip)
+        if (!r->open[l.error])
+                r->shown[l.error] = ++r->n > r->skip;
+        r->open[l.error] = l.continues;
+        if (r->count || !r->shown[l.error])
                 return 0;
         l.app = r->app;
         return output_line(&l, r->output);
@@ -171,7 +176,7 @@ static int read_all(LogFileReader *r, Error *e)
         }
 }
 
-/* Only the last records: they are counted first. */
+/* Only the last lines: they are counted first. */
 static int read_last(LogFileReader *r, Error *e)
 {
         if (r->options->lines != UINT64_MAX) {
@@ -181,7 +186,7 @@ static int read_last(LogFileReader *r, Error *e)
                         return k;
                 r->skip = r->n > r->options->lines ? r->n - r->options->lines : 0;
                 r->n = 0;
-                r->count = false;
+                r->count = r->open[0] = r->open[1] = false;
                 r->rest.size = 0;
                 if (lseek(r->fd, 0, SEEK_SET) < 0)
                         return error_set_errno(e, -errno, "Cannot read the log file %s of app %s",

@@ -85,28 +85,66 @@ static int add_time(uint64_t **times, size_t *n, uint64_t usec)
         return 0;
 }
 
-/* Makes Q one for all lines since the first of the last ones. *RET_SKIP lines of that time come before it. */
+static char **find_stream(char **l, const char *stream)
+{
+        while (l && *l && !streq(*l, stream))
+                l++;
+        return l && *l ? l : NULL;
+}
+
+/* Whether L is no rest of a line; *OPEN has the streams whose last lines have rests. */
+static int begins_line(char ***open, const JournalLine *l)
+{
+        _cleanup_free_ char *stream = NULL;
+
+        if (xasprintf(&stream, "%d%s", l->error, l->app) < 0)
+                return -ENOMEM;
+        char **found = find_stream(*open, stream);
+        if (!found && l->continues && strv_extend(open, stream) < 0)
+                return -ENOMEM;
+        if (found && !l->continues) { /* the last one takes its place */
+                size_t n = strv_length(*open);
+                free(*found);
+                *found = (*open)[n - 1];
+                (*open)[n - 1] = NULL;
+        }
+        return !found;
+}
+
+/* Times are shifted by one bit, which is set where a line begins. */
+static int read_times(Pod *p, const JournalQuery *q, uint64_t **times, size_t *n, Error *e)
+{
+        _cleanup_strv_free_ char **open = NULL;
+        LogSources s = {};
+        JournalLine l;
+        int r = open_readers(&s, p, q, true, e);
+
+        while (r >= 0 && (r = log_sources_next(&s, &l, e)) > 0) {
+                r = begins_line(&open, &l);
+                if (r < 0 || add_time(times, n, l.time_usec << 1 | (uint64_t) r) < 0)
+                        r = error_oom(e);
+        }
+        log_sources_done(&s);
+        return r;
+}
+
+/* Makes Q one for all lines since the first of the last ones. *RET_SKIP of that time come before it. */
 static int find_begin(Pod *p, JournalQuery *q, uint64_t *ret_skip, Error *e)
 {
         _cleanup_free_ uint64_t *times = NULL;
         JournalQuery once = *q;
-        LogSources s = {};
-        JournalLine l;
         size_t n = 0;
 
         once.follow = false;
-        int r = open_readers(&s, p, &once, true, e);
-        while (r >= 0 && (r = log_sources_next(&s, &l, e)) > 0)
-                if (add_time(&times, &n, l.time_usec) < 0)
-                        r = error_oom(e);
-        log_sources_done(&s);
+        int r = read_times(p, &once, &times, &n, e);
         if (r < 0)
                 return r;
         *ret_skip = 0;
-        if (n > q->lines) {
-                size_t first = n - (size_t) q->lines;
-                q->since_usec = times[first];
-                while (*ret_skip < first && times[first - *ret_skip - 1] == times[first])
+        for (uint64_t lines = q->lines; n > 0 && lines > 0;)
+                lines -= times[--n] & 1;
+        if (n > 0) {
+                q->since_usec = times[n] >> 1;
+                while (*ret_skip < n && times[n - *ret_skip - 1] >> 1 == q->since_usec)
                         (*ret_skip)++;
         }
         q->lines = UINT64_MAX;

@@ -152,8 +152,12 @@ int pod_logs(Pod *p, const LogOptions *options, Error *e)
 {
         LogOptions own = *options, *o = &own;
         const PodApp *app = o->app ? pod_manifest_find_app(p->manifest, o->app) : NULL;
-        const OutputOptions output = {
-                        .prefix = o->prefix, .json = o->json, .timestamps = o->timestamps, .raw = o->raw};
+        OutputState state = {};
+        const OutputOptions output = {.prefix = o->prefix,
+                                      .json = o->json,
+                                      .timestamps = o->timestamps,
+                                      .raw = o->raw,
+                                      .state = &state};
         Places places = {};
 
         if (o->app && !app)
@@ -165,5 +169,8 @@ int pod_logs(Pod *p, const LogOptions *options, Error *e)
         if (r >= 0 && !places.shown)
                 r = show_journals(p, o, &output, &places, e);
         free(places.host_apps);
+        int k = output_end(&output);
+        if (k < 0 && r >= 0)
+                r = error_set_errno(e, k, "Cannot show the output of the apps");
         return r < 0 ? r : 0;
 }

@@ -62,7 +62,8 @@ static void add_neutral(Text *t, const JournalLine *l, bool with_end, int fd)
         neutralizer_end(&z, t);
 }
 
-int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
+/* BEGINS: it is no rest of a line; ENDS: no rest of it comes. */
+static int format(const JournalLine *l, const OutputOptions *o, bool begins, bool ends, Text *t)
 {
         int r = 0, fd = l->error ? STDERR_FILENO : STDOUT_FILENO;
         bool own_lines = o->prefix || o->timestamps, with_end = !own_lines && !l->partial;
@@ -70,11 +71,11 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
         if (o->json)
                 r = add_json(t, l);
         else {
-                if (o->timestamps) {
+                if (o->timestamps && begins) {
                         text_add_moment(t, l->time_usec);
                         text_add(t, " ");
                 }
-                if (o->prefix)
+                if (o->prefix && begins)
                         add_prefix(t, l->app, fd);
                 if (!o->raw && isatty(fd))
                         add_neutral(t, l, with_end, fd);
@@ -82,18 +83,55 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
                         text_add_bytes(t, l->data, l->size);
                         text_add_bytes(t, l->end, with_end);
                 }
-                if (own_lines)
+                if (own_lines && ends)
                         text_add(t, "\n");
         }
         return r >= 0 && t->failed ? -ENOMEM : r;
 }
 
+int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
+{
+        return format(l, o, true, true, t);
+}
+
+int output_end(const OutputOptions *o)
+{
+        OutputState *s = o->state;
+
+        if (!s || !s->app)
+                return 0;
+        s->app = (free(s->app), NULL);
+        return loop_write(s->error ? STDERR_FILENO : STDOUT_FILENO, "\n", 1);
+}
+
+/* Whether L is the rest of the line that was shown last. A rest that comes after another line is shown like a line. */
+static int go_on(const JournalLine *l, const OutputOptions *o)
+{
+        OutputState *s = o->state;
+        bool same = s->app && streq(s->app, l->app) && s->error == l->error;
+
+        int r = same ? 0 : output_end(o);
+        if (r < 0)
+                return r;
+        if (!l->continues)
+                s->app = (free(s->app), NULL);
+        else if (!same) {
+                s->app = strdup(l->app);
+                if (!s->app)
+                        return -ENOMEM;
+        }
+        s->error = l->error;
+        return same;
+}
+
 int output_line(const JournalLine *l, const OutputOptions *o)
 {
-        int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO;
+        bool whole = o->json || !o->state || (!o->prefix && !o->timestamps);
+        int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO, r = whole ? 0 : go_on(l, o);
         _cleanup_text_ Text t = {};
 
-        int r = output_format(l, o, &t);
+        if (r >= 0)
+                r = format(l, o, r == 0, whole || !l->continues, &t);
         return r < 0 || t.size == 0 ? r : loop_write(fd, t.data, t.size);
 }
 

@@ -76,8 +76,10 @@ uint64_t usage_memory_limit(const char *pod_path);
 
 /* Prints all available lines. */
 int output_all(LogSources *s, const OutputOptions *o, Error *e);
-/* Prints one line. */
+/* Prints one line. The parts of a long one have what is in front of lines once, unless another line comes in between. */
 int output_line(const JournalLine *l, const OutputOptions *o);
+/* Ends a line whose rest has not come. */
+int output_end(const OutputOptions *o);
 
 /* --- log-file.c ---------------------------------------------------------------------------------------- */
 

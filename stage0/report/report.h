@@ -138,15 +138,23 @@ typedef struct JournalLine {
         const char *app;
         const char *data;
         size_t size;
-        bool error;   /* came from standard error */
-        char end[1];  /* what it ended with: a newline or NUL */
-        bool partial; /* it did not end: there is no END */
+        bool error;     /* came from standard error */
+        char end[1];    /* what it ended with: a newline or NUL */
+        bool partial;   /* it did not end: there is no END */
+        bool continues; /* the next one of the app and stream is the rest of it */
         uint64_t time_usec;
 } JournalLine;
 
+/* A line that was shown, and whose rest is still to come. */
+typedef struct OutputState {
+        char *app; /* NULL: there is none */
+        bool error;
+} OutputState;
+
 typedef struct OutputOptions {
         bool prefix, json, timestamps;
-        bool raw; /* else control characters are escaped on a terminal */
+        bool raw;           /* else control characters are escaped on a terminal */
+        OutputState *state; /* NULL: every line is shown as a whole one */
 } OutputOptions;
 /* Local time with microseconds, as the journal's tools write it and "logs --since" takes it; "-": it is not known. */
 void text_add_moment(Text *t, uint64_t usec);

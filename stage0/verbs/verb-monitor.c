@@ -214,7 +214,7 @@ static void on_pods_event(const PodsEvent *v, void *userdata)
         AllPods *a = userdata;
         Context *c = a->context;
 
-        if (a->result < 0)
+        if (a->result < 0 || v->kind == PODS_APPS)
                 return;
         _cleanup_json_ json_object *o = c->json != JSON_OFF ? pods_event_to_json(v) : NULL;
         a->result = c->json != JSON_OFF ? context_show_json(c, o) : show_pods_text(c, v);

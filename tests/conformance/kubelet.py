@@ -19,6 +19,8 @@ from conformance import *
 IMAGES = "images.test"
 BUSYBOX = IMAGES + "/busybox:1"
 STAY = 'trap "exit 0" TERM; while :; do sleep 0.2; done'
+# Longer than what acnspawn gives apps by itself.
+FLUSH = 'trap "sleep 11.5; echo done >/host/flushed; exit 0" TERM; while :; do sleep 0.2; done'
 
 
 def configuration(world, **more):
@@ -79,6 +81,8 @@ def pods(shared):
             mount("data", "/data/sub", subPath="in"), mount("etc", "/etc"), mount("outer", "/data")], readinessProbe={
                 "exec": {"command": ["sh", "-c", "echo x >/data/sub/file && test -f /etc/hosts"]}, "periodSeconds": 1})],
             "volumes": [empty, {"name": "etc", "emptyDir": {}}, {"name": "outer", "emptyDir": {}}]}),
+        ("flushes", "Running", {"terminationGracePeriodSeconds": 40, "containers": [container("main", FLUSH, volumeMounts=[mount("host", "/host")])],
+                                "volumes": [{"name": "host", "hostPath": {"path": shared}}]}),
     ]
 
 
@@ -187,6 +191,8 @@ def run(world, wanted, count):
         count.line("ok", "pods_are_removed")
     except TimeoutError as e:
         count.line("not ok", "pods_are_removed", str(e))
+    if "flushes" in [name for name, _, _ in wanted]:
+        count.line("ok" if os.path.exists(world.path("root/shared/flushed")) else "not ok", "grace_period_is_that_of_the_pod")
     if count.failed:
         print("\n".join(complaints(world)))
 

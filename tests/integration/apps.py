@@ -77,6 +77,29 @@ def an_app_that_ignores_the_signal_is_killed_after_the_timeout(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+FLUSHING = "trap 'sleep 2.5; exit 3' TERM; touch /out/up; while :; do sleep 0.05; done"
+
+
+@both
+def an_app_has_as_long_as_a_call_gives_it(host, *options):
+    """Longer than its own time, which holds again afterwards."""
+    two(host, FLUSHING, FLUSHING, "--stop-timeout=1s", "--exit-policy=never", *options)
+    host.wait_up("web")
+    host.wait_up("db")
+    begun = time.monotonic()
+    stop, remove = host.start("stop-app", "--timeout=1min", "p", "web"), host.start("rm-app", "--force", "--timeout=1min", "p", "db")
+    for p in remove, stop:
+        out, err = p.communicate(timeout=60)
+        equal((p.returncode, out, err), (0, b"", b""))
+        true(time.monotonic() - begun > 2.4, "it has ended in order")
+    equal(host.app_status("p", "web")["exitStatus"], 3)
+    host.acnspawn("start-app", "p", "web").expect(0)
+    host.wait_up("web")
+    host.acnspawn("stop-app", "p", "web").expect(0)
+    equal(host.app_status("p", "web")["signal"], 9)
+    host.acnspawn("stop", "p").expect(0)
+
+
 @case
 def messages_name_app_state_and_the_way_out(host):
     two(host)

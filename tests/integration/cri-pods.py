@@ -186,25 +186,40 @@ def sandboxes_whose_calls_were_killed_are_listed(host):
 
 
 @case
-def sandboxes_of_an_earlier_boot_are_removed(host):
+def sandboxes_of_an_earlier_boot_have_ended(host):
+    """Their containers are listed with how they have ended, so that the client does not run them again; it removes them."""
     with Service(host) as s:
-        c = s.client()
+        c, image_id = s.client(), image(host)
         i, kept = run_sandbox(c, name="old"), run_sandbox(c, name="new")
-        c.call("StopPodSandbox", pod_sandbox_id=i)
+        a, b = create(c, i, "done", image_id, "exit 0"), create(c, i, "runs", image_id, SLEEP)
+        for x in a, b:
+            c.call("StartContainer", container_id=x)
+        wait_for(lambda: state(c, a) == "EXITED", "the end of a container")
+        os.kill(host.supervisor(uuid(i)), 9)
+        wait_for(lambda: (i, "NOTREADY") in sandboxes(c), "the end of the sandbox")
         s.process.kill()
         s.process.wait(60)
-        path = os.path.join(host.dir, "pods/exited", uuid(i), "config")
+        path = os.path.join(host.dir, "pods/running", uuid(i), "config")
         config = read_text(path)
         boot = read_text("/proc/sys/kernel/random/boot_id").strip()
         contains(config, boot)
         with open(path, "w") as f:
             f.write(config.replace(boot, "00000000-0000-4000-8000-000000000000"))
+        host.acnspawn("gc", "--grace-period=0").expect(0)
         s.start()
         c = s.client()
         wait_for(lambda: answers(c), "a reply after the restart")
-        equal(sandboxes(c), [(kept, "READY")])
-        wait_for(lambda: places(host, "running", "exited", "garbage") == [uuid(kept)], "the removal of the old sandbox")
-        remove(c, kept)
+        equal(sorted(sandboxes(c)), sorted([(i, "NOTREADY"), (kept, "READY")]))
+        equal((status(c, a).exit_code, status(c, a).reason), (0, "Completed"))
+        equal((state(c, b), status(c, b).reason), ("EXITED", "Error"))
+        true(status(c, b).exit_code != 0, "a container that ran has not completed")
+        equal(c.call("PodSandboxStatus", pod_sandbox_id=i).status.state, 1)
+        # The next attempt, beside it.
+        k = run_sandbox(c, name="old", attempt=1)
+        remove(c, i)
+        equal(sorted(sandboxes(c)), sorted([(k, "READY"), (kept, "READY")]))
+        equal(places(host, "running", "exited", "garbage"), sorted([uuid(kept), uuid(k)]))
+        remove(c, kept, k)
 
 
 @case

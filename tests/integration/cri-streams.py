@@ -237,6 +237,25 @@ def input_for_one_client(host):
 
 
 @case
+def the_end_of_input_comes_with_the_input(host):
+    """As of "echo one | kubectl run -i": before the container is attached to."""
+    with Service(host) as s:
+        c, sandbox, image_id = s.client(), None, image(host)
+        sandbox = run_sandbox(c)
+        kinds = {"websocket": lambda url: WebSocket(url, input=b"one\n"), "spdy": lambda url: Spdy(url, STDIN, STDOUT, input=b"one\n")}
+        for name, kind in kinds.items():
+            for attempt in range(2):
+                container = create(c, sandbox, name, image_id, "while read x; do echo got $x; done; echo end; exit 5", attempt=attempt, stdin=True,
+                                   stdin_once=True)
+                c.call("StartContainer", container_id=container)
+                x = kind(c.call("Attach", container_id=container, stdin=True, stdout=True).url)
+                wait_for(lambda: state(c, container) == "EXITED", "the end of the container")
+                equal((x.finish(), x.data[STDOUT]), (SUCCESS, b"got one\nend\n"))
+                equal(status(c, container).exit_code, 5)
+        remove(c, sandbox)
+
+
+@case
 def streams_go_on_without_the_server(host):
     with Service(host, "--stream-port=0") as s:
         c = s.client()

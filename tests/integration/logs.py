@@ -394,6 +394,31 @@ def log_file_has_both_streams_in_cri_format(host):
     contains(host.acnspawn("status", "p").expect(0).out, "log file " + log)
 
 
+LONG_LINE = "x" * 150000
+LONG_SCRIPT = "echo first; head -c 150000 /dev/zero | tr '\\0' x; echo; echo last"
+
+
+def shows_whole_lines(host, *args):
+    for n, shown in (1, ["last"]), (2, [LONG_LINE, "last"]), (3, ["first", LONG_LINE, "last"]), (9, ["first", LONG_LINE, "last"]):
+        equal(logs(host, "--lines=%d" % n, *args).expect(0).out.splitlines(), shown, "the last %d lines" % n)
+    found = [l.split(" ", 1) for l in logs(host, "--timestamps", *args).expect(0).out.splitlines()]
+    equal([l[1] for l in found], ["first", LONG_LINE, "last"], "lines with their times")
+    true(all(re.fullmatch(r"\d{4}-\d\d-\d\dT\S+", l[0]) for l in found), "times")
+
+
+@case
+def long_lines_are_shown_and_counted_as_lines(host):
+    """Records of journald, and of log files, have parts of them."""
+    host.run("--name=p", host.shell(LONG_SCRIPT, name="example.com/a"))
+    shows_whole_lines(host, "p")
+    host.run("--name=q", host.shell(LONG_SCRIPT, name="example.com/a"), "--log=none", "--log-file=" + host.path("q.log"))
+    shows_whole_lines(host, "--quiet", "q")
+    # With the names of the apps.
+    host.run("--name=r", "--exit-policy=all", host.shell(LONG_SCRIPT + "; printf unfinished", name="example.com/a"), host.shell("sleep 0.3; echo other", name="example.com/b"))
+    lines = logs(host, "r").expect(0).out.splitlines()
+    equal(sorted(lines), sorted(["a: first", "a: " + LONG_LINE, "a: last", "a: unfinished", "b: other"]))
+
+
 @case
 def log_file_is_complete_when_the_app_has_ended(host):
     """300 000 lines: they are complete and in order before status shows the end; and a restart appends."""

@@ -39,10 +39,10 @@ def connect(url):
     return TLS.wrap_socket(s, server_hostname="127.0.0.1") if m.group(1) == "https" else s, m.group(3)
 
 
-def ask(url, *lines, method="GET"):
-    """The status line, the fields and the rest of the answer, and the socket."""
+def ask(url, *lines, method="GET", more=b""):
+    """The status line, the fields and the rest of the answer, and the socket. MORE is sent together with the request."""
     s, path = connect(url)
-    s.sendall("\r\n".join(["%s %s HTTP/1.1" % (method, path), "Host: 127.0.0.1", *lines, "", ""]).encode())
+    s.sendall("\r\n".join(["%s %s HTTP/1.1" % (method, path), "Host: 127.0.0.1", *lines, "", ""]).encode() + more)
     data = b""
     while b"\r\n\r\n" not in data:
         part = s.recv(65536)
@@ -92,13 +92,29 @@ class Stream:
         self.socket.close()
 
 
+class Recorder:
+    """In place of a socket: what is sent."""
+
+    def __init__(self):
+        self.data = b""
+
+    def sendall(self, data):
+        self.data += data
+
+
 class WebSocket(Stream):
-    def __init__(self, url, *protocols, lines=()):
+    """INPUT is all of the standard input, which comes together with the request."""
+
+    def __init__(self, url, *protocols, lines=(), input=None):
         super().__init__()
+        self.socket = Recorder()
+        if input is not None:
+            self.send(STDIN, input)
+            self.end(STDIN)
         key = base64.b64encode(os.urandom(16)).decode()
         status, fields, self.rest, self.socket = ask(
             url, "Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + key,
-            "Sec-WebSocket-Protocol: " + ", ".join(protocols or ("v5.channel.k8s.io", "v4.channel.k8s.io")), *lines)
+            "Sec-WebSocket-Protocol: " + ", ".join(protocols or ("v5.channel.k8s.io", "v4.channel.k8s.io")), *lines, more=self.socket.data)
         equal(status, "HTTP/1.1 101 Switching Protocols")
         equal(fields["sec-websocket-accept"], base64.b64encode(hashlib.sha1((key + GUID).encode()).digest()).decode())
         self.protocol = fields["sec-websocket-protocol"]
@@ -149,16 +165,22 @@ class WebSocket(Stream):
 
 
 class Spdy(Stream):
-    def __init__(self, url, *streams, protocols=("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")):
+    def __init__(self, url, *streams, protocols=("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"), input=None):
         super().__init__()
-        status, fields, self.rest, self.socket = ask(url, "Connection: Upgrade", "Upgrade: SPDY/3.1",
-                                                     *("X-Stream-Protocol-Version: " + p for p in protocols), "Content-Length: 0",
-                                                     method="POST")
-        equal((status, fields["upgrade"]), ("HTTP/1.1 101 Switching Protocols", "SPDY/3.1"))
-        self.protocol = fields.get("x-stream-protocol-version")
+        self.socket = Recorder()
         self.begin()
         for i, c in enumerate((ERROR, *streams)):
             self.open(c, 2 * i + 1)
+        if input is not None:
+            self.send(STDIN, input)
+            self.end(STDIN)
+        early, later = (b"", self.socket.data) if input is None else (self.socket.data, b"")
+        status, fields, self.rest, self.socket = ask(url, "Connection: Upgrade", "Upgrade: SPDY/3.1",
+                                                     *("X-Stream-Protocol-Version: " + p for p in protocols), "Content-Length: 0",
+                                                     method="POST", more=early)
+        equal((status, fields["upgrade"]), ("HTTP/1.1 101 Switching Protocols", "SPDY/3.1"))
+        self.protocol = fields.get("x-stream-protocol-version")
+        self.socket.sendall(later)
 
     def begin(self):
         self.deflate, self.inflate = zlib.compressobj(zdict=DICTIONARY), zlib.decompressobj(zdict=DICTIONARY)

@@ -1597,23 +1597,78 @@ TEST(owner_removes_its_pods)
         ASSERT_OK(pod_remove(again, &e));
 }
 
+/* A pod of a former boot, which has run if RUNS. */
+static int make_former(Store *s, bool runs, Pod **ret, Error *e)
+{
+        static const char boot[] = "00000000-0000-4000-8000-000000000000";
+        int r = prepare_owned_pod(s, boot, ret, e);
+
+        if (r >= 0 && (unlinkat((*ret)->dir_fd, "owner-boot", 0) < 0 ||
+                       symlinkat(boot, (*ret)->dir_fd, "owner-boot") < 0))
+                r = -errno;
+        if (r >= 0 && runs)
+                r = pod_begin_run(*ret, e);
+        if (r >= 0 && runs)
+                r = store_gc(s, &gc_careful, e); /* it is locked */
+        return r < 0 || !runs ? r : pod_end_run(*ret, e);
+}
+
 TEST(owned_pods_of_a_former_boot_are_collected)
 {
-        for (unsigned i = 0; i < 2; i++) {
+        static const char *const empty[] = {NULL, "config", "pod"}; /* after a loss of power */
+
+        for (unsigned i = 0; i < ELEMENTSOF(empty); i++) {
                 STORE(s, dir);
                 _cleanup_(pod_freep) Pod *p = NULL;
 
-                ASSERT_OK(prepare_owned_pod(s, "00000000-0000-4000-8000-000000000000", &p, &e));
+                ASSERT_OK(make_former(s, i > 0, &p, &e));
                 ASSERT_TRUE(pod_is_of_former_boot(p));
-                if (i == 1) {
-                        ASSERT_OK(pod_begin_run(p, &e));
-                        ASSERT_OK(store_gc(s, &gc_careful, &e)); /* it is locked */
-                        ASSERT_OK(pod_end_run(p, &e));
-                }
+                if (empty[i])
+                        ASSERT_OK(close(openat(p->dir_fd, empty[i], O_WRONLY | O_TRUNC)));
                 p = pod_free(p);
                 ASSERT_OK(store_gc(s, &gc_careful, &e));
                 ASSERT_TRUE(is_clean(s));
         }
+}
+
+/* It may look at how the apps have ended. */
+TEST(an_owner_keeps_its_pods_of_a_former_boot)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(make_former(s, true, &p, &e));
+        char uuid[UUID_TEXT_SIZE];
+        strcpy(uuid, p->uuid);
+        p = pod_free(p);
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_OK(pod_open(s, uuid, &p, &e));
+        ASSERT_TRUE(p->state == POD_EXITED && pod_is_of_former_boot(p));
+        ASSERT_OK(pod_remove(p, &e));
+}
+
+/* Other pods may have its name and its users before it can be removed. */
+TEST(a_pod_gives_up_what_others_need)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *again = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_reserve_name(p, "web", &e));
+        ASSERT_OK(pod_take_uids(p, 0x70000000, 2, &e));
+        ASSERT_OK(pod_new(s, &q, &e));
+        ASSERT_EQ(pod_reserve_name(q, "web", NULL), -EEXIST);
+        ASSERT_EQ(pod_take_uids(q, 0x70010000, 1, NULL), -EUSERS);
+        ASSERT_EQ(pod_give_up(p), (size_t) 3);
+        ASSERT_EQ(pod_give_up(p), (size_t) 0);
+        ASSERT_OK(pod_reserve_name(q, "web", &e));
+        ASSERT_OK(pod_take_uids(q, 0x70010000, 1, &e));
+        pod_abandon(p); /* which takes nothing from the other */
+        ASSERT_OK(pod_new(s, &again, &e));
+        ASSERT_EQ(pod_reserve_name(again, "web", NULL), -EEXIST);
+        ASSERT_EQ(pod_take_uids(again, 0x70010000, 1, NULL), -EUSERS);
+        pod_abandon(again);
+        pod_abandon(q);
 }
 
 TEST(data_of_the_owner)
@@ -1943,6 +1998,8 @@ int main(void)
         RUN(config_refused);
         RUN(owner_removes_its_pods);
         RUN(owned_pods_of_a_former_boot_are_collected);
+        RUN(an_owner_keeps_its_pods_of_a_former_boot);
+        RUN(a_pod_gives_up_what_others_need);
         RUN(data_of_the_owner);
         RUN(cgroup_parents);
         RUN(damaged);

@@ -52,6 +52,11 @@ static void on_event(const PodsEvent *v, void *userdata)
 {
         Watched *w = userdata;
 
+        if (v->kind == PODS_APPS) {
+                if (v->sequence != w->sequence || json_object_array_length(v->app) != 1)
+                        text_add(&w->told, "WRONG ");
+                return;
+        }
         if (v->sequence != ++w->sequence || !v->pod != (v->kind == PODS_COMPLETE))
                 text_add(&w->told, "WRONG ");
         if (v->kind == PODS_APP)

@@ -11,6 +11,7 @@
 
 #include "stage0/supervisor/apps/app-life.h"
 #include "stage0/supervisor/interface/interface-internal.h"
+#include "stage0/supervisor/launchers/notices.h"
 #include "stage0/supervisor/launchers/readiness.h"
 #include "stage0/supervisor/apps/task-state.h"
 
@@ -533,6 +534,7 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
                 if (usec < 0)
                         return varlink_reply_invalid_parameter(call, "timeoutUSec");
                 kill_usec = (uint64_t) usec;
+                notices_extend_stop(app, kill_usec);
         }
         app->stopped = STOP_REQUESTED;
         i->ops.end_below(i->userdata, app);

@@ -22,6 +22,9 @@
  * it has ended before, the message can come from the launcher that waits for the app to be ready, which
  * systemd accepts in place of it.
  *
+ * A call that stops an app may give it more time than its unit has for that, which cannot be changed while the unit runs: it is
+ * requested in the name of the main process, too.
+ *
  * An app that sends too many messages is not read from for the rest of the second. */
 
 #include <poll.h>
@@ -33,6 +36,8 @@
 #include "stage0/supervisor/launchers/notices.h"
 
 #define EXTEND_MAX_USEC (UINT64_C(365) * 24 * 3600 * 1000000)
+#define STOP_MARGIN_USEC                                                                                    \
+        UINT64_C(5000000) /* the process that waits for the stop kills the app before systemd does */
 #define WINDOW_USEC UINT64_C(1000000)
 #define WINDOW_MAX 200U     /* messages that are read of an app per second */
 #define WINDOW_MAIN_PIDS 4U /* requests that are processed; each looks at all processes of the app */
@@ -49,6 +54,8 @@ struct AppNotices {
         unsigned n, n_main_pids;
         bool warned;           /* a refused main process was reported, in this execution */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
+        uint64_t stop_until;   /* when a call that stops the app kills it, or 0 */
+        bool stopping;
         bool ready;
         int waiting_fd; /* connection of the launcher that waits, or -EBADF */
         int asking_fd;  /* lent: that of a launcher whose request is being handled, or -EBADF */
@@ -192,6 +199,43 @@ static void extend(AppNotices *a)
         snprintf(value, sizeof(value), "%" PRIu64, a->extend_until - now);
         a->extend_until = 0;
         pass_on(a, "EXTEND_TIMEOUT_USEC", value);
+}
+
+/* --- Time to stop -------------------------------------------------------------------------------------- */
+
+/* systemd has one timer for a unit, which is that of its stop once the unit is stopping. */
+static void extend_stop(AppNotices *a)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+        char value[24];
+
+        if (!a->stopping || a->stop_until <= now)
+                return;
+        snprintf(value, sizeof(value), "%" PRIu64, a->stop_until - now);
+        pass_on(a, "EXTEND_TIMEOUT_USEC", value);
+}
+
+void notices_extend_stop(AppInstance *app, uint64_t usec)
+{
+        uint64_t until = now_usec(CLOCK_MONOTONIC) + MIN(usec, EXTEND_MAX_USEC) + STOP_MARGIN_USEC;
+
+        FOREACH_APP(x, app->table)
+        if (x->notices && (x == app || nested_is_below(x->name, app->name))) {
+                x->notices->stop_until = MAX(x->notices->stop_until, until);
+                extend_stop(x->notices);
+        }
+}
+
+void notices_set_stopping(AppInstance *app, bool stopping)
+{
+        AppNotices *a = app->notices;
+
+        if (!a) /* it is being removed */
+                return;
+        if (a->stopping && !stopping)
+                a->stop_until = 0;
+        a->stopping = stopping;
+        extend_stop(a);
 }
 
 /* --- Another main process ------------------------------------------------------------------------------ */

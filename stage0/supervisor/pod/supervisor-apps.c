@@ -531,6 +531,8 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
 
         c->stopping = app;
         app->stopped = STOP_REQUESTED;
+        if (c->kill_usec != UINT64_MAX)
+                notices_extend_stop(app, c->kill_usec);
         supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);

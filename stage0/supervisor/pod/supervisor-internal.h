@@ -14,6 +14,7 @@
 #include "stage0/supervisor/start/foreground.h"
 #include "stage0/supervisor/interface/interface.h"
 #include "stage0/supervisor/manager/machine.h"
+#include "stage0/supervisor/launchers/notices.h"
 #include "stage0/supervisor/launchers/readiness.h"
 #include "stage0/supervisor/launchers/serve.h"
 

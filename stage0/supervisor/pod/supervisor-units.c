@@ -271,6 +271,8 @@ static void on_unit(void *userdata, void *tag, UnitLife life)
         PodUnit *u = tag;
 
         pod_unit_set(u, life);
+        if (u == &u->app->units[0])
+                notices_set_stopping(u->app, streq(manager_link_state(s->manager, u), "deactivating"));
         if (life != UNIT_UP) {
                 end_strays(s, u->app);
                 end_unknown(s, u->app, true);

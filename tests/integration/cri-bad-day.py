@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a kubelet does on a bad day: long grace periods and many of them, supervisors that do not answer, calls that were killed or cancelled,
+sandboxes that nobody lists, a node that was rebooted."""
+
+import itertools
+import signal
+import socket
+import threading
+
+from cri_client import *
+
+FLUSHES = "trap 'sleep %s; exit 7' TERM; touch /tmp/up; while :; do sleep 0.05; done"
+IGNORES = "trap '' TERM; touch /tmp/up; while :; do sleep 0.05; done"
+OTHER_BOOT = "00000000-0000-4000-8000-000000000000"
+PLUGIN = r"""#!/bin/sh
+set -e
+dir=$(dirname "$0")
+cat >/dev/null
+case $CNI_COMMAND in
+ADD)
+        touch "$dir/adds"
+        while [ -e "$dir/hold" ]; do sleep 0.02; done
+        echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.67.0.2/24"}]}' ;;
+DEL)
+        touch "$dir/dels"
+        [ ! -e "$dir/fail-del" ] || { echo '{"code": 11, "msg": "the agent is not there"}'; exit 1; } ;;
+esac
+"""
+
+
+def uuid(id):
+    return "%s-%s-%s-%s-%s" % (id[:8], id[8:12], id[12:16], id[16:20], id[20:32])
+
+
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
+def own_network(host):
+    """A directory with a plugin, whose network is the one of sandboxes."""
+    directory = host.path("plugins")
+    os.mkdir(directory)
+    with open(directory + "/own", "w") as f:
+        f.write(PLUGIN)
+    os.chmod(directory + "/own", 0o755)
+    os.makedirs(host.path("cni/net.d"))
+    with open(host.path("cni/net.d/10-net.conflist"), "w") as f:
+        json.dump({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "own"}]}, f)
+    return directory
+
+
+def killed(service):
+    service.process.kill()
+    service.process.wait(60)
+
+
+def again(service):
+    service.start()
+    c = service.client()
+    wait_for(lambda: answers(c), "a reply after the restart")
+    return c
+
+
+def run(c, sandbox, name, image_id, script, **more):
+    """A container that is up, which says so by a file."""
+    a = create(c, sandbox, name, image_id, script, **more)
+    c.call("StartContainer", container_id=a)
+    if "/tmp/up" in script:
+        wait_for(lambda: c.call("ExecSync", container_id=a, cmd=["test", "-e", "/tmp/up"]).exit_code == 0, "container %s" % name)
+    return a
+
+
+def begin_stop(c, container, seconds):
+    return c.method("StopContainer").future(messages().StopContainerRequest(container_id=container, timeout=seconds), timeout=patience(120))
+
+
+def there(host):
+    return sorted(u for s in ("preparing", "prepared", "running", "exited", "garbage") for u in os.listdir(os.path.join(host.dir, "pods", s))
+                  if len(u) == 36)
+
+
+def names(host):
+    return sorted(n for n in os.listdir(os.path.join(host.dir, "names")) if not n.startswith("."))
+
+
+@case
+def a_grace_period_is_that_of_the_call(host):
+    """Longer than the time that a pod gives its apps by itself (10 s), shorter, and shortened by a second call."""
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        flushes, ignores, shortened = run(c, i, "flushes", image_id, FLUSHES % 11.5), run(c, i, "ignores", image_id, IGNORES), run(
+            c, i, "shortened", image_id, IGNORES)
+        begun = time.monotonic()
+        long = begin_stop(c, flushes, 40)
+        first = begin_stop(c, shortened, 60)
+        stop(c, ignores, 1)
+        equal(status(c, ignores).exit_code, 137)
+        stop(c, shortened, 1)
+        first.result()
+        equal(status(c, shortened).exit_code, 137)
+        true(time.monotonic() - begun < patience(9), "short grace periods are short")
+        equal(state(c, flushes), "RUNNING")
+        long.result()
+        equal((status(c, flushes).exit_code, status(c, flushes).reason), (7, "Error"))
+        true(time.monotonic() - begun > 11, "the long one was used")
+        remove(c, i)
+
+
+@contextlib.contextmanager
+def full_interface(host, sandbox):
+    """As many connections as the supervisor of a pod takes."""
+    path = os.path.join(host.dir, "pods/running", uuid(sandbox), "interface")
+    held = []
+    directory = os.open(os.path.dirname(path), os.O_PATH)
+    try:
+        while True:
+            s = socket.socket(socket.AF_UNIX)
+            s.settimeout(patience(20))
+            held.append(s)
+            try:
+                s.connect("/proc/self/fd/%d/interface" % directory)
+                s.sendall(b'{"method":"org.varlink.service.GetInfo"}\0')
+                if not s.recv(65536):
+                    break
+            except (BrokenPipeError, ConnectionResetError): # refused
+                break
+        yield
+    finally:
+        for s in held:
+            s.close()
+        os.close(directory)
+
+
+@case
+def a_supervisor_that_cannot_be_asked_runs_its_containers(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = run(c, i, "main", image_id, SLEEP)
+        with full_interface(host, i):
+            for call, fields in (("ContainerStatus", {"container_id": a}), ("PodSandboxStatus", {"pod_sandbox_id": i})):
+                equal(c.refused(call, **fields)[0], "UNAVAILABLE", call)
+            try:
+                stop(c, a, 5)
+                fail("it was not stopped")
+            except grpc.RpcError as e:
+                equal(e.code().name, "UNAVAILABLE")
+            equal([x.state for x in c.call("ListContainers").containers], [1], "it runs")
+            equal(sandboxes(c), [(i, "READY")])
+        wait_for(lambda: state(c, a) == "RUNNING", "the status")
+        stop(c, a, 30)
+        equal((state(c, a), status(c, a).exit_code), ("EXITED", 0))
+        remove(c, i)
+
+
+@case
+def a_supervisor_that_is_stopped_runs_its_containers(host):
+    """For longer than it is waited for; with ACNSPAWN_TEST_LONG=1."""
+    if os.environ.get("ACNSPAWN_TEST_LONG") != "1":
+        raise Skip("it takes a minute and a half: ACNSPAWN_TEST_LONG=1")
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = run(c, i, "main", image_id, SLEEP)
+        supervisor = host.supervisor(uuid(i))
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            equal(c.refused("ContainerStatus", container_id=a)[0], "DEADLINE_EXCEEDED")
+            try:
+                stop(c, a, 1)
+                fail("it was not stopped")
+            except grpc.RpcError as e:
+                equal(e.code().name, "DEADLINE_EXCEEDED")
+            equal([x.state for x in c.call("ListContainers").containers], [1], "it runs")
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        wait_for(lambda: state(c, a) == "EXITED", "the stop, which was requested")
+        remove(c, i)
+
+
+@case
+def a_sandbox_that_ends_takes_no_container(host):
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = run(c, i, "main", image_id, IGNORES)
+        p, attempts = host.start("stop", uuid(i)), itertools.count() # in order, which takes 10 s
+
+        def refusal():
+            try:
+                create(c, i, "late", image_id, "true", attempt=next(attempts))
+            except grpc.RpcError as e:
+                return e.code().name, e.details()
+        status_, message = wait_for(refusal, "a refusal")
+        contains(message, "is about to end")
+        equal((status_, c.refused("StartContainer", container_id=a)[0]), ("FAILED_PRECONDITION", "FAILED_PRECONDITION"))
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        p.communicate(timeout=60)
+        equal(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("late", image_id, "true"))[0], "FAILED_PRECONDITION")
+        remove(c, i)
+
+
+@case
+def names_and_users_of_dead_sandboxes_are_free(host):
+    """Their calls were killed: one that was being prepared, one that was prepared, and one that was being removed."""
+    ranges = {"uids": [{"host_id": 0x70000000, "container_id": 0, "length": 65536}], "gids": [{"host_id": 0x70000000, "container_id": 0, "length": 65536}]}
+    own = {"security_context": {"namespace_options": {"network": 2, "pid": 1, "userns_options": dict(ranges, mode=0)}}}
+    with Service(host) as s:
+        c = s.client()
+        for place in "preparing", "prepared", "garbage":
+            i = run_sandbox(c, linux=own)
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+            os.rename(os.path.join(host.dir, "pods/exited", uuid(i)), os.path.join(host.dir, "pods", place, uuid(i)))
+            other = run_sandbox(c, name="other", linux=own) # the same users
+            remove(c, other)
+            again_ = run_sandbox(c, linux=own)
+            equal([x for x, _ in sandboxes(c)], [again_], place)
+            remove(c, again_)
+            equal(there(host), [])
+
+
+def lost(host, sandbox, *files):
+    """A pod that has ended is one of an earlier boot, with FILES that a loss of power has emptied."""
+    path = os.path.join(host.dir, "pods/exited", uuid(sandbox))
+    config = read_text(path + "/config")
+    boot = read_text("/proc/sys/kernel/random/boot_id").strip()
+    contains(config, boot)
+    with open(path + "/config", "w") as f:
+        f.write(config.replace(boot, OTHER_BOOT))
+    os.unlink(path + "/owner-boot")
+    os.symlink(OTHER_BOOT, path + "/owner-boot")
+    for name in files:
+        os.truncate(os.path.join(path, name), 0)
+    return path
+
+
+@case
+def sandboxes_of_an_earlier_boot_are_not_in_the_way(host):
+    """Their networks cannot be undone yet, as the agent of the plugin is a pod of the node itself; and a loss of power has emptied their files."""
+    directory = own_network(host)
+    config = lambda: sandbox_config(linux={})
+    with Service(host, "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        for files in ("config", "pod", "owner-data"), ("owner-data",), ("pod",):
+            i = c.call("RunPodSandbox", config=config()).pod_sandbox_id
+            touch(directory + "/fail-del")
+            c.refused("StopPodSandbox", pod_sandbox_id=i)
+            killed(s)
+            lost(host, i, *files)
+            c = again(s)
+            wait_for(lambda: sandboxes(c) == [], "a list without it") # what is left of it is nothing for a client
+            k = c.call("RunPodSandbox", config=config()).pod_sandbox_id
+            equal(sandboxes(c), [(k, "READY")], files)
+            contains(" ".join(there(host)), uuid(i))
+            os.unlink(directory + "/fail-del")
+            # It is tried again, without another start.
+            wait_for(lambda: there(host) == [uuid(k)], "the removal of the old one")
+            remove(c, k)
+            equal(there(host), [])
+
+
+@case
+def a_cancelled_sandbox_is_undone(host):
+    """By its client, in the midst of the plugin of the network; and the end of the service is no other."""
+    directory = own_network(host)
+    with Service(host, "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        for end in "cancelled", "terminated":
+            touch(directory + "/hold")
+            call = c.begin("RunPodSandbox", config=sandbox_config(linux={}))
+            wait_for(lambda: os.path.exists(directory + "/adds") or call.done(), "the plugin to be called")
+            true(not call.done(), "the call goes on")
+            if end == "cancelled":
+                call.cancel()
+            else:
+                s.process.kill()
+                s.process.wait(60)
+            os.unlink(directory + "/hold")
+            os.unlink(directory + "/adds")
+            wait_for(lambda: there(host) == [], lambda: "pods %s to be removed" % there(host))
+            if end != "cancelled":
+                c = again(s)
+            wait_for(lambda: sandboxes(c) == [], "a list without it")
+            remove(c, c.call("RunPodSandbox", config=sandbox_config(linux={})).pod_sandbox_id)
+            os.unlink(directory + "/adds")
+
+
+HOLD = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+/* After the store was read, and before it is watched. */
+int inotify_init1(int flags)
+{
+        int (*original)(int) = (int (*)(int)) dlsym(RTLD_NEXT, "inotify_init1");
+        const char *path = getenv("HOLD");
+
+        for (int fd; path && access(path, F_OK) == 0;) {
+                fd = creat(getenv("HELD"), 0600);
+                (void) close(fd);
+                (void) usleep(10000);
+        }
+        return original(flags);
+}
+"""
+
+
+@case
+def what_is_removed_before_the_watch_begins_is_not_listed(host):
+    """The service is held between the two."""
+    if not shutil.which("cc"):
+        raise Skip("there is no compiler (Debian package gcc)")
+    with open(host.path("hold.c"), "w") as f:
+        f.write(HOLD)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", host.path("hold.so"), host.path("hold.c"), "-ldl"], check=True)
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        gone, dead, i = run_sandbox(c, name="gone"), run_sandbox(c, name="dead"), run_sandbox(c)
+        a, b = run(c, i, "gone", image_id, "exit 3"), run(c, i, "stays", image_id, SLEEP)
+        wait_for(lambda: state(c, a) == "EXITED", "the end of a container")
+        killed(s)
+        touch(host.path("hold"))
+        s.env = {"LD_PRELOAD": host.path("hold.so"), "HOLD": host.path("hold"), "HELD": host.path("held")}
+        starter = threading.Thread(target=s.start)
+        starter.start()
+        wait_for(lambda: os.path.exists(host.path("held")), "the service to have read the store")
+        host.acnspawn("rm", "--force", uuid(gone)).expect(0)
+        os.kill(host.supervisor(uuid(dead)), 9)
+        host.acnspawn("rm-app", uuid(i), a[:32]).expect(0)
+        os.unlink(host.path("hold"))
+        starter.join()
+        s.env = {}
+        c = s.client()
+        wait_for(lambda: answers(c), "a reply after the restart")
+        wait_for(lambda: sorted(sandboxes(c)) == sorted([(i, "READY"), (dead, "NOTREADY")]), lambda: "sandboxes: %s" % sandboxes(c))
+        wait_for(lambda: [x.id for x in c.call("ListContainers").containers] == [b], lambda: "containers: %s" % c.call("ListContainers"))
+        remove(c, i, dead)
+        equal((sandboxes(c), len(c.call("ListContainers").containers)), ([], 0))
+
+
+@case
+def what_is_gone_from_the_store_goes_from_lists(host):
+    """A container was removed from a sandbox that has ended, by a call that was killed before it could tell."""
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = run(c, i, "main", image_id, "exit 3")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        path = os.path.join(host.dir, "pods/exited", uuid(i), "pod")
+        manifest = json.loads(read_text(path))
+        manifest["apps"] = []
+        with open(path, "w") as f:
+            json.dump(manifest, f)
+        equal(c.refused("ContainerStatus", container_id=a)[0], "NOT_FOUND")
+        c.call("RemoveContainer", container_id=a)
+        equal(len(c.call("ListContainers").containers), 0)
+        remove(c, i)
+
+
+@case
+def a_sandbox_that_dies_as_it_is_added_is_not_ready(host):
+    """The process of its call is slow, and tells that it is up when it has ended."""
+    directory = own_network(host)
+    with Service(host, "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        touch(directory + "/hold")
+        call = c.begin("RunPodSandbox", config=sandbox_config(linux={}))
+        wait_for(lambda: os.path.exists(directory + "/adds"), "the plugin to be called")
+        processes = [int(p) for p in s.children()]
+        for p in processes:
+            os.kill(p, signal.SIGSTOP)
+        os.unlink(directory + "/hold")
+        pod, = there(host)
+        wait_for(lambda: host.acnspawn("status", "--json=short", pod).rc == 0 and host.status(pod).get("leader"), "the pod to be up")
+        host.wait_at_rest(pod)
+        os.kill(host.supervisor(pod), 9)
+        wait_for(lambda: host.status(pod)["state"] == "exited", "the end of the pod")
+        time.sleep(0.5)  # in which the service may learn of it
+        for p in processes:
+            os.kill(p, signal.SIGCONT)
+        with contextlib.suppress(grpc.RpcError): # that it was up is as true as that it has failed
+            call.result()
+        wait_for(lambda: all(x == "NOTREADY" for _, x in sandboxes(c)), lambda: "sandboxes: %s" % sandboxes(c))
+        remove(c, *[i for i, _ in sandboxes(c)])
+        equal(there(host), [])
+
+
+@case
+def many_slow_calls_do_not_keep_others_waiting(host):
+    """As when a full node is drained: each container has its grace period."""
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n) for n in range(3)]
+        for i in sandboxes_:
+            containers.append(run(c, i, "main", image_id, IGNORES))
+        quick = run(c, sandboxes_[0], "quick", image_id, SLEEP)
+        for n in range(210): # over one connection
+            stops.append(begin_stop(c, containers[n % 3], 100))
+        with within(20, "calls beside slow ones"):
+            c.call("Version")
+            c.call("Status")
+            equal(len(c.call("ListContainers").containers), 4)
+            equal(state(c, quick), "RUNNING")
+            equal(c.call("PodSandboxStatus", pod_sandbox_id=sandboxes_[0]).status.state, 0)
+            equal(c.call("ExecSync", container_id=quick, cmd=["echo", "x"]).stdout, b"x\n")
+        true(len(s.children()) < 20, "processes of %d calls that wait: %d" % (len(stops), len(s.children())))
+        for a in containers:
+            stop(c, a, 0)
+        for call in stops:
+            call.result()
+        equal([status(c, a).exit_code for a in containers], [137] * 3)
+        remove(c, *sandboxes_)
+
+
+if __name__ == "__main__":
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()
