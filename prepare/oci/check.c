@@ -138,18 +138,30 @@ static int check_manifest(Check *c, const char *document, const char *text, size
         return r;
 }
 
-/* What cannot be converted, or is left out, is found here as when the image is fetched. */
+/* A valid image may be one that cannot be used here, as that of another system in an index of several. */
+static void report_unusable(Check *c, const char *document, const Error *why)
+{
+        c->report(document, "", why->message ?: "it cannot be used", true, c->userdata);
+}
+
+/* What is left out is known when the config is converted, as it is when the image is fetched. */
 static int check_config(Check *c, const char *document, const char *text, size_t size)
 {
         _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
         _cleanup_(oci_config_freep) OciConfig *config = NULL;
+        _cleanup_error_ Error e = ERROR_NULL, unusable = ERROR_NULL;
         _cleanup_findings_ Findings findings = {};
-        _cleanup_error_ Error e = ERROR_NULL;
 
         int r = oci_config_parse(text, size, &config, &findings, &e);
-        if (r >= 0)
-                r = oci_config_to_image_manifest(config, CHECKED_NAME, NULL, &image, &findings, &e);
-        return report_result(c, document, r, &findings, &e);
+        int k = r < 0 ? 0
+                      : oci_config_to_image_manifest(config, CHECKED_NAME, NULL, &image, &findings,
+                                                     &unusable);
+        if (k == -ENOMEM)
+                return k;
+        r = report_result(c, document, r, &findings, &e);
+        if (r >= 0 && k < 0)
+                report_unusable(c, document, &unusable);
+        return r;
 }
 
 static int check_document(Check *c, const Blob *b, const char *name, const char *text, size_t size)

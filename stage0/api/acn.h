@@ -242,8 +242,9 @@ int acn_update_app(AcnPod *a, const char *app, const IsolatorList *limits, Error
 /* Suspends all processes of the pod, or resumes them. 0 as well if the pod is in that state already. */
 int acn_pause(AcnPod *a, Error *e);
 int acn_resume(AcnPod *a, Error *e);
-/* ON_LATE is called once, if an operation has not ended after USEC. */
+/* ON_LATE is called once, if an operation has not ended after USEC. CHECKS: first whether the supervisor answers at all. */
 typedef struct AcnPatience {
+        bool checks;
         uint64_t usec;
         void (*on_late)(void *userdata);
         void *userdata;

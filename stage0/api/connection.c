@@ -182,7 +182,7 @@ int acn_call(AcnPod *a, const AcnCall *c, VarlinkReply *ret, Error *e)
         int r = make_parameters(c, &parameters);
         if (r < 0)
                 return error_oom(e);
-        if (c->timeout_usec == UINT64_MAX || c->patience_usec > 0) {
+        if (c->timeout_usec == UINT64_MAX || c->checks) {
                 r = check_answers(a, e);
                 if (r < 0)
                         return r;

@@ -41,6 +41,7 @@ int acn_stop(AcnPod *a, uint64_t timeout_usec, const AcnPatience *patience, bool
         AcnCall c = {.method = "Stop", .what = "stop", .timeout_usec = UINT64_MAX};
 
         if (patience) {
+                c.checks = patience->checks;
                 c.patience_usec = patience->usec;
                 c.on_late = patience->on_late;
                 c.userdata = patience->userdata;

@@ -199,6 +199,10 @@ static const Missing missing_options[] = {
                  "cannot be used."},
                 {"--link", "Apps that belong together are a pod, and reach each other at localhost: "
                            "'acnspawn run IMAGE --- IMAGE'."},
+                {"--mac-address",
+                 "An address is an argument of a network: --net=NAME:MAC=ADDRESS; acnspawn-network(7)."},
+                {"--memory-swap",
+                 "After the image, --isolator=os/linux/cgroup={\"memory.swap.max\":\"BYTES\"} limits what is swapped."},
                 {"--no-stream", "'acnspawn stats' shows the usage once: --no-stream is not needed."},
                 {"--no-trunc",
                  "--full shows IDs in full; they are in full anyway if they are not written to a "
@@ -220,6 +224,8 @@ static const Missing missing_options[] = {
                  "A volume in memory has a size: --volume=shm,kind=tmpfs,size=1G --mount=shm:/dev/shm."},
                 {"--sig-proxy", "In the foreground, SIGINT and SIGTERM always end the pod in order."},
                 {"--systemd", "systemd is PID 1 of each pod, not of an app."},
+                {"--tz",
+                 "The time zone is that of the image, or of -e TZ=Area/City, or -v /etc/localtime:/etc/localtime:ro."},
                 {"--ulimit",
                  "Limits of processes are fixed, acnspawn-defaults(7) lists them; --memory=, --cpu= and "
                  "--tasks-max= limit an app as a whole."},

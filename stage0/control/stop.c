@@ -100,11 +100,14 @@ static void say_what_is_late(void *userdata)
 /* --- Ending -------------------------------------------------------------------------------------------- */
 
 /* 1: it was killed, 0: it has ended. */
-static int ask_supervisor(Pod *p, uint64_t timeout_usec, Error *e)
+static int ask_supervisor(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
 {
         _cleanup_(acn_disconnectp) AcnPod *a = NULL;
         Wait w = {p, timeout_usec};
-        const AcnPatience patience = {.usec = PATIENCE_USEC, .on_late = say_what_is_late, .userdata = &w};
+        const AcnPatience patience = {.checks = checks,
+                                      .usec = PATIENCE_USEC,
+                                      .on_late = say_what_is_late,
+                                      .userdata = &w};
         bool killed = false;
 
         int r = acn_connect(p, &a, e);
@@ -132,7 +135,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
         if (configured)
                 timeout_usec = configured_timeout(p);
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
-        int killed = ask_supervisor(p, timeout_usec, e);
+        int killed = ask_supervisor(p, timeout_usec, configured, e);
         if (killed == -ESRCH || killed == -ECONNRESET) { /* it was about to end by itself */
                 error_done(e);
                 killed = timeout_usec == 0;

@@ -185,7 +185,7 @@ static int check_activated(Declared *d, const DeclaredSetting *s, char *const *e
                         r = declared_add_finding(
                                         d, &place, false,
                                         "Port= of [Pod] has to expose the port by this name or number, and by no "
-                                        "range; or [Socket] has the addresses.",
+                                        "range; or [Socket] has the addresses, or a socket unit that is not made of this file.",
                                         "SocketActivated=: the host's systemd gets no socket for '%s'",
                                         *word);
         }

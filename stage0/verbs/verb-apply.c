@@ -148,8 +148,9 @@ static void warn_about_units(Context *c, const char *name)
         _cleanup_strv_free_ char **dirs = NULL;
         _cleanup_(declared_freep) Declared *d = NULL;
 
-        if (access("/run/systemd/system", F_OK) < 0 || declared_dirs(c->config_dirs[0], &dirs) < 0 ||
-            declared_load(dirs, name, &d, NULL) < 0 || declared_service_is_known(d, DECLARED_GENERATED) != 0)
+        if (!isempty(c->config_dirs[0]) || access("/run/systemd/system", F_OK) < 0 ||
+            declared_dirs(c->config_dirs[0], &dirs) < 0 || declared_load(dirs, name, &d, NULL) < 0 ||
+            declared_service_is_known(d, DECLARED_GENERATED) != 0)
                 return;
         log_warning("The sections [Unit] and [Service] of pod %s have changed, of which systemd does not know yet: "
                     "'systemctl daemon-reload'.",

@@ -49,6 +49,6 @@ const Verb verb_resume = {
                 .summary = "Resume paused pods",
                 .text = "Resumes the processes of paused pods. Pods that are not paused remain "
                         "unchanged.",
-                .words = "pod:paused,frozen",
+                .words = "pod:paused",
                 .run = run,
 };

@@ -393,7 +393,8 @@ def compare(d, pod_words, app_words, samples):
     expected = definition(host, first)
     d.acnspawn("pod", "create", "--force", "copy", "--", *words).expect(0)
     r = d.acnspawn("pod", "verify", "copy").expect(0)
-    lacks(r.out, "warning")
+    # The sample of socket-activated has ports that no sample exposes.
+    lacks("".join(l for l in r.out.splitlines() if "SocketActivated=: the host's systemd gets no socket for" not in l), "warning")
     second = d.acnspawn("prepare", "--declared=copy").expect(0).out.strip()
     same(definition(host, second), expected, "the file of the command line with %s" % samples)
     # Secrets are not recorded.

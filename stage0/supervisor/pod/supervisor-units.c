@@ -114,6 +114,7 @@ static void end_strays(Supervisor *s, AppInstance *app)
         else if (n > 0)
                 log_warning("App %s has ended, and left %zu processes in other cgroups of pod %s, which were killed.",
                             app_instance_path(app), n, pod_display_name(s->pod));
+        app->root = 0; /* until another process of it gets the root */
 }
 
 /* A report of systemd may be older than the last request of a launcher. */
