@@ -38,10 +38,11 @@ def configuration(world, **more):
         "featureGates": {"KubeletInUserNamespace": True}}, **more)
 
 
-# What the kubelet wants to set in the kernel it finds set: its /proc/sys cannot be written to.
+# What the kubelet wants to set in the kernel it finds set: its /proc/sys cannot be written to. That of others is not affected: the mounts, which
+# would be twice as many with each start, are not passed on.
 PARAMETERS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
               "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
-PREPARE = """mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
+PREPARE = """mount --make-private /proc && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
 (cd "$0" && find * -type f) | while read f; do mount --bind "$0/$f" "/proc/sys/$f" || exit 1; done && exec "$@"
 """
 

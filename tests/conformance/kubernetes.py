@@ -30,7 +30,7 @@ PEERS = "http://127.0.0.1:2380"
 class Cluster:
     def __init__(self, world, gates):
         self.gates = dict({name: True for name in gates}, KubeletInUserNamespace=True)
-        self.world, self.children, self.kubelet, self.runtime = world, [], None, None
+        self.world, self.children, self.kubelet, self.runtime, self.ends = world, [], None, None, False
         self.token = secrets.token_hex(16)
         self.tls = ssl._create_unverified_context()
         config = {"apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -54,7 +54,8 @@ class Cluster:
 
     def __exit__(self, *exception):
         """The pods are left to World. Nobody waits for what the API server and its store would write in order."""
-        for p in self.children:
+        self.ends = True
+        for p in list(self.children):
             if p.poll() is None:
                 p.kill()
                 p.wait()
@@ -130,12 +131,27 @@ class Cluster:
         """An object, or {} if there is none."""
         return json.loads(self.request(path) or b"{}")
 
-    def kubectl(self, *arguments, status=0, input=None, seconds=60, text=True, **more):
-        p = subprocess.run([self.world.bin + "/kubectl", *arguments], input=input, stdin=subprocess.DEVNULL if input is None else None,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text, timeout=patience(seconds), **more)
-        if status is not None and p.returncode != status:
-            fail("kubectl %s ended with status %d: %s" % (" ".join(arguments), p.returncode, (p.stderr or p.stdout)[-1000:]))
+    def start_kubectl(self, *arguments, **more):
+        """Ends with the cluster at the latest."""
+        if self.ends:
+            fail("The cluster ends")
+        p = subprocess.Popen([self.world.bin + "/kubectl", *arguments], stdout=subprocess.PIPE, **more)
+        self.children.append(p)
         return p
+
+    def kubectl(self, *arguments, status=0, input=None, seconds=60, text=True, **more):
+        p = self.start_kubectl(*arguments, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stderr=subprocess.PIPE, text=text, **more)
+        try:
+            out, err = p.communicate(input, timeout=patience(seconds))
+        except subprocess.TimeoutExpired:
+            p.kill()
+            out, err = p.communicate()
+            fail("kubectl %s has not ended within %d s: %s" % (" ".join(arguments), patience(seconds), err or out))
+        finally:
+            self.children.remove(p)
+        if status is not None and p.returncode != status:
+            fail("kubectl %s ended with status %d: %s" % (" ".join(arguments), p.returncode, (err or out)[-1000:]))
+        return subprocess.CompletedProcess(arguments, p.returncode, out, err)
 
 
 def field(name, path):
@@ -185,21 +201,16 @@ class Space:
         except FileNotFoundError:
             return []
 
-    def command(self, *arguments):
-        return [self.world.bin + "/kubectl", "--namespace=" + self.name, *arguments]
-
     def kubectl(self, *arguments, **more):
         return self.cluster.kubectl("--namespace=" + self.name, *arguments, **more)
 
     def start(self, *arguments, **more):
         """kubectl in the background."""
-        streams = dict({"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}, **more)
-        p = subprocess.Popen(self.command(*arguments), **streams)
-        self.cluster.children.append(p)
-        return p
+        streams = dict({"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}, **more)
+        return self.cluster.start_kubectl("--namespace=" + self.name, *arguments, **streams)
 
     def terminal(self, *arguments):
-        return Terminal(types.SimpleNamespace(children=self.cluster.children), argv=self.command(*arguments))
+        return Terminal(types.SimpleNamespace(children=self.cluster.children), argv=[self.world.bin + "/kubectl", "--namespace=" + self.name, *arguments])
 
     def apply(self, *objects):
         self.kubectl("apply", "--validate=false", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
