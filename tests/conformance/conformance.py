@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../integration"))
@@ -146,10 +147,32 @@ class World:
             {"type": "portmap", "capabilities": {"portMappings": True}}, {"type": "loopback"}]}
         self.write("cni/net.d/10-bridge.conflist", json.dumps(network))
         self.write("crictl.yaml", "{}\n")
-        runtime = self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
-                             "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
+        self.runtime = self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
+                                  "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
         wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
-        return runtime
+        return self.runtime
+
+    def kill(self, *processes):
+        for p in processes:
+            self.processes.remove(p)
+            p.kill()
+            p.wait()
+
+    def lose_power(self):
+        """All that runs of the sandboxes ends at once, and they are of an earlier boot. The runtime does not run. Another boot ID in /proc would be
+        hidden by what the kubelet mounts there."""
+        running, other = self.path("store/pods/running"), str(uuid.uuid4())
+        for pod in [os.path.join(running, name) for name in os.listdir(running)]:
+            with open(pod + "/runtime") as f:
+                supervisor = json.load(f)["supervisor"]
+            os.kill(supervisor, signal.SIGKILL)
+            wait_for(lambda: not os.path.exists("/proc/%d/exe" % supervisor), "the end of a supervisor")
+            with open(pod + "/config") as f:
+                config = f.read()
+            with open(pod + "/config", "w") as f:
+                f.write(config.replace(os.readlink(pod + "/owner-boot"), other))
+            os.unlink(pod + "/owner-boot")
+            os.symlink(other, pod + "/owner-boot")
 
     def crictl(self, *arguments):
         """What it prints, other than errors."""

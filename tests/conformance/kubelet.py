@@ -61,7 +61,9 @@ def pods(shared):
     ready = {"exec": {"command": ["test", "-f", "/data/file"]}, "periodSeconds": 1}
     return [
         ("hello", "Running", {"containers": [container("main", "echo hello; " + STAY, resources={"limits": {"memory": "64Mi"}, "requests": {"cpu": "10m"}})]}),
-        ("fails", "Failed", {"restartPolicy": "Never", "containers": [container("main", "echo why >/dev/termination-log; exit 7")]}),
+        ("fails", "Failed", {"restartPolicy": "Never", "containers": [
+            container("main", "echo ran >>/host/runs; echo why >/dev/termination-log; exit 7", volumeMounts=[mount("host", "/host")])],
+                             "volumes": [{"name": "host", "hostPath": {"path": shared}}]}),
         ("once", "Succeeded", {"restartPolicy": "Never", "containers": [container("main", "echo out; echo err >&2; id", securityContext={
             "capabilities": {"drop": ["ALL"]}, "runAsUser": 1000, "runAsGroup": 1001, "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False,
             "seccompProfile": {"type": "RuntimeDefault"}})]}),
@@ -141,7 +143,15 @@ class Kubelet:
         prepare_kubelet(world)
         for name, _, spec in wanted:
             world.write("manifests/%s.json" % name, json.dumps(manifest(name, spec)))
-        self.process = start_kubelet(world, configuration(world))
+        self.config = configuration(world)
+        self.process = start_kubelet(world, self.config)
+
+    def reboot(self):
+        """As by a loss of power."""
+        self.world.kill(self.process, self.world.runtime)
+        self.world.lose_power()
+        self.world.start_runtime()
+        self.process = start_kubelet(self.world, self.config)
 
     def look(self):
         """Statuses by the names of the pods, to which the kubelet adds its own."""
@@ -178,6 +188,21 @@ def tell(count, kubelet, wanted):
         count.line("ok" if good else "not ok", "message_of_termination", "" if good else json.dumps(ended))
 
 
+def look_after_reboot(world, kubelet, count):
+    """What is to run runs again, and what has run is not run once more."""
+    kubelet.reboot()
+    try:
+        wait_for(kubelet.is_done, "the pods after a reboot", 60)
+    except TimeoutError:
+        pass
+    with open(world.path("root/shared/runs")) as f:
+        runs = f.read().split()
+    wrong = ["%s: %s" % (name, describe(kubelet.statuses.get(name, {}))) for name, phase, _ in kubelet.wanted
+             if kubelet.statuses.get(name, {}).get("phase") != phase or not is_settled(kubelet.statuses[name])]
+    good = runs == ["ran"] and not wrong
+    count.line("ok" if good else "not ok", "a_reboot_runs_what_is_to_run", "" if good else "%d runs; %s" % (len(runs), "; ".join(wrong)))
+
+
 def run(world, wanted, count):
     kubelet = Kubelet(world, wanted)
     began = time.monotonic()
@@ -187,6 +212,8 @@ def run(world, wanted, count):
     except TimeoutError:
         pass
     tell(count, kubelet, wanted)
+    if "fails" in kubelet.statuses:
+        look_after_reboot(world, kubelet, count)
     try:
         kubelet.remove_pods()
         count.line("ok", "pods_are_removed")
