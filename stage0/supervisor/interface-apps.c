@@ -382,7 +382,7 @@ static void on_job(void *userdata, int r, const char *result)
                 await_exec(a);
                 return;
         }
-        if (r < 0 && a->app->stop == STOP_TO_RESTART)
+        if ((r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
                 a->app->stop = STOP_NONE; /* it goes on */
         if (r < 0)
                 reply_errno(a, r);
@@ -587,7 +587,10 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
         app->units[0].held = false;
         prepare_start(i, app);
         i->ops.end_below(i->userdata, app);
-        return run_job(i, call, app, "RestartUnit", UINT64_MAX);
+        r = run_job(i, call, app, "RestartUnit", UINT64_MAX);
+        if (r < 0)
+                app->stop = STOP_NONE;
+        return r;
 }
 
 int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata)

@@ -18,11 +18,11 @@ STATES = ("absent", "created", "running", "exited")
 # What may follow a state, as events show it. An app that ends at once goes through running unseen, if it was not executed.
 FOLLOWS = {
     "absent": {"created"},
-    "created": {"created", "starting", "running", "exited", "removing"},
+    "created": {"created", "starting", "running", "exited", "removing", "absent"},  # the last of a launch that is undone
     "starting": {"starting", "running", "stopping", "exited"},
     "running": {"running", "starting", "stopping", "exited"},
     "stopping": {"stopping", "starting", "running", "exited"},
-    "exited": {"exited", "starting", "running", "removing", "created"},  # the last of an app that is replaced
+    "exited": {"exited", "starting", "running", "removing", "created", "absent"},  # the last ones of an app that is replaced, or undone
     "removing": {"removing", "absent"},
 }
 
@@ -391,9 +391,12 @@ EXPLAINED = {
     ("Exec", "AppUnreachable"): {"created", "exited", "starting", "running", "stopping"},
     ("Exec", "ExecFailed"): {"created", "exited", "starting", "running", "stopping"},
     ("Stats", OK): {"created", "starting", "running", "stopping", "exited", "removing"},
+    ("LaunchGroup", OK): {"created", "starting", "running", "stopping", "exited"},
+    # A name that is taken, or a launch that a removal has undone.
+    ("LaunchGroup", REFUSED): {"created", "starting", "running", "stopping", "exited", "removing"},
 }
 CALLS = ("AddApp", "AddApp", "StartApp", "StartApp", "StopApp", "RemoveApp", "RemoveApp stop", "RestartApp", "ReplaceApp", "SignalApp",
-         "Exec", "Stats", "Describe")
+         "Exec", "Stats", "Describe", "LaunchGroup")
 
 
 def explain(method, reply, states):
@@ -403,7 +406,7 @@ def explain(method, reply, states):
         # A call that starts an app may be under way before its unit is, and a process gone before its unit is.
         there = {"created", "starting", "running", "stopping", "exited"}
         sooner = {"starting": {"created", "exited"}, "stopping": {"running"} if method == "Exec" else set(),
-                  "busy": there, "replacing": there, "removing": there, "adding": {"absent"}}
+                  "busy": there, "replacing": there, "removing": there, "launching": there, "adding": {"absent"}}
         fits = bool(({reply[1]["state"]} | sooner.get(reply[1]["state"], set())) & states)
     elif answer == NONE:
         fits = bool({"absent", "removing"} & states)
