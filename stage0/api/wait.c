@@ -44,6 +44,16 @@ static void note_app(Waiter *w, const AcnApp *app)
                         w->codes[i] = app->exit_code;
 }
 
+/* An app that is removed before it ran does not end. */
+static int check_removed(const Waiter *w, const AcnApp *app, Error *e)
+{
+        for (size_t i = 0; i < w->n; i++)
+                if (app->state == ACN_APP_REMOVED && streq_ptr(app->name, w->apps[i]) && w->codes[i] < 0)
+                        return error_set(e, -ENOENT, "App %s of pod %s was removed before it ran",
+                                         w->apps[i], pod_display_name(w->pod));
+        return 0;
+}
+
 /* --- Running pods -------------------------------------------------------------------------------------- */
 
 static int check_apps(const Waiter *w, const AcnDescription *d, Error *e)
@@ -83,6 +93,9 @@ static int follow(Waiter *w, AcnPod *a, Error *e)
                 if (r <= 0)
                         return r == -ETIMEDOUT ? too_late(w, e) : r;
                 note_app(w, &event.app);
+                r = check_removed(w, &event.app, e);
+                if (r < 0)
+                        return r;
                 if (event.state == ACN_POD_EXITED && !event.app.name)
                         w->pod_status = event.exit_status;
         }

@@ -33,6 +33,16 @@ int pod_open_freezer(Pod *p)
         return fd < 0 ? -errno : fd;
 }
 
+int pod_open_freezer_events(Pod *p)
+{
+        _cleanup_close_ int dir_fd = open_cgroup(p);
+
+        if (dir_fd < 0)
+                return dir_fd;
+        int fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        return fd < 0 ? -errno : fd;
+}
+
 bool freezer_is_frozen(int fd)
 {
         char c;
@@ -256,9 +266,9 @@ static int cannot_freeze(const Pod *p, int code, bool freeze, Error *e)
                         "what the host has.");
 }
 
-int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e)
+int pod_freeze(Pod *p, bool freeze, Error *e)
 {
-        _cleanup_close_ int fd = open_cgroup(p), events_fd = -EBADF;
+        _cleanup_close_ int fd = open_cgroup(p);
         int r = fd;
 
         if (r >= 0)
@@ -267,11 +277,5 @@ int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e)
                 return cannot_freeze(p, r, freeze, e);
         if (!freeze) /* a user may have frozen this cgroup directly, by its file */
                 (void) write_attribute_at(fd, PAYLOAD "/cgroup.freeze", "0");
-        if (!ret_events_fd)
-                return 0;
-        events_fd = openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        if (events_fd < 0)
-                return cannot_freeze(p, -errno, freeze, e);
-        *ret_events_fd = TAKE_FD(events_fd);
         return 0;
 }

@@ -326,10 +326,11 @@ bool pod_is_paused(Pod *p);
  * freezer_is_frozen() reads it. Without a freezer (a negative FD) the pod is not frozen. */
 int pod_open_freezer(Pod *p);
 bool freezer_is_frozen(int fd);
+/* "cgroup.events" of the pod, which has POLLPRI when freezer_check() may have changed; or a negative errno. */
+int pod_open_freezer_events(Pod *p);
 #define FREEZE_TIMEOUT_USEC (10 * UINT64_C(1000000))
-/* Has all processes of the pod frozen, or thawed, which takes a while: at most this, then pod_freeze_undo() is to be called.
- * *RET_EVENTS_FD, which may be NULL, has POLLPRI when freezer_check() may have changed. */
-int pod_freeze(Pod *p, bool freeze, int *ret_events_fd, Error *e);
+/* Has all processes of the pod frozen, or thawed, which takes a while: at most this, then pod_freeze_undo() is to be called. */
+int pod_freeze(Pod *p, bool freeze, Error *e);
 /* 1: all of them are. */
 int freezer_check(int events_fd, bool freeze);
 /* Thaws the processes that were frozen in time, and sets an error, -ETIME, that names those that were not. */

@@ -8,6 +8,7 @@ after its answer: the states that the app had in between are the only ones that 
 
 import glob
 import random
+import signal
 import threading
 
 from pod_interface import *
@@ -18,11 +19,11 @@ STATES = ("absent", "created", "running", "exited")
 # What may follow a state, as events show it. An app that ends at once goes through running unseen, if it was not executed.
 FOLLOWS = {
     "absent": {"created"},
-    "created": {"created", "starting", "running", "exited", "removing"},
+    "created": {"created", "starting", "running", "exited", "removing", "absent"},  # the last of a launch that is undone
     "starting": {"starting", "running", "stopping", "exited"},
     "running": {"running", "starting", "stopping", "exited"},
     "stopping": {"stopping", "starting", "running", "exited"},
-    "exited": {"exited", "starting", "running", "removing", "created"},  # the last of an app that is replaced
+    "exited": {"exited", "starting", "running", "removing", "created", "absent"},  # the last ones of an app that is replaced, or undone
     "removing": {"removing", "absent"},
 }
 
@@ -391,19 +392,24 @@ EXPLAINED = {
     ("Exec", "AppUnreachable"): {"created", "exited", "starting", "running", "stopping"},
     ("Exec", "ExecFailed"): {"created", "exited", "starting", "running", "stopping"},
     ("Stats", OK): {"created", "starting", "running", "stopping", "exited", "removing"},
+    ("LaunchGroup", OK): {"created", "starting", "running", "stopping", "exited"},
+    # A name that is taken, or a launch that a removal has undone.
+    ("LaunchGroup", REFUSED): {"created", "starting", "running", "stopping", "exited", "removing"},
 }
 CALLS = ("AddApp", "AddApp", "StartApp", "StartApp", "StopApp", "RemoveApp", "RemoveApp stop", "RestartApp", "ReplaceApp", "SignalApp",
-         "Exec", "Stats", "Describe")
+         "Exec", "Stats", "Describe", "LaunchGroup")
 
 
 def explain(method, reply, states):
     """What is wrong with a reply, given the states of the app during the call."""
     answer = answer_of(reply)
+    if answer == "PodPaused":
+        return None
     if answer == WRONG:
         # A call that starts an app may be under way before its unit is, and a process gone before its unit is.
         there = {"created", "starting", "running", "stopping", "exited"}
         sooner = {"starting": {"created", "exited"}, "stopping": {"running"} if method == "Exec" else set(),
-                  "busy": there, "replacing": there, "removing": there, "adding": {"absent"}}
+                  "busy": there, "replacing": there, "removing": there, "launching": there, "adding": {"absent"}}
         fits = bool(({reply[1]["state"]} | sooner.get(reply[1]["state"], set())) & states)
     elif answer == NONE:
         fits = bool({"absent", "removing"} & states)
@@ -435,18 +441,44 @@ def client(pod, history, seed, until, problems, counts):
         counts[key] = counts.get(key, 0) + 1
 
 
+def disturb(pod, until, problems, counts):
+    """Pauses the pod, resumes it, and has its systemd execute itself again."""
+    c, leader = pod.connect(), pod.host.leader(pod.uuid)
+    while time.monotonic() < until and not problems:
+        for method in "Pause", "Resume":
+            reply = c.call(method)
+            if reply != {}:
+                problems.append("%s was answered %s" % (method, reply))
+            time.sleep(0.05)
+        os.kill(leader, signal.SIGTERM)
+        time.sleep(0.3)
+        counts["disturbances"] = counts.get("disturbances", 0) + 1
+
+
+@case
+@with_timeout(240)
+def sixteen_clients_agree_with_the_model_in_a_pod_that_is_disturbed(host):
+    clients_agree_with_the_model(host, disturb, "8")
+
+
 @case
 @with_timeout(240)
 def sixteen_clients_agree_with_the_model(host):
+    clients_agree_with_the_model(host)
+
+
+def clients_agree_with_the_model(host, other=None, seconds="15"):
     pod = Pod(host)
     c = pod.connect()
     listener = pod.connect()
     history = History(listener)
-    seconds = float(os.environ.get("ACNSPAWN_TEST_MODEL_SECONDS", "15"))
+    seconds = float(os.environ.get("ACNSPAWN_TEST_MODEL_SECONDS", seconds))
     seed = int(os.environ.get("ACNSPAWN_TEST_SEED", random.randrange(1 << 30)))
     problems, counts = [], {}
     threads = [threading.Thread(target=guarded, args=(pod, history, seed + i, time.monotonic() + seconds, problems, counts))
                for i in range(16)]
+    if other:
+        threads.append(threading.Thread(target=other, args=(pod, time.monotonic() + seconds, problems, counts)))
     for t in threads:
         t.start()
     for t in threads:

@@ -6,13 +6,14 @@ tests/vm/network.py runs the same cases on a host of its own, with what is insta
 """
 
 import ctypes
+import signal
 import socket
 import threading
 import urllib.request
 
 import pace
-from harness import *
 from listening import *
+from pod_interface import *
 
 CLONE_NEWNET = 0x40000000
 DEFAULT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "stage0", "network", "default.conflist")
@@ -700,6 +701,58 @@ def a_plugin_that_hangs_ends_with_the_run(host):
     p.terminate()
     r = host.finish(p)
     contains(r.err, "it was killed by a stop request")
+    nothing_is_left(host, uuid)
+
+
+@case
+def each_call_at_each_step_of_the_start_is_answered(host):
+    """While the networks are made, while systemd-nspawn starts, while the first app does, when the pod is up, and at its end."""
+    own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; while ! test -e $0.go; do sleep 0.05; done; echo '{}'; }")
+    plugin = host.path("cni/slow-plugin")
+    slow = {"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/pre; while ! test -e /out/go; do sleep 0.05; done"]}
+    stay = "trap 'while ! test -e /out/end; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
+    image = host.shell(stay, name="example.com/a", app={"eventHandlers": [slow]})
+    host.acnspawn("fetch", host.shell("while :; do sleep 0.05; done", name="example.com/plain")).expect(0)
+    uuid = host.prepare("--net=slow", "--name=p", "--exit-policy=never", "--stop-timeout=60s", "--volume=o,kind=empty,mode=0777",
+                        "--mount=o:/out", image, "--name=a", "---", image, "--name=x")
+    data = lambda name: host.pod_dir(uuid) + "/volumes/o/" + name
+
+    def write(path):
+        with open(path, "w"):
+            pass
+    p = host.start("run", "--detach", uuid)
+    wait_for(lambda: os.path.exists(plugin + ".up"), "the plugin", timeout=20)
+    supervisor = first_of(processes_where(lambda pid: {"supervise", uuid} <= set(re.split("[/\0]", read_text("/proc/%d/cmdline" % pid)))))
+    steps = [EachCall(host, uuid, ["Stop"])]
+    write(plugin + ".go")
+    found = []
+
+    def stop_nspawn():
+        found[:] = [pid for pid in children_of(supervisor) if name_of(pid) == "systemd-nspawn"]
+        for pid in found:
+            os.kill(pid, signal.SIGSTOP)
+        return found
+    wait_for(stop_nspawn, "systemd-nspawn", interval=0)
+    # The app x may be gone by a call of before. A pause would stop the pod until the next step.
+    steps.append(EachCall(host, uuid, ["Stop", "Pause"]))
+    for pid in found:
+        os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: os.path.exists(data("pre")), "the handler")
+    steps.append(EachCall(host, uuid, ["Stop"]))
+    write(data("go"))
+    host.finish(p).expect(0)
+    for answers in [step.answers() for step in steps]:
+        equal((answers["Describe"], answers["CompareCredentials"]), ("ok", "ok"), "the answers %s" % answers)
+    wait_for(lambda: os.path.exists(data("up")), "the app")
+    answers = EachCall(host, uuid, ["Stop"]).answers()
+    equal((answers["CompareCredentials"], answers["Exec"], answers["Pause"], answers["Resume"]), ("ok", "ok", "ok", "ok"), "the answers %s" % answers)
+    stop = Connection(host, uuid)
+    stop.send("Stop")
+    wait_for(lambda: host.state(uuid) == "running" and Connection(host, uuid).call("Describe")["state"] == "stopping", "the pod to end")
+    last = EachCall(host, uuid, ["Stop", "Logs"])
+    write(data("end"))
+    contains(last.answers().values(), "PodEnds")
+    equal(stop.receive()["parameters"], {"exitStatus": 0})
     nothing_is_left(host, uuid)
 
 

@@ -131,3 +131,45 @@ class Connection:
 
     def state(self, app):
         return [a for a in self.call("Describe")["apps"] if a["name"] == app][0]["state"]
+
+
+# What each method is called with, for an app.
+CALLS = {
+    "Describe": {}, "Monitor": {}, "Stats": {}, "Logs": {"stdout": 0}, "ReopenLogs": {"app": "a"}, "CompareCredentials": {"app": "a", "credentials": []},
+    "Exec": {"app": "a", "command": ["true"]}, "Attach": {"app": "a", "stdout": 0}, "CloseStdin": {"id": 1}, "ResizeTerminal": {"id": 1, "rows": 1, "columns": 1},
+    "SignalApp": {"app": "a", "signal": 28}, "UpdateApp": {"app": "a", "tasks": 1000}, "Pause": {}, "Resume": {},
+    "AddApp": {"definition": {"apps": [{"image": "example.com/plain", "name": "b"}]}},
+    "LaunchGroup": {"apps": [{"definition": {"apps": [{"image": "example.com/plain", "name": "c"}]}}]},
+    "ReplaceApp": {"app": "x", "imageID": "", "image": "example.com/a"},
+    "StartApp": {"app": "x"}, "RestartApp": {"app": "x"}, "StopApp": {"app": "x"}, "RemoveApp": {"app": "x", "stop": True}, "Stop": {},
+}
+
+
+class EachCall:
+    """All methods of the interface but some, each on a connection of its own, at once. The order between Pause and Resume is kept."""
+
+    def __init__(self, host, uuid, without=()):
+        self.calls = {}
+        for method, parameters in CALLS.items():
+            if method in without:
+                continue
+            c = self.calls[method] = Connection(host, uuid)
+            r, w = os.pipe()
+            c.send(method, parameters, [w] if "stdout" in parameters else (), **({"more": True} if method in ("Monitor", "Attach") else {}))
+            os.close(w)
+            os.close(r)
+            if method == "Pause":
+                c.answer = c.receive()
+
+    def answers(self):
+        """Each is answered; Monitor goes on."""
+        found = {}
+        for method, c in self.calls.items():
+            if method == "Monitor":
+                continue
+            reply = getattr(c, "answer", None) or c.receive()
+            true(reply is not None, "%s is not answered" % method)
+            found[method] = reply.get("error", "ok").replace(POD, "")
+        for c in self.calls.values():
+            c.socket.close()
+        return found

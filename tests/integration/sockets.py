@@ -350,6 +350,27 @@ def starts_by_connections_are_not_consecutive_restarts(host):
 
 
 @case
+def the_limit_of_restarts_holds_in_a_pod_that_goes_on(host):
+    """Nothing but a call starts the app then: connections are refused."""
+    image = host.image(["/bin/sh", "-c", "exit 3"], name="example.com/web", app={"ports": [HTTP]})
+    uuid = host.detach("--name=p", "--exit-policy=never", image, "--restart=on-failure", "--restart-delay=10ms", "--restart-limit=2")
+    in_network_of(host, uuid, lambda: socket.create_connection(("127.0.0.1", 8080), 10).close())
+
+    def refused():
+        with contextlib.suppress(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", 8080), 10).close()
+            return False
+        return True
+    wait_for(lambda: in_network_of(host, uuid, refused), "that connections are refused")
+    wait_for(lambda: host.app_status(uuid, "web")["state"] == "ended", "the end of the app")
+    host.wait_at_rest(uuid)
+    app = host.app_status(uuid, "web")
+    equal((app["starts"], app["cause"], app["exitStatus"], app["nextStart"]), (3, "exited", 3, None))
+    equal(host.state(uuid), "running")
+    stop(host, uuid)
+
+
+@case
 def an_app_that_closes_its_socket_keeps_it_for_the_next_one(host):
     image = host.image(["/bin/sh", "-c", "test -e /v/once && exec serve; touch /v/once; exec 3>&-; exit 0"],
                        name="example.com/web", app={"ports": [HTTP]})

@@ -145,8 +145,43 @@ TEST(without_a_bound_all_is_stored)
         ASSERT_EQ(f.stored.size, 1001);
 }
 
+/* The share of a new app is taken from those of the others. What an app has used, it has used. */
+TEST(shares)
+{
+        Pod pod = {.dir_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+        AppInstance apps[3] = {};
+        AppInstance *items[] = {&apps[0], &apps[1], &apps[2]};
+        AppTable table = {.pod = &pod, .items = items, .n = 3};
+        Forwarders all = {.pod = &pod, .apps = &table};
+
+        apps[2].settings.log_size = 5000000;
+        ASSERT_OK(forwarder_bound_new(&pod, "a", &apps[0].settings, 1, &apps[0].bound));
+        forwarder_bounds_share(&all);
+        ASSERT_TRUE(apps[0].bound->unbounded);
+        ASSERT_OK(forwarder_bound_new(&pod, "b", &apps[1].settings, 2, &apps[1].bound));
+        forwarder_bounds_share(&all);
+        uint64_t half = apps[1].bound->size;
+        ASSERT_TRUE(!apps[0].bound->unbounded && half < UINT64_MAX);
+        ASSERT_EQ(apps[0].bound->size, half);
+        ASSERT_EQ(apps[0].bound->left, half);
+        apps[0].bound->left = 1000;
+        ASSERT_OK(forwarder_bound_new(&pod, "c", &apps[2].settings, 3, &apps[2].bound));
+        forwarder_bounds_share(&all);
+        ASSERT_TRUE(apps[0].bound->size < half || half == (UINT64_C(1) << 20));
+        ASSERT_EQ(apps[0].bound->left, 1000);
+        ASSERT_EQ(apps[1].bound->size, apps[0].bound->size);
+        ASSERT_EQ(apps[2].bound->size, 5000000);
+        for (size_t i = 1; i < 3; i++)
+                apps[i].bound = (free(apps[i].bound), NULL);
+        forwarder_bounds_share(&all);
+        ASSERT_TRUE(apps[0].bound->unbounded);
+        free(apps[0].bound);
+        safe_close(pod.dir_fd);
+}
+
 int main(void)
 {
+        RUN(shares);
         RUN(lines_are_stored_until_the_budget_is_used);
         RUN(dropped_bytes_are_reported_before_the_next_line);
         RUN(little_is_not_worth_going_on_for);

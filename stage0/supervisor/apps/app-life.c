@@ -77,7 +77,7 @@ static uint64_t count_oom_kills(const AppInstance *a)
 void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
 {
         if (phase == app_life_first_phase(a))
-                a->stopped = NULL;
+                a->stop = STOP_NONE;
         if (phase == LAUNCH_DELAY || phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
                 a->begun = true;
         if (phase == app_life_first_phase(a) && a->status.starts > 0)
@@ -283,6 +283,14 @@ int app_life_checked(AppInstance *a, const LaunchEvent *event)
         }
         save_health(a);
         return act;
+}
+
+void app_life_action_failed(AppInstance *a)
+{
+        if (!a->has_health)
+                return;
+        a->health.action_sent = false;
+        save_health(a);
 }
 
 /* --- Ending -------------------------------------------------------------------------------------------- */

@@ -58,6 +58,25 @@ AppInstance *app_table_parent(const AppInstance *a)
         return NULL;
 }
 
+bool app_is_up(const AppInstance *a)
+{
+        return a->units[0].life == UNIT_UP || a->n_jobs > 0 || a->waking;
+}
+
+bool app_is_ending(const AppInstance *a)
+{
+        const PodUnit *u = &a->units[0];
+
+        return u->life == UNIT_UP && (a->stop != STOP_NONE || u->activity == UNIT_STOPS);
+}
+
+const AppInstance *app_missing_parent(const AppInstance *a)
+{
+        const AppInstance *parent = app_table_parent(a);
+
+        return parent && (parent->units[0].life != UNIT_UP || app_is_ending(parent)) ? parent : NULL;
+}
+
 /* Apps are added behind their parents. */
 AppInstance *app_table_last_below(const AppTable *t, const char *name)
 {
@@ -119,6 +138,7 @@ int app_table_change(AppInstance *a, PodApp *manifest, Error *e)
         health_status_done(&a->health);
         a->health = (HealthStatus){};
         a->report_fd = safe_close(a->report_fd);
+        a->stop = STOP_NONE;
         a->has_health = a->begun = a->given_up = a->executed = false;
         a->oom_kills = 0;
         return 0;

@@ -6,7 +6,9 @@
 #include "schema/settings.h"
 #include "stage0/supervisor/apps/app-sockets.h"
 #include "stage0/supervisor/apps/exit-policy.h"
+#include "stage0/supervisor/apps/pod-pause.h"
 #include "stage0/supervisor/run-internal.h"
+#include "stage0/supervisor/apps/task-state.h"
 
 struct AppTable;
 
@@ -20,17 +22,18 @@ typedef struct AppInstance {
         AppSettings settings;
         PodUnit *units; /* the first runs the app */
         size_t n_units;
-        AppSockets *sockets; /* by which connections start the app; or NULL */
-        bool waking;         /* a connection has, and systemd has not finished that yet */
-        unsigned n_jobs;     /* calls that wait for a job of it, or for its exec */
-        bool given_up;       /* systemd cannot signal it, and does not wait for its end */
-        bool executed;       /* its main process is the app, and not the launcher any more */
+        AppSockets *sockets;    /* by which connections start the app; or NULL */
+        bool waking;            /* a connection has, and systemd has not finished that yet */
+        unsigned n_jobs;        /* calls that wait for a job of it, or for its exec */
+        unsigned n_updates;     /* calls that change its limits, which are not recorded yet */
+        uint64_t n_updated;     /* changes of its limits that are */
+        bool given_up;          /* systemd cannot signal it, and does not wait for its end */
+        bool executed;          /* its main process is the app, and not the launcher any more */
         dev_t root; /* of the overlay that is the root of its last execution, or 0: none of its processes can leave its cgroup */
         bool removing, removed; /* nothing can be done to it any more */
         const char *change; /* "adding", "replacing", or "launching" with its group: nothing can be done to it now; NULL: none */
         bool fate_spread;    /* it has failed, and the other apps of its group were stopped for that */
-        const char *stopped; /* why it was stopped, or is being (task-state.h); NULL: it was not */
-        bool ending;         /* it is being stopped as the app that it is nested under ends */
+        StopReason stop;     /* why it was stopped, or is being */
         char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
         AppStatus status;    /* this and the next ones: app-life.c */
         HealthStatus health; /* of an app with a health check, once it was started */
@@ -51,7 +54,8 @@ typedef struct AppInstance {
 
 typedef struct AppTable {
         Pod *pod;
-        int status_fd; /* status/ of the pod directory */
+        PodPause *pause; /* lent; NULL: time always runs */
+        int status_fd;   /* status/ of the pod directory */
         AppInstance **items;
         size_t n, allocated;
 } AppTable;
@@ -68,6 +72,12 @@ bool app_table_has(const AppTable *t, const AppInstance *a);
 const char *app_instance_path(const AppInstance *a);
 /* The app that A is nested under; NULL: none. */
 AppInstance *app_table_parent(const AppInstance *a);
+/* Whether the app is up, or a call or a connection is about to change that. */
+bool app_is_up(const AppInstance *a);
+/* Whether the app is up, and nothing but its end is to come: it is being stopped, or restarted, or stops by itself. */
+bool app_is_ending(const AppInstance *a);
+/* The app that A is nested under, if that does not run, or is ending, so that A cannot be started; else NULL. */
+const AppInstance *app_missing_parent(const AppInstance *a);
 /* The last one of the apps that are nested under the app NAME, at any level: nothing is nested under it. NULL: there is none. */
 AppInstance *app_table_last_below(const AppTable *t, const char *name);
 /* Adds MANIFEST, an app of the pod's manifest. Other parts of the supervisor add and free their own data of

@@ -21,8 +21,9 @@ typedef struct PodUnit {
         struct AppInstance *app;
         PodUnitKind kind;
         UnitLife life;
-        bool known;  /* LIFE was reported */
-        bool was_up; /* the unit has been up */
+        UnitActivity activity; /* while it is UNIT_UP */
+        bool known;            /* LIFE was reported */
+        bool was_up;           /* the unit has been up */
         bool held; /* its app is being replaced, or was started tentatively: for the exit policy it is up */
         bool transient; /* its app has no effect on the pod but that it keeps it up */
         bool unsound;   /* its app counts as failed once it is down, however it ends */

@@ -7,6 +7,25 @@
 
 #include "stage0/supervisor/apps/task-state.h"
 
+static const struct {
+        const char *name;
+        bool repeated;
+} reasons[_STOP_REASON_MAX] = {
+                [STOP_REQUESTED] = {"requested", true},       [STOP_KILLED] = {"requested", false},
+                [STOP_PARENT_ENDED] = {"parent-ended", true}, [STOP_GROUP_FAILED] = {"group-failed", true},
+                [STOP_POD_ENDED] = {"pod-ended", false},
+};
+
+const char *stop_reason_to_string(StopReason r)
+{
+        return reasons[r].name;
+}
+
+bool stop_reason_is_repeated(StopReason r)
+{
+        return reasons[r].repeated;
+}
+
 static bool is_lost(const AppStatus *s)
 {
         return s->cause == CAUSE_NONE || s->cause == CAUSE_NOT_STARTED || s->cause == CAUSE_POD_KILLED ||

@@ -318,6 +318,13 @@ static AppInstance *find_parent(const ControlApi *c, const char *path, const cha
         return app;
 }
 
+static void on_launcher_gone(VarlinkCall *call, void *userdata)
+{
+        Interface *i = userdata;
+
+        i->ops.cancel_launch(i->userdata, call);
+}
+
 static int run_launch(ControlApi *c, VarlinkCall *call, json_object *request, bool session)
 {
         Interface *i = c->interface;
@@ -325,11 +332,15 @@ static int run_launch(ControlApi *c, VarlinkCall *call, json_object *request, bo
 
         if (!l)
                 return -ENOMEM;
+        if (!session) { /* which has its own */
+                call->on_gone = on_launcher_gone;
+                call->userdata = i;
+        }
         *l = (Launch){.interface = i,
                       .call = varlink_call_ref(call),
                       .app = strdup(c->app->name),
                       .session = session};
-        int r = l->app ? i->ops.launch_group(i->userdata, request, on_launched, l) : -ENOMEM;
+        int r = l->app ? i->ops.launch_group(i->userdata, request, call, on_launched, l) : -ENOMEM;
         if (r < 0)
                 launch_free(l);
         return r;

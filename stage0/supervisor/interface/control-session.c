@@ -45,7 +45,7 @@ static void stop_app(const ControlSession *s)
 
         if (!app || !l || s->ended) /* whether it runs is not always known yet */
                 return;
-        app->stopped = STOP_REQUESTED;
+        app->stop = STOP_REQUESTED;
         int r = manager_link_run(l, "StopUnit", app->units[0].name, NULL, NULL);
         if (r < 0)
                 log_warning("App %s, whose client has disconnected, cannot be stopped: %s.", s->path,
@@ -87,8 +87,10 @@ static void on_gone(VarlinkCall *call, void *userdata)
 
         s->client = client_detach(s->client);
         s->gone = true;
-        if (!s->launched)
+        if (!s->launched) {
+                s->interface->ops.cancel_launch(s->interface->userdata, call);
                 return;
+        }
         stop_app(s);
         forget(s);
 }

@@ -3,7 +3,8 @@
 /* The part of the pod's interface that is about single apps.
  *
  * The state of an app follows from that of its unit; how it has ended is in its status. Calls that change the state
- * are answered when systemd has done the job, in the order in which systemd has accepted them. Stopping an app that
+ * are answered when systemd has done the job, in the order in which systemd has accepted them. If the connection to systemd is lost
+ * before, as when it executes itself again, they are repeated over the next one. Stopping an app that
  * does not run, or is not there any more, succeeds; any other call that does not fit the state is answered with WrongState, which names it.
  */
 
@@ -18,8 +19,6 @@
 const char *interface_app_state(const Interface *i, const AppInstance *a)
 {
         const PodUnit *u = &a->units[0];
-        ManagerLink *l = i->ops.manager(i->userdata);
-        const char *active = l && u->known ? manager_link_state(l, u) : "inactive";
 
         if (a->removed || a->removing)
                 return a->removed ? "removed" : "removing";
@@ -27,9 +26,7 @@ const char *interface_app_state(const Interface *i, const AppInstance *a)
                 return "created";
         if (u->life != UNIT_UP)
                 return "exited";
-        if (streq(active, "active") || streq(active, "reloading"))
-                return "running";
-        return streq(active, "deactivating") ? "stopping" : "starting";
+        return u->activity == UNIT_RUNS ? "running" : u->activity == UNIT_STOPS ? "stopping" : "starting";
 }
 
 /* --- App ----------------------------------------------------------------------------------------------- */
@@ -69,7 +66,8 @@ bool interface_task_is_lost(const Interface *i, const AppInstance *app)
 
 static int add_task(json_object *o, const Interface *i, const AppInstance *app, const char *state)
 {
-        const char *reason = NULL, *task = task_state(state, &app->status, app->stopped, &reason);
+        const char *reason = NULL,
+                   *task = task_state(state, &app->status, stop_reason_to_string(app->stop), &reason);
 
         if (interface_task_is_lost(i, app)) {
                 task = "LOST";
@@ -185,7 +183,8 @@ typedef struct AppCall {
         InterfaceStartFunction function;
         void *userdata;
         AppInstance *app;
-        sd_event_source *timer; /* of stopping by force, or of a start that takes too long */
+        const char *method; /* of the pod's systemd */
+        PodTimer *timer;    /* of stopping by force, or of a start that takes too long */
         bool starts;
         bool tentative;          /* the app does not count for the exit policy before this has succeeded */
         uint64_t earlier_starts; /* of the app, when the job was requested */
@@ -196,7 +195,7 @@ static void call_done(AppCall *a)
 {
         if (!a->told)
                 a->app->n_jobs--;
-        sd_event_source_disable_unref(a->timer);
+        pod_timer_free(a->timer);
         if (a->call)
                 varlink_call_unref(a->call);
         free(a);
@@ -336,6 +335,15 @@ void interface_drop_starts(Interface *i)
                         reply_errno(a, -ECONNRESET);
                 call_done(a);
         }
+        for (AppCall *a; (a = i->lost);) { /* the pod has ended: what was to be stopped is */
+                i->lost = a->next;
+                if (a->starts)
+                        (void) interface_reply_error(a->call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL,
+                                                     NULL);
+                else
+                        reply_done(a);
+                call_done(a);
+        }
 }
 
 /* --- Ends of jobs -------------------------------------------------------------------------------------- */
@@ -352,14 +360,31 @@ static bool has_run(const AppCall *a)
         return s->started_usec > 0 && s->starts > a->earlier_starts;
 }
 
+/* Until the connection is there again, and the states of the apps are known. */
+static void keep_lost(AppCall *a)
+{
+        AppCall **last = &a->interface->lost;
+
+        while (*last)
+                last = &(*last)->next;
+        a->next = NULL;
+        *last = a;
+}
+
 static void on_job(void *userdata, int r, const char *result)
 {
         AppCall *a = userdata;
 
+        if (r == -ECONNRESET && a->call) {
+                keep_lost(a);
+                return;
+        }
         if (r >= 0 && streq(result, "done") && a->starts) {
                 await_exec(a);
                 return;
         }
+        if ((r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
+                a->app->stop = STOP_NONE; /* it goes on */
         if (r < 0)
                 reply_errno(a, r);
         else if (streq(result, "done") || (streq(result, "failed") && has_run(a)))
@@ -369,7 +394,7 @@ static void on_job(void *userdata, int r, const char *result)
         call_done(a);
 }
 
-static int on_stop_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_stop_timeout(void *userdata)
 {
         AppCall *a = userdata;
         ManagerLink *l = a->interface->ops.manager(a->interface->userdata);
@@ -379,16 +404,14 @@ static int on_stop_timeout(sd_event_source *source, uint64_t usec, void *userdat
         FOREACH_APP(app, a->interface->apps)
         if (l && nested_is_below(app->name, a->app->name) && app->units[0].life == UNIT_UP)
                 (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
-        return 0;
 }
 
-static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_start_timeout(void *userdata)
 {
         _cleanup_error_ Error e = ERROR_NULL;
         AppCall *a = userdata;
 
         report(a, error_set(&e, -ETIME, "it was not ready in time"), &e);
-        return 0;
 }
 
 static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char *method, uint64_t kill_usec)
@@ -400,27 +423,82 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         *a = (AppCall){.interface = i,
                        .call = varlink_call_ref(call),
                        .app = app,
+                       .method = method,
                        .starts = !streq(method, "StopUnit"),
                        .tentative = app->units[0].held && !streq(method, "StopUnit"),
                        .earlier_starts = app->status.starts};
         int r = kill_usec == UINT64_MAX ? 0
-                                        : sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC,
-                                                                     kill_usec, 0, on_stop_timeout, a);
+                                        : pod_timer_new(i->apps->pause, i->event, kill_usec, on_stop_timeout,
+                                                        a, &a->timer);
         if (r >= 0)
                 r = manager_link_run(i->ops.manager(i->userdata), method, app->units[0].name, on_job, a);
         if (r >= 0) {
                 app->n_jobs++;
                 return 0;
         }
-        sd_event_source_disable_unref(a->timer);
+        pod_timer_free(a->timer);
         varlink_call_unref(a->call);
         free(a);
         return r;
 }
 
-/* A start by a call resets the count of consecutive restarts. */
+/* Whether the call is answered without systemd. What has become of its job is known from the launcher of the app. */
+static bool is_decided(AppCall *a)
+{
+        Interface *i = a->interface;
+        AppInstance *app = a->app;
+
+        if (!a->starts)
+                return false;
+        if (app->status.starts > a->earlier_starts && app->units[0].life != UNIT_UP) {
+                if (has_run(a))
+                        reply_done(a);
+                else
+                        reply_failed(a, "failed");
+        } else if (i->ops.ends(i->userdata))
+                (void) interface_reply_error(a->call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else if (i->ops.removes(i->userdata, app))
+                (void) interface_reply_error(a->call, "org.acnspawn.Pod.WrongState", "app",
+                                             app_instance_path(app), "state", "removing");
+        else
+                return false;
+        return true;
+}
+
+/* systemd joins the job with the one that it may still have. An app that was started by it already is not restarted once more. */
+static void repeat(AppCall *a)
+{
+        Interface *i = a->interface;
+        bool started = a->starts && a->app->status.starts > a->earlier_starts;
+
+        if (is_decided(a)) {
+                call_done(a);
+                return;
+        }
+        int r = manager_link_run(i->ops.manager(i->userdata), started ? "StartUnit" : a->method,
+                                 a->app->units[0].name, on_job, a);
+        if (r == -ENOTCONN || r == -ECONNRESET)
+                keep_lost(a); /* lost again */
+        else if (r < 0) {
+                reply_errno(a, r);
+                call_done(a);
+        }
+}
+
+void interface_repeat_calls(Interface *i)
+{
+        AppCall *next = TAKE_PTR(i->lost);
+
+        for (AppCall *a; (a = next);) {
+                next = a->next;
+                repeat(a);
+        }
+}
+
+/* A start by a call resets the count of consecutive restarts, and ends what came before. */
 static void prepare_start(Interface *i, AppInstance *app)
 {
+        app->stop = app->units[0].life == UNIT_UP ? STOP_TO_RESTART : STOP_NONE;
         i->ops.expect_start(i->userdata);
         app_life_forget_starts(app);
         (void) manager_link_reset(i->ops.manager(i->userdata), app->units[0].name);
@@ -443,15 +521,14 @@ int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, Inter
                        .earlier_starts = app->status.starts};
         prepare_start(i, app);
         if (timeout_usec != UINT64_MAX)
-                r = sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC, timeout_usec, 0,
-                                               on_start_timeout, a);
+                r = pod_timer_new(i->apps->pause, i->event, timeout_usec, on_start_timeout, a, &a->timer);
         if (r >= 0)
                 r = manager_link_run(l, "StartUnit", app->units[0].name, on_job, a);
         if (r >= 0) {
                 app->n_jobs++;
                 return 0;
         }
-        sd_event_source_disable_unref(a->timer);
+        pod_timer_free(a->timer);
         free(a);
         return r;
 }
@@ -489,9 +566,9 @@ int interface_start_app(VarlinkCall *call, json_object *parameters, void *userda
                 return MIN(r, 0);
         if (app->units[0].life == UNIT_UP)
                 return interface_wrong_state(i, call, app);
-        const AppInstance *parent = app_table_parent(app);
-        if (parent && parent->units[0].life != UNIT_UP)
-                return refuse_orphan(call, app, parent);
+        const AppInstance *missing = app_missing_parent(app);
+        if (missing)
+                return refuse_orphan(call, app, missing);
         app->units[0].held = json_object_get_boolean(json_object_object_get(parameters, "tentative"));
         prepare_start(i, app);
         return run_job(i, call, app, "StartUnit", UINT64_MAX);
@@ -505,13 +582,16 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
         int r = interface_begin(i, call, parameters, true, interface_restart_app, &app);
         if (r != 0)
                 return MIN(r, 0);
-        const AppInstance *parent = app_table_parent(app);
-        if (parent && parent->units[0].life != UNIT_UP)
-                return refuse_orphan(call, app, parent);
+        const AppInstance *missing = app_missing_parent(app);
+        if (missing)
+                return refuse_orphan(call, app, missing);
         app->units[0].held = false;
         prepare_start(i, app);
         i->ops.end_below(i->userdata, app);
-        return run_job(i, call, app, "RestartUnit", UINT64_MAX);
+        r = run_job(i, call, app, "RestartUnit", UINT64_MAX);
+        if (r < 0)
+                app->stop = STOP_NONE;
+        return r;
 }
 
 int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata)
@@ -527,7 +607,7 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
         int r = interface_begin(i, call, parameters, false, interface_stop_app, &app);
         if (r != 0)
                 return MIN(r, 0);
-        if (app->units[0].life != UNIT_UP)
+        if (!app_is_up(app))
                 return varlink_reply(call, NULL);
         if (json_object_object_get_ex(parameters, "timeoutUSec", &timeout) && timeout) {
                 int64_t usec = json_object_get_int64(timeout);
@@ -536,7 +616,7 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
                 kill_usec = (uint64_t) usec;
                 notices_extend_stop(app, kill_usec);
         }
-        app->stopped = STOP_REQUESTED;
+        app->stop = STOP_REQUESTED;
         i->ops.end_below(i->userdata, app);
         return run_job(i, call, app, "StopUnit", kill_usec);
 }

@@ -39,6 +39,8 @@ void interface_resume(Interface *i)
 {
         DeferredCall *next = i ? TAKE_PTR(i->deferred) : NULL;
 
+        if (i)
+                interface_repeat_calls(i);
         for (DeferredCall *d; (d = next);) {
                 next = d->next;
                 int r = d->method(d->call, d->parameters, i);

@@ -24,12 +24,18 @@ struct Interface {
         VarlinkServer *server;
         Monitor *monitors;
         struct AppCall *starts; /* calls whose job is done, and whose app is not executed yet */
-        Monitor *stops;         /* calls that wait for the end of the pod */
+        struct AppCall *lost; /* calls whose job was lost with the connection to the pod's systemd, the oldest first */
+        Monitor *stops; /* calls that wait for the end of the pod */
         struct Attachment *attachments;
         struct LogReader *log_readers;
         struct DeferredCall *
                         deferred; /* calls that wait for the connection to the pod's systemd, the oldest first */
-        struct PauseCall *pauses; /* the first is being done */
+        struct PauseCall *pauses; /* the first is being done, */
+        enum {
+                PAUSES_REST, /* unless there is none */
+                PAUSES_ASK,  /* it was passed to pod-pause.c, which may answer at once */
+                PAUSES_WAIT, /* for its answer */
+        } pausing;
         sd_event_source *kill_timer;
         int freezer_fd; /* negative: not open yet, or there is none */
         bool ended;
@@ -47,8 +53,10 @@ int interface_serve(Interface *i, Error *e);
 
 /* --- interface-apps.c ---------------------------------------------------------------------------------- */
 
-/* Drops the calls that wait for an exec, which get an error as their reply. */
+/* The pod has ended: answers the calls that wait for an exec, or for the connection. */
 void interface_drop_starts(Interface *i);
+/* That connection is there: repeats the calls whose jobs were lost with the one before. */
+void interface_repeat_calls(Interface *i);
 /* "created", "starting", "running", "stopping" or "exited". */
 const char *interface_app_state(const Interface *i, const AppInstance *app);
 /* Whether it is a task of an executor's pod that has ended before the app was started. */

@@ -42,6 +42,7 @@ static const Limit limits[] = {
 typedef struct Update {
         Interface *interface;
         VarlinkCall *call;
+        json_object *parameters;
         char *app;
         int64_t values[N_LIMITS]; /* 0: unchanged; CLEARED */
         PairList attributes;      /* of the isolator os/linux/cgroup, those that change */
@@ -52,6 +53,7 @@ typedef struct Update {
 static Update *update_free(Update *u)
 {
         varlink_call_unref(u->call);
+        json_object_put(u->parameters);
         pair_list_done(&u->attributes);
         pair_list_done(&u->old);
         free(u->app);
@@ -329,16 +331,28 @@ static int record(Update *u)
         IsolatorList old = app->app->isolators;
         app->app->isolators = changed->isolators;
         changed->isolators = old;
+        instance->n_updated++;
+        u->interface->ops.manifest_changed(u->interface->userdata);
         r = tasks_update(p, app);
         if (r >= 0)
                 r = define(u, app);
         return r < 0 ? r : file_keeper_write(u->interface->keeper, on_recorded, u);
 }
 
+/* The app may have been removed meanwhile, or be another one of that name. */
+static void count_out(const Update *u)
+{
+        AppInstance *app = interface_find_app(u->interface, u->app);
+
+        if (app && app->n_updates > 0)
+                app->n_updates--;
+}
+
 static void conclude(Update *u, int r)
 {
         AppInstance *app = interface_find_app(u->interface, u->app);
 
+        count_out(u);
         if (r < 0)
                 (void) varlink_reply_errno(u->call, r);
         else {
@@ -369,10 +383,19 @@ static void on_set(void *userdata, int r, const char *result)
 {
         Update *u = userdata;
 
-        if (r < 0) {
+        if (r < 0)
                 attributes_restore(u->interface->pod, u->app, &u->old);
+        if (r == -ECONNRESET) { /* to be repeated over the next connection */
+                r = interface_defer(u->interface, u->call, u->parameters, interface_update_app);
+                if (r >= 0) {
+                        count_out(u);
+                        update_free(u);
+                        return;
+                }
+        }
+        if (r < 0)
                 conclude(u, r);
-        } else
+        else
                 on_idle(u, 0, NULL);
 }
 
@@ -534,7 +557,10 @@ int interface_update_app(VarlinkCall *call, json_object *parameters, void *userd
         Update *u = calloc(1, sizeof(Update));
         if (!u)
                 return -ENOMEM;
-        *u = (Update){.interface = i, .call = varlink_call_ref(call), .app = strdup(app->name)};
+        *u = (Update){.interface = i,
+                      .call = varlink_call_ref(call),
+                      .parameters = json_object_get(parameters),
+                      .app = strdup(app->name)};
         r = u->app ? read_limits(u, parameters) : -ENOMEM;
         if (r == 0)
                 r = read_attributes(u, parameters);
@@ -542,5 +568,7 @@ int interface_update_app(VarlinkCall *call, json_object *parameters, void *userd
                 r = begin(u, i->ops.manager(i->userdata), app->manifest);
         if (r != 0)
                 update_free(u);
+        else
+                app->n_updates++;
         return MIN(r, 0);
 }

@@ -38,6 +38,7 @@ static int set_call_new(Interface *i, VarlinkCall *call, SetCall **ret)
 
 static void set_call_free(SetCall *c)
 {
+        c->call->on_gone = NULL;
         varlink_call_unref(c->call);
         free(c);
 }
@@ -175,7 +176,7 @@ static int run_change(Interface *i, VarlinkCall *call, json_object *parameters, 
         r = change(i, parameters, c);
         if (r < 0)
                 set_call_free(c);
-        return r;
+        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod wait already") : r;
 }
 
 static int add(Interface *i, json_object *parameters, SetCall *c)
@@ -183,9 +184,19 @@ static int add(Interface *i, json_object *parameters, SetCall *c)
         return i->ops.add_app(i->userdata, parameters, on_added, c);
 }
 
+static void on_launch_gone(VarlinkCall *call, void *userdata)
+{
+        Interface *i = userdata;
+
+        i->ops.cancel_launch(i->userdata, call);
+}
+
+/* A launch ends with its caller. One that does not wait for the reply is not missed. */
 static int launch_group(Interface *i, json_object *parameters, SetCall *c)
 {
-        return i->ops.launch_group(i->userdata, parameters, on_launched, c);
+        c->call->on_gone = on_launch_gone;
+        c->call->userdata = i;
+        return i->ops.launch_group(i->userdata, parameters, c->call, on_launched, c);
 }
 
 static int remove_app(Interface *i, json_object *parameters, SetCall *c)
@@ -286,5 +297,5 @@ int interface_replace_app(VarlinkCall *call, json_object *parameters, void *user
         r = i->ops.replace_app(i->userdata, parameters, on_replaced, call);
         if (r < 0)
                 varlink_call_unref(call);
-        return r;
+        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod wait already") : r;
 }

@@ -16,6 +16,7 @@
 typedef struct SignalCall {
         Interface *interface;
         VarlinkCall *call;
+        json_object *parameters;
         char *app;
         int signal;
 } SignalCall;
@@ -23,6 +24,7 @@ typedef struct SignalCall {
 static void signal_call_free(SignalCall *s)
 {
         varlink_call_unref(s->call);
+        json_object_put(s->parameters);
         free(s->app);
         free(s);
 }
@@ -63,7 +65,9 @@ static void on_main_process(void *userdata, int r, uint32_t number)
         SignalCall *s = userdata;
         const AppInstance *app = r < 0 ? NULL : interface_find_app(s->interface, s->app);
 
-        if (r >= 0 && !app)
+        if (r == -ECONNRESET) /* of a query, which can be repeated */
+                r = interface_defer(s->interface, s->call, s->parameters, interface_signal_app);
+        else if (r >= 0 && !app)
                 r = interface_reply_error(s->call, "org.acnspawn.Pod.NoSuchApp", "app", s->app, NULL, NULL);
         else if (r >= 0)
                 r = number == 0 ? interface_wrong_state(s->interface, s->call, app) : send_signal(s, number);
@@ -72,7 +76,7 @@ static void on_main_process(void *userdata, int r, uint32_t number)
         signal_call_free(s);
 }
 
-static int ask(Interface *i, VarlinkCall *call, const AppInstance *app, int sig)
+static int ask(Interface *i, VarlinkCall *call, json_object *parameters, const AppInstance *app, int sig)
 {
         SignalCall *s = calloc(1, sizeof(SignalCall));
 
@@ -80,6 +84,7 @@ static int ask(Interface *i, VarlinkCall *call, const AppInstance *app, int sig)
                 return -ENOMEM;
         *s = (SignalCall){.interface = i,
                           .call = varlink_call_ref(call),
+                          .parameters = json_object_get(parameters),
                           .app = strdup(app->name),
                           .signal = sig};
         int r = s->app ? manager_link_main_process(i->ops.manager(i->userdata), app->units[0].name,
@@ -105,7 +110,7 @@ int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userd
         if (sig < 1 || sig > SIGRTMAX)
                 return varlink_reply_invalid_parameter(call, "signal");
         if (app->units[0].life == UNIT_UP && sig == SIGKILL)
-                app->stopped = STOP_REQUESTED;
-        return app->units[0].life == UNIT_UP ? ask(i, call, app, (int) sig)
+                app->stop = STOP_KILLED;
+        return app->units[0].life == UNIT_UP ? ask(i, call, parameters, app, (int) sig)
                                              : interface_wrong_state(i, call, app);
 }

@@ -11,6 +11,7 @@
 #include "config.h"
 #include "stage0/supervisor/interface/control-api.h"
 #include "stage0/supervisor/interface/interface-internal.h"
+#include "stage0/supervisor/apps/pod-pause.h"
 #include "stage0/supervisor/pod-interface.h" /* generated from org.acnspawn.Pod.varlink */
 
 #define SOCKET_NAME "interface"
@@ -411,7 +412,7 @@ void interface_end(Interface *i, int status)
         }
         interface_drop_starts(i);
         interface_drop_deferred(i);
-        interface_drop_pauses(i);
+        pod_pause_release(i->apps->pause);
         answer_stops(i, status);
         i->kill_timer = sd_event_source_disable_unref(i->kill_timer);
         varlink_server_end(i->server);

@@ -32,7 +32,10 @@ typedef struct InterfaceOps {
         /* Adds the app that REQUEST, the parameters of AddApp(), describes. */
         int (*add_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
         /* Adds and starts the apps that REQUEST, the parameters of LaunchGroup(), describes: all or none. */
-        int (*launch_group)(void *userdata, json_object *request, GroupFunction function, void *data);
+        int (*launch_group)(void *userdata, json_object *request, const void *caller, GroupFunction function,
+                            void *data);
+        /* CALLER is gone: its launch, if that is not done yet, is undone. */
+        void (*cancel_launch)(void *userdata, const void *caller);
         /* Removes an app that does not run. 0 as well if there is none. */
         int (*remove_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
         /* Replaces an app as REQUEST, the parameters of ReplaceApp(), says. -EALREADY: it has that image; -ECONNABORTED: the new
@@ -41,6 +44,8 @@ typedef struct InterfaceOps {
         /* The names of the credentials that APP has not, or otherwise, or that are not in L. */
         int (*compare_credentials)(void *userdata, const AppInstance *app, const CredentialList *l,
                                    char ***ret);
+        /* An app has other limits in the manifest. */
+        void (*manifest_changed)(void *userdata);
         /* Opens the log file of APP, or all of them (NULL), anew, as forwarders_reopen(). */
         int (*reopen_logs)(void *userdata, const char *app, Error *e);
         /* Stops the apps that are nested under APP. */
@@ -88,9 +93,6 @@ typedef void (*InterfaceStartFunction)(void *userdata, int r, const Error *e);
  * expired before. */
 int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, InterfaceStartFunction function,
                     void *userdata);
-/* The pod is to end, and is not to be paused before: replies with an error to the calls that pause or resume it and are not
- * done yet. I may be NULL. */
-void interface_drop_pauses(Interface *i);
 /* Kills the commands that run beside apps, waits for their ends, and replies to their clients. NULL is
  * fine. */
 void interface_end_execs(Interface *i);

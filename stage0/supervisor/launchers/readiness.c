@@ -19,8 +19,9 @@ typedef enum WaitState {
         WAIT_NONE, /* not waited for */
         WAIT_STARTING,
         WAIT_READY,
-        WAIT_AGAIN,  /* could not be executed, and will be started again */
-        WAIT_FAILED, /* will not become ready */
+        WAIT_AGAIN,   /* could not be executed, and will be started again */
+        WAIT_FAILED,  /* will not become ready */
+        WAIT_STOPPED, /* was stopped before it was: the start of the pod does not wait for it any more */
         _WAIT_STATE_MAX,
 } WaitState;
 
@@ -143,9 +144,14 @@ bool readiness_waits_for_word(const Readiness *r)
 /* By its exit policy, or as nothing is left that runs. */
 static bool pod_ends(const Readiness *r)
 {
-        if (r->n[WAIT_FAILED] == 0 || exit_policy_is_open(r->pod->config.exit_policy))
+        ExitPolicy policy = r->pod->config.exit_policy;
+        size_t n_gone = r->n[WAIT_FAILED] + r->n[WAIT_STOPPED];
+
+        if (n_gone == 0 || exit_policy_is_open(policy))
                 return false;
-        return r->pod->config.exit_policy != EXIT_ON_ALL || r->n[WAIT_FAILED] == r->apps->n;
+        if (n_gone == r->apps->n)
+                return true;
+        return policy != EXIT_ON_ALL && (policy == EXIT_ON_ANY || r->n[WAIT_FAILED] > 0);
 }
 
 bool readiness_is_settled(const Readiness *r)
@@ -162,11 +168,24 @@ static bool will_start_again(const AppWait *w)
 {
         const AppSettings *settings = &w->app->settings;
 
+        if (w->app->stop == STOP_TO_RESTART)
+                return true;
+        if (w->app->stop != STOP_NONE && w->app->stop != STOP_KILLED)
+                return false;
         return settings->restart != RESTART_NO &&
                backoff_restarts(&w->app->status, (RestartPolicy) settings->restart, settings->restart_limit);
 }
 
 /* --- Being executed ------------------------------------------------------------------------------------ */
+
+/* The state of an app that will not become ready. */
+static WaitState without(const AppWait *w)
+{
+        StopReason stop = w->app->stop;
+
+        return stop == STOP_NONE || stop == STOP_KILLED || stop == STOP_POD_ENDED ? WAIT_FAILED
+                                                                                  : WAIT_STOPPED;
+}
 
 /* ENDED: no process of the app is left, so its status is final. */
 static void judge_start(AppWait *w, bool ended)
@@ -180,7 +199,7 @@ static void judge_start(AppWait *w, bool ended)
         else if (ended || s->cause != CAUSE_NONE) {
                 free(w->why);
                 w->why = s->message ? strdup(s->message) : NULL;
-                set_state(w, will_start_again(w) ? WAIT_AGAIN : WAIT_FAILED);
+                set_state(w, will_start_again(w) ? WAIT_AGAIN : without(w));
         }
 }
 
@@ -266,7 +285,15 @@ void readiness_ended(AppInstance *app)
         if (!w->tells)
                 judge_start(w, true);
         else if (w->state != WAIT_READY && app->status.readiness != READINESS_READY && !will_start_again(w))
-                set_state(w, WAIT_FAILED);
+                set_state(w, without(w));
+}
+
+void readiness_down(AppInstance *app)
+{
+        AppWait *w = app->wait;
+
+        if (w && (w->state == WAIT_STARTING || w->state == WAIT_AGAIN))
+                set_state(w, without(w));
 }
 
 /* --- Text ---------------------------------------------------------------------------------------------- */
@@ -296,7 +323,9 @@ static void describe_app(Text *t, const AppWait *w)
                           w->state == WAIT_AGAIN ? ", and is started again" : "", shown ?: "");
                 return;
         }
-        if (s->state == APP_ENDED)
+        if (w->state == WAIT_STOPPED)
+                text_add(t, " was stopped before it was ready");
+        else if (s->state == APP_ENDED)
                 describe_end(t, s);
         else
                 text_add(t, s->state == APP_RUNNING ? " is still starting" : " does not run yet");

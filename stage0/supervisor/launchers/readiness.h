@@ -26,6 +26,8 @@ int readiness_await_exec(AppInstance *app, int sock, void (*answer)(int sock));
 void readiness_told(AppInstance *app);
 /* An execution of APP has ended. */
 void readiness_ended(AppInstance *app);
+/* The unit of APP is down, and nothing starts it again. */
+void readiness_down(AppInstance *app);
 /* Whether any app reports readiness, or has a health check that does. */
 bool readiness_is_used(const Readiness *r);
 /* Whether the pod still waits for one of those. */

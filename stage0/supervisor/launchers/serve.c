@@ -155,6 +155,7 @@ int server_add_app(Server *s, AppInstance *app)
 {
         int r = admission_add_app(app);
 
+        metadata_service_changed(s->metadata);
         return r < 0 ? r : notices_add_app(s->notices, app);
 }
 
@@ -168,6 +169,7 @@ void server_remove_app(Server *s, AppInstance *app)
                 *i = w->next;
                 waiting_free(w);
         }
+        metadata_service_changed(s->metadata);
         app->control = control_api_free(app->control);
         app_devices_forget(app);
         app_hooks_forget(s->hooks, app);
@@ -175,6 +177,11 @@ void server_remove_app(Server *s, AppInstance *app)
         cleaner_forget(s->cleaner, app);
         admission_remove_app(app);
         notices_remove_app(app);
+}
+
+void server_manifest_changed(Server *s)
+{
+        metadata_service_changed(s->metadata);
 }
 
 void server_remove_tree(Server *s, int dir_fd, const char *name)

@@ -12,6 +12,9 @@
  * processed: if systemd has ended meanwhile, sending would close the connection, and signals in it would be
  * lost.
  *
+ * Calls have no time-out: systemd answers as long as it lives, but not while the pod is paused, which can take days. What it
+ * answers with an error is asked again, some time later, as a state that is not known would never be asked for again.
+ *
  * How the main process of a service has ended comes with every change of its state, in a separate signal
  * that is sent just before. For services that had ended before the connection the kernel may know it, of the
  * process that became the app; else all properties of the service are read by a call. */
@@ -25,6 +28,8 @@
 #define SERVICE_INTERFACE "org.freedesktop.systemd1.Service"
 #define LOCAL_INTERFACE "org.freedesktop.DBus.Local" /* of signals that sd-bus makes itself */
 
+#define RETRY_USEC UINT64_C(1000000)
+
 typedef struct LinkedUnit LinkedUnit;
 
 struct LinkedUnit {
@@ -36,7 +41,7 @@ struct LinkedUnit {
         uint32_t job, up_job; /* the latter: its job when it was up last */
         bool service;
         bool known, asked;
-        bool to_ask;    /* reads its state, when nothing else is to be done */
+        bool to_ask;    /* reads its state, when nothing else is to be done, or when it could not be read */
         bool end_known; /* END belongs to the state that was reported last */
         MainEnd end;
         uint32_t main_pid;
@@ -55,8 +60,9 @@ struct ManagerLink {
         LinkJob *jobs; /* calls without a reply so far */
         LinkQuery *queries;
         LinkedUnit *units;
-        sd_event_source *ask_source;
-        bool listed; /* the list has come; READY is not reported yet */
+        sd_event_source *ask_source, *retry_source;
+        bool to_list; /* the list could not be read */
+        bool listed;  /* the list has come; READY is not reported yet */
         ManagerLinkEvents events;
         void *userdata;
 };
@@ -70,6 +76,13 @@ UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job
         if (failed)
                 return UNIT_FAILED;
         return streq(active_state, "inactive") ? UNIT_DOWN : UNIT_UP;
+}
+
+UnitActivity unit_activity(const char *active_state)
+{
+        if (streq(active_state, "active") || streq(active_state, "reloading"))
+                return UNIT_RUNS;
+        return streq(active_state, "deactivating") ? UNIT_STOPS : UNIT_STARTS;
 }
 
 bool unit_is_at_rest(const char *sub_state)
@@ -102,6 +115,7 @@ ManagerLink *manager_link_free(ManagerLink *l)
         end_all_jobs(l);
         end_all_queries(l);
         sd_event_source_disable_unref(l->ask_source);
+        sd_event_source_disable_unref(l->retry_source);
         if (l->bus)
                 sd_bus_flush_close_unref(l->bus);
         while (l->units)
@@ -136,7 +150,7 @@ static void update(ManagerLink *l, LinkedUnit *u)
         memcpy(u->reported, u->active, sizeof(u->reported));
         u->known = true;
         u->life = life;
-        l->events.changed(l->userdata, u->tag, life);
+        l->events.changed(l->userdata, u->tag, life, unit_activity(u->active));
 }
 
 /* --- Reading messages ------------------------------------------------------------------------------------------- */
@@ -324,6 +338,20 @@ static void take_listed_state(ManagerLink *l, LinkedUnit *u)
                 take_state(l, u);
 }
 
+static void retry_later(ManagerLink *l)
+{
+        (void) sd_event_source_set_time_relative(l->retry_source, RETRY_USEC);
+        (void) sd_event_source_set_enabled(l->retry_source, SD_EVENT_ONESHOT);
+}
+
+static void ask_later(LinkedUnit *u)
+{
+        if (!u || !manager_link_is_open(u->link))
+                return;
+        u->to_ask = true;
+        retry_later(u->link);
+}
+
 static int read_list(ManagerLink *l, sd_bus_message *m)
 {
         int r = sd_bus_message_get_error(m) ? -EIO : sd_bus_message_enter_container(m, 'a', "(ssssssouso)");
@@ -342,8 +370,19 @@ static int on_all(sd_bus_message *m, void *userdata, sd_bus_error *error)
         for (LinkedUnit *u = r >= 0 ? l->units : NULL; u; u = u->next)
                 take_listed_state(l, u);
         l->listed = r >= 0;
+        if (r < 0 && manager_link_is_open(l)) {
+                l->to_list = true;
+                retry_later(l);
+        }
         check_ready(l);
         return 0;
+}
+
+static int list_all(ManagerLink *l)
+{
+        l->to_list = false;
+        return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                        "ListUnitsByPatterns", on_all, l, "asas", 0, 1, "app-*");
 }
 
 /* --- Changes ------------------------------------------------------------------------------------------- */
@@ -356,6 +395,8 @@ static int on_one(sd_bus_message *m, void *userdata, sd_bus_error *error)
         u->slot = sd_bus_slot_unref(u->slot);
         if (read_list(u->link, m) >= 0)
                 take_listed_state(u->link, u);
+        else
+                ask_later(u);
         return 0;
 }
 
@@ -379,6 +420,15 @@ static int on_quiet(sd_event_source *source, void *userdata)
                 u->to_ask = false;
         }
         return 0;
+}
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        ManagerLink *l = userdata;
+
+        if (l->to_list)
+                (void) list_all(l);
+        return on_quiet(NULL, l);
 }
 
 static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -459,15 +509,21 @@ static void forget_unit(ManagerLink *l, const LinkedUnit *u)
 
 static void end_all_jobs(ManagerLink *l)
 {
-        while (l->jobs)
-                end_job(l->jobs, -ECONNRESET, NULL);
+        while (l->jobs) {
+                LinkJob *oldest = l->jobs;
+                while (oldest->next)
+                        oldest = oldest->next;
+                end_job(oldest, -ECONNRESET, NULL);
+        }
 }
 
 static int on_state_after_job(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
         LinkJob *j = userdata;
 
-        if (read_list(j->link, m) >= 0 && j->unit)
+        if (read_list(j->link, m) < 0)
+                ask_later(j->unit);
+        else if (j->unit)
                 take_listed_state(j->link, j->unit);
         j->ended = true;
         if (!j->unit || !j->unit->end_slot)
@@ -751,15 +807,6 @@ int manager_link_reset(ManagerLink *l, const char *unit)
                                         "ResetFailedUnit", NULL, NULL, "s", unit);
 }
 
-const char *manager_link_state(const ManagerLink *l, const void *tag)
-{
-        const LinkedUnit *u = l->units;
-
-        while (u && u->tag != tag)
-                u = u->next;
-        return u ? u->reported : "inactive";
-}
-
 /* --- What is followed ------------------------------------------------------------------------------------------- */
 
 int manager_link_follow(ManagerLink *l, const char *name, void *tag)
@@ -820,7 +867,13 @@ static int follow(ManagerLink *l, sd_event *event)
                 r = sd_event_source_set_priority(l->ask_source, SD_EVENT_PRIORITY_NORMAL + 10);
         if (r >= 0)
                 r = sd_event_source_set_enabled(l->ask_source, SD_EVENT_OFF);
-
+        if (r >= 0)
+                r = sd_event_add_time_relative(event, &l->retry_source, CLOCK_MONOTONIC, RETRY_USEC, 0,
+                                               on_retry, l);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(l->retry_source, SD_EVENT_OFF);
+        if (r >= 0)
+                r = sd_bus_set_method_call_timeout(l->bus, UINT64_MAX);
         if (r >= 0)
                 r = sd_bus_match_signal(l->bus, NULL, NULL, SYSTEMD_PATH, SYSTEMD_MANAGER, "JobRemoved",
                                         on_job_removed, l);
@@ -829,10 +882,7 @@ static int follow(ManagerLink *l, sd_event *event)
                                         "Disconnected", on_disconnected, l);
         if (r >= 0)
                 r = sd_bus_attach_event(l->bus, event, 0);
-        if (r < 0)
-                return r;
-        return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
-                                        "ListUnitsByPatterns", on_all, l, "asas", 0, 1, "app-*");
+        return r < 0 ? r : list_all(l);
 }
 
 int manager_link_new(Pod *p, sd_event *event, const ManagerLinkEvents *events, void *userdata,

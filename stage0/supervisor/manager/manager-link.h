@@ -13,6 +13,14 @@ typedef enum UnitLife {
         _UNIT_LIFE_MAX,
 } UnitLife;
 
+/* What a unit that is UNIT_UP does. */
+typedef enum UnitActivity {
+        UNIT_STARTS, /* or waits for that */
+        UNIT_RUNS,
+        UNIT_STOPS,
+        _UNIT_ACTIVITY_MAX,
+} UnitActivity;
+
 /* How the main process of a service has ended. */
 typedef struct MainEnd {
         bool known;      /* exit_status or signal is */
@@ -27,6 +35,9 @@ typedef struct MainEnd {
 /* Pure. From the properties of a unit as systemd has them; JOB is the number of its job, or 0. */
 UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job);
 
+/* Pure. */
+UnitActivity unit_activity(const char *active_state);
+
 /* Pure. Whether a service in that state certainly has no process. */
 bool unit_is_at_rest(const char *sub_state);
 
@@ -35,7 +46,7 @@ typedef struct ManagerLink ManagerLink;
 typedef struct ManagerLinkEvents {
         /* The state of a unit, by the TAG that it is followed with: once soon after the connection, and at
          * each change, also between states that are all UNIT_UP. */
-        void (*changed)(void *userdata, void *tag, UnitLife life);
+        void (*changed)(void *userdata, void *tag, UnitLife life, UnitActivity activity);
         /* No process of a service is left; END says how its main process has ended, also if that was long
          * ago. Comes before the change of state that it belongs to, more than once for one end, and also for
          * a service that will be started again. */
@@ -62,9 +73,6 @@ void manager_link_drain(ManagerLink *l);
 /* Follows the unit NAME, which is lent until manager_link_unfollow(). Events are called with TAG. */
 int manager_link_follow(ManagerLink *l, const char *name, void *tag);
 void manager_link_unfollow(ManagerLink *l, const void *tag);
-/* The state of a followed unit in systemd's words: "active", "activating", "deactivating", "inactive",
- * "failed". Valid as long as the link and until its next event. */
-const char *manager_link_state(const ManagerLink *l, const void *tag);
 
 /* How a job has ended: RESULT as systemd has it ("done", "failed", "timeout", "canceled", "dependency", …), or R is
  * negative: systemd has refused the job, or the connection has ended (-ECONNRESET). */

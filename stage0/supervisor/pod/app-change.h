@@ -5,9 +5,27 @@
 
 #include "stage0/supervisor/pod/supervisor-internal.h"
 
+typedef enum ChangeKind {
+        CHANGE_ADDS,
+        CHANGE_LAUNCHES, /* a group of apps */
+        CHANGE_REPLACES,
+        CHANGE_REMOVES,
+} ChangeKind;
+
+typedef enum ChangeStep {
+        STEP_WAITS,   /* in the queue, for its turn, or that of another change that it follows */
+        STEP_IS_MADE, /* it is the first of the queue */
+        STEP_STARTS,  /* the apps of its group start; others are made meanwhile */
+        STEP_STARTED, /* they have, or could not; it is in the queue again, to be concluded */
+} ChangeStep;
+
 struct AppChange {
         AppChange *next;
         Supervisor *supervisor;
+        ChangeKind kind;
+        ChangeStep step;
+        AppChange *followers; /* of a launch: changes of its apps, which go on when it is over */
+        const void *caller;   /* of a launch, which is undone when that is gone; NULL: nobody waits for it */
         json_object *request; /* of an app to be added, as AddApp() has it, or replaced, as ReplaceApp(); NULL: one is removed */
         char *name;         /* of an app to be removed, or replaced */
         bool stops;         /* the former is stopped first, if it is up, */
@@ -21,6 +39,7 @@ struct AppChange {
         pid_t pid;
         int sock;
         sd_event_source *io, *timer;
+        PodTimer *kill_timer; /* of an app to be removed, which is being stopped */
         Text answer;
         void (*prepared)(AppChange *c);
         sd_bus_slot *slot;
@@ -35,12 +54,20 @@ struct AppChange {
         void (*saved)(AppChange *c, int r, const Error *e);
         struct Replacement *replacement;
         struct Group *group;
+        bool cancelled;        /* a launch, before it was prepared */
         bool waits, abandoned; /* for a job, a start, or the disk, whose end frees it once it is abandoned */
         void (*job_done)(AppChange *c, int r, const char *result);
         void (*resume)(AppChange *c); /* goes on with it when the connection to the pod's systemd is there again; or NULL */
 };
 
 /* --- supervisor-apps.c --------------------------------------------------------------------------------- */
+
+/* C, the first of the queue, is a launch whose apps start: those behind it are made meanwhile. */
+void change_step_aside(AppChange *c);
+/* They have started, or could not: C is the next one to be made. */
+void change_step_back(AppChange *c);
+/* C, the first of the queue, goes on when LAUNCH is over. */
+void change_follow(AppChange *c, AppChange *launch);
 
 /* Has systemd run a job, as manager_link_run(). */
 int change_run(AppChange *c, const char *method, const char *unit,
@@ -73,6 +100,8 @@ void change_remove_directory(Supervisor *s, const char *path);
 
 /* Starts a process that prepares the app, or apps. PREPARED is called when it has answered, or ended. */
 int change_prepare(AppChange *c, void (*prepared)(AppChange *c));
+/* That process ends. */
+void change_end_preparing(AppChange *c);
 /* What the process has answered: a part of a manifest, as pod_format_added() has it, to be freed. */
 int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, Error *e);
 
@@ -92,6 +121,12 @@ void replace_abandon(AppChange *c);
 
 /* The process that prepares the apps has answered, or ended. */
 void group_prepared(AppChange *c);
+/* The apps have started, or could not, and it is the turn of C again. */
+void group_started(AppChange *c);
+/* C is not kept, for the reason WHY: its apps do not start. May be called at any step but the last one. */
+void group_cancel(AppChange *c, int r, const char *why);
+/* Whether it is a launch of the app NAME, or of one that this is nested under. */
+bool group_has(const AppChange *c, const char *name);
 /* The names of the apps of the group. */
 char *const *group_names(const AppChange *c);
 void group_done(AppChange *c);

@@ -3,7 +3,8 @@
 /* Apps that are added to a running pod, and removed from it; for replacing them see supervisor-replace.c, for groups of them
  * supervisor-group.c.
  *
- * Changes are made one after the other, in the order of the calls. A process prepares what is added (supervisor-prepare.c).
+ * Changes are made one after the other, in the order of the calls. Only while the apps of a group start, which can take as long
+ * as they like, others are made: those that concern these apps follow the launch. A process prepares what is added (supervisor-prepare.c).
  * Only the supervisor changes the pod: it takes over the result, or, if that process fails or is killed, removes what it has
  * left. An app counts as removed once systemd has unloaded its units (supervisor-unload.c). */
 
@@ -12,21 +13,20 @@
 
 #include "stage0/supervisor/pod/app-change.h"
 #include "stage0/supervisor/apps/app-limits.h"
-#include "stage0/supervisor/apps/left-process.h"
 #include "stage0/supervisor/apps/task-state.h"
 
-static void begin_next(Supervisor *s);
+#define CHANGES_MAX 1024U /* that wait: eight for each client that can be connected */
+
+static void work_off(Supervisor *s);
 
 static AppChange *change_free(AppChange *c)
 {
         if (!c)
                 return NULL;
-        sd_event_source_disable_unref(c->io);
         sd_event_source_disable_unref(c->timer);
+        pod_timer_free(c->kill_timer);
         sd_bus_slot_unref(c->slot);
-        safe_close(c->sock); /* the child ends */
-        if (c->pid > 0)
-                leave_process(c->supervisor->event, c->pid);
+        change_end_preparing(c);
         group_done(c);
         json_object_put(c->request);
         strv_free(c->units);
@@ -34,7 +34,6 @@ static AppChange *change_free(AppChange *c)
         strv_free(c->gone);
         error_done(&c->refusal);
         free(c->name);
-        text_done(&c->answer);
         free(c);
         return NULL;
 }
@@ -115,14 +114,79 @@ static void report(AppChange *c, int r, const char *app, char *const *warnings, 
                 c->function(c->userdata, r, app, warnings, e);
 }
 
+static AppChange **last_of(AppChange **list)
+{
+        while (*list)
+                list = &(*list)->next;
+        return list;
+}
+
+/* C is the first of the queue. Those that follow it come in its place. */
+static void take_off(AppChange *c)
+{
+        *last_of(&c->followers) = c->next;
+        c->supervisor->changes = TAKE_PTR(c->followers);
+        c->supervisor->n_changes--;
+}
+
+/* Nothing is begun while C is there. */
 void change_finish(AppChange *c, int r, const char *app, char **warnings, Error *e)
+{
+        Supervisor *s = c->supervisor;
+        bool works_off = s->works_off;
+
+        take_off(c);
+        s->works_off = true;
+        report(c, r, app, warnings, e);
+        change_free(c);
+        s->works_off = works_off;
+        work_off(s);
+}
+
+void change_step_aside(AppChange *c)
 {
         Supervisor *s = c->supervisor;
 
         s->changes = c->next;
-        report(c, r, app, warnings, e);
-        change_free(c);
-        begin_next(s);
+        c->next = s->launches;
+        s->launches = c;
+        c->step = STEP_STARTS;
+        work_off(s);
+}
+
+void change_step_back(AppChange *c)
+{
+        Supervisor *s = c->supervisor;
+        AppChange **place = &s->launches;
+
+        while (*place != c)
+                place = &(*place)->next;
+        *place = c->next;
+        place = s->changes && s->changes->step == STEP_IS_MADE ? &s->changes->next : &s->changes;
+        c->next = *place;
+        *place = c;
+        c->step = STEP_STARTED;
+        work_off(s);
+}
+
+void change_follow(AppChange *c, AppChange *launch)
+{
+        Supervisor *s = c->supervisor;
+
+        s->changes = c->next;
+        c->next = NULL;
+        c->step = STEP_WAITS;
+        *last_of(&launch->followers) = c;
+        work_off(s);
+}
+
+static AppChange *find_launch(const Supervisor *s, const char *name)
+{
+        AppChange *c = s->launches;
+
+        while (c && !group_has(c, name))
+                c = c->next;
+        return c;
 }
 
 /* --- Adding -------------------------------------------------------------------------------------------- */
@@ -363,7 +427,7 @@ void change_remove_volumes(Supervisor *s, char *const *volumes)
 AppInstance *change_instance(const AppChange *c)
 {
         AppTable *apps = c->supervisor->apps;
-        AppInstance *below = c->request ? NULL : app_table_last_below(apps, c->name);
+        AppInstance *below = c->kind == CHANGE_REMOVES ? app_table_last_below(apps, c->name) : NULL;
 
         return below ?: app_table_find(apps, c->name);
 }
@@ -410,6 +474,7 @@ static void conclude_removing(AppChange *c, AppInstance *app)
         STRV_FOREACH (name, volumes)
                 drop_volume(s, *name, &c->gone);
         (void) app_sockets_record(s->apps, NULL);
+        supervisor_check_ready(s); /* the pod may have waited for this one */
         const char *name = files ? files + strlen("apps/") : manifest->name;
         (void) strv_extendf(&c->gone, "credentials/%s", name);
         (void) strv_extendf(&c->gone, "apps/%s", name);
@@ -422,11 +487,6 @@ static void conclude_removing(AppChange *c, AppInstance *app)
 static void on_unloaded(AppChange *c, bool done)
 {
         conclude_removing(c, change_instance(c));
-}
-
-static bool is_up(const AppInstance *app)
-{
-        return app->units[0].life == UNIT_UP || app->n_jobs > 0 || app->waking;
 }
 
 static void refuse_removing(AppChange *c, AppInstance *app, int code, const char *why)
@@ -465,7 +525,7 @@ static void remove_app(AppChange *c, AppInstance *app)
 static AppInstance *find_up(const AppChange *c)
 {
         FOREACH_APP(app, c->supervisor->apps)
-        if ((streq(app->name, c->name) || nested_is_below(app->name, c->name)) && is_up(app))
+        if ((streq(app->name, c->name) || nested_is_below(app->name, c->name)) && app_is_up(app))
                 return app;
         return NULL;
 }
@@ -500,8 +560,8 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
 
         if (r >= 0 && await_calls(c, app))
                 return;
-        c->timer = sd_event_source_disable_unref(c->timer);
-        bool stopped = r >= 0 && !is_up(app);
+        c->kill_timer = pod_timer_free(c->kill_timer);
+        bool stopped = r >= 0 && !app_is_up(app);
         if (!stopped && !change_reaches_manager(c, begin_removing))
                 return;
         if (!stopped && r != -ECONNRESET)
@@ -510,45 +570,71 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
                 begin_removing(c);
 }
 
-static int on_kill(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_kill(void *userdata)
 {
         AppChange *c = userdata;
 
         FOREACH_APP(app, c->supervisor->apps)
-        if (c->supervisor->manager && is_up(app) &&
+        if (c->supervisor->manager && app_is_up(app) &&
             (app == c->stopping || nested_is_below(app->name, c->stopping->name)))
                 (void) manager_link_kill(c->supervisor->manager, app->units[0].name, true, SIGKILL);
-        return 0;
 }
 
 /* Connections and calls do not start it any more meanwhile. */
 static void stop_for_removal(AppChange *c, AppInstance *app)
 {
-        int r = c->kill_usec == UINT64_MAX
-                                ? 0
-                                : sd_event_add_time_relative(c->supervisor->event, &c->timer,
-                                                             CLOCK_MONOTONIC, c->kill_usec, 0, on_kill, c);
+        Supervisor *s = c->supervisor;
+        int r = c->kill_usec == UINT64_MAX ? 0
+                                           : pod_timer_new(s->pause, s->event, c->kill_usec, on_kill, c,
+                                                           &c->kill_timer);
 
         c->stopping = app;
-        app->stopped = STOP_REQUESTED;
+        app->stop = STOP_REQUESTED;
         if (c->kill_usec != UINT64_MAX)
                 notices_extend_stop(app, c->kill_usec);
         supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);
         if (r < 0 && c->supervisor->manager && !change_reaches_manager(c, begin_removing))
-                c->timer = sd_event_source_disable_unref(c->timer);
+                c->kill_timer = pod_timer_free(c->kill_timer);
         else if (r < 0)
                 refuse_removing(c, app, r, "cannot be stopped");
+}
+
+static AppChange *find_launch_of_removed(const AppChange *c)
+{
+        FOREACH_APP(app, c->supervisor->apps)
+        {
+                bool concerned = streq(app->name, c->name) || nested_is_below(app->name, c->name);
+                AppChange *launch = concerned ? find_launch(c->supervisor, app->name) : NULL;
+                if (launch)
+                        return launch;
+        }
+        return NULL;
+}
+
+/* The apps of a group that starts are removed with all of it, when the others have been stopped. */
+static void cancel_launch(AppChange *c, AppChange *launch)
+{
+        _cleanup_free_ char *why = NULL;
+
+        (void) xasprintf(&why, "App %s is removed", c->name);
+        change_follow(c, launch);
+        group_cancel(launch, -ECANCELED, why ?: "One of them is removed");
 }
 
 static void begin_removing(AppChange *c)
 {
         AppInstance *app = change_instance(c), *up = find_up(c);
+        AppChange *launch = find_launch_of_removed(c);
         _cleanup_error_ Error e = ERROR_NULL;
 
         if (!app)
                 change_finish(c, 0, NULL, NULL, &e);
+        else if (launch && c->stops)
+                cancel_launch(c, launch);
+        else if (launch)
+                refuse_removing(c, change_instance(c), -EBUSY, "is to be stopped first");
         else if (!up)
                 remove_app(c, app);
         else if (c->stops)
@@ -561,17 +647,39 @@ bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
 {
         const AppChange *c = s->changes;
 
-        return app->removing ||
-               (c && !c->request && (streq_ptr(c->name, app->name) || nested_is_below(app->name, c->name)));
+        return app->removing || (c && c->kind == CHANGE_REMOVES &&
+                                 (streq_ptr(c->name, app->name) || nested_is_below(app->name, c->name)));
 }
 
 /* --- The queue ----------------------------------------------------------------------------------------- */
 
+/* The launch of the app that the one to be added, or one of a group, is to be nested under. */
+static AppChange *find_launch_of_parent(const AppChange *c)
+{
+        json_object *list = c->kind == CHANGE_LAUNCHES ? json_object_object_get(c->request, "apps") : NULL;
+        size_t n = list ? json_object_array_length(list) : 1;
+        AppChange *launch = NULL;
+
+        for (size_t i = 0; i < n && !launch; i++) {
+                json_object *one = list ? json_object_array_get_idx(list, i) : c->request;
+                const char *parent = json_object_get_string(json_object_object_get(one, "parent"));
+                const AppInstance *app = parent ? app_table_find(c->supervisor->apps, parent) : NULL;
+
+                launch = app ? find_launch(c->supervisor, app->name) : NULL;
+        }
+        return launch;
+}
+
 static void begin_adding(AppChange *c)
 {
+        AppChange *launch = find_launch_of_parent(c);
         _cleanup_error_ Error e = ERROR_NULL;
-        int r = change_prepare(c, c->group_function ? group_prepared : take_added);
 
+        if (launch) {
+                change_follow(c, launch);
+                return;
+        }
+        int r = change_prepare(c, c->kind == CHANGE_LAUNCHES ? group_prepared : take_added);
         if (r < 0)
                 change_finish(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"),
                               NULL, NULL, &e);
@@ -579,12 +687,18 @@ static void begin_adding(AppChange *c)
 
 static void begin(AppChange *c)
 {
-        if (c->request && c->name)
-                replace_begin(c);
-        else if (c->request)
+        switch (c->kind) {
+        case CHANGE_ADDS:
+        case CHANGE_LAUNCHES:
                 begin_adding(c);
-        else
+                break;
+        case CHANGE_REPLACES:
+                replace_begin(c);
+                break;
+        case CHANGE_REMOVES:
                 begin_removing(c);
+                break;
+        }
 }
 
 static void on_caught_up(AppChange *c, int r, const Error *why)
@@ -594,7 +708,7 @@ static void on_caught_up(AppChange *c, int r, const Error *why)
 
         if (s->ends_changes)
                 return;
-        if (r < 0 && c->request) {
+        if (r < 0 && c->kind != CHANGE_REMOVES) {
                 (void) error_copy(&e, why);
                 change_finish(c, r, c->name, NULL, &e);
                 return;
@@ -604,38 +718,51 @@ static void on_caught_up(AppChange *c, int r, const Error *why)
 
 /* What a failed change has left on disk does not get into the way of the next one: nothing is added until the manifest could be
  * written again. An app can be removed all the same. */
-static void begin_next(Supervisor *s)
+static void make(AppChange *c)
 {
-        AppChange *c = s->changes;
+        bool started = c->step == STEP_STARTED;
 
-        if (c && file_keeper_is_behind(s->keeper))
+        c->step = STEP_IS_MADE;
+        if (started)
+                group_started(c);
+        else if (file_keeper_is_behind(c->supervisor->keeper))
                 change_save(c, on_caught_up);
-        else if (c)
+        else
                 on_caught_up(c, 0, NULL);
+}
+
+/* Those that are done at once follow each other without recursion. */
+static void work_off(Supervisor *s)
+{
+        if (s->works_off)
+                return;
+        s->works_off = true;
+        while (s->changes && s->changes->step != STEP_IS_MADE && !s->ends_changes)
+                make(s->changes);
+        s->works_off = false;
 }
 
 /* Takes over REQUEST and the texts. */
 static int enqueue(Supervisor *s, AppChange change)
 {
-        AppChange *c = malloc(sizeof(AppChange)), **last = &s->changes;
+        AppChange *c = s->n_changes < CHANGES_MAX ? malloc(sizeof(AppChange)) : NULL;
 
         if (!c)
-                return -ENOMEM;
+                return s->n_changes < CHANGES_MAX ? -ENOMEM : -EUSERS;
         *c = change;
         c->supervisor = s;
         c->sock = -EBADF;
-        while (*last)
-                last = &(*last)->next;
-        *last = c;
-        if (s->changes == c)
-                begin_next(s);
+        *last_of(&s->changes) = c;
+        s->n_changes++;
+        work_off(s);
         return 0;
 }
 
 int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata)
 {
         json_object *kept = json_object_get(request);
-        int r = enqueue(s, (AppChange){.request = kept,
+        int r = enqueue(s, (AppChange){.kind = CHANGE_ADDS,
+                                       .request = kept,
                                        .nested_number = ++s->n_nested,
                                        .function = function,
                                        .userdata = userdata});
@@ -645,13 +772,16 @@ int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction fu
         return r;
 }
 
-int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata)
+int supervisor_launch_group(Supervisor *s, json_object *request, const void *caller, GroupFunction function,
+                            void *userdata)
 {
         json_object *kept = json_object_get(request);
         uint64_t number = s->n_nested + 1;
 
         s->n_nested += json_object_array_length(json_object_object_get(request, "apps"));
-        int r = enqueue(s, (AppChange){.request = kept,
+        int r = enqueue(s, (AppChange){.kind = CHANGE_LAUNCHES,
+                                       .request = kept,
+                                       .caller = caller,
                                        .nested_number = number,
                                        .group_function = function,
                                        .userdata = userdata});
@@ -659,6 +789,29 @@ int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction f
         if (r < 0)
                 json_object_put(kept);
         return r;
+}
+
+static AppChange *find_call(const Supervisor *s, const void *caller)
+{
+        for (AppChange *c = s->changes; c; c = c->next)
+                if (c->caller == caller)
+                        return c;
+        for (AppChange *launch = s->launches; launch; launch = launch->next) {
+                if (launch->caller == caller)
+                        return launch;
+                for (AppChange *c = launch->followers; c; c = c->next)
+                        if (c->caller == caller)
+                                return c;
+        }
+        return NULL;
+}
+
+void supervisor_cancel_launch(Supervisor *s, const void *caller)
+{
+        AppChange *c = find_call(s, caller);
+
+        if (c)
+                group_cancel(c, -ECANCELED, "Its caller is gone");
 }
 
 /* The name of the app that a request names, perhaps by its path. */
@@ -677,7 +830,8 @@ int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction
 
         int r = !name ? -ENOMEM
                       : enqueue(s,
-                                (AppChange){.name = name,
+                                (AppChange){.kind = CHANGE_REMOVES,
+                                            .name = name,
                                             .stops = json_object_get_boolean(
                                                             json_object_object_get(request, "stop")),
                                             .kill_usec = timeout ? (uint64_t) json_object_get_int64(timeout)
@@ -694,7 +848,8 @@ int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunctio
         char *name = copy_name(s, request);
         json_object *kept = json_object_get(request);
         int r = !name ? -ENOMEM
-                      : enqueue(s, (AppChange){.request = kept,
+                      : enqueue(s, (AppChange){.kind = CHANGE_REPLACES,
+                                               .request = kept,
                                                .name = name,
                                                .function = function,
                                                .userdata = userdata});
@@ -714,10 +869,8 @@ static void finish_saving(Supervisor *s)
         s->ends_changes = true;
         if (s->keeper)
                 file_keeper_finish(s->keeper);
-        AppChange **last = &s->changes;
-        while (*last)
-                last = &(*last)->next;
-        *last = rest;
+        *last_of(&s->changes) = rest;
+        *last_of(&s->changes) = TAKE_PTR(s->launches);
 }
 
 void supervisor_end_changes(Supervisor *s)
@@ -725,7 +878,7 @@ void supervisor_end_changes(Supervisor *s)
         finish_saving(s);
         for (AppChange *c; (c = s->changes);) {
                 _cleanup_error_ Error e = ERROR_NULL;
-                s->changes = c->next;
+                take_off(c);
                 if (c->gone) /* apps of which others were to follow */
                         (void) pod_update_manifest(s->pod, NULL);
                 if (c->pid > 0)
@@ -735,6 +888,7 @@ void supervisor_end_changes(Supervisor *s)
                 report(c, -ESHUTDOWN, NULL, NULL, &e);
                 c->abandoned = true;
                 c->timer = sd_event_source_disable_unref(c->timer);
+                c->kill_timer = pod_timer_free(c->kill_timer);
                 c->slot = sd_bus_slot_unref(c->slot);
                 if (!c->waits)
                         change_free(c);

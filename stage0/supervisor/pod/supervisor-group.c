@@ -9,6 +9,9 @@
  * cancelled; then they are stopped and removed, the last one first. If the connection to the pod's systemd is lost, as when that
  * executes itself again, an app may run whose start has failed here: the apps are stopped when the connection is there again.
  *
+ * While the apps start, which can take as long as they like, other changes of the pod are made. A launch is undone in the same way
+ * when one of its apps is removed, and when its caller is gone.
+ *
  * Meanwhile the apps count as up for the exit policy, so that a group that fails has no effect on the pod, and no other call
  * can change them. */
 
@@ -119,6 +122,7 @@ static void remove_last(AppChange *c)
                 return;
         AppInstance *app = g->starts[g->n - 1].app;
         app->sockets = app_sockets_free(app->sockets);
+        app->stop = STOP_TO_CHANGE;
         if (app->units[0].life != UNIT_UP ||
             change_run(c, "StopUnit", app->units[0].name, on_last_stopped) < 0)
                 unload_last(c);
@@ -162,15 +166,22 @@ static void conclude_starting(AppChange *c)
                 change_save(c, on_recorded);
 }
 
+void group_started(AppChange *c)
+{
+        conclude_starting(c);
+}
+
 /* Starts that are not done yet end with this. */
 static void cancel_starts(AppChange *c)
 {
         Group *g = c->group;
 
         for (size_t i = 0; i < g->n; i++)
-                if (g->starts[i].app->n_jobs > 0 && c->supervisor->manager)
+                if (g->starts[i].app->n_jobs > 0 && c->supervisor->manager) {
+                        g->starts[i].app->stop = STOP_TO_CHANGE;
                         (void) manager_link_run(c->supervisor->manager, "StopUnit",
                                                 g->starts[i].app->units[0].name, NULL, NULL);
+                }
 }
 
 static void fail(AppChange *c, const AppInstance *app, int r, const Error *e)
@@ -197,7 +208,33 @@ static void on_started(void *userdata, int r, const Error *e)
         if (r < 0 && !c->abandoned)
                 fail(c, start->app, r, e);
         if (g->n_waits == 0 && change_resume(c))
-                conclude_starting(c);
+                change_step_back(c);
+}
+
+void group_cancel(AppChange *c, int r, const char *why)
+{
+        Group *g = c->group;
+
+        c->caller = NULL;
+        if (!g)
+                c->cancelled = true; /* what is prepared is not taken over */
+        else if (g->result >= 0 && c->step == STEP_STARTS) {
+                g->result = error_set(&g->error, r, "The launch was cancelled: %s", why);
+                (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
+                cancel_starts(c);
+        }
+}
+
+bool group_has(const AppChange *c, const char *name)
+{
+        const Group *g = c->group;
+
+        for (size_t i = 0; g && i < g->n; i++) {
+                const char *one = g->starts[i].app->name;
+                if (streq(one, name) || nested_is_below(name, one))
+                        return true;
+        }
+        return false;
 }
 
 /* An app that connections start is not started here. */
@@ -213,8 +250,8 @@ static void start_all(AppChange *c)
 
                 if (stage1_app_is_socket_activated(start->app->app))
                         continue;
-                const AppInstance *parent = app_table_parent(start->app);
-                if (parent && parent->units[0].life != UNIT_UP) {
+                const AppInstance *parent = app_missing_parent(start->app);
+                if (parent) {
                         _cleanup_error_ Error e = ERROR_NULL;
                         fail(c, start->app, -ESRCH,
                              (error_set(&e, -ESRCH, "app %s, which it is nested under, does not run",
@@ -229,8 +266,10 @@ static void start_all(AppChange *c)
                 g->n_waits--;
                 fail(c, start->app, r, NULL);
         }
-        if (--g->n_waits > 0)
+        if (--g->n_waits > 0) {
+                change_step_aside(c);
                 return;
+        }
         c->waits = false;
         conclude_starting(c);
 }
@@ -286,6 +325,8 @@ void group_prepared(AppChange *c)
                 return;
         }
         g->result = change_read_answer(c, &text, &g->warnings, &g->error);
+        if (g->result >= 0 && c->cancelled)
+                g->result = error_set(&g->error, -ECANCELED, "The launch was cancelled: its caller is gone");
         if (g->result >= 0)
                 g->result = take_all(c, text, &g->error);
         if (g->result < 0)

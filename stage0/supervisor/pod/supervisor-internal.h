@@ -31,6 +31,7 @@ typedef struct Supervisor {
         bool sockets_filtered;       /* or there are none to be filtered, or it is not possible */
         SocketFilter *socket_filter; /* NULL: there is none */
         sd_event *event;
+        PodPause *pause;
         Cgroups cgroup;
         CgroupMoves *moves;
         Machine *machine; /* NULL: it is not registered */
@@ -51,7 +52,10 @@ typedef struct Supervisor {
         FileKeeper *keeper;
         char **leftovers;  /* directories that the manifest on disk may still have, though the pod has not */
         bool ends_changes; /* none begins any more */
-        AppChange *changes; /* of the set of apps, in their order; the first is being made */
+        AppChange *changes;  /* of the set of apps, in their order; the first is being made */
+        size_t n_changes;    /* with their followers */
+        bool works_off;      /* one may be begun: work_off() in supervisor-apps.c */
+        AppChange *launches; /* whose apps start */
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */
         bool target_released; /* the target that has started the pod keeps no unit loaded any more */
@@ -63,8 +67,9 @@ typedef struct Supervisor {
         bool ends;     /* by the exit policy */
         bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
-        char *late;     /* the apps that were not ready in time */
-        bool unhealthy; /* one of them will not be, by its health check */
+        PodTimer *late_timer, *slow_timer; /* while the pod starts */
+        char *late;                        /* the apps that were not ready in time */
+        bool unhealthy;                    /* one of them will not be, by its health check */
         unsigned stop_requests, stop_signals;
         bool reader_gone;     /* the pod was stopped for that */
         bool stopped_by_host; /* one of them was a signal, or came from the host's systemd */
@@ -131,7 +136,10 @@ int supervisor_add_app(Supervisor *s, json_object *request, AppChangeFunction fu
 void supervisor_spread_fate(Supervisor *s);
 /* Stops the apps that are nested under APP, which ends or is to end. (supervisor-nested.c) */
 void supervisor_end_below(Supervisor *s, const AppInstance *app);
-int supervisor_launch_group(Supervisor *s, json_object *request, GroupFunction function, void *userdata);
+int supervisor_launch_group(Supervisor *s, json_object *request, const void *caller, GroupFunction function,
+                            void *userdata);
+/* CALLER does not wait for its launch any more. */
+void supervisor_cancel_launch(Supervisor *s, const void *caller);
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 /* The connection to the pod's systemd is there, or is there again. */
 void supervisor_resume_changes(Supervisor *s);

@@ -9,9 +9,10 @@
 #include "stage0/supervisor/pod/supervisor-internal.h"
 #include "stage0/supervisor/apps/task-state.h"
 
-static bool is_up(const AppInstance *app)
+/* For good: neither to be started again, nor by a signal alone. */
+static bool is_being_stopped(const AppInstance *app)
 {
-        return app->units[0].life == UNIT_UP || app->n_jobs > 0;
+        return app_is_ending(app) && stop_reason_is_repeated(app->stop);
 }
 
 void supervisor_end_below(Supervisor *s, const AppInstance *app)
@@ -21,11 +22,11 @@ void supervisor_end_below(Supervisor *s, const AppInstance *app)
         for (size_t i = s->apps->n; i > 0; i--) { /* the deepest first */
                 AppInstance *below = s->apps->items[i - 1];
 
-                if (!nested_is_below(below->name, app->name) || !is_up(below) || below->ending)
+                if (!nested_is_below(below->name, app->name) || !app_is_up(below) || is_being_stopped(below))
                         continue;
                 int r = manager_link_run(s->manager, "StopUnit", below->units[0].name, NULL, NULL);
-                below->stopped = below->stopped ?: STOP_PARENT_ENDED;
-                below->ending = r >= 0 && below->units[0].life == UNIT_UP;
+                if (r >= 0)
+                        below->stop = STOP_PARENT_ENDED;
                 if (r < 0)
                         log_warning("App %s has ended, but app %s, which is nested under it, cannot be "
                                     "stopped: %s.",

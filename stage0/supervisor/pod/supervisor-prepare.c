@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "stage0/supervisor/pod/app-change.h"
+#include "stage0/supervisor/apps/left-process.h"
 
 #define PREPARE_USEC (UINT64_C(600) * 1000000)
 #define ANSWER_SIZE_MAX (2U * MANIFEST_SIZE_MAX)
@@ -196,15 +197,15 @@ static int prepare_group(const AppChange *c, char **ret, char ***warnings, Error
 static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
 {
         const PodManifest *m = c->supervisor->pod->manifest;
-        size_t first = m->n_apps - (c->name ? 1 : 0), first_volume = m->n_volumes;
+        size_t first = m->n_apps - (c->kind == CHANGE_REPLACES ? 1 : 0), first_volume = m->n_volumes;
         PodDefinition d = {}; /* freed when the process ends */
         int r;
 
-        if (c->group_function)
+        if (c->kind == CHANGE_LAUNCHES)
                 r = prepare_group(c, ret, warnings, e);
         else
-                r = c->name ? prepare_replaced(c, &d, ret, warnings, e)
-                            : prepare_added(c, &d, ret, warnings, e);
+                r = c->kind == CHANGE_REPLACES ? prepare_replaced(c, &d, ret, warnings, e)
+                                               : prepare_added(c, &d, ret, warnings, e);
         return r < 0 ? r : pod_sync_added(c->supervisor->pod, first, first_volume, e);
 }
 
@@ -281,7 +282,7 @@ int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, E
         const char *added = r >= 0 ? text_of(o, "added") : NULL;
         if (r < 0) {
                 r = error_set(e, -ECHILD, "The process that prepares the app%s was killed, or took too long",
-                              c->group_function ? "s of the group" : "");
+                              c->kind == CHANGE_LAUNCHES ? "s of the group" : "");
                 return error_hint(e, r, "Nothing of it is kept. Try it again when the host is less busy.");
         }
         if (!added)
@@ -314,6 +315,16 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *userdata)
 
         (void) kill(c->pid, SIGKILL);
         return 0;
+}
+
+void change_end_preparing(AppChange *c)
+{
+        c->io = sd_event_source_disable_unref(c->io);
+        c->sock = safe_close(c->sock); /* the child ends */
+        if (c->pid > 0)
+                leave_process(c->supervisor->event, c->pid);
+        c->pid = 0;
+        text_done(&c->answer);
 }
 
 int change_prepare(AppChange *c, void (*prepared)(AppChange *c))

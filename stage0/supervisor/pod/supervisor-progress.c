@@ -165,6 +165,11 @@ static int on_main_ended(Supervisor *s, AppInstance *app, const LaunchEvent *eve
         return app->status.started_usec > 0 ? 1 : -ECANCELED;
 }
 
+static bool pod_is_ending(const Supervisor *s)
+{
+        return s->ends || s->stop_requests > 0;
+}
+
 int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *event)
 {
         Supervisor *s = userdata;
@@ -188,6 +193,9 @@ int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *eve
                 supervisor_check_ready(s);
                 return 0;
         case LAUNCH_CHECKED:
+                /* A check fails of the end that was asked for. What is done about that must not come into its way. */
+                if (pod_is_ending(s) || app_is_ending(app))
+                        return 0;
                 if (app_life_checked(app, event) > 0) {
                         supervisor_journal_app_unhealthy(s, app);
                         supervisor_app_unhealthy(s, app);
@@ -230,7 +238,7 @@ void supervisor_launched(void *userdata, AppInstance *app, int fd)
 }
 
 /* The pod goes on, without a caller. Apps that report readiness have time-outs of their own. */
-static int on_slow(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_slow(void *userdata)
 {
         _cleanup_free_ char *which = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
@@ -238,7 +246,7 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *userdata)
 
         if (s->ready || s->ready_fd < 0 || readiness_waits_for_word(s->readiness) ||
             readiness_describe(s->readiness, &which) < 0)
-                return 0;
+                return;
         (void) error_set(&e, -ETIMEDOUT, "Pod %s is not up after %llu s: %s", pod_display_name(s->pod),
                          (unsigned long long) (s->options->start_wait_usec / 1000000U),
                          isempty(which) ? "its systemd is still starting" : which);
@@ -248,15 +256,11 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *userdata)
                           pod_display_name(s->pod), pod_display_name(s->pod));
         (void) report_error(s->ready_fd, &e);
         s->ready_fd = safe_close(s->ready_fd);
-        return 0;
 }
 
-static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_late(void *userdata)
 {
-        Supervisor *s = userdata;
-
-        give_up_waiting(s);
-        return 0;
+        give_up_waiting(userdata);
 }
 
 static void handle_notification(Supervisor *s, char *text)
@@ -313,10 +317,10 @@ int supervisor_watch_progress(Supervisor *s)
         if (r >= 0)
                 r = sd_event_add_io(s->event, NULL, s->notify_fd, EPOLLIN, on_notify, s);
         if (r >= 0 && s->options->ready_timeout_usec < UINT64_MAX)
-                r = sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC,
-                                               s->options->ready_timeout_usec, 0, on_late, s);
+                r = pod_timer_new(s->pause, s->event, s->options->ready_timeout_usec, on_late, s,
+                                  &s->late_timer);
         if (r >= 0 && s->ready_fd >= 0 && s->options->start_wait_usec < UINT64_MAX)
-                r = sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC, s->options->start_wait_usec,
-                                               0, on_slow, s);
+                r = pod_timer_new(s->pause, s->event, s->options->start_wait_usec, on_slow, s,
+                                  &s->slow_timer);
         return r;
 }

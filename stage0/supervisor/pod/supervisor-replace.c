@@ -2,7 +2,8 @@
 
 /* Apps of a running pod that are replaced by apps of another image, or with other settings.
  *
- * A process prepares the new app beside the old one, which continues to run. Then the old app is stopped,
+ * A process prepares the new app beside the old one, which continues to run; it does so anew if the limits of that are changed
+ * meanwhile. Then the old app is stopped,
  * its units are unloaded, and the new app takes over its name, units, volumes and, unless it comes with others,
  * its credentials. The change is permanent when the manifest with the new app is written, which happens when the new app is started, or
  * ready if it reports that. Until then the old app has all its files; if the new one cannot be started, the
@@ -27,6 +28,7 @@ typedef struct Replacement {
         AppSockets *sockets; /* of the app that does not have the place */
         bool was_running, swapped;
         uint64_t starts;     /* of the old app, before it is started again */
+        uint64_t n_updated;  /* changes of the limits of the old app that the new one has */
         uint64_t ready_usec; /* in which the new app has to be ready; UINT64_MAX: its own time-out holds */
         Error error;         /* why the old app is put back */
 } Replacement;
@@ -137,6 +139,7 @@ static int exchange(Supervisor *s, AppInstance *app, const PodApp *from, PodApp 
         int k = change_know_instance(s, app, r < 0 ? NULL : e);
         hold(app, true);
         interface_changed(s->interface, app); /* what it is now was not started yet */
+        supervisor_check_ready(s);
         return r < 0 ? r : k;
 }
 
@@ -268,12 +271,15 @@ static void begin_restoring(AppChange *c)
 {
         Replacement *x = c->replacement;
 
-        if (!x->swapped)
+        if (!x->swapped) {
                 restore(c, false);
-        else if (!change_reaches_manager(c, begin_restoring))
                 return;
-        else if (x->app->units[0].life != UNIT_UP ||
-                 change_run(c, "StopUnit", x->app->units[0].name, on_new_stopped) < 0)
+        }
+        x->app->stop = STOP_TO_CHANGE;
+        if (!change_reaches_manager(c, begin_restoring))
+                return;
+        if (x->app->units[0].life != UNIT_UP ||
+            change_run(c, "StopUnit", x->app->units[0].name, on_new_stopped) < 0)
                 unload_new(c);
 }
 
@@ -416,6 +422,7 @@ static void on_old_stopped(AppChange *c, int r, const char *result)
         (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped",
                          app_instance_path(x->app));
         x->was_running = false; /* its units stay as they are */
+        x->app->stop = STOP_NONE;
         begin_restoring(c);
 }
 
@@ -425,10 +432,11 @@ static void stop_old(AppChange *c)
 
         if (!change_reaches_manager(c, stop_old))
                 return;
-        if (x->app->units[0].life != UNIT_UP && !x->app->waking) {
+        if (!app_is_up(x->app)) {
                 unload_old(c);
                 return;
         }
+        x->app->stop = STOP_TO_CHANGE;
         int r = change_run(c, "StopUnit", x->app->units[0].name, on_old_stopped);
         if (r < 0)
                 on_old_stopped(c, r, NULL);
@@ -441,7 +449,7 @@ static void begin_replacing(AppChange *c)
 
         if (!change_reaches_manager(c, begin_replacing))
                 return;
-        x->was_running = x->app->units[0].life == UNIT_UP || x->app->waking;
+        x->was_running = app_is_up(x->app);
         stop_old(c);
 }
 
@@ -452,6 +460,25 @@ static int check_idle(AppChange *c, AppInstance *app, Error *e)
         if (app->n_jobs > 0)
                 return error_set(e, -EBUSY, "App %s is just being started or stopped", app->name);
         return 0;
+}
+
+static void on_prepared(AppChange *c);
+
+static int prepare_new(AppChange *c)
+{
+        c->replacement->n_updated = c->replacement->app->n_updated;
+        return change_prepare(c, on_prepared);
+}
+
+/* What was prepared has the limits that the app had then. */
+static int prepare_anew(AppChange *c, Error *e)
+{
+        change_end_preparing(c);
+        sweep_apps(c->supervisor->pod);
+        c->replacement->warnings = strv_free(c->replacement->warnings);
+        c->replacement->added = pod_manifest_free(c->replacement->added);
+        int r = prepare_new(c);
+        return r < 0 ? error_set_errno(e, r, "Cannot start a process that prepares the app") : 0;
 }
 
 /* The process that prepares the app has answered, or ended. */
@@ -467,6 +494,11 @@ static void on_prepared(AppChange *c)
                 r = pod_manifest_parse(text, strlen(text), &x->added, NULL, &e);
         if (r >= 0)
                 r = check_idle(c, x->app, &e);
+        if (r >= 0 && (x->app->n_updates > 0 || x->app->n_updated != x->n_updated)) {
+                r = prepare_anew(c, &e);
+                if (r >= 0)
+                        return;
+        }
         if (r < 0) {
                 sweep_apps(s->pod);
                 refuse(c, r, &e);
@@ -507,7 +539,7 @@ void replace_begin(AppChange *c)
         }
         c->replacement->app = app;
         c->replacement->ready_usec = timeout ? (uint64_t) json_object_get_int64(timeout) : UINT64_MAX;
-        r = change_prepare(c, on_prepared);
+        r = prepare_new(c);
         if (r < 0)
                 refuse(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"), &e);
 }

@@ -20,12 +20,10 @@ void supervisor_kill(Supervisor *s)
  * goes to exit.target. */
 void supervisor_signal_leader(Supervisor *s)
 {
-        interface_drop_pauses(s->interface);
-        /* PID 1 takes the signal when it is thawed, which is not waited for. */
-        (void) pod_freeze(s->pod, false, NULL, NULL);
+        pod_pause_release(s->pause);
         FOREACH_APP(app, s->apps)
-        if (app->units[0].life == UNIT_UP && !app->stopped)
-                app->stopped = STOP_POD_ENDED;
+        if (app->units[0].life == UNIT_UP && app->stop == STOP_NONE)
+                app->stop = STOP_POD_ENDED;
         if (s->leader_fd < 0)
                 return;
         (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3,

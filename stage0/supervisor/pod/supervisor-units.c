@@ -75,7 +75,8 @@ static void judge(Supervisor *s)
 /* --- Ends of apps --------------------------------------------------------------------------------------- */
 
 /* systemd's start limit also counts starts by connections; so the restarts of an app with sockets are
- * counted here. An app that exceeds the limit ends the pod, like sockets that have failed. */
+ * counted here. An app that exceeds the limit ends the pod, like sockets that have failed. In a pod that goes on without it, nothing
+ * starts it any more but a call. */
 static void check_restarts(Supervisor *s, AppInstance *app)
 {
         const AppSettings *settings = &app->settings;
@@ -86,6 +87,12 @@ static void check_restarts(Supervisor *s, AppInstance *app)
             (settings->restart != RESTART_ALWAYS && backoff_ended_successfully(&app->status)))
                 return;
         supervisor_give_up_app(s, app);
+        if (s->ends || s->stop_requests > 0 || !s->manager)
+                return;
+        log_debug("App %s was restarted too often: it is given up", app->name);
+        app->units[0].unsound = true;
+        app_sockets_close(app->sockets);
+        (void) manager_link_run(s->manager, "StopUnit", app->units[0].name, NULL, NULL);
 }
 
 void supervisor_main_ended(Supervisor *s, AppInstance *app, const MainEnd *end)
@@ -248,11 +255,10 @@ static void on_judge(void *userdata)
 /* The pod ends, and all of its apps have: nothing that the pod's systemd could report matters any more. */
 static bool is_done_with_manager(const Supervisor *s)
 {
-        if ((!s->ends && s->stop_requests == 0) || s->changes)
+        if ((!s->ends && s->stop_requests == 0) || s->changes || s->launches)
                 return false;
         FOREACH_APP(app, s->apps)
-        if (!app->units[0].known || app->units[0].life == UNIT_UP || app->begun || app->n_jobs > 0 ||
-            app->waking)
+        if (!app->units[0].known || app_is_up(app) || app->begun)
                 return false;
         return true;
 }
@@ -266,22 +272,25 @@ static int on_leave(sd_event_source *source, void *userdata)
         return 0;
 }
 
-static void on_unit(void *userdata, void *tag, UnitLife life)
+static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activity)
 {
         Supervisor *s = userdata;
         PodUnit *u = tag;
 
         pod_unit_set(u, life);
+        u->activity = activity;
         if (u == &u->app->units[0])
-                notices_set_stopping(u->app, streq(manager_link_state(s->manager, u), "deactivating"));
+                notices_set_stopping(u->app, life == UNIT_UP && activity == UNIT_STOPS);
         if (life != UNIT_UP) {
                 end_strays(s, u->app);
                 end_unknown(s, u->app, true);
-                u->app->ending = false;
+                readiness_down(u->app);
                 interface_executed(s->interface, u->app, START_DOWN);
                 supervisor_end_below(s, u->app);
         }
         judge(s);
+        if (life != UNIT_UP)
+                supervisor_check_ready(s);
         supervisor_listen(s, u->app);
         interface_changed(s->interface, u->app);
         if (life != UNIT_UP && is_done_with_manager(s))
@@ -290,11 +299,23 @@ static void on_unit(void *userdata, void *tag, UnitLife life)
 
 /* --- The connection ------------------------------------------------------------------------------------ */
 
+/* What was requested over a connection that was lost, and of which systemd may not know. If it does, it joins both jobs. What is due
+ * to an app that is not healthy is due again with its next check that fails. */
+static void repeat_requests(Supervisor *s)
+{
+        FOREACH_APP(app, s->apps)
+        if (app_is_ending(app) && stop_reason_is_repeated(app->stop))
+                (void) manager_link_run(s->manager, "StopUnit", app->units[0].name, NULL, NULL);
+        else if (app->health.action_sent && !app_is_ending(app))
+                app_life_action_failed(app);
+}
+
 static void on_ready(void *userdata)
 {
         Supervisor *s = userdata;
 
         s->linked = true;
+        repeat_requests(s);
         supervisor_listen_all(s);
         supervisor_resume_changes(s);
         interface_resume(s->interface);
@@ -447,6 +468,13 @@ static ManagerLink *get_manager(void *userdata)
         return s->reconnect_usec == 0 ? s->manager : NULL;
 }
 
+static void on_manifest_changed(void *userdata)
+{
+        const Supervisor *s = userdata;
+
+        server_manifest_changed(s->server);
+}
+
 static int on_reopen_call(void *userdata, const char *app, Error *e)
 {
         const Supervisor *s = userdata;
@@ -473,9 +501,15 @@ static void expect_start(void *userdata)
         cgroup_moves_expect(s->moves, MOVES_OF_START_USEC);
 }
 
-static int on_group_call(void *userdata, json_object *request, GroupFunction function, void *data)
+static int on_group_call(void *userdata, json_object *request, const void *caller, GroupFunction function,
+                         void *data)
 {
-        return supervisor_launch_group(userdata, request, function, data);
+        return supervisor_launch_group(userdata, request, caller, function, data);
+}
+
+static void on_launcher_of_group_gone(void *userdata, const void *caller)
+{
+        supervisor_cancel_launch(userdata, caller);
 }
 
 static int on_remove_call(void *userdata, json_object *request, AppChangeFunction function, void *data)
@@ -504,9 +538,11 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .expect_start = expect_start,
                                          .add_app = on_add_call,
                                          .launch_group = on_group_call,
+                                         .cancel_launch = on_launcher_of_group_gone,
                                          .remove_app = on_remove_call,
                                          .replace_app = on_replace_call,
                                          .compare_credentials = compare_credentials,
+                                         .manifest_changed = on_manifest_changed,
                                          .reopen_logs = on_reopen_call,
                                          .end_below = on_end_below,
                                          .judge = on_judge,
@@ -533,10 +569,13 @@ void supervisor_app_unhealthy(Supervisor *s, AppInstance *app)
 {
         HealthAction action = (HealthAction) app->settings.health.action;
 
-        if (!s->manager || action == HEALTH_NONE)
+        if (action == HEALTH_NONE)
                 return;
-        int r = act(s, app, &app->units[0], action);
-        if (r < 0)
+        int r = s->manager ? act(s, app, &app->units[0], action) : -ENOTCONN;
+        if (r >= 0)
+                return;
+        app_life_action_failed(app);
+        if (r != -ENOTCONN)
                 log_warning("App %s is not healthy, and nothing can be done about it: %s.", app->name,
                             strerror(-r));
 }

@@ -2,7 +2,9 @@
 
 /* Unloading the units of an app that is down. The pod's systemd reads the file of a unit when it loads it, so a later app of the
  * same name, or another one in the place of this, would get the old unit as long as that is loaded. systemd unloads a unit that is
- * down and that nothing refers to, some time later: it is asked until it has. */
+ * down and that nothing refers to, some time later: it is asked until it has.
+ *
+ * Limits that were changed by calls are in drop-ins, too, which systemd has written: they would be those of the later app. */
 
 #include "stage0/supervisor/pod/app-change.h"
 
@@ -116,6 +118,24 @@ static int list_units(const AppInstance *app, char ***ret)
         return r < 0 ? r : strv_extend(ret, app->units[0].name);
 }
 
+/* Below the root of the pod, whose links lead nowhere else. */
+static void remove_drop_ins(const Supervisor *s, char *const *units)
+{
+        char root[sizeof("/proc//root") + 10];
+
+        snprintf(root, sizeof(root), "/proc/%d/root", (int) s->runtime.leader);
+        _cleanup_close_ int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int fd = root_fd < 0 ? -EBADF
+                                             : open_beneath(root_fd, "run/systemd/system.control",
+                                                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        STRV_FOREACH (unit, units) {
+                _cleanup_free_ char *name = NULL;
+
+                if (fd >= 0 && xasprintf(&name, "%s.d", *unit) >= 0)
+                        (void) rm_rf_at(fd, name);
+        }
+}
+
 int change_unload(AppChange *c, const AppInstance *app, void (*then)(AppChange *c, bool done))
 {
         ManagerLink *l = c->supervisor->manager;
@@ -127,6 +147,7 @@ int change_unload(AppChange *c, const AppInstance *app, void (*then)(AppChange *
                 return -ENOMEM;
         if (!l)
                 return -ENOTCONN;
+        remove_drop_ins(c->supervisor, c->units);
         for (char **unit = c->units + 1; *unit; unit++)
                 (void) manager_link_reset(l, *unit);
         return change_run(c, "StopUnit", c->units[0], on_slice_stopped);

@@ -208,6 +208,10 @@ static int start(Supervisor *s, Error *e)
         r = user_claim_new(s->pod, &s->users, e);
         if (r >= 0)
                 r = app_table_new(s->pod, &s->apps, e);
+        if (r >= 0 && pod_pause_new(s->pod, s->event, &s->pause) < 0)
+                r = error_oom(e);
+        if (r >= 0)
+                s->apps->pause = s->pause;
         if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_caught_up, s, &s->keeper) < 0)
                 r = error_oom(e);
         if (r >= 0)
@@ -248,7 +252,10 @@ static void supervisor_done(Supervisor *s)
         pod_mounts_free(s->mounts);
         forwarders_free(s->forwarders);
         inputs_free(s->inputs);
+        pod_timer_free(s->late_timer);
+        pod_timer_free(s->slow_timer);
         app_table_free(s->apps);
+        pod_pause_free(s->pause);
         cgroups_done(&s->cgroup);
         safe_close(s->ready_fd);
         safe_close(s->leader_fd);

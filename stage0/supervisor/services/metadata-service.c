@@ -6,6 +6,9 @@
  * Most apps never use it. So the supervisor listens, and the first connection starts the service, which
  * takes it from the socket: a pod that does not use the service has no process for it.
  *
+ * It serves the manifest that the supervisor has in memory, with apps that are just launched, so that each of them finds itself. It
+ * gets that when it is started, and at each change of the set of apps.
+ *
  * The service itself has no state: the key is a file of the pod, which stays until the pod is removed, so
  * that its signatures can be verified as long; the socket and the token are the supervisor's. So a service
  * that was killed is replaced by one that serves the same at the same address, and connections wait
@@ -23,11 +26,13 @@
 /* No common service uses this port; with its own network namespace the pod has all ports for itself. */
 #define METADATA_PORT 18112
 #define RESTART_INTERVAL_USEC UINT64_C(1000000)
+#define AGAIN_USEC UINT64_C(500000) /* when it could not be sent what has changed */
 
 struct MetadataService {
         Pod *pod;
         sd_event *event; /* the caller's */
         sd_event_source *source, *restart_source, *first_source;
+        sd_event_source *change_source; /* sends it what has changed, once */
         MetadataClient *client; /* NULL: no connection has come yet, or it is about to be started again */
         KeyKeeper *keeper;
         uint64_t asked; /* number of the request whether the service may sign */
@@ -169,8 +174,9 @@ static int read_texts(MetadataService *m, MetadataTexts *t, MetadataConfig *conf
 {
         const PodManifest *manifest = m->pod->manifest;
 
-        int r = read_file_at(m->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest,
-                             &config->pod_manifest_size);
+        int r = pod_manifest_format(manifest, &t->pod_manifest);
+        if (r >= 0)
+                config->pod_manifest_size = strlen(t->pod_manifest);
         if (r >= 0 && m->pod->config.reduced_metadata) {
                 _cleanup_free_ char *whole = TAKE_PTR(t->pod_manifest);
                 r = metadata_manifest_reduce(whole, config->pod_manifest_size, &t->pod_manifest,
@@ -215,6 +221,49 @@ static int start_client(MetadataService *m, Error *e)
         if (r >= 0)
                 metadata_client_set_may_sign(m->client, may_sign, m);
         return r;
+}
+
+/* --- Changes ------------------------------------------------------------------------------------------- */
+
+static int send_changes(MetadataService *m, Error *e)
+{
+        _cleanup_(metadata_texts_done) MetadataTexts texts = {};
+        uint8_t key[METADATA_KEY_SIZE];
+        MetadataConfig config = {.uuid = m->pod->uuid, .key = key, .token = m->token};
+
+        int r = metadata_key_read(m->pod->dir_fd, key);
+        if (r >= 0)
+                r = read_texts(m, &texts, &config);
+        if (r < 0)
+                (void) error_set_errno(e, r, "Cannot tell the metadata service of pod %s what has changed",
+                                       pod_display_name(m->pod));
+        else
+                r = metadata_client_configure(m->client, &config, e);
+        explicit_bzero(key, sizeof(key));
+        return r;
+}
+
+/* One that does not read has a full channel. One that was started meanwhile has what has changed. */
+static int on_change(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        MetadataService *m = userdata;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (!m->client || send_changes(m, &e) >= 0)
+                return 0;
+        log_debug("%s", e.message ?: "The metadata service cannot be told what has changed");
+        (void) sd_event_source_set_time_relative(source, AGAIN_USEC);
+        (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return 0;
+}
+
+/* Later, as a change has several steps, and some remove or add several apps. */
+void metadata_service_changed(MetadataService *m)
+{
+        if (!m || !m->client)
+                return;
+        (void) sd_event_source_set_time_relative(m->change_source, 0);
+        (void) sd_event_source_set_enabled(m->change_source, SD_EVENT_ONESHOT);
 }
 
 /* --- Process ------------------------------------------------------------------------------------------- */
@@ -317,6 +366,11 @@ int metadata_service_new(Pod *p, sd_event *event, MetadataService **ret, Error *
                 r = key_keeper_new(p, event, on_kept, m, &m->keeper);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot generate the token of pod %s", pod_display_name(p));
+        r = sd_event_add_time_relative(event, &m->change_source, CLOCK_MONOTONIC, 0, 1, on_change, m);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(m->change_source, SD_EVENT_OFF);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot create an event loop");
         *ret = TAKE_PTR(m);
         return 0;
 }
@@ -326,6 +380,7 @@ MetadataService *metadata_service_free(MetadataService *m)
         if (!m)
                 return NULL;
         sd_event_source_disable_unref(m->first_source);
+        sd_event_source_disable_unref(m->change_source);
         sd_event_source_disable_unref(m->restart_source);
         stop(m);
         key_keeper_free(m->keeper);

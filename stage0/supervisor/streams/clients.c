@@ -54,11 +54,23 @@ void clients_free(Inputs *all)
 
 /* --- From a client to the app -------------------------------------------------------------------------- */
 
-/* Returns true if all of it was written. */
+/* Whoever writes into the pipe of the client gets SIGPIPE, as if the app had closed the pipe itself. */
+static void stop_reading(Client *c)
+{
+        c->begin = c->end;
+        c->in_source = sd_event_source_disable_unref(c->in_source);
+        c->in_fd = safe_close(c->in_fd);
+}
+
+/* Returns true if all of it was written, or the app takes nothing any more, and the input of the client is closed. */
 static bool push(Client *c)
 {
         while (c->begin < c->end) {
                 ssize_t n = input_write(c->input, c->data + c->begin, c->end - c->begin);
+                if (n == -EPIPE) {
+                        stop_reading(c);
+                        return true;
+                }
                 if (n < 0)
                         return false;
                 c->begin += (size_t) n;
@@ -105,6 +117,16 @@ static void end_input(Client *c)
                 client_forget(c);
 }
 
+/* C may be freed. */
+static void push_on(Client *c)
+{
+        (void) push(c);
+        if (c->in_fd < 0 && c->leaves)
+                client_forget(c);
+        else
+                update_source(c);
+}
+
 static int on_input(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Client *c = userdata;
@@ -118,8 +140,7 @@ static int on_input(sd_event_source *source, int fd, uint32_t revents, void *use
         }
         c->begin = 0;
         c->end = (size_t) n;
-        (void) push(c);
-        update_source(c);
+        push_on(c);
         return 0;
 }
 
@@ -141,11 +162,10 @@ void clients_start(Input *i)
 
 void clients_resume(Input *i)
 {
-        for (Client *c = i->all->clients; c; c = c->next) {
-                if (c->input != i)
-                        continue;
-                (void) push(c);
-                update_source(c);
+        for (Client *c = i->all->clients, *next; c; c = next) {
+                next = c->next;
+                if (c->input == i)
+                        push_on(c);
         }
 }
 

@@ -8,7 +8,7 @@
  * are dropped until it has refilled to a minimum; then a line says how many were dropped.
  *
  * Unless the settings of the app say otherwise, the budgets of all apps are half of the journal, and refill
- * within an hour. So the last hour of an app's output is kept, whatever the others write. The only app of a
+ * within an hour; they are shared anew when apps come and go. So the last hour of an app's output is kept, whatever the others write. The only app of a
  * pod has no budget: it can only push out its own lines.
  *
  * Output to the foreground and to attached clients is not limited. */
@@ -41,6 +41,7 @@ static LogBound bound_of(const char *app, const AppSettings *s, uint64_t budget)
         LogBound b = {
                         .app = app,
                         .size = s->log_size ?: budget,
+                        .own_size = s->log_size > 0,
                         .rate = s->log_rate != LOG_RATE_DEFAULT ? s->log_rate : 0,
                         .last_usec = now_usec(CLOCK_MONOTONIC),
         };
@@ -52,9 +53,14 @@ static LogBound bound_of(const char *app, const AppSettings *s, uint64_t budget)
         return b;
 }
 
+static uint64_t budget_of(const Pod *p, size_t n_apps)
+{
+        return n_apps > 1 ? MAX(journal_size(p) / (2 * n_apps), BUDGET_MIN) : UINT64_MAX;
+}
+
 int forwarder_bound_new(const Pod *p, const char *app, const AppSettings *s, size_t n_apps, LogBound **ret)
 {
-        uint64_t budget = n_apps > 1 ? MAX(journal_size(p) / (2 * n_apps), BUDGET_MIN) : UINT64_MAX;
+        uint64_t budget = budget_of(p, n_apps);
         LogBound *b = malloc(sizeof(LogBound));
 
         if (!b)
@@ -62,6 +68,31 @@ int forwarder_bound_new(const Pod *p, const char *app, const AppSettings *s, siz
         *b = bound_of(app, s, budget);
         *ret = b;
         return 0;
+}
+
+/* What an app has used of its share it has used; one that had no limit begins with all of its share. */
+static void set_share(LogBound *b, const AppSettings *s, uint64_t budget)
+{
+        LogBound next = bound_of(b->app, s, budget);
+
+        b->left = b->unbounded ? next.left : MIN(b->left, next.size);
+        if (b->unbounded)
+                b->last_usec = next.last_usec;
+        b->size = next.size;
+        b->rate = next.rate;
+        b->unbounded = next.unbounded;
+}
+
+void forwarder_bounds_share(Forwarders *all)
+{
+        size_t n = 0;
+
+        FOREACH_APP(app, all->apps)
+        n += app->bound != NULL;
+        uint64_t budget = budget_of(all->pod, n);
+        FOREACH_APP(app, all->apps)
+        if (app->bound && !app->bound->own_size && app->bound->size != budget)
+                set_share(app->bound, &app->settings, budget);
 }
 
 /* --- Counting ------------------------------------------------------------------------------------------ */

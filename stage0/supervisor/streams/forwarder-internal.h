@@ -18,6 +18,7 @@ typedef struct LogBound {
         uint64_t left, last_usec;            /* a tenth of SIZE, as it was then */
         uint64_t lines, bytes;               /* that were dropped */
         uint64_t untold_lines, untold_bytes; /* those of them that no line in the journal reports yet */
+        bool own_size; /* by the settings of the app; otherwise its share of the journal */
         bool unbounded, dropping, changed;
 } LogBound;
 
@@ -52,8 +53,9 @@ struct Forwarder {
         bool terminal; /* FD is the master of a terminal */
         bool held_return;
         int read_fd, journal_fd;
-        sd_event_source *source, *journal_source, *timer;
-        Text line; /* begun, but not yet ended */
+        sd_event_source *source, *journal_source;
+        PodTimer *timer; /* for a journal that takes nothing */
+        Text line;       /* begun, but not yet ended */
         Neutralizer neutralizer;
         Text pending;            /* output that the journal has not taken yet */
         bool to_host, host_full; /* to the host's journal as well; which takes no more now */
@@ -143,6 +145,8 @@ void forwarder_end_file(Forwarder *p);
 
 /* forwarder-bound.c: of an app of P, which has as many as N_APPS of them. */
 int forwarder_bound_new(const Pod *p, const char *app, const AppSettings *s, size_t n_apps, LogBound **ret);
+/* Gives each app its share of the journal, after the number of apps has changed. */
+void forwarder_bounds_share(Forwarders *all);
 /* Whether all of DATA may be stored, which it is then. */
 bool forwarder_bound_admits(Forwarder *p, const char *data, size_t size);
 /* Adds to OUT the part of DATA that may be stored. */

@@ -3,7 +3,8 @@
 /* Output of apps, to the journals of their pod and of the host, and on its way there to the log file of the app.
  *
  * Output that the journal does not take at once is buffered, and the app's pipe is not read until the buffer
- * is empty. A journal that takes nothing for a long time is given up: an app must not depend on it. Of
+ * is empty. A journal that takes nothing for a long time is given up: an app must not depend on it. While the pod is paused its
+ * journal is, too, and that time does not count. Of
  * endless output only a part is stored (forwarder-bound.c). */
 
 #include <sys/epoll.h>
@@ -32,7 +33,7 @@ static size_t send_to_journal(Forwarder *p, const char *data, size_t size)
         return size;
 }
 
-static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_journal_timeout(void *userdata)
 {
         Forwarder *p = userdata;
 
@@ -41,15 +42,14 @@ static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *user
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
         p->journal_fd = safe_close(p->journal_fd);
         forwarder_resume(p);
-        return 0;
 }
 
 static int arm_timer(Forwarder *p)
 {
         if (p->timer)
-                return sd_event_source_set_time_relative(p->timer, JOURNAL_TIMEOUT_USEC);
-        return sd_event_add_time_relative(p->all->event, &p->timer, CLOCK_MONOTONIC, JOURNAL_TIMEOUT_USEC, 0,
-                                          on_journal_timeout, p);
+                return pod_timer_set(p->timer, JOURNAL_TIMEOUT_USEC);
+        return pod_timer_new(p->all->apps->pause, p->all->event, JOURNAL_TIMEOUT_USEC, on_journal_timeout, p,
+                             &p->timer);
 }
 
 static int on_journal_writable(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -88,7 +88,7 @@ static void write_bytes(Forwarder *p, const char *data, size_t size)
         if (!p->pending.failed && wait_for_journal(p) >= 0)
                 return;
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
-        p->timer = sd_event_source_disable_unref(p->timer);
+        p->timer = pod_timer_free(p->timer);
         p->journal_fd = safe_close(p->journal_fd);
         text_done(&p->pending);
 }

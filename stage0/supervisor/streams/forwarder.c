@@ -26,7 +26,7 @@ static Forwarder *forwarder_free(Forwarder *p)
 {
         sd_event_source_disable_unref(p->source);
         sd_event_source_disable_unref(p->journal_source);
-        sd_event_source_disable_unref(p->timer);
+        pod_timer_free(p->timer);
         safe_close(p->read_fd);
         safe_close(p->journal_fd);
         text_done(&p->line);
@@ -129,7 +129,7 @@ void forwarder_resume(Forwarder *p)
         Forwarders *all = p->all;
 
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
-        p->timer = sd_event_source_disable_unref(p->timer);
+        p->timer = pod_timer_free(p->timer);
         text_done(&p->pending);
         settle(p);
         answer_waiters(all);
@@ -370,12 +370,20 @@ void forwarders_show_nothing(Forwarders *all)
         on_room(all);
 }
 
-int forwarders_add_app(Forwarders *all, AppInstance *app, Error *e)
+static int add_app(Forwarders *all, AppInstance *app, Error *e)
 {
         if (forwarder_bound_new(all->pod, app->name, &app->settings, all->apps->n, &app->bound) < 0)
                 return error_oom(e);
         all->prefix |= all->apps->n > 1;
         return forwarder_log_new(app->name, &app->settings, &app->log, e);
+}
+
+int forwarders_add_app(Forwarders *all, AppInstance *app, Error *e)
+{
+        int r = add_app(all, app, e);
+
+        forwarder_bounds_share(all);
+        return r;
 }
 
 static void release_app(AppInstance *app)
@@ -414,6 +422,7 @@ void forwarders_remove_app(Forwarders *all, AppInstance *app)
                 waiter_free(w);
         }
         release_app(app);
+        forwarder_bounds_share(all);
 }
 
 int forwarders_new(sd_event *event, const ForwarderOptions *o, Forwarders **ret, Error *e)
@@ -441,7 +450,7 @@ int forwarders_new(sd_event *event, const ForwarderOptions *o, Forwarders **ret,
                 return error_oom(e);
         FOREACH_APP(app, all->apps)
         {
-                int r = forwarders_add_app(all, app, e);
+                int r = add_app(all, app, e);
                 if (r < 0)
                         return r;
         }

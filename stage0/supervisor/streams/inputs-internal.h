@@ -30,8 +30,8 @@ struct Inputs {
 };
 
 Input *inputs_find(const Inputs *all, const char *app);
-/* The number of bytes taken. -EAGAIN: none now, clients_resume() will be called; input to a closed stream is
- * discarded. */
+/* The number of bytes taken. -EAGAIN: none now, clients_resume() will be called. -EPIPE: the standard input of the app is closed,
+ * and takes nothing any more. */
 ssize_t input_write(Input *i, const void *data, size_t size);
 /* Of a terminal; 0 if it is not known. */
 void input_set_size(Input *i, const struct winsize *size);

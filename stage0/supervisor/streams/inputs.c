@@ -40,7 +40,7 @@ ssize_t input_write(Input *i, const void *data, size_t size)
         ssize_t n;
 
         if (i->fd < 0)
-                return (ssize_t) size;
+                return i->kind == INPUT_PIPE && i->runs ? -EPIPE : (ssize_t) size;
         do
                 n = write(i->fd, data, size);
         while (n < 0 && errno == EINTR);
@@ -48,9 +48,10 @@ ssize_t input_write(Input *i, const void *data, size_t size)
                 return n;
         if (errno == EAGAIN && sd_event_source_set_enabled(i->room, SD_EVENT_ON) >= 0)
                 return -EAGAIN;
-        if (i->kind == INPUT_PIPE) /* the app has closed it */
-                input_close(i);
-        return (ssize_t) size;
+        if (i->kind != INPUT_PIPE)
+                return (ssize_t) size;
+        input_close(i); /* as the app has */
+        return -EPIPE;
 }
 
 static int on_room(sd_event_source *source, int fd, uint32_t revents, void *userdata)

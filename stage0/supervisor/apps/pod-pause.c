@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Whether a pod runs or is paused.
+ *
+ * The kernel freezes one process after the other, and those that wait in the kernel not before they are done there, so that
+ * a pause has a beginning and an end. It can also come from outside: a user who freezes the cgroup of the pod, or that of its
+ * unit. The kernel reports both by "cgroup.events". What each event does in each state is in one table.
+ *
+ * Time that the supervisor gives to processes of the pod does not run meanwhile: they cannot use it. Its timers ask the
+ * same table. */
+
+#include <sys/epoll.h>
+
+#include "stage0/supervisor/apps/pod-pause.h"
+
+#define GRACE_USEC UINT64_C(1000000) /* that a timer has at least when the pod goes on */
+
+typedef enum PauseState {
+        PAUSE_NONE,   /* the pod runs */
+        PAUSE_BEGINS, /* a request has begun to freeze it */
+        PAUSE_HOLDS,
+        PAUSE_ENDS, /* a request has begun to thaw it */
+        PAUSE_OVER, /* the pod ends, and is not paused any more */
+        _PAUSE_STATE_MAX,
+} PauseState;
+
+typedef enum PauseEvent {
+        ASKED_TO_PAUSE,
+        ASKED_TO_RESUME,
+        SAW_FROZEN, /* by "cgroup.events" */
+        SAW_THAWED,
+        WAS_LATE, /* the request was not done in time */
+        FAILED,   /* the request cannot be done */
+        POD_ENDS,
+        _PAUSE_EVENT_MAX,
+} PauseEvent;
+
+typedef enum PauseAction {
+        IMPOSSIBLE, /* the event cannot come in this state */
+        NOTHING,
+        FREEZE,
+        THAW,
+        SUCCEED, /* the request is done */
+        FAIL,
+        UNDO,    /* and it fails */
+        REFUSE,  /* the pod ends */
+        RELEASE, /* the pod is thawed; a request is refused */
+        THAW_AT_END,
+        _PAUSE_ACTION_MAX,
+} PauseAction;
+
+typedef struct Transition {
+        PauseState to;
+        PauseAction action;
+} Transition;
+
+static const Transition transitions[_PAUSE_STATE_MAX][_PAUSE_EVENT_MAX] = {
+                [PAUSE_NONE] = {[ASKED_TO_PAUSE] = {PAUSE_BEGINS, FREEZE},
+                                [ASKED_TO_RESUME] = {PAUSE_ENDS, THAW},
+                                [SAW_FROZEN] = {PAUSE_HOLDS, NOTHING}, /* from outside */
+                                [SAW_THAWED] = {PAUSE_NONE, NOTHING},
+                                [POD_ENDS] = {PAUSE_OVER, RELEASE}},
+                [PAUSE_BEGINS] = {[SAW_FROZEN] = {PAUSE_HOLDS, SUCCEED},
+                                  [SAW_THAWED] = {PAUSE_BEGINS, NOTHING},
+                                  [WAS_LATE] = {PAUSE_NONE, UNDO},
+                                  [FAILED] = {PAUSE_NONE, FAIL},
+                                  [POD_ENDS] = {PAUSE_OVER, RELEASE}},
+                [PAUSE_HOLDS] = {[ASKED_TO_PAUSE] = {PAUSE_BEGINS,
+                                                     FREEZE}, /* it may be frozen from outside alone */
+                                 [ASKED_TO_RESUME] = {PAUSE_ENDS, THAW},
+                                 [SAW_FROZEN] = {PAUSE_HOLDS, NOTHING},
+                                 [SAW_THAWED] = {PAUSE_NONE, NOTHING},
+                                 [POD_ENDS] = {PAUSE_OVER, RELEASE}},
+                [PAUSE_ENDS] = {[SAW_FROZEN] = {PAUSE_ENDS, NOTHING},
+                                [SAW_THAWED] = {PAUSE_NONE, SUCCEED},
+                                [WAS_LATE] = {PAUSE_HOLDS, UNDO},
+                                [FAILED] = {PAUSE_NONE, FAIL},
+                                [POD_ENDS] = {PAUSE_OVER, RELEASE}},
+                [PAUSE_OVER] = {[ASKED_TO_PAUSE] = {PAUSE_OVER, REFUSE},
+                                [ASKED_TO_RESUME] = {PAUSE_OVER, THAW_AT_END},
+                                [SAW_FROZEN] = {PAUSE_OVER, NOTHING},
+                                [SAW_THAWED] = {PAUSE_OVER, NOTHING},
+                                [POD_ENDS] = {PAUSE_OVER, RELEASE}},
+};
+
+struct PodPause {
+        Pod *pod;
+        sd_event *event;
+        PauseState state;
+        int events_fd; /* "cgroup.events" of the pod; negative: not open yet, or there is none */
+        sd_event_source *events_source, *late_source;
+        PauseFunction done; /* of the request; NULL: there is none */
+        void *userdata;
+        PodTimer *timers;
+};
+
+static void handle(PodPause *x, PauseEvent event, int r, const Error *why);
+
+/* --- Timers -------------------------------------------------------------------------------------------- */
+
+struct PodTimer {
+        PodTimer *next;
+        PodPause *pause;
+        sd_event_source *source;
+        uint64_t due_usec;  /* CLOCK_MONOTONIC; 0: it has run out */
+        uint64_t left_usec; /* of one that stands */
+        bool stands;
+        void (*function)(void *userdata);
+        void *userdata;
+};
+
+static bool time_runs(const PodPause *x)
+{
+        return !x || x->state == PAUSE_NONE || x->state == PAUSE_OVER;
+}
+
+static int start_timer(PodTimer *t, uint64_t usec)
+{
+        t->stands = false;
+        t->due_usec = now_usec(CLOCK_MONOTONIC) + usec;
+        int r = sd_event_source_set_time_relative(t->source, usec);
+        return r < 0 ? r : sd_event_source_set_enabled(t->source, SD_EVENT_ONESHOT);
+}
+
+static void stop_timer(PodTimer *t)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        if (t->stands || t->due_usec == 0)
+                return;
+        t->stands = true;
+        t->left_usec = t->due_usec > now ? t->due_usec - now : 0;
+        (void) sd_event_source_set_enabled(t->source, SD_EVENT_OFF);
+}
+
+static void set_timers(PodPause *x)
+{
+        for (PodTimer *t = x->timers; t; t = t->next)
+                if (!time_runs(x))
+                        stop_timer(t);
+                else if (t->stands)
+                        (void) start_timer(t, MAX(t->left_usec, GRACE_USEC));
+}
+
+/* What the kernel reports may not have been read yet. */
+static int look(PodPause *x)
+{
+        int r = x && x->events_fd >= 0 ? freezer_check(x->events_fd, true) : -ENOENT;
+
+        if (r >= 0)
+                handle(x, r > 0 ? SAW_FROZEN : SAW_THAWED, 0, NULL);
+        return r;
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        PodTimer *t = userdata;
+
+        (void) look(t->pause);
+        if (t->stands)
+                return 0;
+        if (!time_runs(t->pause)) {
+                stop_timer(t);
+                return 0;
+        }
+        t->due_usec = 0;
+        t->function(t->userdata);
+        return 0;
+}
+
+static void open_events(PodPause *x);
+
+int pod_timer_set(PodTimer *t, uint64_t usec)
+{
+        int r = start_timer(t, usec);
+
+        if (r >= 0 && !time_runs(t->pause))
+                stop_timer(t);
+        return r;
+}
+
+int pod_timer_new(PodPause *x, sd_event *event, uint64_t usec, void (*function)(void *userdata),
+                  void *userdata, PodTimer **ret)
+{
+        PodTimer *t = malloc(sizeof(PodTimer));
+
+        if (!t)
+                return -ENOMEM;
+        *t = (PodTimer){.pause = x, .function = function, .userdata = userdata};
+        int r = sd_event_add_time_relative(event, &t->source, CLOCK_MONOTONIC, usec, 0, on_time, t);
+        if (r < 0) {
+                free(t);
+                return r;
+        }
+        if (x) {
+                t->next = x->timers;
+                x->timers = t;
+                open_events(x);
+                (void) look(x);
+        }
+        r = pod_timer_set(t, usec);
+        if (r < 0) {
+                (void) pod_timer_free(t);
+                return r;
+        }
+        *ret = t;
+        return 0;
+}
+
+PodTimer *pod_timer_free(PodTimer *t)
+{
+        if (!t)
+                return NULL;
+        for (PodTimer **i = t->pause ? &t->pause->timers : NULL; i && *i; i = &(*i)->next)
+                if (*i == t) {
+                        *i = t->next;
+                        break;
+                }
+        sd_event_source_disable_unref(t->source);
+        free(t);
+        return NULL;
+}
+
+/* --- The kernel ---------------------------------------------------------------------------------------- */
+
+static int on_events(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        PodPause *x = userdata;
+
+        if (look(x) < 0) /* the cgroup is gone */
+                (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return 0;
+}
+
+/* Costs a pod that is never paused, and has no such timer, nothing. Before nspawn is started there is no cgroup. */
+static void open_events(PodPause *x)
+{
+        if (x->events_fd >= 0)
+                return;
+        x->events_fd = pod_open_freezer_events(x->pod);
+        if (x->events_fd < 0)
+                return;
+        if (sd_event_add_io(x->event, &x->events_source, x->events_fd, EPOLLPRI, on_events, x) < 0)
+                x->events_fd = safe_close(x->events_fd);
+}
+
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        handle(userdata, WAS_LATE, 0, NULL);
+        return 0;
+}
+
+/* Mostly it is done at once. */
+static void begin(PodPause *x, bool freeze)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = pod_freeze(x->pod, freeze, &e);
+        if (r >= 0) {
+                open_events(x);
+                if (x->events_fd < 0)
+                        r = error_set_errno(&e, x->events_fd, "Cannot read cgroup.events of pod %s",
+                                            pod_display_name(x->pod));
+        }
+        if (r >= 0) {
+                r = sd_event_add_time_relative(x->event, &x->late_source, CLOCK_MONOTONIC,
+                                               FREEZE_TIMEOUT_USEC, 0, on_late, x);
+                if (r < 0)
+                        (void) error_set_errno(&e, r, "Cannot wait for the processes of pod %s",
+                                               pod_display_name(x->pod));
+        }
+        if (r >= 0)
+                r = look(x);
+        if (r >= 0)
+                return;
+        if (!e.message)
+                (void) error_set_errno(&e, r, "Cannot read cgroup.events of pod %s",
+                                       pod_display_name(x->pod));
+        if (freeze)
+                (void) pod_freeze(x->pod, false, NULL);
+        handle(x, FAILED, r, &e);
+}
+
+/* --- Transitions --------------------------------------------------------------------------------------- */
+
+static void answer(PodPause *x, int r, const Error *e)
+{
+        PauseFunction done = TAKE_PTR(x->done);
+
+        x->late_source = sd_event_source_disable_unref(x->late_source);
+        if (done)
+                done(x->userdata, r, e);
+}
+
+static void undo(PodPause *x, bool freeze)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        int r = pod_freeze_undo(x->pod, freeze, &e);
+
+        answer(x, r, &e);
+}
+
+static void act(PodPause *x, PauseAction action, PauseState from, int r, const Error *why)
+{
+        switch (action) {
+        case FREEZE:
+        case THAW:
+                begin(x, action == FREEZE);
+                break;
+        case SUCCEED:
+                answer(x, 0, NULL);
+                break;
+        case FAIL:
+                answer(x, r, why);
+                break;
+        case UNDO:
+                undo(x, from == PAUSE_BEGINS);
+                break;
+        case REFUSE:
+                answer(x, -ESHUTDOWN, NULL);
+                break;
+        case RELEASE:
+                /* PID 1 takes the signal that ends it when it is thawed, which is not waited for. */
+                (void) pod_freeze(x->pod, false, NULL);
+                answer(x, -ESHUTDOWN, NULL);
+                break;
+        case THAW_AT_END:
+                (void) pod_freeze(x->pod, false, NULL);
+                answer(x, 0, NULL);
+                break;
+        default:
+                break;
+        }
+}
+
+/* X may have got another event when this returns: the answer to a request can be followed by the next one. */
+static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
+{
+        PauseState from = x->state;
+        const Transition *t = &transitions[from][event];
+
+        if (t->action == IMPOSSIBLE) {
+                log_warning("Error of the program: event %d of a pause cannot come in its state %d", event,
+                            from);
+#ifdef __SANITIZE_ADDRESS__
+                abort();
+#endif
+                return;
+        }
+        x->state = t->to;
+        set_timers(x);
+        act(x, t->action, from, r, why);
+}
+
+void pod_pause_request(PodPause *x, bool freeze, PauseFunction done, void *userdata)
+{
+        x->done = done;
+        x->userdata = userdata;
+        handle(x, freeze ? ASKED_TO_PAUSE : ASKED_TO_RESUME, 0, NULL);
+}
+
+void pod_pause_release(PodPause *x)
+{
+        if (x)
+                handle(x, POD_ENDS, 0, NULL);
+}
+
+/* --- The object ---------------------------------------------------------------------------------------- */
+
+int pod_pause_new(Pod *p, sd_event *event, PodPause **ret)
+{
+        PodPause *x = malloc(sizeof(PodPause));
+
+        if (!x)
+                return -ENOMEM;
+        *x = (PodPause){.pod = p, .event = event, .events_fd = -EBADF};
+        *ret = x;
+        return 0;
+}
+
+PodPause *pod_pause_free(PodPause *x)
+{
+        if (!x)
+                return NULL;
+        sd_event_source_disable_unref(x->events_source);
+        sd_event_source_disable_unref(x->late_source);
+        safe_close(x->events_fd);
+        free(x);
+        return NULL;
+}

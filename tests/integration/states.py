@@ -1,0 +1,565 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What begins while something else is under way: a check, a pause, a stop, another call, the end of the pod, or a connection to the
+pod's systemd that is lost. The answer to a call says what has happened, and nothing waits for what cannot come."""
+
+import signal
+import socket
+
+from pod_interface import *
+
+LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
+STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
+# Ends when /out/end is there, some time after it was asked to.
+DRAINS = "trap 'touch /out/stopping; while ! test -e /out/end; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
+NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
+HEALTH = ["--health-interval=100ms", "--health-retries=1"]
+
+
+def empty_pod(host, *options):
+    return host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", *options).expect(0).out.strip()
+
+
+def fetch(host, script=STAY, name="example.com/stay", **more):
+    return host.acnspawn("fetch", host.shell(script, name=name, **more)).expect(0).out.strip()
+
+
+def touch(host, uuid, app, name):
+    """As a process of the app: what is written into the layer of its root from outside, it may not see."""
+    equal(Connection(host, uuid).call("Exec", app=app, command=["touch", "/out/" + name])["exitStatus"], 0)
+
+
+def there(host, app, name):
+    return os.path.exists(os.path.join(host.upper(app), "out", name))
+
+
+def await_file(host, app, name):
+    wait_for(lambda: there(host, app, name), "%s of app %s" % (name, app))
+
+
+def asked(host, uuid, method, **parameters):
+    """A call that is not answered yet, and its connection."""
+    c = Connection(host, uuid)
+    c.send(method, parameters)
+    return c
+
+
+def answer(c):
+    reply = c.receive()
+    return (reply["error"].replace(POD, ""), reply["parameters"]) if "error" in reply else reply["parameters"]
+
+
+def app_of(c, name):
+    return next((a for a in c.call("Describe")["apps"] if a["name"] == name), None)
+
+
+def adding(name, image_id, image="example.com/stay", **more):
+    return {"definition": {"apps": [dict({"image": image, "name": name}, **more)]}, "imageID": image_id}
+
+
+def annotated(**settings):
+    return [{"name": "acnspawn/" + k.replace("_", "-"), "value": v} for k, v in settings.items()]
+
+
+# --- Checks ------------------------------------------------------------------------------------------------------------
+
+def sick(host, action, name):
+    """It counts its checks. They fail from the moment on when it is asked to end."""
+    check = "echo x >>/out/checks; ! test -e /out/stopping"
+    return [host.shell(DRAINS, name="example.com/" + name), "--name=" + name, "--health-cmd=" + check, *HEALTH, "--health-on-failure=" + action,
+            "--stop-timeout=60s"]
+
+
+def checks(host, app):
+    return len(host.written(app, "out/checks"))
+
+
+def await_checks(host, app):
+    await_file(host, app, "stopping")
+    before = checks(host, app)
+    wait_for(lambda: checks(host, app) >= before + 6, "further checks of app %s" % app)
+
+
+@case
+def checks_do_not_count_once_the_end_is_asked_for(host):
+    actions = ("restart", "stop", "kill")
+    words = [w for a in actions for w in ("---", *sick(host, a, a))]
+    uuid = host.detach("--name=p", "--exit-policy=on-failure", *sick(host, "none", "other"), *words)
+    for a in actions:
+        host.wait_up(a)
+    stops = {a: asked(host, uuid, "StopApp", app=a) for a in actions}
+    c = Connection(host, uuid)
+    for a in actions:
+        await_checks(host, a)
+        equal((c.state(a), app_of(c, a)["starts"]), ("stopping", 1), a)
+        touch(host, uuid, a, "end")
+        equal(answer(stops[a]), {}, a)
+        found = host.app_status(uuid, a)
+        equal((found["cause"], found["exitStatus"], found["starts"]), ("exited", 0, 1), a)
+    equal(host.state(uuid), "running")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@case
+def a_check_does_not_come_into_the_way_of_a_change(host):
+    """The app is replaced, restarted and removed, though its check would have it restarted while it ends."""
+    uuid = host.detach("--name=p", "--exit-policy=never", *sick(host, "restart", "a"))
+    host.wait_up("a")
+    new = host.shell(STAY, name="example.com/new")
+    p = host.start("update-app", "p", "a", "--image=" + new)
+    await_checks(host, "a")
+    touch(host, uuid, "a", "end")
+    equal((host.finish(p).rc, host.finish(p).err), (0, ""))
+    equal(app_of(Connection(host, uuid), "a")["image"], "example.com/new")
+    for method, parameters in ("RestartApp", {}), ("RemoveApp", {"stop": True}):
+        c = Connection(host, uuid)
+        c.call("StopApp", app="b", timeoutUSec=0)
+        c.call("RemoveApp", app="b")
+        host.acnspawn("add-app", "p", "--start", *sick(host, "restart", "b")).expect(0)
+        host.wait_up("b")
+        call = asked(host, uuid, method, app="b", **parameters)
+        await_checks(host, "b")
+        touch(host, uuid, "b", "end")
+        equal(answer(call), {}, method)
+        if method == "RestartApp":
+            equal(host.app_status(uuid, "b")["starts"], 2)
+    equal(app_of(c, "b"), None)
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+# --- The metadata service ----------------------------------------------------------------------------------------------
+
+GET = "get() { wget -q -O - --header 'Metadata-Flavor: AppContainer' $AC_METADATA_URL/acMetadata/v1/$1; }; "
+
+
+def asked_by(host, path):
+    return host.acnspawn("enter", "--app=a", "p", "--", "sh", "-c", GET + "get " + path)
+
+
+@case
+def an_app_that_is_launched_is_told_about_itself(host):
+    """The first question to the service comes before the launch is done, and decides whether it gets done."""
+    uuid = empty_pod(host)
+    id = fetch(host, GET + "get apps/$AC_APP_NAME/image/id >/out/id; get pod/manifest >/out/manifest && touch /out/good; " + STAY)
+    host.acnspawn("launch-group", "p", "example.com/stay", "--name=a", "--health-cmd=test -e /out/good", "--health-interval=100ms",
+                  "---", "example.com/stay", "--name=b", "--health-cmd=test -e /out/good", "--health-interval=100ms").expect(0)
+    for app in "a", "b":
+        equal(host.written(app, "out/id").decode(), id)
+        equal([x["name"] for x in json.loads(host.written(app, "out/manifest"))["apps"]], ["a", "b"])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def the_service_knows_each_change(host):
+    first, second = fetch(host), fetch(host, STAY + "; true", "example.com/second")
+    uuid = host.detach("--name=p", "--exit-policy=never", "example.com/stay", "--name=a")
+    manifest = lambda: json.loads(asked_by(host, "pod/manifest").expect(0).out)
+    equal([a["name"] for a in manifest()["apps"]], ["a"])
+    host.acnspawn("add-app", "p", "--start", "example.com/stay", "--name=b").expect(0)
+    wait_for(lambda: asked_by(host, "apps/b/image/id").out == first, "the app that was added")
+    host.acnspawn("update-app", "p", "b", "--image=example.com/second").expect(0)
+    wait_for(lambda: asked_by(host, "apps/b/image/id").out == second, "the app that was replaced")
+    host.acnspawn("rm-app", "--force", "p", "b").expect(0)
+    wait_for(lambda: asked_by(host, "apps/b/image/id").rc != 0, "the end of the app that was removed")
+    equal(manifest()["apps"], json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+# --- Pauses ------------------------------------------------------------------------------------------------------------
+
+def cgroup_of(host, uuid):
+    """Of the pod, which is frozen by it."""
+    leader = host.leader(uuid)
+    path = "/sys/fs/cgroup" + next(l for l in read_text("/proc/%d/cgroup" % leader).splitlines() if l.startswith("0::"))[3:]
+    if not os.path.exists(path):
+        path = path.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified", 1)
+    while path.count("/") > 3 and not os.path.basename(path) == "payload":
+        path = os.path.dirname(path)
+    return os.path.dirname(path)
+
+
+@case
+def no_time_runs_while_a_pod_is_paused(host):
+    """The time after which an app that does not stop is killed: by a pause, and by a frozen cgroup."""
+    script = "trap 'touch /out/stopping; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done; exit 7' TERM; touch /out/up; while :; do sleep 0.05; done"
+    uuid = host.detach("--name=p", "--exit-policy=never", "--stop-timeout=60s", host.shell(script, name="example.com/a"), "---",
+                       host.shell(script, name="example.com/b"))
+    c = Connection(host, uuid)
+    for app in "a", "b":
+        host.wait_up(app)
+        stop = asked(host, uuid, "StopApp", app=app, timeoutUSec=1500000)
+        await_file(host, app, "stopping")
+        if app == "a":
+            equal(c.call("Pause"), {})
+        else:
+            freezer = cgroup_of(host, uuid) + "/cgroup.freeze"
+            with open(freezer, "w") as f:
+                f.write("1")
+        time.sleep(2)  # more than the app has
+        if app == "a":
+            equal(c.call("Resume"), {})
+        else:
+            with open(freezer, "w") as f:
+                f.write("0")
+        equal(answer(stop), {})
+        equal((host.app_status(uuid, app)["exitStatus"], host.app_status(uuid, app)["cause"]), (7, "exited"), app)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def output_is_logged_after_a_long_pause(host):
+    """The journal of the pod takes nothing meanwhile."""
+    if not LONG:
+        raise Skip("takes 12 seconds; ACNSPAWN_TEST_LONG=1")
+    script = "touch /out/up; i=0; while ! test -e /out/end; do seq $i $((i + 999)); i=$((i + 1000)); done; echo last; " + STAY
+    uuid = host.detach("--name=p", "--log-size=unlimited", host.shell(script, name="example.com/a"))
+    host.wait_up("a")
+    host.acnspawn("pause", uuid).expect(0)
+    time.sleep(12)
+    host.acnspawn("resume", uuid).expect(0)
+    touch(host, uuid, "a", "end")
+    wait_for(lambda: "\nlast\n" in host.acnspawn("logs", "--tail=5", uuid).out, "the last line")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_app_that_ends_as_the_pod_is_paused_has_ended(host):
+    """The pod's systemd reports that, and is frozen before it answers what became of the app; calls of a library that wait for too
+    long fail, after a second here."""
+    os.environ["SYSTEMD_BUS_TIMEOUT"] = "1s"
+    try:
+        uuid = host.detach("--name=p", host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
+    finally:
+        del os.environ["SYSTEMD_BUS_TIMEOUT"]
+    host.wait_up("a")
+    leader, supervisor = host.leader(uuid), host.supervisor(uuid)
+    host.wait_at_rest(uuid)
+    pid, = [p for p in children_of(leader) if b"sleep" in open("/proc/%d/cmdline" % p, "rb").read()]
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: has_ended(pid), "the end of the app")
+    wait_for(lambda: at_rest(leader), "what systemd does about it")
+    os.kill(leader, signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGCONT)
+    time.sleep(2.5)  # in which the question fails
+    os.kill(leader, signal.SIGCONT)
+    host.acnspawn("status", "--wait=20s", uuid, timeout=40)
+    equal((host.state(uuid), host.app_status(uuid, "a")["signal"]), ("exited", 9))
+
+
+@case
+def a_pod_that_ends_is_not_paused(host):
+    uuid = host.detach("--name=p", "--stop-timeout=60s", host.shell(DRAINS, name="example.com/a"))
+    host.wait_up("a")
+    stop = asked(host, uuid, "Stop")
+    await_file(host, "a", "stopping")
+    c = Connection(host, uuid)
+    equal(c.call("Pause")[0], "PodEnds")
+    equal(c.call("Describe")["state"], "stopping")
+    equal(c.call("Resume"), {})
+    touch(host, uuid, "a", "end")
+    equal(answer(stop), {"exitStatus": 0})
+
+
+@case
+def pauses_are_done_in_their_order(host):
+    uuid = host.detach("--name=p", host.shell(STAY, name="example.com/a"))
+    host.wait_up("a")
+    calls = [asked(host, uuid, "Pause" if i % 2 == 0 else "Resume") for i in range(40)]
+    equal([answer(x) for x in calls], [{}] * 40)
+    equal(host.state(uuid), "running")
+    equal(host.acnspawn("enter", uuid, "--", "echo", "on").expect(0).out, "on\n")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+# --- What is committed -------------------------------------------------------------------------------------------------
+
+@case
+def a_replacement_that_is_not_ready_is_not_on_disk(host):
+    uuid = host.detach("--name=p", "--exit-policy=never", host.shell(STAY, name="example.com/web"), "--name=web", "---",
+                       host.shell(STAY, name="example.com/other"), "--name=other")
+    never = host.shell("touch /out/up; while :; do sleep 0.05; done", name="example.com/never", annotations=NOTIFY)
+    p = host.start("update-app", "p", "web", "--image=" + never, "--ready-timeout=60s")
+    c = Connection(host, uuid)
+    wait_for(lambda: (app_of(c, "web")["image"], c.state("web")) == ("example.com/never", "starting"), "the new app")
+    on_disk = lambda: {a["name"]: a["image"]["name"] for a in json.loads(read_text(host.pod_dir(uuid) + "/pod"))["apps"]}
+    reply = c.call("UpdateApp", app="other", tasks=50)
+    true(reply == {} or reply[0] == "NotSupported", str(reply))
+    equal(on_disk()["web"], "example.com/web")
+    p.terminate()
+    host.finish(p)
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@case
+def limits_that_are_changed_while_a_replacement_is_prepared_hold(host):
+    uuid = host.detach("--name=p", "--exit-policy=never", host.shell(STAY, name="example.com/web"), "--name=web")
+    new = host.shell(STAY, name="example.com/new")
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    before = set(children_of(supervisor))
+    p = host.start("update-app", "p", "web", "--image=" + new)
+    found = []
+
+    def stop_it():
+        for pid in set(children_of(supervisor)) - before:
+            with contextlib.suppress(OSError):
+                if name_of(pid) == "prepare-apps":
+                    os.kill(pid, signal.SIGSTOP)
+                    found.append(pid)
+        return found or p.poll() is not None
+    wait_for(stop_it, "the process that prepares the app", interval=0)
+    true(found, "the process that prepares the app was not seen")
+    reply = c.call("UpdateApp", app="web", tasks=77)
+    os.kill(found[0], signal.SIGCONT)
+    equal((host.finish(p).rc, app_of(c, "web")["image"]), (0, "example.com/new"))
+    if reply == {}:
+        contains(host.acnspawn("cat-manifest", "p").expect(0).out, '"77"')
+        contains(host.acnspawn("cat", "p").expect(0).out, "TasksMax=77")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def what_a_later_app_of_the_name_does_not_get(host):
+    """Limits that a call has given to one that was removed."""
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", id))
+    equal(c.call("StartApp", app="a"), {})
+    if c.call("UpdateApp", app="a", tasks=50) != {}:
+        raise Skip("this host cannot limit processes")
+    place = "/proc/%d/root/run/systemd/system.control" % host.leader(uuid)
+    equal(os.listdir(place), ["app-a.slice.d"])
+    equal(c.call("RemoveApp", app="a", stop=True), {})
+    equal(os.listdir(place), [])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+# --- Launches ----------------------------------------------------------------------------------------------------------
+
+def launch(host, uuid, *names, id):
+    """A group of apps that do not get ready."""
+    return asked(host, uuid, "LaunchGroup", apps=[adding(n, id) for n in names])
+
+
+@case
+def a_launch_that_does_not_get_ready_blocks_nothing(host):
+    uuid = empty_pod(host)
+    never, id = fetch(host, STAY, "example.com/stay", annotations=NOTIFY), None
+    other = fetch(host, STAY, "example.com/other")
+    c = Connection(host, uuid)
+    waiting = launch(host, uuid, "a", "b", id=never)
+    wait_for(lambda: c.state("a") == c.state("b") == "starting" if app_of(c, "b") else False, "the launch")
+    with within(5, "changes of other apps"):
+        equal(c.call("AddApp", **adding("x", other, "example.com/other"))["app"], "x")
+        equal(c.call("StartApp", app="x"), {})
+        equal(c.call("ReplaceApp", app="x", image="example.com/other", imageID=other)["replaced"], False)
+        equal(c.call("LaunchGroup", apps=[adding("y", other, "example.com/other")])["apps"], ["y"])
+        equal(c.call("RemoveApp", app="y", stop=True), {})
+    on_disk = lambda: [a["name"] for a in json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"]]
+    equal(on_disk(), ["x"])
+    equal(c.call("RemoveApp", app="a")[0], "WrongState")
+    # The group goes as a whole.
+    with within(10, "the removal of an app of the group"):
+        equal(c.call("RemoveApp", app="a", stop=True), {})
+    refused = answer(waiting)
+    equal(refused[0], "AppRefused")
+    contains(refused[1]["message"], "The launch was cancelled: App a is removed")
+    contains(refused[1]["hint"], "None of the 2 apps of the group was kept")
+    equal(([a["name"] for a in c.call("Describe")["apps"]], on_disk()), (["x"], ["x"]))
+    wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["x"], "the files of the group to be removed")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_launch_ends_with_its_caller(host):
+    uuid = empty_pod(host)
+    never = fetch(host, STAY, annotations=NOTIFY)
+    c = Connection(host, uuid)
+    waiting = launch(host, uuid, "a", "b", id=never)
+    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    follower = asked(host, uuid, "RemoveApp", app="a")
+    equal(answer(follower)[0], "WrongState")
+    waiting.socket.close()
+    wait_for(lambda: c.call("Describe")["apps"] == [], "the apps of the group to be removed")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_pod_ends_while_a_launch_does_not_get_ready(host):
+    uuid = empty_pod(host)
+    never = fetch(host, STAY, annotations=NOTIFY)
+    c = Connection(host, uuid)
+    waiting = launch(host, uuid, "a", "b", id=never)
+    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    removal = asked(host, uuid, "AddApp", **dict(adding("x", never), parent="a"))
+    host.acnspawn("stop", uuid).expect(0)
+    equal((answer(waiting)[0], answer(removal)[0]), ("PodEnds", "PodEnds"))
+    equal(json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"], [])
+
+
+# --- The start of a pod ------------------------------------------------------------------------------------------------
+
+@case
+def a_pod_does_not_wait_for_an_app_that_was_stopped_or_removed(host):
+    never = host.shell(STAY, name="example.com/never", annotations=NOTIFY)
+    good = host.shell(STAY, name="example.com/good")
+    for more in ["--restart=always"], []:
+        for method, parameters in ("StopApp", {}), ("RemoveApp", {"stop": True}):
+            for policy in "all", "never":
+                p = host.start("run", "--detach", "--name=p", "--exit-policy=" + policy, good, "---", never, *more)
+                wait_for(lambda: host.pods() and "running" in host.pods()[-1] and there(host, "never", "up"), "the app")
+                uuid = os.path.basename(host.pods()[-1])
+                c = Connection(host, uuid)
+                equal(c.call(method, app="never", **parameters), {})
+                r = host.finish(p, 20)
+                equal((r.rc, r.out.strip()), (0, uuid), "%s with exit policy %s%s" % (method, policy, more))
+                if method == "StopApp":
+                    contains(r.err, "app never was stopped before it was ready")
+                host.acnspawn("stop", uuid).expect(0)
+                host.acnspawn("rm", uuid).expect(0)
+
+
+# --- Answers that are so -----------------------------------------------------------------------------------------------
+
+@case
+def an_app_is_not_started_below_one_that_ends(host):
+    uuid = empty_pod(host)
+    drains = host.acnspawn("fetch", host.shell(DRAINS, name="example.com/drains")).expect(0).out.strip()
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", drains, "example.com/drains", annotations=annotated(stop_timeout="60s")))
+    equal(c.call("StartApp", app="a"), {})
+    below = c.call("AddApp", **dict(adding("n", fetch(host)), parent="a"))["app"]
+    equal(c.call("StartApp", app=below), {})
+    host.wait_up("a")
+    stop = asked(host, uuid, "StopApp", app="a")
+    await_file(host, "a", "stopping")
+    for method in "RestartApp", "StartApp":
+        reply = c.call(method, app=below)
+        contains(("AppRefused", "WrongState"), reply[0], method)
+    equal(c.call("LaunchGroup", apps=[dict(adding("m", fetch(host)), parent="a")])[0], "AppRefused")
+    touch(host, uuid, "a", "end")
+    equal(answer(stop), {})
+    wait_for(lambda: c.state(below) == "exited", "the end of the nested app")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_stop_stops_an_app_that_is_being_started(host):
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c, other = Connection(host, uuid), Connection(host, uuid)
+    c.call("AddApp", **adding("a", id))
+    for i in range(20):
+        other.send("StartApp", {"app": "a"})
+        equal(c.call("StopApp", app="a"), {})
+        state = c.state("a")
+        started = answer(other)
+        contains(("created", "exited"), state if started == {} else c.state("a"), "the state after the stop, and %s" % (started,))
+        if c.state("a") == "running": # the stop came first
+            equal(c.call("StopApp", app="a"), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def calls_go_on_when_systemd_executes_itself_again(host):
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c, leader = Connection(host, uuid), host.leader(uuid)
+    c.call("AddApp", **adding("a", id))
+    c.call("AddApp", **adding("b", id))
+    equal(c.call("StartApp", app="b"), {})
+    for i in range(30):
+        method, after = (("StartApp", "running"), ("StopApp", "exited"))[i % 2]
+        delay = 0.002 * (i // 2)
+        os.kill(leader, signal.SIGTERM)
+        time.sleep(delay)  # any moment
+        equal((c.call(method, app="a"), c.state("a")), ({}, after), "%s %.3f s after" % (method, delay))
+        equal(c.state("b"), "running", "the state of the other app")
+    for i in range(10):
+        os.kill(leader, signal.SIGTERM)
+        time.sleep(0.003 * i)  # any moment
+        equal(c.call("RestartApp", app="b"), {})
+        equal(app_of(c, "b")["starts"], 2 + i)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_wait_for_an_app_that_is_removed_ends(host):
+    uuid = empty_pod(host)
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", fetch(host)))
+    p = host.start("wait", "p", "a")
+    wait_for(lambda: len(clients_of(host.supervisor(uuid))) == 2 and at_rest(p.pid), "that the command waits")
+    equal(c.call("RemoveApp", app="a"), {})
+    r = host.finish(p, 20)
+    equal(r.rc, 1)
+    contains(r.err, "App a of pod p was removed before it ran")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+# --- Bounds ------------------------------------------------------------------------------------------------------------
+
+@case
+def changes_that_wait_are_bounded(host):
+    """Also those of clients that are gone. Those that are done at once are worked off without deep recursion."""
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    before = set(children_of(supervisor))
+    adds = asked(host, uuid, "AddApp", **adding("a", id))
+    found = []
+
+    def stop_it():
+        found.extend(p for p in set(children_of(supervisor)) - before if name_of(p) == "prepare-apps")
+        for p in found:
+            os.kill(p, signal.SIGSTOP)
+        return found
+    wait_for(stop_it, "the process that prepares the app", interval=0)
+    fd = os.open(host.pod_dir(uuid), os.O_PATH)
+    text = json.dumps({"method": POD + "RemoveApp", "parameters": {"app": "nosuch"}}).encode() + b"\0"
+
+    def is_refused(timeout):
+        """The last ones are accepted some time after they were sent."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect("/proc/self/fd/%d/interface" % fd)
+            s.sendall(text)
+            s.settimeout(timeout)
+            with contextlib.suppress(BlockingIOError, TimeoutError):
+                return b"Too many changes of the pod wait already" in s.recv(4096)
+    for i in range(1050):
+        is_refused(0)
+    wait_for(lambda: is_refused(0.5), "that the next change is refused")
+    os.close(fd)
+    for p in found:
+        os.kill(p, signal.SIGCONT)
+    equal(answer(adds)["app"], "a")
+    equal(c.call("RemoveApp", app="a"), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_writer_learns_that_the_app_reads_no_more(host):
+    uuid = host.detach("--name=p", host.shell("exec <&-; " + STAY, name="example.com/a"), "--input=pipe")
+    host.wait_up("a")
+    c = Connection(host, uuid)
+    r, w = os.pipe()
+    c.send("Attach", {"app": "a", "stdin": 0}, [r], more=True)
+    c.receive()
+    os.close(r)
+    os.set_blocking(w, False)
+
+    def refused():
+        try:
+            os.write(w, bytes(4096))
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            return True
+    wait_for(refused, "the end of the pipe")
+    os.close(w)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+if __name__ == "__main__":
+    main()
