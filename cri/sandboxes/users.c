@@ -40,11 +40,13 @@ static int read_range(IDMapping *const *l, size_t n, const char *field, Range *r
                 *ret = (Range){.base = l[0]->host_id, .count = l[0]->length};
                 return 0;
         }
-        int r = error_set(e, -EINVAL,
-                          "The field '%s' of the request has to be one range of %u users or a multiple of that, from 0 in the "
-                          "container and from a multiple of %u on the host",
-                          field, UID_RANGE_SIZE, UID_RANGE_SIZE);
-        return n == 1 && (l[0]->length % UID_RANGE_SIZE > 0 || l[0]->length / UID_RANGE_SIZE > UID_RANGES_MAX)
+        int r = error_set(
+                        e, -EINVAL,
+                        "The field '%s' of the request has to be one range of %u users or a multiple of that, from 0 in the "
+                        "container and from a multiple of %u on the host",
+                        field, UID_RANGE_SIZE, UID_RANGE_SIZE);
+        return n == 1 && (l[0]->length % UID_RANGE_SIZE > 0 ||
+                          l[0]->length / UID_RANGE_SIZE > UID_RANGES_MAX)
                                ? error_hint(e, r,
                                             "The kubelet has this length as userNamespaces.idsPerPod, which may be up to %u.",
                                             UID_RANGES_MAX * UID_RANGE_SIZE)

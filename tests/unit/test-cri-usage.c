@@ -12,18 +12,23 @@ TEST(files_of_a_cgroup)
         CriUsage u;
 
         ASSERT_OK(scratch_new(&s));
-        ASSERT_OK(scratch_file(&s, "cpu.stat", "usage_usec 300\nuser_usec 200\nsystem_usec 100\nnr_periods 7\nnr_throttled 2\n"
-                                               "throttled_usec 55\n"));
+        ASSERT_OK(scratch_file(
+                        &s, "cpu.stat",
+                        "usage_usec 300\nuser_usec 200\nsystem_usec 100\nnr_periods 7\nnr_throttled 2\n"
+                        "throttled_usec 55\n"));
         ASSERT_OK(scratch_file(&s, "memory.current", "1000000\n"));
         ASSERT_OK(scratch_file(&s, "memory.max", "max\n"));
-        ASSERT_OK(scratch_file(&s, "memory.stat", "anon 400\nfile 500\nkernel 60\nfile_mapped 70\ninactive_anon 1\n"
-                                                  "inactive_file 300000\npgfault 8\npgmajfault 9\n"));
+        ASSERT_OK(scratch_file(&s, "memory.stat",
+                               "anon 400\nfile 500\nkernel 60\nfile_mapped 70\ninactive_anon 1\n"
+                               "inactive_file 300000\npgfault 8\npgmajfault 9\n"));
         ASSERT_OK(scratch_file(&s, "memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n"));
-        ASSERT_OK(scratch_file(&s, "io.stat", "8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n"
-                                              "8:16 rbytes=30 wbytes=40 rios=3 wios=4 dbytes=0 dios=0\n"));
+        ASSERT_OK(scratch_file(&s, "io.stat",
+                               "8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n"
+                               "8:16 rbytes=30 wbytes=40 rios=3 wios=4 dbytes=0 dios=0\n"));
         ASSERT_OK(scratch_file(&s, "pids.current", "5\n"));
-        ASSERT_OK(scratch_file(&s, "io.pressure", "some avg10=1.50 avg60=0.25 avg300=0.00 total=1234\n"
-                                                  "full avg10=0.50 avg60=0.00 avg300=0.00 total=34\n"));
+        ASSERT_OK(scratch_file(&s, "io.pressure",
+                               "some avg10=1.50 avg60=0.25 avg300=0.00 total=1234\n"
+                               "full avg10=0.50 avg60=0.00 avg300=0.00 total=34\n"));
         ASSERT_OK(cri_usage_read(s.path, CRI_PARTS_ALL, &u));
         ASSERT_EQ(u.cpu_usec, 300);
         ASSERT_EQ(u.cpu_user_usec, 200);
@@ -74,7 +79,8 @@ TEST(no_cgroup)
 
 TEST(pressures)
 {
-        static const char *const damaged[] = {"", "some", "some avg10=x avg60=0 avg300=0 total=1", "full avg10=0 avg60=0 avg300=0 total=1"};
+        static const char *const damaged[] = {"", "some", "some avg10=x avg60=0 avg300=0 total=1",
+                                              "full avg10=0 avg60=0 avg300=0 total=1"};
         CriPressure p;
 
         for (size_t i = 0; i < ELEMENTSOF(damaged); i++) {
@@ -97,7 +103,8 @@ TEST(samples_are_merged_and_bounded)
         ASSERT_EQ(s.n_samples, 1);
         const CriSample *found = cri_sample_find(&s, "a");
         ASSERT_NOT_NULL(found);
-        ASSERT_TRUE(found->cpu_usec == 1 && found->nano_cores == 3 && found->bytes == 4 && found->inodes == 5);
+        ASSERT_TRUE(found->cpu_usec == 1 && found->nano_cores == 3 && found->bytes == 4 &&
+                    found->inodes == 5);
         ASSERT_TRUE(!cri_sample_find(&s, "b"));
         for (size_t i = 0; i < 9000; i++) {
                 snprintf(cpu.key, sizeof(cpu.key), "%zu", i);
@@ -111,7 +118,10 @@ TEST(samples_of_another_state_are_not_taken)
 {
         Seen containers[] = {{.app = "main", .state = STARTED, .changed_usec = 100},
                              {.app = "ended", .state = STOPPED, .changed_usec = 100}};
-        SeenSandbox sandbox = {.uuid = "u", .sandbox = {.state = STARTED, .changed_usec = 10}, .containers = containers, .n = 2};
+        SeenSandbox sandbox = {.uuid = "u",
+                               .sandbox = {.state = STARTED, .changed_usec = 10},
+                               .containers = containers,
+                               .n = 2};
         struct CriEvents events = {.sandboxes = &sandbox};
         CriServer s = {.events = &events};
         struct {
