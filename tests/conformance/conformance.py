@@ -146,10 +146,9 @@ class World:
             {"type": "portmap", "capabilities": {"portMappings": True}}, {"type": "loopback"}]}
         self.write("cni/net.d/10-bridge.conflist", json.dumps(network))
         self.write("crictl.yaml", "{}\n")
-        runtime = self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
-                             "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
+        self.runtime = self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
+                                  "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
         wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
-        return runtime
 
     def crictl(self, *arguments):
         """What it prints, other than errors."""
