@@ -712,7 +712,7 @@ def main():
         make_images(world)
         serve_private_images(world)
         cluster = Cluster(world, a.gates.split(",") if a.gates else [])
-        cluster.start_runtime()
+        world.start_runtime()
         with cluster:
             print("The node is ready after %.1f s" % (time.monotonic() - began), flush=True)
             run(cluster, [f for f in CASES if fnmatch.fnmatch(f.__name__, a.only)], count)

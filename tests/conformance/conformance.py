@@ -150,7 +150,6 @@ class World:
         self.runtime = self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
                                   "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
         wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
-        return self.runtime
 
     def kill(self, *processes):
         for p in processes:

@@ -167,7 +167,7 @@ class Kubelet:
         seen = self.look() or {}
         if self.process.poll() is not None:
             raise RuntimeError("the kubelet has ended with status %d" % self.process.returncode)
-        return all(is_settled(seen.get(name, {})) for name, _, _ in self.wanted)
+        return all(is_settled(seen.get(name, {})) and seen[name]["phase"] in (phase, "Succeeded", "Failed") for name, phase, _ in self.wanted)
 
     def remove_pods(self):
         for name, _, _ in self.wanted:

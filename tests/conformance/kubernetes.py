@@ -30,7 +30,7 @@ PEERS = "http://127.0.0.1:2380"
 class Cluster:
     def __init__(self, world, gates):
         self.gates = dict({name: True for name in gates}, KubeletInUserNamespace=True)
-        self.world, self.children, self.kubelet, self.runtime, self.ends = world, [], None, None, False
+        self.world, self.children, self.kubelet, self.ends = world, [], None, False
         self.token = secrets.token_hex(16)
         self.tls = ssl._create_unverified_context()
         config = {"apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -110,12 +110,9 @@ class Cluster:
     def heartbeat(self):
         return self.get("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node").get("spec", {}).get("renewTime")
 
-    def start_runtime(self):
-        self.runtime = self.world.start_runtime()
-
     def restart_runtime(self, number):
-        self.world.stop(self.runtime, number)
-        self.start_runtime()
+        self.world.stop(self.world.runtime, number)
+        self.world.start_runtime()
 
     # --- Its clients --------------------------------------------------------------------------------------------------------
 
