@@ -458,7 +458,9 @@ def disturb(pod, until, problems, counts):
 @case
 @with_timeout(240)
 def sixteen_clients_agree_with_the_model_in_a_pod_that_is_disturbed(host):
-    clients_agree_with_the_model(host, disturb, "8")
+    if os.environ.get("ACNSPAWN_TEST_LONG") != "1":
+        raise Skip("looks for answers that nobody has thought of; ACNSPAWN_TEST_LONG=1")
+    clients_agree_with_the_model(host, disturb)
 
 
 @case
@@ -467,12 +469,12 @@ def sixteen_clients_agree_with_the_model(host):
     clients_agree_with_the_model(host)
 
 
-def clients_agree_with_the_model(host, other=None, seconds="15"):
+def clients_agree_with_the_model(host, other=None):
     pod = Pod(host)
     c = pod.connect()
     listener = pod.connect()
     history = History(listener)
-    seconds = float(os.environ.get("ACNSPAWN_TEST_MODEL_SECONDS", seconds))
+    seconds = float(os.environ.get("ACNSPAWN_TEST_MODEL_SECONDS", "15"))
     seed = int(os.environ.get("ACNSPAWN_TEST_SEED", random.randrange(1 << 30)))
     problems, counts = [], {}
     threads = [threading.Thread(target=guarded, args=(pod, history, seed + i, time.monotonic() + seconds, problems, counts))

@@ -211,13 +211,19 @@ def output_is_logged_after_a_long_pause(host):
     """The journal of the pod takes nothing meanwhile."""
     if not LONG:
         raise Skip("takes 12 seconds; ACNSPAWN_TEST_LONG=1")
-    script = "touch /out/up; i=0; while ! test -e /out/end; do seq $i $((i + 999)); i=$((i + 1000)); done; echo last; " + STAY
-    uuid = host.detach("--name=p", "--log-size=unlimited", host.shell(script, name="example.com/a"))
+    script = "touch /out/up; while ! test -e /out/go; do sleep 0.05; done; seq 1 100000; echo last; " + STAY
+    uuid = host.detach("--name=p", host.shell(script, name="example.com/a"), "--log-size=infinity")
     host.wait_up("a")
+    leader = host.leader(uuid)
+    journal, = processes_where(lambda pid: name_of(pid).startswith("systemd-journal"), children_of(leader))
+    os.kill(journal, signal.SIGSTOP)
+    touch(host, uuid, "a", "go")
+    writer = wait_for(lambda: processes_where(lambda pid: name_of(pid) == "seq" and uuid in read_text("/proc/%d/cgroup" % pid)), "the writer")
+    wait_for(lambda: at_rest(*writer), "that it waits for the journal")
     host.acnspawn("pause", uuid).expect(0)
+    os.kill(journal, signal.SIGCONT)
     time.sleep(12)
     host.acnspawn("resume", uuid).expect(0)
-    touch(host, uuid, "a", "end")
     wait_for(lambda: "\nlast\n" in host.acnspawn("logs", "--tail=5", uuid).out, "the last line")
     host.acnspawn("stop", uuid).expect(0)
 

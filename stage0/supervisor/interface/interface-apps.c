@@ -432,6 +432,10 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
                                                         a, &a->timer);
         if (r >= 0)
                 r = manager_link_run(i->ops.manager(i->userdata), method, app->units[0].name, on_job, a);
+        if (r == -ENOTCONN || r == -ECONNRESET) { /* it was just lost */
+                keep_lost(a);
+                r = 0;
+        }
         if (r >= 0) {
                 app->n_jobs++;
                 return 0;
@@ -475,8 +479,9 @@ static void repeat(AppCall *a)
                 call_done(a);
                 return;
         }
-        int r = manager_link_run(i->ops.manager(i->userdata), started ? "StartUnit" : a->method,
-                                 a->app->units[0].name, on_job, a);
+        ManagerLink *l = i->ops.manager(i->userdata);
+        int r = l ? manager_link_run(l, started ? "StartUnit" : a->method, a->app->units[0].name, on_job, a)
+                  : -ENOTCONN;
         if (r == -ENOTCONN || r == -ECONNRESET)
                 keep_lost(a); /* lost again */
         else if (r < 0) {

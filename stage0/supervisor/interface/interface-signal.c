@@ -92,7 +92,10 @@ static int ask(Interface *i, VarlinkCall *call, json_object *parameters, const A
                        : -ENOMEM;
         if (r < 0)
                 signal_call_free(s);
-        return r;
+        /* The connection may just have been lost. */
+        return r == -ENOTCONN || r == -ECONNRESET
+                               ? interface_defer(i, call, parameters, interface_signal_app)
+                               : r;
 }
 
 int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata)

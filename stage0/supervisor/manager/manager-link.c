@@ -521,7 +521,13 @@ static int on_state_after_job(sd_bus_message *m, void *userdata, sd_bus_error *e
 {
         LinkJob *j = userdata;
 
-        if (read_list(j->link, m) < 0)
+        int r = read_list(j->link, m);
+        if (r < 0 &&
+            !manager_link_is_open(j->link)) { /* what the job has done is found over the next connection */
+                end_job(j, -ECONNRESET, NULL);
+                return 0;
+        }
+        if (r < 0)
                 ask_later(j->unit);
         else if (j->unit)
                 take_listed_state(j->link, j->unit);
@@ -542,7 +548,9 @@ static void finish_job(LinkJob *j, const char *result)
                          : sd_bus_call_method_async(j->link->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH,
                                                     SYSTEMD_MANAGER, "ListUnitsByNames", on_state_after_job,
                                                     j, "as", 1, j->unit->name);
-        if (r < 0)
+        if (r < 0 && j->unit && !manager_link_is_open(j->link))
+                end_job(j, -ECONNRESET, NULL);
+        else if (r < 0)
                 end_job(j, 0, j->result);
 }
 

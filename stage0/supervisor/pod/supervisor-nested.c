@@ -25,7 +25,7 @@ void supervisor_end_below(Supervisor *s, const AppInstance *app)
                 if (!nested_is_below(below->name, app->name) || !app_is_up(below) || is_being_stopped(below))
                         continue;
                 int r = manager_link_run(s->manager, "StopUnit", below->units[0].name, NULL, NULL);
-                if (r >= 0)
+                if (r >= 0 && below->stop != STOP_POD_ENDED)
                         below->stop = STOP_PARENT_ENDED;
                 if (r < 0)
                         log_warning("App %s has ended, but app %s, which is nested under it, cannot be "

@@ -465,7 +465,8 @@ static ManagerLink *get_manager(void *userdata)
 {
         const Supervisor *s = userdata;
 
-        return s->reconnect_usec == 0 ? s->manager : NULL;
+        /* It may have been closed, and not be reported as lost yet. */
+        return s->reconnect_usec == 0 && manager_link_is_open(s->manager) ? s->manager : NULL;
 }
 
 static void on_manifest_changed(void *userdata)
