@@ -23,6 +23,7 @@ typedef struct AppInstance {
         AppSockets *sockets;    /* by which connections start the app; or NULL */
         bool waking;            /* a connection has, and systemd has not finished that yet */
         unsigned n_jobs;        /* calls that wait for a job of it, or for its exec */
+        struct AppCall *start;  /* one of them, that is over if its health check fails too often; or NULL */
         bool given_up;          /* systemd cannot signal it, and does not wait for its end */
         bool executed;          /* its main process is the app, and not the launcher any more */
         bool removing, removed; /* nothing can be done to it any more */

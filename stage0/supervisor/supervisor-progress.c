@@ -165,6 +165,26 @@ static int on_main_ended(Supervisor *s, AppInstance *app, const LaunchEvent *eve
         return app->status.started_usec > 0 ? 1 : -ECANCELED;
 }
 
+/* A start that waits for a check is over once that has failed too often. */
+static void on_checked(Supervisor *s, AppInstance *app, const LaunchEvent *event)
+{
+        HealthState before = app->health.state;
+        bool acts = app_life_checked(app, event) > 0;
+
+        /* The first success is told with the readiness that it brings. */
+        if (app->health.state != before &&
+            (app->health.state == HEALTH_UNHEALTHY || before == HEALTH_UNHEALTHY))
+                interface_changed(s->interface, app);
+        if (acts)
+                supervisor_journal_app_unhealthy(s, app);
+        if (app->health.state == HEALTH_UNHEALTHY && app->status.readiness == READINESS_STARTING &&
+            supervisor_replacement_is_unhealthy(s, app))
+                return;
+        if (acts)
+                supervisor_app_unhealthy(s, app);
+        judge_health(s, app);
+}
+
 int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *event)
 {
         Supervisor *s = userdata;
@@ -188,11 +208,7 @@ int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *eve
                 supervisor_check_ready(s);
                 return 0;
         case LAUNCH_CHECKED:
-                if (app_life_checked(app, event) > 0) {
-                        supervisor_journal_app_unhealthy(s, app);
-                        supervisor_app_unhealthy(s, app);
-                }
-                judge_health(s, app);
+                on_checked(s, app, event);
                 return 0;
         case LAUNCH_MAIN_ENDED:
                 return on_main_ended(s, app, event);

@@ -463,6 +463,16 @@ static int on_replace_call(void *userdata, json_object *request, AppChangeFuncti
         return supervisor_replace_app(userdata, request, function, data);
 }
 
+static void replace_orphaned(void *userdata, const void *data)
+{
+        supervisor_replace_orphaned(userdata, data);
+}
+
+static bool may_supersede(void *userdata, const AppInstance *app)
+{
+        return supervisor_may_supersede(userdata, app);
+}
+
 static int compare_credentials(void *userdata, const AppInstance *app, const CredentialList *l, char ***ret)
 {
         const Supervisor *s = userdata;
@@ -481,6 +491,8 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .launch_group = on_group_call,
                                          .remove_app = on_remove_call,
                                          .replace_app = on_replace_call,
+                                         .replace_orphaned = replace_orphaned,
+                                         .may_supersede = may_supersede,
                                          .compare_credentials = compare_credentials,
                                          .reopen_logs = on_reopen_call,
                                          .end_below = on_end_below,
