@@ -63,6 +63,8 @@ static inline void freep(void *p)
 
 /* Closes FD unless it is negative, preserves errno, and returns -EBADF to be assigned to the variable. */
 int safe_close(int fd);
+/* In developers' builds (sanitized ones): called before a descriptor is closed, see library/libsystemd.c; or NULL. */
+extern void (*close_check)(int fd);
 
 static inline void closep(int *fd)
 {

@@ -8,10 +8,18 @@
 
 #include "basic/basic.h"
 
+#ifdef BASIC_STRICT
+void (*close_check)(int fd);
+#endif
+
 int safe_close(int fd)
 {
         if (fd >= 0) {
                 int saved_errno = errno;
+#ifdef BASIC_STRICT
+                if (close_check)
+                        close_check(fd);
+#endif
                 (void) close(fd);
                 errno = saved_errno;
         }

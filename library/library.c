@@ -39,7 +39,10 @@ static int load(Library *l, Error *e)
                                   why ?: l->file);
                 return error_hint(e, r, "On Debian it is in the package %s.", l->package);
         }
-        return find_functions(l, handle, e);
+        int r = find_functions(l, handle, e);
+        if (r >= 0 && l->wrap)
+                l->wrap();
+        return r;
 }
 
 int library_load(Library *l, Error *e)

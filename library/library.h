@@ -23,7 +23,8 @@ typedef struct Library {
         const char *purpose; /* "downloads" */
         const LibraryFunction *functions;
         size_t n_functions;
-        int loaded; /* atomic; set once all functions are there */
+        void (*wrap)(void); /* called when all functions are there; or NULL */
+        int loaded;         /* atomic; set then */
 } Library;
 
 /* Loads the library, unless that has been done. Any number of threads may do it. -ELIBACC, with a message that

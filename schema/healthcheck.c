@@ -65,13 +65,15 @@ int health_command_parse(const char *text, char ***ret)
                 *ret = NULL;
                 return 0;
         }
-        if (text[0] != '[')
-                return text[0] ? shell_command(text, ret) : -EINVAL;
-        int r = json_parse_strict(text, strlen(text), &o, NULL, NULL);
+        if (!text[0])
+                return -EINVAL;
+        /* "[ -e /file ] || exit 1" begins like an array, and is a line for the shell as well. */
+        int r = text[0] == '[' ? json_parse_strict(text, strlen(text), &o, NULL, NULL) : -EINVAL;
         if (r >= 0)
                 r = json_object_is_type(o, json_type_array) ? read_array(o, &words) : -EINVAL;
-        if (r >= 0)
-                r = words ? command_from_words(words, ret) : -EINVAL;
+        if (r < 0)
+                return r == -ENOMEM ? r : shell_command(text, ret);
+        r = words ? command_from_words(words, ret) : -EINVAL;
         return r == -ENOMEM ? r : r < 0 ? -EINVAL : 0;
 }
 

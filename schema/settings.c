@@ -733,6 +733,7 @@ static const Setting settings[] = {
                 {"group-policy", MEMBER(group_policy), read_group_policy, "must be auto, merge or strict"},
                 {"hooks", MEMBER(hooks), read_hooks,
                  "must be none, or a list of hooks in JSON, each with an absolute \"path\", and \"args\", \"env\" and \"timeout\" if it has some"},
+                {"hostname-variable", MEMBER(hostname_variable), read_boolean, "must be true or false"},
                 {"image-policy", MEMBER(image_policy), read_image_policy, "must be registry, local or none"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
                 {"health-cmd", MEMBER(health.command), read_health_command,

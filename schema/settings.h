@@ -150,6 +150,7 @@ typedef struct AppSettings {
         uint64_t restart_usec;       /* between an end and the next start; doubled each time … */
         uint64_t restart_max_usec;   /* … up to this */
         uint32_t restart_limit;      /* consecutive restarts after which the app is not restarted any more */
+        bool hostname_variable;      /* it has the variable HOSTNAME, as of images of OCI */
         bool notify;                 /* the app notifies that it is ready (sd_notify) */
         uint64_t start_timeout_usec; /* from a start until the app is ready; UINT64_MAX: no limit */
         HealthCheck health;

@@ -131,6 +131,12 @@ static const Field status_fields[] = {
                 {},
 };
 
+static const Field replacement_fields[] = {
+                {"IMAGE_ID", FIELD_TEXT, offsetof(ReplacementStatus, image_id)},
+                {"IMAGE_NAME", FIELD_TEXT, offsetof(ReplacementStatus, image_name)},
+                {},
+};
+
 static const Field health_fields[] = {
                 {"STATE", FIELD_HEALTH, offsetof(HealthStatus, state)},
                 {"FAILURES", FIELD_NUMBER, offsetof(HealthStatus, failures)},
@@ -358,6 +364,45 @@ int health_status_write(int status_dir_fd, const char *app, const HealthStatus *
         int r = health_name(app, &name);
 
         return r < 0 ? r : write_record(status_dir_fd, name, health_fields, s);
+}
+
+static int replacement_name(const char *app, char **ret)
+{
+        return xasprintf(ret, "%s.replacement", app);
+}
+
+void replacement_status_done(ReplacementStatus *s)
+{
+        free(s->image_id);
+        free(s->image_name);
+        *s = (ReplacementStatus){};
+}
+
+int replacement_status_read(int status_dir_fd, const char *app, ReplacementStatus *ret)
+{
+        _cleanup_(replacement_status_done) ReplacementStatus s = {};
+        _cleanup_free_ char *name = NULL;
+
+        int r = replacement_name(app, &name);
+        if (r >= 0)
+                r = read_record(status_dir_fd, name, replacement_fields, &s);
+        if (r < 0)
+                return r;
+        *ret = s;
+        s = (ReplacementStatus){};
+        return 0;
+}
+
+int replacement_status_write(int status_dir_fd, const char *app, const ReplacementStatus *s)
+{
+        _cleanup_free_ char *name = NULL;
+        int r = replacement_name(app, &name);
+
+        if (r < 0)
+                return r;
+        if (s)
+                return write_record(status_dir_fd, name, replacement_fields, s);
+        return unlinkat(status_dir_fd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 int app_status_to_exit_code(const AppStatus *s)

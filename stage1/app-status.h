@@ -116,6 +116,17 @@ void health_status_done(HealthStatus *s);
 int health_status_read(int status_dir_fd, const char *app, HealthStatus *ret);
 int health_status_write(int status_dir_fd, const char *app, const HealthStatus *s);
 
+/* What an app is being replaced by; until that is concluded, the manifest on disk has the old one. */
+typedef struct ReplacementStatus {
+        char *image_id, *image_name; /* or NULL */
+} ReplacementStatus;
+
+void replacement_status_done(ReplacementStatus *s);
+/* -ENOENT: the app is not being replaced. */
+int replacement_status_read(int status_dir_fd, const char *app, ReplacementStatus *ret);
+/* NULL: it is not any more. */
+int replacement_status_write(int status_dir_fd, const char *app, const ReplacementStatus *s);
+
 /* The exit status as container engines report it: the code; 128 + signal; 127 not found, 126 not executable,
  * 125 not started for another reason. 0 while it has not ended. */
 int app_status_to_exit_code(const AppStatus *s);

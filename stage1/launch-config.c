@@ -132,6 +132,7 @@ static const struct {
                 {"apparmor-profile", set_string, offsetof(LaunchConfig, apparmor_profile)},
                 {"selinux-context", set_string, offsetof(LaunchConfig, selinux_context)},
                 {"control", set_flag, offsetof(LaunchConfig, control)},
+                {"hostname", set_flag, offsetof(LaunchConfig, hostname)},
                 {"notify", set_flag, offsetof(LaunchConfig, notify)},
                 {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
                 {"may-mount", set_flag, offsetof(LaunchConfig, may_mount)},
@@ -251,6 +252,7 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         if (c->selinux_context)
                 add_pair(&t, "selinux-context", c->selinux_context);
         add_flag(&t, "control", c->control);
+        add_flag(&t, "hostname", c->hostname);
         add_pair(&t, "notify", c->notify ? "yes" : "no");
         add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
         add_pair(&t, "may-mount", c->may_mount ? "yes" : "no");

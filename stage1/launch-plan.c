@@ -152,6 +152,7 @@ static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
         c->read_only = TAKE_PTR(s.read_only.paths);
         c->notify = s.notify;
         c->control = s.control;
+        c->hostname = s.hostname_variable;
         c->landlock_optional = s.landlock_optional;
         c->shares_processes = app_settings_share_processes(&s);
         c->merges_groups = s.group_policy == GROUP_POLICY_MERGE;

@@ -16,6 +16,7 @@ static void finish(VarlinkCall *c)
         if (!k)
                 return;
         k->call = NULL;
+        connection_touch(k);
         connection_settle(k);
 }
 
@@ -98,6 +99,11 @@ int varlink_reply_error(VarlinkCall *c, const char *error, json_object *paramete
 size_t varlink_call_unsent(const VarlinkCall *c)
 {
         return c->connection ? c->connection->link.out_size : 0;
+}
+
+pid_t varlink_call_peer(const VarlinkCall *c)
+{
+        return c->connection ? c->connection->pid : 0;
 }
 
 int call_refuse(VarlinkCall *c, const char *error, const char *key, const char *value)

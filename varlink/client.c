@@ -11,6 +11,7 @@ struct VarlinkClient {
         const Operation *operation;
         FdList pushed;
         bool pending, more; /* a call waits for one reply; for several */
+        bool broken;        /* the connection cannot be used any more */
 };
 
 int varlink_client_new(int fd, const Operation *o, VarlinkClient **ret)
@@ -54,7 +55,7 @@ int varlink_client_send(VarlinkClient *c, const char *method, json_object *param
         if (message_add_parameters(m, parameters) < 0 ||
             (more && json_member_add(m, "more", json_object_new_boolean(true)) < 0))
                 return error_oom(e);
-        int r = c->pending ? -EBUSY : link_send(&c->link, m, &c->pushed);
+        int r = c->broken ? -ENOTCONN : c->pending ? -EBUSY : link_send(&c->link, m, &c->pushed);
         if (r < 0 && r != -EPIPE) /* there may still be a reply */
                 return error_set_errno(e, r, "Cannot call '%s'", method);
         c->pending = true;
@@ -125,8 +126,10 @@ int varlink_client_next(VarlinkClient *c, uint64_t timeout_usec, VarlinkReply *r
         if (r == -ETIMEDOUT)
                 return error_set(e, r, "The service did not answer in time");
         if (r < 0) {
-                link_done(&c->link);
+                /* The descriptor stays until the client is freed: its user may watch it, and has to end that first. */
+                link_break(&c->link);
                 c->pending = false;
+                c->broken = true;
                 return error_set_errno(e, r, "No valid reply came from the service");
         }
         *ret = reply;

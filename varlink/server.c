@@ -5,7 +5,10 @@
  * A connection alternates: a call is read only after the previous one is answered and the peer has read all
  * replies. So a peer that does not read its replies is not served, and at most one reply, or those of a call
  * with "more", are queued for it. Connections are closed from the event loop only; code that detects a
- * failure elsewhere shuts the socket down, which the event loop reports. */
+ * failure elsewhere shuts the socket down, which the event loop reports.
+ *
+ * A connection without a call costs its peer nothing, so it does not keep others out: when there are too many, the one that
+ * was not used for the longest time is closed. Users other than root displace connections of their own only. */
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -81,6 +84,11 @@ static void disconnect(Connection *k)
         free(k);
 }
 
+void connection_touch(Connection *k)
+{
+        k->used = ++k->server->n_used;
+}
+
 void connection_settle(Connection *k)
 {
         bool reads = !k->call && !k->link.out, timed = k->link.out || (reads && k->link.in_size > 0);
@@ -132,15 +140,46 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
-static bool is_full(const VarlinkServer *s, uid_t uid)
+static bool is_privileged(uid_t uid)
 {
+        return uid == 0 || uid == geteuid();
+}
+
+/* The number of connections that a user can have at a time, by now; 0: as many as there are. */
+static unsigned limit_reached(const VarlinkServer *s, uid_t uid)
+{
+        const unsigned shared = VARLINK_CONNECTIONS_MAX * 3 / 4;
         size_t n = 0;
 
-        if (uid == 0 || uid == geteuid())
-                return s->n_connections >= VARLINK_CONNECTIONS_MAX;
+        if (is_privileged(uid))
+                return s->n_connections >= VARLINK_CONNECTIONS_MAX ? VARLINK_CONNECTIONS_MAX : 0;
         for (const Connection *k = s->connections; k; k = k->next)
                 n += k->uid == uid;
-        return s->n_connections >= VARLINK_CONNECTIONS_MAX * 3 / 4 || n >= VARLINK_CONNECTIONS_PER_USER;
+        if (n >= VARLINK_CONNECTIONS_PER_USER)
+                return VARLINK_CONNECTIONS_PER_USER;
+        return s->n_connections >= shared ? shared : 0;
+}
+
+/* Closes the connection without a call that was not used for the longest time. */
+static bool make_room(VarlinkServer *s, uid_t uid)
+{
+        Connection *oldest = NULL;
+
+        for (Connection *k = s->connections; k; k = k->next)
+                if (!k->call && (is_privileged(uid) || k->uid == uid) && (!oldest || k->used < oldest->used))
+                        oldest = k;
+        if (oldest)
+                disconnect(oldest);
+        return oldest;
+}
+
+static void refuse(int fd, unsigned limit)
+{
+        char text[128];
+        int n = snprintf(text, sizeof(text), "{\"error\":\"%s\",\"parameters\":{\"limit\":%u}}",
+                         VARLINK_TOO_MANY_CONNECTIONS, limit);
+
+        (void) send(fd, text, (size_t) n + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int varlink_server_add_connection(VarlinkServer *s, int fd)
@@ -151,16 +190,20 @@ int varlink_server_add_connection(VarlinkServer *s, int fd)
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
                 return -errno;
-        if (is_full(s, peer.uid))
-                return -EUSERS;
+        for (unsigned limit; (limit = limit_reached(s, peer.uid)) > 0;)
+                if (!make_room(s, peer.uid)) {
+                        refuse(fd, limit);
+                        return -EUSERS;
+                }
         Connection *k = calloc(1, sizeof(Connection));
         if (!k)
                 return -ENOMEM;
-        *k = (Connection){.server = s, .uid = peer.uid, .next = s->connections};
+        *k = (Connection){.server = s, .uid = peer.uid, .pid = peer.pid, .next = s->connections};
         link_init(&k->link, TAKE_FD(taken));
         s->connections = k;
         s->n_connections++;
         s->n_accepted++;
+        connection_touch(k);
         int r = sd_event_add_io(s->event, &k->io, fd, EPOLLIN, on_io, k);
         if (r >= 0)
                 r = sd_event_add_time_relative(s->event, &k->timer, CLOCK_MONOTONIC, 0, 0, on_timer, k);

@@ -48,7 +48,9 @@ typedef struct Connection {
         struct Connection *next;
         Link link;
         uid_t uid;
+        pid_t pid;
         VarlinkCall *call; /* not answered yet; borrowed */
+        uint64_t used;     /* the number of its last use, among those of all connections */
         sd_event_source *io, *timer;
 } Connection;
 
@@ -67,10 +69,13 @@ struct VarlinkServer {
         Connection *connections;
         size_t n_connections;
         uint64_t n_accepted; /* number of connections so far */
+        uint64_t n_used;
 };
 
 const Interface *find_interface(const VarlinkServer *s, const char *name);
 
+/* Makes K the connection that was used last. */
+void connection_touch(Connection *k);
 /* Updates the watched events of the socket: to be called after each change. */
 void connection_settle(Connection *k);
 /* Handles MESSAGE: calls the method, or refuses the call. -EBADMSG: it is not a call. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ExecSync: a command beside a container, with its output in the reply. ExecOutput beyond what a reply can have is read, and
- * dropped, so that the command does not wait for it.
+/* ExecSync: a command beside a container, with its output in the reply. Output beyond what a reply can have, that of both
+ * streams together, is read and dropped, so that the command does not wait for it; the last line of the standard error says so.
  *
  * The output may be held open by processes that go on after the command: those that it leaves in the background, or any of the container
  * that have got hold of it. The call does not wait for them: what the command itself has written is in the pipes when it has ended. */
@@ -10,7 +10,7 @@
 
 #include "cri/sandbox.h"
 
-#define OUTPUT_MAX (8U * 1024U * 1024U - 4096U) /* of each stream: both fit into a message */
+#define OUTPUT_MAX (16U * 1024U * 1024U - 4096U) /* of both: clients take messages of 16 MiB */
 #define USEC_PER_SEC UINT64_C(1000000)
 #define DRAIN_USEC (2 * USEC_PER_SEC) /* of output after the end of the command */
 #define POLL_MSEC 1000
@@ -19,6 +19,7 @@
 typedef struct ExecOutput {
         int fd; /* -EBADF: it has ended */
         Text text;
+        bool cut;
 } ExecOutput;
 
 static void outputs_close(ExecOutput *o)
@@ -29,7 +30,8 @@ static void outputs_close(ExecOutput *o)
         }
 }
 
-static int read_output(ExecOutput *o)
+/* ROOM: for more of it. */
+static int read_output(ExecOutput *o, size_t room)
 {
         char chunk[65536];
         ssize_t n = read(o->fd, chunk, sizeof(chunk));
@@ -40,7 +42,8 @@ static int read_output(ExecOutput *o)
                 o->fd = safe_close(o->fd);
                 return (int) n < 0 ? -errno : 0;
         }
-        text_add_bytes(&o->text, chunk, MIN((size_t) n, OUTPUT_MAX - o->text.size));
+        text_add_bytes(&o->text, chunk, MIN((size_t) n, room));
+        o->cut |= (size_t) n > room;
         return o->text.failed ? -ENOMEM : 0;
 }
 
@@ -65,7 +68,7 @@ static int forward(CriJob *j, AcnPod *a, ExecOutput *o, AcnExecState *ret, Error
                 r = operation_check(store_operation(j->store), e);
                 for (size_t i = 0; r >= 0 && i < 2; i++)
                         if (fds[i].fd >= 0 && fds[i].revents) {
-                                r = read_output(&o[i]);
+                                r = read_output(&o[i], OUTPUT_MAX - o[0].text.size - o[1].text.size);
                                 if (r < 0)
                                         (void) error_set_errno(e, r,
                                                                "Cannot read the output of the command");
@@ -98,6 +101,17 @@ static int make_pipes(ExecOutput *o, AcnExecOptions *options, Error *e)
                 (void) fcntl(fds[0], F_SETFL, O_NONBLOCK);
         }
         return 0;
+}
+
+static int note_cut(ExecOutput *o)
+{
+        Text *t = &o[1].text;
+
+        if (!o[0].cut && !o[1].cut)
+                return 0;
+        text_addf(t, "%sacnspawn: the output is longer than %u bytes, and was cut\n",
+                  t->size > 0 && t->data[t->size - 1] != '\n' ? "\n" : "", OUTPUT_MAX);
+        return t->failed ? -ENOMEM : 0;
 }
 
 static void set_output(ProtobufCBinaryData *ret, CriJob *j, const Text *t)
@@ -133,9 +147,11 @@ static int exec(CriJob *j, const Container *c, const Runtime__V1__ExecSyncReques
                               q->timeout);
         if (r >= 0) {
                 answer->exit_code = state.exit_code;
+                if (note_cut(outputs) < 0)
+                        r = error_oom(e);
                 set_output(&answer->stdout, j, &outputs[0].text);
                 set_output(&answer->stderr, j, &outputs[1].text);
-                if (!answer->stdout.data || !answer->stderr.data)
+                if (r >= 0 && (!answer->stdout.data || !answer->stderr.data))
                         r = error_oom(e);
         }
         outputs_close(outputs);

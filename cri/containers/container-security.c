@@ -124,6 +124,16 @@ bool container_can_make_nodes(const SecurityContext *x)
 
 /* --- The security context ------------------------------------------------------------------------------ */
 
+/* What no process can have is refused here, and not when the container starts. The largest number means "unchanged" to the kernel. */
+static int check_id(const Runtime__V1__Int64Value *v, const char *field, Error *e)
+{
+        if (!v || (v->value >= 0 && v->value < UINT32_MAX))
+                return 0;
+        return error_set(e, -EINVAL,
+                         "The field '%s' of the request is %" PRId64 ", which is not from 0 to %u", field,
+                         v->value, UINT32_MAX - 1);
+}
+
 static int set_user(CriJob *j, const SecurityContext *x, AppOverrides *a, Error *e)
 {
         char *user = x->run_as_user ? cri_printf(&j->memory, "%" PRId64, x->run_as_user->value)
@@ -134,13 +144,18 @@ static int set_user(CriJob *j, const SecurityContext *x, AppOverrides *a, Error 
 
         if (!value)
                 return error_oom(e);
+        int r = check_id(x->run_as_user, CONTEXT "run_as_user", e);
+        if (r >= 0)
+                r = check_id(x->run_as_group, CONTEXT "run_as_group", e);
+        if (r < 0)
+                return r;
         if (*user == 0)
                 return x->run_as_group ? error_set(e, -EINVAL,
                                                    "The field '" CONTEXT
                                                    "run_as_group' needs 'run_as_user' or "
                                                    "'run_as_username'")
                                        : 0;
-        int r = cri_set_option(app_options, a, "user", CONTEXT "run_as_user", value, e);
+        r = cri_set_option(app_options, a, "user", CONTEXT "run_as_user", value, e);
         return r < 0 || x->run_as_group ? r
                                         : cri_set_option(app_options, a, "group", CONTEXT "run_as_user",
                                                          GROUPS_OF_USER, e);
@@ -293,12 +308,19 @@ static int set_selinux(CriJob *j, const SecurityContext *x, const HostFeatures *
                                    isempty(o->level) ? "s0" : o->level);
         if (!context)
                 return error_oom(e);
+        if (h->selinux == SELINUX_OFF) { /* as other runtimes: nothing has a context there */
+                log_warning("Container %s: the context %s of '" CONTEXT
+                            "selinux_options' has no effect, as SELinux is not active on this host.",
+                            a->name ?: "", context);
+                return 0;
+        }
         if (h->selinux <= SELINUX_NO_POLICY)
-                return error_set(e, -EINVAL,
-                                 "The field '" CONTEXT
-                                 "selinux_options' of the request asks for the context %s, but SELinux %s "
-                                 "on this host",
-                                 context, h->selinux == SELINUX_OFF ? "is not active" : "has no policy");
+                return error_set(
+                                e, -EINVAL,
+                                "The field '" CONTEXT
+                                "selinux_options' of the request asks for the context %s, but SELinux has no "
+                                "policy on this host",
+                                context);
         return cri_set_option(app_options, a, "selinux-context", CONTEXT "selinux_options", context, e);
 }
 

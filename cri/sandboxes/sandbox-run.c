@@ -199,6 +199,7 @@ static int prepare(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArg
                 return error_oom(e);
         a->options.owner_data = (OwnerData){.data = data, .size = protobuf_c_message_pack(&q->base, data)};
         a->options.name = name;
+        a->options.no_metadata = true;
         int r = prepare_pod(j->store, &a->request, &a->options, ret, &warnings, e);
         a->options.name = NULL;
         STRV_FOREACH (w, warnings)

@@ -317,10 +317,10 @@ static const char *check_upgrade(const HttpHead *h, const StreamOffer *o)
                 return "Ports are forwarded by v4.channel.k8s.io only if the call of PortForward has listed them";
         if (r == -EPROTONOSUPPORT && o->forwards)
                 return "No protocol that the client names is served: portforward.k8s.io is by SPDY/3.1, "
-                       "SPDY/3.1+portforward.k8s.io and v4.channel.k8s.io are by WebSocket";
+                       "SPDY/3.1+portforward.k8s.io, v4.channel.k8s.io and v4.base64.channel.k8s.io are by WebSocket";
         if (r == -EPROTONOSUPPORT)
-                return "No protocol that the client names is served: v5.channel.k8s.io and "
-                       "v4.channel.k8s.io are by WebSocket, these "
+                return "No protocol that the client names is served: v5.channel.k8s.io, "
+                       "v4.channel.k8s.io, channel.k8s.io, and these with base64 are by WebSocket, those "
                        "from v4 on down by SPDY/3.1";
         return r < 0 ? "The request is not valid" : NULL;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /* cri/streaming/: the streams of Exec, Attach and PortForward, as clients of the CRI open them: by an HTTP request to a URL with
- * a token that is valid once, upgraded to WebSocket (v5.channel.k8s.io, v4.channel.k8s.io) or SPDY/3.1.
+ * a token that is valid once, upgraded to WebSocket (v5.channel.k8s.io down to channel.k8s.io, also in base64) or SPDY/3.1.
  *
  * The server accepts connections and reads the heads of their requests. Each stream has a process of its own, which outlives
  * the server: what a client sends is parsed there. */

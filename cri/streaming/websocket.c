@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* WebSocket, with the subprotocols of Kubernetes: the first byte of a message is its channel. With version 5 the message 255
- * and a channel closes that channel. A tunnel has no channels: its messages are the bytes of SPDY, cut anywhere.
+ * and a channel closes that channel. Those for clients that have texts only have the channel as a digit, and the rest in base64.
+ * The first version has no number, and is that of clients that name none. A tunnel has no channels: its messages are the bytes
+ * of SPDY, cut anywhere.
  *
  * Spec: RFC 6455. */
 
@@ -26,6 +28,9 @@ typedef struct WebSocket {
         bool closed;     /* we have sent a close frame */
         Text close;      /* a message with CLOSE_CHANNEL, as far as it came */
         unsigned channels;
+        bool base64;
+        char group[4]; /* of base64, as far as it came */
+        size_t n_group;
         Protocol *inner; /* of a tunnel */
         Text inner_in;   /* what is not complete yet */
 } WebSocket;
@@ -61,6 +66,18 @@ static int add_tunnelled(Text *inner, int r, Text *out)
         return r < 0 ? r : inner->failed || out->failed ? -ENOMEM : 0;
 }
 
+static int send_base64(unsigned c, const uint8_t *data, size_t n, Text *out)
+{
+        _cleanup_free_ unsigned char *text = malloc((n + 2) / 3 * 4 + 1);
+        const char channel = (char) ('0' + c);
+
+        if (!text)
+                return -ENOMEM;
+        int k = EVP_EncodeBlock(text, data, (int) n);
+        add_frame(out, OP_TEXT, &channel, 1, text, (size_t) MAX(k, 0));
+        return out->failed ? -ENOMEM : 0;
+}
+
 static int send_data(Protocol *p, unsigned c, const uint8_t *data, size_t n, Text *out)
 {
         Protocol *inner = ((WebSocket *) p)->inner;
@@ -71,6 +88,8 @@ static int send_data(Protocol *p, unsigned c, const uint8_t *data, size_t n, Tex
                 int r = inner->ops->send(inner, c, data, n, &text);
                 return add_tunnelled(&text, r, out);
         }
+        if (((WebSocket *) p)->base64)
+                return send_base64(c, data, n, out);
         add_frame(out, OP_BINARY, &channel, 1, data, n);
         return out->failed ? -ENOMEM : 0;
 }
@@ -178,6 +197,49 @@ static int take_tunnelled(WebSocket *w, const uint8_t *data, size_t n, const Pro
         return add_tunnelled(&text, taken < 0 ? (int) taken : 0, out);
 }
 
+/* Four characters are three bytes, or one or two at the end of a message, which "=" fills up. */
+static int decode_group(const char *group, uint8_t ret[static 3])
+{
+        static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        char text[5];
+
+        memcpy(text, group, 4);
+        text[4] = 0;
+        size_t n = strspn(text, alphabet), rest = strspn(text + n, "=");
+        if (n < 2 || n + rest != 4 || EVP_DecodeBlock(ret, (const unsigned char *) text, 4) != 3)
+                return -EPROTO;
+        return (int) n - 1;
+}
+
+static int take_base64(WebSocket *w, const uint8_t *data, size_t n, bool final, const ProtocolEvents *events)
+{
+        _cleanup_text_ Text decoded = {};
+        bool ends = false;
+
+        for (size_t i = 0; i < n; i++) {
+                uint8_t bytes[3];
+
+                if (ends)
+                        return -EPROTO;
+                w->group[w->n_group++] = (char) data[i];
+                if (w->n_group < sizeof(w->group))
+                        continue;
+                w->n_group = 0;
+                int k = decode_group(w->group, bytes);
+                if (k < 0)
+                        return k;
+                text_add_bytes(&decoded, bytes, (size_t) k);
+                ends = k < 3;
+        }
+        if (final ? w->n_group > 0 : ends)
+                return -EPROTO;
+        if (decoded.failed)
+                return -ENOMEM;
+        return decoded.size == 0 ? 0
+                                 : events->data(events->userdata, w->channel, (const uint8_t *) decoded.data,
+                                                decoded.size);
+}
+
 /* A part of a message, which may be all of it. */
 static int take_part(WebSocket *w, const uint8_t *data, size_t n, bool final, const ProtocolEvents *events,
                      Text *out)
@@ -189,15 +251,17 @@ static int take_part(WebSocket *w, const uint8_t *data, size_t n, bool final, co
                 return take_tunnelled(w, data, n, events, out);
         }
         if (!w->has_channel && n > 0) {
-                w->channel = *data++;
+                w->channel = (uint8_t) (*data++ - (w->base64 ? '0' : 0));
                 w->has_channel = true;
                 n--;
         }
-        if (w->has_channel && w->channel == CLOSE_CHANNEL) {
+        if (w->has_channel && w->channel == CLOSE_CHANNEL && !w->base64) {
                 text_add_bytes(&w->close, data, n);
                 r = w->close.failed ? -ENOMEM : take_close_message(w, final, events);
         } else if (w->has_channel && w->channel >= w->channels)
                 r = -EPROTO;
+        else if (w->base64)
+                r = take_base64(w, data, n, final, events);
         else if (n > 0)
                 r = events->data(events->userdata, w->channel, data, n);
         w->in_message = !final;
@@ -276,22 +340,38 @@ bool websocket_is_asked_for(const HttpHead *h)
         return http_head_lists(h, "Upgrade", "websocket") && http_head_lists(h, "Connection", "Upgrade");
 }
 
-/* The best of those that the client offers. Version 5 is not defined for ports. */
-static int choose_version(const HttpHead *h, const StreamOffer *o, char name[static 32], unsigned *ret)
+/* The best first. */
+static const struct {
+        const char *name;
+        unsigned version;
+        bool base64;
+        bool forwards; /* also for ports */
+} subprotocols[] = {
+                {"v5.channel.k8s.io", 5, false, false},      {"v4.channel.k8s.io", 4, false, true},
+                {"v4.base64.channel.k8s.io", 4, true, true}, {"channel.k8s.io", 1, false, false},
+                {"base64.channel.k8s.io", 1, true, false},
+};
+
+/* NAME is empty if the client names none, and "ret_version" 0 for a tunnel. */
+static int choose_version(const HttpHead *h, const StreamOffer *o, const char **name, unsigned *ret_version,
+                          bool *ret_base64)
 {
-        *ret = 0;
-        if (o->forwards) {
-                snprintf(name, 32, "%s", TUNNEL_PROTOCOL);
-                if (http_head_lists(h, PROTOCOL_FIELD, name))
-                        return 0;
+        *ret_version = 0;
+        *ret_base64 = false;
+        *name = TUNNEL_PROTOCOL;
+        if (o->forwards && http_head_lists(h, PROTOCOL_FIELD, *name))
+                return 0;
+        for (size_t i = 0; i < ELEMENTSOF(subprotocols); i++) {
+                *name = subprotocols[i].name;
+                if ((o->forwards && !subprotocols[i].forwards) || !http_head_lists(h, PROTOCOL_FIELD, *name))
+                        continue;
+                *ret_version = subprotocols[i].version;
+                *ret_base64 = subprotocols[i].base64;
+                return o->forwards && o->n_ports == 0 ? -ENODATA : 0;
         }
-        for (unsigned v = o->forwards ? 4 : 5; v >= 4; v--) {
-                snprintf(name, 32, "v%u.channel.k8s.io", v);
-                *ret = v;
-                if (http_head_lists(h, PROTOCOL_FIELD, name))
-                        return o->forwards && o->n_ports == 0 ? -ENODATA : 0;
-        }
-        return -EPROTONOSUPPORT;
+        *name = "";
+        *ret_version = 1;
+        return o->forwards || http_head_value(h, PROTOCOL_FIELD) ? -EPROTONOSUPPORT : 0;
 }
 
 static int make_answer(const char *key, char ret[static 29])
@@ -308,7 +388,7 @@ static int make_answer(const char *key, char ret[static 29])
         return 0;
 }
 
-static int make_protocol(const StreamOffer *o, unsigned version, Protocol **ret)
+static int make_protocol(const StreamOffer *o, unsigned version, bool base64, Protocol **ret)
 {
         WebSocket *w = calloc(1, sizeof(WebSocket));
 
@@ -318,6 +398,7 @@ static int make_protocol(const StreamOffer *o, unsigned version, Protocol **ret)
                                  .version = version,
                                  .forwards = o->forwards,
                                  .implicit = version > 0};
+        w->base64 = base64;
         w->channels = o->forwards ? 2 * MIN(o->n_ports, FORWARDS_MAX) : _STREAM_CHANNEL_MAX;
         int r = version > 0 ? 0 : spdy_new(o->forwards, 0, &w->inner);
         if (r < 0)
@@ -332,21 +413,26 @@ int websocket_accept(const HttpHead *h, const StreamOffer *o, Protocol **ret, Te
         const char *key = http_head_value(h, "Sec-WebSocket-Key"),
                    *version = http_head_value(h, "Sec-WebSocket-Version");
         unsigned subprotocol = 0;
-        char answer[29], name[32];
+        const char *name = NULL;
+        bool base64 = false;
+        char answer[29];
 
         if (!streq(h->method, "GET") || !key || !streq_ptr(version, "13"))
                 return -EBADMSG;
         int r = make_answer(key, answer);
         if (r >= 0)
-                r = choose_version(h, o, name, &subprotocol);
+                r = choose_version(h, o, &name, &subprotocol, &base64);
         if (r >= 0)
-                r = make_protocol(o, subprotocol, ret);
+                r = make_protocol(o, subprotocol, base64, ret);
         if (r < 0)
                 return r;
         text_addf(out,
                   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                  "Sec-WebSocket-Accept: %s\r\n" PROTOCOL_FIELD ": %s\r\n\r\n",
-                  answer, name);
+                  "Sec-WebSocket-Accept: %s\r\n",
+                  answer);
+        if (*name)
+                text_addf(out, PROTOCOL_FIELD ": %s\r\n", name);
+        text_add(out, "\r\n");
         return 0;
 }
 

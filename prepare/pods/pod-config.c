@@ -121,6 +121,7 @@ static const struct Member {
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
                 {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict), true},
                 {"reducedMetadata", MEMBER_BOOLEAN, offsetof(PodConfig, reduced_metadata), true},
+                {"noMetadata", MEMBER_BOOLEAN, offsetof(PodConfig, no_metadata), true},
                 {"net", MEMBER_NET, offsetof(PodConfig, net)},
                 {"dns", MEMBER_TEXTS, offsetof(PodConfig, dns), true},
                 {"dnsSearch", MEMBER_TEXTS, offsetof(PodConfig, dns_search), true},

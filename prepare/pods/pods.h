@@ -77,6 +77,7 @@ typedef struct PodConfig {
         bool private_users;
         bool strict;           /* refuse to run unless all isolators are enforced */
         bool reduced_metadata; /* the metadata service shows no environment of apps, nor paths of the host */
+        bool no_metadata; /* there is none, and apps have none of the variables of the specification of App Containers */
         NetMode net;
         char **networks; /* as of pod_network_check(); not empty if and only if NET_NETWORKS */
         char **dns;      /* "none", "host", or addresses; NULL: those of the network */

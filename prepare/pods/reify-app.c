@@ -392,7 +392,7 @@ static int reify_requested_app(Reify *r, size_t index, Error *e)
         if (k >= 0 && path)
                 k = reify_nested_app(r, a, path, e);
         if (k >= 0)
-                k = reify_image_settings(r, a, i->manifest, e);
+                k = reify_image_settings(r, a, i->manifest, i->info.kind == IMAGE_KIND_OCI, e);
         if (k >= 0)
                 k = reify_socket_ports(a, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
@@ -420,7 +420,7 @@ static int reify_template_app(Reify *r, size_t index, Error *e)
         if (k >= 0)
                 k = complete_app(r, a, NULL, i, e);
         if (k >= 0)
-                k = reify_image_settings(r, a, i->manifest, e);
+                k = reify_image_settings(r, a, i->manifest, i->info.kind == IMAGE_KIND_OCI, e);
         if (k >= 0)
                 k = reify_socket_ports(a, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);

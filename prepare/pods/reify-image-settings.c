@@ -66,11 +66,39 @@ static int take_stop_signal(Reify *r, PodApp *a, const PairList *image, Error *e
         return set_unless_set(a, SETTING_PREFIX "stop-signal", value) < 0 ? error_oom(e) : 0;
 }
 
-int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, Error *e)
+/* Settings of a check that is not there. */
+static int check_health(Reify *r, const PodApp *a, Error *e)
 {
-        int k = take_notify(r, a, &image->annotations, e);
+        static const char *const names[] = {"health-interval",       "health-timeout",
+                                            "health-retries",        "health-start-period",
+                                            "health-start-interval", "health-on-failure"};
+        const char *command = pair_list_get(&a->annotations, SETTING_PREFIX "health-cmd");
+
+        if (command && !streq(command, "none"))
+                return 0;
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                char name[64];
+                snprintf(name, sizeof(name), SETTING_PREFIX "%s", names[i]);
+                if (pair_list_get(&a->annotations, name))
+                        return reify_warn(
+                                        r, e,
+                                        "App %s: --%s has no effect, as there is no health check: neither its image nor "
+                                        "--health-cmd has one",
+                                        pod_app_path_name(a), names[i]);
+        }
+        return 0;
+}
+
+int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, bool oci, Error *e)
+{
+        int k = oci && set_unless_set(a, SETTING_PREFIX "hostname-variable", "true") < 0 ? error_oom(e) : 0;
+
+        if (k >= 0)
+                k = take_notify(r, a, &image->annotations, e);
 
         if (k >= 0)
                 k = take_health(r, a, &image->annotations, e);
+        if (k >= 0)
+                k = check_health(r, a, e);
         return k < 0 ? k : take_stop_signal(r, a, &image->annotations, e);
 }

@@ -85,7 +85,7 @@ int reify_nested_app(const Reify *r, PodApp *a, const char *path, Error *e);
 int reify_apps(Reify *r, Error *e);
 /* Applies the image's settings for running its app, unless the user has set them
  * (reify-image-settings.c). */
-int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, Error *e);
+int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, bool oci, Error *e);
 /* Marks the ports of A that its setting "socket-activated" names, and adds those that the image does not declare
  * (reify-socket-ports.c). */
 int reify_socket_ports(PodApp *a, Error *e);

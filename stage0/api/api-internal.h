@@ -43,6 +43,8 @@ int acn_connection_error(AcnPod *a, int r, Error *e);
 
 /* The error for an error reply. -EAGAIN, -EREMCHG (ForeignProcess) without a message: the call may be
  * repeated. */
+/* VARLINK_TOO_MANY_CONNECTIONS */
+int acn_too_many(AcnPod *a, const VarlinkReply *reply, Error *e);
 int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e);
 /* The same for errors that are not of the pod's interface: the errno of a system error; -EREMOTEIO for others. */
 int acn_service_error(const VarlinkReply *reply, Error *e);

@@ -127,7 +127,9 @@ static int check_answers(AcnPod *a, Error *e)
 
         int r = varlink_client_call(a->client, "org.varlink.service.GetInfo", NULL, a->answer_usec, &reply,
                                     NULL);
-        return r < 0 ? acn_connection_error(a, r, e) : 0;
+        if (r < 0)
+                return acn_connection_error(a, r, e);
+        return streq_ptr(reply.error, VARLINK_TOO_MANY_CONNECTIONS) ? acn_too_many(a, &reply, e) : 0;
 }
 
 static int wait_for_reply(AcnPod *a, const AcnCall *c, VarlinkReply *ret)

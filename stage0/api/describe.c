@@ -75,6 +75,7 @@ void acn_app_done(AcnApp *a)
         free(a->image);
         free(a->image_id);
         free(a->cause);
+        free(a->health);
         free(a->task);
         free(a->reason);
         free(a->message);
@@ -111,8 +112,8 @@ int acn_app_read(json_object *o, AcnApp *ret)
                 a.exit_code = (int) acn_number(o, "exitCode", derive_exit_code(&a));
         if (copy_text(o, "name", &a.name) < 0 || copy_text(o, "image", &a.image) < 0 ||
             copy_text(o, "imageID", &a.image_id) < 0 || copy_text(o, "cause", &a.cause) < 0 ||
-            copy_text(o, "task", &a.task) < 0 || copy_text(o, "reason", &a.reason) < 0 ||
-            copy_text(o, "message", &a.message) < 0) {
+            copy_text(o, "health", &a.health) < 0 || copy_text(o, "task", &a.task) < 0 ||
+            copy_text(o, "reason", &a.reason) < 0 || copy_text(o, "message", &a.message) < 0) {
                 acn_app_done(&a);
                 return -ENOMEM;
         }

@@ -255,6 +255,22 @@ int acn_service_error(const VarlinkReply *reply, Error *e)
                          parameters ?: "");
 }
 
+int acn_too_many(AcnPod *a, const VarlinkReply *reply, Error *e)
+{
+        const char *pod = pod_display_name(a->pod);
+
+        int r = error_set(
+                        e, -EUSERS,
+                        "Pod %s cannot be asked: %lld programs have calls that wait at its supervisor, which "
+                        "is as many as can",
+                        pod, (long long) acn_number(reply->parameters, "limit", VARLINK_CONNECTIONS_MAX));
+        return error_hint(
+                        e, r,
+                        "These may be commands in its apps, and programs that watch it. 'acnspawn stop %s' "
+                        "ends the pod all the same.",
+                        pod);
+}
+
 int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e)
 {
         const char *pod = pod_display_name(a->pod), *name = startswith(reply->error, PREFIX);
@@ -262,6 +278,8 @@ int acn_refusal(AcnPod *a, const AcnCall *c, const VarlinkReply *reply, Error *e
 
         if (r < 0)
                 return r;
+        if (streq(reply->error, VARLINK_TOO_MANY_CONNECTIONS))
+                return acn_too_many(a, reply, e);
         if (streq(reply->error, SERVICE "MethodNotFound") ||
             streq(reply->error, SERVICE "MethodNotImplemented") || is_new_parameter(c, reply))
                 return too_old(a, c, e);

@@ -331,8 +331,8 @@ static int add_config(PodWriter *w, const PodConfig *c, Error *e)
                 r = 0;
         if (r >= 0 && c->exit_idle_usec > 0)
                 r = add(w, "exit-idle-time", e, "%" PRIu64 "us", c->exit_idle_usec);
-        if (r >= 0 && c->reduced_metadata)
-                r = pod_writer_add(w, "metadata", "reduced", e);
+        if (r >= 0 && (c->reduced_metadata || c->no_metadata))
+                r = pod_writer_add(w, "metadata", c->no_metadata ? "no" : "reduced", e);
         if (r < 0 || (r = add_list(w, "net", c->networks, e)) < 0 ||
             (r = add_if(w, "hostname", c->hostname, e)) < 0 || (r = add_list(w, "dns", c->dns, e)) < 0 ||
             (r = add_list(w, "dns-search", c->dns_search, e)) < 0 ||

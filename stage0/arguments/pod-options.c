@@ -20,9 +20,12 @@ static int option_exit_policy(const Option *o, const char *value, void *target, 
 
 static int option_metadata(const Option *o, const char *value, void *target, Error *e)
 {
-        if (!streq(value, "full") && !streq(value, "reduced"))
-                return option_invalid(o, value, e, "must be full or reduced");
-        *(bool *) target = streq(value, "reduced");
+        PrepareOptions *options = target;
+
+        if (!streq(value, "full") && !streq(value, "reduced") && !streq(value, "no"))
+                return option_invalid(o, value, e, "must be full, reduced or no");
+        options->reduced_metadata = streq(value, "reduced");
+        options->no_metadata = streq(value, "no");
         return 0;
 }
 
@@ -153,10 +156,10 @@ const Option pod_options[] = {
                 {NULL, "exit-idle-time", 0, "TIME", false,
                  "Stop the pod when its apps, which are started by connections, have been inactive for TIME",
                  NULL, option_usec, POD(options.exit_idle_usec)},
-                {NULL, "metadata", 0, "full|reduced", false,
+                {NULL, "metadata", 0, "full|reduced|no", false,
                  "Show apps the whole manifest of the pod by the metadata service (default), or without "
-                 "environments, paths of the host and settings of acnspawn",
-                 "full|reduced", option_metadata, POD(options.reduced_metadata)},
+                 "environments, paths of the host and settings of acnspawn; or have no such service",
+                 "full|reduced|no", option_metadata, POD(options)},
                 {NULL, "image-policy", 0, "registry|local|none", false,
                  "Let 'acnspawn update' replace apps by those of newer images of the registry or server, or "
                  "of the store; for apps that do not say it themselves",

@@ -82,9 +82,9 @@ typedef struct PrepareOptions {
         const char *const *config_dirs; /* the parents of net.d; NULL: the default directories */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;
-        uint64_t exit_idle_usec;   /* 0 or UINT64_MAX: the pod stays up */
-        bool strict;               /* refuse the pod unless all isolators are enforced here */
-        bool reduced_metadata;     /* see PodConfig */
+        uint64_t exit_idle_usec;            /* 0 or UINT64_MAX: the pod stays up */
+        bool strict;                        /* refuse the pod unless all isolators are enforced here */
+        bool reduced_metadata, no_metadata; /* see PodConfig */
         const char *owner;         /* the program that it belongs to, see pod_set_owner(); or NULL */
         OwnerData owner_data;      /* not owned */
         const char *cgroup_parent; /* see PodConfig; or NULL */

@@ -117,7 +117,7 @@ static int on_event(Forward *f)
                 s->result = acn_exec_next(s->connection, 0, &s->state, &s->error);
                 if (s->result == -ETIMEDOUT)
                         return 0;
-                if (s->result == -ECONNRESET)
+                if (s->result == -ECONNRESET && s->process >= 0)
                         return s->result;
                 if (s->result <= 0)
                         return 1;

@@ -26,6 +26,7 @@ static int configure(Pod *p, const PrepareOptions *o)
         c->net = o->net;
         c->strict = o->strict;
         c->reduced_metadata = o->reduced_metadata;
+        c->no_metadata = o->no_metadata;
         c->exit_policy = o->exit_policy;
         c->stop_timeout_usec = o->stop_timeout_usec;
         c->exit_idle_usec = o->exit_idle_usec == UINT64_MAX ? 0 : o->exit_idle_usec;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Ends a running pod: by a shutdown, or by force, through its supervisor; and by its cgroup if the
- * supervisor does not respond.
+ * supervisor does not respond. Where its interface has no room for another caller, the supervisor is asked by a
+ * signal.
  *
  * The supervisor releases the lock of the pod a moment before it ends itself: that is waited for as well, so that
  * nothing of the pod is left. */
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "stage0/api/acn.h"
@@ -17,6 +19,7 @@
 #define SILENT_USEC (300 * UINT64_C(1000000))
 #define EXIT_MSEC 10000                 /* of a supervisor that has released the lock */
 #define PATIENCE_USEC UINT64_C(2000000) /* until what is waited for is said */
+#define LEAVE_USEC UINT64_C(2000000)    /* to end by itself, before it is killed by force */
 
 /* -EBADF: its number is not known, or may be that of another process by now. */
 static int open_supervisor(Pod *p)
@@ -123,6 +126,23 @@ static uint64_t configured_timeout(Pod *p)
         return p->manifest || pod_load(p, NULL) >= 0 ? pod_stop_timeout(p) : UINT64_MAX;
 }
 
+static bool has_left(int r)
+{
+        return r == -ESRCH || r == -ECONNRESET;
+}
+
+/* Without an answer of the supervisor: the pod is about to end by itself (LEAVES), or is asked by a signal. -ETIMEDOUT: it
+ * has not ended in the time that the caller gives it. */
+static int await_leaving(Pod *p, int supervisor_fd, bool leaves, uint64_t timeout_usec, Error *e)
+{
+        if (!leaves && timeout_usec > 0)
+                (void) syscall(SYS_pidfd_send_signal, supervisor_fd, SIGTERM, NULL, 0);
+        int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : leaves ? LEAVE_USEC : 0, e);
+        if (r == -ETIME && operation_check(pod_operation(p), NULL) >= 0)
+                return -ETIMEDOUT;
+        return r < 0 ? r : timeout_usec == 0;
+}
+
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
 {
         bool configured = timeout_usec == STOP_AS_CONFIGURED;
@@ -136,9 +156,9 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                 timeout_usec = configured_timeout(p);
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
         int killed = ask_supervisor(p, timeout_usec, configured, e);
-        if (killed == -ESRCH || killed == -ECONNRESET) { /* it was about to end by itself */
+        if (has_left(killed) || (killed == -EUSERS && (supervisor_fd >= 0 || timeout_usec == 0))) {
                 error_done(e);
-                killed = timeout_usec == 0;
+                killed = await_leaving(p, supervisor_fd, has_left(killed), timeout_usec, e);
         }
         bool silent = killed == -ETIMEDOUT;
         bool by_force = timeout_usec == 0 || (silent && !configured && timeout_usec != UINT64_MAX);

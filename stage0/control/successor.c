@@ -142,6 +142,7 @@ static PrepareOptions options_of(const PodConfig *c)
                         .exit_idle_usec = c->exit_idle_usec,
                         .strict = c->strict,
                         .reduced_metadata = c->reduced_metadata,
+                        .no_metadata = c->no_metadata,
         };
 }
 

@@ -24,6 +24,8 @@ typedef struct HostTask {
         HostService *service;
         VarlinkCall *call; /* NULL: the caller has disconnected, or got its last reply */
         pid_t pid;
+        HostCallKind kind;
+        pid_t client;
         int fd;
         bool cancelled;
         sd_event_source *io, *pause;
@@ -218,7 +220,7 @@ static void task_free(HostTask *t)
         while (*i != t)
                 i = &(*i)->next;
         *i = t->next;
-        t->service->n_tasks--;
+        t->service->n_tasks[t->kind]--;
         sd_event_source_disable_unref(t->io);
         sd_event_source_disable_unref(t->pause);
         safe_close(t->fd);
@@ -334,13 +336,25 @@ static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
         return sd_event_source_set_enabled(t->io, SD_EVENT_ON);
 }
 
-static int refuse_number(VarlinkCall *call)
+static int refuse_number(VarlinkCall *call, unsigned limit)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
 
-        if (json_member_add(o, "limit", json_object_new_int((int) HOST_TASKS_MAX)) < 0)
+        if (json_member_add(o, "limit", json_object_new_int((int) limit)) < 0)
                 return -ENOMEM;
         return varlink_reply_error(call, HOST_INTERFACE ".TooManyOperations", o);
+}
+
+/* How many calls there may be, and are by now; 0: another one may come. */
+static unsigned limit_reached(const HostService *s, HostCallKind kind, pid_t client)
+{
+        size_t n = 0;
+
+        if (s->n_tasks[kind] >= HOST_TASKS_MAX)
+                return HOST_TASKS_MAX;
+        for (const HostTask *t = s->tasks; t; t = t->next)
+                n += t->kind == kind && t->client == client;
+        return n >= HOST_TASKS_PER_CLIENT ? HOST_TASKS_PER_CLIENT : 0;
 }
 
 /* Until the process has an operation that a signal would cancel, signals are blocked. */
@@ -367,14 +381,16 @@ static int watch(HostTask *t)
         return r < 0 ? r : sd_event_source_set_enabled(t->pause, SD_EVENT_OFF);
 }
 
-int host_task_start(HostService *s, VarlinkCall *call, json_object *parameters, HostStoreUse use,
-                    HostJobFunction function)
+int host_task_start(HostService *s, VarlinkCall *call, json_object *parameters, HostCallKind kind,
+                    HostStoreUse use, HostJobFunction function)
 {
+        pid_t client = varlink_call_peer(call);
+        unsigned limit = limit_reached(s, kind, client);
         HostJob j = {.options = s->options, .parameters = parameters, .more = call->more};
         int fds[2];
 
-        if (s->n_tasks >= HOST_TASKS_MAX)
-                return refuse_number(call);
+        if (limit > 0)
+                return refuse_number(call, limit);
         HostTask *t = calloc(1, sizeof(HostTask));
         if (!t)
                 return -ENOMEM;
@@ -383,9 +399,9 @@ int host_task_start(HostService *s, VarlinkCall *call, json_object *parameters, 
                 return -errno;
         }
         j.fd = fds[1];
-        *t = (HostTask){.next = s->tasks, .service = s, .fd = fds[0]};
+        *t = (HostTask){.next = s->tasks, .service = s, .kind = kind, .client = client, .fd = fds[0]};
         s->tasks = t;
-        s->n_tasks++;
+        s->n_tasks[kind]++;
         int r = start_process(&j, fds[0], use, function);
         safe_close(fds[1]);
         if (r >= 0) {

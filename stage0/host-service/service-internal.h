@@ -9,6 +9,15 @@
 
 #define HOST_INTERFACE "org.acnspawn.Host"
 
+/* Calls of one kind do not take the places of the others: those that only look never wait for those that work, and the end of a
+ * pod not for registries. */
+typedef enum HostCallKind {
+        HOST_CALL_LOOKS,
+        HOST_CALL_FETCHES, /* it may wait for other hosts */
+        HOST_CALL_CHANGES,
+        _HOST_CALL_MAX,
+} HostCallKind;
+
 typedef struct HostService {
         const HostServiceOptions *options;
         sd_event *event;
@@ -17,7 +26,7 @@ typedef struct HostService {
         uint64_t n_accepted; /* at the last check for idleness */
         struct HostTask *tasks;
         struct HostMonitor *monitors;
-        size_t n_tasks, n_monitors;
+        size_t n_tasks[_HOST_CALL_MAX], n_monitors;
         bool ending;
 } HostService;
 
@@ -28,7 +37,8 @@ extern const char host_interface_description[];
 
 /* --- job.c: calls that run in a separate process ------------------------------------------------------- */
 
-#define HOST_TASKS_MAX 64U
+#define HOST_TASKS_MAX 32U        /* of each kind */
+#define HOST_TASKS_PER_CLIENT 16U /* of each kind, of one process */
 #define HOST_MONITORS_MAX 16U
 
 /* A call, in its process. */
@@ -55,8 +65,8 @@ typedef enum HostStoreUse {
 } HostStoreUse;
 
 /* Starts the process for a call. */
-int host_task_start(HostService *s, VarlinkCall *call, json_object *parameters, HostStoreUse use,
-                    HostJobFunction function);
+int host_task_start(HostService *s, VarlinkCall *call, json_object *parameters, HostCallKind kind,
+                    HostStoreUse use, HostJobFunction function);
 /* Cancels the calls of all processes. */
 void host_tasks_cancel(HostService *s);
 

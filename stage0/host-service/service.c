@@ -14,24 +14,24 @@
 
 const char host_interface_description[] = HOST_INTERFACE_DESCRIPTION;
 
-#define DEFINE_METHOD(function, use)                                                                        \
+#define DEFINE_METHOD(function, kind, use)                                                                  \
         static int method_##function(VarlinkCall *call, json_object *parameters, void *userdata)            \
         {                                                                                                   \
-                return host_task_start(userdata, call, parameters, use, job_##function);                    \
+                return host_task_start(userdata, call, parameters, kind, use, job_##function);              \
         }
 
-DEFINE_METHOD(list_pods, STORE_IF_THERE)
-DEFINE_METHOD(describe_pod, STORE_IF_THERE)
-DEFINE_METHOD(prepare_pod, STORE_NEEDED)
-DEFINE_METHOD(run_pod, STORE_NEEDED)
-DEFINE_METHOD(start_pod, STORE_IF_THERE)
-DEFINE_METHOD(stop_pod, STORE_IF_THERE)
-DEFINE_METHOD(remove_pod, STORE_IF_THERE)
-DEFINE_METHOD(list_images, STORE_IF_THERE)
-DEFINE_METHOD(describe_image, STORE_IF_THERE)
-DEFINE_METHOD(fetch_image, STORE_NEEDED)
-DEFINE_METHOD(remove_image, STORE_IF_THERE)
-DEFINE_METHOD(collect_garbage, STORE_IF_THERE)
+DEFINE_METHOD(list_pods, HOST_CALL_LOOKS, STORE_IF_THERE)
+DEFINE_METHOD(describe_pod, HOST_CALL_LOOKS, STORE_IF_THERE)
+DEFINE_METHOD(prepare_pod, HOST_CALL_FETCHES, STORE_NEEDED)
+DEFINE_METHOD(run_pod, HOST_CALL_FETCHES, STORE_NEEDED)
+DEFINE_METHOD(start_pod, HOST_CALL_CHANGES, STORE_IF_THERE)
+DEFINE_METHOD(stop_pod, HOST_CALL_CHANGES, STORE_IF_THERE)
+DEFINE_METHOD(remove_pod, HOST_CALL_CHANGES, STORE_IF_THERE)
+DEFINE_METHOD(list_images, HOST_CALL_LOOKS, STORE_IF_THERE)
+DEFINE_METHOD(describe_image, HOST_CALL_LOOKS, STORE_IF_THERE)
+DEFINE_METHOD(fetch_image, HOST_CALL_FETCHES, STORE_NEEDED)
+DEFINE_METHOD(remove_image, HOST_CALL_CHANGES, STORE_IF_THERE)
+DEFINE_METHOD(collect_garbage, HOST_CALL_CHANGES, STORE_IF_THERE)
 
 static const VarlinkMethod methods[] = {
                 {"ListPods", method_list_pods, VARLINK_METHOD_MORE},
@@ -64,7 +64,7 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
         uint64_t accepted;
         size_t n = varlink_server_connections(s->server, &accepted);
 
-        if (n == 0 && s->n_tasks == 0 && accepted == s->n_accepted)
+        if (n == 0 && !s->tasks && accepted == s->n_accepted)
                 return sd_event_exit(s->event, 0);
         s->n_accepted = accepted;
         int r = sd_event_source_set_time_relative(source, s->options->exit_idle_usec);

@@ -199,6 +199,13 @@ static int make_resolv_conf(Pod *p, NameFiles *f, Error *e)
         int r = find_servers(p, &d, e);
         if (r < 0)
                 return r;
+        if (c->net == NET_NETWORKS && !d.servers)
+                operation_message(
+                                pod_operation(p), LOG_LEVEL_WARNING,
+                                "Apps of pod %s have no name servers: its networks name none, and those of the "
+                                "host's /etc/resolv.conf are on the host's own loopback or one link only; "
+                                "--dns=ADDRESS gives them one",
+                                pod_display_name(p));
         if (c->dns_search) {
                 free(d.domain);
                 d.domain = NULL;

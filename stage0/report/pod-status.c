@@ -19,6 +19,7 @@ static void app_report_done(AppReport *a)
         free(a->log_file);
         free(a->filter_digest);
         free(a->failed_image);
+        replacement_status_done(&a->replaced_by);
 }
 
 void pod_report_done(PodReport *r)
@@ -54,6 +55,8 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
                 return 0; /* of a version with other settings */
         (void) pod_drops_read(p, a->app->name, &a->drops);
         (void) pod_failed_image_read(p, a->app, &a->failed_image);
+        if (p->state == POD_RUNNING && status_fd >= 0)
+                (void) replacement_status_read(status_fd, a->app->name, &a->replaced_by);
         a->image_policy = s.image_policy;
         a->restart = s.restart;
         a->restart_limit = s.restart_limit;

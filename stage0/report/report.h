@@ -21,7 +21,8 @@ typedef struct AppReport {
         AppStatus status;
         HealthStatus health;
         bool has_health;
-        int image_policy;         /* ImagePolicy */
+        int image_policy;              /* ImagePolicy */
+        ReplacementStatus replaced_by; /* its image_id is NULL: it is not being replaced */
         char *failed_image;       /* the ID of one that it was not ready with when it was updated, or NULL */
         int restart;              /* RestartPolicy */
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */

@@ -35,3 +35,28 @@ Resolver *resolver_free(Resolver *x);
 /* The ID of the image that REFERENCE means now, which is in the store then; *RET is lent. The same question has the same
  * answer, also if that is an error. */
 int resolver_resolve(Resolver *x, ImagePolicy policy, const char *reference, const char **ret, Error *e);
+
+/* --- replace.c ----------------------------------------------------------------------------------------- */
+
+/* An app of which a newer image was looked for. */
+typedef struct AppReplacement {
+        AppUpdate update;
+        char *reference; /* as the user has given it */
+        bool begins;     /* it is to be replaced, and was not yet */
+        int code;        /* of the error */
+} AppReplacement;
+
+typedef struct PodUpdate {
+        Pod *pod;
+        AppReplacement *apps;
+        size_t n, n_begin; /* and how many are to be replaced */
+        pid_t pid;         /* of the process that does so; 0: none */
+        int fd, failure;   /* from it; why there is none */
+} PodUpdate;
+
+/* Starts the process. */
+void pod_update_begin(PodUpdate *x, const UpdateOptions *o);
+/* Waits for its end, and takes over what it has said. Negative: the operation has ended. */
+int pod_update_finish(PodUpdate *x, const Operation *o, Error *e);
+/* Ends it. */
+void pod_update_abandon(PodUpdate *x);

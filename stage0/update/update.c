@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Updates the apps of a running pod, one after the other.
+/* Updates the apps of running pods: looks for newer images of all of them, and then replaces the apps of each pod one after the
+ * other, in a process for each pod (replace.c), so that no pod waits for another one.
  *
- * The supervisor of the pod does what has to be done for one app, and undoes it if the new app does not get ready
+ * The supervisor of a pod does what has to be done for one app, and undoes it if the new app does not get ready
  * (supervisor-replace.c). An image with which that happened is recorded for the app, so that a timer does not stop the app
  * again and again for it: it is not tried again until the reference means another image, or the user asks for it. */
 
-#include "prepare/transfer/transfer.h"
 #include "stage0/update/update-internal.h"
+
+#define PROCESSES_MAX 64U
 
 struct Updater {
         Store *store;
         const UpdateOptions *options;
         Resolver *resolver;
+        PodUpdate *pods;
+        size_t n, allocated;
 };
 
 const char *update_result_to_string(UpdateResult r)
@@ -45,15 +49,6 @@ int updater_new(Store *s, const UpdateOptions *o, Updater **ret, Error *e)
         return 0;
 }
 
-Updater *updater_free(Updater *u)
-{
-        if (!u)
-                return NULL;
-        (void) resolver_free(u->resolver);
-        free(u);
-        return NULL;
-}
-
 static void app_update_done(AppUpdate *a)
 {
         free(a->reference);
@@ -62,29 +57,30 @@ static void app_update_done(AppUpdate *a)
         error_done(&a->error);
 }
 
-/* --- One app ------------------------------------------------------------------------------------------- */
-
-static int replace(Updater *u, Pod *p, AppUpdate *a, const char *reference)
+static void pod_update_done(PodUpdate *x)
 {
-        _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
-        const AcnReplaceOptions o = {.reference = reference,
-                                     .image_id = a->newer_id,
-                                     .ready_timeout_usec = u->options->ready_timeout_usec};
-        bool replaced = false;
-
-        int r = acn_connect(p, &pod, &a->error);
-        if (r >= 0)
-                r = acn_replace_app(pod, a->app->name, &o, &replaced, &a->warnings, &a->error);
-        if (r >= 0)
-                a->result = replaced ? UPDATE_REPLACED : UPDATE_CURRENT;
-        if (r != -ECONNABORTED)
-                return r;
-        a->result = UPDATE_ROLLED_BACK;
-        _cleanup_error_ Error e = ERROR_NULL;
-        if (pod_failed_image_write(p, a->app, a->newer_id, &e) < 0 && e.message)
-                (void) strv_extend(&a->warnings, e.message);
-        return r;
+        pod_update_abandon(x);
+        for (size_t i = 0; i < x->n; i++) {
+                app_update_done(&x->apps[i].update);
+                free(x->apps[i].reference);
+        }
+        free(x->apps);
+        pod_free(x->pod);
 }
+
+Updater *updater_free(Updater *u)
+{
+        if (!u)
+                return NULL;
+        for (size_t i = 0; i < u->n; i++)
+                pod_update_done(&u->pods[i]);
+        free(u->pods);
+        (void) resolver_free(u->resolver);
+        free(u);
+        return NULL;
+}
+
+/* --- Newer images -------------------------------------------------------------------------------------- */
 
 static int compare(Updater *u, Pod *p, AppUpdate *a, const char *reference)
 {
@@ -109,11 +105,58 @@ static int compare(Updater *u, Pod *p, AppUpdate *a, const char *reference)
                 return 0;
         }
         a->result = UPDATE_AVAILABLE;
-        if (u->options->dry_run)
-                return 0;
-        a->result = UPDATE_FAILED;
-        return replace(u, p, a, reference);
+        return 0;
 }
+
+static int look(Updater *u, PodUpdate *x, const Candidate *k, Error *e)
+{
+        AppReplacement *y = &x->apps[x->n++];
+        AppUpdate *a = &y->update;
+
+        *a = (AppUpdate){.app = k->app, .policy = k->policy, .result = UPDATE_FAILED};
+        int r = candidate_reference(x->pod, k->app, &y->reference, &a->error);
+        if (r >= 0) {
+                a->reference = reference_for_display(y->reference);
+                r = a->reference ? compare(u, x->pod, a, y->reference) : error_oom(&a->error);
+        }
+        if (operation_ended(r) || r == -ENOMEM)
+                return error_move(e, &a->error);
+        y->code = r;
+        y->begins = a->result == UPDATE_AVAILABLE && !u->options->dry_run;
+        x->n_begin += y->begins;
+        return 0;
+}
+
+static int look_for_all(Updater *u, PodUpdate *x, Error *e)
+{
+        _cleanup_free_ Candidate *l = NULL;
+        size_t n = 0;
+
+        int r = pod_load(x->pod, e); /* it may have changed since it was listed */
+        if (r >= 0)
+                r = candidates_list(x->pod, &l, &n, e);
+        if (r >= 0 && !(x->apps = calloc(n + 1, sizeof(AppReplacement))))
+                r = error_oom(e);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = look(u, x, &l[i], e);
+        return r;
+}
+
+int updater_add(Updater *u, Pod *p, size_t *ret_n, Error *e)
+{
+        PodUpdate x = {.pod = p, .fd = -EBADF};
+
+        int r = GREEDY_REALLOC(u->pods, u->allocated, u->n + 1) < 0 ? error_oom(e) : look_for_all(u, &x, e);
+        if (r < 0) {
+                pod_update_done(&x);
+                return r;
+        }
+        *ret_n = x.n;
+        u->pods[u->n++] = x;
+        return 0;
+}
+
+/* --- Results ------------------------------------------------------------------------------------------- */
 
 /* What the supervisor says, and how to go on. */
 static void add_hint(Error *e)
@@ -124,43 +167,36 @@ static void add_hint(Error *e)
                           hint ? " " : "");
 }
 
-static int update_app(Updater *u, Pod *p, const Candidate *k, Error *e)
+static void tell(const Updater *u, PodUpdate *x)
 {
-        AppUpdate a = {.app = k->app, .policy = k->policy, .result = UPDATE_FAILED};
-        _cleanup_free_ char *reference = NULL;
+        for (size_t i = 0; i < x->n; i++) {
+                AppReplacement *y = &x->apps[i];
+                AppUpdate *a = &y->update;
 
-        int r = candidate_reference(p, k->app, &reference, &a.error);
-        if (r >= 0) {
-                a.reference = reference_for_display(reference);
-                r = a.reference ? compare(u, p, &a, reference) : error_oom(&a.error);
+                if (y->begins) /* interrupted */
+                        continue;
+                if (y->code < 0)
+                        (void) error_prefix(&a->error, y->code, "Pod %s: app %s (%s)",
+                                            pod_display_name(x->pod), a->app->name,
+                                            a->reference ?: "of an unknown image");
+                if (a->result == UPDATE_ROLLED_BACK)
+                        add_hint(&a->error);
+                u->options->done(x->pod, a, u->options->userdata);
         }
-        if (operation_ended(r) || r == -ENOMEM) {
-                (void) error_move(e, &a.error);
-                app_update_done(&a);
-                return r;
-        }
-        if (r < 0)
-                (void) error_prefix(&a.error, r, "Pod %s: app %s (%s)", pod_display_name(p), k->app->name,
-                                    a.reference ?: "of an unknown image");
-        if (a.result == UPDATE_ROLLED_BACK)
-                add_hint(&a.error);
-        u->options->done(p, &a, u->options->userdata);
-        app_update_done(&a);
-        return 0;
 }
 
-/* --- A pod --------------------------------------------------------------------------------------------- */
-
-int updater_update(Updater *u, Pod *p, size_t *ret_n, Error *e)
+int updater_finish(Updater *u, Error *e)
 {
-        _cleanup_free_ Candidate *l = NULL;
-        size_t n = 0;
+        size_t n_begun = 0;
+        int r = 0;
 
-        int r = pod_load(p, e); /* it may have changed since it was listed */
-        if (r >= 0)
-                r = candidates_list(p, &l, &n, e);
-        for (size_t i = 0; r >= 0 && i < n; i++)
-                r = update_app(u, p, &l[i], e);
-        *ret_n = n;
+        (void) fflush(NULL); /* or each process would have a copy of the buffered output */
+        for (size_t i = 0; r >= 0 && i < u->n; i++) {
+                for (; n_begun < u->n && n_begun < i + PROCESSES_MAX; n_begun++)
+                        if (u->pods[n_begun].n_begin > 0)
+                                pod_update_begin(&u->pods[n_begun], u->options);
+                r = pod_update_finish(&u->pods[i], store_operation(u->store), e);
+                tell(u, &u->pods[i]);
+        }
         return r;
 }

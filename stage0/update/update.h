@@ -29,12 +29,14 @@ typedef struct AppUpdate {
         Error error; /* of UPDATE_ROLLED_BACK and UPDATE_FAILED; names pod, app and reference */
 } AppUpdate;
 
+#define UPDATE_READY_USUAL (UINT64_MAX - 1)
+
 typedef struct UpdateOptions {
-        FetchOptions fetch;          /* its policy is not used: each app has its own */
-        bool dry_run;                /* newer images are fetched, and no app is replaced */
-        bool retry;                  /* also what failed before */
-        bool allow_older;            /* also images that are older than the app's present one */
-        uint64_t ready_timeout_usec; /* as of acn_replace_app() */
+        FetchOptions fetch; /* its policy is not used: each app has its own */
+        bool dry_run;       /* newer images are fetched, and no app is replaced */
+        bool retry;         /* also what failed before */
+        bool allow_older;   /* also images that are older than the app's present one */
+        uint64_t ready_timeout_usec; /* as of acn_replace_app(); UPDATE_READY_USUAL: that of the app, or ten minutes */
         uint64_t fetch_timeout_usec; /* of asking for, and fetching, one image; UINT64_MAX: none */
         void (*done)(const Pod *p, const AppUpdate *u,
                      void *userdata); /* for each app, as soon as its result is known */
@@ -48,7 +50,10 @@ int updater_new(Store *s, const UpdateOptions *o, Updater **ret, Error *e);
 Updater *updater_free(Updater *u);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Updater *, updater_free);
 
-/* Updates the apps of P, which runs, in the order in which they start. What fails for one app is in its AppUpdate, and does
- * not prevent the others; negative is what ends it all, such as a cancelled operation. *RET_N: the number of apps that have
- * an image policy. */
-int updater_update(Updater *u, Pod *p, size_t *ret_n, Error *e);
+/* Looks for newer images of the apps of P, which runs, in the order in which they start, and which is taken, also on failure.
+ * What fails for one app is in its AppUpdate, and does not prevent the others; negative is what ends it all, such as a
+ * cancelled operation, or that the pod cannot be read. *RET_N: the number of apps that have an image policy. */
+int updater_add(Updater *u, Pod *p, size_t *ret_n, Error *e);
+/* Replaces the apps of all pods that were added, those of different pods at the same time, and tells the results in the order
+ * of the pods. */
+int updater_finish(Updater *u, Error *e);

@@ -132,6 +132,8 @@ static json_object *app_json(const AppReport *a)
         failed |= put_text(o, "name", pod_app_path_name(a->app));
         failed |= put_text(o, "imageID", a->app->image_id);
         failed |= put_text(o, "imageName", a->app->image_name);
+        failed |= put_text(o, "newImageID", a->replaced_by.image_id);
+        failed |= put_text(o, "newImageName", a->replaced_by.image_name);
         failed |= put_text(o, "imageVersion", pair_list_get(&a->app->image_labels, "version"));
         failed |= put_text(o, "imagePolicy", image_policy_to_string((ImagePolicy) a->image_policy));
         failed |= put_text(o, "failedImageID", a->failed_image);
@@ -416,7 +418,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
                                                      : put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
         failed |= k->exit_idle_usec == 0 ? put_text(o, "exitIdleTime", NULL)
                                          : put_unsigned(o, "exitIdleTime", k->exit_idle_usec);
-        failed |= put_text(o, "metadata", k->reduced_metadata ? "reduced" : "full");
+        failed |= put_text(o, "metadata", k->no_metadata ? "no" : k->reduced_metadata ? "reduced" : "full");
         failed |= put_text(o, "stage1", k->stage1);
         failed |= put_object(o, "appsExposed", json_object_new_boolean(r->exposed_to != NULL));
         failed |= put_object(o, "appsExposedTo", json_new_string_list(r->exposed_to));

@@ -263,6 +263,16 @@ static void add_filter(Text *t, const AppReport *a)
                           a->filter_digest ? " " : "", a->filter_digest ?: "");
 }
 
+/* What runs is the new app already, which is not ready yet. */
+static void add_replacement(Text *t, const AppReport *a)
+{
+        if (!a->replaced_by.image_id)
+                return;
+        text_addf(t, "%*sis being replaced by ", STATUS_LABEL_WIDTH + 4, "");
+        status_add_escaped(t, a->replaced_by.image_name ?: "");
+        text_addf(t, "%s%.19s\n", a->replaced_by.image_name ? " " : "", a->replaced_by.image_id);
+}
+
 static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_width)
 {
         _cleanup_free_ char *phrase = NULL;
@@ -285,6 +295,7 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
                 text_addf(t, "; started %llu times", (unsigned long long) a->status.starts);
         add_image(t, d, a->app);
         text_add(t, "\n");
+        add_replacement(t, a);
         add_message(t, a->status.message);
         if (a->has_health && a->status.state == APP_RUNNING && a->health.state != HEALTH_HEALTHY)
                 add_message(t, a->health.message);

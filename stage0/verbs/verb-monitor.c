@@ -42,6 +42,8 @@ static void add_app(Text *t, const AcnApp *app)
                 add_end(t, app);
         else if (app->state == ACN_APP_RUNNING && app->tells_readiness)
                 text_add(t, app->ready ? ", ready" : ", not ready yet");
+        if (app->state == ACN_APP_RUNNING && app->health && !streq(app->health, "starting"))
+                text_addf(t, ", %s", app->health);
 }
 
 static void add_change(Text *t, const AcnEvent *v)
@@ -93,6 +95,7 @@ static json_object *app_json(const AcnApp *app)
             add_number(o, "starts", (int64_t) app->starts, true) >= 0 &&
             (!app->tells_readiness ||
              json_member_add(o, "ready", json_object_new_boolean(app->ready)) >= 0) &&
+            (!app->health || json_member_add_text(o, "health", app->health) >= 0) &&
             add_number(o, "exitStatus", app->exit_status, exited && app->exit_status >= 0) >= 0 &&
             add_number(o, "signal", app->signal, exited && app->signal > 0) >= 0 &&
             add_number(o, "exitCode", app->exit_code, exited) >= 0 &&

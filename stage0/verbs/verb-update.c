@@ -37,7 +37,7 @@ static const Option options[] = {
                  NULL, option_true, offsetof(Arguments, if_running)},
                 {NULL, "ready-timeout", 0, "TIME", false,
                  "Go back to the old image unless the new app is ready within this time (default: its own "
-                 "start time-out)",
+                 "start time-out, or if it has none 10min; infinity: never)",
                  NULL, option_usec, offsetof(Arguments, update.ready_timeout_usec)},
                 {NULL, "fetch-timeout", 0, "TIME", false,
                  "Give up an image that is not fetched within this time, and go on with the next (default: "
@@ -124,7 +124,7 @@ static int report_pod(Run *x, int r)
 }
 
 /* With --if-running that a pod does not run is no failure: timers of pods elapse whether these run or not. */
-static int update_named(Run *x, const char *word, bool if_running)
+static int add_named(Run *x, const char *word, bool if_running)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
         Context *c = x->context;
@@ -138,15 +138,16 @@ static int update_named(Run *x, const char *word, bool if_running)
         if (r >= 0 && p->state != POD_RUNNING)
                 r = error_set(&c->error, -ESRCH, "Pod %s is not running, but %s", pod_display_name(p),
                               pod_state_to_string(p->state));
+        _cleanup_free_ char *name = r >= 0 ? strdup(pod_display_name(p)) : NULL;
         if (r >= 0)
-                r = updater_update(x->updater, p, &n, &c->error);
+                r = updater_add(x->updater, TAKE_PTR(p), &n, &c->error);
         if (r >= 0 && n == 0 && !c->quiet)
                 log_info("No app of pod %s has an image policy; --image-policy= of prepare and run says it.",
-                         pod_display_name(p));
+                         name ?: word);
         return report_pod(x, r);
 }
 
-static int update_all(Run *x)
+static int add_all(Run *x)
 {
         Context *c = x->context;
         size_t n_pods = 0, n_apps = 0;
@@ -157,7 +158,7 @@ static int update_all(Run *x)
                 size_t n = 0;
                 if (pods[i]->state != POD_RUNNING)
                         continue;
-                r = report_pod(x, updater_update(x->updater, pods[i], &n, &c->error));
+                r = report_pod(x, updater_add(x->updater, TAKE_PTR(pods[i]), &n, &c->error));
                 n_apps += n;
         }
         pod_list_free(pods, n_pods);
@@ -182,9 +183,11 @@ static int update(Context *c, const Words *words, Arguments *a)
                 r = updater_new(c->store, &a->update, &updater, &c->error);
         x.updater = updater;
         for (size_t i = 0; r >= 0 && i < words->n; i++)
-                r = update_named(&x, words->list[i], a->if_running);
+                r = add_named(&x, words->list[i], a->if_running);
         if (r >= 0 && words->n == 0)
-                r = update_all(&x);
+                r = add_all(&x);
+        if (r >= 0)
+                r = updater_finish(updater, &c->error);
         context_end_fetching(c);
         /* What was done is shown, also if it ended early. */
         int k = table_n_rows(t) > 0 || c->json != JSON_OFF
@@ -198,7 +201,7 @@ static int update(Context *c, const Words *words, Arguments *a)
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.max = SIZE_MAX, .what = A_POD};
-        Arguments a = {.update.ready_timeout_usec = UINT64_MAX,
+        Arguments a = {.update.ready_timeout_usec = UPDATE_READY_USUAL,
                        .update.fetch_timeout_usec = FETCH_TIMEOUT_USEC,
                        .format = {.fields = columns, .n_fields = ELEMENTSOF(columns)}};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Parses the passwd and group files of an image. Their text is untrusted, its size limited by the caller; it
- * is parsed here, without the C library's name services. Lines that are not valid entries are skipped. */
+ * is parsed here, without the C library's name services. Lines that are not valid entries are skipped, as that does: one of passwd
+ * has a user and a group, in numbers. What is wrong with a line that is looked for is told if there is no other. */
 
 #include "stage1/launch/accounts.h"
 
@@ -67,7 +68,32 @@ static int copy_account(char *const *fields, size_t n, uint32_t id, Account *ret
         return 1;
 }
 
-int accounts_find(char *text, const char *name, uint32_t id, Account *ret)
+/* The number in field I. Returns what is wrong with it; NULL: nothing. */
+static const char *read_number(char *const *fields, size_t n, size_t i, uint32_t *ret)
+{
+        if (i >= n)
+                return "it is cut off before its number";
+        int r = parse_u32(fields[i], ret);
+        return r == -ERANGE ? "its number is out of range" : r < 0 ? "its number is none" : NULL;
+}
+
+static const char *read_numbers(AccountKind kind, char *const *fields, size_t n, uint32_t *ret)
+{
+        const char *wrong = read_number(fields, n, 2, ret);
+        uint32_t gid;
+
+        if (wrong || kind == ACCOUNT_GROUP)
+                return wrong;
+        if (n < 4)
+                return "it is cut off before the number of its group";
+        int r = parse_u32(fields[3], &gid);
+        return r == -ERANGE ? "the number of its group is out of range"
+               : r < 0      ? "the number of its group is none"
+                            : NULL;
+}
+
+int accounts_find(char *text, AccountKind kind, const char *name, uint32_t id, Account *ret,
+                  const char **ret_wrong)
 {
         char *fields[FIELDS_MAX];
 
@@ -75,9 +101,11 @@ int accounts_find(char *text, const char *name, uint32_t id, Account *ret)
                 size_t n = split_at_colons(take_line(&text), fields);
                 uint32_t number;
 
-                if (n >= 3 && parse_u32(fields[2], &number) >= 0 &&
-                    (name ? streq(fields[0], name) : number == id))
+                const char *wrong = read_numbers(kind, fields, n, &number);
+                if (!wrong && (name ? streq(fields[0], name) : number == id))
                         return copy_account(fields, n, number, ret);
+                if (wrong && name && ret_wrong && streq(fields[0], name))
+                        *ret_wrong = wrong;
         }
         return 0;
 }

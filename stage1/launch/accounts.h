@@ -12,9 +12,15 @@ typedef struct Account {
 } Account;
 
 void account_done(Account *a);
+typedef enum AccountKind {
+        ACCOUNT_USER,  /* of passwd */
+        ACCOUNT_GROUP, /* of group */
+} AccountKind;
+
 /* The first entry of TEXT, passwd or group, with that NAME, or (NAME is NULL) that number. 1: found, in
- * *RET; 0: there is none. */
-int accounts_find(char *text, const char *name, uint32_t id, Account *ret);
+ * *RET; 0: there is none, and *RET_WRONG, which may be NULL, is set to what is wrong with a line of that name, if there is one. */
+int accounts_find(char *text, AccountKind kind, const char *name, uint32_t id, Account *ret,
+                  const char **ret_wrong);
 /* Calls ADD for each group of TEXT that lists USER as a member, until a call fails. */
 int accounts_list_groups(char *text, const char *user, int (*add)(void *userdata, gid_t gid),
                          void *userdata);

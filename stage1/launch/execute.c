@@ -53,6 +53,7 @@ static bool is_reserved(const char *assignment)
 static int build_environment(Launch *l, const Identity *id, char ***ret)
 {
         _cleanup_strv_free_ char **environment = NULL;
+        char hostname[65] = "";
         int r = 0;
 
         STRV_FOREACH (e, l->config.environment) {
@@ -72,9 +73,13 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
                 r = add_default(&environment, "PATH", DEFAULT_PATH);
         if (r >= 0)
                 r = add_default(&environment, "HOME", id->home);
-        if (r >= 0)
+        /* As in other engines; apps of the specification of App Containers have the variables of that alone. */
+        bool appc = !isempty(l->metadata_url);
+        if (r >= 0 && (l->config.hostname || !appc) && gethostname(hostname, sizeof(hostname)) >= 0)
+                r = add_default(&environment, "HOSTNAME", hostname);
+        if (r >= 0 && appc)
                 r = add_default(&environment, "AC_APP_NAME", l->config.app);
-        if (r >= 0)
+        if (r >= 0 && appc)
                 r = add_default(&environment, "AC_METADATA_URL", l->metadata_url);
         if (r >= 0)
                 r = add_default(&environment, "container", "acnspawn");

@@ -33,7 +33,7 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
 
         l->shared_identity = report->identity;
         if (l->check)
-                (void) setsid(); /* a session of its own, so that its processes are killed with it */
+                (void) setsid(); /* nothing of the app's terminal */
         int r = launch_become(l, NULL, &f);
         snprintf(report->message, sizeof(report->message), "%s", f.error.message ?: strerror(-r));
         report->cause = (int32_t) f.cause;
@@ -57,9 +57,10 @@ static void drain(LaunchCheck *check)
         }
 }
 
+/* Of a check with all that it has started. */
 static void kill_child(const Launch *l, pid_t pid)
 {
-        if (l->check)
+        if (l->check && check_cgroup_kill(&l->check->cgroup) < 0) /* before Linux 5.14 */
                 (void) kill(-pid, SIGKILL);
         (void) kill(pid, SIGKILL);
 }
@@ -146,9 +147,11 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
         if (signal_fd < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot wait for signals");
         int r = launch_enter_processes(l, f);
+        if (r >= 0 && l->check)
+                r = check_cgroup_make(&l->check->cgroup, f);
         if (r < 0)
                 return r;
-        pid_t pid = fork();
+        pid_t pid = l->check ? check_cgroup_fork(&l->check->cgroup) : fork();
         if (pid == 0)
                 child(l, report);
         if (pid < 0)
@@ -156,7 +159,8 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
 
         r = wait_for(l, pid, signal_fd, &status, &h);
         if (r >= 0 && l->check) {
-                (void) kill(-pid, SIGKILL); /* processes that it left behind */
+                if (check_cgroup_kill(&l->check->cgroup) < 0) /* processes that it left behind */
+                        (void) kill(-pid, SIGKILL);
                 drain(l->check);
         }
         if (r < 0)

@@ -39,7 +39,10 @@ static int open_pipe(LaunchCheck *check)
 
 int health_check(Launch *l, uint64_t timeout_usec, uint64_t number, uint64_t counts_from, bool *ret_counted)
 {
-        LaunchCheck check = {.timeout_usec = timeout_usec, .read_fd = -EBADF, .write_fd = -EBADF};
+        LaunchCheck check = {.timeout_usec = timeout_usec,
+                             .read_fd = -EBADF,
+                             .write_fd = -EBADF,
+                             .cgroup = CHECK_CGROUP_NULL};
         HandlerStatus h = {.ran = true, .exit_status = -1};
         char message[LAUNCH_MESSAGE_MAX];
         Failure f = {};
@@ -51,6 +54,7 @@ int health_check(Launch *l, uint64_t timeout_usec, uint64_t number, uint64_t cou
         l->check = &check;
         r = launch_run_handler(l, &h, &f);
         l->check = NULL;
+        check_cgroup_done(&check.cgroup);
         describe(&check, &f, message, sizeof(message));
         safe_close(check.read_fd);
         safe_close(check.write_fd);

@@ -44,13 +44,15 @@ static int read_database(const char *database, char **ret, Failure *f)
         return 1;
 }
 
-/* 1: found, 0: not in the file (or there is no such file). */
-static int lookup(const char *database, const char *name, uint32_t id, Account *ret, Failure *f)
+/* 1: found, 0: not in the file (or there is no such file); then *RET_WRONG, which may be NULL, may say why not. */
+static int lookup(const char *database, const char *name, uint32_t id, Account *ret, const char **ret_wrong,
+                  Failure *f)
 {
+        AccountKind kind = streq(database, "/etc/group") ? ACCOUNT_GROUP : ACCOUNT_USER;
         _cleanup_free_ char *text = NULL;
 
         int r = read_database(database, &text, f);
-        return r <= 0 ? r : accounts_find(text, name, id, ret);
+        return r <= 0 ? r : accounts_find(text, kind, name, id, ret, ret_wrong);
 }
 
 static int owner_of_path(const char *what, const char *path, struct stat *ret, Failure *f)
@@ -76,13 +78,18 @@ static int check_id(const char *what, const char *value, uint32_t id, Failure *f
 static int resolve(const char *what, const char *database, const char *value, Account *ret, Failure *f)
 {
         int r = parse_u32(value, &ret->id);
+        const char *wrong = NULL;
 
         if (r == -ERANGE)
                 return failure_set(f, CAUSE_USER, r, "%s %s is out of range", what, value);
         if (r < 0)
-                r = lookup(database, value, 0, ret, f);
+                r = lookup(database, value, 0, ret, &wrong, f);
         if (r < 0)
                 return r;
+        if (r == 0 && wrong)
+                return failure_set(f, CAUSE_USER, -EINVAL,
+                                   "%s %s: its line in %s of the image is not valid, %s", what, value,
+                                   database, wrong);
         if (r == 0 && parse_u32(value, &ret->id) < 0)
                 return failure_set(f, CAUSE_USER, -ENOENT, "%s %s is not in %s of the image, nor a number",
                                    what, value, database);
@@ -107,7 +114,7 @@ static int resolve_user(const LaunchConfig *c, Account *ret, Failure *f)
         if (r < 0 || ret->found)
                 return r;
         Account by_number = {};
-        if (lookup("/etc/passwd", NULL, ret->id, &by_number, f) > 0)
+        if (lookup("/etc/passwd", NULL, ret->id, &by_number, NULL, f) > 0)
                 *ret = by_number;
         return 0;
 }

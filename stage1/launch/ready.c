@@ -161,27 +161,10 @@ int launch_delay(Launch *l, const LaunchNumbers *n)
 
 /* --- After it ------------------------------------------------------------------------------------------ */
 
-/* The cgroup in the unified hierarchy, a line of its own. In the other hierarchies a process may be moved:
- * with the pids controller of version 1 the app has a cgroup of its own there. */
-static char *unified_of(const char *pid)
-{
-        _cleanup_free_ char *all = NULL;
-        char path[64];
-
-        snprintf(path, sizeof(path), "/proc/%s/cgroup", pid);
-        if (read_file_at(AT_FDCWD, path, 65536, &all, NULL) < 0)
-                return NULL;
-        const char *line = startswith(all, "0::") ? all : strstr(all, "\n0::");
-        if (!line)
-                return NULL;
-        line += *line == '\n';
-        return strndup(line, strcspn(line, "\n"));
-}
-
 /* Whether process PID is in the same cgroup as this process, that of the app's service. */
 static bool is_in_own_cgroup(const char *pid)
 {
-        _cleanup_free_ char *own = unified_of("self"), *other = unified_of(pid);
+        _cleanup_free_ char *own = unified_cgroup("self"), *other = unified_cgroup(pid);
 
         return own && other && streq(own, other);
 }

@@ -30,6 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         _cleanup_free_ char *copy = strndup((const char *) data + 1, size - 1);
         char *text = copy, *name = copy ? strsep(&text, "\n") : NULL;
+        const char *wrong = NULL;
         Account a = {};
         size_t n = 0;
 
@@ -38,9 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (data[0] == 'g')
                 (void) accounts_list_groups(text, name, count_group, &n);
         else if (data[0] >= '0' && data[0] <= '9') {
-                if (accounts_find(text, NULL, data[0] - '0', &a) > 0)
+                if (accounts_find(text, ACCOUNT_USER, NULL, data[0] - '0', &a, NULL) > 0)
                         check_account(&a, NULL, data[0] - '0');
-        } else if (accounts_find(text, name, 0, &a) > 0)
+        } else if (accounts_find(text, ACCOUNT_GROUP, name, 0, &a, &wrong) > 0)
                 check_account(&a, name, 0);
         account_done(&a);
         return 0;

@@ -34,6 +34,7 @@ def clients(url_of, stdin=False, tty=False):
     streams = ([STDIN] if stdin else []) + [STDOUT] + ([RESIZE] if tty else [STDERR])
     yield WebSocket(url_of())
     yield WebSocket(url_of(), "v4.channel.k8s.io")
+    yield WebSocket(url_of(), "v4.base64.channel.k8s.io")
     yield Spdy(url_of(), *streams)
 
 
@@ -51,7 +52,7 @@ def a_command_has_its_streams_and_its_exit_code(host):
             x.send(STDIN, b"two\nthr")
             x.send(STDIN, b"ee\n")
             x.until_said(b"got three\n")
-            if getattr(x, "protocol") == "v4.channel.k8s.io" and isinstance(x, WebSocket):
+            if isinstance(x, WebSocket) and x.protocol.startswith("v4."):
                 x.close()  # there is no end of a stream but that of all
                 continue
             x.end(STDIN)
@@ -60,6 +61,27 @@ def a_command_has_its_streams_and_its_exit_code(host):
         status = x.finish()
         equal((status["status"], status["reason"]), ("Failure", "InternalError"))
         contains(status["message"], "/none")
+        remove(c, sandbox)
+
+
+@case
+def the_first_protocols_of_websocket(host):
+    """channel.k8s.io, in base64 as well, and what has no name: errors are a text, and there is none if all is well."""
+    with Service(host) as s:
+        c = s.client()
+        sandbox, container = started(host, c)
+        for names in ("channel.k8s.io",), ("base64.channel.k8s.io",), ("v9.channel.k8s.io", "channel.k8s.io"), None:
+            if names is None:
+                x = WebSocket(exec_url(c, container, "echo out"), protocols=False)
+            else:
+                x = WebSocket(exec_url(c, container, "echo out"), *names)
+                equal(x.protocol, names[-1])
+            equal((x.finish(), x.data[STDOUT]), ("", b"out\n"))
+            x = WebSocket(exec_url(c, container, "read x; echo got $x; head -c 100000 /dev/zero; exit 3", stdin=True), *(names or ("channel.k8s.io",)))
+            x.send(STDIN, b"some ")
+            x.send(STDIN, b"words\n")
+            equal(x.finish(), "command terminated with exit code 3")
+            equal((x.data[STDOUT][:15], len(x.data[STDOUT])), (b"got some words\n", 100015))
         remove(c, sandbox)
 
 
@@ -320,7 +342,7 @@ def streams_by_tls(host):
         for x in clients(lambda: exec_url(c, container, "while read x; do echo got $x; done; echo end", stdin=True), stdin=True):
             x.send(STDIN, b"one\n")
             x.until_said(b"got one\n")
-            if isinstance(x, WebSocket) and x.protocol == "v4.channel.k8s.io":
+            if isinstance(x, WebSocket) and x.protocol.startswith("v4."):
                 x.close()  # there is no end of a stream but that of all
                 continue
             x.end(STDIN)

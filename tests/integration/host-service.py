@@ -485,17 +485,49 @@ def a_client_that_hangs_up_cancels_its_fetch(host):
             page.pause.set()
 
 
+def fetches_of_others(service, n):
+    """A process that has N calls until its input ends, and shows the first reply to one of them."""
+    script = """
+import select, socket, sys
+sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(int(sys.argv[2]))]
+for s in sockets:
+    s.connect(sys.argv[1])
+    s.sendall(sys.argv[3].encode() + bytes(1))
+ready = select.select([*sockets, sys.stdin], [], [])[0]
+if ready[0] is not sys.stdin:
+    print(ready[0].recv(65536).decode().rstrip("\\0"), flush=True)
+sys.stdin.read()
+"""
+    call = json.dumps({"method": HOST + "FetchImage", "parameters": FETCH})
+    return subprocess.Popen([sys.executable, "-c", script, service.path, str(n), call], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True)
+
+
 @case
 def too_much_at_once_is_refused(host):
     with Web(host.path("web"), ["example.com"]) as web:
         page = slow_image(host, web)
         with Service(host, env=web.env()) as s:
-            clients = [s.client() for _ in range(64)]
+            clients = [s.client() for _ in range(16)]
             for c in clients:
                 c.send("FetchImage", FETCH)
             last = s.client()
-            wait_for(lambda: len(s.children()) == 64, "that all are at it")
-            equal(last.call("FetchImage", **FETCH), ("TooManyOperations", {"limit": 64}))
+            wait_for(lambda: len(s.children()) == 16, "that all are at it")
+            equal(last.call("FetchImage", **FETCH), ("TooManyOperations", {"limit": 16}))
+            equal(last.call("PreparePod", definition={"apps": [{"image": FETCH["image"]}]})[0], "TooManyOperations")
+            # Other kinds of calls have places of their own, and so have other clients.
+            equal(s.client().all("ListPods"), [{}])
+            equal(last.call("DescribePod", pod="x")[0], "NoSuchPod")
+            equal(last.call("StopPod", pod="x")[0], "NoSuchPod")
+            others = fetches_of_others(s, 16)
+            wait_for(lambda: len(s.children()) == 32, "that those of another client are at it")
+            third = fetches_of_others(s, 1)
+            contains(third.stdout.readline(), "\"limit\":32")
+            equal(s.client().all("ListPods"), [{}])
+            for p in others, third:
+                p.stdin.close()
+                p.wait()
+                p.stdout.close()
             for c in clients:
                 c.close()
             wait_for(lambda: not s.children(), "their ends", timeout=30)

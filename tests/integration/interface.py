@@ -229,6 +229,71 @@ def other_calls_are_answered_while_a_pod_is_being_paused(host):
     equal(c.receive(), {"parameters": {"exitStatus": 0}})
 
 
+CONNECTIONS_MAX = 128
+
+
+@case
+def idle_connections_make_room(host):
+    """Of a leaking monitor of root, which has no calls: nobody else notices."""
+    uuid = two_apps(host)
+    c = Connection(host, uuid)
+    settled(c)
+    idle = [Connection(host, uuid) for _ in range(2 * CONNECTIONS_MAX)]
+    equal(host.acnspawn("enter", "--app=a", "p", "--", "echo", "here").expect(0).out, "here\n")
+    host.acnspawn("pause", "p").expect(0)
+    host.acnspawn("resume", "p").expect(0)
+    host.acnspawn("kill", "--signal=CONT", "--app=a", "p").expect(0)
+    # The one that was used last is there still, the first ones are gone.
+    equal(idle[-1].call("Describe")["uuid"], uuid)
+    equal(idle[0].socket.recv(1), b"")
+    host.acnspawn("stop", "p").expect(0)
+    for x in idle:
+        x.socket.close()
+
+
+def full(host, uuid):
+    """Connections with calls that are not answered, as many as there can be."""
+    found = [Connection(host, uuid) for _ in range(CONNECTIONS_MAX)]
+    for x in found:
+        x.send("Monitor", {"since": 0}, more=True)
+        x.receive()
+    wait_for(lambda: is_refused(host, uuid), "a full interface")
+    return found
+
+
+def is_refused(host, uuid):
+    c = Connection(host, uuid)
+    with contextlib.suppress(OSError), contextlib.closing(c.socket):
+        select.select([c.socket], [], [], 1)
+        return c.socket.recv(4096, socket.MSG_DONTWAIT) == \
+            b'{"error":"org.acnspawn.service.TooManyConnections","parameters":{"limit":%d}}\0' % CONNECTIONS_MAX
+
+
+@case
+@with_timeout(120)
+def a_full_interface_says_so_and_does_not_keep_the_pod_from_being_stopped(host):
+    for n, (command, status) in enumerate(((("stop",), 0), (("stop", "--force"), 0), (("stop", "--timeout=1s"), 0), (("rm", "--force"), None))):
+        name = "p%d" % n
+        uuid = host.detach("--name=" + name, host.shell("trap '' TERM; " + FOREVER.split(";", 1)[1] if n == 2 else FOREVER, name="example.com/a"),
+                           *(("--stop-timeout=60s",) if n == 2 else ()))
+        wait_for(lambda: Connection(host, uuid).state("a") == "running", "the app")
+        connections = full(host, uuid)
+        if n == 0:
+            for args in (("pause", name), ("kill", name), ("update-app", "--tasks-max=10", name, "a"), ("enter", name, "--", "true")):
+                r = host.acnspawn(*args)
+                true(r.rc not in (0, None), "%r succeeded" % (args,))
+                contains(r.err, "Pod %s cannot be asked: 128 programs have calls that wait at its supervisor" % name, "message of %r" % (args,))
+                contains(r.err, "'acnspawn stop %s'" % name, "hint of %r" % (args,))
+        with within(20, "%s of a pod with a full interface" % " ".join(command)):
+            host.acnspawn(*command, name).expect(0)
+        if status is None:
+            equal([p for p in host.pods() if uuid in p], [])
+        else:
+            equal(host.state(uuid), "exited")
+        for x in connections:
+            x.socket.close()
+
+
 @case
 def clients_that_disconnect_or_send_garbage_do_no_harm(host):
     uuid = two_apps(host)

@@ -122,7 +122,30 @@ def a_reduced_manifest_shows_no_environment_or_paths_of_the_host(host):
         contains(seen, "visible", "what apps see")
         for text in "hunter2", path, "acnspawn/":
             equal(text in seen, shown, "%s in what apps see with %r" % (text, option))
-    contains(host.acnspawn("prepare", "--metadata=none", host.shell("true")).expect(2).err, "must be full or reduced", "message")
+    contains(host.acnspawn("prepare", "--metadata=none", host.shell("true")).expect(2).err, "must be full, reduced or no", "message")
+
+
+@case
+def a_pod_without_metadata(host):
+    """Nothing listens, and apps have none of the variables of App Containers."""
+    script = "env | grep ^AC_ >/out/env; tail -n +2 /proc/net/tcp | grep ' 0A ' >>/out/env; true"
+    for option, there in ((), True), (("--metadata=no",), False):
+        uuid = host.prepare(*option, host.shell(script, name="example.com/a"))
+        host.run(uuid)
+        seen = host.written("a", "out/env", host.pod_dir(uuid)).decode()
+        for text in "AC_APP_NAME=a", "AC_METADATA_URL=", "0100007F:46C0":
+            equal(text in seen, there, "%s with %r" % (text, option))
+        equal(host.status(uuid)["metadata"], "full" if there else "no")
+
+
+@case
+def an_app_gets_the_port_of_the_service(host):
+    """If it has it declared: the service takes the next one."""
+    ports = [{"name": "mine", "protocol": "tcp", "port": 18112, "count": 2}]
+    uuid = host.prepare(pod_with_script(host, "echo $AC_METADATA_URL >/out/url; get pod/uuid >/out/uuid", app={"ports": ports}))
+    host.run(uuid)
+    contains(host.written("a", "out/url", host.pod_dir(uuid)).decode(), "http://127.0.0.1:18114/")
+    equal(host.written("a", "out/uuid", host.pod_dir(uuid)).decode().strip(), uuid)
 
 
 def service_of(host):

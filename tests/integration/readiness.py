@@ -447,6 +447,22 @@ def a_check_that_takes_too_long_has_failed_and_is_killed(host):
 
 
 @case
+def a_check_that_hangs_leaves_no_process_while_its_app_starts(host):
+    """Nor what has made a session of its own: each check has a cgroup."""
+    for pid in "pod", "private", "shared":
+        uuid = host.prepare("--name=p-" + pid, "--exit-policy=never", host.shell("while :; do sleep 0.1; done"), "--pid=" + pid,
+                            "--health-cmd=setsid sleep 777 & (setsid sleep 778 &); echo x >>/tmp/checks; sleep 779", "--health-timeout=100ms",
+                            "--health-interval=100ms", "--health-retries=1000")
+        p = host.start("run", "--detach", uuid)
+        count = lambda: int(host.acnspawn("enter", uuid, "--", "sh", "-c", "cat /tmp/checks | wc -l").out or 0)
+        wait_for(lambda: count() >= 4, "four checks")
+        left = lambda: list(processes_where(lambda x: read_text("/proc/%d/cmdline" % x).startswith("sleep\00077"), host.processes()))
+        true(len(left()) <= 3, "%d processes of checks after four of them" % len(left()))
+        host.acnspawn("stop", uuid).expect(0)
+        host.finish(p)
+
+
+@case
 def a_check_with_endless_output_still_has_a_timeout(host):
     uuid = host.detach(host.shell("touch /out/good; while :; do sleep 0.1; done"), "--health-cmd=test -e /out/good || cat /dev/zero",
                        "--health-timeout=200ms", "--health-interval=100ms", "--health-retries=1")

@@ -105,19 +105,21 @@ class Recorder:
 class WebSocket(Stream):
     """INPUT is all of the standard input, which comes together with the request."""
 
-    def __init__(self, url, *protocols, lines=(), input=None):
+    def __init__(self, url, *names, protocols=True, lines=(), input=None):
         super().__init__()
-        self.socket = Recorder()
+        self.socket, self.base64 = Recorder(), False
         if input is not None:
             self.send(STDIN, input)
             self.end(STDIN)
         key = base64.b64encode(os.urandom(16)).decode()
         status, fields, self.rest, self.socket = ask(
             url, "Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + key,
-            "Sec-WebSocket-Protocol: " + ", ".join(protocols or ("v5.channel.k8s.io", "v4.channel.k8s.io")), *lines, more=self.socket.data)
+            *(["Sec-WebSocket-Protocol: " + ", ".join(names or ("v5.channel.k8s.io", "v4.channel.k8s.io"))] if protocols else []), *lines, more=self.socket.data)
         equal(status, "HTTP/1.1 101 Switching Protocols")
         equal(fields["sec-websocket-accept"], base64.b64encode(hashlib.sha1((key + GUID).encode()).digest()).decode())
-        self.protocol = fields["sec-websocket-protocol"]
+        self.protocol = fields["sec-websocket-protocol"] if protocols else ""
+        equal("sec-websocket-protocol" in fields, protocols, "a protocol that was not asked for")
+        self.base64 = "base64" in self.protocol
 
     def frame(self, opcode, payload, final=True):
         n, mask = len(payload), os.urandom(4)
@@ -126,7 +128,7 @@ class WebSocket(Stream):
         return bytes([(0x80 if final else 0) | opcode]) + size + mask + data.to_bytes(n, "big")
 
     def send(self, channel, data):
-        self.socket.sendall(self.frame(2, bytes([channel]) + data))
+        self.socket.sendall(self.frame(1, b"%d" % channel + base64.b64encode(data)) if self.base64 else self.frame(2, bytes([channel]) + data))
 
     def end(self, channel):
         self.socket.sendall(self.frame(2, bytes([255, channel])))
@@ -153,7 +155,9 @@ class WebSocket(Stream):
         opcode = head[0] & 15
         if opcode == 2 and data[0] == 255:
             self.ended.add(data[1])
-        elif opcode == 2:
+        elif opcode == 1 and self.base64:
+            self.data[data[0] - ord("0")] += base64.b64decode(data[1:], validate=True)
+        elif opcode == 2 and not self.base64:
             self.data[data[0]] += data[1:]
         elif opcode == 10:
             self.pong = data

@@ -354,6 +354,59 @@ def the_time_to_get_ready_is_limited(host):
     host.acnspawn("stop", "p").expect(0)
 
 
+@case
+@with_timeout(120)
+def an_app_whose_check_never_succeeds_gives_way_to_the_old_one(host):
+    """When the check has failed as often as makes the app unhealthy, whatever is to be done then, and without any time given."""
+    actions = {"a": "none", "b": "restart", "c": "stop", "d": "kill"}
+    for pod, action in actions.items():
+        fetch(host, image(host, 1, "example.com/" + pod))
+        run(host, pod, "example.com/" + pod, "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
+            "--health-retries=2", "--health-on-failure=" + action)
+    fetch(host, image(host, 1, "example.com/z"))
+    run(host, "z", "example.com/z", "--name=web", "--image-policy=local")
+    for pod in (*actions, "z"):
+        fetch(host, image(host, 2, "example.com/" + pod, script=STAY if pod == "z" else "while :; do sleep 0.05; done"))
+    with within(30, "an update with four apps that do not get healthy"):
+        r = update(host, "--json", rc=1)
+    equal({x["pod"]: x["result"] for x in json.loads(r.out)}, dict({p: "rolled back" for p in actions}, z="replaced"))
+    for pod in actions:
+        contains(r.err, "Pod %s: app web (example.com/%s)" % (pod, pod))
+        wait_for(lambda: host.app_status(pod, "web")["health"]["state"] == "healthy", "the old app to be healthy again")
+        said(host, pod, "web", 1)
+    contains(r.err, "its health check has failed 2 times")
+    host.acnspawn("stop", *actions, "z").expect(0)
+
+
+@case
+@with_timeout(120)
+def pods_do_not_wait_for_each_other_nor_for_a_client_that_has_gone(host):
+    options = ["--name=web", "--image-policy=local"]
+    for pod in "a", "z":
+        fetch(host, image(host, 1, "example.com/" + pod))
+    run(host, "a", "example.com/a", *options, "--health-cmd=test -e /up", "--health-interval=100ms", "--health-start-period=1h")
+    run(host, "z", "example.com/z", *options)
+    first = image_of(host, "a", "web")
+    fetch(host, image(host, 2, "example.com/a", script="echo starts; while :; do sleep 0.05; done"))
+    newer = fetch(host, image(host, 2, "example.com/z"))
+    p = host.start("update", HTTP)
+    wait_for(lambda: image_of(host, "z", "web") == newer, "the app of the other pod to be replaced")
+    wait_for(lambda: "starts" in host.acnspawn("logs", "--app=web", "a").out, "the start of the new app")
+    equal(p.poll(), None)
+    equal(host.app_status("a", "web")["newImageID"], json.loads(update(host, "--dry-run", "--json", "a").out)[0]["newerID"])
+    contains(host.acnspawn("status", "a").expect(0).out, "is being replaced by example.com/a sha512-")
+    p.kill()
+    host.finish(p)
+    # Whoever comes next undoes what nobody waits for.
+    with within(20, "an update after one that was killed"):
+        equal(rows(host, "--ready-timeout=1s", "a", rc=1), [("a", "web", "rolled back")])
+    equal((image_of(host, "a", "web"), host.app_status("a", "web")["newImageID"]), (first, None))
+    wait_for(lambda: host.app_status("a", "web")["ready"], "the old app to be ready again")
+    fetch(host, image(host, 3, "example.com/a"))
+    equal(rows(host, "a"), [("a", "web", "replaced")])
+    host.acnspawn("stop", "a", "z").expect(0)
+
+
 # --- Policies ----------------------------------------------------------------------------------------------------------
 
 @case

@@ -30,12 +30,51 @@ TEST(entries)
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {
                 _cleanup_free_ char *text = strdup(PASSWD), *shown = NULL;
                 Account a = {};
-                ASSERT_EQ(accounts_find(text, l[i].name, l[i].id, &a), l[i].expected != NULL);
+                ASSERT_EQ(accounts_find(text, ACCOUNT_USER, l[i].name, l[i].id, &a, NULL),
+                          l[i].expected != NULL);
                 if (l[i].expected) {
                         ASSERT_OK(xasprintf(&shown, "%s %u %u %s %s", a.name, a.id, a.gid, a.home ?: "-",
                                             a.shell ?: "-"));
                         ASSERT_STREQ(shown, l[i].expected);
                 }
+                account_done(&a);
+        }
+}
+
+/* As the C library does: a line that is cut is none, and must not make a user root. */
+TEST(lines_that_are_not_valid)
+{
+        static const struct {
+                const char *text;
+                AccountKind kind;
+                int found;
+                uint32_t id;
+                const char *wrong;
+        } l[] = {
+                        {"web:x:0\nweb:x:33:33::/:\n", ACCOUNT_USER, 1, 33, ""},
+                        {"web:x:0\n", ACCOUNT_USER, 0, 0, "it is cut off before the number of its group"},
+                        {"web:x:0:\n", ACCOUNT_USER, 0, 0, "the number of its group is none"},
+                        {"web:x:0:0\n", ACCOUNT_USER, 1, 0, NULL},
+                        {"web\n", ACCOUNT_USER, 0, 0, "it is cut off before its number"},
+                        {"web:x::0::/:\n", ACCOUNT_USER, 0, 0, "its number is none"},
+                        {"web:x:4294967296:1::/:\n", ACCOUNT_USER, 0, 0, "its number is out of range"},
+                        {"web:x:1:4294967296::/:\n", ACCOUNT_USER, 0, 0,
+                         "the number of its group is out of range"},
+                        {"other:x:0\n", ACCOUNT_USER, 0, 0, NULL},
+                        {"web:x:33\n", ACCOUNT_GROUP, 1, 33, NULL},
+                        {"web:x\nweb:x:5:a,b\n", ACCOUNT_GROUP, 1, 5, ""},
+                        {"web:x:99999999999:\n", ACCOUNT_GROUP, 0, 0, "its number is out of range"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_free_ char *text = strdup(l[i].text);
+                const char *wrong = NULL;
+                Account a = {};
+                ASSERT_EQ(accounts_find(text, l[i].kind, "web", 0, &a, &wrong), l[i].found);
+                if (l[i].found)
+                        ASSERT_EQ(a.id, l[i].id);
+                if (!l[i].wrong || l[i].wrong[0])
+                        ASSERT_STREQ(wrong ?: "-", l[i].wrong ?: "-");
                 account_done(&a);
         }
 }
@@ -69,6 +108,7 @@ TEST(groups)
 int main(void)
 {
         RUN(entries);
+        RUN(lines_that_are_not_valid);
         RUN(groups);
         return TEST_END();
 }

@@ -129,6 +129,7 @@ TEST(websocket_is_answered)
         ASSERT_CONTAINS(out.data, "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n");
         ASSERT_CONTAINS(out.data, "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n");
         ASSERT_NULL(make_websocket("v3.channel.k8s.io"));
+        ASSERT_NULL(make_websocket("v5.base64.channel.k8s.io"));
         ASSERT_TRUE(parse("GET / HTTP/1.1\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
                           "short\r\n\r\n") > 0);
         ASSERT_EQ(websocket_accept(&head, &offer, &p, &out), -EBADMSG);
@@ -159,6 +160,81 @@ TEST(frames_of_websocket)
         out.size = 0;
         ASSERT_OK(p->ops->close(p, &out));
         ASSERT_EQ(out.size, 0); /* once */
+}
+
+TEST(subprotocols_of_websocket)
+{
+        static const struct {
+                const char *offered, *chosen;
+                unsigned version;
+        } table[] = {{"channel.k8s.io", "channel.k8s.io", 1},
+                     {"base64.channel.k8s.io", "base64.channel.k8s.io", 1},
+                     {"base64.channel.k8s.io, channel.k8s.io", "channel.k8s.io", 1},
+                     {"base64.channel.k8s.io, v4.base64.channel.k8s.io", "v4.base64.channel.k8s.io", 4},
+                     {"v4.base64.channel.k8s.io, v4.channel.k8s.io", "v4.channel.k8s.io", 4}};
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                _cleanup_(protocol_freep) Protocol *p = make_websocket(table[i].offered);
+                char line[128];
+                ASSERT_TRUE(p != NULL);
+                text_add(&out, "");
+                snprintf(line, sizeof(line), "Sec-WebSocket-Protocol: %s\r\n\r\n", table[i].chosen);
+                ASSERT_CONTAINS(out.data, line);
+                ASSERT_EQ(p->version, table[i].version);
+        }
+        /* A client that names none gets none. */
+        Protocol *p = NULL;
+        ASSERT_TRUE(parse("GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                          "Sec-WebSocket-Version: 13\r\n"
+                          "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n") > 0);
+        out.size = 0;
+        ASSERT_OK(websocket_accept(&head, &offer, &p, &out));
+        text_add(&out, "");
+        ASSERT_TRUE(!strstr(out.data, "Sec-WebSocket-Protocol"));
+        ASSERT_EQ(p->version, 1);
+        protocol_free(p);
+}
+
+TEST(frames_in_base64)
+{
+        _cleanup_(protocol_freep) Protocol *p = make_websocket("v4.base64.channel.k8s.io");
+        /* "hello", in one message and cut within groups; nothing; a resize of the terminal */
+        static const uint8_t hello[] = "\x81\x89\0\0\0\0"
+                                       "0aGVsbG8=",
+                             parts[] = "\x01\x83\0\0\0\0"
+                                       "0aG"
+                                       "\x80\x86\0\0\0\0"
+                                       "VsbG8=",
+                             none[] = "\x81\x81\0\0\0\0"
+                                      "0",
+                             size[] = "\x81\x85\0\0\0\0"
+                                      "4e30=";
+        static const char *const wrong[] = {
+                        "0aGVsbG8", "0aGV*", "0====", "0a===", "0aG8=aG8=", "5aGVs", "/aGVs"};
+
+        ASSERT_EQ(take(p, hello, sizeof(hello) - 1), (ssize_t) sizeof(hello) - 1);
+        ASSERT_STREQ(said, "0:hello ");
+        ASSERT_EQ(take(p, parts, sizeof(parts) - 1), (ssize_t) sizeof(parts) - 1);
+        ASSERT_STREQ(said, "0:hello ");
+        ASSERT_EQ(take(p, none, sizeof(none) - 1), (ssize_t) sizeof(none) - 1);
+        ASSERT_STREQ(said, "");
+        ASSERT_EQ(take(p, size, sizeof(size) - 1), (ssize_t) sizeof(size) - 1);
+        ASSERT_STREQ(said, "4:{} ");
+        out.size = 0;
+        ASSERT_OK(p->ops->send(p, STREAM_STDOUT, (const uint8_t *) "hi", 2, &out));
+        ASSERT_TRUE(out.size == 7 && memcmp(out.data,
+                                            "\x81\5"
+                                            "1aGk=",
+                                            7) == 0);
+        for (size_t i = 0; i < ELEMENTSOF(wrong); i++) {
+                _cleanup_(protocol_freep) Protocol *q = make_websocket("base64.channel.k8s.io");
+                char frame[32];
+                int n = snprintf(frame, sizeof(frame), "\x81%cmask%s", (char) (0x80 | strlen(wrong[i])),
+                                 wrong[i]);
+                for (int k = 6; k < n; k++)
+                        frame[k] = (char) (frame[k] ^ "mask"[(k - 6) % 4]);
+                ASSERT_EQ(take(q, frame, (size_t) n), -EPROTO);
+        }
 }
 
 TEST(frames_of_websocket_that_are_sent)
@@ -258,6 +334,8 @@ int main(void)
         RUN(websocket_is_answered);
         RUN(frames_of_websocket);
         RUN(frames_of_websocket_that_are_sent);
+        RUN(subprotocols_of_websocket);
+        RUN(frames_in_base64);
         RUN(frames_of_websocket_that_are_not_valid);
         RUN(the_dictionary_of_spdy);
         RUN(versions_of_spdy);

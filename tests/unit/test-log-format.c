@@ -161,6 +161,31 @@ TEST(flush_within_a_line_continues_it)
         text_done(&f.rest);
 }
 
+/* Readers give back what was written, no more. */
+TEST(the_end_of_a_stream_is_no_end_of_a_line)
+{
+        _cleanup_text_ Text out = {}, text = {};
+        LogFormatter f = {};
+        size_t n;
+
+        log_format_finish(&f, &moment, &out);
+        ASSERT_EQ(out.size, 0);
+        add(&f, "line\nDONE", 9, &out);
+        log_format_finish(&f, &moment, &out);
+        log_format_finish(&f, &moment, &out);
+        ASSERT_TRUE(log_format_is_open(LOG_FORMAT_CRI, out.data, out.size));
+        bool left_open[2] = {};
+        const char *last = (const char *) memchr(out.data, '\n', out.size) + 1;
+        log_format_note_open(last, (size_t) (out.data + out.size - last) - 1, left_open);
+        ASSERT_TRUE(left_open[0] && !left_open[1]);
+        log_format_note_open(out.data, (size_t) (last - out.data) - 1, left_open);
+        ASSERT_TRUE(!left_open[0]);
+        ASSERT_OK(read_records(&out, &text, &n));
+        ASSERT_STREQ(text.data, "line\nDONE");
+        ASSERT_EQ(n, 2);
+        text_done(&f.rest);
+}
+
 TEST(records_are_read_as_they_were_written)
 {
         static const char *const wrong[] = {"",
@@ -219,6 +244,7 @@ int main(void)
         RUN(pieces_of_any_size_make_the_same_records);
         RUN(long_lines_are_cut_at_16_kib);
         RUN(flush_within_a_line_continues_it);
+        RUN(the_end_of_a_stream_is_no_end_of_a_line);
         RUN(records_are_read_as_they_were_written);
         RUN(plain_is_whole_lines);
         return TEST_END();

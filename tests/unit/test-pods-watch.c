@@ -3,8 +3,12 @@
 /* stage0/pods/watch.c: what is told of pods that are moved from place to place, and what their supervisors say, which here
  * are a thread with a script: for each connection the calls that are expected, and the replies. */
 
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "library/libsystemd.h"
 #include "stage0/pods/pods.h"
@@ -336,6 +340,46 @@ TEST(a_connection_that_is_lost)
         ASSERT_TRUE(tells(&w, "present:running complete web:running web:stopping web:exited "));
 }
 
+/* A process that was forked meanwhile, as those that work on calls are, has the connection as well: what the kernel still
+ * reports of it must not be for an event source that is not there any more. */
+TEST(a_lost_connection_that_another_process_has_as_well)
+{
+        static const char description[] = DESCRIPTION("7", "running"), event[] = EVENT("8", APP("exited"));
+        WATCHED(w);
+
+        ASSERT_OK(prepare_pod_of(&w));
+        ASSERT_OK(pod_begin_run(w.pod, &w.store.error));
+        w.listen_fd = socket_bind_at(w.pod->dir_fd, "interface", SOCK_STREAM);
+        ASSERT_OK(listen(w.listen_fd, 8));
+        ASSERT_OK(begin(&w));
+        ASSERT_TRUE(tells(&w, "present:running complete "));
+        _cleanup_close_ int first = accept4(w.listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        ASSERT_OK(first);
+        pid_t pid = fork();
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                (void) pause();
+                _exit(0);
+        }
+        ASSERT_OK(pid);
+        (void) shutdown(first, SHUT_RDWR); /* the process has a copy of this one, too */
+        first = safe_close(first);
+        (void) sd_event_run(w.event, 1000000);
+        (void) fd_set_blocking(w.listen_fd);
+        struct pollfd p = {.fd = w.listen_fd, .events = POLLIN};
+        for (int i = 0; i < 500 && poll(&p, 1, 0) <= 0; i++)
+                (void) sd_event_run(w.event, 10000);
+        _cleanup_close_ int second = accept4(w.listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        ASSERT_OK(second);
+        ASSERT_EQ(send(second, description, sizeof(description), MSG_NOSIGNAL),
+                  (ssize_t) sizeof(description));
+        ASSERT_EQ(send(second, event, sizeof(event), MSG_NOSIGNAL), (ssize_t) sizeof(event));
+        bool told = tells(&w, "web:running web:exited ");
+        (void) kill(pid, SIGKILL);
+        (void) waitpid(pid, NULL, 0);
+        ASSERT_TRUE(told);
+}
+
 TEST(events_that_are_not_kept)
 {
         static const Line script[] = {{"\"since\":0", LOST},
@@ -388,6 +432,7 @@ int main(void)
         RUN(last_events_come_before_the_end);
         RUN(a_supervisor_that_keeps_silent_at_the_end);
         RUN(a_connection_that_is_lost);
+        RUN(a_lost_connection_that_another_process_has_as_well);
         RUN(events_that_are_not_kept);
         RUN(a_supervisor_that_talks_nonsense);
         return TEST_END();

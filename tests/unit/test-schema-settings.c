@@ -340,9 +340,12 @@ TEST(health_commands)
         check_command("[\"CMD\"]", NULL);
         check_command("[\"CMD\",\"\"]", NULL);
         check_command("[\"CMD-SHELL\",\"a\",\"b\"]", NULL);
-        check_command("[\"CMD\",1]", NULL);
-        check_command("[\"CMD\",\"a\\u0000b\"]", NULL);
-        check_command("[\"CMD\",", NULL);
+        /* What is no array of strings is for the shell. */
+        check_command("[ -e x ] || exit 1", "/bin/sh|-c|[ -e x ] || exit 1");
+        check_command("[ -e \"$HOME\" ]", "/bin/sh|-c|[ -e \"$HOME\" ]");
+        check_command("[\"CMD\",1]", "/bin/sh|-c|[\"CMD\",1]");
+        check_command("[\"CMD\",\"a\\u0000b\"]", "/bin/sh|-c|[\"CMD\",\"a\\u0000b\"]");
+        check_command("[\"CMD\",", "/bin/sh|-c|[\"CMD\",");
 }
 
 static void check_image(const char *text, const char *command, const char *interval, const char *retries,

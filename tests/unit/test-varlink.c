@@ -601,24 +601,54 @@ TEST(messages_that_take_too_long)
         ASSERT_STREQ(received(&s, silent), "");
 }
 
+#define TOO_MANY(n)                                                                                         \
+        "{\"error\":\"org.acnspawn.service.TooManyConnections\",\"parameters\":{\"limit\":" n "}}\n"
+
+/* Those without a call make room, the one that was not used for the longest time first. */
 TEST(numbers_of_connections)
 {
         SERVICE(s, 0);
-        int fds[VARLINK_CONNECTIONS_MAX + 2];
+        int fds[VARLINK_CONNECTIONS_MAX];
 
         for (size_t i = 0; i < ELEMENTSOF(fds); i++)
-                fds[i] = join(&s);
-        ASSERT_OK(fds[VARLINK_CONNECTIONS_MAX - 1]);
-        ASSERT_ERR(fds[VARLINK_CONNECTIONS_MAX], -EUSERS);
-        ASSERT_EQ(s.server->n_connections, VARLINK_CONNECTIONS_MAX);
-        fds[0] = safe_close(fds[0]);
-        run(&s);
-        ASSERT_EQ(s.server->n_connections, VARLINK_CONNECTIONS_MAX - 1);
-        fds[0] = join(&s);
-        ASSERT_OK(fds[0]);
+                ASSERT_OK(fds[i] = join(&s));
         ASSERT_STREQ(answer(&s, fds[0], ECHO("x")), ECHOED("x"));
+        send_text(fds[1], "{\"method\":\"org.example.test.Later\"}");
+        run(&s);
+        _cleanup_close_ int more = join(&s);
+        ASSERT_OK(more);
+        ASSERT_EQ(s.server->n_connections, VARLINK_CONNECTIONS_MAX);
+        ASSERT_STREQ(received(&s, fds[0]), "");
+        ASSERT_STREQ(received(&s, fds[1]), "");
+        ASSERT_STREQ(received(&s, fds[2]), "end\n");
+        ASSERT_STREQ(received(&s, fds[3]), "");
+        ASSERT_STREQ(answer(&s, more, ECHO("x")), ECHOED("x"));
         for (size_t i = 0; i < ELEMENTSOF(fds); i++)
                 safe_close(fds[i]);
+}
+
+TEST(connections_with_calls_make_no_room)
+{
+        SERVICE(s, 0);
+        VarlinkCall *calls[VARLINK_CONNECTIONS_MAX];
+        int fds[VARLINK_CONNECTIONS_MAX], pair[2];
+
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                ASSERT_OK(fds[i] = join(&s));
+                send_text(fds[i], "{\"method\":\"org.example.test.Later\"}");
+                run(&s);
+                calls[i] = TAKE_PTR(s.kept);
+                ASSERT_TRUE(calls[i] != NULL);
+        }
+        ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
+        ASSERT_ERR(varlink_server_add_connection(s.server, pair[1]), -EUSERS);
+        ASSERT_STREQ(received(&s, pair[0]), TOO_MANY("128") "end\n");
+        ASSERT_EQ(s.server->n_connections, VARLINK_CONNECTIONS_MAX);
+        safe_close(pair[0]);
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                varlink_call_unref(calls[i]);
+                safe_close(fds[i]);
+        }
 }
 
 static int join_as(Service *s, uid_t uid)
@@ -635,6 +665,7 @@ static int join_as(Service *s, uid_t uid)
         return r < 0 ? r : fds[0];
 }
 
+/* They displace connections of their own only. */
 TEST(other_users)
 {
         SERVICE(s, 0);
@@ -649,13 +680,21 @@ TEST(other_users)
                         ASSERT_OK(fds[n] = join_as(&s, uid));
                         n++;
                 }
-                ASSERT_ERR(join_as(&s, uid), -EUSERS);
+                _cleanup_close_ int more = join_as(&s, uid);
+                ASSERT_OK(more);
+                ASSERT_STREQ(received(&s, fds[n - share]), "end\n");
+                ASSERT_EQ(s.server->n_connections, n);
+                safe_close(fds[n - share]);
+                fds[n - share] = TAKE_FD(more);
         }
         ASSERT_ERR(join_as(&s, 2000), -EUSERS); /* the rest is root's */
+        ASSERT_STREQ(received(&s, fds[1]), "");
         for (; n < VARLINK_CONNECTIONS_MAX; n++)
                 ASSERT_OK(fds[n] = join(&s));
-        ASSERT_ERR(join(&s), -EUSERS);
-        ASSERT_STREQ(answer(&s, fds[0], ECHO("x")), ECHOED("x"));
+        _cleanup_close_ int more = join(&s);
+        ASSERT_OK(more);
+        ASSERT_EQ(s.server->n_connections, VARLINK_CONNECTIONS_MAX);
+        ASSERT_STREQ(answer(&s, more, ECHO("x")), ECHOED("x"));
         for (unsigned i = 0; i < n; i++)
                 safe_close(fds[i]);
 }
@@ -1162,6 +1201,10 @@ TEST(invalid_replies)
                 close(fds[1]);
                 ASSERT_EQ(varlink_client_next(c, TIMEOUT, &first, NULL), table[i].first);
                 ASSERT_EQ(varlink_client_next(c, TIMEOUT, &second, NULL), table[i].second);
+                /* What watches the descriptor has to be freed before it is closed. */
+                ASSERT_OK(fcntl(varlink_client_fd(c), F_GETFD));
+                if (table[i].first < 0)
+                        ASSERT_ERR(varlink_client_send(c, "a.b.C", NULL, false, NULL), -ENOTCONN);
         }
 }
 
@@ -1269,6 +1312,7 @@ int main(void)
         RUN(depth_and_values);
         RUN(messages_that_take_too_long);
         RUN(numbers_of_connections);
+        RUN(connections_with_calls_make_no_room);
         RUN(other_users);
         RUN(several_replies);
         RUN(subscriber_that_does_not_read);

@@ -25,6 +25,7 @@ typedef struct AppInstance {
         AppSockets *sockets; /* by which connections start the app; or NULL */
         bool waking;         /* a connection has, and systemd has not finished that yet */
         unsigned n_jobs;     /* calls that wait for a job of it, or for its exec */
+        struct AppCall *start; /* one of them, that is over if its health check fails too often; or NULL */
         unsigned n_updates;  /* calls that change its limits, which are not recorded yet */
         uint64_t n_updated;  /* changes of its limits that are */
         bool given_up;       /* systemd cannot signal it, and does not wait for its end */

@@ -36,7 +36,8 @@ static int add_number(json_object *o, const char *key, uint64_t value, bool pres
         return present ? json_member_add(o, key, json_object_new_uint64(value)) : 0;
 }
 
-static int add_status(json_object *o, const AppStatus *s, bool exited)
+/* HEALTH may be NULL. */
+static int add_status(json_object *o, const AppStatus *s, const HealthStatus *health, bool exited)
 {
         int r = add_number(o, "starts", s->starts, true);
 
@@ -44,6 +45,8 @@ static int add_status(json_object *o, const AppStatus *s, bool exited)
                 r = add_number(o, "startedUSec", s->started_usec, s->started_usec > 0);
         if (r >= 0 && s->readiness != READINESS_NONE)
                 r = json_member_add(o, "ready", json_object_new_boolean(s->readiness == READINESS_READY));
+        if (r >= 0 && health && !exited)
+                r = json_member_add_text(o, "health", health_state_to_string(health->state));
         if (r < 0 || !exited)
                 return r;
         r = add_number(o, "endedUSec", s->ended_usec, s->ended_usec > 0);
@@ -91,7 +94,8 @@ json_object *interface_app_json(const Interface *i, const AppInstance *app)
         if (r >= 0 && app->manifest->image_name)
                 r = json_member_add_text(o, "image", app->manifest->image_name);
         if (r >= 0)
-                r = add_status(o, &app->status, streq(state, "exited"));
+                r = add_status(o, &app->status, app->has_health ? &app->health : NULL,
+                               streq(state, "exited"));
         if (r >= 0)
                 r = add_task(o, i, app, state);
         if (r >= 0)
@@ -156,7 +160,9 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else if (interface_pod_is_paused(i))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
-        else if (app->change || (starts && i->ops.removes(i->userdata, app)))
+        else if ((app->change &&
+                  (method != interface_replace_app || !i->ops.may_supersede(i->userdata, app))) ||
+                 (starts && i->ops.removes(i->userdata, app)))
                 r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", name, "state",
                                           app->change ?: "removing");
         else if (!app->units[0].known || !i->ops.manager(i->userdata))
@@ -195,6 +201,8 @@ static void call_done(AppCall *a)
 {
         if (!a->told)
                 a->app->n_jobs--;
+        if (!a->told && a->app->start == a)
+                a->app->start = NULL;
         pod_timer_free(a->timer);
         if (a->call)
                 varlink_call_unref(a->call);
@@ -208,6 +216,8 @@ static void report(AppCall *a, int r, const Error *e)
                 return;
         a->told = true;
         a->app->n_jobs--;
+        if (a->app->start == a)
+                a->app->start = NULL;
         a->function(a->userdata, r, e);
 }
 
@@ -406,6 +416,30 @@ static void on_stop_timeout(void *userdata)
                 (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
 }
 
+/* systemd goes on with the job, which ends when the app is stopped. */
+bool interface_give_up_start(AppInstance *app, int code, const char *why)
+{
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        AppCall *a = TAKE_PTR(app->start);
+
+        if (!a)
+                return false;
+        if (!a->call) {
+                report(a, error_set(&e, code, "%s", why), &e);
+                return true;
+        }
+        o = json_object_new_object();
+        int r = json_member_add_text(o, "app", app_instance_path(app));
+        if (r >= 0)
+                r = json_member_add_text(o, "result", "unhealthy");
+        if (r >= 0)
+                r = json_member_add_text(o, "message", why);
+        (void) (r < 0 ? varlink_reply_errno(a->call, r)
+                      : varlink_reply_error(a->call, "org.acnspawn.Pod.JobFailed", o));
+        return true;
+}
+
 static void on_start_timeout(void *userdata)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -438,6 +472,8 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         }
         if (r >= 0) {
                 app->n_jobs++;
+                if (a->tentative)
+                        app->start = a;
                 return 0;
         }
         pod_timer_free(a->timer);
@@ -531,6 +567,7 @@ int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, Inter
                 r = manager_link_run(l, "StartUnit", app->units[0].name, on_job, a);
         if (r >= 0) {
                 app->n_jobs++;
+                app->start = a;
                 return 0;
         }
         pod_timer_free(a->timer);

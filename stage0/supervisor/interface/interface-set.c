@@ -282,6 +282,13 @@ static void on_replaced(void *userdata, int r, const char *app, char *const *war
         varlink_call_unref(call);
 }
 
+static void on_replace_gone(VarlinkCall *call, void *userdata)
+{
+        Interface *i = userdata;
+
+        i->ops.replace_orphaned(i->userdata, call);
+}
+
 int interface_replace_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         json_object *timeout = json_object_object_get(parameters, "readyTimeoutUSec");
@@ -294,6 +301,8 @@ int interface_replace_app(VarlinkCall *call, json_object *parameters, void *user
         if (r != 0)
                 return MIN(r, 0);
         varlink_call_ref(call);
+        call->on_gone = on_replace_gone;
+        call->userdata = i;
         r = i->ops.replace_app(i->userdata, parameters, on_replaced, call);
         if (r < 0)
                 varlink_call_unref(call);

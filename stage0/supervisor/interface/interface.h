@@ -41,6 +41,10 @@ typedef struct InterfaceOps {
         /* Replaces an app as REQUEST, the parameters of ReplaceApp(), says. -EALREADY: it has that image; -ECONNABORTED: the new
          * one could not be started, and the old one is back. */
         int (*replace_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
+        /* The caller of replace_app(), which had DATA, has gone. */
+        void (*replace_orphaned)(void *userdata, const void *data);
+        /* Whether APP is being replaced, and the caller has gone, so that another one can be asked for, which undoes that. */
+        bool (*may_supersede)(void *userdata, const AppInstance *app);
         /* The names of the credentials that APP has not, or otherwise, or that are not in L. */
         int (*compare_credentials)(void *userdata, const AppInstance *app, const CredentialList *l,
                                    char ***ret);
@@ -87,10 +91,14 @@ void interface_changed(Interface *i, AppInstance *app);
  * NULL). */
 void interface_announce(Interface *i, AppInstance *app, const char *change, const char *why);
 
+/* A start of the app by interface_start(), or a tentative one of a call, that has not succeeded yet has failed, with CODE and WHY,
+ * which is a part of a sentence. Whether there is one. */
+bool interface_give_up_start(AppInstance *app, int code, const char *why);
+
 typedef void (*InterfaceStartFunction)(void *userdata, int r, const Error *e);
 /* Starts an app that is down, on behalf of the supervisor. FUNCTION is called once, unless this fails: when
- * the app is executed, and ready if it reports that; when it cannot be; or (-ETIME) when TIMEOUT_USEC has
- * expired before. */
+ * the app is executed, and ready if it reports that; when it cannot be; (-ETIME) when TIMEOUT_USEC has
+ * expired before; or by interface_give_up_start(). */
 int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, InterfaceStartFunction function,
                     void *userdata);
 /* Kills the commands that run beside apps, waits for their ends, and replies to their clients. NULL is

@@ -148,7 +148,7 @@ void server_set_events(Server *s, const ServerEvents *events, void *userdata)
 
 int server_open_metadata(Server *s, sd_event *event, Error *e)
 {
-        return metadata_service_new(s->pod, event, &s->metadata, e);
+        return s->pod->config.no_metadata ? 0 : metadata_service_new(s->pod, event, &s->metadata, e);
 }
 
 int server_add_app(Server *s, AppInstance *app)

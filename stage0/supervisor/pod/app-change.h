@@ -53,6 +53,7 @@ struct AppChange {
         Error refusal;        /* why */
         void (*saved)(AppChange *c, int r, const Error *e);
         struct Replacement *replacement;
+        bool orphaned, superseded; /* the caller has gone; and another one asks for the same */
         struct Group *group;
         bool cancelled;        /* a launch, before it was prepared */
         bool waits, abandoned; /* for a job, a start, or the disk, whose end frees it once it is abandoned */

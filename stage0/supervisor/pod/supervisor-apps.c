@@ -857,7 +857,8 @@ int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunctio
         if (r < 0) {
                 json_object_put(kept);
                 free(name);
-        }
+        } else
+                supervisor_supersede(s);
         return r;
 }
 

@@ -146,6 +146,15 @@ void supervisor_resume_changes(Supervisor *s);
 /* The manifest could be written again: removes what was kept for the one before. */
 void supervisor_caught_up(void *userdata);
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
+/* The caller that has asked for a replacement with USERDATA has gone. It is made, unless somebody asks for another one. */
+void supervisor_replace_orphaned(Supervisor *s, const void *userdata);
+/* Whether the caller that has asked for the replacement of APP has gone. */
+bool supervisor_may_supersede(const Supervisor *s, const AppInstance *app);
+/* Undoes such a replacement if another one of the app was requested. */
+void supervisor_supersede(Supervisor *s);
+/* The health check of APP has failed too often. Whether that is the failure of a replacement: nothing else is done about it
+ * then. */
+bool supervisor_replacement_is_unhealthy(Supervisor *s, AppInstance *app);
 /* Whether APP is being removed, or stopped for that. */
 bool supervisor_removes_app(const Supervisor *s, const AppInstance *app);
 /* Evaluates the exit policy again, after an app was held. */

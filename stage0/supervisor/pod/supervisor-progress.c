@@ -170,6 +170,30 @@ static bool pod_is_ending(const Supervisor *s)
         return s->ends || s->stop_requests > 0;
 }
 
+/* A start that waits for a check is over once that has failed too often. */
+static void on_checked(Supervisor *s, AppInstance *app, const LaunchEvent *event)
+{
+        HealthState before = app->health.state;
+
+        /* A check fails of the end that was asked for. What is done about that must not come into its way. */
+        if (pod_is_ending(s) || app_is_ending(app))
+                return;
+        bool acts = app_life_checked(app, event) > 0;
+
+        /* The first success is told with the readiness that it brings. */
+        if (app->health.state != before &&
+            (app->health.state == HEALTH_UNHEALTHY || before == HEALTH_UNHEALTHY))
+                interface_changed(s->interface, app);
+        if (acts)
+                supervisor_journal_app_unhealthy(s, app);
+        if (app->health.state == HEALTH_UNHEALTHY && app->status.readiness == READINESS_STARTING &&
+            supervisor_replacement_is_unhealthy(s, app))
+                return;
+        if (acts)
+                supervisor_app_unhealthy(s, app);
+        judge_health(s, app);
+}
+
 int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *event)
 {
         Supervisor *s = userdata;
@@ -193,14 +217,7 @@ int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *eve
                 supervisor_check_ready(s);
                 return 0;
         case LAUNCH_CHECKED:
-                /* A check fails of the end that was asked for. What is done about that must not come into its way. */
-                if (pod_is_ending(s) || app_is_ending(app))
-                        return 0;
-                if (app_life_checked(app, event) > 0) {
-                        supervisor_journal_app_unhealthy(s, app);
-                        supervisor_app_unhealthy(s, app);
-                }
-                judge_health(s, app);
+                on_checked(s, app, event);
                 return 0;
         case LAUNCH_MAIN_ENDED:
                 return on_main_ended(s, app, event);

@@ -18,6 +18,8 @@
 
 #include "stage0/supervisor/pod/app-change.h"
 
+#define OLD_READY_USEC (60 * UINT64_C(1000000)) /* that the old app has at least, when it is started again */
+
 typedef struct Replacement {
         AppInstance *app;
         PodManifest *added; /* the prepared app, until the pod owns it */
@@ -59,6 +61,17 @@ static void hold(AppInstance *app, bool held)
         app->units[0].held = held;
 }
 
+/* For "status", which reads the manifest on disk otherwise. */
+static void record(Supervisor *s, const AppInstance *app, const PodApp *new)
+{
+        const ReplacementStatus status = {.image_id = new ? new->image_id : NULL,
+                                          .image_name = new ? new->image_name : NULL};
+        int r = replacement_status_write(s->apps->status_fd, app->name, new ? &status : NULL);
+
+        if (r < 0)
+                log_debug("The replacement of app %s is not recorded: %s", app->name, strerror(-r));
+}
+
 /* --- The end of the change ----------------------------------------------------------------------------- */
 
 static void end_replacing(AppChange *c, int r, Error *e)
@@ -68,6 +81,7 @@ static void end_replacing(AppChange *c, int r, Error *e)
         AppInstance *app = x->app;
 
         hold(app, false);
+        record(s, app, NULL);
         change_finish(c, r, app_instance_path(app), x->warnings, e);
         replacement_free(x);
         if (app_table_has(s->apps, app)) /* the next change may have been its removal */
@@ -196,10 +210,12 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
 
 static void start_old(AppChange *c);
 
+/* One that takes its time runs again, too. */
 static void on_old_started(void *userdata, int r, const Error *e)
 {
         AppChange *c = userdata;
 
+        r = r == -ETIME ? 0 : r;
         if (change_resume(c) && (r >= 0 || change_reaches_manager(c, start_old)))
                 conclude_restoring(c, r, e);
 }
@@ -217,7 +233,8 @@ static void start_old(AppChange *c)
         if (!change_reaches_manager(c, start_old))
                 return;
         c->waits = true;
-        int r = interface_start(s->interface, x->app, UINT64_MAX, on_old_started, c);
+        uint64_t wait_usec = x->ready_usec == UINT64_MAX ? UINT64_MAX : MAX(x->ready_usec, OLD_READY_USEC);
+        int r = interface_start(s->interface, x->app, wait_usec, on_old_started, c);
         if (r >= 0)
                 return;
         c->waits = false;
@@ -241,6 +258,7 @@ static void restore(AppChange *c, bool unloaded)
                 int r = exchange(s, x->app, x->new, x->old, &e);
                 pod_mounts_restore_app(s->mounts, x->old->name);
                 x->swapped = false;
+                record(s, x->app, NULL);
                 drop_new(s, x);
                 if (r < 0) {
                         conclude_restoring(c, r, &e);
@@ -284,6 +302,64 @@ static void begin_restoring(AppChange *c)
 }
 
 /* --- The new app --------------------------------------------------------------------------------------- */
+
+/* Why a start is given up. */
+static char *describe_check(const HealthStatus *h)
+{
+        char *text = NULL;
+
+        if (xasprintf(&text, "its health check has failed %u times%s%s", (unsigned) h->failures,
+                      isempty(h->message) ? "" : "; the check says: ", h->message ?: "") < 0)
+                return NULL;
+        return text;
+}
+
+bool supervisor_replacement_is_unhealthy(Supervisor *s, AppInstance *app)
+{
+        _cleanup_free_ char *why = describe_check(&app->health);
+        const Replacement *x = s->changes ? s->changes->replacement : NULL;
+        bool is_new = x && x->app == app && x->swapped;
+
+        return interface_give_up_start(app, -EIO, why ?: "its health check has failed too often") && is_new;
+}
+
+static const char superseded[] =
+                "the program that has asked for it has ended, and another one replaces the app";
+
+/* A replacement without its caller is undone as soon as another one for the same app waits. */
+static void check_superseded(Supervisor *s)
+{
+        AppChange *c = s->changes;
+        bool waits = false;
+
+        if (!c || !c->orphaned || !c->replacement || c->superseded)
+                return;
+        for (const AppChange *next = c->next; next; next = next->next)
+                waits = waits || (next->request && streq_ptr(next->name, c->name));
+        c->superseded = waits;
+        if (waits && c->replacement->swapped)
+                (void) interface_give_up_start(c->replacement->app, -ECANCELED, superseded);
+}
+
+void supervisor_replace_orphaned(Supervisor *s, const void *userdata)
+{
+        for (AppChange *c = s->changes; c; c = c->next)
+                if (c->request && c->name && c->userdata == userdata)
+                        c->orphaned = true;
+        check_superseded(s);
+}
+
+bool supervisor_may_supersede(const Supervisor *s, const AppInstance *app)
+{
+        const AppChange *c = s->changes;
+
+        return c && c->orphaned && c->replacement && c->replacement->app == app;
+}
+
+void supervisor_supersede(Supervisor *s)
+{
+        check_superseded(s);
+}
 
 /* Until this the old app has its files, and is what the manifest on disk has. */
 static void on_committed(AppChange *c, int r, const Error *e)
@@ -348,6 +424,10 @@ static void start_new(AppChange *c)
                 commit(c);
                 return;
         }
+        if (c->superseded) {
+                refuse_new(c, -ECANCELED, superseded);
+                return;
+        }
         if (!change_reaches_manager(c, resume_start))
                 return;
         c->waits = true;
@@ -385,6 +465,7 @@ static void swap(AppChange *c, bool unloaded)
         }
         if (r >= 0) {
                 x->swapped = true;
+                record(s, x->app, x->new);
                 exchange_sockets(x);
                 r = exchange(s, x->app, x->old, x->new, &x->error);
         }

@@ -523,6 +523,16 @@ static int on_replace_call(void *userdata, json_object *request, AppChangeFuncti
         return supervisor_replace_app(userdata, request, function, data);
 }
 
+static void replace_orphaned(void *userdata, const void *data)
+{
+        supervisor_replace_orphaned(userdata, data);
+}
+
+static bool may_supersede(void *userdata, const AppInstance *app)
+{
+        return supervisor_may_supersede(userdata, app);
+}
+
 static int compare_credentials(void *userdata, const AppInstance *app, const CredentialList *l, char ***ret)
 {
         const Supervisor *s = userdata;
@@ -542,6 +552,8 @@ int supervisor_open_interface(Supervisor *s, Error *e)
                                          .cancel_launch = on_launcher_of_group_gone,
                                          .remove_app = on_remove_call,
                                          .replace_app = on_replace_call,
+                                         .replace_orphaned = replace_orphaned,
+                                         .may_supersede = may_supersede,
                                          .compare_credentials = compare_credentials,
                                          .manifest_changed = on_manifest_changed,
                                          .reopen_logs = on_reopen_call,

@@ -23,7 +23,8 @@
 #include "stage0/supervisor/services/metadata-service.h"
 #include "stage0/supervisor/services/service-user.h"
 
-/* No common service uses this port; with its own network namespace the pod has all ports for itself. */
+/* No common service uses this port; with its own network namespace the pod has all ports for itself. An app that has it
+ * declared gets it, and the service the next one. */
 #define METADATA_PORT 18112
 #define RESTART_INTERVAL_USEC UINT64_C(1000000)
 #define AGAIN_USEC UINT64_C(500000) /* when it could not be sent what has changed */
@@ -61,6 +62,27 @@ static int listen_on_loopback(void *userdata)
         return TAKE_FD(fd);
 }
 
+static bool is_declared(const PodManifest *m, uint32_t port)
+{
+        for (size_t i = 0; i < m->n_apps; i++) {
+                const App *app = m->apps[i]->app;
+                for (size_t k = 0; k < app->n_ports; k++)
+                        if (port >= app->ports[k].port &&
+                            port - app->ports[k].port < stage1_port_count(&app->ports[k]))
+                                return true;
+        }
+        return false;
+}
+
+static uint16_t choose_port(const PodManifest *m)
+{
+        uint32_t port = METADATA_PORT;
+
+        while (port < UINT16_MAX && is_declared(m, port))
+                port++;
+        return (uint16_t) port;
+}
+
 static int listen_in_network(pid_t pid, uint16_t *port)
 {
         _cleanup_close_ int netns = network_namespace_open(pid);
@@ -75,7 +97,7 @@ int metadata_service_listen(MetadataService *m, pid_t pid, Error *e)
         bool host = m->pod->config.net == NET_HOST;
         _cleanup_free_ char *url = NULL;
         _cleanup_close_ int fd = -EBADF;
-        uint16_t port = host ? 0 : METADATA_PORT; /* any free one of the host's */
+        uint16_t port = host ? 0 : choose_port(m->pod->manifest); /* any free one of the host's */
 
         if (m->url)
                 return 0;

@@ -16,6 +16,8 @@
 
 #include "stage0/supervisor/streams/forwarder-internal.h"
 
+#define TAIL_SIZE (4U * LOG_RECORD_MAX)
+
 /* --- Opening ------------------------------------------------------------------------------------------- */
 
 static const char *kind_of(mode_t mode)
@@ -93,6 +95,21 @@ static int log_open(AppLog *l, Error *e)
         return 0;
 }
 
+/* Another pod, or an app that was replaced, may have left a line without an end. */
+static void look_at_end(AppLog *l)
+{
+        _cleanup_free_ char *text = malloc(TAIL_SIZE);
+        struct stat st;
+
+        if (!text || l->file.format != LOG_FORMAT_CRI || fstat(l->fd, &st) < 0 || st.st_size == 0)
+                return;
+        _cleanup_close_ int fd = fd_reopen(l->fd, O_RDONLY | O_NONBLOCK);
+        ssize_t n = fd < 0 ? -1 : pread(fd, text, TAIL_SIZE, MAX(st.st_size - (off_t) TAIL_SIZE, (off_t) 0));
+        for (char *line = text, *end; n > 0 && (end = memchr(line, '\n', (size_t) (text + n - line)));
+             line = end + 1)
+                log_format_note_open(line, (size_t) (end - line), l->left_open);
+}
+
 int forwarder_log_new(const char *app, const AppSettings *settings, AppLog **ret, Error *e)
 {
         _cleanup_(forwarder_log_freep) AppLog *l = calloc(1, sizeof(AppLog));
@@ -105,6 +122,7 @@ int forwarder_log_new(const char *app, const AppSettings *settings, AppLog **ret
                 int r = l->file.path ? log_open(l, e) : error_oom(e);
                 if (r < 0)
                         return r;
+                look_at_end(l);
         }
         *ret = TAKE_PTR(l);
         return 0;
@@ -254,7 +272,7 @@ static void mend(Forwarder *p, const struct timespec *now, Text *records)
 
         if (p->log->torn)
                 text_add(records, "\n");
-        if (p->file_gap && p->file_open)
+        if ((p->file_gap && p->file_open) || p->log->left_open[p->error])
                 log_format_end(&f, now, records);
 }
 
@@ -269,16 +287,21 @@ static void write_step(Forwarder *p, Step step, const char *data, size_t size)
         if (!p->log || p->log->fd < 0)
                 return;
         (void) clock_gettime(CLOCK_REALTIME, &now);
-        mend(p, &now, records);
+        if (step == ADD) {
+                mend(p, &now, records);
+                p->log->left_open[p->error] = false;
+        }
         size_t ours = records->size;
         if (step == ADD)
                 log_format_add(f, &now, data, size, records);
         else if (step == FLUSH)
                 log_format_flush(f, &now, records);
         else
-                log_format_end(f, &now, records);
+                log_format_finish(f, &now, records);
         if (records->size > ours || records->failed)
                 write_records(p, records, ours);
+        if (step == END)
+                p->log->left_open[p->error] = p->log->file.format == LOG_FORMAT_CRI && p->file_open;
         records->size = 0;
         if (records->failed)
                 text_done(records);

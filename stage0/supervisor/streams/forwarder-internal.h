@@ -43,6 +43,7 @@ typedef struct AppLog {
         bool changed;          /* the record of the drop is still to be written */
         bool reported;         /* a message says that lines are dropped */
         bool torn;             /* the file ends within a record */
+        bool left_open[2]; /* the last line of the standard output, or error, of an earlier execution has no end */
 } AppLog;
 
 struct Forwarder {
@@ -128,9 +129,13 @@ void log_format_add(LogFormatter *f, const struct timespec *now, const char *dat
 void log_format_flush(LogFormatter *f, const struct timespec *now, Text *out);
 /* The end of the line that was begun, if one was. */
 void log_format_end(LogFormatter *f, const struct timespec *now, Text *out);
+/* The end of the stream, perhaps in the midst of a line. */
+void log_format_finish(LogFormatter *f, const struct timespec *now, Text *out);
 /* How many lines end in the whole records RECORDS, and how many bytes of the app are in them. */
 void log_format_count(int format, const char *records, size_t size, uint64_t *ret_lines,
                       uint64_t *ret_bytes);
+/* Whether the line that RECORD, without its newline, is of goes on, is noted for its stream. */
+void log_format_note_open(const char *record, size_t size, bool left_open[static 2]);
 /* Whether the last of the whole records RECORDS is a part of a line that is to go on. */
 bool log_format_is_open(int format, const char *records, size_t size);
 

@@ -11,9 +11,9 @@
  * buffers for lines of 16 KiB take it. Between the tag and the newline are the bytes that the app wrote, whatever
  * they are; there is no escaping.
  *
- * The text at the end of a stream that has no newline is F: the kubelet, like all collectors, joins a record P
- * with the next one of its stream, which would be the first line that the app writes once it is started again.
- * The price is a newline that the app did not write. While the stream may go on, such text is P.
+ * The text at the end of a stream that has no newline is P, as other runtimes have it: readers give it back as it was written. They
+ * join a record P with the next one of its stream, which would be the first line of the app once it is started again: that is
+ * kept apart by a record F without text, written before the line.
  *
  * In the plain format a record is the text with its newline, and without it if the line goes on.
  */
@@ -111,6 +111,14 @@ void log_format_end(LogFormatter *f, const struct timespec *now, Text *out)
         add_record(f, &header, NULL, 0, true, out);
 }
 
+void log_format_finish(LogFormatter *f, const struct timespec *now, Text *out)
+{
+        if (f->format == LOG_FORMAT_CRI)
+                log_format_flush(f, now, out);
+        else
+                log_format_end(f, now, out);
+}
+
 void log_format_count(int format, const char *records, size_t size, uint64_t *ret_lines, uint64_t *ret_bytes)
 {
         uint64_t lines = 0, bytes = 0;
@@ -128,6 +136,15 @@ void log_format_count(int format, const char *records, size_t size, uint64_t *re
         }
         *ret_lines = lines;
         *ret_bytes = bytes;
+}
+
+void log_format_note_open(const char *record, size_t size, bool left_open[static 2])
+{
+        static const char *const streams[] = {"stdout ", "stderr "};
+
+        for (size_t i = 0; i < ELEMENTSOF(streams); i++)
+                if (size >= HEADER_SIZE && memcmp(record + TIME_SIZE, streams[i], strlen(streams[i])) == 0)
+                        left_open[i] = record[TAG_OFFSET] == 'P';
 }
 
 bool log_format_is_open(int format, const char *records, size_t size)
