@@ -22,14 +22,14 @@ typedef struct AppInstance {
         AppSettings settings;
         PodUnit *units; /* the first runs the app */
         size_t n_units;
-        AppSockets *sockets; /* by which connections start the app; or NULL */
-        bool waking;         /* a connection has, and systemd has not finished that yet */
-        unsigned n_jobs;     /* calls that wait for a job of it, or for its exec */
+        AppSockets *sockets;   /* by which connections start the app; or NULL */
+        bool waking;           /* a connection has, and systemd has not finished that yet */
+        unsigned n_jobs;       /* calls that wait for a job of it, or for its exec */
         struct AppCall *start; /* one of them, that is over if its health check fails too often; or NULL */
-        unsigned n_updates;  /* calls that change its limits, which are not recorded yet */
-        uint64_t n_updated;  /* changes of its limits that are */
-        bool given_up;       /* systemd cannot signal it, and does not wait for its end */
-        bool executed;       /* its main process is the app, and not the launcher any more */
+        unsigned n_updates;    /* calls that change its limits, which are not recorded yet */
+        uint64_t n_updated;    /* changes of its limits that are */
+        bool given_up;         /* systemd cannot signal it, and does not wait for its end */
+        bool executed;         /* its main process is the app, and not the launcher any more */
         dev_t root; /* of the overlay that is the root of its last execution, or 0: none of its processes can leave its cgroup */
         bool removing, removed; /* nothing can be done to it any more */
         const char *change; /* "adding", "replacing", or "launching" with its group: nothing can be done to it now; NULL: none */
