@@ -728,7 +728,7 @@ def each_call_at_each_step_of_the_start_is_answered(host):
     found = []
 
     def stop_nspawn():
-        found[:] = [pid for pid in children_of(supervisor) if name_of(pid) == "systemd-nspawn"]
+        found[:] = processes_where(lambda pid: name_of(pid) == "systemd-nspawn", children_of(supervisor))
         for pid in found:
             os.kill(pid, signal.SIGSTOP)
         return found

@@ -274,6 +274,16 @@ TEST(readiness)
         snprintf(end.result, sizeof(end.result), "protocol");
         ASSERT_TRUE(app_life_ended(&f.app, &end));
         ASSERT_EQ(f.app.status.cause, CAUSE_NOT_READY);
+        /* systemd has seen its end before its exec. */
+        snprintf(end.result, sizeof(end.result), "success");
+        run(&f, 1000);
+        ASSERT_TRUE(app_life_ended(&f.app, &end));
+        ASSERT_EQ(f.app.status.cause, CAUSE_NOT_READY);
+        run(&f, 1000);
+        f.app.stop = STOP_REQUESTED;
+        ASSERT_TRUE(app_life_ended(&f.app, &end));
+        ASSERT_EQ(f.app.status.cause, CAUSE_EXITED);
+        f.app.stop = STOP_NONE;
         run(&f, 1000);
         app_life_ready(&f.app);
         ASSERT_TRUE(app_life_ended(&f.app, &end));

@@ -344,8 +344,8 @@ static bool has_succeeded(const AppInstance *a)
                a->status.exit_status == 0;
 }
 
-/* For an app that was to become ready and did not. systemd reports success if it exits with 0 when it is
- * stopped. */
+/* For an app that was to become ready and did not. systemd reports success if it exits with 0 when it is stopped; and if it
+ * learns of the end before the exec, as it does not wait for readiness then. */
 static void add_readiness(AppInstance *a, const MainEnd *end)
 {
         AppStatus *s = &a->status;
@@ -356,7 +356,9 @@ static void add_readiness(AppInstance *a, const MainEnd *end)
             (s->readiness != READINESS_STARTING && !(app_settings_readiness(&a->settings) && never_ran)))
                 return;
         const char *why = streq(end->result, "timeout") ? "It was not ready in time"
-                          : s->cause == CAUSE_EXITED && s->exit_status == 0 && !streq(end->result, "success")
+                          : s->cause == CAUSE_EXITED && s->exit_status == 0 &&
+                                                          (a->stop == STOP_NONE ||
+                                                           !streq(end->result, "success"))
                                           ? "It ended before it was ready"
                                           : NULL;
         if (!why)

@@ -137,6 +137,8 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         }
         if (!app_life_ended(app, end))
                 return;
+        if (app->status.cause == CAUSE_NOT_READY && app->settings.restart == RESTART_NO)
+                app->units[0].unsound = true; /* also where systemd has not noticed */
         end_strays(s, app);
         server_end_execution(s->server, app);
         supervisor_end_below(s, app);
