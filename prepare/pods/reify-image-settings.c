@@ -40,7 +40,7 @@ static int take_health(Reify *r, PodApp *a, const PairList *image, Error *e)
         _cleanup_(pair_list_done) PairList settings = {};
         _cleanup_error_ Error why = ERROR_NULL;
 
-        if (!text)
+        if (!text || streq_ptr(pair_list_get(&a->annotations, SETTING_PREFIX "health-cmd"), "none"))
                 return 0;
         int k = health_settings_from_oci(text, &settings, &why);
         if (k == -ENOMEM)

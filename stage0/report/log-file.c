@@ -27,6 +27,7 @@ typedef struct LogFileReader {
         bool count;       /* only count them */
         bool open[2];     /* the last record of standard output, or error, has no end of its line */
         bool shown[2];    /* that line is */
+        bool cut[2];      /* the last one of them before SINCE_USEC has none */
         int fd;
         Text rest; /* of a record */
 } LogFileReader;
@@ -100,10 +101,15 @@ static int show_record(LogFileReader *r, const char *data, size_t size)
 {
         JournalLine l = {.data = data, .size = size, .end = {'\n'}};
 
-        if (r->file->format == LOG_FORMAT_CRI &&
-            (log_record_parse(data, size, &l) < 0 || l.time_usec < r->since_usec ||
-             (r->options->until_usec > 0 && l.time_usec > r->options->until_usec)))
-                return 0;
+        if (r->file->format == LOG_FORMAT_CRI) {
+                if (log_record_parse(data, size, &l) < 0 ||
+                    (r->options->until_usec > 0 && l.time_usec > r->options->until_usec))
+                        return 0;
+                bool early = l.time_usec < r->since_usec, ends = r->cut[l.error] && !l.continues;
+                r->cut[l.error] = early && l.continues;
+                if (early || (ends && l.size == 0)) /* the end of a line that another start has left open */
+                        return 0;
+        }
         if (!r->open[l.error])
                 r->shown[l.error] = ++r->n > r->skip;
         r->open[l.error] = l.continues;
@@ -186,7 +192,7 @@ static int read_last(LogFileReader *r, Error *e)
                         return k;
                 r->skip = r->n > r->options->lines ? r->n - r->options->lines : 0;
                 r->n = 0;
-                r->count = r->open[0] = r->open[1] = false;
+                r->count = r->open[0] = r->open[1] = r->cut[0] = r->cut[1] = false;
                 r->rest.size = 0;
                 if (lseek(r->fd, 0, SEEK_SET) < 0)
                         return error_set_errno(e, -errno, "Cannot read the log file %s of app %s",

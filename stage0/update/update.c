@@ -146,6 +146,12 @@ int updater_add(Updater *u, Pod *p, size_t *ret_n, Error *e)
 {
         PodUpdate x = {.pod = p, .fd = -EBADF};
 
+        for (size_t i = 0; i < u->n; i++)
+                if (streq(u->pods[i].pod->uuid, p->uuid)) { /* named twice: its apps are replaced once */
+                        *ret_n = u->pods[i].n;
+                        pod_update_done(&x);
+                        return 0;
+                }
         int r = GREEDY_REALLOC(u->pods, u->allocated, u->n + 1) < 0 ? error_oom(e) : look_for_all(u, &x, e);
         if (r < 0) {
                 pod_update_done(&x);

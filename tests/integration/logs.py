@@ -556,6 +556,11 @@ def without_the_journal_logs_reads_the_file(host):
     # Another pod with the same file: each shows its own.
     host.run("--name=q", host.shell("echo four", name="example.com/a"), "--log-file=" + log, "--log=none")
     equal(logs(host, "q").expect(0).out, "four\n")
+    # The end of a line that the pod before has left open is none of the next one.
+    host.run("--name=s", host.shell("printf five", name="example.com/a"), "--log-file=" + log, "--log=none")
+    equal(logs(host, "s").expect(0).out, "five")
+    host.run("--name=t", host.shell("echo; echo six", name="example.com/a"), "--log-file=" + log, "--log=none")
+    equal([logs(host, *words, "t").expect(0).out for words in ((), ("--lines=2",), ("--lines=3",))], ["\nsix\n"] * 3)
     os.remove(log)
     contains(logs(host, "p").expect(1).err, "Cannot read the log file %s of app a" % log)
     os.symlink("/etc/passwd", log)

@@ -495,6 +495,9 @@ def images_health_checks_can_be_left_out_or_changed(host):
     uuid = host.detach(image, "--no-healthcheck")
     equal(host.app_status(uuid, "image1")["health"], None)
     lacks(host.acnspawn("cat", uuid).out, "health")
+    # The interval is the image's, and not a setting that has no effect.
+    lacks(host.acnspawn("prepare", image, "--no-healthcheck").expect(0).err, "health")
+    contains(host.acnspawn("prepare", image, "--no-healthcheck", "--health-interval=5s").expect(0).err, "--health-interval has no effect")
     host.acnspawn("stop", uuid).expect(0)
     uuid = host.detach(image, "--health-cmd=true")
     equal(host.app_status(uuid, "image1")["health"]["state"], "healthy")

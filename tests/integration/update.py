@@ -285,7 +285,8 @@ def images_of_the_store_and_of_files(host):
     # An app that does not run is replaced without being started.
     host.acnspawn("stop-app", "p", "named").expect(0)
     fetch(host, image(host, 3, name="example.com/named"))
-    equal(rows(host, "p"), [("p", "named", "replaced"), ("p", "file", "current")])
+    # A pod that is named twice is updated once.
+    equal(rows(host, "p", "p"), [("p", "named", "replaced"), ("p", "file", "current")])
     equal(host.app_status("p", "named")["state"], "waiting")
     os.unlink(path)
     r = update(host, "--json", rc=1)

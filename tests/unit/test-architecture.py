@@ -37,8 +37,10 @@ def functions_of(path):
 
 
 def walk():
+    """Of the source, not of builds: below build/ there are copies of it, from which packages are made."""
     for folder, folders, files in os.walk(SOURCE):
-        folders[:] = [f for f in folders if not f.startswith(".") and not os.path.exists(os.path.join(folder, f, "meson-private"))]
+        folders[:] = [f for f in folders if not f.startswith(".") and not os.path.exists(os.path.join(folder, f, "meson-private"))
+                      and not (folder == SOURCE and f.startswith(("build", "obj-")))]
         for name in files:
             if re.search(r"\.(%s)$" % SUFFIXES, name):
                 yield os.path.relpath(os.path.join(folder, name), SOURCE)

@@ -345,7 +345,7 @@ def output_in_the_journal_of_the_host(host):
 def the_scope_of_a_pod_waits_for_its_slowest_app(host):
     """When the host is shut down: as long as the app may take by its own option."""
     uuid = host.detach("--name=p", "--stop-timeout=1s", host.shell(STAY, name="example.com/a"), "--stop-timeout=3min")
-    equal(systemctl("show", "-P", "TimeoutStopUSec", "acnspawn-%s.scope" % uuid).strip(), "6min 30s")
+    equal(systemctl("show", "-P", "TimeoutStopUSec", "acnspawn-%s.scope" % uuid).strip(), "7min 30s")
     host.acnspawn("stop", uuid).expect(0)
 
 
