@@ -148,11 +148,14 @@ static bool has_left(int r)
         return r == -ESRCH || r == -ECONNRESET;
 }
 
-/* Without an answer of the supervisor: the pod is about to end by itself (LEAVES), or is asked by a signal. -ETIMEDOUT: it
- * has not ended in the time that the caller gives it. */
+/* Without an answer of the supervisor: the pod is about to end by itself (LEAVES), or is asked by a signal. It is asked as well if it
+ * does not end: a connection is also closed for the next one if all others have calls. -ETIMEDOUT: it has not ended in the time that the
+ * caller gives it. */
 static int await_leaving(Pod *p, int supervisor_fd, bool leaves, uint64_t timeout_usec, Error *e)
 {
-        if (!leaves && timeout_usec > 0)
+        if (leaves && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, LEAVE_USEC), NULL) >= 0)
+                return 0;
+        if (timeout_usec > 0 && supervisor_fd >= 0)
                 (void) syscall(SYS_pidfd_send_signal, supervisor_fd, SIGTERM, NULL, 0);
         int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : leaves ? LEAVE_USEC : 0, e);
         if (r == -ETIME && operation_check(pod_operation(p), NULL) >= 0)
