@@ -160,13 +160,15 @@ static unsigned limit_reached(const VarlinkServer *s, uid_t uid)
         return s->n_connections >= shared ? shared : 0;
 }
 
-/* Closes the connection without a call that was not used for the longest time. */
+/* Closes the connection without a call that was not used for the longest time. One whose last reply is still
+ * read, for which there is a limit, is not among them. */
 static bool make_room(VarlinkServer *s, uid_t uid)
 {
         Connection *oldest = NULL;
 
         for (Connection *k = s->connections; k; k = k->next)
-                if (!k->call && (is_privileged(uid) || k->uid == uid) && (!oldest || k->used < oldest->used))
+                if (!k->call && !k->link.out && (is_privileged(uid) || k->uid == uid) &&
+                    (!oldest || k->used < oldest->used))
                         oldest = k;
         if (oldest)
                 disconnect(oldest);

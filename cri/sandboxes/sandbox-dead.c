@@ -38,21 +38,30 @@ typedef struct Cleared {
         size_t left; /* of those that are to be removed and could not be */
 } Cleared;
 
-/* Pods that are locked are about to be run, or removed, by another process. */
+/* Pods that are locked are about to be run, or removed, by another process. Those of an earlier boot give up their names and users first,
+ * as their networks may keep the removal waiting: a call that they are in the way of leaves it to the process of the start. */
 static void clear_one(CriJob *j, Pod *p, bool abandoned, Cleared *c)
 {
         bool former = is_of_no_use(j, p);
 
-        if (p->state == POD_RUNNING || (!former && !(abandoned && is_abandoned(p))) ||
-            pod_lock(p, false, NULL) < 0 || p->state == POD_RUNNING)
+        if (p->state == POD_RUNNING || (!former && !(abandoned && is_abandoned(p))))
                 return;
-        if (discard_pod(p, NULL) >= 0) {
-                c->n++;
+        if (pod_lock(p, false, NULL) < 0) {
+                c->n += former;
                 return;
         }
-        c->left++;
-        if (former)
-                c->n += pod_give_up(p) > 0;
+        if (!former && !is_abandoned(p)) /* it has run meanwhile, and has ended */
+                return;
+        if (former) {
+                (void) pod_give_up(p);
+                c->n++;
+        }
+        if (former && abandoned)
+                return;
+        if (discard_pod(p, NULL) < 0)
+                c->left++;
+        else
+                c->n++;
 }
 
 static int clear(CriJob *j, bool abandoned, Cleared *c, Error *e)

@@ -240,7 +240,8 @@ static int remove_pod(Store *s, const char *uuid)
         return r < 0 ? r : discard_pod(p, NULL);
 }
 
-/* Not by the operation of the call, which may be over. The supervisor of the pod may be about to begin. */
+/* Not by the operation of the call, which may be over. The supervisor of the pod may be about to begin: it holds the lock of a pod
+ * that is still prepared (-EBUSY), or has no interface yet (-EAGAIN). */
 static void undo(CriJob *j, const char *uuid)
 {
         _cleanup_(store_unrefp) Store *s = NULL;
@@ -248,8 +249,12 @@ static void undo(CriJob *j, const char *uuid)
 
         if (store_open_again(j->store, NULL, &s, NULL) < 0)
                 return;
-        while (remove_pod(s, uuid) == -EAGAIN && now_usec(CLOCK_MONOTONIC) < end)
+        for (;;) {
+                int r = remove_pod(s, uuid);
+                if ((r != -EBUSY && r != -EAGAIN) || now_usec(CLOCK_MONOTONIC) >= end)
+                        return;
                 (void) operation_poll(NULL, -1, 0, UNDO_PAUSE_MSEC, NULL);
+        }
 }
 
 /* Frees P. */

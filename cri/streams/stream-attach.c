@@ -7,7 +7,8 @@
 #include "cri/streams/streams.h"
 
 typedef struct Attach {
-        AcnPod *pod, *other; /* OTHER: for calls while the former waits */
+        AcnPod *connection;
+        Pod *pod; /* for connections of other calls, while the former waits: one without a call may be closed */
         Session *session;
         int64_t id; /* 0: it is not attached yet */
         struct winsize size;
@@ -19,8 +20,10 @@ typedef struct Attach {
 
 static void set_size(const Attach *x)
 {
-        if (x->id != 0 && x->size.ws_row > 0)
-                (void) acn_resize_terminal(x->other, x->id, &x->size, NULL);
+        _cleanup_(acn_disconnectp) AcnPod *other = NULL;
+
+        if (x->id != 0 && x->size.ws_row > 0 && acn_connect(x->pod, &other, NULL) >= 0)
+                (void) acn_resize_terminal(other, x->id, &x->size, NULL);
 }
 
 static void on_resized(uint16_t rows, uint16_t columns, void *userdata)
@@ -34,18 +37,19 @@ static void on_resized(uint16_t rows, uint16_t columns, void *userdata)
 /* The input of a container goes on after that of a client, unless it is for one client. */
 static void on_input_ended(void *userdata)
 {
+        _cleanup_(acn_disconnectp) AcnPod *other = NULL;
         Attach *x = userdata;
 
         x->input_ended = true;
-        if (x->stdin_once && x->id != 0)
-                (void) acn_close_stdin(x->other, x->id, NULL);
+        if (x->stdin_once && x->id != 0 && acn_connect(x->pod, &other, NULL) >= 0)
+                (void) acn_close_stdin(other, x->id, NULL);
 }
 
 static int on_state(void *userdata)
 {
         Attach *x = userdata;
 
-        int r = acn_attach_next(x->pod, 0, &x->state, x->error);
+        int r = acn_attach_next(x->connection, 0, &x->state, x->error);
         if (r == -ETIMEDOUT) {
                 error_done(x->error);
                 return 1;
@@ -83,12 +87,11 @@ static int attach(Attach *x, const Sandbox *s, const Container *c, const Runtime
 {
         AcnAttachOptions o = {.app = c->app->name, .fds = {-EBADF, -EBADF, -EBADF}};
 
-        int r = acn_connect(s->pod, &x->pod, e);
-        if (r >= 0)
-                r = acn_connect(s->pod, &x->other, e);
+        x->pod = s->pod;
+        int r = acn_connect(s->pod, &x->connection, e);
         if (r >= 0)
                 r = make_pipes(x, q, &o, e);
-        return r < 0 ? r : acn_attach(x->pod, &o, e);
+        return r < 0 ? r : acn_attach(x->connection, &o, e);
 }
 
 int cri_stream_attach(CriJob *j, Session *session, const void *request, int *ret_exit, Error *e)
@@ -104,14 +107,13 @@ int cri_stream_attach(CriJob *j, Session *session, const void *request, int *ret
                 r = attach(&x, &s, &c, q, e);
         }
         if (r >= 0) {
-                const SessionHandler h = {.fd = acn_exec_fd(x.pod),
+                const SessionHandler h = {.fd = acn_exec_fd(x.connection),
                                           .ready = on_state,
                                           .input_ended = on_input_ended,
                                           .resized = on_resized,
                                           .userdata = &x};
                 r = session_run(session, &h);
         }
-        acn_disconnect(x.pod);
-        acn_disconnect(x.other);
+        acn_disconnect(x.connection);
         return r;
 }

@@ -120,6 +120,23 @@ static int ask_supervisor(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
         return r < 0 ? r : killed;
 }
 
+/* A supervisor that has no interface yet has most often started nothing that could be killed: by force it is asked as soon as it has one. */
+static int ask_when_started(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
+{
+        uint64_t end = now_usec(CLOCK_MONOTONIC) + SILENT_USEC;
+
+        for (;;) {
+                int r = ask_supervisor(p, timeout_usec, checks, e);
+                if (r != -EAGAIN || timeout_usec > 0 || now_usec(CLOCK_MONOTONIC) >= end)
+                        return r;
+                error_done(e);
+                (void) pod_cgroup_kill(p, NULL);
+                r = operation_check(pod_operation(p), e);
+                if (r < 0)
+                        return r;
+        }
+}
+
 /* Longer than by the settings of its apps an orderly end does not take: its systemd, or the kernel, hangs. */
 static uint64_t configured_timeout(Pod *p)
 {
@@ -131,11 +148,14 @@ static bool has_left(int r)
         return r == -ESRCH || r == -ECONNRESET;
 }
 
-/* Without an answer of the supervisor: the pod is about to end by itself (LEAVES), or is asked by a signal. -ETIMEDOUT: it
- * has not ended in the time that the caller gives it. */
+/* Without an answer of the supervisor: the pod is about to end by itself (LEAVES), or is asked by a signal. It is asked as well if it
+ * does not end: a connection is also closed for the next one if all others have calls. -ETIMEDOUT: it has not ended in the time that the
+ * caller gives it. */
 static int await_leaving(Pod *p, int supervisor_fd, bool leaves, uint64_t timeout_usec, Error *e)
 {
-        if (!leaves && timeout_usec > 0)
+        if (leaves && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, LEAVE_USEC), NULL) >= 0)
+                return 0;
+        if (timeout_usec > 0 && supervisor_fd >= 0)
                 (void) syscall(SYS_pidfd_send_signal, supervisor_fd, SIGTERM, NULL, 0);
         int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : leaves ? LEAVE_USEC : 0, e);
         if (r == -ETIME && operation_check(pod_operation(p), NULL) >= 0)
@@ -155,14 +175,16 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
         if (configured)
                 timeout_usec = configured_timeout(p);
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
-        int killed = ask_supervisor(p, timeout_usec, configured, e);
+        bool late = false;
+        int killed = ask_when_started(p, timeout_usec, configured, e);
         if (has_left(killed) || (killed == -EUSERS && (supervisor_fd >= 0 || timeout_usec == 0))) {
                 error_done(e);
                 killed = await_leaving(p, supervisor_fd, has_left(killed), timeout_usec, e);
+                late = killed == -ETIMEDOUT;
         }
         bool silent = killed == -ETIMEDOUT;
-        bool by_force = timeout_usec == 0 || (silent && !configured && timeout_usec != UINT64_MAX);
-        if (killed < 0 && (killed == -EINTR || !by_force))
+        bool by_force = timeout_usec == 0 || (silent && (late || !configured) && timeout_usec != UINT64_MAX);
+        if (killed < 0 && (operation_ended(killed) || killed == -EAGAIN || !by_force))
                 return killed;
         if (killed < 0) {
                 error_done(e);

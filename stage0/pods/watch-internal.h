@@ -36,6 +36,7 @@ struct PodsWatch {
         void *userdata;
         uint64_t sequence;
         WatchedPod *pods;
+        bool is_complete;           /* all pods were listed once */
         int fd;                     /* inotify */
         int places[_POD_STATE_MAX]; /* watch descriptors */
         sd_event_source *io, *timer, *start;

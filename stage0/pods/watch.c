@@ -247,8 +247,11 @@ static int on_start(sd_event_source *source, void *userdata)
 {
         PodsWatch *w = userdata;
 
-        (void) list_pods(w, PODS_PRESENT, NULL);
-        watch_tell(w, PODS_COMPLETE, NULL, NULL);
+        w->is_complete = list_pods(w, PODS_PRESENT, NULL) >= 0;
+        if (w->is_complete)
+                watch_tell(w, PODS_COMPLETE, NULL, NULL);
+        else /* to list them again */
+                watch_arm(w);
         return 0;
 }
 
@@ -323,7 +326,7 @@ static uint64_t due_usec(const WatchedPod *p, uint64_t now)
 
 void watch_arm(PodsWatch *w)
 {
-        uint64_t now = now_usec(CLOCK_MONOTONIC), due = UINT64_MAX;
+        uint64_t now = now_usec(CLOCK_MONOTONIC), due = w->is_complete ? UINT64_MAX : USEC_PER_SEC;
 
         for (const WatchedPod *p = w->pods; p; p = p->next)
                 due = MIN(due, due_usec(p, now));
@@ -351,6 +354,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         PodsWatch *w = userdata;
         uint64_t now = now_usec(CLOCK_MONOTONIC);
 
+        if (!w->is_complete)
+                (void) on_start(NULL, w);
         for (WatchedPod *p = w->pods; p; p = p->next) {
                 if (p->ending && now - p->since_usec > 2 * USEC_PER_SEC)
                         watch_pod_ended(p);

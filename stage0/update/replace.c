@@ -197,17 +197,21 @@ static void conclude(PodUpdate *x, int r)
         }
 }
 
+/* If the operation ends, what was told by then is read as well. */
 static int read_all(PodUpdate *x, const Operation *o, Text *t, Error *e)
 {
         char chunk[4096];
+        int r = 0;
 
         for (;;) {
-                int r = operation_poll(o, x->fd, POLLIN, -1, e);
-                if (r < 0)
-                        return r;
+                if (r >= 0) {
+                        r = operation_poll(o, x->fd, POLLIN, -1, e);
+                        if (r < 0 && fcntl(x->fd, F_SETFL, O_NONBLOCK) < 0)
+                                return r;
+                }
                 ssize_t n = read(x->fd, chunk, sizeof(chunk));
                 if (n == 0 || (n < 0 && errno != EINTR) || t->size > ANSWER_MAX)
-                        return 0;
+                        return MIN(r, 0);
                 if (n > 0)
                         text_add_bytes(t, chunk, (size_t) n);
         }

@@ -197,11 +197,15 @@ int updater_finish(Updater *u, Error *e)
         int r = 0;
 
         (void) fflush(NULL); /* or each process would have a copy of the buffered output */
-        for (size_t i = 0; r >= 0 && i < u->n; i++) {
-                for (; n_begun < u->n && n_begun < i + PROCESSES_MAX; n_begun++)
+        for (size_t i = 0; i < u->n; i++) {
+                for (; r >= 0 && n_begun < u->n && n_begun < i + PROCESSES_MAX; n_begun++)
                         if (u->pods[n_begun].n_begin > 0)
                                 pod_update_begin(&u->pods[n_begun], u->options);
-                r = pod_update_finish(&u->pods[i], store_operation(u->store), e);
+                /* Also after an interruption: other pods may be done. */
+                int k = i < n_begun ? pod_update_finish(&u->pods[i], store_operation(u->store),
+                                                        r < 0 ? NULL : e)
+                                    : 0;
+                r = r < 0 ? r : k;
                 tell(u, &u->pods[i]);
         }
         return r;

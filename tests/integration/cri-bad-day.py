@@ -288,6 +288,22 @@ def a_cancelled_sandbox_is_undone(host):
             os.unlink(directory + "/adds")
 
 
+@case
+def a_sandbox_is_undone_whenever_it_is_cancelled(host):
+    """Also when its supervisor has begun, and the pod is still a prepared one."""
+    with Service(host) as s:
+        c = s.client()
+        for k in range(25):
+            call = c.begin("RunPodSandbox", config=sandbox_config(linux={}, name="early-%d" % k))
+            time.sleep(0.01 * k)
+            if call.done():
+                remove(c, call.result().pod_sandbox_id)
+            else:
+                call.cancel()
+        wait_for(lambda: there(host) == [], lambda: "pods %s to be removed" % there(host))
+        equal(sandboxes(c), [])
+
+
 HOLD = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
