@@ -491,6 +491,31 @@ def calls_go_on_when_systemd_executes_itself_again(host):
 
 
 @case
+def calls_that_come_with_the_end_of_the_connection_are_made(host):
+    """The supervisor finds both at once, and may take the calls first."""
+    uuid = empty_pod(host)
+    id, names = fetch(host), ["a%d" % i for i in range(8)]
+    c, leader, supervisor = Connection(host, uuid), host.leader(uuid), host.supervisor(uuid)
+    for n in names:
+        c.call("AddApp", **adding(n, id))
+    for method, after in ("StartApp", "running"), ("RestartApp", "running"), ("StopApp", "exited"):
+        calls = [Connection(host, uuid) for n in names]
+        for x in calls:
+            x.call("Describe")  # it is accepted
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            os.kill(leader, signal.SIGTERM)
+            time.sleep(1)  # it has executed itself again
+            for n, x in zip(names, calls):
+                x.send(method, {"app": n})
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        equal([answer(x) for x in calls], [{}] * len(names), method)
+        equal([c.state(n) for n in names], [after] * len(names), method)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def a_wait_for_an_app_that_is_removed_ends(host):
     uuid = empty_pod(host)
     c = Connection(host, uuid)

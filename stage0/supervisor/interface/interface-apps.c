@@ -464,8 +464,10 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         int r = kill_usec == UINT64_MAX ? 0
                                         : pod_timer_new(i->apps->pause, i->event, kill_usec, on_stop_timeout,
                                                         a, &a->timer);
+        /* What was sent just before may have found the connection closed: there is none then. */
+        ManagerLink *l = i->ops.manager(i->userdata);
         if (r >= 0)
-                r = manager_link_run(i->ops.manager(i->userdata), method, app->units[0].name, on_job, a);
+                r = l ? manager_link_run(l, method, app->units[0].name, on_job, a) : -ENOTCONN;
         if (r == -ENOTCONN || r == -ECONNRESET) { /* it was just lost */
                 keep_lost(a);
                 r = 0;
