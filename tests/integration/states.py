@@ -451,6 +451,23 @@ def an_app_is_not_started_below_one_that_ends(host):
 
 
 @case
+def a_kill_that_meets_no_process_is_no_stop(host):
+    """An app has no main process while its pre-start handler runs. Nothing is different afterwards: apps can be started under it."""
+    uuid = empty_pod(host)
+    handler = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/pre; sleep 2"]}]
+    slow = fetch(host, name="example.com/slow", app={"eventHandlers": handler})
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", slow, "example.com/slow"))
+    start = asked(host, uuid, "StartApp", app="a")
+    await_file(host, "a", "pre")
+    equal(c.call("SignalApp", app="a", signal=9)[0], "WrongState")
+    equal(answer(start), {})
+    below = c.call("AddApp", **dict(adding("n", fetch(host)), parent="a"))["app"]
+    equal(c.call("StartApp", app=below), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def a_stop_stops_an_app_that_is_being_started(host):
     uuid = empty_pod(host)
     id = fetch(host)
