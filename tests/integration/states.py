@@ -468,6 +468,25 @@ def a_kill_that_meets_no_process_is_no_stop(host):
 
 
 @case
+def the_time_to_stop_is_that_of_one_call(host):
+    """An app that was down when the one above it was stopped has its own time later."""
+    uuid = empty_pod(host)
+    ignores = fetch(host, "trap '' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", fetch(host)))
+    equal(c.call("StartApp", app="a"), {})
+    below = c.call("AddApp", **dict(adding("n", ignores, "example.com/ignores", annotations=annotated(stop_timeout="1s")), parent="a"))["app"]
+    equal(c.call("StopApp", app="a", timeoutUSec=120000000), {})
+    for app in "a", below:
+        equal(c.call("StartApp", app=app), {})
+    wait_for(lambda: c.call("Exec", app=below, command=["test", "-e", "/out/up"])["exitStatus"] == 0, "that the app ignores the signal")
+    begun = time.monotonic()
+    equal(c.call("StopApp", app=below), {})
+    true(time.monotonic() - begun < patience(20), "it has its own second")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def a_stop_stops_an_app_that_is_being_started(host):
     uuid = empty_pod(host)
     id = fetch(host)
