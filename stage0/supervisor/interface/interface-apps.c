@@ -393,7 +393,7 @@ static void on_job(void *userdata, int r, const char *result)
                 await_exec(a);
                 return;
         }
-        if ((r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
+        if (a->starts && (r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
                 a->app->stop = STOP_NONE; /* it goes on */
         if (r < 0)
                 reply_errno(a, r);
