@@ -182,6 +182,8 @@ int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *ap
 
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
 
+#define KILL_AGAIN_USEC UINT64_C(100000) /* while the pod's systemd cannot be reached */
+
 typedef struct AppCall {
         struct AppCall *next; /* of those that wait for an exec */
         Interface *interface;
@@ -409,10 +411,12 @@ static void on_stop_timeout(void *userdata)
         AppCall *a = userdata;
         ManagerLink *l = a->interface->ops.manager(a->interface->userdata);
 
-        if (l)
-                (void) manager_link_kill(l, a->app->units[0].name, true, SIGKILL);
+        if (!l || manager_link_kill(l, a->app->units[0].name, true, SIGKILL) < 0) {
+                (void) pod_timer_set(a->timer, KILL_AGAIN_USEC);
+                return;
+        }
         FOREACH_APP(app, a->interface->apps)
-        if (l && nested_is_below(app->name, a->app->name) && app->units[0].life == UNIT_UP)
+        if (nested_is_below(app->name, a->app->name) && app->units[0].life == UNIT_UP)
                 (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
 }
 
