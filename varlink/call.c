@@ -30,6 +30,11 @@ void call_gone(VarlinkCall *c)
         varlink_call_unref(c);
 }
 
+bool varlink_call_is_gone(const VarlinkCall *c)
+{
+        return !c->connection && !c->answered && !c->oneway;
+}
+
 VarlinkCall *varlink_call_ref(VarlinkCall *c)
 {
         c->n_ref++;

@@ -52,6 +52,8 @@ typedef struct VarlinkCall {
 } VarlinkCall;
 
 VarlinkCall *varlink_call_ref(VarlinkCall *c);
+/* Whether the peer has disconnected, and does not get the reply that it wants. */
+bool varlink_call_is_gone(const VarlinkCall *c);
 /* NULL is fine; returns NULL. */
 VarlinkCall *varlink_call_unref(VarlinkCall *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(VarlinkCall *, varlink_call_unref);

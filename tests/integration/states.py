@@ -451,6 +451,42 @@ def an_app_is_not_started_below_one_that_ends(host):
 
 
 @case
+def a_kill_that_meets_no_process_is_no_stop(host):
+    """An app has no main process while its pre-start handler runs. Nothing is different afterwards: apps can be started under it."""
+    uuid = empty_pod(host)
+    handler = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/pre; sleep 2"]}]
+    slow = fetch(host, name="example.com/slow", app={"eventHandlers": handler})
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", slow, "example.com/slow"))
+    start = asked(host, uuid, "StartApp", app="a")
+    await_file(host, "a", "pre")
+    equal(c.call("SignalApp", app="a", signal=9)[0], "WrongState")
+    equal(answer(start), {})
+    below = c.call("AddApp", **dict(adding("n", fetch(host)), parent="a"))["app"]
+    equal(c.call("StartApp", app=below), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def the_time_to_stop_is_that_of_one_call(host):
+    """An app that was down when the one above it was stopped has its own time later."""
+    uuid = empty_pod(host)
+    ignores = fetch(host, "trap '' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", fetch(host)))
+    equal(c.call("StartApp", app="a"), {})
+    below = c.call("AddApp", **dict(adding("n", ignores, "example.com/ignores", annotations=annotated(stop_timeout="1s")), parent="a"))["app"]
+    equal(c.call("StopApp", app="a", timeoutUSec=120000000), {})
+    for app in "a", below:
+        equal(c.call("StartApp", app=app), {})
+    wait_for(lambda: c.call("Exec", app=below, command=["test", "-e", "/out/up"])["exitStatus"] == 0, "that the app ignores the signal")
+    begun = time.monotonic()
+    equal(c.call("StopApp", app=below), {})
+    true(time.monotonic() - begun < patience(20), "it has its own second")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def a_stop_stops_an_app_that_is_being_started(host):
     uuid = empty_pod(host)
     id = fetch(host)
@@ -487,6 +523,31 @@ def calls_go_on_when_systemd_executes_itself_again(host):
         time.sleep(0.003 * i)  # any moment
         equal(c.call("RestartApp", app="b"), {})
         equal(app_of(c, "b")["starts"], 2 + i)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def calls_that_come_with_the_end_of_the_connection_are_made(host):
+    """The supervisor finds both at once, and may take the calls first."""
+    uuid = empty_pod(host)
+    id, names = fetch(host), ["a%d" % i for i in range(8)]
+    c, leader, supervisor = Connection(host, uuid), host.leader(uuid), host.supervisor(uuid)
+    for n in names:
+        c.call("AddApp", **adding(n, id))
+    for method, after in ("StartApp", "running"), ("RestartApp", "running"), ("StopApp", "exited"):
+        calls = [Connection(host, uuid) for n in names]
+        for x in calls:
+            x.call("Describe")  # it is accepted
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            os.kill(leader, signal.SIGTERM)
+            time.sleep(1)  # it has executed itself again
+            for n, x in zip(names, calls):
+                x.send(method, {"app": n})
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        equal([answer(x) for x in calls], [{}] * len(names), method)
+        equal([c.state(n) for n in names], [after] * len(names), method)
     host.acnspawn("stop", uuid).expect(0)
 
 

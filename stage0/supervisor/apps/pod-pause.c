@@ -244,9 +244,14 @@ static void open_events(PodPause *x)
                 x->events_fd = safe_close(x->events_fd);
 }
 
+/* This process may be what was late: what the kernel has reported in time was not read then. */
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
-        handle(userdata, WAS_LATE, 0, NULL);
+        PodPause *x = userdata;
+
+        (void) look(x);
+        if (x->late_source == source) /* of the same request */
+                handle(x, WAS_LATE, 0, NULL);
         return 0;
 }
 

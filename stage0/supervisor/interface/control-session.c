@@ -38,16 +38,17 @@ static void forget(ControlSession *s)
         free(s);
 }
 
+/* Without a connection to the pod's systemd, or if this one is lost, the stop is requested over the next one. */
 static void stop_app(const ControlSession *s)
 {
         AppInstance *app = app_table_find(s->interface->apps, s->path);
         ManagerLink *l = s->interface->ops.manager(s->interface->userdata);
 
-        if (!app || !l || s->ended) /* whether it runs is not always known yet */
+        if (!app || s->ended) /* whether it runs is not always known yet */
                 return;
         app->stop = STOP_REQUESTED;
-        int r = manager_link_run(l, "StopUnit", app->units[0].name, NULL, NULL);
-        if (r < 0)
+        int r = l ? manager_link_run(l, "StopUnit", app->units[0].name, NULL, NULL) : 0;
+        if (r < 0 && r != -ENOTCONN && r != -ECONNRESET)
                 log_warning("App %s, whose client has disconnected, cannot be stopped: %s.", s->path,
                             strerror(-r));
 }

@@ -182,6 +182,8 @@ int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *ap
 
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
 
+#define KILL_AGAIN_USEC UINT64_C(100000) /* while the pod's systemd cannot be reached */
+
 typedef struct AppCall {
         struct AppCall *next; /* of those that wait for an exec */
         Interface *interface;
@@ -393,7 +395,7 @@ static void on_job(void *userdata, int r, const char *result)
                 await_exec(a);
                 return;
         }
-        if ((r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
+        if (a->starts && (r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
                 a->app->stop = STOP_NONE; /* it goes on */
         if (r < 0)
                 reply_errno(a, r);
@@ -409,10 +411,12 @@ static void on_stop_timeout(void *userdata)
         AppCall *a = userdata;
         ManagerLink *l = a->interface->ops.manager(a->interface->userdata);
 
-        if (l)
-                (void) manager_link_kill(l, a->app->units[0].name, true, SIGKILL);
+        if (!l || manager_link_kill(l, a->app->units[0].name, true, SIGKILL) < 0) {
+                (void) pod_timer_set(a->timer, KILL_AGAIN_USEC);
+                return;
+        }
         FOREACH_APP(app, a->interface->apps)
-        if (l && nested_is_below(app->name, a->app->name) && app->units[0].life == UNIT_UP)
+        if (nested_is_below(app->name, a->app->name) && app->units[0].life == UNIT_UP)
                 (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
 }
 
@@ -464,8 +468,10 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         int r = kill_usec == UINT64_MAX ? 0
                                         : pod_timer_new(i->apps->pause, i->event, kill_usec, on_stop_timeout,
                                                         a, &a->timer);
+        /* What was sent just before may have found the connection closed: there is none then. */
+        ManagerLink *l = i->ops.manager(i->userdata);
         if (r >= 0)
-                r = manager_link_run(i->ops.manager(i->userdata), method, app->units[0].name, on_job, a);
+                r = l ? manager_link_run(l, method, app->units[0].name, on_job, a) : -ENOTCONN;
         if (r == -ENOTCONN || r == -ECONNRESET) { /* it was just lost */
                 keep_lost(a);
                 r = 0;

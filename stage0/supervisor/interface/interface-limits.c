@@ -570,5 +570,8 @@ int interface_update_app(VarlinkCall *call, json_object *parameters, void *userd
                 update_free(u);
         else
                 app->n_updates++;
-        return MIN(r, 0);
+        /* The connection may just have been lost. */
+        return (r == -ENOTCONN || r == -ECONNRESET) && !i->ops.manager(i->userdata)
+                               ? interface_defer(i, call, parameters, interface_update_app)
+                               : MIN(r, 0);
 }

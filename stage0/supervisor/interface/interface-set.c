@@ -191,9 +191,11 @@ static void on_launch_gone(VarlinkCall *call, void *userdata)
         i->ops.cancel_launch(i->userdata, call);
 }
 
-/* A launch ends with its caller. One that does not wait for the reply is not missed. */
+/* A launch ends with its caller, which may have gone while the call waited. One that does not wait for the reply is not missed. */
 static int launch_group(Interface *i, json_object *parameters, SetCall *c)
 {
+        if (varlink_call_is_gone(c->call))
+                return -ECONNRESET;
         c->call->on_gone = on_launch_gone;
         c->call->userdata = i;
         return i->ops.launch_group(i->userdata, parameters, c->call, on_launched, c);
@@ -300,11 +302,14 @@ int interface_replace_app(VarlinkCall *call, json_object *parameters, void *user
         int r = interface_begin(i, call, parameters, true, interface_replace_app, &app);
         if (r != 0)
                 return MIN(r, 0);
+        bool gone = varlink_call_is_gone(call); /* while the call waited */
         varlink_call_ref(call);
         call->on_gone = on_replace_gone;
         call->userdata = i;
         r = i->ops.replace_app(i->userdata, parameters, on_replaced, call);
         if (r < 0)
                 varlink_call_unref(call);
+        else if (gone)
+                i->ops.replace_orphaned(i->userdata, call);
         return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod wait already") : r;
 }

@@ -40,7 +40,14 @@ static int foreign_process(const SignalCall *s, pid_t leader, uint32_t number)
         return r < 0 ? r : varlink_reply_error(s->call, "org.acnspawn.Pod.ForeignProcess", o);
 }
 
-static int send_signal(const SignalCall *s, uint32_t number)
+/* An app that goes on, as it has no main process yet, is not being stopped; and one that is keeps the reason. */
+static void note_kill(const SignalCall *s, AppInstance *app)
+{
+        if (s->signal == SIGKILL && app->units[0].life == UNIT_UP && app->stop == STOP_NONE)
+                app->stop = STOP_KILLED;
+}
+
+static int send_signal(const SignalCall *s, AppInstance *app, uint32_t number)
 {
         PodRuntime runtime = {};
         pid_t pid = 0;
@@ -55,7 +62,9 @@ static int send_signal(const SignalCall *s, uint32_t number)
                 return foreign_process(s, runtime.leader, number);
         if (fd < 0)
                 return fd;
-        if (syscall(SYS_pidfd_send_signal, fd, s->signal, NULL, 0) < 0 && errno != ESRCH)
+        if (syscall(SYS_pidfd_send_signal, fd, s->signal, NULL, 0) >= 0)
+                note_kill(s, app);
+        else if (errno != ESRCH)
                 return -errno;
         return varlink_reply(s->call, NULL);
 }
@@ -63,14 +72,15 @@ static int send_signal(const SignalCall *s, uint32_t number)
 static void on_main_process(void *userdata, int r, uint32_t number)
 {
         SignalCall *s = userdata;
-        const AppInstance *app = r < 0 ? NULL : interface_find_app(s->interface, s->app);
+        AppInstance *app = r < 0 ? NULL : interface_find_app(s->interface, s->app);
 
         if (r == -ECONNRESET) /* of a query, which can be repeated */
                 r = interface_defer(s->interface, s->call, s->parameters, interface_signal_app);
         else if (r >= 0 && !app)
                 r = interface_reply_error(s->call, "org.acnspawn.Pod.NoSuchApp", "app", s->app, NULL, NULL);
         else if (r >= 0)
-                r = number == 0 ? interface_wrong_state(s->interface, s->call, app) : send_signal(s, number);
+                r = number == 0 ? interface_wrong_state(s->interface, s->call, app)
+                                : send_signal(s, app, number);
         if (r < 0)
                 (void) varlink_reply_errno(s->call, r);
         signal_call_free(s);
@@ -112,8 +122,6 @@ int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userd
                                       : 0;
         if (sig < 1 || sig > SIGRTMAX)
                 return varlink_reply_invalid_parameter(call, "signal");
-        if (app->units[0].life == UNIT_UP && sig == SIGKILL)
-                app->stop = STOP_KILLED;
         return app->units[0].life == UNIT_UP ? ask(i, call, parameters, app, (int) sig)
                                              : interface_wrong_state(i, call, app);
 }

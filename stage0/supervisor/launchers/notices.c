@@ -220,7 +220,7 @@ void notices_extend_stop(AppInstance *app, uint64_t usec)
         uint64_t until = now_usec(CLOCK_MONOTONIC) + MIN(usec, EXTEND_MAX_USEC) + STOP_MARGIN_USEC;
 
         FOREACH_APP(x, app->table)
-        if (x->notices && (x == app || nested_is_below(x->name, app->name))) {
+        if (x->notices && app_is_up(x) && (x == app || nested_is_below(x->name, app->name))) {
                 x->notices->stop_until = MAX(x->notices->stop_until, until);
                 extend_stop(x->notices);
         }
@@ -232,7 +232,8 @@ void notices_set_stopping(AppInstance *app, bool stopping)
 
         if (!a) /* it is being removed */
                 return;
-        if (a->stopping && !stopping)
+        /* Of a unit that was down when systemd reported it, the end of the stop is all that is seen. */
+        if (!stopping && (a->stopping || app->units[0].life != UNIT_UP))
                 a->stop_until = 0;
         a->stopping = stopping;
         extend_stop(a);

@@ -19,6 +19,7 @@
 #include "stage0/supervisor/pod/app-change.h"
 
 #define OLD_READY_USEC (60 * UINT64_C(1000000)) /* that the old app has at least, when it is started again */
+#define UPDATES_USEC UINT64_C(20000)            /* between looks whether its limits have been changed */
 
 typedef struct Replacement {
         AppInstance *app;
@@ -551,6 +552,29 @@ static int prepare_new(AppChange *c)
         return change_prepare(c, on_prepared);
 }
 
+static int prepare_updated(AppChange *c);
+
+static int on_look_again(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        AppChange *c = userdata;
+
+        int r = prepare_updated(c);
+        if (r < 0)
+                refuse(c, error_set_errno(&e, r, "Cannot start a process that prepares the app"), &e);
+        return 0;
+}
+
+/* A change of limits can take as long as the pod is paused. */
+static int prepare_updated(AppChange *c)
+{
+        c->timer = sd_event_source_disable_unref(c->timer);
+        if (c->replacement->app->n_updates == 0)
+                return prepare_new(c);
+        return sd_event_add_time_relative(c->supervisor->event, &c->timer, CLOCK_MONOTONIC, UPDATES_USEC,
+                                          UPDATES_USEC, on_look_again, c);
+}
+
 /* What was prepared has the limits that the app had then. */
 static int prepare_anew(AppChange *c, Error *e)
 {
@@ -558,7 +582,7 @@ static int prepare_anew(AppChange *c, Error *e)
         sweep_apps(c->supervisor->pod);
         c->replacement->warnings = strv_free(c->replacement->warnings);
         c->replacement->added = pod_manifest_free(c->replacement->added);
-        int r = prepare_new(c);
+        int r = prepare_updated(c);
         return r < 0 ? error_set_errno(e, r, "Cannot start a process that prepares the app") : 0;
 }
 
