@@ -12,8 +12,6 @@ int unpack_charge(Unpack *u, uint64_t bytes, Error *e);
 
 /* Charges bytes without an entry. -ENOSPC. */
 int unpack_charge_bytes(Unpack *u, uint64_t bytes, Error *e);
-/* Whether PATH is that of a device that every app has. */
-bool unpack_is_standard_device(const char *path);
 /* Counts the device node PATH, which is left out. */
 int unpack_leave_out_device(Unpack *u, const char *path, Error *e);
 /* Checks the target of a symlink. */

@@ -191,8 +191,8 @@ static bool is_device(struct archive_entry *entry)
         return !archive_entry_hardlink(entry) && (type == AE_IFCHR || type == AE_IFBLK);
 }
 
-/* The device is not created, but an earlier entry of that path is removed, and a file of the layers below it is hidden: the app is
- * to find nothing there rather than something else. */
+/* The device is not created, but an earlier entry of that path is removed. A file of the layers below is not hidden: a whiteout
+ * is listed, and cannot be looked at, in a directory that no layer below has, which is the usual case. */
 static int take_device(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
 {
         const char *name;
@@ -207,8 +207,6 @@ static int take_device(Unpack *u, const char *path, struct archive_entry *entry,
         int r = open_parent(u, path, entry, &parent_fd, &name, e);
         if (r >= 0)
                 r = unpack_make_way(parent_fd, name, path, false, &hides, e);
-        if (r >= 0 && !unpack_is_standard_device(path))
-                r = make_whiteout(u, path, entry, e);
         return r < 0 ? r : unpack_leave_out_device(u, path, e);
 }
 

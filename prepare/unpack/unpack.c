@@ -319,7 +319,7 @@ static int make_symlink(Unpack *u, Entry *x, Error *e)
 }
 
 /* The OS specification lists them (OS-SPEC.md, "Devices and File Systems"); every app has them. */
-bool unpack_is_standard_device(const char *path)
+static bool is_standard_device(const char *path)
 {
         static const char *const names[] = {"console", "full", "null",    "ptmx",
                                             "random",  "tty",  "urandom", "zero"};
@@ -333,7 +333,7 @@ bool unpack_is_standard_device(const char *path)
 
 int unpack_leave_out_device(Unpack *u, const char *path, Error *e)
 {
-        if (unpack_is_standard_device(path))
+        if (is_standard_device(path))
                 return 0;
         if (u->n_devices++ == 0 && !(u->device = strdup(path + strlen("rootfs"))))
                 return error_oom(e);
