@@ -277,6 +277,8 @@ static void write_data(Loop *l, Stream *s)
                 return;
         }
         s->begin = s->end = 0;
+        if (s == &l->streams[0] && s->close_to && l->f->ops->on_input_end)
+                l->f->ops->on_input_end(l->f);
         close_end(l, &s->to);
         close_end(l, &s->from);
         l->f->detached |= l->f->detach_when_unread && s != &l->streams[0];

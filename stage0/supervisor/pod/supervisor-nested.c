@@ -15,19 +15,23 @@ static bool is_being_stopped(const AppInstance *app)
         return app_is_ending(app) && stop_reason_is_repeated(app->stop);
 }
 
+/* What is requested while there is no connection to the pod's systemd, or is lost with it, is requested again over the next one. */
 void supervisor_end_below(Supervisor *s, const AppInstance *app)
 {
-        if (!s->manager)
+        if (!s->manager && s->reconnect_usec == 0)
                 return;
         for (size_t i = s->apps->n; i > 0; i--) { /* the deepest first */
                 AppInstance *below = s->apps->items[i - 1];
 
                 if (!nested_is_below(below->name, app->name) || !app_is_up(below) || is_being_stopped(below))
                         continue;
-                int r = manager_link_run(s->manager, "StopUnit", below->units[0].name, NULL, NULL);
-                if (r >= 0 && below->stop != STOP_POD_ENDED)
+                int r = s->manager ? manager_link_run(s->manager, "StopUnit", below->units[0].name, NULL,
+                                                      NULL)
+                                   : -ENOTCONN;
+                bool later = r == -ENOTCONN || r == -ECONNRESET;
+                if ((r >= 0 || later) && below->stop != STOP_POD_ENDED)
                         below->stop = STOP_PARENT_ENDED;
-                if (r < 0)
+                if (r < 0 && !later)
                         log_warning("App %s has ended, but app %s, which is nested under it, cannot be "
                                     "stopped: %s.",
                                     app_instance_path(app), app_instance_path(below), strerror(-r));

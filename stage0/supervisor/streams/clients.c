@@ -60,16 +60,17 @@ static void stop_reading(Client *c)
         c->begin = c->end;
         c->in_source = sd_event_source_disable_unref(c->in_source);
         c->in_fd = safe_close(c->in_fd);
+        c->closed = c->last;
 }
 
-/* Returns true if all of it was written, or the app takes nothing any more, and the input of the client is closed. */
+/* Returns true if all of it was written. What is left for an app that takes nothing any more is dropped. */
 static bool push(Client *c)
 {
         while (c->begin < c->end) {
                 ssize_t n = input_write(c->input, c->data + c->begin, c->end - c->begin);
                 if (n == -EPIPE) {
-                        stop_reading(c);
-                        return true;
+                        c->refused = true;
+                        c->begin = c->end;
                 }
                 if (n < 0)
                         return false;
@@ -80,7 +81,7 @@ static bool push(Client *c)
 
 static void update_source(Client *c)
 {
-        bool wanted = c->input->runs && c->begin == c->end;
+        bool wanted = c->input->runs && !c->input->deaf_timer && c->begin == c->end;
 
         if (c->in_source)
                 (void) sd_event_source_set_enabled(c->in_source, wanted ? SD_EVENT_ON : SD_EVENT_OFF);
@@ -151,6 +152,7 @@ void clients_start(Input *i)
                         continue;
                 c->escapes = false;
                 c->ended = false;
+                c->refused = false;
                 if (c->front)
                         client_tell_front(c, FOREGROUND_STARTED);
                 input_set_size(i, &c->size);
@@ -166,6 +168,21 @@ void clients_resume(Input *i)
                 next = c->next;
                 if (c->input == i)
                         push_on(c);
+        }
+}
+
+void clients_stop_reading(Input *i)
+{
+        for (Client *c = i->all->clients, *next; c; c = next) {
+                next = c->next;
+                if (c->input != i)
+                        continue;
+                if (c->refused)
+                        stop_reading(c);
+                if (c->refused && c->leaves)
+                        client_forget(c);
+                else
+                        update_source(c);
         }
 }
 

@@ -17,6 +17,8 @@ struct Input {
         int slave_fd; /* held as long as the app runs: its terminal does not end when the app closes it */
         bool runs;
         sd_event_source *room;
+        sd_event_source *
+                        deaf_timer; /* runs while the app takes nothing, as it has closed its input, or has ended; or NULL */
 };
 
 struct Inputs {
@@ -48,3 +50,5 @@ void clients_leave(const Input *i);
 void clients_start(Input *i);
 /* The app reads its input again. */
 void clients_resume(Input *i);
+/* The app runs, and has closed its input. */
+void clients_stop_reading(Input *i);

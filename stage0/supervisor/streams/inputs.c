@@ -14,6 +14,8 @@
 
 #include "stage0/supervisor/streams/inputs-internal.h"
 
+#define DEAF_USEC UINT64_C(1000000)
+
 void input_ends_done(InputEnds *ends)
 {
         ends->stdin_fd = safe_close(ends->stdin_fd);
@@ -35,12 +37,31 @@ void input_close(Input *i)
         i->fd = safe_close(i->fd);
 }
 
+static int on_deaf(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Input *i = userdata;
+
+        i->deaf_timer = sd_event_source_disable_unref(i->deaf_timer);
+        clients_stop_reading(i);
+        return 0;
+}
+
+/* The end of the process closes its input, too, and is known a little later: the app may be started again, and then reads what comes
+ * from the same clients. */
+static ssize_t go_deaf(Input *i)
+{
+        if (!i->deaf_timer)
+                (void) sd_event_add_time_relative(i->all->event, &i->deaf_timer, CLOCK_MONOTONIC, DEAF_USEC,
+                                                  0, on_deaf, i);
+        return -EPIPE;
+}
+
 ssize_t input_write(Input *i, const void *data, size_t size)
 {
         ssize_t n;
 
         if (i->fd < 0)
-                return i->kind == INPUT_PIPE && i->runs ? -EPIPE : (ssize_t) size;
+                return i->kind == INPUT_PIPE && i->runs ? go_deaf(i) : (ssize_t) size;
         do
                 n = write(i->fd, data, size);
         while (n < 0 && errno == EINTR);
@@ -51,7 +72,7 @@ ssize_t input_write(Input *i, const void *data, size_t size)
         if (i->kind != INPUT_PIPE)
                 return (ssize_t) size;
         input_close(i); /* as the app has */
-        return -EPIPE;
+        return go_deaf(i);
 }
 
 static int on_room(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -150,6 +171,7 @@ void input_stop(Input *i)
         if (!i)
                 return;
         input_close(i);
+        i->deaf_timer = sd_event_source_disable_unref(i->deaf_timer);
         i->slave_fd = safe_close(i->slave_fd);
         i->runs = false;
 }
