@@ -18,7 +18,7 @@ static const struct {
                 {-EAGAIN, GRPC_UNAVAILABLE},
                 {-ECONNRESET, GRPC_UNAVAILABLE},
                 {-EBUSY, GRPC_FAILED_PRECONDITION},
-                {-EUSERS, GRPC_FAILED_PRECONDITION},
+                {-EUSERS, GRPC_UNAVAILABLE},
                 {-EOPNOTSUPP, GRPC_FAILED_PRECONDITION},
                 {-ENOMEM, GRPC_RESOURCE_EXHAUSTED},
                 {-ENOSPC, GRPC_RESOURCE_EXHAUSTED},
