@@ -11,6 +11,7 @@
  * was not used for the longest time is closed. Users other than root displace connections of their own only. */
 
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "varlink/service-interface.h" /* generated from org.varlink.service.varlink */
@@ -160,15 +161,22 @@ static unsigned limit_reached(const VarlinkServer *s, uid_t uid)
         return s->n_connections >= shared ? shared : 0;
 }
 
-/* Closes the connection without a call that was not used for the longest time. One whose last reply is still
- * read, for which there is a limit, is not among them. */
+/* Without a call, also one that has come and was not read yet, and without a reply that is still read, for which there is a limit. */
+static bool is_idle(const Connection *k)
+{
+        int n = 0;
+
+        return !k->call && !k->link.out && (ioctl(k->link.fd, FIONREAD, &n) < 0 || n == 0);
+}
+
+/* Closes the idle connection that was not used for the longest time. */
 static bool make_room(VarlinkServer *s, uid_t uid)
 {
         Connection *oldest = NULL;
 
         for (Connection *k = s->connections; k; k = k->next)
-                if (!k->call && !k->link.out && (is_privileged(uid) || k->uid == uid) &&
-                    (!oldest || k->used < oldest->used))
+                if ((is_privileged(uid) || k->uid == uid) && (!oldest || k->used < oldest->used) &&
+                    is_idle(k))
                         oldest = k;
         if (oldest)
                 disconnect(oldest);
