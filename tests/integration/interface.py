@@ -210,6 +210,9 @@ def other_calls_are_answered_while_a_pod_is_being_paused(host):
     uuid, freezer, mount = without_freezer(host)
     pausing, resuming, c = [Connection(host, uuid) for _ in range(3)]
     pausing.send("Pause")
+    # Calls of two connections may be taken in any order.
+    is_taken = lambda: read_text(host.path("freeze")).startswith("1")  # what is mounted over the freezer
+    wait_for(is_taken, "the call to be taken")
     resuming.send("Resume")
     true(not is_answered(pausing, 0.5), "nothing is paused yet")
     began = time.monotonic()
@@ -222,6 +225,7 @@ def other_calls_are_answered_while_a_pod_is_being_paused(host):
     true(time.monotonic() - began < 9, "the answers have waited for the time-out")
     # A stop does not wait for it, nor for what comes behind it.
     pausing.send("Pause")
+    wait_for(is_taken, "the call to be taken")
     resuming.send("Resume")
     true(not is_answered(pausing, 0.3), "nothing is paused yet")
     c.send("Stop")
