@@ -18,7 +18,8 @@ static const struct {
                 {-EAGAIN, GRPC_UNAVAILABLE},
                 {-ECONNRESET, GRPC_UNAVAILABLE},
                 {-EBUSY, GRPC_FAILED_PRECONDITION},
-                {-EUSERS, GRPC_UNAVAILABLE},
+                {-EUSERS, GRPC_FAILED_PRECONDITION},
+                {-EXFULL, GRPC_UNAVAILABLE}, /* the interface of a pod */
                 {-EOPNOTSUPP, GRPC_FAILED_PRECONDITION},
                 {-ENOMEM, GRPC_RESOURCE_EXHAUSTED},
                 {-ENOSPC, GRPC_RESOURCE_EXHAUSTED},

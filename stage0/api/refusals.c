@@ -260,7 +260,7 @@ int acn_too_many(AcnPod *a, const VarlinkReply *reply, Error *e)
         const char *pod = pod_display_name(a->pod);
 
         int r = error_set(
-                        e, -EUSERS,
+                        e, -EXFULL,
                         "Pod %s cannot be asked: %lld programs have calls that wait at its supervisor, which "
                         "is as many as can",
                         pod, (long long) acn_number(reply->parameters, "limit", VARLINK_CONNECTIONS_MAX));

@@ -177,7 +177,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
         bool late = false;
         int killed = ask_when_started(p, timeout_usec, configured, e);
-        if (has_left(killed) || (killed == -EUSERS && (supervisor_fd >= 0 || timeout_usec == 0))) {
+        if (has_left(killed) || (killed == -EXFULL && (supervisor_fd >= 0 || timeout_usec == 0))) {
                 error_done(e);
                 killed = await_leaving(p, supervisor_fd, has_left(killed), timeout_usec, e);
                 late = killed == -ETIMEDOUT;
