@@ -298,7 +298,8 @@ static void sandbox_removed(CriServer *s, SeenSandbox *x)
         drop_sandbox(s, x);
 }
 
-/* The watch of the pods begins after the store was read: what was removed between the two is not named by it. */
+/* The watch of the pods begins after the store was read: what was removed between the two is not named by it, and what was added is
+ * not in the table. */
 static void drop_unnamed_sandboxes(CriServer *s)
 {
         for (SeenSandbox *x = s->events->sandboxes, *next; x; x = next) {
@@ -319,7 +320,8 @@ void events_table_take(const PodsEvent *v, void *userdata)
         AcnApp app = {};
 
         if (!x && v->kind != PODS_COMPLETE) {
-                s->events->stale |= v->kind == PODS_CHANGED && !streq_ptr(state, "garbage");
+                s->events->stale |= (v->kind == PODS_CHANGED || v->kind == PODS_PRESENT) &&
+                                    !streq_ptr(state, "garbage");
                 return;
         }
         if (x)

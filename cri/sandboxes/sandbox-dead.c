@@ -12,17 +12,28 @@
 #define PAUSE_MSEC 500
 #define PAUSE_MAX_MSEC 60000
 
+/* A file that cannot be read now may be whole. */
+static bool is_shortage(int r)
+{
+        return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO;
+}
+
 /* Of an earlier boot, and not listed. */
 static bool is_of_no_use(CriJob *j, Pod *p)
 {
         Sandbox s = {};
-        bool ours = streq_ptr(p->config.owner, CRI_OWNER);
 
-        if ((p->config.owner && !ours) || !pod_is_of_former_boot(p))
+        if (!pod_is_of_former_boot(p))
                 return false;
-        if (ours && p->manifest && p->state == POD_EXITED && sandbox_open(j, p, &s, NULL) >= 0)
-                return false; /* which has only lent it */
-        return true;
+        if ((!p->config.owner || !p->manifest) && is_shortage(pod_load(p, NULL)))
+                return false;
+        bool ours = streq_ptr(p->config.owner, CRI_OWNER);
+        if (p->config.owner && !ours)
+                return false;
+        if (!ours || !p->manifest || p->state != POD_EXITED)
+                return true;
+        int r = sandbox_open(j, p, &s, NULL); /* which has only lent it */
+        return r < 0 && !is_shortage(r);
 }
 
 /* No process works on P, which is locked: its call was killed. */
@@ -48,6 +59,7 @@ static void clear_one(CriJob *j, Pod *p, bool abandoned, Cleared *c)
                 return;
         if (pod_lock(p, false, NULL) < 0) {
                 c->n += former;
+                c->left += former && !abandoned;
                 return;
         }
         if (!former && !is_abandoned(p)) /* it has run meanwhile, and has ended */

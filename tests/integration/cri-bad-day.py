@@ -306,6 +306,83 @@ def a_sandbox_is_undone_whenever_it_is_cancelled(host):
         equal(there(host), [])
 
 
+def library(host, name, text):
+    """A library to be loaded before others."""
+    if not shutil.which("cc"):
+        raise Skip("there is no compiler (Debian package gcc)")
+    with open(host.path(name + ".c"), "w") as f:
+        f.write(text)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", host.path(name + ".so"), host.path(name + ".c"), "-ldl"], check=True)
+    return host.path(name + ".so")
+
+
+UNREADABLE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int call(const char *name, int fd, const char *path, int flags, va_list args)
+{
+        int (*original)(int, const char *, int, ...) = (int (*)(int, const char *, int, ...)) dlsym(RTLD_NEXT, name);
+        const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *unreadable = getenv("UNREADABLE");
+        int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, int) : 0;
+
+        if (unreadable && strcmp(base, unreadable) == 0) {
+                errno = EIO;
+                return -1;
+        }
+        return original(fd, path, flags, mode);
+}
+
+int openat(int fd, const char *path, int flags, ...)
+{
+        va_list args;
+
+        va_start(args, flags);
+        int r = call("openat", fd, path, flags, args);
+        va_end(args);
+        return r;
+}
+
+int openat64(int fd, const char *path, int flags, ...)
+{
+        va_list args;
+
+        va_start(args, flags);
+        int r = call("openat64", fd, path, flags, args);
+        va_end(args);
+        return r;
+}
+"""
+
+
+@case
+def a_sandbox_that_cannot_be_read_now_is_kept(host):
+    """It is of an earlier boot, and whole; but a disk that fails for a while is no loss of power."""
+    preload = library(host, "unreadable", UNREADABLE)
+    with Service(host) as s:
+        c = s.client()
+        for name in "config", "pod", "owner-data":
+            i = run_sandbox(c)
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+            killed(s)
+            lost(host, i)
+            s.env = {"LD_PRELOAD": preload, "UNREADABLE": name}
+            c = again(s)
+            time.sleep(1)  # in which those that are dead are removed
+            equal(there(host), [uuid(i)], name)
+            killed(s)
+            s.env = {}
+            c = again(s)
+            equal(sandboxes(c), [(i, "NOTREADY")], name)
+            remove(c, i)
+            equal(there(host), [])
+
+
 HOLD = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -331,25 +408,25 @@ int inotify_init1(int flags)
 
 
 @case
-def what_is_removed_before_the_watch_begins_is_not_listed(host):
-    """The service is held between the two."""
-    if not shutil.which("cc"):
-        raise Skip("there is no compiler (Debian package gcc)")
-    with open(host.path("hold.c"), "w") as f:
-        f.write(HOLD)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", host.path("hold.so"), host.path("hold.c"), "-ldl"], check=True)
+def what_changes_before_the_watch_begins_is_listed_as_it_is(host):
+    """The service is held between the two. A sandbox that comes then is one whose call was killed with the service."""
+    preload = library(host, "hold", HOLD)
     with Service(host) as s:
         c, image_id = s.client(), image(host)
-        gone, dead, i = run_sandbox(c, name="gone"), run_sandbox(c, name="dead"), run_sandbox(c)
+        gone, dead, come, i = [run_sandbox(c, name=n) for n in ("gone", "dead", "come", "main")]
+        c.call("StopPodSandbox", pod_sandbox_id=come)
         a, b = run(c, i, "gone", image_id, "exit 3"), run(c, i, "stays", image_id, SLEEP)
         wait_for(lambda: state(c, a) == "EXITED", "the end of a container")
         killed(s)
+        place = os.path.join(host.dir, "pods/exited", uuid(come))
+        os.rename(place, host.dir + "/come")
         touch(host.path("hold"))
-        s.env = {"LD_PRELOAD": host.path("hold.so"), "HOLD": host.path("hold"), "HELD": host.path("held")}
+        s.env = {"LD_PRELOAD": preload, "HOLD": host.path("hold"), "HELD": host.path("held")}
         starter = threading.Thread(target=s.start)
         starter.start()
         wait_for(lambda: os.path.exists(host.path("held")), "the service to have read the store")
         host.acnspawn("rm", "--force", uuid(gone)).expect(0)
+        os.rename(host.dir + "/come", place)
         os.kill(host.supervisor(uuid(dead)), 9)
         host.acnspawn("rm-app", uuid(i), a[:32]).expect(0)
         os.unlink(host.path("hold"))
@@ -357,9 +434,10 @@ def what_is_removed_before_the_watch_begins_is_not_listed(host):
         s.env = {}
         c = s.client()
         wait_for(lambda: answers(c), "a reply after the restart")
-        wait_for(lambda: sorted(sandboxes(c)) == sorted([(i, "READY"), (dead, "NOTREADY")]), lambda: "sandboxes: %s" % sandboxes(c))
+        wait_for(lambda: sorted(sandboxes(c)) == sorted([(i, "READY"), (dead, "NOTREADY"), (come, "NOTREADY")]),
+                 lambda: "sandboxes: %s" % sandboxes(c))
         wait_for(lambda: [x.id for x in c.call("ListContainers").containers] == [b], lambda: "containers: %s" % c.call("ListContainers"))
-        remove(c, i, dead)
+        remove(c, i, dead, come)
         equal((sandboxes(c), len(c.call("ListContainers").containers)), ([], 0))
 
 
