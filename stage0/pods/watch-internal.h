@@ -37,6 +37,7 @@ struct PodsWatch {
         uint64_t sequence;
         WatchedPod *pods;
         bool is_complete;           /* all pods were listed once */
+        bool is_behind;             /* the last listing has failed: the timer repeats it */
         int fd;                     /* inotify */
         int places[_POD_STATE_MAX]; /* watch descriptors */
         sd_event_source *io, *timer, *start;

@@ -243,15 +243,20 @@ static int list_pods(PodsWatch *w, PodsEventKind kind, Error *e)
         return r;
 }
 
+static void catch_up(PodsWatch *w)
+{
+        w->is_behind = list_pods(w, w->is_complete ? PODS_CHANGED : PODS_PRESENT, NULL) < 0;
+        if (w->is_behind)
+                watch_arm(w);
+        else if (!w->is_complete) {
+                w->is_complete = true;
+                watch_tell(w, PODS_COMPLETE, NULL, NULL);
+        }
+}
+
 static int on_start(sd_event_source *source, void *userdata)
 {
-        PodsWatch *w = userdata;
-
-        w->is_complete = list_pods(w, PODS_PRESENT, NULL) >= 0;
-        if (w->is_complete)
-                watch_tell(w, PODS_COMPLETE, NULL, NULL);
-        else /* to list them again */
-                watch_arm(w);
+        catch_up(userdata);
         return 0;
 }
 
@@ -260,7 +265,7 @@ static int on_start(sd_event_source *source, void *userdata)
 static void take_notification(PodsWatch *w, const struct inotify_event *v)
 {
         if (v->mask & IN_Q_OVERFLOW)
-                (void) list_pods(w, PODS_CHANGED, NULL);
+                catch_up(w);
         if (v->len == 0 || uuid_check(v->name, NULL) < 0)
                 return;
         WatchedPod *p = find_pod(w, v->name);
@@ -326,7 +331,7 @@ static uint64_t due_usec(const WatchedPod *p, uint64_t now)
 
 void watch_arm(PodsWatch *w)
 {
-        uint64_t now = now_usec(CLOCK_MONOTONIC), due = w->is_complete ? UINT64_MAX : USEC_PER_SEC;
+        uint64_t now = now_usec(CLOCK_MONOTONIC), due = w->is_behind ? USEC_PER_SEC : UINT64_MAX;
 
         for (const WatchedPod *p = w->pods; p; p = p->next)
                 due = MIN(due, due_usec(p, now));
@@ -354,8 +359,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         PodsWatch *w = userdata;
         uint64_t now = now_usec(CLOCK_MONOTONIC);
 
-        if (!w->is_complete)
-                (void) on_start(NULL, w);
+        if (w->is_behind)
+                catch_up(w);
         for (WatchedPod *p = w->pods; p; p = p->next) {
                 if (p->ending && now - p->since_usec > 2 * USEC_PER_SEC)
                         watch_pod_ended(p);

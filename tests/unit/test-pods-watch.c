@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -257,6 +258,55 @@ TEST(what_is_no_pod)
         ASSERT_TRUE(tells(&w, "preparing prepared "));
 }
 
+/* Returns the limit of before. */
+static rlim_t limit_descriptors(rlim_t n)
+{
+        struct rlimit l = {};
+
+        (void) getrlimit(RLIMIT_NOFILE, &l);
+        rlim_t before = l.rlim_cur;
+        l.rlim_cur = n;
+        (void) setrlimit(RLIMIT_NOFILE, &l);
+        return before;
+}
+
+/* More than the kernel keeps: what comes after them is not notified. */
+static void flood(const Watched *w)
+{
+        _cleanup_free_ char *text = NULL;
+        int fd = store_fd(w->store.store);
+
+        ASSERT_OK(read_file_at(AT_FDCWD, "/proc/sys/fs/inotify/max_queued_events", 64, &text, NULL));
+        for (long n = strtol(text, NULL, 10) / 2 + 1; n >= 0; n--) {
+                ASSERT_EQ(mkdirat(fd, "pods/exited/x", 0700), 0);
+                ASSERT_EQ(unlinkat(fd, "pods/exited/x", AT_REMOVEDIR), 0);
+        }
+}
+
+/* The process has no descriptor to list the pods with, at first and when notifications were lost. */
+TEST(lists_that_fail)
+{
+        WATCHED(w);
+
+        ASSERT_OK(prepare_pod_of(&w));
+        ASSERT_OK(begin(&w));
+        rlim_t before = limit_descriptors(3);
+        (void) sd_event_run(w.event, 100000);
+        (void) sd_event_run(w.event, 100000);
+        (void) limit_descriptors(before);
+        ASSERT_TRUE(!w.told.data);
+        ASSERT_TRUE(tells(&w, "present:prepared complete "));
+        flood(&w);
+        ASSERT_OK(pod_begin_run(w.pod, &w.store.error));
+        ASSERT_OK(pod_end_run(w.pod, &w.store.error));
+        (void) limit_descriptors(3);
+        for (unsigned i = 0; i < 500; i++)
+                (void) sd_event_run(w.event, 0);
+        (void) limit_descriptors(before);
+        ASSERT_TRUE(!w.told.data);
+        ASSERT_TRUE(tells(&w, "exited "));
+}
+
 /* --- Supervisors --------------------------------------------------------------------------------------- */
 
 TEST(a_pod_that_ran_before)
@@ -427,6 +477,7 @@ int main(void)
         RUN(steps_before_the_list);
         RUN(processes_that_die);
         RUN(what_is_no_pod);
+        RUN(lists_that_fail);
         RUN(a_pod_that_ran_before);
         RUN(a_pod_whose_start_was_seen);
         RUN(last_events_come_before_the_end);
