@@ -161,12 +161,14 @@ static unsigned limit_reached(const VarlinkServer *s, uid_t uid)
         return s->n_connections >= shared ? shared : 0;
 }
 
-/* Without a call, also one that has come and was not read yet, and without a reply that is still read, for which there is a limit. */
+/* Without a call, also one that has come and was not read yet; and without one that is still received, or a reply that is still
+ * read, for which there is a limit. */
 static bool is_idle(const Connection *k)
 {
         int n = 0;
 
-        return !k->call && !k->link.out && (ioctl(k->link.fd, FIONREAD, &n) < 0 || n == 0);
+        return !k->call && !k->link.out && k->link.in_size == 0 &&
+               (ioctl(k->link.fd, FIONREAD, &n) < 0 || n == 0);
 }
 
 /* Closes the idle connection that was not used for the longest time. */

@@ -31,7 +31,8 @@ typedef struct AcnPod AcnPod;
 
 /* Connects to the interface of a running pod, which has to stay open as long as the connection. If the pod
  * has just been started, waits up to a second for its interface. -ESRCH: the pod is not running, or not any
- * more; -EXFULL: as many calls wait there as can; -EOPNOTSUPP: it is run by a version of acnspawn that had no interface. */
+ * more; -EOPNOTSUPP: it is run by a version of acnspawn that had no interface. Any call over it: -EXFULL, as many calls wait there
+ * as can. */
 int acn_connect(Pod *p, AcnPod **ret, Error *e);
 /* Disconnects. NULL is fine; returns NULL. */
 AcnPod *acn_disconnect(AcnPod *a);

@@ -614,6 +614,7 @@ TEST(numbers_of_connections)
                 ASSERT_OK(fds[i] = join(&s));
         ASSERT_STREQ(answer(&s, fds[0], ECHO("x")), ECHOED("x"));
         send_text(fds[1], "{\"method\":\"org.example.test.Later\"}");
+        ASSERT_EQ(send(fds[3], ECHO("x"), 9, MSG_NOSIGNAL), 9); /* a part of it */
         run(&s);
         send_text(fds[2], ECHO("not read yet"));
         _cleanup_close_ int more = join(&s);
@@ -622,7 +623,10 @@ TEST(numbers_of_connections)
         ASSERT_STREQ(received(&s, fds[0]), "");
         ASSERT_STREQ(received(&s, fds[1]), "");
         ASSERT_STREQ(received(&s, fds[2]), ECHOED("not read yet"));
-        ASSERT_STREQ(received(&s, fds[3]), "end\n");
+        send_text(fds[3], &ECHO("x")[9]);
+        run(&s);
+        ASSERT_STREQ(received(&s, fds[3]), ECHOED("x"));
+        ASSERT_STREQ(received(&s, fds[4]), "end\n");
         ASSERT_STREQ(answer(&s, more, ECHO("x")), ECHOED("x"));
         for (size_t i = 0; i < ELEMENTSOF(fds); i++)
                 safe_close(fds[i]);
