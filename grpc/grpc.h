@@ -14,7 +14,8 @@
 #define GRPC_CALLS_MAX 4096U                        /* at the same time, per connection */
 #define GRPC_CONNECTIONS_MAX                                                                                \
         16384U /* or what the limit of descriptors leaves; then those without calls go first */
-#define GRPC_DESCRIPTORS_BESIDES 1024U            /* that connections leave to others */
+#define GRPC_DESCRIPTORS_BESIDES                                                                            \
+        4096U /* that connections leave to others: workers, streams, and supervisors of pods */
 #define GRPC_IDLE_USEC (UINT64_C(1800) * 1000000) /* after which a connection without calls is closed */
 #define GRPC_REQUESTS_SIZE_MAX                                                                              \
         (64U * 1024U * 1024U) /* bytes of requests that a connection has not completed */
