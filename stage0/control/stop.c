@@ -182,9 +182,9 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                 killed = await_leaving(p, supervisor_fd, has_left(killed), timeout_usec, e);
                 late = killed == -ETIMEDOUT;
         }
-        bool silent = killed == -ETIMEDOUT;
+        bool silent = killed == -ETIMEDOUT || (killed == -EAGAIN && timeout_usec == 0);
         bool by_force = timeout_usec == 0 || (silent && (late || !configured) && timeout_usec != UINT64_MAX);
-        if (killed < 0 && (operation_ended(killed) || killed == -EAGAIN || !by_force))
+        if (killed < 0 && (operation_ended(killed) || !by_force))
                 return killed;
         if (killed < 0) {
                 error_done(e);

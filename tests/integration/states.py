@@ -3,6 +3,7 @@
 """What begins while something else is under way: a check, a pause, a stop, another call, the end of the pod, or a connection to the
 pod's systemd that is lost. The answer to a call says what has happened, and nothing waits for what cannot come."""
 
+import select
 import signal
 import socket
 
@@ -47,6 +48,19 @@ def asked(host, uuid, method, **parameters):
 def answer(c):
     reply = c.receive()
     return (reply["error"].replace(POD, ""), reply["parameters"]) if "error" in reply else reply["parameters"]
+
+
+def hold_preparation(supervisor, before):
+    """Stops the process that prepares an app, which is not among the children of BEFORE."""
+    found = []
+
+    def stop_it():
+        found.extend(p for p in set(children_of(supervisor)) - before if name_of(p) == "prepare-apps")
+        for p in found:
+            os.kill(p, signal.SIGSTOP)
+        return found
+    wait_for(stop_it, "the process that prepares the app", interval=0)
+    return found
 
 
 def app_of(c, name):
@@ -551,6 +565,110 @@ def calls_that_come_with_the_end_of_the_connection_are_made(host):
     host.acnspawn("stop", uuid).expect(0)
 
 
+@contextlib.contextmanager
+def unreachable_systemd(host, uuid):
+    """The pod's systemd has closed the connection, and the supervisor cannot connect to it again."""
+    leader, supervisor = host.leader(uuid), host.supervisor(uuid)
+    private = "/proc/%d/root/run/systemd/private" % leader
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        os.kill(leader, signal.SIGTERM)
+        time.sleep(1)  # it has executed itself again
+        os.rename(private, private + ".away")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    try:
+        time.sleep(0.5)  # in which the supervisor tries
+        yield
+    finally:
+        os.rename(private + ".away", private)
+
+
+def is_answered(c, seconds):
+    return bool(select.select([c.socket], [], [], seconds)[0])
+
+
+@case
+def a_removal_waits_for_the_connection(host):
+    """It was behind another change, and the pod's systemd cannot be reached when its turn comes."""
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    c.call("AddApp", **adding("a", id))
+    equal(c.call("StartApp", app="a"), {})
+    before = set(children_of(supervisor))
+    adds = asked(host, uuid, "AddApp", **adding("b", id))
+    held = hold_preparation(supervisor, before)
+    removes = asked(host, uuid, "RemoveApp", app="a", stop=True)
+    for _ in range(2):
+        c.call("Describe")  # the call before is taken
+    with unreachable_systemd(host, uuid):
+        for p in held:
+            os.kill(p, signal.SIGCONT)
+        equal(answer(adds)["app"], "b")
+        true(not is_answered(removes, 0.5), "it waits")
+    equal(answer(removes), {})
+    equal([a["name"] for a in c.call("Describe")["apps"]], ["b"])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_app_is_killed_in_time_without_the_connection(host):
+    """Or as soon as it is there again."""
+    uuid = empty_pod(host)
+    id = fetch(host, "trap 'touch /out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    stop = asked(host, uuid, "StopApp", app="a", timeoutUSec=1000000)
+    await_file(host, "a", "stopping")
+    with unreachable_systemd(host, uuid):
+        true(not is_answered(stop, 1), "it is up")
+    begun = time.monotonic()
+    equal(answer(stop), {})
+    true(time.monotonic() - begun < patience(20), "it was killed")
+    equal(c.state("a"), "exited")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_launch_whose_caller_leaves_before_it_is_begun_is_none(host):
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c = Connection(host, uuid)
+    with unreachable_systemd(host, uuid):
+        gone = asked(host, uuid, "LaunchGroup", apps=[adding("a", id)])
+        stays = asked(host, uuid, "LaunchGroup", apps=[adding("b", id)])
+        c.call("Describe")
+        true(not is_answered(stays, 0.5), "it waits")
+        gone.socket.close()
+        c.call("Describe")
+    equal(answer(stays)["apps"], ["b"])
+    equal([a["name"] for a in c.call("Describe")["apps"]], ["b"])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_restart_ends_the_failure_of_what_was_not_ready(host):
+    """The app is killed as it is restarted before it was ready, and is never down. The pod goes on when it ends with success later."""
+    script = ("test -e /out/first || { trap '' TERM; touch /out/first; while :; do sleep 0.05; done; }; poke notify READY=1; "
+              "while ! test -e /out/end; do sleep 0.05; done")
+    id = fetch(host, script, "example.com/late", annotations=NOTIFY)
+    uuid = host.detach("--name=p", "--exit-policy=on-failure", host.shell(STAY, name="example.com/keeper"))
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("late", id, "example.com/late", annotations=annotated(stop_timeout="1s")))
+    start = asked(host, uuid, "StartApp", app="late")
+    await_file(host, "late", "first")
+    equal(c.call("RestartApp", app="late"), {})
+    equal(answer(start)[0], "JobFailed")
+    touch(host, uuid, "late", "end")
+    wait_for(lambda: c.state("late") == "exited", "the end of the app")
+    time.sleep(0.5)  # in which the pod would end
+    equal(host.status(uuid)["state"], "running")
+    host.acnspawn("stop", uuid).expect(0)
+
+
 @case
 def a_wait_for_an_app_that_is_removed_ends(host):
     uuid = empty_pod(host)
@@ -575,14 +693,7 @@ def changes_that_wait_are_bounded(host):
     c, supervisor = Connection(host, uuid), host.supervisor(uuid)
     before = set(children_of(supervisor))
     adds = asked(host, uuid, "AddApp", **adding("a", id))
-    found = []
-
-    def stop_it():
-        found.extend(p for p in set(children_of(supervisor)) - before if name_of(p) == "prepare-apps")
-        for p in found:
-            os.kill(p, signal.SIGSTOP)
-        return found
-    wait_for(stop_it, "the process that prepares the app", interval=0)
+    found = hold_preparation(supervisor, before)
     fd = os.open(host.pod_dir(uuid), os.O_PATH)
     text = json.dumps({"method": POD + "RemoveApp", "parameters": {"app": "nosuch"}}).encode() + b"\0"
 

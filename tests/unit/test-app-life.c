@@ -283,7 +283,16 @@ TEST(readiness)
         f.app.stop = STOP_REQUESTED;
         ASSERT_TRUE(app_life_ended(&f.app, &end));
         ASSERT_EQ(f.app.status.cause, CAUSE_EXITED);
-        f.app.stop = STOP_NONE;
+        /* What systemd says of it is not known. */
+        end.result[0] = 0;
+        run(&f, 1000);
+        f.app.stop = STOP_REQUESTED;
+        ASSERT_TRUE(app_life_ended(&f.app, &end));
+        ASSERT_EQ(f.app.status.cause, CAUSE_EXITED);
+        run(&f, 1000);
+        ASSERT_EQ(f.app.stop, STOP_NONE);
+        ASSERT_TRUE(app_life_ended(&f.app, &end));
+        ASSERT_EQ(f.app.status.cause, CAUSE_NOT_READY);
         run(&f, 1000);
         app_life_ready(&f.app);
         ASSERT_TRUE(app_life_ended(&f.app, &end));

@@ -345,7 +345,7 @@ static bool has_succeeded(const AppInstance *a)
 }
 
 /* For an app that was to become ready and did not. systemd reports success if it exits with 0 when it is stopped; and if it
- * learns of the end before the exec, as it does not wait for readiness then. */
+ * learns of the end before the exec, as it does not wait for readiness then. It may have reported nothing. */
 static void add_readiness(AppInstance *a, const MainEnd *end)
 {
         AppStatus *s = &a->status;
@@ -355,10 +355,9 @@ static void add_readiness(AppInstance *a, const MainEnd *end)
         if (has_succeeded(a) ||
             (s->readiness != READINESS_STARTING && !(app_settings_readiness(&a->settings) && never_ran)))
                 return;
+        bool in_order = a->stop != STOP_NONE && (isempty(end->result) || streq(end->result, "success"));
         const char *why = streq(end->result, "timeout") ? "It was not ready in time"
-                          : s->cause == CAUSE_EXITED && s->exit_status == 0 &&
-                                                          (a->stop == STOP_NONE ||
-                                                           !streq(end->result, "success"))
+                          : s->cause == CAUSE_EXITED && s->exit_status == 0 && !in_order
                                           ? "It ended before it was ready"
                                           : NULL;
         if (!why)

@@ -495,6 +495,8 @@ static void refuse_removing(AppChange *c, AppInstance *app, int code, const char
         Supervisor *s = c->supervisor;
 
         int r = error_set(&e, code, "App %s %s", app_instance_path(app), why);
+        if (app == c->stopping && app->stop == STOP_REQUESTED && app->n_jobs == 0)
+                app->stop = STOP_NONE; /* it goes on */
         if (code != -EBUSY)
                 (void) error_hint(&e, r, "Try it again; 'acnspawn stop %s' ends the app with the pod.",
                                   pod_display_name(s->pod));
@@ -595,7 +597,7 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
         supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);
-        if (r < 0 && c->supervisor->manager && !change_reaches_manager(c, begin_removing))
+        if (r < 0 && !change_reaches_manager(c, begin_removing))
                 c->kill_timer = pod_timer_free(c->kill_timer);
         else if (r < 0)
                 refuse_removing(c, app, r, "cannot be stopped");

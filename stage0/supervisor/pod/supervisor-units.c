@@ -137,8 +137,6 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         }
         if (!app_life_ended(app, end))
                 return;
-        if (app->status.cause == CAUSE_NOT_READY && app->settings.restart == RESTART_NO)
-                app->units[0].unsound = true; /* also where systemd has not noticed */
         end_strays(s, app);
         server_end_execution(s->server, app);
         supervisor_end_below(s, app);
@@ -274,6 +272,14 @@ static int on_leave(sd_event_source *source, void *userdata)
         return 0;
 }
 
+/* An app that is down, and whose last execution was not ready, has failed, also where systemd has not noticed. Not before it is
+ * down: one that is started again at once never is, and is another execution. */
+static void judge_readiness(PodUnit *u)
+{
+        if (u == &u->app->units[0] && u->app->status.cause == CAUSE_NOT_READY)
+                u->unsound = true;
+}
+
 static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activity)
 {
         Supervisor *s = userdata;
@@ -286,6 +292,7 @@ static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activ
         if (life != UNIT_UP) {
                 end_strays(s, u->app);
                 end_unknown(s, u->app, true);
+                judge_readiness(u);
                 readiness_down(u->app);
                 interface_executed(s->interface, u->app, START_DOWN);
                 supervisor_end_below(s, u->app);
