@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Ends a running pod: by a shutdown, or by force, through its supervisor; and by its cgroup if the
- * supervisor does not respond. Where its interface has no room for another caller, the supervisor is asked by a
+ * supervisor does not respond. If all connections of its interface are in use, the supervisor gets the request as a
  * signal.
  *
- * The supervisor releases the lock of the pod a moment before it ends itself: that is waited for as well, so that
- * nothing of the pod is left. */
+ * The supervisor releases the lock of the pod a moment before its process ends: stop_pod() waits for the process, too, so
+ * that nothing of the pod is left. */
 
 #include <poll.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 
 /* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
-#define EXIT_MSEC 10000                 /* of a supervisor that has released the lock */
-#define PATIENCE_USEC UINT64_C(2000000) /* until what is waited for is said */
-#define LEAVE_USEC UINT64_C(2000000)    /* to end by itself, before it is killed by force */
+#define EXIT_MSEC 10000                 /* for a supervisor that has released the lock */
+#define PATIENCE_USEC UINT64_C(2000000) /* before a message says what it waits for */
+#define LEAVE_USEC UINT64_C(2000000)    /* for a pod to end by itself, before it is killed */
 
 /* -EBADF: its number is not known, or may be that of another process by now. */
 static int open_supervisor(Pod *p)
@@ -84,7 +84,7 @@ static void say_what_is_late(void *userdata)
         const char *pod = pod_display_name(w->pod);
         char limit[64] = "";
 
-        if (list_running(w->pod, &running) < 0) /* it has just ended */
+        if (list_running(w->pod, &running) < 0) /* the pod has just ended */
                 return;
         _cleanup_free_ char *names = strv_join(running, ", ");
         size_t n = strv_length(running);
@@ -120,7 +120,8 @@ static int ask_supervisor(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
         return r < 0 ? r : killed;
 }
 
-/* A supervisor that has no interface yet has most often started nothing that could be killed: by force it is asked as soon as it has one. */
+/* A supervisor without an interface has usually started nothing that could be killed: a request to kill is sent as soon as
+ * it has one. */
 static int ask_when_started(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
 {
         uint64_t end = now_usec(CLOCK_MONOTONIC) + SILENT_USEC;
@@ -137,7 +138,7 @@ static int ask_when_started(Pod *p, uint64_t timeout_usec, bool checks, Error *e
         }
 }
 
-/* Longer than by the settings of its apps an orderly end does not take: its systemd, or the kernel, hangs. */
+/* A stop in order takes at most this long; after that the pod's systemd, or the kernel, hangs. */
 static uint64_t configured_timeout(Pod *p)
 {
         return p->manifest || pod_load(p, NULL) >= 0 ? pod_stop_timeout(p) : UINT64_MAX;
@@ -148,9 +149,9 @@ static bool has_left(int r)
         return r == -ESRCH || r == -ECONNRESET;
 }
 
-/* Without an answer of the supervisor: the pod is about to end by itself (LEAVES), or is asked by a signal. It is asked as well if it
- * does not end: a connection is also closed for the next one if all others have calls. -ETIMEDOUT: it has not ended in the time that the
- * caller gives it. */
+/* The supervisor has not answered: the pod is about to end by itself (LEAVES), or the supervisor gets a SIGTERM. It also
+ * gets one if the pod does not end: the supervisor also closes idle connections to make room for new ones. -ETIMEDOUT: the
+ * pod has not ended within TIMEOUT_USEC. */
 static int await_leaving(Pod *p, int supervisor_fd, bool leaves, uint64_t timeout_usec, Error *e)
 {
         if (leaves && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, LEAVE_USEC), NULL) >= 0)

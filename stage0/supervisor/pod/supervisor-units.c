@@ -74,9 +74,9 @@ static void judge(Supervisor *s)
 
 /* --- Ends of apps --------------------------------------------------------------------------------------- */
 
-/* systemd's start limit also counts starts by connections; so the restarts of an app with sockets are
- * counted here. An app that exceeds the limit ends the pod, like sockets that have failed. In a pod that goes on without it, nothing
- * starts it any more but a call. */
+/* systemd's start limit also counts starts by connections, so the restarts of an app with sockets are counted here. An app
+ * that exceeds the limit ends the pod, as failed sockets do. If the pod continues without it, only a call can start it
+ * again. */
 static void check_restarts(Supervisor *s, AppInstance *app)
 {
         const AppSettings *settings = &app->settings;
@@ -103,7 +103,7 @@ void supervisor_main_ended(Supervisor *s, AppInstance *app, const MainEnd *end)
         supervisor_end_below(s, app);
 }
 
-/* No process of an app that has ended goes on, wherever in the pod it is. */
+/* Kills the processes of an app that has ended, in whatever cgroup of the pod they are. */
 static void end_strays(Supervisor *s, AppInstance *app)
 {
         pid_t leader = 0;
@@ -112,7 +112,7 @@ static void end_strays(Supervisor *s, AppInstance *app)
         if (app->root == 0 || process_number(s->leader_fd, &leader) < 0)
                 return;
         FOREACH_APP(other, s->apps)
-        if (other != app && other->root == app->root) /* its own is gone, and the number was given away */
+        if (other != app && other->root == app->root) /* APP's root is gone, and its number was reused */
                 app->root = 0;
         int r = app->root == 0 ? 0 : pod_kill_strays(s->pod, app->name, app->root, leader, &n);
         if (r < 0)
@@ -121,7 +121,7 @@ static void end_strays(Supervisor *s, AppInstance *app)
         else if (n > 0)
                 log_warning("App %s has ended, and left %zu processes in other cgroups of pod %s, which were killed.",
                             app_instance_path(app), n, pod_display_name(s->pod));
-        app->root = 0; /* until another process of it gets the root */
+        app->root = 0; /* until the next execution */
 }
 
 /* A report of systemd may be older than the last request of a launcher. */
@@ -138,7 +138,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         if (!app_life_ended(app, end))
                 return;
         if (app->status.cause == CAUSE_NOT_READY && app->settings.restart == RESTART_NO)
-                app->units[0].unsound = true; /* also where systemd has not noticed */
+                app->units[0].unsound = true; /* systemd may not know that it was not ready */
         end_strays(s, app);
         server_end_execution(s->server, app);
         supervisor_end_below(s, app);
@@ -301,8 +301,8 @@ static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activ
 
 /* --- The connection ------------------------------------------------------------------------------------ */
 
-/* What was requested over a connection that was lost, and of which systemd may not know. If it does, it joins both jobs. What is due
- * to an app that is not healthy is due again with its next check that fails. */
+/* Repeats requests that were lost with the last connection; systemd merges a job that it still has. An action for an
+ * unhealthy app is requested again with its next failed check. */
 static void repeat_requests(Supervisor *s)
 {
         FOREACH_APP(app, s->apps)
@@ -467,7 +467,7 @@ static ManagerLink *get_manager(void *userdata)
 {
         const Supervisor *s = userdata;
 
-        /* It may have been closed, and not be reported as lost yet. */
+        /* The connection may be closed before its loss is reported. */
         return s->reconnect_usec == 0 && manager_link_is_open(s->manager) ? s->manager : NULL;
 }
 
