@@ -59,7 +59,8 @@ static bool is_older(uint64_t since, uint64_t age)
         return now >= since && now - since >= age;
 }
 
-/* Its owner decides how long a pod is kept, unless it is one of an earlier boot whose files a loss of power has emptied. */
+/* The owner of a pod decides how long it is kept, except for a pod of an earlier boot whose files a loss of power has
+ * emptied. */
 static bool is_of_no_use(const Pod *p)
 {
         return pod_is_of_former_boot(p) && (!p->config.owner || !p->manifest);

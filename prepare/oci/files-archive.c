@@ -254,7 +254,7 @@ static int scan(Archive *a, const Operation *o, Error *e)
         return r;
 }
 
-/* By position. */
+/* The member at the highest offset. */
 static const Member *last_member(const Archive *a)
 {
         const Member *last = NULL;
@@ -265,7 +265,7 @@ static const Member *last_member(const Archive *a)
         return last;
 }
 
-/* What comes last in archives of docker and podman are the documents that name the rest. */
+/* docker and podman write the documents that list the other members last. */
 static bool last_is_cut(const Archive *a)
 {
         const Member *last = last_member(a);

@@ -66,7 +66,7 @@ static int take_stop_signal(Reify *r, PodApp *a, const PairList *image, Error *e
         return set_unless_set(a, SETTING_PREFIX "stop-signal", value) < 0 ? error_oom(e) : 0;
 }
 
-/* Settings of a check that is not there. */
+/* Warns of settings for a health check in an app without one. */
 static int check_health(Reify *r, const PodApp *a, Error *e)
 {
         static const char *const names[] = {"health-interval",       "health-timeout",

@@ -68,7 +68,7 @@ typedef struct AcnApp {
         AcnAppState state;
         uint64_t starts, started_usec, ended_usec;
         bool tells_readiness, ready;
-        char *health; /* "starting", "healthy", "unhealthy"; NULL: it is not checked, or does not run */
+        char *health; /* "starting", "healthy", "unhealthy"; NULL: without a check, or not running */
         /* Of an app that has exited. The first is the status as container engines report it: 128 + the
          * number of the signal, or 125 to 127 if the program could not be executed. */
         int exit_code, exit_status; /* exit_status is -1 if it was killed by a signal */

@@ -250,7 +250,7 @@ static int on_start(sd_event_source *source, void *userdata)
         w->is_complete = list_pods(w, PODS_PRESENT, NULL) >= 0;
         if (w->is_complete)
                 watch_tell(w, PODS_COMPLETE, NULL, NULL);
-        else /* to list them again */
+        else /* lists them again */
                 watch_arm(w);
         return 0;
 }

@@ -62,7 +62,7 @@ static void add_neutral(Text *t, const JournalLine *l, bool with_end, int fd)
         neutralizer_end(&z, t);
 }
 
-/* BEGINS: it is no rest of a line; ENDS: no rest of it comes. */
+/* BEGINS: L begins a line; ENDS: L ends it. */
 static int format(const JournalLine *l, const OutputOptions *o, bool begins, bool ends, Text *t)
 {
         int r = 0, fd = l->error ? STDERR_FILENO : STDOUT_FILENO;
@@ -104,7 +104,8 @@ int output_end(const OutputOptions *o)
         return loop_write(s->error ? STDERR_FILENO : STDOUT_FILENO, "\n", 1);
 }
 
-/* Whether L is the rest of the line that was shown last. A rest that comes after another line is shown like a line. */
+/* Returns true if L continues the line that was shown last. A continuation that follows another line is shown as a line of
+ * its own. */
 static int go_on(const JournalLine *l, const OutputOptions *o)
 {
         OutputState *s = o->state;

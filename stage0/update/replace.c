@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A process that replaces the apps of a pod, one after the other, and sends a line of JSON for each: an app that does not get
- * ready keeps the other apps of its pod waiting, and no other pod. It ends with its parent; what it has asked the supervisor
- * of the pod for is done or undone by that all the same. */
+/* Replaces the apps of a pod in a child process, one after the other; the child sends a line of JSON per app. An app that
+ * does not get ready delays the other apps of its pod, but no other pod. The child ends with its parent; the supervisor of
+ * the pod finishes, or undoes, a request that it has received by then. */
 
 #include <poll.h>
 #include <signal.h>
@@ -11,13 +11,13 @@
 
 #include "stage0/update/update-internal.h"
 
-/* The app itself has no limit, as most: one that never gets ready must not keep the rest waiting for ever. */
+/* For apps without a start time-out, which is the default: an app that never gets ready must not delay the others for ever. */
 #define READY_USEC (600 * UINT64_C(1000000))
 #define ANSWER_MAX (16U * 1024U * 1024U)
 
 /* --- The process --------------------------------------------------------------------------------------- */
 
-/* In which the new app has to be ready. */
+/* The time in which the new app has to be ready. */
 static uint64_t ready_timeout(const AppUpdate *a, const UpdateOptions *o)
 {
         _cleanup_app_settings_ AppSettings s = {};
@@ -26,7 +26,7 @@ static uint64_t ready_timeout(const AppUpdate *a, const UpdateOptions *o)
                 return o->ready_timeout_usec;
         if (app_settings_read(a->app, &s, NULL) < 0 || s.start_timeout_usec == UINT64_MAX)
                 return READY_USEC + (s.health.command ? s.health.start_period_usec : 0);
-        return UINT64_MAX; /* its own holds */
+        return UINT64_MAX; /* the start time-out of the app applies */
 }
 
 static int replace(Pod *p, AppReplacement *y, const UpdateOptions *options)
@@ -181,7 +181,7 @@ static int take_result(PodUpdate *x, const char *line, size_t n)
         return take_texts(json_object_object_get(o, "warnings"), &y->update.warnings);
 }
 
-/* What the process has not told has failed. */
+/* Apps without a result have failed. */
 static void conclude(PodUpdate *x, int r)
 {
         for (size_t i = 0; i < x->n; i++) {
@@ -197,7 +197,7 @@ static void conclude(PodUpdate *x, int r)
         }
 }
 
-/* If the operation ends, what was told by then is read as well. */
+/* If the operation ends, also reads the results that were sent before. */
 static int read_all(PodUpdate *x, const Operation *o, Text *t, Error *e)
 {
         char chunk[4096];

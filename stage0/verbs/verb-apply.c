@@ -142,7 +142,7 @@ static int find_running(Context *c, const char *name, Pod **ret)
         return r;
 }
 
-/* systemd reads the sections for its units at a daemon-reload alone. */
+/* systemd reads these sections only at a daemon-reload. */
 static void warn_about_units(Context *c, const char *name)
 {
         _cleanup_strv_free_ char **dirs = NULL;

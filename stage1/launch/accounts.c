@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Parses the passwd and group files of an image. Their text is untrusted, its size limited by the caller; it
- * is parsed here, without the C library's name services. Lines that are not valid entries are skipped, as that does: one of passwd
- * has a user and a group, in numbers. What is wrong with a line that is looked for is told if there is no other. */
+/* Parses the passwd and group files of an image. Their text is untrusted, its size limited by the caller; it is parsed here,
+ * without the C library's name services. Like these, it skips lines that are not valid entries: a line of passwd needs a
+ * user ID and a group ID, in numbers. If only invalid lines match, the error says what is wrong with one of them. */
 
 #include "stage1/launch/accounts.h"
 
@@ -68,7 +68,7 @@ static int copy_account(char *const *fields, size_t n, uint32_t id, Account *ret
         return 1;
 }
 
-/* The number in field I. Returns what is wrong with it; NULL: nothing. */
+/* Reads the number in field I. Returns NULL, or what is wrong with it. */
 static const char *read_number(char *const *fields, size_t n, size_t i, uint32_t *ret)
 {
         if (i >= n)
