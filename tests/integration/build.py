@@ -343,8 +343,8 @@ def whitelists_without_a_leading_slash(host):
 
 
 @case
-def times_that_a_file_system_cannot_hold(host):
-    """2^35 seconds, as headers of GNU tar have them: said, and not replaced silently."""
+def times_that_a_file_system_cannot_store(host):
+    """Headers of GNU tar can hold times such as 2^35 seconds: a warning names them, and they are not replaced silently."""
     path = host.path("x.tar")
     manifest = json.dumps(image_manifest("example.com/x", {"exec": ["/f"], "user": "0", "group": "0"})).encode()
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as t:

@@ -65,8 +65,9 @@ def a_command_has_its_streams_and_its_exit_code(host):
 
 
 @case
-def the_first_protocols_of_websocket(host):
-    """channel.k8s.io, in base64 as well, and what has no name: errors are a text, and there is none if all is well."""
+def the_older_subprotocols_of_websocket(host):
+    """channel.k8s.io, also in base64, and requests without a subprotocol: an error is plain text, and success sends
+    nothing."""
     with Service(host) as s:
         c = s.client()
         sandbox, container = started(host, c)
@@ -259,8 +260,8 @@ def input_for_one_client(host):
 
 
 @case
-def the_end_of_input_comes_with_the_input(host):
-    """As of "echo one | kubectl run -i": before the container is attached to."""
+def input_and_its_end_can_precede_the_attach(host):
+    """Input and its end can arrive before the attach is done, as with "echo one | kubectl run -i"."""
     with Service(host) as s:
         c, sandbox, image_id = s.client(), None, image(host)
         sandbox = run_sandbox(c)
