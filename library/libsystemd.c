@@ -36,8 +36,7 @@ static void check_closed(int fd)
 {
         if (fd >= n_watched || !watched[fd].source || watched[fd].owner != getpid())
                 return;
-        fprintf(stderr,
-                "Error of the program: descriptor %d is closed, and an event source still watches it.\n",
+        fprintf(stderr, "Error of the program: descriptor %d is closed while an event source watches it.\n",
                 fd);
         assert(!watched[fd].source);
 }

@@ -110,7 +110,7 @@ static int note_cut(ExecOutput *o)
 
         if (!o[0].cut && !o[1].cut)
                 return 0;
-        text_addf(t, "%sacnspawn: the output is longer than %u bytes, and was cut\n",
+        text_addf(t, "%sacnspawn: the output is longer than %u bytes, and was truncated\n",
                   t->size > 0 && t->data[t->size - 1] != '\n' ? "\n" : "", OUTPUT_MAX);
         return t->failed ? -ENOMEM : 0;
 }

@@ -142,7 +142,7 @@ static int check_manifest(Check *c, const char *document, const char *text, size
  * index. */
 static void report_unusable(Check *c, const char *document, const Error *why)
 {
-        c->report(document, "", why->message ?: "it cannot be used", true, c->userdata);
+        c->report(document, "", why->message ?: "it cannot be used on this host", true, c->userdata);
 }
 
 /* Also converts the config, as a fetch does: the conversion reports members that are ignored. */

@@ -286,9 +286,10 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
         for (unsigned i = 0; m && m->link && i < LINKS_MAX; i++)
                 m = find_member(a, m->link);
         if (!m && last_is_cut(a))
-                return error_set(e, -EBADMSG,
-                                 "The archive is truncated in its member %s: it may have had %s in the rest",
-                                 last_member(a)->name, normal);
+                return error_set(
+                                e, -EBADMSG,
+                                "The archive is truncated in its member %s: the missing part may have contained %s",
+                                last_member(a)->name, normal);
         if (!m)
                 return -ENOENT;
         if (!m->usable || m->link)

@@ -82,8 +82,8 @@ static int check_health(Reify *r, const PodApp *a, Error *e)
                 if (pair_list_get(&a->annotations, name))
                         return reify_warn(
                                         r, e,
-                                        "App %s: --%s has no effect, as there is no health check: neither its image nor "
-                                        "--health-cmd has one",
+                                        "App %s: --%s has no effect, because neither its image nor --health-cmd defines a "
+                                        "health check",
                                         pod_app_path_name(a), names[i]);
         }
         return 0;

@@ -230,7 +230,7 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
                 return -ENOMEM;
         return declared_add_finding(d, &place, false, hint ?: "It is fetched when the pod is started.",
                                     store ? "Image=: '%s' is not in the store"
-                                          : "Image=: whether '%s' is in the store is known to root alone",
+                                          : "Image=: only root can check whether '%s' is in the store",
                                     shown ?: "?");
 }
 

@@ -40,9 +40,9 @@ int warn_of_init(Pod *p, size_t first, char ***warnings, Error *e)
                 if (r > 0)
                         r = strv_extendf(
                                         warnings,
-                                        "App %s runs systemd, which has to be the first process of a machine: as "
-                                        "an app it ends at once with a status that is not 0, and without a message. "
-                                        "systemd-nspawn runs such an image; here each of its services is an app",
+                                        "App %s runs systemd, which has to be the first process of a machine: as an app it "
+                                        "exits at once, with a status other than 0 and without a message. Run such an "
+                                        "image with systemd-nspawn, or make an app of each of its services",
                                         p->manifest->apps[i]->name);
         }
         return r < 0 ? error_set_errno(e, r, "Cannot read the images of pod %s", pod_display_name(p)) : 0;

@@ -152,8 +152,7 @@ static void warn_about_units(Context *c, const char *name)
             declared_dirs(c->config_dirs[0], &dirs) < 0 || declared_load(dirs, name, &d, NULL) < 0 ||
             declared_service_is_known(d, DECLARED_GENERATED) != 0)
                 return;
-        log_warning("The sections [Unit] and [Service] of pod %s have changed, of which systemd does not know yet: "
-                    "'systemctl daemon-reload'.",
+        log_warning("[Unit] or [Service] of pod %s has changed; systemd reads these sections at 'systemctl daemon-reload'.",
                     name);
 }
 

@@ -143,7 +143,7 @@ def output_beyond_the_reply_size_is_truncated_with_a_note(host):
         a = create(c, i, "main", image_id, SLEEP)
         c.call("StartContainer", container_id=a)
         size = (16 << 20) - 4096
-        note = b"acnspawn: the output is longer than %d bytes, and was cut\n" % size
+        note = b"acnspawn: the output is longer than %d bytes, and was truncated\n" % size
         for script, out, err in (("head -c %d /dev/zero" % (12 << 20), 12 << 20, b""), ("head -c %d /dev/zero" % size, size, b""),
                                  ("echo first >&2; head -c %d /dev/zero" % (20 << 20), size - 6, b"first\n" + note)):
             r = c.call("ExecSync", container_id=a, cmd=["/bin/sh", "-c", script])

@@ -145,7 +145,7 @@ def urls_are_for_one_use_and_one_stream(host):
         status, message = refusal(url, "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
                                   "Sec-WebSocket-Key: " + "A" * 22 + "==", "Sec-WebSocket-Protocol: v9.channel.k8s.io")
         equal(status, "400 Bad Request")
-        contains(message, "No protocol that the client names is served")
+        contains(message, "The client requests no supported protocol")
         equal(refusal(url, "X: " + "x" * 20000)[0], "431 Request Header Fields Too Large")
         equal(refusal(url, "X y: z")[0], "400 Bad Request")
         equal(WebSocket(url).finish(), SUCCESS, "what was refused has not used it up")

@@ -286,7 +286,7 @@ def a_full_interface_refuses_calls_and_the_pod_can_be_stopped(host):
             for args in (("pause", name), ("kill", name), ("update-app", "--tasks-max=10", name, "a"), ("enter", name, "--", "true")):
                 r = host.acnspawn(*args)
                 true(r.rc not in (0, None), "%r succeeded" % (args,))
-                contains(r.err, "Pod %s cannot be asked: 128 programs have calls that wait at its supervisor" % name, "message of %r" % (args,))
+                contains(r.err, "The interface of pod %s is busy: 128 connections have calls that are not answered yet" % name, "message of %r" % (args,))
                 contains(r.err, "'acnspawn stop %s'" % name, "hint of %r" % (args,))
         with within(20, "%s of a pod with a full interface" % " ".join(command)):
             host.acnspawn(*command, name).expect(0)

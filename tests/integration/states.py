@@ -594,7 +594,7 @@ def the_queue_of_changes_is_bounded(host):
             s.sendall(text)
             s.settimeout(timeout)
             with contextlib.suppress(BlockingIOError, TimeoutError):
-                return b"Too many changes of the pod wait already" in s.recv(4096)
+                return b"Too many changes of the pod are queued" in s.recv(4096)
 
     def is_full():
         """Sends 200 changes: a busy supervisor may not accept all connections."""

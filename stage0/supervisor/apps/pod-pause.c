@@ -346,7 +346,7 @@ static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
         const Transition *t = &transitions[from][event];
 
         if (t->action == IMPOSSIBLE) {
-                log_warning("Error of the program: event %d of a pause cannot come in its state %d", event,
+                log_warning("Error of the program: event %d cannot occur in state %d of a pause", event,
                             from);
 #ifdef __SANITIZE_ADDRESS__
                 abort();

@@ -176,7 +176,7 @@ static int run_change(Interface *i, VarlinkCall *call, json_object *parameters, 
         r = change(i, parameters, c);
         if (r < 0)
                 set_call_free(c);
-        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod wait already") : r;
+        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod are queued") : r;
 }
 
 static int add(Interface *i, json_object *parameters, SetCall *c)
@@ -312,5 +312,5 @@ int interface_replace_app(VarlinkCall *call, json_object *parameters, void *user
                 varlink_call_unref(call);
         else if (gone)
                 i->ops.replace_orphaned(i->userdata, call);
-        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod wait already") : r;
+        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod are queued") : r;
 }

@@ -634,13 +634,13 @@ static void begin_removing(AppChange *c)
         else if (launch && c->stops)
                 cancel_launch(c, launch);
         else if (launch)
-                refuse_removing(c, change_instance(c), -EBUSY, "is to be stopped first");
+                refuse_removing(c, change_instance(c), -EBUSY, "has to be stopped first");
         else if (!up)
                 remove_app(c, app);
         else if (c->stops)
                 stop_for_removal(c, up);
         else
-                refuse_removing(c, up, -EBUSY, "is to be stopped first");
+                refuse_removing(c, up, -EBUSY, "has to be stopped first");
 }
 
 bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
@@ -811,7 +811,7 @@ void supervisor_cancel_launch(Supervisor *s, const void *caller)
         AppChange *c = find_call(s, caller);
 
         if (c)
-                group_cancel(c, -ECANCELED, "Its caller is gone");
+                group_cancel(c, -ECANCELED, "Its caller has disconnected");
 }
 
 /* The name of the app that a request names, perhaps by its path. */

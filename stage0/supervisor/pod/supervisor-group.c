@@ -326,7 +326,8 @@ void group_prepared(AppChange *c)
         }
         g->result = change_read_answer(c, &text, &g->warnings, &g->error);
         if (g->result >= 0 && c->cancelled)
-                g->result = error_set(&g->error, -ECANCELED, "The launch was cancelled: its caller is gone");
+                g->result = error_set(&g->error, -ECANCELED,
+                                      "The launch was cancelled: its caller has disconnected");
         if (g->result >= 0)
                 g->result = take_all(c, text, &g->error);
         if (g->result < 0)

@@ -324,7 +324,7 @@ bool supervisor_replacement_is_unhealthy(Supervisor *s, AppInstance *app)
 }
 
 static const char superseded[] =
-                "the program that has asked for it has ended, and another one replaces the app";
+                "its caller has disconnected, and another replacement of the app was requested";
 
 /* Undoes a replacement whose caller has disconnected, as soon as another one of the same app is queued. */
 static void check_superseded(Supervisor *s)

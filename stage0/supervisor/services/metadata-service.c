@@ -257,7 +257,7 @@ static int send_changes(MetadataService *m, Error *e)
         if (r >= 0)
                 r = read_texts(m, &texts, &config);
         if (r < 0)
-                (void) error_set_errno(e, r, "Cannot tell the metadata service of pod %s what has changed",
+                (void) error_set_errno(e, r, "Cannot send changes to the metadata service of pod %s",
                                        pod_display_name(m->pod));
         else
                 r = metadata_client_configure(m->client, &config, e);
@@ -274,7 +274,7 @@ static int on_change(sd_event_source *source, uint64_t usec, void *userdata)
 
         if (!m->client || send_changes(m, &e) >= 0)
                 return 0;
-        log_debug("%s", e.message ?: "The metadata service cannot be told what has changed");
+        log_debug("%s", e.message ?: "Cannot send changes to the metadata service");
         (void) sd_event_source_set_time_relative(source, AGAIN_USEC);
         (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;
