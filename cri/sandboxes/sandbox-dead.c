@@ -55,7 +55,7 @@ static void clear_one(CriJob *j, Pod *p, bool abandoned, Cleared *c)
         if (!former && !is_abandoned(p)) /* it ran in the meantime, and has ended */
                 return;
         if (former) {
-                (void) pod_give_up(p);
+                (void) pod_drop_keys(p);
                 c->n++;
         }
         if (former && abandoned)

@@ -266,7 +266,7 @@ static const Member *last_member(const Archive *a)
 }
 
 /* docker and podman write the documents that list the other members last. */
-static bool last_is_cut(const Archive *a)
+static bool last_is_truncated(const Archive *a)
 {
         const Member *last = last_member(a);
 
@@ -285,7 +285,7 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
         const Member *m = find_member(a, normal);
         for (unsigned i = 0; m && m->link && i < LINKS_MAX; i++)
                 m = find_member(a, m->link);
-        if (!m && last_is_cut(a))
+        if (!m && last_is_truncated(a))
                 return error_set(
                                 e, -EBADMSG,
                                 "The archive is truncated in its member %s: the missing part may have contained %s",

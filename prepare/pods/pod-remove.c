@@ -98,7 +98,7 @@ int pod_remove(Pod *p, Error *e)
 }
 
 /* Searches both registries for the UUID, because the pod's configuration may be lost. */
-size_t pod_give_up(const Pod *p)
+size_t pod_drop_keys(const Pod *p)
 {
         _cleanup_strv_free_ char **names = NULL, **bases = NULL;
         uint32_t base;

@@ -198,7 +198,7 @@ int pod_end_run(Pod *p, Error *e);
 int pod_remove(Pod *p, Error *e);
 /* Releases the name and the users of a locked pod that never runs again and cannot be removed yet, so that other pods can
  * have them. Returns how many were released. */
-size_t pod_give_up(const Pod *p);
+size_t pod_drop_keys(const Pod *p);
 
 /* --- For garbage collection (pod.c, pod-life.c, pod-links.c) ------------------------------------------- */
 

@@ -17,9 +17,9 @@
 
 /* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
-#define EXIT_MSEC 10000                 /* for a supervisor that has released the lock */
-#define PATIENCE_USEC UINT64_C(2000000) /* before a message says what it waits for */
-#define LEAVE_USEC UINT64_C(2000000)    /* for a pod to end by itself, before it is killed */
+#define EXIT_MSEC 10000             /* for a supervisor that has released the lock */
+#define LATE_USEC UINT64_C(2000000) /* before a message says what it waits for */
+#define END_USEC UINT64_C(2000000)  /* for a pod to end by itself, before it is killed */
 
 /* -EBADF: its number is not known, or may be that of another process by now. */
 static int open_supervisor(Pod *p)
@@ -77,7 +77,7 @@ typedef struct Wait {
         uint64_t timeout_usec;
 } Wait;
 
-static void say_what_is_late(void *userdata)
+static void report_running(void *userdata)
 {
         _cleanup_strv_free_ char **running = NULL;
         const Wait *w = userdata;
@@ -107,16 +107,14 @@ static int ask_supervisor(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
 {
         _cleanup_(acn_disconnectp) AcnPod *a = NULL;
         Wait w = {p, timeout_usec};
-        const AcnPatience patience = {.checks = checks,
-                                      .usec = PATIENCE_USEC,
-                                      .on_late = say_what_is_late,
-                                      .userdata = &w};
+        const AcnWaitOptions options = {
+                        .checks = checks, .usec = LATE_USEC, .on_late = report_running, .userdata = &w};
         bool killed = false;
 
         int r = acn_connect(p, &a, e);
         if (r < 0)
                 return r;
-        r = acn_stop(a, timeout_usec, timeout_usec > 0 ? &patience : NULL, &killed, e);
+        r = acn_stop(a, timeout_usec, timeout_usec > 0 ? &options : NULL, &killed, e);
         return r < 0 ? r : killed;
 }
 
@@ -144,21 +142,21 @@ static uint64_t configured_timeout(Pod *p)
         return p->manifest || pod_load(p, NULL) >= 0 ? pod_stop_timeout(p) : UINT64_MAX;
 }
 
-static bool has_left(int r)
+static bool is_disconnected(int r)
 {
         return r == -ESRCH || r == -ECONNRESET;
 }
 
-/* The supervisor has not answered: the pod is about to end by itself (LEAVES), or the supervisor gets a SIGTERM. It also
+/* The supervisor has not answered: the pod is about to end by itself (ENDS), or the supervisor gets a SIGTERM. It also
  * gets one if the pod does not end: the supervisor also closes idle connections to make room for new ones. -ETIMEDOUT: the
  * pod has not ended within TIMEOUT_USEC. */
-static int await_leaving(Pod *p, int supervisor_fd, bool leaves, uint64_t timeout_usec, Error *e)
+static int wait_without_reply(Pod *p, int supervisor_fd, bool ends, uint64_t timeout_usec, Error *e)
 {
-        if (leaves && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, LEAVE_USEC), NULL) >= 0)
+        if (ends && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, END_USEC), NULL) >= 0)
                 return 0;
         if (timeout_usec > 0 && supervisor_fd >= 0)
                 (void) syscall(SYS_pidfd_send_signal, supervisor_fd, SIGTERM, NULL, 0);
-        int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : leaves ? LEAVE_USEC : 0, e);
+        int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : ends ? END_USEC : 0, e);
         if (r == -ETIME && operation_check(pod_operation(p), NULL) >= 0)
                 return -ETIMEDOUT;
         return r < 0 ? r : timeout_usec == 0;
@@ -178,9 +176,9 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
         bool late = false;
         int killed = ask_when_started(p, timeout_usec, configured, e);
-        if (has_left(killed) || (killed == -EXFULL && (supervisor_fd >= 0 || timeout_usec == 0))) {
+        if (is_disconnected(killed) || (killed == -EXFULL && (supervisor_fd >= 0 || timeout_usec == 0))) {
                 error_done(e);
-                killed = await_leaving(p, supervisor_fd, has_left(killed), timeout_usec, e);
+                killed = wait_without_reply(p, supervisor_fd, is_disconnected(killed), timeout_usec, e);
                 late = killed == -ETIMEDOUT;
         }
         bool silent = killed == -ETIMEDOUT;

@@ -12,7 +12,7 @@
 /* Each kind of call has its own limit, so that queries never wait for changes, and stopping a pod does not wait for
  * registries. */
 typedef enum HostCallKind {
-        HOST_CALL_LOOKS,
+        HOST_CALL_QUERIES,
         HOST_CALL_FETCHES, /* may wait for registries and other hosts */
         HOST_CALL_CHANGES,
         _HOST_CALL_MAX,

@@ -204,7 +204,7 @@ static const char *get_field(sd_journal *j, const char *field, size_t *ret_size)
         return (const char *) data + prefix;
 }
 
-static bool is(const char *s, size_t size, const char *value)
+static bool equals(const char *s, size_t size, const char *value)
 {
         return s && size == strlen(value) && memcmp(s, value, size) == 0;
 }
@@ -216,11 +216,11 @@ static uint32_t host_entry_flags(sd_journal *j)
         size_t size = 0;
 
         const char *s = get_field(j, "ACNSPAWN_STREAM", &size);
-        if (is(s, size, "stderr"))
+        if (equals(s, size, "stderr"))
                 flags |= JOURNAL_ERROR;
         s = get_field(j, "ACNSPAWN_LINE_BREAK", &size);
         if (s)
-                flags |= JOURNAL_PARTIAL | (is(s, size, "eof") ? 0 : JOURNAL_CONTINUES);
+                flags |= JOURNAL_PARTIAL | (equals(s, size, "eof") ? 0 : JOURNAL_CONTINUES);
         return flags;
 }
 
@@ -230,14 +230,14 @@ static uint32_t entry_flags(sd_journal *j)
         size_t size = 0;
 
         const char *s = get_field(j, "PRIORITY", &size);
-        if (is(s, size, "3")) /* LOG_ERR */
+        if (equals(s, size, "3")) /* LOG_ERR */
                 flags |= JOURNAL_ERROR;
         s = get_field(j, "_LINE_BREAK", &size);
-        if (is(s, size, "nul"))
+        if (equals(s, size, "nul"))
                 flags |= JOURNAL_NUL;
-        if (is(s, size, "eof"))
+        if (equals(s, size, "eof"))
                 flags |= JOURNAL_PARTIAL;
-        if (is(s, size, "line-max") || is(s, size, "pid-change"))
+        if (equals(s, size, "line-max") || equals(s, size, "pid-change"))
                 flags |= JOURNAL_PARTIAL | JOURNAL_CONTINUES;
         return flags;
 }

@@ -94,7 +94,7 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
         return format(l, o, true, true, t);
 }
 
-int output_end(const OutputOptions *o)
+int output_end_line(const OutputOptions *o)
 {
         OutputState *s = o->state;
 
@@ -106,12 +106,12 @@ int output_end(const OutputOptions *o)
 
 /* Returns true if L continues the line that was shown last. A continuation that follows another line is shown as a line of
  * its own. */
-static int go_on(const JournalLine *l, const OutputOptions *o)
+static int continue_line(const JournalLine *l, const OutputOptions *o)
 {
         OutputState *s = o->state;
         bool same = s->app && streq(s->app, l->app) && s->error == l->error;
 
-        int r = same ? 0 : output_end(o);
+        int r = same ? 0 : output_end_line(o);
         if (r < 0)
                 return r;
         if (!l->continues)
@@ -128,7 +128,7 @@ static int go_on(const JournalLine *l, const OutputOptions *o)
 int output_line(const JournalLine *l, const OutputOptions *o)
 {
         bool whole = o->json || !o->state || (!o->prefix && !o->timestamps);
-        int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO, r = whole ? 0 : go_on(l, o);
+        int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO, r = whole ? 0 : continue_line(l, o);
         _cleanup_text_ Text t = {};
 
         if (r >= 0)

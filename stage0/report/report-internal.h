@@ -79,7 +79,7 @@ int output_all(LogSources *s, const OutputOptions *o, Error *e);
 /* Prints one line. The prefix is printed once for a line in several records, unless another line comes in between. */
 int output_line(const JournalLine *l, const OutputOptions *o);
 /* Prints the newline of a line whose continuation has not come. */
-int output_end(const OutputOptions *o);
+int output_end_line(const OutputOptions *o);
 
 /* --- log-file.c ---------------------------------------------------------------------------------------- */
 

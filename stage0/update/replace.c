@@ -22,7 +22,7 @@ static uint64_t ready_timeout(const AppUpdate *a, const UpdateOptions *o)
 {
         _cleanup_app_settings_ AppSettings s = {};
 
-        if (o->ready_timeout_usec != UPDATE_READY_USUAL)
+        if (o->ready_timeout_usec != UPDATE_READY_DEFAULT)
                 return o->ready_timeout_usec;
         if (app_settings_read(a->app, &s, NULL) < 0 || s.start_timeout_usec == UINT64_MAX)
                 return READY_USEC + (s.health.command ? s.health.start_period_usec : 0);
@@ -96,7 +96,7 @@ static _noreturn_ void process(PodUpdate *x, const UpdateOptions *o, int fd, pid
                 _exit(1);
         for (size_t i = 0; i < x->n; i++) {
                 AppReplacement *y = &x->apps[i];
-                if (!y->begins)
+                if (!y->pending)
                         continue;
                 y->code = replace(x->pod, y, o);
                 if (send_result(fd, i, y) < 0)
@@ -135,7 +135,7 @@ void pod_update_begin(PodUpdate *x, const UpdateOptions *o)
         x->failure = start(x, o);
 }
 
-void pod_update_abandon(PodUpdate *x)
+void pod_update_kill(PodUpdate *x)
 {
         x->fd = safe_close(x->fd);
         if (x->pid <= 0)
@@ -170,7 +170,7 @@ static int take_result(PodUpdate *x, const char *line, size_t n)
                    *hint = json_object_get_string(json_object_object_get(o, "hint"));
         int result = json_object_get_int(json_object_object_get(o, "result"));
 
-        y->begins = false;
+        y->pending = false;
         y->code = json_object_get_int(json_object_object_get(o, "code"));
         y->update.result =
                         result >= 0 && result < _UPDATE_RESULT_MAX ? (UpdateResult) result : UPDATE_FAILED;
@@ -186,9 +186,9 @@ static void conclude(PodUpdate *x, int r)
 {
         for (size_t i = 0; i < x->n; i++) {
                 AppReplacement *y = &x->apps[i];
-                if (!y->begins)
+                if (!y->pending)
                         continue;
-                y->begins = false;
+                y->pending = false;
                 y->update.result = UPDATE_FAILED;
                 y->code = r < 0 ? error_set_errno(&y->update.error, r,
                                                   "Cannot start a process that replaces the app")
@@ -222,7 +222,7 @@ int pod_update_finish(PodUpdate *x, const Operation *o, Error *e)
         _cleanup_text_ Text t = {};
         int r = x->pid > 0 ? read_all(x, o, &t, e) : 0;
 
-        pod_update_abandon(x);
+        pod_update_kill(x);
         for (size_t i = 0; i < t.size && !t.failed;) {
                 const char *end = memchr(t.data + i, '\n', t.size - i);
                 if (!end || take_result(x, t.data + i, (size_t) (end - t.data) - i) < 0)

@@ -42,16 +42,16 @@ int resolver_resolve(Resolver *x, ImagePolicy policy, const char *reference, con
 typedef struct AppReplacement {
         AppUpdate update;
         char *reference; /* as the user wrote it */
-        bool begins;     /* the replacement has no result yet */
+        bool pending;    /* the replacement has no result yet */
         int code;        /* the code of the error */
 } AppReplacement;
 
 typedef struct PodUpdate {
         Pod *pod;
         AppReplacement *apps;
-        size_t n, n_begin; /* apps, and apps to replace */
-        pid_t pid;         /* of the child that replaces them; 0: none */
-        int fd, failure;   /* the pipe from the child; or why it could not be started */
+        size_t n, n_pending; /* apps, and apps to replace */
+        pid_t pid;           /* of the child that replaces them; 0: none */
+        int fd, failure;     /* the pipe from the child; or why it could not be started */
 } PodUpdate;
 
 /* Starts the child process (replace.c). */
@@ -59,4 +59,4 @@ void pod_update_begin(PodUpdate *x, const UpdateOptions *o);
 /* Waits until the child ends, and reads its results. Negative: the operation has ended. */
 int pod_update_finish(PodUpdate *x, const Operation *o, Error *e);
 /* Kills the child and reaps it. */
-void pod_update_abandon(PodUpdate *x);
+void pod_update_kill(PodUpdate *x);

@@ -29,14 +29,14 @@ typedef struct AppUpdate {
         Error error; /* of UPDATE_ROLLED_BACK and UPDATE_FAILED; names pod, app and reference */
 } AppUpdate;
 
-#define UPDATE_READY_USUAL (UINT64_MAX - 1)
+#define UPDATE_READY_DEFAULT (UINT64_MAX - 1)
 
 typedef struct UpdateOptions {
         FetchOptions fetch;          /* its policy is not used: each app has its own */
         bool dry_run;                /* newer images are fetched, and no app is replaced */
         bool retry;                  /* also images that failed before */
         bool allow_older;            /* also images that are older than the app's present one */
-        uint64_t ready_timeout_usec; /* as acn_replace_app(); UPDATE_READY_USUAL: that of the app, or ten minutes */
+        uint64_t ready_timeout_usec; /* as acn_replace_app(); UPDATE_READY_DEFAULT: that of the app, or ten minutes */
         uint64_t fetch_timeout_usec; /* of asking for, and fetching, one image; UINT64_MAX: none */
         void (*done)(const Pod *p, const AppUpdate *u,
                      void *userdata); /* for each app, as soon as its result is known */

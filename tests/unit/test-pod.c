@@ -1659,8 +1659,8 @@ TEST(a_pod_gives_up_what_others_need)
         ASSERT_OK(pod_new(s, &q, &e));
         ASSERT_EQ(pod_reserve_name(q, "web", NULL), -EEXIST);
         ASSERT_EQ(pod_take_uids(q, 0x70010000, 1, NULL), -EUSERS);
-        ASSERT_EQ(pod_give_up(p), (size_t) 3);
-        ASSERT_EQ(pod_give_up(p), (size_t) 0);
+        ASSERT_EQ(pod_drop_keys(p), (size_t) 3);
+        ASSERT_EQ(pod_drop_keys(p), (size_t) 0);
         ASSERT_OK(pod_reserve_name(q, "web", &e));
         ASSERT_OK(pod_take_uids(q, 0x70010000, 1, &e));
         pod_abandon(p); /* does not release the name and users of Q */

@@ -104,7 +104,7 @@ void supervisor_main_ended(Supervisor *s, AppInstance *app, const MainEnd *end)
 }
 
 /* Kills the processes of an app that has ended, in whatever cgroup of the pod they are. */
-static void end_strays(Supervisor *s, AppInstance *app)
+static void kill_escaped(Supervisor *s, AppInstance *app)
 {
         pid_t leader = 0;
         size_t n = 0;
@@ -114,7 +114,7 @@ static void end_strays(Supervisor *s, AppInstance *app)
         FOREACH_APP(other, s->apps)
         if (other != app && other->root == app->root) /* APP's root is gone, and its number was reused */
                 app->root = 0;
-        int r = app->root == 0 ? 0 : pod_kill_strays(s->pod, app->name, app->root, leader, &n);
+        int r = app->root == 0 ? 0 : pod_kill_escaped(s->pod, app->name, app->root, leader, &n);
         if (r < 0)
                 log_debug("Cannot look for processes that app %s has left behind: %s", app->name,
                           strerror(-r));
@@ -139,7 +139,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
                 return;
         if (app->status.cause == CAUSE_NOT_READY && app->settings.restart == RESTART_NO)
                 app->units[0].unsound = true; /* systemd may not know that it was not ready */
-        end_strays(s, app);
+        kill_escaped(s, app);
         server_end_execution(s->server, app);
         supervisor_end_below(s, app);
         supervisor_journal_app_ended(s, app);
@@ -284,7 +284,7 @@ static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activ
         if (u == &u->app->units[0])
                 notices_set_stopping(u->app, life == UNIT_UP && activity == UNIT_STOPS);
         if (life != UNIT_UP) {
-                end_strays(s, u->app);
+                kill_escaped(s, u->app);
                 end_unknown(s, u->app, true);
                 readiness_down(u->app);
                 interface_executed(s->interface, u->app, START_DOWN);
