@@ -63,7 +63,7 @@ static inline void freep(void *p)
 
 /* Closes FD unless it is negative, preserves errno, and returns -EBADF to be assigned to the variable. */
 int safe_close(int fd);
-/* In developers' builds (sanitized ones): called before a descriptor is closed, see library/libsystemd.c; or NULL. */
+/* safe_close() calls it before it closes a descriptor. Set in sanitized builds by library/libsystemd.c; NULL otherwise. */
 extern void (*close_check)(int fd);
 
 static inline void closep(int *fd)

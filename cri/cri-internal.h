@@ -12,7 +12,8 @@
 
 #define CRI_VERSION "v1"
 #define CRI_RUNTIME_NAME "acnspawn" /* also of the one handler, by its name */
-/* Processes of calls. A node has hundreds of pods, whose calls may all wait at the same time; calls that only look find room then, too. */
+/* Worker processes. A node has hundreds of pods, whose calls may all wait at the same time. The difference is reserved for
+ * calls without CRI_WAITS. */
 #define CRI_WORKERS_MAX 2048U
 #define CRI_WORKERS_WAITING_MAX 1792U
 /* Bytes that a request takes when it is unpacked, with the temporary data of the parser: lists of empty messages take
@@ -63,7 +64,7 @@ typedef enum CriFlags {
         CRI_IMAGES = 1 << 3,  /* changes images: these sizes are not current after it */
         CRI_EVENTS = 1 << 4,  /* goes on until the client or the server ends it; it has no function */
         CRI_SAMPLED = 1 << 5, /* needs no worker while there are recent samples (usage-sample.c) */
-        CRI_WAITS = 1 << 6,   /* takes as long as containers, networks or registries want it to */
+        CRI_WAITS = 1 << 6,   /* waits for containers, networks or registries */
 } CriFlags;
 
 typedef struct CriCall {
@@ -101,7 +102,7 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
 
 /* --- worker.c: calls that run in a separate process ---------------------------------------------------- */
 
-/* Starts the process for a call, which is finished if there are too many; C is NULL for one without a client. */
+/* Starts a worker for the call; if there are too many, finishes the call instead. C is NULL for work without a client. */
 int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size);
 /* Whether a process runs FUNCTION now. */
 bool cri_worker_runs(const CriServer *s, CriFunction function);
@@ -167,12 +168,12 @@ void cri_usage_take(CriServer *s, const void *data, size_t size);
 
 /* --- sandbox-dead.c -------------------------------------------------------------------------------------- */
 
-/* Removes what a loss of power has left of sandboxes, in the background, until there is nothing. */
+/* Removes sandboxes whose files a loss of power has emptied, in the background, until none is left. */
 void cri_sandboxes_clean(CriServer *s);
 
 /* --- container-stop.c ------------------------------------------------------------------------------------ */
 
-/* Takes over a call of StopContainer whose container runs (true); else it takes a worker. */
+/* Takes over a StopContainer call for a running container, and returns true; otherwise the call needs a worker. */
 bool cri_stop_begin(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size);
 
 /* --- stream-calls.c -------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ static const struct {
                 {-ECONNRESET, GRPC_UNAVAILABLE},
                 {-EBUSY, GRPC_FAILED_PRECONDITION},
                 {-EUSERS, GRPC_FAILED_PRECONDITION},
-                {-EXFULL, GRPC_UNAVAILABLE}, /* the interface of a pod */
+                {-EXFULL, GRPC_UNAVAILABLE}, /* all connections of a pod's interface have calls */
                 {-EOPNOTSUPP, GRPC_FAILED_PRECONDITION},
                 {-ENOMEM, GRPC_RESOURCE_EXHAUSTED},
                 {-ENOSPC, GRPC_RESOURCE_EXHAUSTED},

@@ -58,14 +58,15 @@ void sandbox_list_free(Sandbox *l, size_t n);
 /* The pod P, which belongs to this endpoint, as a sandbox, which takes it over on success. */
 int sandbox_open(CriJob *j, Pod *p, Sandbox *ret, Error *e);
 bool sandbox_is_ready(const Sandbox *s);
-/* A call of the supervisor of S has failed with R. Whether that is because the pod has ended, which alone ends its containers: that the
- * supervisor cannot be asked does not. The sandbox is not ready any more then. */
+/* A call to the supervisor of S has failed with R. Returns true if the pod has ended, which ends its containers and makes
+ * the sandbox not ready. A supervisor that does not answer may still run them. */
 bool sandbox_has_ended(Sandbox *s, int r);
-/* Sets FAILED_PRECONDITION if R is such a failure, or the supervisor has refused a call since the pod, or the app, does not run. Returns R. */
+/* Sets FAILED_PRECONDITION if the pod has ended, or if the supervisor refused the call because the pod or the app does not
+ * run. Returns R. */
 int sandbox_not_running(CriJob *j, Sandbox *s, int r);
 
-/* sandbox-dead.c: removes pods of sandboxes that no client knows, as their calls were killed or a loss of power has emptied their files.
- * Whether others can have their names and users now. */
+/* sandbox-dead.c: removes pods of sandboxes that no client knows: their calls were killed, or a loss of power has emptied
+ * their files. Returns true if names or users were released, so that a call can be tried again. */
 bool sandbox_clear_dead(CriJob *j);
 
 /* A container, which is an app of the pod of its sandbox. */

@@ -91,5 +91,5 @@ int grpc_call_send(GrpcCall *c, const void *reply, size_t size);
 int grpc_call_finish(GrpcCall *c, GrpcStatus status, const char *message);
 /* The one reply of a method, and its end. */
 int grpc_call_reply(GrpcCall *c, const void *reply, size_t size);
-/* The number of bytes that were sent, and that the connection has not taken yet. */
+/* The number of queued bytes that the connection has not sent yet. */
 size_t grpc_call_unsent(const GrpcCall *c);

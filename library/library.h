@@ -23,8 +23,8 @@ typedef struct Library {
         const char *purpose; /* "downloads" */
         const LibraryFunction *functions;
         size_t n_functions;
-        void (*wrap)(void); /* called when all functions are there; or NULL */
-        int loaded;         /* atomic; set then */
+        void (*wrap)(void); /* called once all functions are resolved; or NULL */
+        int loaded;         /* atomic; set after that */
 } Library;
 
 /* Loads the library, unless that has been done. Any number of threads may do it. -ELIBACC, with a message that

@@ -13,11 +13,12 @@ DEFINE_LIBRARY(systemd_library, SYSTEMD_FUNCTIONS, LIBRARY_REQUIRED, SYSTEMD_FIL
 
 #ifdef LIBRARY_STRICT
 
-/* In developers' builds a descriptor that an event source watches must not be closed before the source is freed: the kernel
- * reports events of an open file, which another process may still hold, for a source that is not there any more. Tests find
- * it, as safe_close() fails an assertion then.
+/* Sanitized builds check that an event source is freed before the descriptor that it watches is closed. Closing does not
+ * remove the open file from the epoll set while another process holds a copy of it, and a closed descriptor cannot be
+ * removed from the set any more: epoll then reports events for a source that was freed. check_closed() fails an assertion,
+ * so that tests find such code.
  *
- * Only sources are known that somebody has a reference of; others are freed with their event loop. */
+ * Only sources whose reference the caller keeps are tracked; floating sources are freed with their event loop. */
 
 #include <assert.h>
 
@@ -25,9 +26,9 @@ DEFINE_LIBRARY(systemd_library, SYSTEMD_FUNCTIONS, LIBRARY_REQUIRED, SYSTEMD_FIL
 
 static struct {
         const sd_event_source *source;
-        pid_t owner; /* other processes may close their copies */
+        pid_t owner; /* a forked child may close its copies */
 } watched[WATCHED_MAX];
-static int n_watched; /* above the highest descriptor that was watched */
+static int n_watched; /* one more than the highest descriptor that was watched */
 
 static SystemdFunctions original;
 
@@ -35,8 +36,7 @@ static void check_closed(int fd)
 {
         if (fd >= n_watched || !watched[fd].source || watched[fd].owner != getpid())
                 return;
-        fprintf(stderr,
-                "Error of the program: descriptor %d is closed, and an event source still watches it.\n",
+        fprintf(stderr, "Error of the program: descriptor %d is closed while an event source watches it.\n",
                 fd);
         assert(!watched[fd].source);
 }

@@ -67,7 +67,7 @@ int health_command_parse(const char *text, char ***ret)
         }
         if (!text[0])
                 return -EINVAL;
-        /* "[ -e /file ] || exit 1" begins like an array, and is a line for the shell as well. */
+        /* A shell command can also begin with "[", for example "[ -e /file ] || exit 1". */
         int r = text[0] == '[' ? json_parse_strict(text, strlen(text), &o, NULL, NULL) : -EINVAL;
         if (r >= 0)
                 r = json_object_is_type(o, json_type_array) ? read_array(o, &words) : -EINVAL;

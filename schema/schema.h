@@ -123,7 +123,7 @@ typedef struct IsolatorList {
 } IsolatorList;
 
 void isolator_list_done(IsolatorList *l);
-/* The effective isolator of TYPE, which is the last one in L; NULL: there is none. */
+/* The effective isolator of TYPE: the last one in L; NULL: none. */
 Isolator *isolator_list_find(const IsolatorList *l, IsolatorType type);
 #define CGROUP_SWAP_MAX "memory.swap.max"
 /* Removes an attribute of the isolator os/linux/cgroup, if it has that. */
@@ -269,12 +269,12 @@ int pod_manifest_check_reified(const PodManifest *m, Error *e);
 PodApp *pod_manifest_add_app(PodManifest *m);
 /* Removes the app of that name from the manifest; it is the caller's then. NULL: there is none. */
 PodApp *pod_manifest_take_app(PodManifest *m, const char *name);
-/* Inserts A before the app with index I, into the room that pod_manifest_take_app() has left. */
+/* Inserts A at index I, into the slot that pod_manifest_take_app() has freed. */
 void pod_manifest_insert_app(PodManifest *m, size_t i, PodApp *a);
 Volume *pod_manifest_add_volume(PodManifest *m);
 Mount *pod_app_add_mount(PodApp *a);
-/* Whether A has a read-only mount point at PATH, which makes a mount there read-only whatever the volume says
- * (spec: aci.md, "mountPoints"). */
+/* True if A has a read-only mount point at PATH. A mount there is read-only whatever the volume says (spec: aci.md,
+ * "mountPoints"). */
 bool app_has_read_only(const App *a, const char *path);
 PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */
 
@@ -297,7 +297,7 @@ int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n
  * messages: "" or " of the profile". -EINVAL: it is of another type, or a list has more than MAX entries. */
 int json_member_read(json_object *o, const char *key, json_type type, const char *of, json_object **ret,
                      Error *e);
-/* *RET has no NUL, as the readers of documents refuse such text. */
+/* *RET contains no NUL, because parsers of documents refuse such text. */
 int json_member_read_text(json_object *o, const char *key, const char *of, const char **ret, Error *e);
 int json_member_read_list(json_object *o, const char *key, const char *of, size_t max, json_object **ret,
                           size_t *ret_n, Error *e);

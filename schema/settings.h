@@ -150,7 +150,7 @@ typedef struct AppSettings {
         uint64_t restart_usec;       /* between an end and the next start; doubled each time … */
         uint64_t restart_max_usec;   /* … up to this */
         uint32_t restart_limit;      /* consecutive restarts after which the app is not restarted any more */
-        bool hostname_variable;      /* it has the variable HOSTNAME, as of images of OCI */
+        bool hostname_variable;      /* the app gets the variable HOSTNAME, as OCI images expect */
         bool notify;                 /* the app notifies that it is ready (sd_notify) */
         uint64_t start_timeout_usec; /* from a start until the app is ready; UINT64_MAX: no limit */
         HealthCheck health;
@@ -188,12 +188,12 @@ typedef struct AppSettings {
 
 void app_settings_done(AppSettings *s);
 #define _cleanup_app_settings_ _cleanup_(app_settings_done)
-/* Whether the app, or its health check, reports readiness; other apps are ready once they are executed. */
+/* True if the app or its health check reports readiness; other apps are ready once they are executed. */
 static inline bool app_settings_readiness(const AppSettings *s)
 {
         return s->notify || s->health.command;
 }
-/* Whether the user has put processes of other apps into its pid namespace. */
+/* True if the user shares the pid namespace of the app with other apps. */
 static inline bool app_settings_share_processes(const AppSettings *s)
 {
         return s->pid.mode == PID_SHARED || s->pid.mode == PID_APP;

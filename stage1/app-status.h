@@ -116,15 +116,15 @@ void health_status_done(HealthStatus *s);
 int health_status_read(int status_dir_fd, const char *app, HealthStatus *ret);
 int health_status_write(int status_dir_fd, const char *app, const HealthStatus *s);
 
-/* What an app is being replaced by; until that is concluded, the manifest on disk has the old one. */
+/* The replacement of an app that is under way: the manifest on disk has the old app until it is concluded. */
 typedef struct ReplacementStatus {
-        char *image_id, *image_name; /* or NULL */
+        char *image_id, *image_name; /* of the new app; or NULL */
 } ReplacementStatus;
 
 void replacement_status_done(ReplacementStatus *s);
 /* -ENOENT: the app is not being replaced. */
 int replacement_status_read(int status_dir_fd, const char *app, ReplacementStatus *ret);
-/* NULL: it is not any more. */
+/* S is NULL: the replacement is over; removes the record. */
 int replacement_status_write(int status_dir_fd, const char *app, const ReplacementStatus *s);
 
 /* The exit status as container engines report it: the code; 128 + signal; 127 not found, 126 not executable,

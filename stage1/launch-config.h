@@ -34,7 +34,7 @@ typedef struct LaunchConfig {
         bool has_filter;
         char *apparmor_profile, *selinux_context; /* or NULL */
         bool control;                             /* the app has a socket to launch others */
-        bool hostname;                            /* it has the variable HOSTNAME */
+        bool hostname;                            /* the app gets the variable HOSTNAME */
         bool notify;                              /* the app notifies that it is ready */
         bool no_new_privileges;
         bool may_mount; /* with its capabilities, or in a user namespace that it creates */

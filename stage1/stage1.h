@@ -199,7 +199,7 @@ void stage1_pod_requests(const IsolatorList *l, PodRequests *ret);
 /* The rate that a block-bandwidth or block-iops isolator specifies. */
 uint64_t stage1_block_limit(const Isolator *i);
 
-/* A controller that ATTRIBUTES of an app's cgroup need and that pods do not have on this host; NULL: there is none. */
+/* A controller that ATTRIBUTES of an app's cgroup need and that is not available to pods on this host; NULL: none. */
 const char *stage1_missing_controller(const PairList *attributes, const HostFeatures *h);
 /* Whether the launcher can keep processes of APP, on such a host, from inspecting those of other apps; see
  * apply_landlock(). */

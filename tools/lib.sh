@@ -17,7 +17,7 @@ PACKAGES_CHECK=(clang golang-go golang-github-appc-spec-dev appc-spec strace uti
 PACKAGES_CHECK+=(libclang-rt-14-dev)
 # A registry on the loopback interface, and what fills it.
 PACKAGES_CHECK+=(docker-registry skopeo umoci buildah openssl libarchive-tools)
-# Programs of the images that the clients of the CRI run.
+# Programs in the images for the clients of the CRI.
 PACKAGES_CHECK+=(curl procps dash)
 # Shells whose completions are looked at.
 PACKAGES_CHECK+=(fish zsh)

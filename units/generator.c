@@ -74,8 +74,8 @@ static int link_unit(Generator *g, const char *target, const char *suffix, const
         return symlinkat(to, g->dir_fd, link) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* With SourcePath= each `systemctl reload`, by which a change of the file takes effect, would warn that it has changed. What
- * a reload does not change are the sections for units, of which `acnspawn apply` says so. */
+/* Without SourcePath=: systemd would warn at each `systemctl reload`, which applies changes of the file. Sections for units
+ * take effect at a daemon-reload only; `acnspawn apply` warns about those. */
 static int write_drop_in(Generator *g, const Declared *d)
 {
         _cleanup_free_ char *dir = NULL;

@@ -11,7 +11,7 @@ struct VarlinkClient {
         const Operation *operation;
         FdList pushed;
         bool pending, more; /* a call waits for one reply; for several */
-        bool broken;        /* the connection cannot be used any more */
+        bool broken;        /* the connection has failed and cannot be used */
 };
 
 int varlink_client_new(int fd, const Operation *o, VarlinkClient **ret)
@@ -126,7 +126,8 @@ int varlink_client_next(VarlinkClient *c, uint64_t timeout_usec, VarlinkReply *r
         if (r == -ETIMEDOUT)
                 return error_set(e, r, "The service did not answer in time");
         if (r < 0) {
-                /* The descriptor stays until the client is freed: its user may watch it, and has to end that first. */
+                /* The descriptor stays open until the client is freed: the caller may watch it, and has to free its event
+                 * source first. */
                 link_break(&c->link);
                 c->pending = false;
                 c->broken = true;

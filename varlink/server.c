@@ -7,8 +7,8 @@
  * with "more", are queued for it. Connections are closed from the event loop only; code that detects a
  * failure elsewhere shuts the socket down, which the event loop reports.
  *
- * A connection without a call costs its peer nothing, so it does not keep others out: when there are too many, the one that
- * was not used for the longest time is closed. Users other than root displace connections of their own only. */
+ * An idle connection does not keep other clients out: when the limit is reached, the server closes the idle connection that
+ * was not used for the longest time. Users other than root displace only their own connections. */
 
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -146,7 +146,7 @@ static bool is_privileged(uid_t uid)
         return uid == 0 || uid == geteuid();
 }
 
-/* The number of connections that a user can have at a time, by now; 0: as many as there are. */
+/* Returns the limit that a new connection of the user would exceed, or 0. */
 static unsigned limit_reached(const VarlinkServer *s, uid_t uid)
 {
         const unsigned shared = VARLINK_CONNECTIONS_MAX * 3 / 4;
@@ -161,8 +161,8 @@ static unsigned limit_reached(const VarlinkServer *s, uid_t uid)
         return s->n_connections >= shared ? shared : 0;
 }
 
-/* Without a call, also one that has come and was not read yet; and without one that is still received, or a reply that is still
- * read, for which there is a limit. */
+/* True if the connection has no call, not even one that is unread or still received, and no reply that the peer still has
+ * to read: time-outs bound both. */
 static bool is_idle(const Connection *k)
 {
         int n = 0;
@@ -171,7 +171,7 @@ static bool is_idle(const Connection *k)
                (ioctl(k->link.fd, FIONREAD, &n) < 0 || n == 0);
 }
 
-/* Closes the idle connection that was not used for the longest time. */
+/* Closes the idle connection that was not used for the longest time. False: none is idle. */
 static bool make_room(VarlinkServer *s, uid_t uid)
 {
         Connection *oldest = NULL;

@@ -50,7 +50,7 @@ typedef struct Connection {
         uid_t uid;
         pid_t pid;
         VarlinkCall *call; /* not answered yet; borrowed */
-        uint64_t used;     /* the number of its last use, among those of all connections */
+        uint64_t used;     /* sequence number of the last use, among all connections */
         sd_event_source *io, *timer;
 } Connection;
 
@@ -74,7 +74,7 @@ struct VarlinkServer {
 
 const Interface *find_interface(const VarlinkServer *s, const char *name);
 
-/* Makes K the connection that was used last. */
+/* Marks K as the most recently used connection. */
 void connection_touch(Connection *k);
 /* Updates the watched events of the socket: to be called after each change. */
 void connection_settle(Connection *k);

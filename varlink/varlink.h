@@ -24,9 +24,8 @@
 #define VARLINK_CONNECTIONS_MAX 128U             /* a quarter of them for root and our own user only */
 #define VARLINK_CONNECTIONS_PER_USER 16U         /* of any other user */
 
-/* What a connection gets that there is no room for, with the parameter "limit", before it is closed: there are so many
- * connections, and each has a call that is not answered. Connections without one are closed for new ones, those first that
- * were not used for the longest time. */
+/* The error for a new connection when all connections have unanswered calls, before it is closed; its parameter "limit" is
+ * the number of connections. An idle connection is closed in favour of a new one, the least recently used first. */
 #define VARLINK_TOO_MANY_CONNECTIONS "org.acnspawn.service.TooManyConnections"
 
 /* --- Calls, as the service sees them ------------------------------------------------------------------- */
@@ -52,7 +51,7 @@ typedef struct VarlinkCall {
 } VarlinkCall;
 
 VarlinkCall *varlink_call_ref(VarlinkCall *c);
-/* Whether the peer has disconnected, and does not get the reply that it wants. */
+/* True if the peer has disconnected and waits for a reply. */
 bool varlink_call_is_gone(const VarlinkCall *c);
 /* NULL is fine; returns NULL. */
 VarlinkCall *varlink_call_unref(VarlinkCall *c);
@@ -67,7 +66,7 @@ int varlink_reply(VarlinkCall *c, json_object *parameters);
 int varlink_reply_continues(VarlinkCall *c, json_object *parameters);
 /* Answers with an error, by its full name. */
 int varlink_reply_error(VarlinkCall *c, const char *error, json_object *parameters);
-/* The process that has connected; 0: it is unknown, or has gone. */
+/* The PID of the peer; 0: unknown, or it has ended. */
 pid_t varlink_call_peer(const VarlinkCall *c);
 /* How many bytes of replies the peer has not read yet: before there are VARLINK_QUEUE_MAX, wait. */
 size_t varlink_call_unsent(const VarlinkCall *c);
@@ -122,7 +121,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(VarlinkServer *, varlink_server_free);
 int varlink_server_add_interface(VarlinkServer *s, const VarlinkInterface *i, void *userdata, Error *e);
 /* Accepts connections on a listening AF_UNIX stream socket, which is taken, also on failure. Once. */
 int varlink_server_listen(VarlinkServer *s, int listen_fd);
-/* Serves a connected socket, which is taken, also on failure. -EUSERS: there are too many, which the peer is told. */
+/* Serves a connected socket, which is taken, also on failure. -EUSERS: the limit is reached, and the peer was sent
+ * VARLINK_TOO_MANY_CONNECTIONS. */
 int varlink_server_add_connection(VarlinkServer *s, int fd);
 /* The number of its connections, and of all that there have been. */
 size_t varlink_server_connections(const VarlinkServer *s, uint64_t *ret_all);
@@ -159,8 +159,8 @@ int varlink_client_send(VarlinkClient *c, const char *method, json_object *param
 /* Waits at most TIMEOUT_USEC (UINT64_MAX: without limit) for the next reply and puts it into *RET, also if it
  * is an error of the service. A negative errno: -ETIMEDOUT, after which it can be called again; -EINTR,
  * -ETIME: the operation has ended; -ENODATA: no call is pending; -ECONNRESET, -EBADMSG and others: the
- * connection cannot be used any more. Its descriptor stays open until varlink_client_free(): an event source on it has to
- * be freed before. */
+ * connection cannot be used any more. Its descriptor stays open until varlink_client_free(): free an event source on it
+ * before that. */
 int varlink_client_next(VarlinkClient *c, uint64_t timeout_usec, VarlinkReply *ret, Error *e);
 /* Sends a call and waits for its only reply, as varlink_client_next(). */
 int varlink_client_call(VarlinkClient *c, const char *method, json_object *parameters, uint64_t timeout_usec,

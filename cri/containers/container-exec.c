@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ExecSync: a command beside a container, with its output in the reply. Output beyond what a reply can have, that of both
- * streams together, is read and dropped, so that the command does not wait for it; the last line of the standard error says so.
+/* ExecSync: runs a command beside a container, and returns its output in the reply. A reply has room for OUTPUT_MAX bytes of
+ * both streams together. Further output is read and dropped, so that the command does not block; a last line of the standard
+ * error then says so.
  *
  * The output may be held open by processes that go on after the command: those that it leaves in the background, or any of the container
  * that have got hold of it. The call does not wait for them: what the command itself has written is in the pipes when it has ended. */
@@ -10,7 +11,7 @@
 
 #include "cri/sandbox.h"
 
-#define OUTPUT_MAX (16U * 1024U * 1024U - 4096U) /* of both: clients take messages of 16 MiB */
+#define OUTPUT_MAX (16U * 1024U * 1024U - 4096U) /* of both streams: clients accept messages of 16 MiB */
 #define USEC_PER_SEC UINT64_C(1000000)
 #define DRAIN_USEC (2 * USEC_PER_SEC) /* of output after the end of the command */
 #define POLL_MSEC 1000
@@ -30,7 +31,7 @@ static void outputs_close(ExecOutput *o)
         }
 }
 
-/* ROOM: for more of it. */
+/* Keeps at most ROOM bytes of the output that it reads. */
 static int read_output(ExecOutput *o, size_t room)
 {
         char chunk[65536];
@@ -109,7 +110,7 @@ static int note_cut(ExecOutput *o)
 
         if (!o[0].cut && !o[1].cut)
                 return 0;
-        text_addf(t, "%sacnspawn: the output is longer than %u bytes, and was cut\n",
+        text_addf(t, "%sacnspawn: the output is longer than %u bytes, and was truncated\n",
                   t->size > 0 && t->data[t->size - 1] != '\n' ? "\n" : "", OUTPUT_MAX);
         return t->failed ? -ENOMEM : 0;
 }

@@ -41,7 +41,7 @@ static int find(CriJob *j, const char *id, Sandbox *s, Container *c, Error *e)
         return cri_status(j, GRPC_OK, 0);
 }
 
-/* Lists are made from a table that follows the pods, and may have the container still. */
+/* Lists come from a table that follows the pods with a delay: removes the container from it. */
 static void note_absent(CriJob *j, const char *id)
 {
         char uuid[UUID_TEXT_SIZE];
@@ -52,7 +52,7 @@ static void note_absent(CriJob *j, const char *id)
         cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
 }
 
-/* The pod, or the app, has gone meanwhile. A supervisor that cannot be asked is no such thing: the container may run. */
+/* True if the pod has ended or the app was removed. If the supervisor only does not answer, the container may still run. */
 static bool has_gone(Sandbox *s, int r)
 {
         return r == -ENOENT || r == -ESRCH || sandbox_has_ended(s, r);

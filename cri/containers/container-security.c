@@ -124,7 +124,7 @@ bool container_can_make_nodes(const SecurityContext *x)
 
 /* --- The security context ------------------------------------------------------------------------------ */
 
-/* What no process can have is refused here, and not when the container starts. The largest number means "unchanged" to the kernel. */
+/* Refuses an ID that no process can have, before the container starts: UINT32_MAX means "unchanged" to the kernel. */
 static int check_id(const Runtime__V1__Int64Value *v, const char *field, Error *e)
 {
         if (!v || (v->value >= 0 && v->value < UINT32_MAX))
@@ -308,7 +308,7 @@ static int set_selinux(CriJob *j, const SecurityContext *x, const HostFeatures *
                                    isempty(o->level) ? "s0" : o->level);
         if (!context)
                 return error_oom(e);
-        if (h->selinux == SELINUX_OFF) { /* as other runtimes: nothing has a context there */
+        if (h->selinux == SELINUX_OFF) { /* as in other runtimes: SELinux contexts have no effect */
                 log_warning("Container %s: the context %s of '" CONTEXT
                             "selinux_options' has no effect, as SELinux is not active on this host.",
                             a->name ?: "", context);

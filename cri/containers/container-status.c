@@ -73,7 +73,8 @@ static int ask_states(CriJob *j, const Sandbox *s, State *l, Error *e)
         return r;
 }
 
-/* The states of the apps of S, in the order of its manifest: by their records once the pod has ended, and only then. */
+/* The states of the apps of S, in the order of its manifest: from the supervisor, or, once the pod has ended, from the
+ * records of the apps. */
 static int read_states(CriJob *j, Sandbox *s, State *l, Error *e)
 {
         const PodManifest *m = s->pod->manifest;
@@ -254,8 +255,8 @@ static size_t index_of(const PodManifest *m, const PodApp *app)
         return i;
 }
 
-/* All of S that were made here, the newest first: of several attempts of a name a kubelet that uses events takes the first one. An app
- * that is added is the last one of the manifest. */
+/* All containers of S, the newest first: a kubelet that uses events takes the first container of a name as the current
+ * attempt. New apps are appended to the manifest. */
 int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***ret, size_t *ret_n, Error *e)
 {
         size_t n = s->pod->manifest->n_apps, k = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* StopContainer without a process of its own: while a node is drained, such calls wait for all its containers at the same time, for as long
- * as their grace periods. The server sends the request to the supervisor of the pod and goes on when that answers.
+/* StopContainer without a worker process. When a node is drained, one such call per container waits for up to a grace
+ * period. The server sends the request to the supervisor of the pod, and answers the call when the reply arrives.
  *
- * Only what the table of the server knows to run is stopped here. All else, and whatever goes another way than expected, is left to a
- * process, as with other calls (container-run.c), which asks anew: stopping can be repeated. */
+ * Only containers that the table of the server lists as running are stopped here. Every other call, and one that fails here,
+ * goes to a worker (container-run.c), which repeats the request: stopping is idempotent. */
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -14,7 +14,7 @@
 #include "varlink/varlink.h"
 
 #define USEC_PER_SEC UINT64_C(1000000)
-#define ANSWER_USEC (30 * USEC_PER_SEC) /* after the time-out, at which the supervisor kills the container */
+#define ANSWER_USEC (30 * USEC_PER_SEC) /* after the grace period, when the supervisor kills the container */
 
 typedef struct CriStop {
         CriServer *server;
@@ -49,7 +49,7 @@ static void on_gone(GrpcCall *c, void *userdata)
         stop_free(userdata);
 }
 
-/* A process does the rest. */
+/* Passes the call to a worker. */
 static void leave(CriStop *s)
 {
         GrpcCall *call = TAKE_PTR(s->call);

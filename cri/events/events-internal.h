@@ -29,7 +29,7 @@ typedef struct Seen {
 typedef struct SeenSandbox {
         struct SeenSandbox *next;
         char uuid[UUID_TEXT_SIZE];
-        bool named; /* the watch of the pods has named it: it will report its end */
+        bool named; /* the watch of the pods has reported it, and will report its end */
         Seen sandbox;
         CriMemory memory;
         SandboxConfig *config;
@@ -47,7 +47,7 @@ typedef struct EventItem {
         uint64_t number;
         char uuid[UUID_TEXT_SIZE], id[CRI_ID_SIZE];
         EventType type;
-        bool ready; /* the sandbox, then */
+        bool ready; /* the sandbox was ready at that time */
         uint64_t time_usec;
         void *status;
         size_t status_size;

@@ -240,7 +240,7 @@ static void take_app(CriJob *j, SeenSandbox *x, const AcnApp *a)
                 container_removed(j->server, x, c);
 }
 
-/* What was removed before its supervisor was asked is not among APPS, which are all that it has. */
+/* APPS are all apps of the pod: drops containers that were removed before the supervisor was asked. */
 static void drop_unnamed_apps(CriServer *s, SeenSandbox *x, json_object *apps)
 {
         for (size_t i = x->n; i-- > 0;) {
@@ -282,7 +282,7 @@ static void sandbox_stopped(CriJob *j, SeenSandbox *x)
         advance(s, x, &x->sandbox, STOPPED, false);
 }
 
-/* It may be dead by now, which was reported before it was in the table. */
+/* The sandbox may have ended before it was added to the table: its end was reported by then. */
 static void settle_sandbox(CriJob *j, const Sandbox *s, SeenSandbox *x)
 {
         advance(j->server, x, &x->sandbox, STARTED, true);
@@ -298,8 +298,8 @@ static void sandbox_removed(CriServer *s, SeenSandbox *x)
         drop_sandbox(s, x);
 }
 
-/* The watch of the pods begins after the store was read: what was removed between the two is not named by it, and what was added is
- * not in the table. */
+/* The watch of the pods began after the store was read: it does not report pods that were removed in between, and pods that were
+ * added in between are not in the table. */
 static void drop_unnamed_sandboxes(CriServer *s)
 {
         for (SeenSandbox *x = s->events->sandboxes, *next; x; x = next) {

@@ -167,7 +167,7 @@ static int fill_from_sandbox(CriJob *j, const EventItem *item, Runtime__V1__Cont
         return r < 0 ? r : sandbox_status(j, &s, &p->pod_sandbox_status, NULL);
 }
 
-/* The status that was kept is that of a sandbox without networks and containers. It is sent if the sandbox has gone, or cannot be asked. */
+/* The stored status has no networks and no containers. It is sent if the sandbox is gone, or its supervisor does not answer. */
 static int send_item(CriJob *j, const EventItem *item, Error *e)
 {
         Runtime__V1__ContainerEventResponse *p =

@@ -14,7 +14,7 @@ typedef enum CriNoteKind {
         CRI_NOTE_STARTED,
         CRI_NOTE_STOPPED,
         CRI_NOTE_DELETED,
-        CRI_NOTE_ABSENT, /* the store has it no more: it goes from lists at once, whether or not that will be reported */
+        CRI_NOTE_ABSENT, /* gone from the store: dropped from lists without an event */
 } CriNoteKind;
 
 typedef struct CriEventNote {

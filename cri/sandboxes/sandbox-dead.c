@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pods of sandboxes that are dead: no client knows them, but they have names and users that a client may need for another sandbox.
+/* Pods of dead sandboxes: no client knows them, but they hold names and users that a client may need for another sandbox.
  *
- * Those of an earlier boot of the host whose files a loss of power has emptied are removed when the service starts. Taking one out of its
- * networks may fail for a while, as with a plugin whose agent is a pod of this node itself: it is tried again, and others can have its name
- * and its users meanwhile. Those whose calls were killed while they were prepared are removed when they are in the way of a call.
+ * When the service starts, a worker removes those of an earlier boot of the host whose files a loss of power has emptied.
+ * Removing one from its networks may fail for a while, for example if the agent of the plugin is a pod of this node: the
+ * worker tries again, and releases the name and the users first. Pods whose calls were killed while they prepared them are
+ * removed when another call needs their names or users.
  */
 
 #include "cri/sandbox.h"
@@ -12,13 +13,13 @@
 #define PAUSE_MSEC 500
 #define PAUSE_MAX_MSEC 60000
 
-/* A file that cannot be read now may be whole. */
+/* True if R says that a file cannot be read now, which may be whole. */
 static bool is_shortage(int r)
 {
         return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO;
 }
 
-/* Of an earlier boot, and not listed. */
+/* True if P is of an earlier boot and cannot be listed as a sandbox. */
 static bool is_of_no_use(CriJob *j, Pod *p)
 {
         Sandbox s = {};
@@ -32,25 +33,26 @@ static bool is_of_no_use(CriJob *j, Pod *p)
                 return false;
         if (!ours || !p->manifest || p->state != POD_EXITED)
                 return true;
-        int r = sandbox_open(j, p, &s, NULL); /* which has only lent it */
+        int r = sandbox_open(j, p, &s, NULL); /* S only borrows P */
         return r < 0 && !is_shortage(r);
 }
 
-/* No process works on P, which is locked: its call was killed. */
+/* P is locked by this process, so no other one works on it: its call was killed. */
 static bool is_abandoned(const Pod *p)
 {
         return p->state == POD_ABORTED_PREPARE || p->state == POD_GARBAGE ||
                (p->state == POD_PREPARED && streq_ptr(p->config.owner, CRI_OWNER));
 }
 
-/* What has happened to a pod. */
+/* The results for all pods. */
 typedef struct Cleared {
-        size_t n;    /* the number of pods that nothing is in the way of any more */
-        size_t left; /* of those that are to be removed and could not be */
+        size_t n;    /* pods whose name and users are free now */
+        size_t left; /* pods that could not be removed */
 } Cleared;
 
-/* Pods that are locked are about to be run, or removed, by another process. Those of an earlier boot give up their names and users first,
- * as their networks may keep the removal waiting: a call that they are in the way of leaves it to the process of the start. */
+/* Another process is about to run or to remove a pod that it has locked. A pod of an earlier boot releases its name and
+ * users before it is removed, because its networks may delay the removal: a call that needs them leaves the removal to the
+ * worker of the start. */
 static void clear_one(CriJob *j, Pod *p, bool abandoned, Cleared *c)
 {
         bool former = is_of_no_use(j, p);
@@ -62,10 +64,10 @@ static void clear_one(CriJob *j, Pod *p, bool abandoned, Cleared *c)
                 c->left += former && !abandoned;
                 return;
         }
-        if (!former && !is_abandoned(p)) /* it has run meanwhile, and has ended */
+        if (!former && !is_abandoned(p)) /* it ran in the meantime, and has ended */
                 return;
         if (former) {
-                (void) pod_give_up(p);
+                (void) pod_drop_keys(p);
                 c->n++;
         }
         if (former && abandoned)
@@ -98,7 +100,7 @@ bool sandbox_clear_dead(CriJob *j)
         return clear(j, true, &c, NULL) >= 0 && c.n > 0;
 }
 
-/* In a worker, until there are none. */
+/* Runs in a worker until none is left. */
 static int remove_emptied(CriJob *j, const void *request, void *reply, Error *e)
 {
         for (int pause = PAUSE_MSEC;; pause = MIN(2 * pause, PAUSE_MAX_MSEC)) {

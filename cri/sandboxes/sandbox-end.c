@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* StopPodSandbox and RemovePodSandbox, which succeed as well if it is done already. */
+/* StopPodSandbox and RemovePodSandbox, which also succeed if the sandbox is stopped or removed already. */
 
 #include "cri/events/events.h"
 
@@ -43,7 +43,7 @@ static int find(CriJob *j, const char *id, Sandbox *ret, Error *e)
         return cri_status(j, GRPC_OK, 0);
 }
 
-/* Lists are made from a table that follows the pods, and may have the sandbox still. */
+/* Lists come from a table that follows the pods with a delay: removes the sandbox from it. */
 static void note_absent(CriJob *j, const char *id)
 {
         char uuid[UUID_TEXT_SIZE];

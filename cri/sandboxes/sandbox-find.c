@@ -2,18 +2,19 @@
 
 /* Finds sandboxes and containers in the store.
  *
- * A sandbox is a pod that belongs to this endpoint. A pod that is prepared and not locked is one whose call was killed: it is
- * listed, so that the client removes it; one that is locked is about to be run by its call, and not listed yet. One that ran in an
- * earlier boot of the host has ended: by its containers, and how they have ended, the client knows what it need not run again. */
+ * A sandbox is a pod that belongs to this endpoint. A prepared pod that is not locked was left by a call that was killed: it
+ * is listed, so that the client removes it. A locked one is about to be run by its call, and is not listed yet. A pod of an
+ * earlier boot of the host is listed as ended: the exit status of its containers tells the client which of them need not run
+ * again. */
 
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "cri/sandbox.h"
 
-#define END_USEC UINT64_C(5000000) /* from the end of its connections to that of a supervisor */
+#define END_USEC UINT64_C(5000000) /* between the close of its connections and the end of a supervisor */
 #define END_STEP_USEC UINT64_C(50000)
-#define END_SERVED 3U /* after so many steps with a socket it does not end */
+#define END_SERVED 3U /* a supervisor whose socket accepts in so many steps is not ending */
 
 typedef Runtime__V1__StatusResponse__InfoEntry Entry; /* all maps of text have such entries */
 
@@ -34,7 +35,7 @@ bool sandbox_is_ready(const Sandbox *s)
         return s->pod->state == POD_RUNNING;
 }
 
-/* Whether a supervisor listens, whether or not it takes a connection. */
+/* True if a supervisor listens, even if its backlog is full. */
 static bool is_served(const Pod *p)
 {
         int fd, r = socket_connect_at(p->dir_fd, "interface", SOCK_STREAM | SOCK_NONBLOCK, &fd);
@@ -44,7 +45,7 @@ static bool is_served(const Pod *p)
         return r >= 0 || r == -ETIMEDOUT;
 }
 
-/* A supervisor that ends closes its connections, then its socket, and gives the pod back at last. */
+/* A supervisor that ends closes its connections, then its socket, and releases the lock of the pod last. */
 bool sandbox_has_ended(Sandbox *s, int r)
 {
         uint64_t end = now_usec(CLOCK_MONOTONIC) + END_USEC;

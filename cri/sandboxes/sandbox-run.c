@@ -2,8 +2,8 @@
 
 /* RunPodSandbox: a pod without apps, that is up with its networks and kernel parameters when the call returns.
  *
- * If the call fails, or is cancelled, nothing of the pod is left. If it is killed, the pod is listed, and its name is taken,
- * until the client removes it, or makes the same sandbox again. */
+ * If the call fails, or is cancelled, it removes the pod. If it is killed, the pod stays in the list and keeps its name
+ * until the client removes it, or requests the same sandbox again. */
 
 #include <unistd.h>
 
@@ -214,7 +214,7 @@ static int prepare(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArg
                                   q->config->metadata->uid, q->config->metadata->attempt));
 }
 
-/* A name, or users, may be those of a pod that is of no use any more. */
+/* If the call fails, removes dead sandboxes, which may hold its name or users, and tries again. */
 static int prepare_anew(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArguments *a, Pod **ret,
                         Error *e)
 {
@@ -227,7 +227,7 @@ static int prepare_anew(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, P
         return prepare(j, q, a, ret, e);
 }
 
-/* No container is in the pod that would have to end in order. */
+/* The pod has no containers that would have to be stopped in order, so it is killed. */
 static int remove_pod(Store *s, const char *uuid)
 {
         _cleanup_(pod_freep) Pod *running = NULL, *p = NULL;
@@ -240,8 +240,8 @@ static int remove_pod(Store *s, const char *uuid)
         return r < 0 ? r : discard_pod(p, NULL);
 }
 
-/* Not by the operation of the call, which may be over. The supervisor of the pod may be about to begin: it holds the lock of a pod
- * that is still prepared (-EBUSY), or has no interface yet (-EAGAIN). */
+/* Does not use the operation of the call, which may be cancelled. The supervisor may be about to start: it holds the lock of
+ * a prepared pod (-EBUSY), or has no interface yet (-EAGAIN). */
 static void undo(CriJob *j, const char *uuid)
 {
         _cleanup_(store_unrefp) Store *s = NULL;

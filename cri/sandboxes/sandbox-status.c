@@ -128,7 +128,7 @@ int cri_pod_sandbox_status(CriJob *j, const void *request, void *reply, Error *e
         if (r < 0)
                 return r;
         answer->timestamp = (int64_t) now_usec(CLOCK_REALTIME) * NSEC_PER_USEC;
-        /* Containers first: the pod may be found to have ended. */
+        /* Containers first: reading their states may show that the pod has ended. */
         r = container_statuses(j, &s, &answer->containers_statuses, &answer->n_containers_statuses, e);
         if (r >= 0)
                 r = sandbox_status(j, &s, &answer->status, e);

@@ -316,12 +316,12 @@ static const char *check_upgrade(const HttpHead *h, const StreamOffer *o)
         if (r == -ENODATA)
                 return "Ports are forwarded by v4.channel.k8s.io only if the call of PortForward has listed them";
         if (r == -EPROTONOSUPPORT && o->forwards)
-                return "No protocol that the client names is served: portforward.k8s.io is by SPDY/3.1, "
-                       "SPDY/3.1+portforward.k8s.io, v4.channel.k8s.io and v4.base64.channel.k8s.io are by WebSocket";
+                return "The client requests no supported protocol: portforward.k8s.io over SPDY/3.1; "
+                       "SPDY/3.1+portforward.k8s.io, v4.channel.k8s.io, v4.base64.channel.k8s.io over WebSocket";
         if (r == -EPROTONOSUPPORT)
-                return "No protocol that the client names is served: v5.channel.k8s.io, "
-                       "v4.channel.k8s.io, channel.k8s.io, and these with base64 are by WebSocket, those "
-                       "from v4 on down by SPDY/3.1";
+                return "The client requests no supported protocol: v5.channel.k8s.io, v4.channel.k8s.io, "
+                       "v4.base64.channel.k8s.io, channel.k8s.io, base64.channel.k8s.io over WebSocket; "
+                       "v4.channel.k8s.io and earlier ones over SPDY/3.1";
         return r < 0 ? "The request is not valid" : NULL;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* WebSocket, with the subprotocols of Kubernetes: the first byte of a message is its channel. With version 5 the message 255
- * and a channel closes that channel. Those for clients that have texts only have the channel as a digit, and the rest in base64.
- * The first version has no number, and is that of clients that name none. A tunnel has no channels: its messages are the bytes
- * of SPDY, cut anywhere.
+/* WebSocket, with the subprotocols of Kubernetes: the first byte of a message is its channel. In version 5 a message of the
+ * byte 255 and a channel closes that channel. In the base64 subprotocols, for clients that can only send text, the channel
+ * is a digit and the rest is base64. channel.k8s.io is version 1, and is also used for clients that request no subprotocol.
+ * A tunnel has no channels: its messages are the bytes of SPDY, cut anywhere.
  *
  * Spec: RFC 6455. */
 
@@ -29,7 +29,7 @@ typedef struct WebSocket {
         Text close;      /* a message with CLOSE_CHANNEL, as far as it came */
         unsigned channels;
         bool base64;
-        char group[4]; /* of base64, as far as it came */
+        char group[4]; /* base64 characters that are not decoded yet */
         size_t n_group;
         Protocol *inner; /* of a tunnel */
         Text inner_in;   /* what is not complete yet */
@@ -197,7 +197,7 @@ static int take_tunnelled(WebSocket *w, const uint8_t *data, size_t n, const Pro
         return add_tunnelled(&text, taken < 0 ? (int) taken : 0, out);
 }
 
-/* Four characters are three bytes, or one or two at the end of a message, which "=" fills up. */
+/* Decodes four characters to three bytes; the last group of a message can be padded with "=" to one or two bytes. */
 static int decode_group(const char *group, uint8_t ret[static 3])
 {
         static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -340,19 +340,19 @@ bool websocket_is_asked_for(const HttpHead *h)
         return http_head_lists(h, "Upgrade", "websocket") && http_head_lists(h, "Connection", "Upgrade");
 }
 
-/* The best first. */
+/* In order of preference. */
 static const struct {
         const char *name;
         unsigned version;
         bool base64;
-        bool forwards; /* also for ports */
+        bool forwards; /* also offered for port forwarding */
 } subprotocols[] = {
                 {"v5.channel.k8s.io", 5, false, false},      {"v4.channel.k8s.io", 4, false, true},
                 {"v4.base64.channel.k8s.io", 4, true, true}, {"channel.k8s.io", 1, false, false},
                 {"base64.channel.k8s.io", 1, true, false},
 };
 
-/* NAME is empty if the client names none, and "ret_version" 0 for a tunnel. */
+/* *NAME is empty if the client requests no subprotocol; *ret_version is 0 for a tunnel. */
 static int choose_version(const HttpHead *h, const StreamOffer *o, const char **name, unsigned *ret_version,
                           bool *ret_base64)
 {

@@ -8,12 +8,12 @@
 
 typedef struct Attach {
         AcnPod *connection;
-        Pod *pod; /* for connections of other calls, while the former waits: one without a call may be closed */
+        Pod *pod; /* for other calls while CONNECTION waits; a connection kept for them could be closed as idle */
         Session *session;
         int64_t id; /* 0: it is not attached yet */
         struct winsize size;
         bool stdin_once;
-        bool input_ended; /* before it was attached: the end may come with the data */
+        bool input_ended; /* the client's input ended before the attach was done */
         AcnAttachState state;
         Error *error;
 } Attach;

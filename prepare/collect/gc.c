@@ -59,8 +59,9 @@ static bool is_older(uint64_t since, uint64_t age)
         return now >= since && now - since >= age;
 }
 
-/* Its owner decides how long a pod is kept, unless it is one of an earlier boot whose files a loss of power has emptied. */
-static bool is_of_no_use(const Pod *p)
+/* The owner of a pod decides how long it is kept, except for a pod of an earlier boot whose files a loss of power has
+ * emptied. */
+static bool is_emptied(const Pod *p)
 {
         return pod_is_of_former_boot(p) && (!p->config.owner || !p->manifest);
 }
@@ -81,7 +82,7 @@ static bool is_due(const Collector *c, const Pod *p)
                        is_older(pod_created_usec(p), c->options->expire_prepared_usec);
         case POD_EXITED:
                 if (owned)
-                        return is_of_no_use(p);
+                        return is_emptied(p);
                 return is_older(pod_ended_usec(p), c->options->grace_usec);
         default:
                 return false;

@@ -27,8 +27,8 @@ static int check(AciReader *x, UnpackCheck *c, int fd, const Operation *operatio
         if (r >= 0 && unpack_check_odd_time(c) &&
             findings_add_warning(
                             findings, unpack_check_odd_time(c),
-                            "its modification time is one that not every file system can hold: ext4 has "
-                            "those of 1901 to 2446") < 0)
+                            "its modification time is out of the range of some file systems: ext4 stores "
+                            "1901 to 2446") < 0)
                 r = error_oom(e);
         return r < 0 ? r : aci_reader_finish(x, unpack_check_has_rootfs(c), ret_manifest, findings, e);
 }

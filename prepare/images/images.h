@@ -69,7 +69,7 @@ int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_dam
 void image_list_free(Image **l, size_t n);
 /* The IDs of all images, damaged or not, that begin with PREFIX (IMAGE_ID_PREFIX: all), sorted. */
 int image_list_ids(Store *s, const char *prefix, char ***ret, Error *e);
-/* Whether the image came from registries only. */
+/* True if the image came only from registries. */
 bool image_is_of_registry(const Image *i);
 /* Of those in LIST that have the name and the labels, the one to prefer: for this host's os and arch, then
  * not of a registry, where the name is that of the repository, then of the highest version, then the latest
@@ -212,8 +212,8 @@ int image_info_read(int image_fd, ImageInfo *ret, Error *e);
 int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
 /* Updates reference and signer of an existing image from FROM. */
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
-/* Caches the result of a check of the present signer, in a file of its own; if that is lost, only the next check takes longer. Other
- * processes may be reading the image. */
+/* Caches the result of a check of the present signer in a separate file, which other processes may be reading. If the file
+ * is lost, the next check only takes longer. */
 int image_info_note_checked(int image_fd, const ImageSigner *signer);
 /* The ID of the image in the store for REFERENCE; files are not imported. The image may be damaged. */
 int image_find_id(Store *s, const char *reference, char **ret, Error *e);

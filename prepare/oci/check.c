@@ -138,13 +138,14 @@ static int check_manifest(Check *c, const char *document, const char *text, size
         return r;
 }
 
-/* A valid image may be one that cannot be used here, as that of another system in an index of several. */
+/* A warning: an image can be valid and not usable on this host, for example one for another system in a multi-platform
+ * index. */
 static void report_unusable(Check *c, const char *document, const Error *why)
 {
-        c->report(document, "", why->message ?: "it cannot be used", true, c->userdata);
+        c->report(document, "", why->message ?: "it cannot be used on this host", true, c->userdata);
 }
 
-/* What is left out is known when the config is converted, as it is when the image is fetched. */
+/* Also converts the config, as a fetch does: the conversion reports members that are ignored. */
 static int check_config(Check *c, const char *document, const char *text, size_t size)
 {
         _cleanup_(image_manifest_freep) ImageManifest *image = NULL;

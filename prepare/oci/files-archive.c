@@ -254,7 +254,7 @@ static int scan(Archive *a, const Operation *o, Error *e)
         return r;
 }
 
-/* By position. */
+/* The member at the highest offset. */
 static const Member *last_member(const Archive *a)
 {
         const Member *last = NULL;
@@ -265,8 +265,8 @@ static const Member *last_member(const Archive *a)
         return last;
 }
 
-/* What comes last in archives of docker and podman are the documents that name the rest. */
-static bool last_is_cut(const Archive *a)
+/* docker and podman write the documents that list the other members last. */
+static bool last_is_truncated(const Archive *a)
 {
         const Member *last = last_member(a);
 
@@ -285,10 +285,11 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
         const Member *m = find_member(a, normal);
         for (unsigned i = 0; m && m->link && i < LINKS_MAX; i++)
                 m = find_member(a, m->link);
-        if (!m && last_is_cut(a))
-                return error_set(e, -EBADMSG,
-                                 "The archive is truncated in its member %s: it may have had %s in the rest",
-                                 last_member(a)->name, normal);
+        if (!m && last_is_truncated(a))
+                return error_set(
+                                e, -EBADMSG,
+                                "The archive is truncated in its member %s: the missing part may have contained %s",
+                                last_member(a)->name, normal);
         if (!m)
                 return -ENOENT;
         if (!m->usable || m->link)

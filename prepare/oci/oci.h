@@ -96,12 +96,12 @@ typedef enum OciCheckKind { OCI_CHECK_LAYOUT, OCI_CHECK_ARCHIVE, OCI_CHECK_DOCKE
 /* The probable kind of an archive with a member of that name. -ENOENT: none of these kinds. */
 int oci_kind_by_member(const char *name, OciCheckKind *ret);
 
-/* Reports an error, or a WARNING: the file of the layout, the position in it ("": the whole file), the message. */
+/* Reports an error, or a WARNING. DOCUMENT is a file of the layout, PATH the position in it ("": the whole file). */
 typedef void (*OciReport)(const char *document, const char *path, const char *message, bool warning,
                           void *userdata);
 
-/* Checks all of a layout, that is of all images in it: the documents, and sizes and digests of the blobs.
- * Without a store, so archives have to be plain files. O may be NULL. 0: it is valid, perhaps with warnings; 1: not, as was
- * reported; negative: it could not be read. */
+/* Checks all images of a layout: the documents, and sizes and digests of the blobs. Uses no store, so archives have to be
+ * plain files. O may be NULL. Returns 0 if the layout is valid, perhaps with warnings; 1 if errors were reported; a negative
+ * errno if it could not be read. */
 int oci_check(const char *path, OciCheckKind kind, const Operation *o, OciReport report, void *userdata,
               Error *e);

@@ -4,9 +4,9 @@
  *
  * The owner decides how long such a pod is kept after it has ended, so collectors leave it alone. The owner can keep data with
  * the pod, and with each of its apps: a file that acnspawn does not interpret, and that can be read whether or not the pod runs.
- * Nothing of such a pod is synced to disk, as it does not run again after a reboot of the host: its owner makes another one then, and may
- * look at how the apps of this one have ended. The pod has the ID of the boot that it was made in. After a loss of power its files may be
- * empty, and any collector removes it; a symbolic link has that ID as well, since file systems write the target of a link with its name.
+ * Such a pod is not synced to disk, because it does not run again after a reboot of the host: its owner makes a new one, and may
+ * read the exit status of the apps of the old one. The pod records the ID of the boot in which it was made. After a loss of power its files may be
+ * empty, and any collector removes it; a symbolic link also holds that ID, because file systems write the target of a link with its name.
  */
 
 #include <sys/stat.h>

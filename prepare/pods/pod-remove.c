@@ -97,8 +97,8 @@ int pod_remove(Pod *p, Error *e)
         return r < 0 ? r : remove_locked(p, e);
 }
 
-/* Its configuration may be lost. */
-size_t pod_give_up(const Pod *p)
+/* Searches both registries for the UUID, because the pod's configuration may be lost. */
+size_t pod_drop_keys(const Pod *p)
 {
         _cleanup_strv_free_ char **names = NULL, **bases = NULL;
         uint32_t base;

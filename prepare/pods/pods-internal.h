@@ -52,7 +52,7 @@ int registry_pass(Store *s, Registry g, const char *key, const char *from, const
 void registry_settle(Store *s, Registry g, const char *key, const char *uuid);
 /* Whether the pod has KEY, without checking that the pod exists. */
 bool registry_holds(Store *s, Registry g, const char *key, const char *uuid);
-/* Appends the keys that the pod has to *KEYS. */
+/* Appends the keys that the pod with this UUID holds to *KEYS. */
 int registry_list_of(Store *s, Registry g, const char *uuid, char ***keys, Error *e);
 int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);
 /* --- The ranges of all stores of this host (uids-host.c) ----------------------------------------------- */

@@ -77,7 +77,7 @@ typedef struct PodConfig {
         bool private_users;
         bool strict;           /* refuse to run unless all isolators are enforced */
         bool reduced_metadata; /* the metadata service shows no environment of apps, nor paths of the host */
-        bool no_metadata; /* there is none, and apps have none of the variables of the specification of App Containers */
+        bool no_metadata;      /* no metadata service, and no variables of the App Container specification */
         NetMode net;
         char **networks; /* as of pod_network_check(); not empty if and only if NET_NETWORKS */
         char **dns;      /* "none", "host", or addresses; NULL: those of the network */
@@ -131,7 +131,7 @@ int pod_new(Store *s, Pod **ret, Error *e);
 int pod_allocate_uids(Pod *p, Error *e);
 /* The same with N ranges from BASE on. -EUSERS: one is that of another pod, which has not ended. */
 int pod_take_uids(Pod *p, uint32_t base, uint32_t n, Error *e);
-/* Whether BASE and N are valid for the ranges of a pod, free or not. */
+/* True if BASE and N are valid for the ranges of a pod, whether or not they are free. */
 bool pod_uids_are_valid(uint32_t base, uint32_t n);
 /* How many users the pod has. */
 static inline uint32_t pod_n_uids(const PodConfig *c)
@@ -153,11 +153,12 @@ int pod_successor(const Pod *p, char **ret);
 void pod_return_name(Pod *p);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
-/* The file with a pod's manifest, and its text for a running pod, whose supervisor has changed the manifest: without tentative
- * apps. -E2BIG: it is too large. */
+/* The file with a pod's manifest. pod_format_manifest() formats the manifest of a running pod, which its supervisor has
+ * changed, without tentative apps. -E2BIG: it is too large. */
 #define POD_MANIFEST_FILE "pod"
 int pod_format_manifest(Pod *p, char **ret, Error *e);
-/* Replaces the file by that text, atomically and durably: afterwards the files of what the manifest has no longer can be removed. */
+/* Replaces the file with that text, atomically and durably. Files of apps and volumes that left the manifest can be removed
+ * afterwards. */
 int pod_update_manifest(Pod *p, Error *e);
 /* Removes a pod that could not be prepared. */
 void pod_abandon(Pod *p);
@@ -195,9 +196,9 @@ int pod_sync_run(const Pod *p, Error *e);
 int pod_end_run(Pod *p, Error *e);
 /* Removes a pod that is not running. -EBUSY: it is. */
 int pod_remove(Pod *p, Error *e);
-/* Takes its name and its users from a pod that is locked, that never runs again, and that cannot be removed yet: other pods may have
- * them. How many they were. */
-size_t pod_give_up(const Pod *p);
+/* Releases the name and the users of a locked pod that never runs again and cannot be removed yet, so that other pods can
+ * have them. Returns how many were released. */
+size_t pod_drop_keys(const Pod *p);
 
 /* --- For garbage collection (pod.c, pod-life.c, pod-links.c) ------------------------------------------- */
 

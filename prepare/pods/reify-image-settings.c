@@ -66,7 +66,7 @@ static int take_stop_signal(Reify *r, PodApp *a, const PairList *image, Error *e
         return set_unless_set(a, SETTING_PREFIX "stop-signal", value) < 0 ? error_oom(e) : 0;
 }
 
-/* Settings of a check that is not there. */
+/* Warns of settings for a health check in an app without one. */
 static int check_health(Reify *r, const PodApp *a, Error *e)
 {
         static const char *const names[] = {"health-interval",       "health-timeout",
@@ -82,8 +82,8 @@ static int check_health(Reify *r, const PodApp *a, Error *e)
                 if (pair_list_get(&a->annotations, name))
                         return reify_warn(
                                         r, e,
-                                        "App %s: --%s has no effect, as there is no health check: neither its image nor "
-                                        "--health-cmd has one",
+                                        "App %s: --%s has no effect, because neither its image nor --health-cmd defines a "
+                                        "health check",
                                         pod_app_path_name(a), names[i]);
         }
         return 0;

@@ -55,11 +55,12 @@ static int refuse_source(const Volume *v, int code, Error *e)
                 shown_link = link ? text_escape_for_terminal(link) : NULL;
                 if (access(v->source, F_OK) < 0 && errno == ENOENT) {
                         r = error_set(e, -ENOENT,
-                                      "Volume '%s' cannot use %s: %s is a symbolic link, and what it leads to does "
-                                      "not exist",
+                                      "Volume '%s' cannot use %s: %s is a symbolic link whose target does not exist",
                                       v->name, shown ?: "?", shown_link ?: "a part of it");
-                        return error_hint(e, r, "Create that first, or name another source: see 'namei %s'.",
-                                          shown ?: "PATH");
+                        return error_hint(
+                                        e, r,
+                                        "Create the target, or name another source; 'namei %s' shows the links.",
+                                        shown ?: "PATH");
                 }
                 r = error_set(e, code, "Volume '%s' cannot use %s: %s is a symbolic link", v->name,
                               shown ?: "?", shown_link ?: "a part of it");

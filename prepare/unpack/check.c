@@ -32,7 +32,7 @@ struct UnpackCheck {
         size_t n_buckets; /* a power of two */
         uint64_t key[2];
         bool has_rootfs;
-        char *odd_time; /* the path of the first entry with a time that is not usual */
+        char *odd_time; /* the path of the first entry for which time_is_usual() is false */
         const Operation *operation;
 };
 

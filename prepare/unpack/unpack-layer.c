@@ -191,8 +191,9 @@ static bool is_device(struct archive_entry *entry)
         return !archive_entry_hardlink(entry) && (type == AE_IFCHR || type == AE_IFBLK);
 }
 
-/* The device is not created, but an earlier entry of that path is removed. A file of the layers below is not hidden: a whiteout
- * is listed, and cannot be looked at, in a directory that no layer below has, which is the usual case. */
+/* The device is not created, but an earlier entry at that path is removed. A file of a lower layer stays visible: the
+ * whiteout that would hide it shows up in directory listings, without attributes, if no lower layer has the directory, which
+ * is the usual case. */
 static int take_device(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
 {
         const char *name;

@@ -64,7 +64,7 @@ bool time_is_usual(time_t seconds)
         return seconds >= USUAL_TIME_MIN && seconds <= USUAL_TIME_MAX;
 }
 
-/* File systems take the nearest time that they can hold, without an error. */
+/* File systems store the nearest time that they can represent, and report no error. */
 static int note_time(Unpack *u, const MetadataTarget *t, const Metadata *m, const char *path)
 {
         struct stat st;

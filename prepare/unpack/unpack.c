@@ -358,8 +358,8 @@ static void report_times(const Unpack *u, Operation *o)
         if (u->n_times > 0)
                 operation_message(
                                 o, LOG_LEVEL_WARNING,
-                                "Modification times that the store's file system cannot hold are replaced by the "
-                                "nearest that it can, %u, the first of which is that of '%s'",
+                                "The file system of the store cannot store the modification times of %u files, the first "
+                                "of which is '%s': they get the nearest possible time",
                                 u->n_times, shown ?: "?");
 }
 

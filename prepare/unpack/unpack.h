@@ -240,7 +240,7 @@ typedef struct Unpack {
         bool has_rootfs;
         unsigned n_devices; /* left out, other than those that every app has in its /dev */
         char *device;       /* the first of them */
-        unsigned n_times;   /* that the file system does not hold */
+        unsigned n_times;   /* files whose modification time the file system cannot store */
         char *first_time;   /* the path of the first of them */
 } Unpack;
 
@@ -260,9 +260,9 @@ int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
 int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e);
 /* Gives the directories their modes, owners, attributes and times. */
 int unpack_finish(Unpack *u, Error *e);
-/* Warns of device nodes that were left out, and of times that the file system does not hold. */
+/* Warns of skipped device nodes, and of times that the file system cannot store. */
 void unpack_report(const Unpack *u, Operation *o);
-/* Times that all file systems hold: those of ext4 have 34 bits. */
+/* Times that all file systems can store: ext4 has 34 bits. */
 #define USUAL_TIME_MIN INT64_C(-0x80000000)
 #define USUAL_TIME_MAX INT64_C(0x37fffffff)
 bool time_is_usual(time_t seconds);
@@ -320,5 +320,5 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(UnpackCheck *, unpack_check_free);
 int unpack_check_entry(UnpackCheck *c, const char *path, struct archive *a, struct archive_entry *entry,
                        Error *e);
 bool unpack_check_has_rootfs(const UnpackCheck *c);
-/* The first entry whose modification time some file systems do not hold; NULL: there is none. */
+/* The path of the first entry whose modification time some file systems cannot store; NULL: none. */
 const char *unpack_check_odd_time(const UnpackCheck *c);

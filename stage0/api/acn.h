@@ -69,7 +69,7 @@ typedef struct AcnApp {
         AcnAppState state;
         uint64_t starts, started_usec, ended_usec;
         bool tells_readiness, ready;
-        char *health; /* "starting", "healthy", "unhealthy"; NULL: it is not checked, or does not run */
+        char *health; /* "starting", "healthy", "unhealthy"; NULL: without a check, or not running */
         /* Of an app that has exited. The first is the status as container engines report it: 128 + the
          * number of the signal, or 125 to 127 if the program could not be executed. */
         int exit_code, exit_status; /* exit_status is -1 if it was killed by a signal */
@@ -245,17 +245,17 @@ int acn_update_app(AcnPod *a, const char *app, const IsolatorList *limits, Error
 int acn_pause(AcnPod *a, Error *e);
 int acn_resume(AcnPod *a, Error *e);
 /* ON_LATE is called once, if an operation has not ended after USEC. CHECKS: first whether the supervisor answers at all. */
-typedef struct AcnPatience {
+typedef struct AcnWaitOptions {
         bool checks;
         uint64_t usec;
         void (*on_late)(void *userdata);
         void *userdata;
-} AcnPatience;
+} AcnWaitOptions;
 
 /* Stops the pod in order, has the supervisor kill it if it has not ended after TIMEOUT_USEC (0: at once; UINT64_MAX:
- * never), and waits for its end. PATIENCE may be NULL. *RET_KILLED, which may be NULL: whether it was killed. -ETIMEDOUT: the
+ * never), and waits for its end. OPTIONS may be NULL. *RET_KILLED, which may be NULL: whether it was killed. -ETIMEDOUT: the
  * supervisor does not answer, or the pod has not ended well after the time-out. */
-int acn_stop(AcnPod *a, uint64_t timeout_usec, const AcnPatience *patience, bool *ret_killed, Error *e);
+int acn_stop(AcnPod *a, uint64_t timeout_usec, const AcnWaitOptions *options, bool *ret_killed, Error *e);
 /* Reopens the log file of APP, or those of all apps (NULL), by path. After that nothing more is written to
  * the previous files. */
 int acn_reopen_logs(AcnPod *a, const char *app, Error *e);

@@ -26,9 +26,9 @@ typedef struct AcnCall {
         const char *key;    /* one more parameter, with VALUE; NULL: none */
         int64_t value;
         json_object *parameters; /* more parameters, borrowed; NULL: none */
-        uint64_t timeout_usec;  /* time to reply; 0: the default; UINT64_MAX: without limit, after a check */
-        bool checks;            /* as with UINT64_MAX, whatever the time-out is */
-        uint64_t patience_usec; /* without a reply by then ON_LATE is called; 0: it is not */
+        uint64_t timeout_usec; /* time to reply; 0: the default; UINT64_MAX: without limit, after a check */
+        bool checks;           /* checks first, whatever the time-out is */
+        uint64_t late_usec;    /* ON_LATE is called if there is no reply by then; 0: never */
         void (*on_late)(void *userdata);
         void *userdata;
 } AcnCall;

@@ -136,14 +136,14 @@ static int wait_for_reply(AcnPod *a, const AcnCall *c, VarlinkReply *ret)
 {
         uint64_t timeout_usec = c->timeout_usec ?: a->answer_usec;
 
-        if (c->patience_usec == 0 || c->patience_usec >= timeout_usec)
+        if (c->late_usec == 0 || c->late_usec >= timeout_usec)
                 return varlink_client_next(a->client, timeout_usec, ret, NULL);
-        int r = varlink_client_next(a->client, c->patience_usec, ret, NULL);
+        int r = varlink_client_next(a->client, c->late_usec, ret, NULL);
         if (r != -ETIMEDOUT)
                 return r;
         c->on_late(c->userdata);
         if (timeout_usec != UINT64_MAX)
-                timeout_usec -= c->patience_usec;
+                timeout_usec -= c->late_usec;
         return varlink_client_next(a->client, timeout_usec, ret, NULL);
 }
 

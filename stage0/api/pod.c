@@ -34,17 +34,17 @@ static bool was_killed(json_object *parameters, uint64_t begin, uint64_t timeout
         return now_usec(CLOCK_MONOTONIC) - begin >= timeout_usec;
 }
 
-int acn_stop(AcnPod *a, uint64_t timeout_usec, const AcnPatience *patience, bool *ret_killed, Error *e)
+int acn_stop(AcnPod *a, uint64_t timeout_usec, const AcnWaitOptions *options, bool *ret_killed, Error *e)
 {
         _cleanup_(varlink_reply_done) VarlinkReply reply = {};
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
         AcnCall c = {.method = "Stop", .what = "stop", .timeout_usec = UINT64_MAX};
 
-        if (patience) {
-                c.checks = patience->checks;
-                c.patience_usec = patience->usec;
-                c.on_late = patience->on_late;
-                c.userdata = patience->userdata;
+        if (options) {
+                c.checks = options->checks;
+                c.late_usec = options->usec;
+                c.on_late = options->on_late;
+                c.userdata = options->userdata;
         }
         if (timeout_usec <= INT64_MAX - END_USEC) {
                 c.key = "timeoutUSec";

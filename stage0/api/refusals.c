@@ -261,13 +261,13 @@ int acn_too_many(AcnPod *a, const VarlinkReply *reply, Error *e)
 
         int r = error_set(
                         e, -EXFULL,
-                        "Pod %s cannot be asked: %lld programs have calls that wait at its supervisor, which "
-                        "is as many as can",
+                        "The interface of pod %s is busy: %lld connections have calls that are not answered yet, "
+                        "and it accepts no more",
                         pod, (long long) acn_number(reply->parameters, "limit", VARLINK_CONNECTIONS_MAX));
         return error_hint(
                         e, r,
-                        "These may be commands in its apps, and programs that watch it. 'acnspawn stop %s' "
-                        "ends the pod all the same.",
+                        "Commands in its apps and programs that monitor it take a connection each. 'acnspawn "
+                        "stop %s' ends the pod nevertheless.",
                         pod);
 }
 

@@ -44,7 +44,7 @@ static void note_app(Waiter *w, const AcnApp *app)
                         w->codes[i] = app->exit_code;
 }
 
-/* An app that is removed before it ran does not end. */
+/* An app that is removed before it ran never ends. */
 static int check_removed(const Waiter *w, const AcnApp *app, Error *e)
 {
         for (size_t i = 0; i < w->n; i++)

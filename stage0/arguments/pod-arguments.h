@@ -26,7 +26,7 @@ typedef struct PodArguments {
         bool describes_whole_pod; /* one of the pod's options was given */
         bool fetches;             /* the same, or for one that is run again with its images resolved anew */
         bool has_arguments;       /* "--" was given */
-        bool declared;            /* by a file: its images are no words of the command line */
+        bool declared;            /* by a .pod file: the command line names no images */
         bool declares_capabilities; /* for apps that are added later */
         char **strings;             /* own what some members point to, if that is not the command line */
         /* Called for each option of the line that was accepted, APP being what was before the first image (NULL) or the

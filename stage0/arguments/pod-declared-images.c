@@ -198,8 +198,8 @@ static bool is_for_registry(const char *reference)
         return oci_reference_is_likely(reference) && !memchr(reference, '.', n);
 }
 
-/* 1: it can be used without the network and without an import; 0: it cannot, which may be a finding. STORE: what the store has
- * is known. */
+/* Returns 1 if the image can be used without the network and without an import; 0 if not, after adding a finding where one
+ * is due. STORE: the content of the store is known. */
 static int check_image(Context *c, Declared *d, size_t app, const char *reference, bool store)
 {
         const DeclaredSetting *s = last_setting(d, DECLARED_APP, app, "Image");
@@ -230,7 +230,7 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
                 return -ENOMEM;
         return declared_add_finding(d, &place, false, hint ?: "It is fetched when the pod is started.",
                                     store ? "Image=: '%s' is not in the store"
-                                          : "Image=: whether '%s' is in the store is known to root alone",
+                                          : "Image=: only root can check whether '%s' is in the store",
                                     shown ?: "?");
 }
 

@@ -50,10 +50,10 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
 
 /* --- Images (pod-declared-images.c) -------------------------------------------------------------------- */
 
-/* For both the store is open, or there is none. */
+/* For both functions the store is open, or does not exist. */
 /* The IDs of the images that declared pods would be made of now; to be freed. */
 int context_declared_images(Context *c, char ***ret);
-/* Adds findings about the images of D, of which declared_apply() has filled in A and RUN, which are of no use afterwards: those
- * that cannot be read, that are not in the store (a warning), and that the pod cannot be made of; and about its networks. STORE:
- * the store is known, as it is to root. */
+/* Adds findings about the images and networks of D: images that cannot be read, that are not in the store (a warning), or
+ * that cannot make a pod. declared_apply() has filled in A and RUN, which cannot be used afterwards. STORE: the content of
+ * the store is known, which takes root. */
 int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run, bool store);

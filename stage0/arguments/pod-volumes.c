@@ -8,7 +8,7 @@
  * named volume. Names and quantities are
  * checked by the functions that check manifests, so that the same rules apply.
  *
- * The command line is the operator's, so symbolic links in a host path are resolved here, once, unless symlinks= is given. The
+ * The operator has written the command line, so symbolic links in a host path are resolved here, once, unless symlinks= is given. The
  * resolved path is stored, and every later open refuses symbolic links (stage0/mounts/volume.c): no other user can redirect
  * the volume after this check. Sources in images and manifests are never resolved.
  */

@@ -5,7 +5,7 @@
  * A task is an app: its command, image, environment, resources, volumes, health check, kill policy and labels are the app's. What
  * cannot be honoured is refused, all of it at once and each by its place, as tasks[0].discovery: tables have the fields that are
  * known, and everything else is an error, so that nothing is lost silently. Fields that say where a task comes from have no
- * effect here: agent_id; task_id gives the app its name. What Mesos has no field for are labels: whether a task may launch others,
+ * effect here: agent_id; task_id gives the app its name. Labels replace fields that Mesos lacks: whether a task may launch others,
  * and of which images.
  *
  * Mesos' sandbox of the executor is the pod, or the app that the tasks are nested under. A volume of it (SANDBOX_PATH, PARENT) is
@@ -1000,7 +1000,7 @@ static void read_max_completion_time(Reading *x, const char *path, json_object *
         read_nanoseconds(x, path, o, "max-runtime");
 }
 
-/* TaskGroupInfo has no member for these options of an app. */
+/* Options of an app for which TaskGroupInfo has no member. */
 static bool is_setting(const char *key)
 {
         return streq(key, SETTING_PREFIX "control") || streq(key, SETTING_PREFIX "control-images");

@@ -153,7 +153,7 @@ bool context_was_interrupted(const Context *c, int r)
 void context_print_error(Context *c, int r)
 {
         r = host_limits_hint(c->store ? store_path(c->store) : c->dir ?: ACNSPAWN_STATEDIR, &c->error, r);
-        (void) fflush(stdout); /* results before, where both go to one place */
+        (void) fflush(stdout); /* keeps the order where both streams go to one file */
         error_print(&c->error, r);
 }
 

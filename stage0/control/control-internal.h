@@ -32,12 +32,12 @@ int image_policies_check(const PodRequest *q, Error *e);
 /* Warns if files of the apps' images are replaced, or volumes cover the requested files: the lines are added
  * to WARNINGS. To be called after the pod's apps have been written; those from FIRST on are checked. */
 int check_name_files(Pod *p, size_t first, char ***warnings, Error *e);
-/* Whether the image of APP has a file at PATH that is not empty. */
+/* True if the image of APP has a file at PATH that is not empty. */
 int app_image_has(Pod *p, const PodApp *app, const char *path);
 
 /* --- init-app.c ---------------------------------------------------------------------------------------- */
 
-/* Warns of apps from FIRST on that are systemd. To be called after the pod's apps have been written. */
+/* Warns of apps, from the one with index FIRST on, that run systemd. To be called after the pod's apps have been written. */
 int warn_of_init(Pod *p, size_t first, char ***warnings, Error *e);
 
 /* --- nested.c ------------------------------------------------------------------------------------------ */

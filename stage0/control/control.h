@@ -134,9 +134,9 @@ int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warni
  * process was faster. */
 int lock_ended_pod(Pod *old, Error *e);
 
-/* stop.c: requests a running pod to shut down, and kills it if it has not ended after TIMEOUT_USEC (0: at
- * once, without a request; UINT64_MAX: never; STOP_AS_CONFIGURED: pod_stop_timeout()); waits until it has ended, and after two
- * seconds says for what. 1: it was killed. */
+/* stop.c: requests a running pod to shut down, and kills it if it has not ended after TIMEOUT_USEC (0: at once, without a
+ * request; UINT64_MAX: never; STOP_AS_CONFIGURED: pod_stop_timeout()). Waits until it has ended; after two seconds a message
+ * says what it waits for. 1: it was killed. */
 #define STOP_AS_CONFIGURED (UINT64_MAX - 1)
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A warning, when a pod is prepared, about an app that is systemd. It has to be the first process of a machine, with file systems
- * and cgroups of its own to write to; as an app it ends at once, and has nowhere to say why. */
+/* Warns, when a pod is prepared, of an app that runs systemd. systemd has to be the first process of a machine, with its own
+ * writable file systems and cgroups; as an app it ends at once, and has no place to log why. */
 
 #include "stage0/control/control-internal.h"
 
@@ -16,7 +16,7 @@ static bool is_one_of(const char *path, const char *const *list, size_t n)
         return false;
 }
 
-/* An init may be of another kind: it is looked whether the image has systemd. */
+/* /sbin/init may be another program: checks whether the image contains systemd. */
 static int runs_systemd(Pod *p, const PodApp *app)
 {
         const char *program = app->app && app->app->exec ? app->app->exec[0] : NULL;
@@ -40,9 +40,9 @@ int warn_of_init(Pod *p, size_t first, char ***warnings, Error *e)
                 if (r > 0)
                         r = strv_extendf(
                                         warnings,
-                                        "App %s runs systemd, which has to be the first process of a machine: as "
-                                        "an app it ends at once with a status that is not 0, and without a message. "
-                                        "systemd-nspawn runs such an image; here each of its services is an app",
+                                        "App %s runs systemd, which has to be the first process of a machine: as an app it "
+                                        "exits at once, with a status other than 0 and without a message. Run such an "
+                                        "image with systemd-nspawn, or make an app of each of its services",
                                         p->manifest->apps[i]->name);
         }
         return r < 0 ? error_set_errno(e, r, "Cannot read the images of pod %s", pod_display_name(p)) : 0;

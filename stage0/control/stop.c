@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Ends a running pod: by a shutdown, or by force, through its supervisor; and by its cgroup if the
- * supervisor does not respond. Where its interface has no room for another caller, the supervisor is asked by a
+ * supervisor does not respond. If all connections of its interface are in use, the supervisor gets the request as a
  * signal.
  *
- * The supervisor releases the lock of the pod a moment before it ends itself: that is waited for as well, so that
- * nothing of the pod is left. */
+ * The supervisor releases the lock of the pod a moment before its process ends: stop_pod() waits for the process, too, so
+ * that nothing of the pod is left. */
 
 #include <poll.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 
 /* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
-#define EXIT_MSEC 10000                 /* of a supervisor that has released the lock */
-#define PATIENCE_USEC UINT64_C(2000000) /* until what is waited for is said */
-#define LEAVE_USEC UINT64_C(2000000)    /* to end by itself, before it is killed by force */
+#define EXIT_MSEC 10000             /* for a supervisor that has released the lock */
+#define LATE_USEC UINT64_C(2000000) /* before a message says what it waits for */
+#define END_USEC UINT64_C(2000000)  /* for a pod to end by itself, before it is killed */
 
 /* -EBADF: its number is not known, or may be that of another process by now. */
 static int open_supervisor(Pod *p)
@@ -77,14 +77,14 @@ typedef struct Wait {
         uint64_t timeout_usec;
 } Wait;
 
-static void say_what_is_late(void *userdata)
+static void report_running(void *userdata)
 {
         _cleanup_strv_free_ char **running = NULL;
         const Wait *w = userdata;
         const char *pod = pod_display_name(w->pod);
         char limit[64] = "";
 
-        if (list_running(w->pod, &running) < 0) /* it has just ended */
+        if (list_running(w->pod, &running) < 0) /* the pod has just ended */
                 return;
         _cleanup_free_ char *names = strv_join(running, ", ");
         size_t n = strv_length(running);
@@ -107,20 +107,19 @@ static int ask_supervisor(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
 {
         _cleanup_(acn_disconnectp) AcnPod *a = NULL;
         Wait w = {p, timeout_usec};
-        const AcnPatience patience = {.checks = checks,
-                                      .usec = PATIENCE_USEC,
-                                      .on_late = say_what_is_late,
-                                      .userdata = &w};
+        const AcnWaitOptions options = {
+                        .checks = checks, .usec = LATE_USEC, .on_late = report_running, .userdata = &w};
         bool killed = false;
 
         int r = acn_connect(p, &a, e);
         if (r < 0)
                 return r;
-        r = acn_stop(a, timeout_usec, timeout_usec > 0 ? &patience : NULL, &killed, e);
+        r = acn_stop(a, timeout_usec, timeout_usec > 0 ? &options : NULL, &killed, e);
         return r < 0 ? r : killed;
 }
 
-/* A supervisor that has no interface yet has most often started nothing that could be killed: by force it is asked as soon as it has one. */
+/* A supervisor without an interface has usually started nothing that could be killed: a request to kill is sent as soon as
+ * it has one. */
 static int ask_when_started(Pod *p, uint64_t timeout_usec, bool checks, Error *e)
 {
         uint64_t end = now_usec(CLOCK_MONOTONIC) + SILENT_USEC;
@@ -137,27 +136,27 @@ static int ask_when_started(Pod *p, uint64_t timeout_usec, bool checks, Error *e
         }
 }
 
-/* Longer than by the settings of its apps an orderly end does not take: its systemd, or the kernel, hangs. */
+/* A stop in order takes at most this long; after that the pod's systemd, or the kernel, hangs. */
 static uint64_t configured_timeout(Pod *p)
 {
         return p->manifest || pod_load(p, NULL) >= 0 ? pod_stop_timeout(p) : UINT64_MAX;
 }
 
-static bool has_left(int r)
+static bool is_disconnected(int r)
 {
         return r == -ESRCH || r == -ECONNRESET;
 }
 
-/* Without an answer of the supervisor: the pod is about to end by itself (LEAVES), or is asked by a signal. It is asked as well if it
- * does not end: a connection is also closed for the next one if all others have calls. -ETIMEDOUT: it has not ended in the time that the
- * caller gives it. */
-static int await_leaving(Pod *p, int supervisor_fd, bool leaves, uint64_t timeout_usec, Error *e)
+/* The supervisor has not answered: the pod is about to end by itself (ENDS), or the supervisor gets a SIGTERM. It also
+ * gets one if the pod does not end: the supervisor also closes idle connections to make room for new ones. -ETIMEDOUT: the
+ * pod has not ended within TIMEOUT_USEC. */
+static int wait_without_reply(Pod *p, int supervisor_fd, bool ends, uint64_t timeout_usec, Error *e)
 {
-        if (leaves && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, LEAVE_USEC), NULL) >= 0)
+        if (ends && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, END_USEC), NULL) >= 0)
                 return 0;
         if (timeout_usec > 0 && supervisor_fd >= 0)
                 (void) syscall(SYS_pidfd_send_signal, supervisor_fd, SIGTERM, NULL, 0);
-        int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : leaves ? LEAVE_USEC : 0, e);
+        int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : ends ? END_USEC : 0, e);
         if (r == -ETIME && operation_check(pod_operation(p), NULL) >= 0)
                 return -ETIMEDOUT;
         return r < 0 ? r : timeout_usec == 0;
@@ -177,9 +176,9 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
         _cleanup_close_ int supervisor_fd = open_supervisor(p);
         bool late = false;
         int killed = ask_when_started(p, timeout_usec, configured, e);
-        if (has_left(killed) || (killed == -EXFULL && (supervisor_fd >= 0 || timeout_usec == 0))) {
+        if (is_disconnected(killed) || (killed == -EXFULL && (supervisor_fd >= 0 || timeout_usec == 0))) {
                 error_done(e);
-                killed = await_leaving(p, supervisor_fd, has_left(killed), timeout_usec, e);
+                killed = wait_without_reply(p, supervisor_fd, is_disconnected(killed), timeout_usec, e);
                 late = killed == -ETIMEDOUT;
         }
         bool silent = killed == -ETIMEDOUT || (killed == -EAGAIN && timeout_usec == 0);

@@ -97,7 +97,7 @@ int declared_load_file(const char *path, Declared **ret, Error *e);
 /* --- Syntax (parse.c) ---------------------------------------------------------------------------------- */
 
 Declared *declared_new(const char *name); /* NULL: out of memory */
-/* Adds the settings of a file. -ENOMEM. */
+/* Appends the settings of a file to D. -ENOMEM. */
 int declared_parse(Declared *d, const char *path, const char *text, size_t size);
 int declared_add_finding(Declared *d, const DeclaredPlace *place, bool error, const char *hint,
                          const char *format, ...) _printf_(5, 6); /* -ENOMEM */
@@ -116,25 +116,25 @@ bool declared_is_unit_name(const char *s);
 int declared_check_units(Declared *d);
 
 #define DECLARED_GENERATED                                                                                  \
-        "/run/systemd/generator" /* the directory of the host's systemd with what it has generated */
+        "/run/systemd/generator" /* where the host's systemd keeps the output of its generators */
 #define DECLARED_DROP_IN "50-declared.conf"
 
 bool declared_has_section(const Declared *d, DeclaredSection section);
-/* Adds a section as it is for systemd, with NAME; nothing if there is none. */
+/* Adds the section to T under NAME, in systemd's syntax; nothing if D has no such section. */
 void declared_add_section(const Declared *d, DeclaredSection section, const char *name, Text *t);
-/* Those of the drop-in of acnspawn@NAME.service. */
+/* Adds the sections of the drop-in of acnspawn@NAME.service. */
 void declared_add_service(const Declared *d, Text *t);
-/* Whether that drop-in, below GENERATED, is what the files say by now. */
+/* True if that drop-in, below GENERATED, has the settings that the files have now; or -ENOMEM. */
 int declared_service_is_known(const Declared *d, const char *generated);
 
 /* --- Sockets of the host (listen.c) -------------------------------------------------------------------- */
 
-/* Whether [Socket] has addresses, which take the place of those of the ports. */
+/* True if [Socket] has addresses, which replace those of the ports. */
 bool declared_has_addresses(const Declared *d);
 /* Adds ListenStream= and ListenDatagram= for the ports of the host at which Port= of [Pod] exposes ports that
  * SocketActivated= of an app names. -ENOMEM. */
 int declared_add_ports(const Declared *d, Text *t);
-/* Adds findings about apps for which nothing listens. -ENOMEM. */
+/* Adds findings about apps whose ports have no socket. -ENOMEM. */
 int declared_check_sockets(Declared *d);
 
 /* --- Words and specifiers (words.c) -------------------------------------------------------------------- */

@@ -184,8 +184,8 @@ static int check_activated(Declared *d, const DeclaredSetting *s, char *const *e
                 if (r == 0)
                         r = declared_add_finding(
                                         d, &place, false,
-                                        "Port= of [Pod] has to expose the port by this name or number, and by no "
-                                        "range; or [Socket] has the addresses, or a socket unit that is not made of this file.",
+                                        "Expose the port with Port= in [Pod], by this name or number and not in a range, or "
+                                        "list addresses in [Socket] or in a socket unit of your own.",
                                         "SocketActivated=: the host's systemd gets no socket for '%s'",
                                         *word);
         }
@@ -214,8 +214,8 @@ int declared_check_sockets(Declared *d)
                 const DeclaredPlace place = socket->place;
                 r = declared_add_finding(
                                 d, &place, true, NULL,
-                                "[Socket]: there is no address to listen on: neither ListenStream= or another one "
-                                "here, nor a port that Port= exposes and SocketActivated= names");
+                                "[Socket]: no address to listen on: add ListenStream= or another one here, or a port "
+                                "that Port= exposes and SocketActivated= names");
         }
         if (r >= 0)
                 declared_sort_findings(d);

@@ -129,7 +129,7 @@ bool declared_has_section(const Declared *d, DeclaredSection section)
         return false;
 }
 
-/* The lines of a section as they are: systemd has the same syntax, and expands the specifiers. */
+/* Copies the lines of a section: systemd has the same syntax, and expands the specifiers. */
 void declared_add_section(const Declared *d, DeclaredSection section, const char *name, Text *t)
 {
         if (!declared_has_section(d, section))
@@ -149,7 +149,7 @@ void declared_add_service(const Declared *d, Text *t)
         declared_add_section(d, DECLARED_SERVICE, "Service", t);
 }
 
-/* What it has generated begins with three lines of its own, and may end with the socket. */
+/* The generator writes three lines before the sections, and may add the socket after them. */
 static bool is_generated(const char *text, const char *sections)
 {
         for (unsigned i = 0; i < 3 && text; i++) {

@@ -345,7 +345,7 @@ static int refuse_number(VarlinkCall *call, unsigned limit)
         return varlink_reply_error(call, HOST_INTERFACE ".TooManyOperations", o);
 }
 
-/* How many calls there may be, and are by now; 0: another one may come. */
+/* Returns the limit that this call would exceed, or 0. */
 static unsigned limit_reached(const HostService *s, HostCallKind kind, pid_t client)
 {
         size_t n = 0;

@@ -9,11 +9,11 @@
 
 #define HOST_INTERFACE "org.acnspawn.Host"
 
-/* Calls of one kind do not take the places of the others: those that only look never wait for those that work, and the end of a
- * pod not for registries. */
+/* Each kind of call has its own limit, so that queries never wait for changes, and stopping a pod does not wait for
+ * registries. */
 typedef enum HostCallKind {
-        HOST_CALL_LOOKS,
-        HOST_CALL_FETCHES, /* it may wait for other hosts */
+        HOST_CALL_QUERIES,
+        HOST_CALL_FETCHES, /* may wait for registries and other hosts */
         HOST_CALL_CHANGES,
         _HOST_CALL_MAX,
 } HostCallKind;
@@ -38,7 +38,7 @@ extern const char host_interface_description[];
 /* --- job.c: calls that run in a separate process ------------------------------------------------------- */
 
 #define HOST_TASKS_MAX 32U        /* of each kind */
-#define HOST_TASKS_PER_CLIENT 16U /* of each kind, of one process */
+#define HOST_TASKS_PER_CLIENT 16U /* of each kind, for one client process */
 #define HOST_MONITORS_MAX 16U
 
 /* A call, in its process. */

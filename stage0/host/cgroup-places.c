@@ -95,7 +95,7 @@ static int find_paths(pid_t pid, Cgroups *c)
         return r;
 }
 
-/* Beside hierarchies of version 1, which are below a tmpfs that the host's systemd makes read-only. */
+/* On a host with hierarchies of version 1, v2 is mounted beside them, in a tmpfs that the host's systemd makes read-only. */
 static int hint_mount(int r, Error *e)
 {
         struct statfs sf;

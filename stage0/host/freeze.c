@@ -77,7 +77,7 @@ int freezer_check(int events_fd, bool freeze)
 
 /* --- Frozen from outside ------------------------------------------------------------------------------- */
 
-/* The cgroup that nspawn makes below the pod's, with all processes but nspawn itself. */
+/* The child of the pod's cgroup that nspawn creates; it contains all processes except nspawn itself. */
 #define PAYLOAD "payload"
 
 static bool payload_is_frozen(int fd)
@@ -134,7 +134,7 @@ int pod_frozen(Pod *p, Error *e)
         _cleanup_free_ char *name = path ? text_escape_for_terminal(strrchr(path, '/') + 1) : NULL;
         int r;
 
-        if (!path) { /* it was done by hand */
+        if (!path) { /* frozen through cgroup.freeze, not by acnspawn */
                 r = error_set(e, -EBUSY, "Pod %s is frozen, by the cgroup " PAYLOAD " below its own",
                               pod_display_name(p));
                 return error_hint(e, r, "'acnspawn resume %s' lets it continue.", pod_display_name(p));
@@ -275,7 +275,7 @@ int pod_freeze(Pod *p, bool freeze, Error *e)
                 r = write_attribute_at(fd, "cgroup.freeze", freeze ? "1" : "0");
         if (r < 0)
                 return cannot_freeze(p, r, freeze, e);
-        if (!freeze) /* a user may have frozen this cgroup directly, by its file */
+        if (!freeze) /* this cgroup may have been frozen by hand */
                 (void) write_attribute_at(fd, PAYLOAD "/cgroup.freeze", "0");
         return 0;
 }

@@ -51,7 +51,7 @@ int cgroup_parent_check(const char *parent, Error *e);
 /* Creates cgroups for P, recorded in the pod directory, so that gc finds them, and moves process PID
  * there. */
 int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e);
-/* Moves this process to the supervisor's cgroup of P, as PodPlace.along does when the cgroups are created. */
+/* Moves this process to the supervisor's cgroup of P; PodPlace.along does so when the cgroups are created. */
 int pod_cgroup_move_self(const Pod *p, const Cgroups *c, Error *e);
 /* Whether the cgroup of P is below a cgroup that another program has made, and not a part of a unit of the host's systemd. */
 bool pod_cgroup_is_below_parent(const Pod *p);
@@ -114,9 +114,10 @@ int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *
  * *RET_MAPPED: whether owners inside and outside match. */
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e);
-/* The same without a request to a file system, which may hang; -EAGAIN: it takes one. */
+/* The same without a request to a file system, which may hang; -EAGAIN: it takes such a request. */
 int volume_mount_cached(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, Error *e);
-/* The same in the host's mount namespace, for a volume that passes mounts back: it has to be on a shared mount there. */
+/* The same in the host's mount namespace, for a volume that propagates mounts to the host: its source has to be on a shared
+ * mount there. */
 int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e);
 bool volume_is_recursive(const Volume *v);
 /* Mounts all host volumes of P, which is being prepared, as a check. WARNINGS gets a line for each whose owners
@@ -133,7 +134,7 @@ int pod_named_volumes_check(const Pod *p, Error *e);
 
 /* The name of the scope unit of a pod. */
 int pod_scope_name(const Pod *p, char **ret);
-/* The longest time that an orderly end may take by the settings of the apps; UINT64_MAX: there is no limit. */
+/* The longest time that a stop in order may take with the settings of the apps; UINT64_MAX: no limit. */
 uint64_t pod_stop_timeout(const Pod *p);
 /* Whether this process is in that unit of the host. */
 bool unit_is_own(const char *unit);
@@ -219,9 +220,9 @@ int pod_open_statuses(const Pod *p);
  * the pod has ended, and its supervisor did not record how. *RET is an array of p->manifest->n_apps. */
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
 void app_statuses_free(AppStatus *l, size_t n);
-/* Completes the status of APP after the end of its pod: an app whose end was not recorded gets CAUSE, which is CAUSE_POD_KILLED
- * or CAUSE_HOST_REBOOTED, and one that a killed pod has not started CAUSE_NOT_STARTED. An app that still waited for its
- * first connection has not failed, and stays as it is. Returns whether the status has changed. */
+/* Completes the status of APP after the end of its pod. An app whose end was not recorded gets CAUSE, which is
+ * CAUSE_POD_KILLED or CAUSE_HOST_REBOOTED; an app that a killed pod has not started gets CAUSE_NOT_STARTED. An app that
+ * still waited for its first connection has not failed, and keeps its status. Returns true if the status has changed. */
 bool app_status_finish(const PodApp *app, AppStatus *s, AppCause cause, uint64_t ended_usec);
 /* The exit status of a pod that was killed, where no app determines it. */
 #define POD_KILLED_STATUS 125
@@ -277,10 +278,11 @@ int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t 
 
 /* --- process.c: pidfds --------------------------------------------------------------------------------- */
 
-/* Waits for a child that is about to end, and reaps it. Kills it after MSEC milliseconds, and gives up after as many more, as SIGKILL
- * does not end a process that waits for a hung file system. False: it gave up, and the caller has to reap the child later. */
+/* Waits for a child that is about to end, and reaps it. Kills it after MSEC milliseconds, and returns false after as many
+ * more: SIGKILL does not end a process that waits for a hung file system. The caller then has to reap the child later. */
 bool process_leave(pid_t pid, int msec);
-/* To be called in such a child: opens /dev/null as its standard streams, so that readers of its parent's streams see their end. */
+/* To be called in such a child: replaces its standard streams by /dev/null, so that readers of the parent's streams see
+ * their end. */
 int process_leave_streams(void);
 
 /* The PID of the process of PID_FD in this pid namespace. -ESRCH: it has ended, or is not visible here. */
@@ -312,28 +314,29 @@ int pod_find_process(pid_t leader, uint32_t number, pid_t *ret);
  * exist. */
 int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
-/* --- cgroup-strays.c: processes that have left the cgroup of their app --------------------------------- */
+/* --- cgroup-escaped.c: processes that have left the cgroup of their app --------------------------------- */
 
-/* Kills processes elsewhere in the pod P whose root is on the device ROOT, that of the root of APP, which has ended, and waits
- * for their ends for at most half a second. LEADER is the pod's PID 1. */
-int pod_kill_strays(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
+/* Kills the processes of APP, which has ended, that are in other cgroups of the pod P; waits for their ends for at most half
+ * a second. ROOT is the device of the app's root, LEADER the pod's PID 1. */
+int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
 
 /* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */
 
 /* Whether the pod is paused. */
 bool pod_is_paused(Pod *p);
-/* The same for a caller that asks often: pod_open_freezer() returns a descriptor of the pod's freezer, or a negative errno, and
- * freezer_is_frozen() reads it. Without a freezer (a negative FD) the pod is not frozen. */
+/* The same for frequent checks: pod_open_freezer() returns a descriptor of the pod's freezer, or a negative errno;
+ * freezer_is_frozen() reads it. A pod without a freezer (a negative FD) is not frozen. */
 int pod_open_freezer(Pod *p);
 bool freezer_is_frozen(int fd);
-/* "cgroup.events" of the pod, which has POLLPRI when freezer_check() may have changed; or a negative errno. */
+/* "cgroup.events" of the pod, which signals POLLPRI when the result of freezer_check() may have changed; or a negative
+ * errno. */
 int pod_open_freezer_events(Pod *p);
 #define FREEZE_TIMEOUT_USEC (10 * UINT64_C(1000000))
-/* Has all processes of the pod frozen, or thawed, which takes a while: at most this, then pod_freeze_undo() is to be called. */
+/* Starts to freeze, or thaw, all processes of the pod. If they are not done after this time, call pod_freeze_undo(). */
 int pod_freeze(Pod *p, bool freeze, Error *e);
-/* 1: all of them are. */
+/* 1: all processes of the pod are frozen, or (FREEZE is false) thawed. */
 int freezer_check(int events_fd, bool freeze);
-/* Thaws the processes that were frozen in time, and sets an error, -ETIME, that names those that were not. */
+/* Thaws the pod after a request that was not done in time. Sets an error, -ETIME, that names the processes that were late. */
 int pod_freeze_undo(Pod *p, bool freeze, Error *e);
 /* For output: the state's name, or "paused". */
 const char *pod_shown_state(Pod *p);
@@ -355,7 +358,7 @@ typedef struct HostLimit {
 void host_limit_done(HostLimit *l);
 /* To be called after a failure with the negative errno CODE. 1: this limit is reached; 0: no known one. */
 int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret);
-/* 1: the number PODS of pods without users of their own exceeds this limit of the host by itself; 0: no known limit. */
+/* 1: PODS pods without users of their own exceed this limit of the host alone; 0: no known limit. */
 int host_limits_check_pods(const HostLimitPlaces *w, uint64_t pods, HostLimit *ret);
 /* The negative errno mentioned by the messages in TEXT; 0: none that a limit could cause. */
 int host_limits_code(const char *text);

@@ -15,8 +15,7 @@
 #include "stage0/host/host-internal.h"
 
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
-#define MANAGER_STOP_USEC                                                                                   \
-        (90 * UINT64_C(1000000)) /* for the pod's systemd itself, as it has for a unit by default */
+#define MANAGER_STOP_USEC (90 * UINT64_C(1000000)) /* for the pod's systemd: the default of units */
 
 static void bus_unrefp(sd_bus **b)
 {
@@ -28,8 +27,8 @@ static void message_unrefp(sd_bus_message **m)
         sd_bus_message_unref(*m);
 }
 
-/* A unit has its time-out twice, for its stop signal and for SIGKILL, and three times more for post-stop handlers, which
- * are ended in the same way. */
+/* systemd applies the stop time-out of a unit to the stop signal and again to SIGKILL; a post-stop handler adds its own run,
+ * its stop signal and its SIGKILL. */
 static uint64_t app_stop_timeout(const Pod *p, const PodApp *a)
 {
         _cleanup_(app_settings_done) AppSettings s = {};
@@ -41,7 +40,7 @@ static uint64_t app_stop_timeout(const Pod *p, const PodApp *a)
                                                                                                 : timeout;
 }
 
-/* In the worst case apps stop one after the other. */
+/* In the worst case all apps stop one after the other. */
 uint64_t pod_stop_timeout(const Pod *p)
 {
         uint64_t sum = MANAGER_STOP_USEC;

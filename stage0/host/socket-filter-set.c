@@ -116,8 +116,9 @@ static int drop(int fd, const void *key)
         return bpf_call(BPF_MAP_DELETE_ELEM, &a);
 }
 
-/* An update of a BPF map of maps takes effect at once, but bpf() returns only after an RCU grace period, tens of milliseconds later. The
- * supervisor does not wait for it: a grandchild calls bpf(), and the child in between exits at once. FD negative: removes the key. */
+/* An update of a BPF map of maps takes effect at once, but bpf() returns only after an RCU grace period of tens of
+ * milliseconds. The supervisor does not wait for it: a grandchild calls bpf(), and the child in between exits at once. FD
+ * negative: removes the key. */
 static int change_peers(int map_fd, uint64_t cgroup, int fd)
 {
         pid_t pid = fork();

@@ -53,10 +53,10 @@ int pod_mounts_compare_credentials(const PodMounts *m, const PodApp *app, const 
 typedef struct MountSources MountSources;
 MountSources *mount_sources_free(MountSources *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(MountSources *, mount_sources_free);
-/* Opens the sources of one process of APP, without requests to file systems, which may hang. 1: all are open; 0: a child has to open the
- * others. */
+/* Opens the sources of one process of APP, without requests to file systems, which may hang. 1: all are open; 0: a child has
+ * to open the rest. */
 int pod_mounts_open_sources(PodMounts *m, const PodApp *app, MountSources **ret, Error *e);
-/* The function of that child, which ends in it: opens the rest of S, and sends the descriptors. */
+/* Runs in that child and ends it: opens the rest of S, and sends the descriptors. */
 _noreturn_ void pod_mounts_ask_sources(PodMounts *m, const PodApp *app, const MountSources *s, int sock);
 /* In the parent: receives one message of the child. 1: it was the last one. */
 int mount_sources_receive(MountSources *s, int sock, Error *e);

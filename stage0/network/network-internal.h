@@ -180,12 +180,13 @@ json_object *port_mappings_runtime(const PortMapping *l, size_t n);
 
 /* --- program.c: programs of the packet filter ---------------------------------------------------------- */
 
-/* Starts one in a child process: in the network namespace NETNS_FD unless that is negative, with its output to OUTPUT_FD or nowhere.
- * Negative: there is no child, see errno. */
+/* Starts a program in a child process, in the network namespace NETNS_FD unless that is negative, with its output to
+ * OUTPUT_FD or discarded. Returns a negative value and sets errno if the fork failed. */
 pid_t network_program_start(const char *const *argv, int netns_fd, int output_fd);
-/* Waits for its end. */
+/* Waits for the program to end; true if it exited with 0. */
 bool network_program_succeeded(pid_t pid);
-/* Whether it prints NEEDLE: 0 only if it has succeeded without. Negative: it has failed, or takes too long, and is killed. */
+/* 1: the program printed NEEDLE; 0: it succeeded without; negative: it failed, or took too long. It is killed unless it has
+ * ended. */
 int network_program_prints(const char *const *argv, const char *needle);
 
 /* --- shield.c ------------------------------------------------------------------------------------------ */

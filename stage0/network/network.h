@@ -100,7 +100,7 @@ typedef struct ServedPort {
         uint32_t port;
 } ServedPort;
 
-/* Requests that end a wait for plugins. */
+/* Requests that end the wait for network plugins. */
 typedef struct NetworkStop {
         int fd; /* can be read when there are requests */
         /* Serves them. Whether the pod is to stop. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Runs the programs of the packet filter, which is what reads and writes its rules in the forms of iptables and nftables: directly, without
- * a shell, with nothing in the environment but a fixed path. */
+/* Runs the programs that read and write the rules of the packet filter (iptables, nft): directly, without a shell, with an
+ * environment of only a fixed PATH. */
 
 #include <fcntl.h>
 #include <poll.h>
@@ -58,7 +58,8 @@ bool network_program_succeeded(pid_t pid)
 
 /* --- Looking for a text -------------------------------------------------------------------------------- */
 
-/* Reads until the end, or until NEEDLE was seen: 1. Of what was read only what may be its beginning is kept. -ETIME: it takes too long. */
+/* Reads until NEEDLE was found (1) or the output has ended (0). Keeps only the bytes that may be the beginning of NEEDLE.
+ * -ETIME: the deadline has passed. */
 static int search(int fd, const char *needle, uint64_t deadline)
 {
         char window[NEEDLE_MAX + CHUNK_SIZE];

@@ -32,7 +32,7 @@ static bool has_rules(const Pod *p)
 {
         static const struct {
                 const char *const argv[7];
-                bool counts; /* its success means that rules would have been seen */
+                bool counts; /* success without a match proves that the rules are missing */
         } lists[] = {
                         {{"iptables", "-w", "5", "-t", "nat", "-S", NULL}, true},
                         {{"ip6tables", "-w", "5", "-t", "nat", "-S", NULL}, false},
@@ -52,7 +52,7 @@ static bool has_rules(const Pod *p)
 int network_find_missing_rules(Pod *p, NetworkReport *l, size_t n)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
-        int r = 0, found = -1; /* negative: not looked for yet */
+        int r = 0, found = -1; /* negative: not searched yet */
 
         if (p->state != POD_RUNNING || geteuid() != 0 || network_record_read(p, &record, NULL) < 0)
                 return 0;

@@ -19,9 +19,9 @@ PodEnd pod_end(Pod *p);
 /* A pod in a list: uuid, name, state, apps, created (microseconds since the epoch), exitStatus and endedBy. Unknown
  * values are left out. */
 int pod_to_json(Pod *p, json_object **ret);
-/* Whether the pod has failed. An app that SIGTERM has ended, as at a stop, is no failure. */
+/* True if the exit status is a failure. An end by SIGTERM, as at a stop, is none. */
 bool pod_end_is_failure(int exit_status);
-/* The worst health of the apps of a running pod that have a health check, a static string; NULL: none has one. */
+/* The worst health among the apps of a running pod with a health check, a static string; NULL: no app has one. */
 const char *pod_health(Pod *p);
 /* Whether P has ended before the first process of any app was started: its networks or its systemd have
  * failed. */
@@ -35,7 +35,7 @@ typedef enum PodsEventKind {
         PODS_CHANGED,  /* the pod is new, or in another state */
         PODS_APP,      /* an app of the pod has changed, or was there when the watch began */
         PODS_REMOVED,  /* the pod was removed */
-        PODS_APPS, /* the pod has these apps now, which were reported, and no others; without a number of its own */
+        PODS_APPS,     /* the complete list of the pod's apps, after a PODS_APP for each; not numbered */
         _PODS_EVENT_MAX,
 } PodsEventKind;
 

@@ -204,23 +204,23 @@ static const char *get_field(sd_journal *j, const char *field, size_t *ret_size)
         return (const char *) data + prefix;
 }
 
-static bool is(const char *s, size_t size, const char *value)
+static bool equals(const char *s, size_t size, const char *value)
 {
         return s && size == strlen(value) && memcmp(s, value, size) == 0;
 }
 
-/* Of a record of the supervisor in the journal of the host. */
+/* For a record that the supervisor sent to the journal of the host. */
 static uint32_t host_entry_flags(sd_journal *j)
 {
         uint32_t flags = 0;
         size_t size = 0;
 
         const char *s = get_field(j, "ACNSPAWN_STREAM", &size);
-        if (is(s, size, "stderr"))
+        if (equals(s, size, "stderr"))
                 flags |= JOURNAL_ERROR;
         s = get_field(j, "ACNSPAWN_LINE_BREAK", &size);
         if (s)
-                flags |= JOURNAL_PARTIAL | (is(s, size, "eof") ? 0 : JOURNAL_CONTINUES);
+                flags |= JOURNAL_PARTIAL | (equals(s, size, "eof") ? 0 : JOURNAL_CONTINUES);
         return flags;
 }
 
@@ -230,14 +230,14 @@ static uint32_t entry_flags(sd_journal *j)
         size_t size = 0;
 
         const char *s = get_field(j, "PRIORITY", &size);
-        if (is(s, size, "3")) /* LOG_ERR */
+        if (equals(s, size, "3")) /* LOG_ERR */
                 flags |= JOURNAL_ERROR;
         s = get_field(j, "_LINE_BREAK", &size);
-        if (is(s, size, "nul"))
+        if (equals(s, size, "nul"))
                 flags |= JOURNAL_NUL;
-        if (is(s, size, "eof"))
+        if (equals(s, size, "eof"))
                 flags |= JOURNAL_PARTIAL;
-        if (is(s, size, "line-max") || is(s, size, "pid-change"))
+        if (equals(s, size, "line-max") || equals(s, size, "pid-change"))
                 flags |= JOURNAL_PARTIAL | JOURNAL_CONTINUES;
         return flags;
 }
@@ -258,8 +258,8 @@ static int skip_to_last(Child *c)
 
         if (k < 0 || n == 0)
                 return k < 0 ? k : sd_journal_previous(c->journal);
-        /* One line further back, so that "next" moves to the first of them; at the beginning there is none. An entry that the next one
-         * continues is of the same line. */
+        /* Moves one line further back, so that "next" reads the first requested line; at the beginning of the journal there
+         * is no such line. An entry that continues in the next one belongs to the same line. */
         for (uint64_t lines = 0, entries = 0; lines <= n; entries++) {
                 k = sd_journal_previous(c->journal);
                 if (k <= 0)
@@ -328,7 +328,7 @@ static int next_entry(Child *c, uint64_t *ret_usec)
         return !c->finished;
 }
 
-/* With the level that was taken off for the journal. */
+/* The message, with the level "<N>" put back in front of it. */
 static const char *host_message(sd_journal *j, Text *joined, size_t *ret_size)
 {
         size_t size = 0;

@@ -73,9 +73,9 @@ typedef enum JournalRecordKind {
 
 enum {
         JOURNAL_ERROR = 1 << 0,     /* came from standard error */
-        JOURNAL_PARTIAL = 1 << 1,   /* was not ended */
-        JOURNAL_NUL = 1 << 2,       /* was ended by NUL */
-        JOURNAL_CONTINUES = 1 << 3, /* the next line of the stream is the rest of it */
+        JOURNAL_PARTIAL = 1 << 1,   /* has no newline */
+        JOURNAL_NUL = 1 << 2,       /* ended with NUL */
+        JOURNAL_CONTINUES = 1 << 3, /* the next record of the stream continues the line */
         _JOURNAL_FLAGS = (1 << 4) - 1,
 };
 

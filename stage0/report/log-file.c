@@ -25,9 +25,9 @@ typedef struct LogFileReader {
         uint64_t since_usec;
         uint64_t n, skip; /* lines so far; the first SKIP are not shown */
         bool count;       /* only count them */
-        bool open[2];     /* the last record of standard output, or error, has no end of its line */
-        bool shown[2];    /* that line is */
-        bool cut[2];      /* the last one of them before SINCE_USEC has none */
+        bool open[2];     /* the last record of standard output, or error, does not end its line */
+        bool shown[2];    /* that line is shown */
+        bool cut[2];      /* the last record before SINCE_USEC does not end its line */
         int fd;
         Text rest; /* of a record */
 } LogFileReader;
@@ -107,7 +107,7 @@ static int show_record(LogFileReader *r, const char *data, size_t size)
                         return 0;
                 bool early = l.time_usec < r->since_usec, ends = r->cut[l.error] && !l.continues;
                 r->cut[l.error] = early && l.continues;
-                if (early || (ends && l.size == 0)) /* the end of a line that another start has left open */
+                if (early || (ends && l.size == 0)) /* ends a line that an earlier start left open */
                         return 0;
         }
         if (!r->open[l.error])
@@ -182,7 +182,7 @@ static int read_all(LogFileReader *r, Error *e)
         }
 }
 
-/* Only the last lines: they are counted first. */
+/* To show only the last lines, it counts them first. */
 static int read_last(LogFileReader *r, Error *e)
 {
         if (r->options->lines != UINT64_MAX) {

@@ -92,7 +92,7 @@ static char **find_stream(char **l, const char *stream)
         return l && *l ? l : NULL;
 }
 
-/* Whether L is no rest of a line; *OPEN has the streams whose last lines have rests. */
+/* True if L begins a line. *OPEN lists the streams whose last line continues. */
 static int begins_line(char ***open, const JournalLine *l)
 {
         _cleanup_free_ char *stream = NULL;
@@ -102,7 +102,7 @@ static int begins_line(char ***open, const JournalLine *l)
         char **found = find_stream(*open, stream);
         if (!found && l->continues && strv_extend(open, stream) < 0)
                 return -ENOMEM;
-        if (found && !l->continues) { /* the last one takes its place */
+        if (found && !l->continues) { /* moves the last stream into the gap */
                 size_t n = strv_length(*open);
                 free(*found);
                 *found = (*open)[n - 1];
@@ -111,7 +111,7 @@ static int begins_line(char ***open, const JournalLine *l)
         return !found;
 }
 
-/* Times are shifted by one bit, which is set where a line begins. */
+/* Each time is shifted left by one bit; the low bit is set if the record begins a line. */
 static int read_times(Pod *p, const JournalQuery *q, uint64_t **times, size_t *n, Error *e)
 {
         _cleanup_strv_free_ char **open = NULL;
@@ -128,7 +128,7 @@ static int read_times(Pod *p, const JournalQuery *q, uint64_t **times, size_t *n
         return r;
 }
 
-/* Makes Q one for all lines since the first of the last ones. *RET_SKIP of that time come before it. */
+/* Extends Q to all lines since the first of the last Q->lines. *RET_SKIP lines with the same time precede it. */
 static int find_begin(Pod *p, JournalQuery *q, uint64_t *ret_skip, Error *e)
 {
         _cleanup_free_ uint64_t *times = NULL;

@@ -169,7 +169,7 @@ int pod_logs(Pod *p, const LogOptions *options, Error *e)
         if (r >= 0 && !places.shown)
                 r = show_journals(p, o, &output, &places, e);
         free(places.host_apps);
-        int k = output_end(&output);
+        int k = output_end_line(&output);
         if (k < 0 && r >= 0)
                 r = error_set_errno(e, k, "Cannot show the output of the apps");
         return r < 0 ? r : 0;

@@ -62,7 +62,7 @@ static void add_neutral(Text *t, const JournalLine *l, bool with_end, int fd)
         neutralizer_end(&z, t);
 }
 
-/* BEGINS: it is no rest of a line; ENDS: no rest of it comes. */
+/* BEGINS: L begins a line; ENDS: L ends it. */
 static int format(const JournalLine *l, const OutputOptions *o, bool begins, bool ends, Text *t)
 {
         int r = 0, fd = l->error ? STDERR_FILENO : STDOUT_FILENO;
@@ -94,7 +94,7 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
         return format(l, o, true, true, t);
 }
 
-int output_end(const OutputOptions *o)
+int output_end_line(const OutputOptions *o)
 {
         OutputState *s = o->state;
 
@@ -104,13 +104,14 @@ int output_end(const OutputOptions *o)
         return loop_write(s->error ? STDERR_FILENO : STDOUT_FILENO, "\n", 1);
 }
 
-/* Whether L is the rest of the line that was shown last. A rest that comes after another line is shown like a line. */
-static int go_on(const JournalLine *l, const OutputOptions *o)
+/* Returns true if L continues the line that was shown last. A continuation that follows another line is shown as a line of
+ * its own. */
+static int continue_line(const JournalLine *l, const OutputOptions *o)
 {
         OutputState *s = o->state;
         bool same = s->app && streq(s->app, l->app) && s->error == l->error;
 
-        int r = same ? 0 : output_end(o);
+        int r = same ? 0 : output_end_line(o);
         if (r < 0)
                 return r;
         if (!l->continues)
@@ -127,7 +128,7 @@ static int go_on(const JournalLine *l, const OutputOptions *o)
 int output_line(const JournalLine *l, const OutputOptions *o)
 {
         bool whole = o->json || !o->state || (!o->prefix && !o->timestamps);
-        int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO, r = whole ? 0 : go_on(l, o);
+        int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO, r = whole ? 0 : continue_line(l, o);
         _cleanup_text_ Text t = {};
 
         if (r >= 0)

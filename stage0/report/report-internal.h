@@ -76,10 +76,10 @@ uint64_t usage_memory_limit(const char *pod_path);
 
 /* Prints all available lines. */
 int output_all(LogSources *s, const OutputOptions *o, Error *e);
-/* Prints one line. The parts of a long one have what is in front of lines once, unless another line comes in between. */
+/* Prints one line. The prefix is printed once for a line in several records, unless another line comes in between. */
 int output_line(const JournalLine *l, const OutputOptions *o);
-/* Ends a line whose rest has not come. */
-int output_end(const OutputOptions *o);
+/* Prints the newline of a line whose continuation has not come. */
+int output_end_line(const OutputOptions *o);
 
 /* --- log-file.c ---------------------------------------------------------------------------------------- */
 

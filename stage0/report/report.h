@@ -22,7 +22,7 @@ typedef struct AppReport {
         HealthStatus health;
         bool has_health;
         int image_policy;              /* ImagePolicy */
-        ReplacementStatus replaced_by; /* its image_id is NULL: it is not being replaced */
+        ReplacementStatus replaced_by; /* its image_id is NULL unless the app is being replaced */
         char *failed_image;       /* the ID of one that it was not ready with when it was updated, or NULL */
         int restart;              /* RestartPolicy */
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
@@ -97,7 +97,7 @@ typedef struct Usage {
         uint64_t memory, memory_peak, memory_max; /* bytes; the peak is known from Linux 5.19 on */
         uint64_t io_read, io_written;
         uint64_t pids;
-        /* The time for which some process was delayed by a lack of it, where the kernel counts that (PSI). */
+        /* The time during which some process waited for this resource, where the kernel counts that (PSI). */
         uint64_t cpu_pressure_usec, memory_pressure_usec, io_pressure_usec;
 } Usage;
 
@@ -140,22 +140,22 @@ typedef struct JournalLine {
         const char *data;
         size_t size;
         bool error;     /* came from standard error */
-        char end[1];    /* what it ended with: a newline or NUL */
-        bool partial;   /* it did not end: there is no END */
-        bool continues; /* the next one of the app and stream is the rest of it */
+        char end[1];    /* the terminator: a newline or NUL */
+        bool partial;   /* without a terminator: END is not set */
+        bool continues; /* the next record of the app and stream continues the line */
         uint64_t time_usec;
 } JournalLine;
 
-/* A line that was shown, and whose rest is still to come. */
+/* The line that was shown last, if its continuation is still to come. */
 typedef struct OutputState {
-        char *app; /* NULL: there is none */
+        char *app; /* NULL: the last line is complete */
         bool error;
 } OutputState;
 
 typedef struct OutputOptions {
         bool prefix, json, timestamps;
-        bool raw;           /* else control characters are escaped on a terminal */
-        OutputState *state; /* NULL: every line is shown as a whole one */
+        bool raw;           /* otherwise control characters are escaped on a terminal */
+        OutputState *state; /* NULL: every record is shown as a line of its own */
 } OutputOptions;
 /* Local time with microseconds, as the journal's tools write it and "logs --since" takes it; "-": it is not known. */
 void text_add_moment(Text *t, uint64_t usec);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A process that replaces the apps of a pod, one after the other, and sends a line of JSON for each: an app that does not get
- * ready keeps the other apps of its pod waiting, and no other pod. It ends with its parent; what it has asked the supervisor
- * of the pod for is done or undone by that all the same. */
+/* Replaces the apps of a pod in a child process, one after the other; the child sends a line of JSON per app. An app that
+ * does not get ready delays the other apps of its pod, but no other pod. The child ends with its parent; the supervisor of
+ * the pod finishes, or undoes, a request that it has received by then. */
 
 #include <poll.h>
 #include <signal.h>
@@ -11,22 +11,22 @@
 
 #include "stage0/update/update-internal.h"
 
-/* The app itself has no limit, as most: one that never gets ready must not keep the rest waiting for ever. */
+/* For apps without a start time-out, which is the default: an app that never gets ready must not delay the others for ever. */
 #define READY_USEC (600 * UINT64_C(1000000))
 #define ANSWER_MAX (16U * 1024U * 1024U)
 
 /* --- The process --------------------------------------------------------------------------------------- */
 
-/* In which the new app has to be ready. */
+/* The time in which the new app has to be ready. */
 static uint64_t ready_timeout(const AppUpdate *a, const UpdateOptions *o)
 {
         _cleanup_app_settings_ AppSettings s = {};
 
-        if (o->ready_timeout_usec != UPDATE_READY_USUAL)
+        if (o->ready_timeout_usec != UPDATE_READY_DEFAULT)
                 return o->ready_timeout_usec;
         if (app_settings_read(a->app, &s, NULL) < 0 || s.start_timeout_usec == UINT64_MAX)
                 return READY_USEC + (s.health.command ? s.health.start_period_usec : 0);
-        return UINT64_MAX; /* its own holds */
+        return UINT64_MAX; /* the start time-out of the app applies */
 }
 
 static int replace(Pod *p, AppReplacement *y, const UpdateOptions *options)
@@ -96,7 +96,7 @@ static _noreturn_ void process(PodUpdate *x, const UpdateOptions *o, int fd, pid
                 _exit(1);
         for (size_t i = 0; i < x->n; i++) {
                 AppReplacement *y = &x->apps[i];
-                if (!y->begins)
+                if (!y->pending)
                         continue;
                 y->code = replace(x->pod, y, o);
                 if (send_result(fd, i, y) < 0)
@@ -135,7 +135,7 @@ void pod_update_begin(PodUpdate *x, const UpdateOptions *o)
         x->failure = start(x, o);
 }
 
-void pod_update_abandon(PodUpdate *x)
+void pod_update_kill(PodUpdate *x)
 {
         x->fd = safe_close(x->fd);
         if (x->pid <= 0)
@@ -170,7 +170,7 @@ static int take_result(PodUpdate *x, const char *line, size_t n)
                    *hint = json_object_get_string(json_object_object_get(o, "hint"));
         int result = json_object_get_int(json_object_object_get(o, "result"));
 
-        y->begins = false;
+        y->pending = false;
         y->code = json_object_get_int(json_object_object_get(o, "code"));
         y->update.result =
                         result >= 0 && result < _UPDATE_RESULT_MAX ? (UpdateResult) result : UPDATE_FAILED;
@@ -181,14 +181,14 @@ static int take_result(PodUpdate *x, const char *line, size_t n)
         return take_texts(json_object_object_get(o, "warnings"), &y->update.warnings);
 }
 
-/* What the process has not told has failed. */
+/* Apps without a result have failed. */
 static void conclude(PodUpdate *x, int r)
 {
         for (size_t i = 0; i < x->n; i++) {
                 AppReplacement *y = &x->apps[i];
-                if (!y->begins)
+                if (!y->pending)
                         continue;
-                y->begins = false;
+                y->pending = false;
                 y->update.result = UPDATE_FAILED;
                 y->code = r < 0 ? error_set_errno(&y->update.error, r,
                                                   "Cannot start a process that replaces the app")
@@ -197,7 +197,7 @@ static void conclude(PodUpdate *x, int r)
         }
 }
 
-/* If the operation ends, what was told by then is read as well. */
+/* If the operation ends, also reads the results that were sent before. */
 static int read_all(PodUpdate *x, const Operation *o, Text *t, Error *e)
 {
         char chunk[4096];
@@ -222,7 +222,7 @@ int pod_update_finish(PodUpdate *x, const Operation *o, Error *e)
         _cleanup_text_ Text t = {};
         int r = x->pid > 0 ? read_all(x, o, &t, e) : 0;
 
-        pod_update_abandon(x);
+        pod_update_kill(x);
         for (size_t i = 0; i < t.size && !t.failed;) {
                 const char *end = memchr(t.data + i, '\n', t.size - i);
                 if (!end || take_result(x, t.data + i, (size_t) (end - t.data) - i) < 0)

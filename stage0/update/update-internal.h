@@ -38,25 +38,25 @@ int resolver_resolve(Resolver *x, ImagePolicy policy, const char *reference, con
 
 /* --- replace.c ----------------------------------------------------------------------------------------- */
 
-/* An app of which a newer image was looked for. */
+/* An app whose reference was resolved to look for a newer image. */
 typedef struct AppReplacement {
         AppUpdate update;
-        char *reference; /* as the user has given it */
-        bool begins;     /* it is to be replaced, and was not yet */
-        int code;        /* of the error */
+        char *reference; /* as the user wrote it */
+        bool pending;    /* the replacement has no result yet */
+        int code;        /* the code of the error */
 } AppReplacement;
 
 typedef struct PodUpdate {
         Pod *pod;
         AppReplacement *apps;
-        size_t n, n_begin; /* and how many are to be replaced */
-        pid_t pid;         /* of the process that does so; 0: none */
-        int fd, failure;   /* from it; why there is none */
+        size_t n, n_pending; /* apps, and apps to replace */
+        pid_t pid;           /* of the child that replaces them; 0: none */
+        int fd, failure;     /* the pipe from the child; or why it could not be started */
 } PodUpdate;
 
-/* Starts the process. */
+/* Starts the child process (replace.c). */
 void pod_update_begin(PodUpdate *x, const UpdateOptions *o);
-/* Waits for its end, and takes over what it has said. Negative: the operation has ended. */
+/* Waits until the child ends, and reads its results. Negative: the operation has ended. */
 int pod_update_finish(PodUpdate *x, const Operation *o, Error *e);
-/* Ends it. */
-void pod_update_abandon(PodUpdate *x);
+/* Kills the child and reaps it. */
+void pod_update_kill(PodUpdate *x);

@@ -59,7 +59,7 @@ static void app_update_done(AppUpdate *a)
 
 static void pod_update_done(PodUpdate *x)
 {
-        pod_update_abandon(x);
+        pod_update_kill(x);
         for (size_t i = 0; i < x->n; i++) {
                 app_update_done(&x->apps[i].update);
                 free(x->apps[i].reference);
@@ -122,8 +122,8 @@ static int look(Updater *u, PodUpdate *x, const Candidate *k, Error *e)
         if (operation_ended(r) || r == -ENOMEM)
                 return error_move(e, &a->error);
         y->code = r;
-        y->begins = a->result == UPDATE_AVAILABLE && !u->options->dry_run;
-        x->n_begin += y->begins;
+        y->pending = a->result == UPDATE_AVAILABLE && !u->options->dry_run;
+        x->n_pending += y->pending;
         return 0;
 }
 
@@ -132,7 +132,7 @@ static int look_for_all(Updater *u, PodUpdate *x, Error *e)
         _cleanup_free_ Candidate *l = NULL;
         size_t n = 0;
 
-        int r = pod_load(x->pod, e); /* it may have changed since it was listed */
+        int r = pod_load(x->pod, e); /* the pod may have changed since it was listed */
         if (r >= 0)
                 r = candidates_list(x->pod, &l, &n, e);
         if (r >= 0 && !(x->apps = calloc(n + 1, sizeof(AppReplacement))))
@@ -147,7 +147,7 @@ int updater_add(Updater *u, Pod *p, size_t *ret_n, Error *e)
         PodUpdate x = {.pod = p, .fd = -EBADF};
 
         for (size_t i = 0; i < u->n; i++)
-                if (streq(u->pods[i].pod->uuid, p->uuid)) { /* named twice: its apps are replaced once */
+                if (streq(u->pods[i].pod->uuid, p->uuid)) { /* the pod was named twice: update it once */
                         *ret_n = u->pods[i].n;
                         pod_update_done(&x);
                         return 0;
@@ -164,7 +164,7 @@ int updater_add(Updater *u, Pod *p, size_t *ret_n, Error *e)
 
 /* --- Results ------------------------------------------------------------------------------------------- */
 
-/* What the supervisor says, and how to go on. */
+/* The hint of the supervisor, and what to do next. */
 static void add_hint(Error *e)
 {
         _cleanup_free_ char *hint = TAKE_PTR(e->hint);
@@ -173,13 +173,13 @@ static void add_hint(Error *e)
                           hint ? " " : "");
 }
 
-static void tell(const Updater *u, PodUpdate *x)
+static void report_results(const Updater *u, PodUpdate *x)
 {
         for (size_t i = 0; i < x->n; i++) {
                 AppReplacement *y = &x->apps[i];
                 AppUpdate *a = &y->update;
 
-                if (y->begins) /* interrupted */
+                if (y->pending) /* no result: interrupted */
                         continue;
                 if (y->code < 0)
                         (void) error_prefix(&a->error, y->code, "Pod %s: app %s (%s)",
@@ -196,17 +196,17 @@ int updater_finish(Updater *u, Error *e)
         size_t n_begun = 0;
         int r = 0;
 
-        (void) fflush(NULL); /* or each process would have a copy of the buffered output */
+        (void) fflush(NULL); /* otherwise each child would inherit the buffered output */
         for (size_t i = 0; i < u->n; i++) {
                 for (; r >= 0 && n_begun < u->n && n_begun < i + PROCESSES_MAX; n_begun++)
-                        if (u->pods[n_begun].n_begin > 0)
+                        if (u->pods[n_begun].n_pending > 0)
                                 pod_update_begin(&u->pods[n_begun], u->options);
-                /* Also after an interruption: other pods may be done. */
+                /* also after an interruption: other pods may have results */
                 int k = i < n_begun ? pod_update_finish(&u->pods[i], store_operation(u->store),
                                                         r < 0 ? NULL : e)
                                     : 0;
                 r = r < 0 ? r : k;
-                tell(u, &u->pods[i]);
+                report_results(u, &u->pods[i]);
         }
         return r;
 }

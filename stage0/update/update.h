@@ -29,31 +29,31 @@ typedef struct AppUpdate {
         Error error; /* of UPDATE_ROLLED_BACK and UPDATE_FAILED; names pod, app and reference */
 } AppUpdate;
 
-#define UPDATE_READY_USUAL (UINT64_MAX - 1)
+#define UPDATE_READY_DEFAULT (UINT64_MAX - 1)
 
 typedef struct UpdateOptions {
-        FetchOptions fetch; /* its policy is not used: each app has its own */
-        bool dry_run;       /* newer images are fetched, and no app is replaced */
-        bool retry;         /* also what failed before */
-        bool allow_older;   /* also images that are older than the app's present one */
-        uint64_t ready_timeout_usec; /* as of acn_replace_app(); UPDATE_READY_USUAL: that of the app, or ten minutes */
+        FetchOptions fetch;          /* its policy is not used: each app has its own */
+        bool dry_run;                /* newer images are fetched, and no app is replaced */
+        bool retry;                  /* also images that failed before */
+        bool allow_older;            /* also images that are older than the app's present one */
+        uint64_t ready_timeout_usec; /* as acn_replace_app(); UPDATE_READY_DEFAULT: that of the app, or ten minutes */
         uint64_t fetch_timeout_usec; /* of asking for, and fetching, one image; UINT64_MAX: none */
         void (*done)(const Pod *p, const AppUpdate *u,
                      void *userdata); /* for each app, as soon as its result is known */
         void *userdata;
 } UpdateOptions;
 
-/* An updater looks for each image once, however many apps have it. O, and what it points to, must outlive the updater. */
+/* Resolves each reference once, however many apps have it. O, and what it points to, must outlive the updater. */
 typedef struct Updater Updater;
 
 int updater_new(Store *s, const UpdateOptions *o, Updater **ret, Error *e);
 Updater *updater_free(Updater *u);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Updater *, updater_free);
 
-/* Looks for newer images of the apps of P, which runs, in the order in which they start, and which is taken, also on failure.
- * What fails for one app is in its AppUpdate, and does not prevent the others; negative is what ends it all, such as a
- * cancelled operation, or that the pod cannot be read. *RET_N: the number of apps that have an image policy. */
+/* Looks for newer images of the apps of P, a running pod, in the order in which the apps start. Takes P over, also on
+ * failure. A failure for one app is stored in its AppUpdate. Returns a negative errno only if the pod cannot be read or the
+ * operation has ended. *RET_N: the number of apps that have an image policy. */
 int updater_add(Updater *u, Pod *p, size_t *ret_n, Error *e);
-/* Replaces the apps of all pods that were added, those of different pods at the same time, and tells the results in the order
- * of the pods. */
+/* Replaces the apps of all added pods, those of different pods in parallel, and reports the results in the order of the
+ * pods. */
 int updater_finish(Updater *u, Error *e);

@@ -263,7 +263,7 @@ static void add_filter(Text *t, const AppReport *a)
                           a->filter_digest ? " " : "", a->filter_digest ?: "");
 }
 
-/* What runs is the new app already, which is not ready yet. */
+/* During a replacement the new app may run already, before it is ready. */
 static void add_replacement(Text *t, const AppReport *a)
 {
         if (!a->replaced_by.image_id)

@@ -142,7 +142,7 @@ static int find_running(Context *c, const char *name, Pod **ret)
         return r;
 }
 
-/* systemd reads the sections for its units at a daemon-reload alone. */
+/* systemd reads these sections only at a daemon-reload. */
 static void warn_about_units(Context *c, const char *name)
 {
         _cleanup_strv_free_ char **dirs = NULL;
@@ -152,8 +152,7 @@ static void warn_about_units(Context *c, const char *name)
             declared_dirs(c->config_dirs[0], &dirs) < 0 || declared_load(dirs, name, &d, NULL) < 0 ||
             declared_service_is_known(d, DECLARED_GENERATED) != 0)
                 return;
-        log_warning("The sections [Unit] and [Service] of pod %s have changed, of which systemd does not know yet: "
-                    "'systemctl daemon-reload'.",
+        log_warning("[Unit] or [Service] of pod %s has changed; systemd reads these sections at 'systemctl daemon-reload'.",
                     name);
 }
 

@@ -201,7 +201,7 @@ static int update(Context *c, const Words *words, Arguments *a)
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.max = SIZE_MAX, .what = A_POD};
-        Arguments a = {.update.ready_timeout_usec = UPDATE_READY_USUAL,
+        Arguments a = {.update.ready_timeout_usec = UPDATE_READY_DEFAULT,
                        .update.fetch_timeout_usec = FETCH_TIMEOUT_USEC,
                        .format = {.fields = columns, .n_fields = ELEMENTSOF(columns)}};
 

@@ -49,8 +49,8 @@ typedef struct Validation {
         Context *context;
         const Arguments *arguments;
         Table *table;
-        const char *file;  /* the current one, as given by the user */
-        size_t n_warnings; /* of the current layout or archive of OCI */
+        const char *file;  /* the current file, as the user named it */
+        size_t n_warnings; /* of the current OCI layout or archive */
         bool oom;
 } Validation;
 
@@ -83,7 +83,7 @@ static void show_finding(Validation *v, const char *file, const char *path, cons
                 printf("%s\n", shown);
 }
 
-/* Findings are the result, and written to the output; warnings to standard error. With --strict they are findings. */
+/* Findings are the result and go to standard output; warnings go to standard error. With --strict warnings are findings. */
 static void show_warning(Validation *v, const char *file, const char *path, const char *message)
 {
         _cleanup_free_ char *line = NULL, *shown = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Parses the passwd and group files of an image. Their text is untrusted, its size limited by the caller; it
- * is parsed here, without the C library's name services. Lines that are not valid entries are skipped, as that does: one of passwd
- * has a user and a group, in numbers. What is wrong with a line that is looked for is told if there is no other. */
+/* Parses the passwd and group files of an image. Their text is untrusted, its size limited by the caller; it is parsed here,
+ * without the C library's name services. Like these, it skips lines that are not valid entries: a line of passwd needs a
+ * user ID and a group ID, in numbers. If only invalid lines match, the error says what is wrong with one of them. */
 
 #include "stage1/launch/accounts.h"
 
@@ -68,13 +68,13 @@ static int copy_account(char *const *fields, size_t n, uint32_t id, Account *ret
         return 1;
 }
 
-/* The number in field I. Returns what is wrong with it; NULL: nothing. */
+/* Reads the number in field I. Returns NULL, or what is wrong with it. */
 static const char *read_number(char *const *fields, size_t n, size_t i, uint32_t *ret)
 {
         if (i >= n)
-                return "it is cut off before its number";
+                return "it has no ID";
         int r = parse_u32(fields[i], ret);
-        return r == -ERANGE ? "its number is out of range" : r < 0 ? "its number is none" : NULL;
+        return r == -ERANGE ? "its ID is out of range" : r < 0 ? "its ID is not a number" : NULL;
 }
 
 static const char *read_numbers(AccountKind kind, char *const *fields, size_t n, uint32_t *ret)
@@ -85,11 +85,9 @@ static const char *read_numbers(AccountKind kind, char *const *fields, size_t n,
         if (wrong || kind == ACCOUNT_GROUP)
                 return wrong;
         if (n < 4)
-                return "it is cut off before the number of its group";
+                return "it has no group ID";
         int r = parse_u32(fields[3], &gid);
-        return r == -ERANGE ? "the number of its group is out of range"
-               : r < 0      ? "the number of its group is none"
-                            : NULL;
+        return r == -ERANGE ? "its group ID is out of range" : r < 0 ? "its group ID is not a number" : NULL;
 }
 
 int accounts_find(char *text, AccountKind kind, const char *name, uint32_t id, Account *ret,

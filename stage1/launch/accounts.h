@@ -17,8 +17,8 @@ typedef enum AccountKind {
         ACCOUNT_GROUP, /* of group */
 } AccountKind;
 
-/* The first entry of TEXT, passwd or group, with that NAME, or (NAME is NULL) that number. 1: found, in
- * *RET; 0: there is none, and *RET_WRONG, which may be NULL, is set to what is wrong with a line of that name, if there is one. */
+/* Finds the first entry of TEXT, passwd or group, with that NAME, or (NAME is NULL) that number. 1: found, in *RET; 0: not
+ * found: *RET_WRONG, which may be NULL, says what is wrong with an invalid line of that name, if there is one. */
 int accounts_find(char *text, AccountKind kind, const char *name, uint32_t id, Account *ret,
                   const char **ret_wrong);
 /* Calls ADD for each group of TEXT that lists USER as a member, until a call fails. */

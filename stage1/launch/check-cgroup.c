@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A cgroup for each health check, below that of the service in which it is made: that of the app while it starts, later one of
- * its own. So all that a check has started can be killed with it, also what has made a session of its own, and no process of a
- * check is left in the app.
+/* A cgroup for each health check, below the cgroup of the service that runs the check: the app's while it starts, later a
+ * service of its own. Killing the cgroup kills everything that the check has started, also processes in another session, so
+ * that no process of a check is left in the app.
  *
- * It is in the v2 hierarchy only, and without controllers: what the app is limited to holds for the check. If this process is
- * killed, the pod's systemd kills and removes it with the service. */
+ * It exists in the v2 hierarchy only, and enables no controllers, so that the limits of the app apply to the check. If this
+ * process is killed, the pod's systemd kills and removes the cgroup with the service. */
 
 #include <linux/sched.h>
 #include <sys/stat.h>
@@ -69,13 +69,13 @@ int check_cgroup_make(CheckCgroup *ret, Failure *f)
         return 0;
 }
 
-/* As struct clone_args of the kernel, up to the member that is needed. */
+/* struct clone_args of the kernel, up to the last member that is used. */
 typedef struct CloneArguments {
         uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
                         set_tid_size, cgroup;
 } CloneArguments;
 
-/* Where the child cannot begin in the cgroup it goes there, which takes much longer. */
+/* Without CLONE_INTO_CGROUP (before Linux 5.7) the child moves itself, which takes much longer. */
 pid_t check_cgroup_fork(const CheckCgroup *c)
 {
         CloneArguments a = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t) c->fd};
@@ -94,7 +94,7 @@ int check_cgroup_kill(const CheckCgroup *c)
         return c->fd < 0 ? -EBADF : write_attribute(c->fd, "cgroup.kill", "1");
 }
 
-/* Processes that were killed leave it with a delay. One that cannot end stays in it, and it is used for the next check. */
+/* Killed processes leave the cgroup with a delay. If one cannot end, the cgroup stays, and the next check uses it. */
 void check_cgroup_done(CheckCgroup *c)
 {
         for (unsigned i = 0; c->fd >= 0 && i < REMOVE_TRIES; i++) {

@@ -73,7 +73,7 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
                 r = add_default(&environment, "PATH", DEFAULT_PATH);
         if (r >= 0)
                 r = add_default(&environment, "HOME", id->home);
-        /* As in other engines; apps of the specification of App Containers have the variables of that alone. */
+        /* As in other engines. Apps of App Container images only get the variables of the specification. */
         bool appc = !isempty(l->metadata_url);
         if (r >= 0 && (l->config.hostname || !appc) && gethostname(hostname, sizeof(hostname)) >= 0)
                 r = add_default(&environment, "HOSTNAME", hostname);

@@ -33,7 +33,7 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
 
         l->shared_identity = report->identity;
         if (l->check)
-                (void) setsid(); /* nothing of the app's terminal */
+                (void) setsid(); /* without the controlling terminal of the app */
         int r = launch_become(l, NULL, &f);
         snprintf(report->message, sizeof(report->message), "%s", f.error.message ?: strerror(-r));
         report->cause = (int32_t) f.cause;
@@ -57,10 +57,10 @@ static void drain(LaunchCheck *check)
         }
 }
 
-/* Of a check with all that it has started. */
+/* Kills a handler, or a check with all processes that it has started. */
 static void kill_child(const Launch *l, pid_t pid)
 {
-        if (l->check && check_cgroup_kill(&l->check->cgroup) < 0) /* before Linux 5.14 */
+        if (l->check && check_cgroup_kill(&l->check->cgroup) < 0) /* cgroup.kill needs Linux 5.14 */
                 (void) kill(-pid, SIGKILL);
         (void) kill(pid, SIGKILL);
 }
@@ -159,7 +159,7 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
 
         r = wait_for(l, pid, signal_fd, &status, &h);
         if (r >= 0 && l->check) {
-                if (check_cgroup_kill(&l->check->cgroup) < 0) /* processes that it left behind */
+                if (check_cgroup_kill(&l->check->cgroup) < 0) /* processes that the check left behind */
                         (void) kill(-pid, SIGKILL);
                 drain(l->check);
         }

@@ -44,7 +44,7 @@ static int read_database(const char *database, char **ret, Failure *f)
         return 1;
 }
 
-/* 1: found, 0: not in the file (or there is no such file); then *RET_WRONG, which may be NULL, may say why not. */
+/* 1: found. 0: not found, or the file does not exist; *RET_WRONG, which may be NULL, may say why. */
 static int lookup(const char *database, const char *name, uint32_t id, Account *ret, const char **ret_wrong,
                   Failure *f)
 {

@@ -9,7 +9,7 @@
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
 
-/* The cgroup of a health check (check-cgroup.c), and the one that it is in. */
+/* The cgroup of a health check (check-cgroup.c), and its parent. */
 typedef struct CheckCgroup {
         int fd, parent_fd;
 } CheckCgroup;
@@ -244,13 +244,13 @@ void launch_block_signals(sigset_t *set);
  * monotonic time COUNTS_FROM on; *RET_COUNTED, which may be NULL, is whether it would. 1: the check succeeded, 0: it
  * failed, -EINTR: a signal to end this process has arrived, and nothing was reported. */
 int health_check(Launch *l, uint64_t timeout_usec, uint64_t number, uint64_t counts_from, bool *ret_counted);
-/* check-cgroup.c. The second one is as fork(): the child is in the cgroup; the third kills all that is in it. */
+/* check-cgroup.c. check_cgroup_fork() forks a child into the cgroup; check_cgroup_kill() kills all processes in it. */
 int check_cgroup_make(CheckCgroup *ret, Failure *f);
 pid_t check_cgroup_fork(const CheckCgroup *c);
 int check_cgroup_kill(const CheckCgroup *c);
 void check_cgroup_done(CheckCgroup *c);
-/* The cgroup of process PID, or "self", in the v2 hierarchy, to be freed; NULL: unknown. In the other hierarchies a process may be
- * moved: with the pids controller of version 1 the app has a cgroup of its own there. */
+/* The cgroup of process PID, or "self", in the v2 hierarchy, to be freed; NULL: unknown. In v1 hierarchies a process may be
+ * in another cgroup: with the pids controller of version 1 each app has one there. */
 char *unified_cgroup(const char *pid);
 /* "launch check" */
 int health_main(Launch *l, const LaunchNumbers *n);

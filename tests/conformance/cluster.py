@@ -4,8 +4,8 @@
 
     cluster.py [--only=PATTERN] [--gates=NAME,…]
 
-Each case has a namespace of its own. They run side by side, as they wait for most of their time, some long ones first; those that interrupt
-the node (@alone) run after all others, one by one. In the end no pod may be left. Gates are features of the kubelet that are not enabled by default."""
+Each case has a namespace of its own. They run in parallel, because they mostly wait, long ones first; cases that disrupt
+the node (@alone) run after the others, one at a time. No pod may be left at the end. Gates are features of the kubelet that are off by default."""
 
 import argparse
 import contextlib
@@ -31,7 +31,7 @@ from kubernetes import *
 from registry_server import bcrypt
 
 SIDE_BY_SIDE = 6
-LIMIT = 600  # seconds for all, before patience()
+LIMIT = 600  # seconds for all cases, multiplied by patience()
 PRIVATE = "127.0.0.1:5001"
 STAY = 'trap "exit 0" TERM; sleep 3600 & wait'
 SERVE = 'trap "exit 0" TERM; busybox httpd -f -p 8080 -h /www & wait'
@@ -63,7 +63,7 @@ def app(version, **more):
 
 @case
 def cron_jobs(k):
-    """Each minute."""
+    """A CronJob creates a job each minute, and kubectl one by hand."""
     template = job("", container("main", "echo by the clock"))["spec"]
     k.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": template}}})
     k.kubectl("create", "job", "by-hand", "--from=cronjob/c")
@@ -78,7 +78,8 @@ def cron_jobs(k):
 
 @case
 def grace_of_the_pod(k):
-    """A container that takes 15 of its 40 seconds to end is not killed before; one that does not end has all of its time."""
+    """A container that ends after 15 of its 40 seconds is not killed earlier; one that ignores SIGTERM is killed after
+    its 4 seconds."""
     slow = """echo asked >>/out/slow; i=0; while [ $i -lt 15 ]; do sleep 1; i=$((i+1)); echo $i >>/out/slow; done; echo ended >>/out/slow; exit 0"""
     k.apply(new_pod("slow", container("main", "trap '%s' TERM; sleep 3600 & wait" % slow, volumeMounts=OUT), volumes=[k.out()], terminationGracePeriodSeconds=40),
             new_pod("deaf", container("main", "trap '' TERM; while :; do cat /proc/uptime >>/out/deaf; sleep 0.1; done", volumeMounts=OUT),
@@ -100,7 +101,7 @@ def uptime():
 
 @case
 def logs_are_rotated(k):
-    """No line is lost when the kubelet renames the file."""
+    """No line is lost when the kubelet rotates the log."""
     lines = 10000
     k.apply(new_pod("p", container("main", 'i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "line $i %s"; [ $((i %% 400)) -ne 0 ] || sleep 0.3; done; %s'
                                    % (lines, "x" * 50, STAY))))
@@ -117,7 +118,7 @@ def logs_are_rotated(k):
     def complete():
         try:
             seen, files = numbers()
-        except (OSError, EOFError):  # as it is being renamed or compressed
+        except (OSError, EOFError):  # while the file is renamed or compressed
             return None
         return files if files > 1 and seen == list(range(1, lines + 1)) else None
     wait_for(complete, lambda: "All lines, in files of which there are some (%s)" % ", ".join(os.listdir(path)), 60, interval=0.5)
@@ -138,7 +139,7 @@ def pods(k):
 
 @case
 def host_ports(k):
-    """Of a pod, and of the next one with the same port."""
+    """A host port reaches the pod that has it, and afterwards the next pod with the same port."""
     for name in "one", "two":
         k.apply(new_pod(name, container("main", "mkdir /www; hostname >/www/name; " + SERVE, ports=[{"containerPort": 8080, "hostPort": 18080}],
                                         readinessProbe={"httpGet": {"path": "/name", "port": 8080}, "periodSeconds": 1})))
@@ -154,7 +155,7 @@ def body(url):
 
 @case
 def forced_deletion(k):
-    """The pod is gone for the API server at once, and its container soon, whatever time it has."""
+    """The API server drops the pod at once, and its container ends soon, whatever its grace period is."""
     k.apply(new_pod("p", container("main", "trap '' TERM; echo begins >>/out/log; while :; do sleep 0.1; done", volumeMounts=OUT), volumes=[k.out()],
                     terminationGracePeriodSeconds=3600))
     k.ready("p")
@@ -178,7 +179,7 @@ def back_off(k):
 
 @case
 def image_pull_secrets(k):
-    """An image that one pod has pulled is not another's who has no password for it."""
+    """A pod without the password cannot use an image that another pod has pulled with it."""
     def secret(name, password):
         k.kubectl("create", "secret", "docker-registry", name, "--docker-server=" + PRIVATE, "--docker-username=someone", "--docker-password=" + password)
         return {"imagePullSecrets": [{"name": name}]}
@@ -198,7 +199,7 @@ def image_pull_secrets(k):
 
 @case
 def updates_seen_in_volumes(k):
-    """Of a ConfigMap, a Secret, and annotations."""
+    """Updates of a ConfigMap, a Secret and annotations appear in the volumes of a running pod."""
     watch = "for f in config secret info; do until grep -q new /$f/key; do sleep 0.2; done; echo $f; done"
     k.kubectl("create", "configmap", "c", "--from-literal=key=old")
     k.kubectl("create", "secret", "generic", "s", "--from-literal=key=old")
@@ -216,7 +217,7 @@ def updates_seen_in_volumes(k):
 
 @case
 def readiness_probes(k):
-    """By http, tcp, gRPC (of an etcd), and a command."""
+    """Probes by HTTP, TCP, gRPC (of an etcd) and a command."""
     def probe(**kind):
         return dict({"periodSeconds": 1, "timeoutSeconds": 10}, **kind)
     etcd = {"name": "grpc", "image": IMAGES + "/etcd:1", "readinessProbe": probe(grpc={"port": 2379}),
@@ -234,7 +235,7 @@ def readiness_probes(k):
 
 @case
 def liveness_probes(k):
-    """A failure restarts the container, and that of a container which has not come up yet does not count."""
+    """A failing liveness probe restarts the container; it is not used before the startup probe has succeeded."""
     k.apply(new_pod("p", container("main", "touch /tmp/alive; " + STAY, livenessProbe=exec_probe("test", "-f", "/tmp/alive", failureThreshold=1,
                                                                                                           initialDelaySeconds=2))),
             new_pod("slow", container("main", "sleep 4; touch /tmp/alive; " + STAY, livenessProbe=exec_probe("test", "-f", "/tmp/alive", failureThreshold=1),
@@ -264,7 +265,7 @@ def hooks(k):
 
 @case
 def sidecars(k):
-    """They are there before the containers are, end after them, are restarted, and no job waits for them."""
+    """Sidecars start before the containers and end after them, are restarted, and do not keep a job from completing."""
     sidecar = container("sidecar", "echo sidecar >>/out/log; trap 'echo sidecar ends >>/out/log; exit 0' TERM; sleep 3600 & wait", restartPolicy="Always",
                         volumeMounts=OUT, startupProbe=exec_probe("test", "-f", "/out/log"))
     k.apply(job("j", container("main", "echo main >>/out/log", volumeMounts=OUT), pod={"initContainers": [sidecar], "volumes": [k.out()]}),
@@ -278,7 +279,7 @@ def sidecars(k):
 
 @case
 def ephemeral_containers(k):
-    """kubectl debug: into the processes of a container, and on a terminal."""
+    """kubectl debug joins the processes of a container, and can use a terminal."""
     k.apply(new_pod("p", container("main", "echo of main >/tmp/mark; " + STAY)))
     k.ready("p")
     debug = ("debug", "p", "--image=" + BUSYBOX, "--target=main", "--profile=general")
@@ -320,7 +321,7 @@ def digest(data):
 
 @case
 def exec_in_a_container(k):
-    """By both protocols; and on a terminal, whose size is passed on."""
+    """kubectl exec works over WebSocket and SPDY; with a terminal it passes the window size on."""
     k.apply(new_pod("p", container("main", STAY)))
     k.ready("p")
     data = os.urandom(3 << 20)
@@ -390,7 +391,7 @@ def port_forward(k):
 
 @case
 def attach(k):
-    """Input and its end reach the container; one with a terminal goes on when its client leaves."""
+    """Input and its end reach the container; a container with a terminal continues when its client disconnects."""
     r = k.kubectl("run", "hello", "--image=" + BUSYBOX, "--rm", "-i", "--quiet", "--restart=Never", "--", "sh", "-c", 'while read -r l; do echo "got $l"; done; echo end',
                   input="one\ntwo\n", seconds=30)
     equal(r.stdout.splitlines()[:3], ["got one", "got two", "end"])
@@ -428,13 +429,13 @@ def logs(k):
 # --- Controllers ------------------------------------------------------------------------------------------------------------
 
 def versions(k, name):
-    """Of the image in each pod of a controller."""
+    """The version of the image in each pod of a controller."""
     return [k.exec(p["metadata"]["name"], "cat", "/version").strip() for p in k.pods(name)]
 
 
 @case
 def deployments(k):
-    """Rolled forward and back, and scaled."""
+    """A Deployment is rolled out, rolled back and scaled."""
     k.apply(controller("Deployment", "web", app(1), replicas=3))
     k.rollout("status", "deployment/web")
     equal(versions(k, "web"), ["1"] * 3)
@@ -452,7 +453,7 @@ def deployments(k):
 
 @case
 def stateful_sets(k):
-    """Their pods keep names and volumes."""
+    """Pods of a StatefulSet keep their names and volumes."""
     size = {"requests": {"storage": "1Mi"}}
     for i in range(2):
         path = "%s/volume-%d" % (k.dir, i)
@@ -496,7 +497,7 @@ def jobs(k):
 
 @case
 def services(k):
-    """The endpoints are the pods that are ready, each of which serves."""
+    """The endpoints of a service are its ready pods, each of which answers."""
     serve = "mkdir /www; hostname >/www/name; touch /www/ready; " + SERVE
     k.apply(controller("Deployment", "web", container("main", serve, readinessProbe={"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1}), replicas=2),
             {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}})
@@ -531,13 +532,13 @@ def drain(k):
 
 
 def incarnations(k, *names):
-    """Of the containers of controllers' pods."""
+    """IDs and restart counts of the containers of controllers' pods."""
     return sorted((c["containerID"], c["restartCount"]) for n in names for p in k.pods(n) for c in p["status"]["containerStatuses"])
 
 
 @alone
 def kubelet_is_restarted(k):
-    """Containers go on; what has ended meanwhile has, for the new one, too."""
+    """Containers keep running; the new kubelet sees which have ended in the meantime."""
     for number in signal.SIGTERM, signal.SIGKILL:
         name = signal.Signals(number).name.lower()
         k.apply(controller("Deployment", "stays-" + name, app(1), replicas=3),
@@ -557,7 +558,7 @@ def kubelet_is_restarted(k):
 
 @alone
 def runtime_is_killed_under_load(k):
-    """What runs goes on, what is begun is done in the end, and what is to go does."""
+    """Running containers continue, pending changes complete, and deleted pods go."""
     k.apply(controller("Deployment", "stays", app(1), replicas=3), controller("Deployment", "goes", app(1), replicas=3))
     for name in "stays", "goes":
         k.rollout("status", "deployment/" + name)
@@ -568,9 +569,9 @@ def runtime_is_killed_under_load(k):
     k.kubectl("delete", "deployment", "goes", "--wait=false")
     for n in 1, 2, 4, 6, 8:
         wait_for(lambda: sum("ready" in first(p["status"]) for p in k.pods("load")) >= n, "%d pods under way" % n, 60, interval=0.05)
-        says(session, n)
+        echoes(session, n)
         k.cluster.restart_runtime(signal.SIGKILL)
-        says(session, n)
+        echoes(session, n)
     session.communicate(timeout=patience(30))
     equal(session.returncode, 0)
     k.rollout("status", "deployment/load")
@@ -580,8 +581,8 @@ def runtime_is_killed_under_load(k):
     equal(incarnations(k, "stays"), before)
 
 
-def says(session, n):
-    """What cat gets it writes."""
+def echoes(session, n):
+    """Sends a line to cat in an exec session, and expects it back."""
     line = b"line %d\n" % n
     session.stdin.write(line)
     true(select.select([session.stdout], [], [], patience(20))[0], "nothing comes back through 'kubectl exec'")
@@ -590,7 +591,7 @@ def says(session, n):
 
 @alone
 def runtime_is_restarted(k):
-    """In order, as by an upgrade of its package, with pods being made; nothing of them fails."""
+    """Restarted in order, as by an upgrade of its package, while pods are started: none of them fails."""
     k.apply(controller("Deployment", "stays", app(1), replicas=2))
     k.rollout("status", "deployment/stays")
     before = incarnations(k, "stays")
@@ -605,7 +606,7 @@ def runtime_is_restarted(k):
 # --- Running them -----------------------------------------------------------------------------------------------------------
 
 def run_case(cluster, function):
-    """Kind of its line, why, seconds, and what helps to understand a failure."""
+    """Runs a case. Returns the kind of its line, the reason, the seconds, and details of a failure."""
     began, space, kind, why, more = time.monotonic(), None, "ok", "", []
     try:
         space = Space(cluster, function.__name__.replace("_", "-"))
@@ -624,7 +625,7 @@ def run_case(cluster, function):
 
 
 def results(cluster, functions, side_by_side, until):
-    """Function and result of each, as they end. One that does not end holds up neither the others nor the end of all."""
+    """Yields each function with its result, as they end. A case that hangs does not delay the others, nor the end of all."""
     waiting, done = queue.SimpleQueue(), queue.SimpleQueue()
 
     def work():
@@ -650,8 +651,8 @@ def results(cluster, functions, side_by_side, until):
         yield function, result
 
 
-def left_behind(world):
-    """Pods, containers, mounts and addresses."""
+def remaining(world):
+    """Pods, containers, mounts and addresses that still exist."""
     found = world.crictl("pods", "-q").split() + world.crictl("ps", "-a", "-q").split()
     with open("/proc/self/mounts") as f:
         found += [line.split()[1] for line in f if line.split()[1].startswith((world.path("store/"), world.path("root/pods/")))]
@@ -661,9 +662,9 @@ def left_behind(world):
 
 
 def nothing_is_left(world, count):
-    """Once the namespaces are gone."""
+    """Checks that the node is empty after the namespaces were deleted."""
     try:
-        wait_for(lambda: not left_behind(world), lambda: "An empty node (%s)" % " ".join(left_behind(world)), 90, interval=0.5)
+        wait_for(lambda: not remaining(world), lambda: "An empty node (%s)" % " ".join(remaining(world)), 90, interval=0.5)
         count.line("ok", "nothing_is_left")
     except Failure as e:
         count.line("not ok", "nothing_is_left", str(e))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the programs of this directory have in common: namespaces of their own, a registry, acnspawn-cri, and the lines that they print.
 
-A program is run in mount and network namespaces of its own, of which nothing is left: lo, and an address of the node on an
-interface without a neighbour. The registry is on loopback; it stands for those that the names of the images begin with."""
+A program runs in mount and network namespaces of its own, which the kernel removes: lo, and an address of the node on an
+interface without a neighbour. The registry is on loopback, as a mirror of the registries in the names of the images."""
 
 import json
 import os
@@ -33,7 +33,8 @@ def skip(why):
 
 
 def enter(*needed):
-    """Goes on in namespaces of its own, or ends where that cannot be. The programs NEEDED are built before: there is no network in there."""
+    """Re-executes this program in namespaces of its own, or skips it. Builds the programs NEEDED before: the namespaces
+    have no network."""
     if os.geteuid() != 0:
         skip("needs root")
     if not os.path.exists(PROGRAM):
@@ -46,7 +47,7 @@ def enter(*needed):
         sys.stdout.flush()
         os.execvpe("unshare", ["unshare", "--net", "--mount", "--propagation=private", sys.executable, *sys.argv], dict(os.environ, **{INSIDE: "1"}))
     for number in signal.SIGTERM, signal.SIGHUP:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that nothing stays behind
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # run the cleanup of __exit__()
     # As a host with systemd has it; these mounts are passed on to nobody else.
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
     ip = ["link set lo up", "link add node0 type veth peer name node1", "addr add %s/24 dev node0" % NODE_ADDRESS, "link set node0 up",
@@ -109,8 +110,8 @@ class World:
         return self.path(name)
 
     def start(self, name, *command, **more):
-        """A process, whose output is in NAME.log. Those that are started first end last. What ends this program with all of its process
-        group leaves them to it: without the runtime sandboxes cannot be removed."""
+        """Starts a process with its output in NAME.log. Processes are ended in reverse order. Each gets its own session, so that a signal to
+        the process group of this program leaves it alone: sandboxes cannot be removed without the runtime."""
         with open(self.path(name + ".log"), "ab") as log:
             p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **more)
         self.processes.append(p)
@@ -126,7 +127,7 @@ class World:
             p.wait()
 
     def start_registry(self, name, address, **more):
-        """All of them serve the same images; MORE is of its configuration."""
+        """All registries serve the same images; MORE is added to the configuration."""
         config = dict({"version": "0.1", "log": {"level": "error"}, "storage": {"filesystem": {"rootdirectory": self.path("registry")}},
                        "http": {"addr": address}}, **more)
         self.start(name, "docker-registry", "serve", self.write(name + ".yml", json.dumps(config)))
@@ -139,7 +140,7 @@ class World:
         self.write("config/registries.d/test.conf", "".join(entry % (h, h, REGISTRY) for h in hosts))
 
     def start_runtime(self):
-        """Once more, too, where there was one."""
+        """Starts the runtime, also after it was stopped."""
         network = {"cniVersion": "0.4.0", "name": "conformance", "plugins": [
             {"type": "bridge", "bridge": "cri0", "isGateway": True, "ipMasq": False, "hairpinMode": True,
              "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.214.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}],
@@ -158,8 +159,8 @@ class World:
             p.wait()
 
     def lose_power(self):
-        """All that runs of the sandboxes ends at once, and they are of an earlier boot. The runtime does not run. Another boot ID in /proc would be
-        hidden by what the kubelet mounts there."""
+        """Kills the supervisors of all sandboxes, and makes their pods ones of an earlier boot. To be called while the runtime is down. The boot ID
+        in /proc cannot be changed instead: the mounts of the kubelet would hide it."""
         running, other = self.path("store/pods/running"), str(uuid.uuid4())
         for pod in [os.path.join(running, name) for name in os.listdir(running)]:
             with open(pod + "/runtime") as f:
@@ -174,7 +175,7 @@ class World:
             os.symlink(other, pod + "/owner-boot")
 
     def crictl(self, *arguments):
-        """What it prints, other than errors."""
+        """Runs crictl and returns its standard output."""
         return subprocess.run([self.bin + "/crictl", "--config", self.path("crictl.yaml"), "--runtime-endpoint", "unix://" + self.socket,
                                "--timeout=60s", *arguments], stdout=subprocess.PIPE, text=True).stdout
 

@@ -13,7 +13,7 @@ import sys
 import images
 from conformance import *
 
-# What cannot pass here: how it fails, and why. Any other failure of these is one.
+# Specs that cannot pass here: how they fail, and why. Another failure of them counts.
 KNOWN = {
     r"public image with digest should be pulled": ("Cannot fetch the manifest of", "names an image by a digest, which only its own registry has"),
     r"runtime should support MaskedPaths": (
@@ -30,7 +30,7 @@ if not has_memory_controller():
 
 
 def run(world, focus):
-    """The report of each spec, and of what failed before or after them; and critest's exit status."""
+    """Returns the reports of the specs, and of setup or teardown that failed; and critest's exit status."""
     report = world.path("report.json")
     command = [world.bin + "/critest", "-config", world.path("crictl.yaml"), "-runtime-endpoint", "unix://" + world.socket,
                "-image-endpoint", "unix://" + world.socket, "--ginkgo.json-report=" + report, "--ginkgo.no-color", "--ginkgo.seed=1"]
@@ -56,7 +56,7 @@ def tell(specs, rc, focus):
             count.line("skip", name, known)
         else:
             count.line("not ok", name, why[:400] or s["State"])
-    if set(s["State"] for s in specs if s["LeafNodeType"] == "It") <= {"skipped", "pending"}:  # as when what comes before them has failed
+    if set(s["State"] for s in specs if s["LeafNodeType"] == "It") <= {"skipped", "pending"}:  # for example after the setup of the suite failed
         count.line("not ok", "specs", "none of them has run")
     elif rc != 0 and not set(states) - {"passed", "skipped", "pending"}:
         count.line("not ok", "specs", "critest ended with status %d, and none of them has failed" % rc)

@@ -19,12 +19,12 @@ from conformance import *
 IMAGES = "images.test"
 BUSYBOX = IMAGES + "/busybox:1"
 STAY = 'trap "exit 0" TERM; while :; do sleep 0.2; done'
-# Longer than what acnspawn gives apps by itself.
+# Ends later than acnspawn's default stop time-out.
 FLUSH = 'trap "sleep 11.5; echo done >/host/flushed; exit 0" TERM; while :; do sleep 0.2; done'
 
 
 def configuration(world, **more):
-    """That of the kubelet, which is YAML as JSON is."""
+    """The configuration of the kubelet, as JSON, which is valid YAML."""
     return dict({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "containerRuntimeEndpoint": "unix://" + world.socket,
         "staticPodPath": world.path("manifests"), "podLogsDir": world.path("logs"), "volumePluginDir": world.path("plugins"),
@@ -38,8 +38,8 @@ def configuration(world, **more):
         "featureGates": {"KubeletInUserNamespace": True}}, **more)
 
 
-# What the kubelet wants to set in the kernel it finds set: its /proc/sys cannot be written to. That of others is not affected: the mounts, which
-# would be twice as many with each start, are not passed on.
+# The kubelet cannot write to its /proc/sys, and finds the parameters that it would set there. /proc/sys of other processes
+# is not affected: the mounts are private, as propagated ones would double with each start.
 PARAMETERS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
               "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
 PREPARE = """mount --make-private /proc && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
@@ -109,7 +109,7 @@ def describe(status):
 
 
 def prepare_kubelet(world):
-    """The directories of a kubelet. What it has its own names for is in this program's mount namespace alone."""
+    """Makes the directories of a kubelet. Paths that it has fixed names for exist only in this program's mount namespace."""
     root = world.path("root")
     for name in ("root", "logs", "plugins", "manifests", "pki"):
         os.mkdir(world.path(name))
@@ -125,7 +125,7 @@ def prepare_kubelet(world):
 
 
 def start_kubelet(world, settings, *options):
-    """Once more, too, where there was one."""
+    """Starts the kubelet, also after it was stopped."""
     config = world.write("kubelet.yaml", json.dumps(settings))
     return world.start("kubelet", "unshare", "--mount", "--propagation", "unchanged", "sh", "-c", PREPARE, world.path("parameters"),
                        world.bin + "/kubelet", "--config=" + config, "--root-dir=" + world.path("root"), "--cert-dir=" + world.path("pki"),
@@ -147,7 +147,7 @@ class Kubelet:
         self.process = start_kubelet(world, self.config)
 
     def reboot(self):
-        """As by a loss of power."""
+        """Reboots the node as a loss of power does."""
         self.world.kill(self.process, self.world.runtime)
         self.world.lose_power()
         self.world.start_runtime()
@@ -173,7 +173,7 @@ class Kubelet:
         for name, _, _ in self.wanted:
             os.unlink(self.world.path("manifests/%s.json" % name))
         wait_for(lambda: self.look() == {}, "the end of the pods", 60)
-        # The kubelet forgets them at once.
+        # The kubelet drops the pods from its list at once; their containers end later.
         wait_for(lambda: json.loads(self.world.crictl("ps", "--output=json") or "{}").get("containers") == [], "the end of the containers", 60)
 
 
@@ -188,8 +188,8 @@ def tell(count, kubelet, wanted):
         count.line("ok" if good else "not ok", "message_of_termination", "" if good else json.dumps(ended))
 
 
-def look_after_reboot(world, kubelet, count):
-    """What is to run runs again, and what has run is not run once more."""
+def check_reboot(world, kubelet, count):
+    """Checks after a reboot that pods run again which are to run, and that completed ones do not."""
     kubelet.reboot()
     try:
         wait_for(kubelet.is_done, "the pods after a reboot", 60)
@@ -213,7 +213,7 @@ def run(world, wanted, count):
         pass
     tell(count, kubelet, wanted)
     if "fails" in kubelet.statuses:
-        look_after_reboot(world, kubelet, count)
+        check_reboot(world, kubelet, count)
     try:
         kubelet.remove_pods()
         count.line("ok", "pods_are_removed")

@@ -2,7 +2,7 @@
 """A Kubernetes of one node: etcd, API server, controller manager, scheduler, and a kubelet on acnspawn-cri; and the namespace of a case,
 which kubectl works in.
 
-States are read from the API server itself, as they are waited for; whatever is done is done by kubectl."""
+Cases poll states directly from the API server, and change objects only by kubectl."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ class Cluster:
                   "clusters": [{"name": "c", "cluster": {"server": API, "insecure-skip-tls-verify": True}}],
                   "users": [{"name": "u", "user": {"token": self.token}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
         os.environ["KUBECONFIG"] = world.write("kubeconfig", json.dumps(config))
-        os.environ["HOME"] = world.dir  # kubectl has a cache there
+        os.environ["HOME"] = world.dir  # for the cache of kubectl
 
     # --- Its processes ------------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ class Cluster:
         return self
 
     def __exit__(self, *exception):
-        """The pods are left to World. Nobody waits for what the API server and its store would write in order."""
+        """Kills the servers, whose data is not needed any more. World removes the pods."""
         self.ends = True
         for p in list(self.children):
             if p.poll() is None:
@@ -101,7 +101,7 @@ class Cluster:
         return any((c["type"], c["status"]) == ("Ready", "True") for c in conditions)
 
     def restart_kubelet(self, number):
-        """While none runs the node is still said to be ready, for a while: what it says of the time after is waited for."""
+        """The node stays "Ready" for a while without a kubelet: waits for a heartbeat of the new one."""
         self.world.stop(self.kubelet, number)
         renewed = self.heartbeat()
         self.start_kubelet()
@@ -121,15 +121,15 @@ class Cluster:
         try:
             with urllib.request.urlopen(q, timeout=10, context=self.tls) as f:
                 return f.read()
-        except OSError:  # also what the server refuses
+        except OSError:  # including requests that the server refuses
             return b""
 
     def get(self, path):
-        """An object, or {} if there is none."""
+        """An object, or {} if it does not exist."""
         return json.loads(self.request(path) or b"{}")
 
     def start_kubectl(self, *arguments, **more):
-        """Ends with the cluster at the latest."""
+        """Starts kubectl in the background; __exit__() kills it."""
         if self.ends:
             fail("The cluster ends")
         p = subprocess.Popen([self.world.bin + "/kubectl", *arguments], stdout=subprocess.PIPE, **more)
@@ -161,7 +161,7 @@ def new_pod(name, *containers, labels=None, **spec):
 
 
 def controller(kind, name, *containers, pod=None, version="apps/v1", **spec):
-    """A Deployment, StatefulSet or DaemonSet. POD is of the spec of its pods."""
+    """A Deployment, StatefulSet or DaemonSet. POD is merged into the spec of its pods."""
     template = new_pod("", *containers, labels={"app": name}, **(pod or {}))
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": dict({
         "selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}}, "spec": template["spec"]}}, **spec)}
@@ -187,11 +187,11 @@ class Space:
         self.cluster.kubectl("delete", "namespace", self.name, "--wait=false")
 
     def out(self):
-        """The directory as a volume."""
+        """A volume of the directory."""
         return {"name": "out", "hostPath": {"path": self.dir}}
 
     def lines(self, file):
-        """Of a file in it that pods write."""
+        """The lines of a file that pods write in the directory."""
         try:
             with open(os.path.join(self.dir, file)) as f:
                 return f.read().splitlines()
@@ -202,7 +202,7 @@ class Space:
         return self.cluster.kubectl("--namespace=" + self.name, *arguments, **more)
 
     def start(self, *arguments, **more):
-        """kubectl in the background."""
+        """Starts kubectl in the background."""
         streams = dict({"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}, **more)
         return self.cluster.start_kubectl("--namespace=" + self.name, *arguments, **streams)
 
@@ -225,12 +225,12 @@ class Space:
         return self.get("pods/" + pod).get("status", {})
 
     def pods(self, app):
-        """Of a controller, without those that are being deleted."""
+        """The pods of a controller, except those that are being deleted."""
         items = self.get("pods?labelSelector=app%3D" + app).get("items", [])
         return [p for p in items if "deletionTimestamp" not in p["metadata"]]
 
     def wait(self, pod, done, what, seconds=60):
-        """Until DONE is true of the pod's status, which is returned."""
+        """Waits until DONE(status) is true, and returns the status of the pod."""
         def look():
             status = self.status(pod)
             return status if done(status) else None
@@ -248,7 +248,7 @@ class Space:
         return status
 
     def waiting(self, pod, *reasons, seconds=60):
-        """Until its first container waits for one of these reasons: the container's status is returned."""
+        """Waits until the first container is waiting for one of REASONS, and returns its status."""
         def reason(status):
             return first(status).get("state", {}).get("waiting", {}).get("reason")
         return first(self.wait(pod, lambda s: reason(s) in reasons, " or ".join(reasons), seconds))
@@ -263,7 +263,7 @@ class Space:
         return self.kubectl("rollout", *arguments, "--timeout=%ds" % patience(60), seconds=90) if arguments[0] == "status" else self.kubectl("rollout", *arguments)
 
     def report(self):
-        """For the reader of a case that has failed."""
+        """Lines about pods and events, for a failure."""
         with contextlib.suppress(Exception):
             lines = ["pod %s: %s" % (p["metadata"]["name"], describe(p["status"])) for p in self.get("pods").get("items", [])]
             events = sorted(self.get("events").get("items", []), key=lambda e: e.get("lastTimestamp") or "")

@@ -81,8 +81,8 @@ FLUSHING = "trap 'sleep 2.5; exit 3' TERM; touch /out/up; while :; do sleep 0.05
 
 
 @both
-def an_app_has_as_long_as_a_call_gives_it(host, *options):
-    """Longer than its own time, which holds again afterwards."""
+def a_stop_call_can_extend_the_stop_timeout(host, *options):
+    """A call can give an app more time to stop than its own time-out; the next stop uses its own again."""
     two(host, FLUSHING, FLUSHING, "--stop-timeout=1s", "--exit-policy=never", *options)
     host.wait_up("web")
     host.wait_up("db")

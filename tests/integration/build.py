@@ -343,8 +343,8 @@ def whitelists_without_a_leading_slash(host):
 
 
 @case
-def times_that_a_file_system_cannot_hold(host):
-    """2^35 seconds, as headers of GNU tar have them: said, and not replaced silently."""
+def times_that_a_file_system_cannot_store(host):
+    """Headers of GNU tar can hold times such as 2^35 seconds: a warning names them, and they are not replaced silently."""
     path = host.path("x.tar")
     manifest = json.dumps(image_manifest("example.com/x", {"exec": ["/f"], "user": "0", "group": "0"})).encode()
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as t:
@@ -353,11 +353,11 @@ def times_that_a_file_system_cannot_hold(host):
             member.type, member.mtime, member.size, member.mode = kind, mtime, len(content), 0o755
             t.addfile(member, io.BytesIO(content))
     r = host.acnspawn("validate", path).expect(0)
-    equal((r.out, "rootfs/f: its modification time is one that not every file system can hold" in r.err), (path + ": valid image\n", True), r.err)
+    equal((r.out, "rootfs/f: its modification time is out of the range of some file systems" in r.err), (path + ": valid image\n", True), r.err)
     host.acnspawn("validate", "--strict", path).expect(1)
     r = host.acnspawn("fetch", path).expect(0)
     held = os.stat(os.path.join(host.dir, "images", r.out.split()[-1], "rootfs/f")).st_mtime == 2 ** 35
-    equal("the first of which is that of 'rootfs/f'" in r.err, not held, r.err)
+    equal("the first of which is 'rootfs/f'" in r.err, not held, r.err)
 
 
 # --- validate ---------------------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def every_transition_once(host):
 
 @case
 def containers_of_a_sandbox_come_newest_first(host):
-    """A kubelet that uses events takes the first status of a name for that of its last attempt, in what it reads of the sandbox."""
+    """A kubelet that uses events takes the first container of a name in a sandbox status as the current attempt."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         with listening(c) as v:

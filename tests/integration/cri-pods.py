@@ -136,14 +136,14 @@ def commands_end_without_what_they_leave_behind(host):
 
 
 @case
-def output_beyond_a_reply_is_cut_and_said_to_be(host):
+def output_beyond_the_reply_size_is_truncated_with_a_note(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
         a = create(c, i, "main", image_id, SLEEP)
         c.call("StartContainer", container_id=a)
         size = (16 << 20) - 4096
-        note = b"acnspawn: the output is longer than %d bytes, and was cut\n" % size
+        note = b"acnspawn: the output is longer than %d bytes, and was truncated\n" % size
         for script, out, err in (("head -c %d /dev/zero" % (12 << 20), 12 << 20, b""), ("head -c %d /dev/zero" % size, size, b""),
                                  ("echo first >&2; head -c %d /dev/zero" % (20 << 20), size - 6, b"first\n" + note)):
             r = c.call("ExecSync", container_id=a, cmd=["/bin/sh", "-c", script])
@@ -153,7 +153,7 @@ def output_beyond_a_reply_is_cut_and_said_to_be(host):
 
 @case
 def containers_have_the_environment_of_other_runtimes(host):
-    """The name of the host, nothing of App Containers, and nothing that listens in their network."""
+    """HOSTNAME is set, no variables of App Containers, and no port listens in their network."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c, hostname="web-0")
@@ -175,8 +175,8 @@ def containers_have_the_environment_of_other_runtimes(host):
 
 
 @case
-def a_last_line_without_its_end_is_told_as_such(host):
-    """The kubelet gives it back as it was written: as the message of a termination, for one."""
+def a_last_line_without_a_newline_is_a_partial_record(host):
+    """The kubelet reproduces the text as it was written, for example as a termination message."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         logs = host.path("logs")
@@ -260,7 +260,7 @@ def sandboxes_whose_calls_were_killed_are_listed(host):
 
 @case
 def sandboxes_of_an_earlier_boot_have_ended(host):
-    """Their containers are listed with how they have ended, so that the client does not run them again; it removes them."""
+    """Their containers are listed with their exit status, so that the client does not run them again; it removes them."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i, kept = run_sandbox(c, name="old"), run_sandbox(c, name="new")
@@ -287,7 +287,7 @@ def sandboxes_of_an_earlier_boot_have_ended(host):
         equal((state(c, b), status(c, b).reason), ("EXITED", "Error"))
         true(status(c, b).exit_code != 0, "a container that ran has not completed")
         equal(c.call("PodSandboxStatus", pod_sandbox_id=i).status.state, 1)
-        # The next attempt, beside it.
+        # The next attempt, beside the old one.
         k = run_sandbox(c, name="old", attempt=1)
         remove(c, i)
         equal(sorted(sandboxes(c)), sorted([(k, "READY"), (kept, "READY")]))
@@ -325,9 +325,9 @@ def sandboxes_that_a_loss_of_power_has_emptied(host):
 
 @case
 @with_timeout(1200 if LONG else 120)
-def supervisors_that_are_killed_under_calls_end_no_call(host):
-    """The process of a call that begins just then has a copy of the connection to the supervisor; the service goes on. To be run with
-    the sanitized build as well, and for 200 rounds (ACNSPAWN_TEST_LONG)."""
+def the_service_survives_supervisors_killed_during_calls(host):
+    """A worker that starts at that moment inherits the connection to the supervisor; the service keeps running. Also meant for the
+    sanitized build, and for 200 rounds (ACNSPAWN_TEST_LONG)."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         for n in range(200 if LONG else 8):
@@ -342,7 +342,7 @@ def supervisors_that_are_killed_under_calls_end_no_call(host):
             for t in threads:
                 t.start()
             begun.wait()
-            for _ in range(n % 8 * 2):  # any time
+            for _ in range(n % 8 * 2):  # at varying moments
                 c.call("Version")
             os.kill(pid, signal.SIGKILL)
             for t in threads:

@@ -13,7 +13,7 @@ UNCONFINED = {"profile_type": 1}
 
 @contextlib.contextmanager
 def sandbox(host, *warnings):
-    """(client, ID of a sandbox, ID of an image); the service says WARNINGS."""
+    """Yields (client, ID of a sandbox, ID of an image). The service is expected to log WARNINGS."""
     with Service(host) as s:
         s.expected += warnings
         c = s.client()

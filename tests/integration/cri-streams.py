@@ -65,8 +65,9 @@ def a_command_has_its_streams_and_its_exit_code(host):
 
 
 @case
-def the_first_protocols_of_websocket(host):
-    """channel.k8s.io, in base64 as well, and what has no name: errors are a text, and there is none if all is well."""
+def the_older_subprotocols_of_websocket(host):
+    """channel.k8s.io, also in base64, and requests without a subprotocol: an error is plain text, and success sends
+    nothing."""
     with Service(host) as s:
         c = s.client()
         sandbox, container = started(host, c)
@@ -144,7 +145,7 @@ def urls_are_for_one_use_and_one_stream(host):
         status, message = refusal(url, "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
                                   "Sec-WebSocket-Key: " + "A" * 22 + "==", "Sec-WebSocket-Protocol: v9.channel.k8s.io")
         equal(status, "400 Bad Request")
-        contains(message, "No protocol that the client names is served")
+        contains(message, "The client requests no supported protocol")
         equal(refusal(url, "X: " + "x" * 20000)[0], "431 Request Header Fields Too Large")
         equal(refusal(url, "X y: z")[0], "400 Bad Request")
         equal(WebSocket(url).finish(), SUCCESS, "what was refused has not used it up")
@@ -259,8 +260,8 @@ def input_for_one_client(host):
 
 
 @case
-def the_end_of_input_comes_with_the_input(host):
-    """As of "echo one | kubectl run -i": before the container is attached to."""
+def input_and_its_end_can_precede_the_attach(host):
+    """Input and its end can arrive before the attach is done, as with "echo one | kubectl run -i"."""
     with Service(host) as s:
         c, sandbox, image_id = s.client(), None, image(host)
         sandbox = run_sandbox(c)

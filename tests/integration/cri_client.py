@@ -102,7 +102,7 @@ class Service:
                         "--cni-conf-dir=" + self.conf, *options]
         self.env = env or {}
         self.clients = []
-        self.expected = []  # words of warnings that are part of what is tested
+        self.expected = []  # parts of warnings that the case expects
         self.start()
 
     def start(self):

@@ -217,12 +217,13 @@ def verify(host):
     lines = [l.split(": ", 2)[1:] for l in d.acnspawn("pod", "verify", "net").expect(1).out.splitlines() if l.startswith(net + ":4: ")]
     equal([(severity, text.split(". ")[0].rstrip(".")) for severity, text in lines],
           [("error", "Network=: there is no network 'nonet'"), ("error", "Network=: there is no network 'host2'")])
-    # Sockets of which systemd gets none: by another name than Port= has, in a range, not exposed, and a unit without addresses.
+    # Ports for which systemd gets no socket: named differently in Port=, in a range, not exposed, and a unit without
+    # addresses.
     sockets = d.write("sockets", "[Pod]\nPort=8080:80 9000-9001:90-91 web:8443\n[App a]\nImage=example.com/a\nSocketActivated=http 80\nSocketActivated=90 91/udp web\n")
     equal(re.findall(r"(?m)^%s:(\d+): (\w+): SocketActivated=: the host's systemd gets no socket for '(.*?)'" % re.escape(sockets),
                      d.acnspawn("pod", "verify", "sockets").expect(0).out), [("5", "warning", "http"), ("6", "warning", "90"), ("6", "warning", "91/udp")])
     d.write("sockets", "[App a]\nImage=example.com/a\nSocketActivated=80\n[Socket]\nBacklog=5\n")
-    contains(d.acnspawn("pod", "verify", "sockets").expect(1).out, sockets + ":5: error: [Socket]: there is no address to listen on")
+    contains(d.acnspawn("pod", "verify", "sockets").expect(1).out, sockets + ":5: error: [Socket]: no address to listen on")
     d.write("sockets", "[App a]\nImage=example.com/a\nSocketActivated=80\n[Socket]\nListenStream=80\n")
     lacks(d.acnspawn("pod", "verify", "sockets").expect(0).out, "socket for")
     contains(d.acnspawn("pod", "verify", "none").expect(1).err, "No file declares a pod 'none'")
@@ -393,7 +394,7 @@ def compare(d, pod_words, app_words, samples):
     expected = definition(host, first)
     d.acnspawn("pod", "create", "--force", "copy", "--", *words).expect(0)
     r = d.acnspawn("pod", "verify", "copy").expect(0)
-    # The sample of socket-activated has ports that no sample exposes.
+    # The sample of socket-activated names ports that no sample exposes.
     lacks("".join(l for l in r.out.splitlines() if "SocketActivated=: the host's systemd gets no socket for" not in l), "warning")
     second = d.acnspawn("prepare", "--declared=copy").expect(0).out.strip()
     same(definition(host, second), expected, "the file of the command line with %s" % samples)

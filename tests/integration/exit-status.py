@@ -177,8 +177,8 @@ def status_is_kept_until_the_pod_is_removed(host):
 
 
 @case
-def systemd_as_an_app_is_warned_of(host):
-    """It says nothing itself."""
+def prepare_warns_of_systemd_as_an_app(host):
+    """systemd prints nothing itself."""
     for exec, files, warned in (["/usr/lib/systemd/systemd"], {}, True), (["/sbin/init"], {"sbin/init": Link("/lib/systemd/systemd"), "lib/systemd/systemd": File("#!/bin/sh\n", mode=0o755)}, True), \
             (["/sbin/init"], {"sbin/init": File("#!/bin/sh\n", mode=0o755)}, False):
         r = host.acnspawn("prepare", host.image(exec, files=files)).expect(0)

@@ -486,7 +486,7 @@ def a_client_that_hangs_up_cancels_its_fetch(host):
 
 
 def fetches_of_others(service, n):
-    """A process that has N calls until its input ends, and shows the first reply to one of them."""
+    """Runs a process that keeps N calls pending until its input ends, and prints the first reply to one of them."""
     script = """
 import select, socket, sys
 sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(int(sys.argv[2]))]
@@ -515,7 +515,7 @@ def too_much_at_once_is_refused(host):
             wait_for(lambda: len(s.children()) == 16, "that all are at it")
             equal(last.call("FetchImage", **FETCH), ("TooManyOperations", {"limit": 16}))
             equal(last.call("PreparePod", definition={"apps": [{"image": FETCH["image"]}]})[0], "TooManyOperations")
-            # Other kinds of calls have places of their own, and so have other clients.
+            # Calls of other kinds, and of other clients, have limits of their own.
             equal(s.client().all("ListPods"), [{}])
             equal(last.call("DescribePod", pod="x")[0], "NoSuchPod")
             equal(last.call("StopPod", pod="x")[0], "NoSuchPod")

@@ -210,8 +210,8 @@ def other_calls_are_answered_while_a_pod_is_being_paused(host):
     uuid, freezer, mount = without_freezer(host)
     pausing, resuming, c = [Connection(host, uuid) for _ in range(3)]
     pausing.send("Pause")
-    # Calls of two connections may be taken in any order.
-    is_taken = lambda: read_text(host.path("freeze")).startswith("1")  # what is mounted over the freezer
+    # The supervisor may read calls of two connections in any order.
+    is_taken = lambda: read_text(host.path("freeze")).startswith("1")  # a file mounted over the freezer
     wait_for(is_taken, "the call to be taken")
     resuming.send("Resume")
     true(not is_answered(pausing, 0.5), "nothing is paused yet")
@@ -238,7 +238,7 @@ CONNECTIONS_MAX = 128
 
 @case
 def idle_connections_make_room(host):
-    """Of a leaking monitor of root, which has no calls: nobody else notices."""
+    """A program run by root leaks connections without calls; the supervisor closes the oldest of them for a new client."""
     uuid = two_apps(host)
     c = Connection(host, uuid)
     settled(c)
@@ -247,7 +247,7 @@ def idle_connections_make_room(host):
     host.acnspawn("pause", "p").expect(0)
     host.acnspawn("resume", "p").expect(0)
     host.acnspawn("kill", "--signal=CONT", "--app=a", "p").expect(0)
-    # The one that was used last is there still, the first ones are gone.
+    # The most recently used connection is still open, the first ones are closed.
     equal(idle[-1].call("Describe")["uuid"], uuid)
     equal(idle[0].socket.recv(1), b"")
     host.acnspawn("stop", "p").expect(0)
@@ -256,7 +256,7 @@ def idle_connections_make_room(host):
 
 
 def full(host, uuid):
-    """Connections with calls that are not answered, as many as there can be."""
+    """Opens connections with unanswered calls until the limit is reached."""
     found = [Connection(host, uuid) for _ in range(CONNECTIONS_MAX)]
     for x in found:
         x.send("Monitor", {"since": 0}, more=True)
@@ -275,7 +275,7 @@ def is_refused(host, uuid):
 
 @case
 @with_timeout(120)
-def a_full_interface_says_so_and_does_not_keep_the_pod_from_being_stopped(host):
+def a_full_interface_refuses_calls_and_the_pod_can_be_stopped(host):
     for n, (command, status) in enumerate(((("stop",), 0), (("stop", "--force"), 0), (("stop", "--timeout=1s"), 0), (("rm", "--force"), None))):
         name = "p%d" % n
         uuid = host.detach("--name=" + name, host.shell("trap '' TERM; " + FOREVER.split(";", 1)[1] if n == 2 else FOREVER, name="example.com/a"),
@@ -286,7 +286,7 @@ def a_full_interface_says_so_and_does_not_keep_the_pod_from_being_stopped(host):
             for args in (("pause", name), ("kill", name), ("update-app", "--tasks-max=10", name, "a"), ("enter", name, "--", "true")):
                 r = host.acnspawn(*args)
                 true(r.rc not in (0, None), "%r succeeded" % (args,))
-                contains(r.err, "Pod %s cannot be asked: 128 programs have calls that wait at its supervisor" % name, "message of %r" % (args,))
+                contains(r.err, "The interface of pod %s is busy: 128 connections have calls that are not answered yet" % name, "message of %r" % (args,))
                 contains(r.err, "'acnspawn stop %s'" % name, "hint of %r" % (args,))
         with within(20, "%s of a pod with a full interface" % " ".join(command)):
             host.acnspawn(*command, name).expect(0)

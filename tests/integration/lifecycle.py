@@ -562,8 +562,8 @@ def stop_with_a_timeout_kills(host):
 
 
 @case
-def what_stop_and_rm_wait_for_is_said(host):
-    """After two seconds, and what the time-outs of the apps allow."""
+def stop_and_rm_report_what_they_wait_for(host):
+    """A message after two seconds; the default time-out follows from those of the apps."""
     shared = host.path("shared")
     os.mkdir(shared)
     script = "trap 'while ! test -e /shared/go; do sleep 0.1; done; exit 0' TERM; " + FOREVER
@@ -581,7 +581,7 @@ def what_stop_and_rm_wait_for_is_said(host):
 
 
 @case
-def a_pods_systemd_that_was_stopped_by_hand_does_not_hold_up_its_end(host):
+def a_pod_ends_although_its_systemd_got_sigstop(host):
     host.detach("--name=p", host.shell("trap 'exit 0' TERM; " + FOREVER, name="example.com/a"))
     host.wait_up("a")
     leader = host.leader("p")
@@ -592,8 +592,8 @@ def a_pods_systemd_that_was_stopped_by_hand_does_not_hold_up_its_end(host):
 
 
 @case
-def results_and_errors_of_many_pods_are_in_the_order_of_the_words(host):
-    """Also where both go to one file, as in a log."""
+def results_and_errors_of_many_pods_are_in_the_order_of_the_arguments(host):
+    """Also if both go to one file, as in a log."""
     first, second = host.prepare(host.shell("true")), host.prepare(host.shell("true"))
     r = subprocess.run(host.argv("rm", first, "none", second), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=patience(60))
     lines = [l for l in r.stdout.splitlines() if not l.startswith("'")]

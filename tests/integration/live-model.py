@@ -19,11 +19,11 @@ STATES = ("absent", "created", "running", "exited")
 # What may follow a state, as events show it. An app that ends at once goes through running unseen, if it was not executed.
 FOLLOWS = {
     "absent": {"created"},
-    "created": {"created", "starting", "running", "exited", "removing", "absent"},  # the last of a launch that is undone
+    "created": {"created", "starting", "running", "exited", "removing", "absent"},  # the last two: a launch that is undone
     "starting": {"starting", "running", "stopping", "exited"},
     "running": {"running", "starting", "stopping", "exited"},
     "stopping": {"stopping", "starting", "running", "exited"},
-    "exited": {"exited", "starting", "running", "removing", "created", "absent"},  # the last ones of an app that is replaced, or undone
+    "exited": {"exited", "starting", "running", "removing", "created", "absent"},  # the last three: an app that is replaced, or a launch that is undone
     "removing": {"removing", "absent"},
 }
 
@@ -393,7 +393,7 @@ EXPLAINED = {
     ("Exec", "ExecFailed"): {"created", "exited", "starting", "running", "stopping"},
     ("Stats", OK): {"created", "starting", "running", "stopping", "exited", "removing"},
     ("LaunchGroup", OK): {"created", "starting", "running", "stopping", "exited"},
-    # A name that is taken, or a launch that a removal has undone.
+    # The name is taken, or a removal has undone the launch.
     ("LaunchGroup", REFUSED): {"created", "starting", "running", "stopping", "exited", "removing"},
 }
 CALLS = ("AddApp", "AddApp", "StartApp", "StartApp", "StopApp", "RemoveApp", "RemoveApp stop", "RestartApp", "ReplaceApp", "SignalApp",
@@ -442,7 +442,7 @@ def client(pod, history, seed, until, problems, counts):
 
 
 def disturb(pod, until, problems, counts):
-    """Pauses the pod, resumes it, and has its systemd execute itself again."""
+    """Pauses the pod, resumes it, and has its systemd re-execute itself."""
     c, leader = pod.connect(), pod.host.leader(pod.uuid)
     while time.monotonic() < until and not problems:
         for method in "Pause", "Resume":
@@ -457,9 +457,9 @@ def disturb(pod, until, problems, counts):
 
 @case
 @with_timeout(240)
-def sixteen_clients_agree_with_the_model_in_a_pod_that_is_disturbed(host):
+def sixteen_clients_agree_with_the_model_in_a_disturbed_pod(host):
     if os.environ.get("ACNSPAWN_TEST_LONG") != "1":
-        raise Skip("looks for answers that nobody has thought of; ACNSPAWN_TEST_LONG=1")
+        raise Skip("a random search of 15 seconds: ACNSPAWN_TEST_LONG=1")
     clients_agree_with_the_model(host, disturb)
 
 

@@ -408,7 +408,7 @@ def shows_whole_lines(host, *args):
 
 @case
 def long_lines_are_shown_and_counted_as_lines(host):
-    """Records of journald, and of log files, have parts of them."""
+    """journald and log files store long lines in several records."""
     host.run("--name=p", host.shell(LONG_SCRIPT, name="example.com/a"))
     shows_whole_lines(host, "p")
     host.run("--name=q", host.shell(LONG_SCRIPT, name="example.com/a"), "--log=none", "--log-file=" + host.path("q.log"))
@@ -436,7 +436,7 @@ def restarted_app_appends(host):
     script = "echo start; printf 'no end'; exit 1"
     host.run("--name=p", host.shell(script, name="example.com/a"), "--restart=on-failure", "--restart-limit=2", "--restart-delay=1ms",
              "--log-file=" + log, rc=1)
-    # The last line of one start does not go on in the first one of the next.
+    # The unterminated last line of one start is not joined with the first line of the next.
     equal(text_of(records(log), "stdout"), (b"start\nno end\n" * 3)[:-1])
     # Plain: the file of one pod, and of the next one.
     plain = host.path("b.log")
@@ -556,7 +556,7 @@ def without_the_journal_logs_reads_the_file(host):
     # Another pod with the same file: each shows its own.
     host.run("--name=q", host.shell("echo four", name="example.com/a"), "--log-file=" + log, "--log=none")
     equal(logs(host, "q").expect(0).out, "four\n")
-    # The end of a line that the pod before has left open is none of the next one.
+    # The end of a line that the previous pod left open is not a line of the next pod.
     host.run("--name=s", host.shell("printf five", name="example.com/a"), "--log-file=" + log, "--log=none")
     equal(logs(host, "s").expect(0).out, "five")
     host.run("--name=t", host.shell("echo; echo six", name="example.com/a"), "--log-file=" + log, "--log=none")

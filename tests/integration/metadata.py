@@ -127,7 +127,7 @@ def a_reduced_manifest_shows_no_environment_or_paths_of_the_host(host):
 
 @case
 def a_pod_without_metadata(host):
-    """Nothing listens, and apps have none of the variables of App Containers."""
+    """No port listens, and apps have no variables of App Containers."""
     script = "env | grep ^AC_ >/out/env; tail -n +2 /proc/net/tcp | grep ' 0A ' >>/out/env; true"
     for option, there in ((), True), (("--metadata=no",), False):
         uuid = host.prepare(*option, host.shell(script, name="example.com/a"))
@@ -140,7 +140,7 @@ def a_pod_without_metadata(host):
 
 @case
 def an_app_gets_the_port_of_the_service(host):
-    """If it has it declared: the service takes the next one."""
+    """If an app declares the port of the service, the service takes the next one."""
     ports = [{"name": "mine", "protocol": "tcp", "port": 18112, "count": 2}]
     uuid = host.prepare(pod_with_script(host, "echo $AC_METADATA_URL >/out/url; get pod/uuid >/out/uuid", app={"ports": ports}))
     host.run(uuid)

@@ -261,7 +261,8 @@ def descendants(pid):
 
 @both
 def processes_that_have_left_the_cgroup_of_their_app_end_with_it(host, *options):
-    """Moved by this test, as no app can any more: into that of the pod's systemd, and into that of another app."""
+    """This test moves the processes, since apps cannot any more: to the cgroup of the pod's systemd, and to that of
+    another app."""
     host.detach("--name=p", "--exit-policy=never", *options, host.shell("sleep 1000 & sleep 1000 & touch /out/up; trap 'exit 0' TERM; wait", name="example.com/a"),
                 "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "---", host.shell("sleep 1000 & touch /out/up; trap 'exit 0' TERM; wait", name="example.com/b"),
                 "--caps-retain=CAP_SYS_ADMIN")

@@ -706,7 +706,8 @@ def a_plugin_that_hangs_ends_with_the_run(host):
 
 @case
 def each_call_at_each_step_of_the_start_is_answered(host):
-    """While the networks are made, while systemd-nspawn starts, while the first app does, when the pod is up, and at its end."""
+    """While the networks are made, while systemd-nspawn starts, while the first app starts, when the pod is up, and at
+    its end."""
     own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; while ! test -e $0.go; do sleep 0.05; done; echo '{}'; }")
     plugin = host.path("cni/slow-plugin")
     slow = {"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/pre; while ! test -e /out/go; do sleep 0.05; done"]}
@@ -733,7 +734,7 @@ def each_call_at_each_step_of_the_start_is_answered(host):
             os.kill(pid, signal.SIGSTOP)
         return found
     wait_for(stop_nspawn, "systemd-nspawn", interval=0)
-    # The app x may be gone by a call of before. A pause would stop the pod until the next step.
+    # A previous call may have removed the app x. A pause would hold the pod until the next step.
     steps.append(EachCall(host, uuid, ["Stop", "Pause"]))
     for pid in found:
         os.kill(pid, signal.SIGCONT)

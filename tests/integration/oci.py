@@ -133,8 +133,8 @@ def archives_and_layouts_by_path(host):
 
 
 @case
-def an_archive_that_was_cut_is_named_so(host):
-    """Also if what is missing is the document at its end that names all the rest."""
+def a_truncated_archive_is_reported_as_such(host):
+    """Also if the document at its end, which names all other members, is missing."""
     path = host.path("cut.tar")
     with tarfile.open(path, "w") as t:
         for name, content in ("layer.tar", b"x" * 100000), ("manifest.json", b"[]"):
@@ -220,7 +220,7 @@ def labels_of_a_config_give_no_rights(host):
     status = host.status(uuid)
     equal((status["isolators"], status["privileges"]), ([], []))
     entry = json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)["apps"][0]
-    # What each app of an OCI image has.
+    # The variables that each app of an OCI image has.
     equal([a["name"] for a in entry["annotations"] if a["name"].startswith("acnspawn/")], ["acnspawn/hostname-variable"])
 
 

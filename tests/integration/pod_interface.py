@@ -133,7 +133,7 @@ class Connection:
         return [a for a in self.call("Describe")["apps"] if a["name"] == app][0]["state"]
 
 
-# What each method is called with, for an app.
+# Parameters of each method, for an app.
 CALLS = {
     "Describe": {}, "Monitor": {}, "Stats": {}, "Logs": {"stdout": 0}, "ReopenLogs": {"app": "a"}, "CompareCredentials": {"app": "a", "credentials": []},
     "Exec": {"app": "a", "command": ["true"]}, "Attach": {"app": "a", "stdout": 0}, "CloseStdin": {"id": 1}, "ResizeTerminal": {"id": 1, "rows": 1, "columns": 1},
@@ -146,7 +146,8 @@ CALLS = {
 
 
 class EachCall:
-    """All methods of the interface but some, each on a connection of its own, at once. The order between Pause and Resume is kept."""
+    """Calls all methods of the interface except some at once, each on a connection of its own. Pause is sent before
+    Resume."""
 
     def __init__(self, host, uuid, without=()):
         self.calls = {}
@@ -162,7 +163,7 @@ class EachCall:
                 c.answer = c.receive()
 
     def answers(self):
-        """Each is answered; Monitor goes on."""
+        """Checks that each call is answered; Monitor continues."""
         found = {}
         for method, c in self.calls.items():
             if method == "Monitor":

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The power fails at any step of what a kubelet has acnspawn-cri do (lost_power.py). Sandboxes do not run again in the next boot, and nothing
-of them is synced: those that can be read are listed, with how their containers have ended, and the client removes them; the others hinder
-nothing, and gc removes them. Images are there whole, or not at all.
-
-With ACNSPAWN_TEST_LONG=1 every step is looked at, on ext4 and XFS, otherwise a few of them.
-"""
+"""The power fails at any step of a kubelet's calls to acnspawn-cri (lost_power.py). Sandboxes do not run again in the next boot, and are not
+synced: readable ones are listed with the exit status of their containers, and the client removes them; gc removes the others, which do
+not get in the way. Images are complete or absent.
+With ACNSPAWN_TEST_LONG=1 every step is checked, on ext4 and XFS, otherwise a few of them."""
 
 from cri_client import *
 from registry_server import *
@@ -80,7 +78,7 @@ def look_at_store(host, step):
     acnspawn("image", "list")
     acnspawn("volume", "rm", "spare")
     acnspawn("gc", "--grace-period=0", "--expire-prepared=0")
-    for path in host.pods(): # which the endpoint keeps until its client removes them
+    for path in host.pods(): # kept by the endpoint until its client removes them
         acnspawn("rm", os.path.basename(path))
     equal(host.pods(), [], "pods after gc and rm, after %s" % step)
     equal(leases(host), [], "addresses that are taken, after %s" % step)

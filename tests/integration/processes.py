@@ -223,7 +223,8 @@ def a_target_that_has_ended_is_named(host):
 
 @case
 def a_host_with_cgroups_of_version_1_alone(host):
-    """The advice works there: the place of version 2 is not there, and the host's systemd makes the place of all read-only."""
+    """The commands in the hint work there: the mount point for version 2 does not exist, and the host's systemd makes its
+    parent read-only."""
     script = ("mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/systemd && mount -o remount,ro /sys/fs/cgroup && "
               "$ACN run --rm --name=p $IMAGE 2>$OUT; echo $?; sh -c \"$(sed -n 's/^Mount it[^:]*: //p' $OUT)\" && $ACN run --rm --name=p $IMAGE; echo $?")
     out = host.path("said")

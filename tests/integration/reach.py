@@ -339,8 +339,9 @@ def hooks_whose_process_cannot_be_killed(host):
 
 
 @case
-def processes_that_were_left_behind_are_reaped(host):
-    """Once the file system is gone, those that waited for it have ended, and the supervisor of a pod that goes on does not keep them as zombies."""
+def abandoned_children_are_reaped(host):
+    """When the file system is gone, the children that were blocked in it end, and the supervisor of a running pod reaps
+    them."""
     with distant_file(host) as (source, server):
         uuid = host.detach("--name=p", "--exit-policy=never", "--no-userns", "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source),
                            host.shell("echo x >/out/up", name="example.com/a"), "--mount=v:/v", '--annotation=acnspawn/hooks=[{"path":"/bin/true"}]')

@@ -448,7 +448,7 @@ def a_check_that_takes_too_long_has_failed_and_is_killed(host):
 
 @case
 def a_check_that_hangs_leaves_no_process_while_its_app_starts(host):
-    """Nor what has made a session of its own: each check has a cgroup."""
+    """Not even one that has made a session of its own: each check has a cgroup."""
     for pid in "pod", "private", "shared":
         uuid = host.prepare("--name=p-" + pid, "--exit-policy=never", host.shell("while :; do sleep 0.1; done"), "--pid=" + pid,
                             "--health-cmd=setsid sleep 777 & (setsid sleep 778 &); echo x >>/tmp/checks; sleep 779", "--health-timeout=100ms",
@@ -495,7 +495,7 @@ def images_health_checks_can_be_left_out_or_changed(host):
     uuid = host.detach(image, "--no-healthcheck")
     equal(host.app_status(uuid, "image1")["health"], None)
     lacks(host.acnspawn("cat", uuid).out, "health")
-    # The interval is the image's, and not a setting that has no effect.
+    # The interval comes from the image, so there is no warning that it has no effect.
     lacks(host.acnspawn("prepare", image, "--no-healthcheck").expect(0).err, "health")
     contains(host.acnspawn("prepare", image, "--no-healthcheck", "--health-interval=5s").expect(0).err, "--health-interval has no effect")
     host.acnspawn("stop", uuid).expect(0)

@@ -350,8 +350,8 @@ def starts_by_connections_are_not_consecutive_restarts(host):
 
 
 @case
-def the_limit_of_restarts_holds_in_a_pod_that_goes_on(host):
-    """Nothing but a call starts the app then: connections are refused."""
+def the_restart_limit_holds_in_a_pod_that_continues(host):
+    """Only a call can start the app then: connections are refused."""
     image = host.image(["/bin/sh", "-c", "exit 3"], name="example.com/web", app={"ports": [HTTP]})
     uuid = host.detach("--name=p", "--exit-policy=never", image, "--restart=on-failure", "--restart-delay=10ms", "--restart-limit=2")
     in_network_of(host, uuid, lambda: socket.create_connection(("127.0.0.1", 8080), 10).close())

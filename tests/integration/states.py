@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What begins while something else is under way: a check, a pause, a stop, another call, the end of the pod, or a connection to the
-pod's systemd that is lost. The answer to a call says what has happened, and nothing waits for what cannot come."""
+"""What begins while something else is under way: a check, a pause, a stop, another call, the end of the pod, or the loss of the connection
+to the pod's systemd. Replies tell what has happened, and no call waits for an event that cannot occur."""
 
 import select
 import signal
@@ -11,7 +11,7 @@ from pod_interface import *
 
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
 STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
-# Ends when /out/end is there, some time after it was asked to.
+# Ends once /out/end exists, after a request to stop.
 DRAINS = "trap 'touch /out/stopping; while ! test -e /out/end; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 HEALTH = ["--health-interval=100ms", "--health-retries=1"]
@@ -26,20 +26,20 @@ def fetch(host, script=STAY, name="example.com/stay", **more):
 
 
 def touch(host, uuid, app, name):
-    """As a process of the app: what is written into the layer of its root from outside, it may not see."""
+    """By a process of the app: it may not see files that are written to its upper directory from outside."""
     equal(Connection(host, uuid).call("Exec", app=app, command=["touch", "/out/" + name])["exitStatus"], 0)
 
 
-def there(host, app, name):
+def file_exists(host, app, name):
     return os.path.exists(os.path.join(host.upper(app), "out", name))
 
 
 def await_file(host, app, name):
-    wait_for(lambda: there(host, app, name), "%s of app %s" % (name, app))
+    wait_for(lambda: file_exists(host, app, name), "%s of app %s" % (name, app))
 
 
-def asked(host, uuid, method, **parameters):
-    """A call that is not answered yet, and its connection."""
+def send_call(host, uuid, method, **parameters):
+    """Sends a call, and returns its connection without waiting for the reply."""
     c = Connection(host, uuid)
     c.send(method, parameters)
     return c
@@ -77,8 +77,8 @@ def annotated(**settings):
 
 # --- Checks ------------------------------------------------------------------------------------------------------------
 
-def sick(host, action, name):
-    """It counts its checks. They fail from the moment on when it is asked to end."""
+def app_with_check(host, action, name):
+    """An app that counts its health checks; they fail once it is asked to stop."""
     check = "echo x >>/out/checks; ! test -e /out/stopping"
     return [host.shell(DRAINS, name="example.com/" + name), "--name=" + name, "--health-cmd=" + check, *HEALTH, "--health-on-failure=" + action,
             "--stop-timeout=60s"]
@@ -95,13 +95,13 @@ def await_checks(host, app):
 
 
 @case
-def checks_do_not_count_once_the_end_is_asked_for(host):
+def checks_are_ignored_once_a_stop_is_requested(host):
     actions = ("restart", "stop", "kill")
-    words = [w for a in actions for w in ("---", *sick(host, a, a))]
-    uuid = host.detach("--name=p", "--exit-policy=on-failure", *sick(host, "none", "other"), *words)
+    words = [w for a in actions for w in ("---", *app_with_check(host, a, a))]
+    uuid = host.detach("--name=p", "--exit-policy=on-failure", *app_with_check(host, "none", "other"), *words)
     for a in actions:
         host.wait_up(a)
-    stops = {a: asked(host, uuid, "StopApp", app=a) for a in actions}
+    stops = {a: send_call(host, uuid, "StopApp", app=a) for a in actions}
     c = Connection(host, uuid)
     for a in actions:
         await_checks(host, a)
@@ -115,9 +115,9 @@ def checks_do_not_count_once_the_end_is_asked_for(host):
 
 
 @case
-def a_check_does_not_come_into_the_way_of_a_change(host):
-    """The app is replaced, restarted and removed, though its check would have it restarted while it ends."""
-    uuid = host.detach("--name=p", "--exit-policy=never", *sick(host, "restart", "a"))
+def a_failing_check_does_not_interfere_with_a_change(host):
+    """The app is replaced, restarted and removed, although its failing check would restart it while it stops."""
+    uuid = host.detach("--name=p", "--exit-policy=never", *app_with_check(host, "restart", "a"))
     host.wait_up("a")
     new = host.shell(STAY, name="example.com/new")
     p = host.start("update-app", "p", "a", "--image=" + new)
@@ -129,9 +129,9 @@ def a_check_does_not_come_into_the_way_of_a_change(host):
         c = Connection(host, uuid)
         c.call("StopApp", app="b", timeoutUSec=0)
         c.call("RemoveApp", app="b")
-        host.acnspawn("add-app", "p", "--start", *sick(host, "restart", "b")).expect(0)
+        host.acnspawn("add-app", "p", "--start", *app_with_check(host, "restart", "b")).expect(0)
         host.wait_up("b")
-        call = asked(host, uuid, method, app="b", **parameters)
+        call = send_call(host, uuid, method, app="b", **parameters)
         await_checks(host, "b")
         touch(host, uuid, "b", "end")
         equal(answer(call), {}, method)
@@ -146,13 +146,13 @@ def a_check_does_not_come_into_the_way_of_a_change(host):
 GET = "get() { wget -q -O - --header 'Metadata-Flavor: AppContainer' $AC_METADATA_URL/acMetadata/v1/$1; }; "
 
 
-def asked_by(host, path):
+def read_metadata(host, path):
     return host.acnspawn("enter", "--app=a", "p", "--", "sh", "-c", GET + "get " + path)
 
 
 @case
-def an_app_that_is_launched_is_told_about_itself(host):
-    """The first question to the service comes before the launch is done, and decides whether it gets done."""
+def a_launched_app_finds_itself_in_the_metadata(host):
+    """The app reads its metadata before its launch is done, and its health check needs the result."""
     uuid = empty_pod(host)
     id = fetch(host, GET + "get apps/$AC_APP_NAME/image/id >/out/id; get pod/manifest >/out/manifest && touch /out/good; " + STAY)
     host.acnspawn("launch-group", "p", "example.com/stay", "--name=a", "--health-cmd=test -e /out/good", "--health-interval=100ms",
@@ -164,17 +164,17 @@ def an_app_that_is_launched_is_told_about_itself(host):
 
 
 @case
-def the_service_knows_each_change(host):
+def the_metadata_service_follows_each_change(host):
     first, second = fetch(host), fetch(host, STAY + "; true", "example.com/second")
     uuid = host.detach("--name=p", "--exit-policy=never", "example.com/stay", "--name=a")
-    manifest = lambda: json.loads(asked_by(host, "pod/manifest").expect(0).out)
+    manifest = lambda: json.loads(read_metadata(host, "pod/manifest").expect(0).out)
     equal([a["name"] for a in manifest()["apps"]], ["a"])
     host.acnspawn("add-app", "p", "--start", "example.com/stay", "--name=b").expect(0)
-    wait_for(lambda: asked_by(host, "apps/b/image/id").out == first, "the app that was added")
+    wait_for(lambda: read_metadata(host, "apps/b/image/id").out == first, "the app that was added")
     host.acnspawn("update-app", "p", "b", "--image=example.com/second").expect(0)
-    wait_for(lambda: asked_by(host, "apps/b/image/id").out == second, "the app that was replaced")
+    wait_for(lambda: read_metadata(host, "apps/b/image/id").out == second, "the app that was replaced")
     host.acnspawn("rm-app", "--force", "p", "b").expect(0)
-    wait_for(lambda: asked_by(host, "apps/b/image/id").rc != 0, "the end of the app that was removed")
+    wait_for(lambda: read_metadata(host, "apps/b/image/id").rc != 0, "the end of the app that was removed")
     equal(manifest()["apps"], json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"])
     host.acnspawn("stop", uuid).expect(0)
 
@@ -182,7 +182,7 @@ def the_service_knows_each_change(host):
 # --- Pauses ------------------------------------------------------------------------------------------------------------
 
 def cgroup_of(host, uuid):
-    """Of the pod, which is frozen by it."""
+    """The cgroup by which the pod is frozen."""
     leader = host.leader(uuid)
     path = "/sys/fs/cgroup" + next(l for l in read_text("/proc/%d/cgroup" % leader).splitlines() if l.startswith("0::"))[3:]
     if not os.path.exists(path):
@@ -193,15 +193,15 @@ def cgroup_of(host, uuid):
 
 
 @case
-def no_time_runs_while_a_pod_is_paused(host):
-    """The time after which an app that does not stop is killed: by a pause, and by a frozen cgroup."""
+def timeouts_stop_while_a_pod_is_paused(host):
+    """The time after which a call kills an app, with a pod that is paused, and with one whose cgroup is frozen."""
     script = "trap 'touch /out/stopping; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done; exit 7' TERM; touch /out/up; while :; do sleep 0.05; done"
     uuid = host.detach("--name=p", "--exit-policy=never", "--stop-timeout=60s", host.shell(script, name="example.com/a"), "---",
                        host.shell(script, name="example.com/b"))
     c = Connection(host, uuid)
     for app in "a", "b":
         host.wait_up(app)
-        stop = asked(host, uuid, "StopApp", app=app, timeoutUSec=1500000)
+        stop = send_call(host, uuid, "StopApp", app=app, timeoutUSec=1500000)
         await_file(host, app, "stopping")
         if app == "a":
             equal(c.call("Pause"), {})
@@ -209,7 +209,7 @@ def no_time_runs_while_a_pod_is_paused(host):
             freezer = cgroup_of(host, uuid) + "/cgroup.freeze"
             with open(freezer, "w") as f:
                 f.write("1")
-        time.sleep(2)  # more than the app has
+        time.sleep(2)  # longer than the app has to stop
         if app == "a":
             equal(c.call("Resume"), {})
         else:
@@ -222,7 +222,7 @@ def no_time_runs_while_a_pod_is_paused(host):
 
 @case
 def output_is_logged_after_a_long_pause(host):
-    """The journal of the pod takes nothing meanwhile."""
+    """The journal of the pod accepts nothing during the pause."""
     if not LONG:
         raise Skip("takes 12 seconds; ACNSPAWN_TEST_LONG=1")
     script = "touch /out/up; while ! test -e /out/go; do sleep 0.05; done; seq 1 100000; echo last; " + STAY
@@ -243,9 +243,9 @@ def output_is_logged_after_a_long_pause(host):
 
 
 @case
-def an_app_that_ends_as_the_pod_is_paused_has_ended(host):
-    """The pod's systemd reports that, and is frozen before it answers what became of the app; calls of a library that wait for too
-    long fail, after a second here."""
+def the_end_of_an_app_at_the_start_of_a_pause_is_noticed(host):
+    """The pod's systemd reports the end, and is stopped before it answers the query for the state of the app. Queries with a time-out would
+    fail, after a second here."""
     os.environ["SYSTEMD_BUS_TIMEOUT"] = "1s"
     try:
         uuid = host.detach("--name=p", host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
@@ -261,7 +261,7 @@ def an_app_that_ends_as_the_pod_is_paused_has_ended(host):
     wait_for(lambda: at_rest(leader), "what systemd does about it")
     os.kill(leader, signal.SIGSTOP)
     os.kill(supervisor, signal.SIGCONT)
-    time.sleep(2.5)  # in which the question fails
+    time.sleep(2.5)  # the query would fail meanwhile
     os.kill(leader, signal.SIGCONT)
     host.acnspawn("status", "--wait=20s", uuid, timeout=40)
     equal((host.state(uuid), host.app_status(uuid, "a")["signal"]), ("exited", 9))
@@ -271,7 +271,7 @@ def an_app_that_ends_as_the_pod_is_paused_has_ended(host):
 def a_pod_that_ends_is_not_paused(host):
     uuid = host.detach("--name=p", "--stop-timeout=60s", host.shell(DRAINS, name="example.com/a"))
     host.wait_up("a")
-    stop = asked(host, uuid, "Stop")
+    stop = send_call(host, uuid, "Stop")
     await_file(host, "a", "stopping")
     c = Connection(host, uuid)
     equal(c.call("Pause")[0], "PodEnds")
@@ -285,7 +285,7 @@ def a_pod_that_ends_is_not_paused(host):
 def pauses_are_done_in_their_order(host):
     uuid = host.detach("--name=p", host.shell(STAY, name="example.com/a"))
     host.wait_up("a")
-    calls = [asked(host, uuid, "Pause" if i % 2 == 0 else "Resume") for i in range(40)]
+    calls = [send_call(host, uuid, "Pause" if i % 2 == 0 else "Resume") for i in range(40)]
     equal([answer(x) for x in calls], [{}] * 40)
     equal(host.state(uuid), "running")
     equal(host.acnspawn("enter", uuid, "--", "echo", "on").expect(0).out, "on\n")
@@ -339,8 +339,8 @@ def limits_that_are_changed_while_a_replacement_is_prepared_hold(host):
 
 
 @case
-def what_a_later_app_of_the_name_does_not_get(host):
-    """Limits that a call has given to one that was removed."""
+def a_later_app_of_the_same_name_inherits_no_limits(host):
+    """A call has changed the limits of an app that was removed."""
     uuid = empty_pod(host)
     id = fetch(host)
     c = Connection(host, uuid)
@@ -358,8 +358,8 @@ def what_a_later_app_of_the_name_does_not_get(host):
 # --- Launches ----------------------------------------------------------------------------------------------------------
 
 def launch(host, uuid, *names, id):
-    """A group of apps that do not get ready."""
-    return asked(host, uuid, "LaunchGroup", apps=[adding(n, id) for n in names])
+    """Requests the launch of a group of apps that do not get ready."""
+    return send_call(host, uuid, "LaunchGroup", apps=[adding(n, id) for n in names])
 
 
 @case
@@ -379,7 +379,7 @@ def a_launch_that_does_not_get_ready_blocks_nothing(host):
     on_disk = lambda: [a["name"] for a in json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"]]
     equal(on_disk(), ["x"])
     equal(c.call("RemoveApp", app="a")[0], "WrongState")
-    # The group goes as a whole.
+    # The removal of one app undoes the whole launch.
     with within(10, "the removal of an app of the group"):
         equal(c.call("RemoveApp", app="a", stop=True), {})
     refused = answer(waiting)
@@ -398,7 +398,7 @@ def a_launch_ends_with_its_caller(host):
     c = Connection(host, uuid)
     waiting = launch(host, uuid, "a", "b", id=never)
     wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
-    follower = asked(host, uuid, "RemoveApp", app="a")
+    follower = send_call(host, uuid, "RemoveApp", app="a")
     equal(answer(follower)[0], "WrongState")
     waiting.socket.close()
     wait_for(lambda: c.call("Describe")["apps"] == [], "the apps of the group to be removed")
@@ -412,7 +412,7 @@ def a_pod_ends_while_a_launch_does_not_get_ready(host):
     c = Connection(host, uuid)
     waiting = launch(host, uuid, "a", "b", id=never)
     wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
-    removal = asked(host, uuid, "AddApp", **dict(adding("x", never), parent="a"))
+    removal = send_call(host, uuid, "AddApp", **dict(adding("x", never), parent="a"))
     host.acnspawn("stop", uuid).expect(0)
     equal((answer(waiting)[0], answer(removal)[0]), ("PodEnds", "PodEnds"))
     equal(json.loads(host.acnspawn("cat-manifest", "p").expect(0).out)["apps"], [])
@@ -428,7 +428,7 @@ def a_pod_does_not_wait_for_an_app_that_was_stopped_or_removed(host):
         for method, parameters in ("StopApp", {}), ("RemoveApp", {"stop": True}):
             for policy in "all", "never":
                 p = host.start("run", "--detach", "--name=p", "--exit-policy=" + policy, good, "---", never, *more)
-                wait_for(lambda: host.pods() and "running" in host.pods()[-1] and there(host, "never", "up"), "the app")
+                wait_for(lambda: host.pods() and "running" in host.pods()[-1] and file_exists(host, "never", "up"), "the app")
                 uuid = os.path.basename(host.pods()[-1])
                 c = Connection(host, uuid)
                 equal(c.call(method, app="never", **parameters), {})
@@ -443,7 +443,7 @@ def a_pod_does_not_wait_for_an_app_that_was_stopped_or_removed(host):
 # --- Answers that are so -----------------------------------------------------------------------------------------------
 
 @case
-def an_app_is_not_started_below_one_that_ends(host):
+def no_app_is_started_under_a_parent_that_is_stopping(host):
     uuid = empty_pod(host)
     drains = host.acnspawn("fetch", host.shell(DRAINS, name="example.com/drains")).expect(0).out.strip()
     c = Connection(host, uuid)
@@ -452,7 +452,7 @@ def an_app_is_not_started_below_one_that_ends(host):
     below = c.call("AddApp", **dict(adding("n", fetch(host)), parent="a"))["app"]
     equal(c.call("StartApp", app=below), {})
     host.wait_up("a")
-    stop = asked(host, uuid, "StopApp", app="a")
+    stop = send_call(host, uuid, "StopApp", app="a")
     await_file(host, "a", "stopping")
     for method in "RestartApp", "StartApp":
         reply = c.call(method, app=below)
@@ -465,14 +465,15 @@ def an_app_is_not_started_below_one_that_ends(host):
 
 
 @case
-def a_kill_that_meets_no_process_is_no_stop(host):
-    """An app has no main process while its pre-start handler runs. Nothing is different afterwards: apps can be started under it."""
+def sigkill_without_a_main_process_is_not_a_stop(host):
+    """An app has no main process while its pre-start handler runs. SIGKILL then changes nothing: apps can be started
+    under it."""
     uuid = empty_pod(host)
     handler = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/pre; sleep 2"]}]
     slow = fetch(host, name="example.com/slow", app={"eventHandlers": handler})
     c = Connection(host, uuid)
     c.call("AddApp", **adding("a", slow, "example.com/slow"))
-    start = asked(host, uuid, "StartApp", app="a")
+    start = send_call(host, uuid, "StartApp", app="a")
     await_file(host, "a", "pre")
     equal(c.call("SignalApp", app="a", signal=9)[0], "WrongState")
     equal(answer(start), {})
@@ -482,8 +483,8 @@ def a_kill_that_meets_no_process_is_no_stop(host):
 
 
 @case
-def the_time_to_stop_is_that_of_one_call(host):
-    """An app that was down when the one above it was stopped has its own time later."""
+def a_stop_timeout_applies_to_one_call(host):
+    """An app that was down when its parent was stopped uses its own time-out later."""
     uuid = empty_pod(host)
     ignores = fetch(host, "trap '' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
     c = Connection(host, uuid)
@@ -518,7 +519,7 @@ def a_stop_stops_an_app_that_is_being_started(host):
 
 
 @case
-def calls_go_on_when_systemd_executes_itself_again(host):
+def calls_survive_a_reexec_of_the_pods_systemd(host):
     uuid = empty_pod(host)
     id = fetch(host)
     c, leader = Connection(host, uuid), host.leader(uuid)
@@ -529,20 +530,20 @@ def calls_go_on_when_systemd_executes_itself_again(host):
         method, after = (("StartApp", "running"), ("StopApp", "exited"))[i % 2]
         delay = 0.002 * (i // 2)
         os.kill(leader, signal.SIGTERM)
-        time.sleep(delay)  # any moment
+        time.sleep(delay)  # at varying moments
         equal((c.call(method, app="a"), c.state("a")), ({}, after), "%s %.3f s after" % (method, delay))
         equal(c.state("b"), "running", "the state of the other app")
     for i in range(10):
         os.kill(leader, signal.SIGTERM)
-        time.sleep(0.003 * i)  # any moment
+        time.sleep(0.003 * i)  # at varying moments
         equal(c.call("RestartApp", app="b"), {})
         equal(app_of(c, "b")["starts"], 2 + i)
     host.acnspawn("stop", uuid).expect(0)
 
 
 @case
-def calls_that_come_with_the_end_of_the_connection_are_made(host):
-    """The supervisor finds both at once, and may take the calls first."""
+def calls_that_arrive_as_the_connection_is_lost_are_repeated(host):
+    """The supervisor sees both at once, and may read the calls first."""
     uuid = empty_pod(host)
     id, names = fetch(host), ["a%d" % i for i in range(8)]
     c, leader, supervisor = Connection(host, uuid), host.leader(uuid), host.supervisor(uuid)
@@ -551,11 +552,11 @@ def calls_that_come_with_the_end_of_the_connection_are_made(host):
     for method, after in ("StartApp", "running"), ("RestartApp", "running"), ("StopApp", "exited"):
         calls = [Connection(host, uuid) for n in names]
         for x in calls:
-            x.call("Describe")  # it is accepted
+            x.call("Describe")  # the connection is accepted
         os.kill(supervisor, signal.SIGSTOP)
         try:
             os.kill(leader, signal.SIGTERM)
-            time.sleep(1)  # it has executed itself again
+            time.sleep(1)  # systemd has re-executed itself
             for n, x in zip(names, calls):
                 x.send(method, {"app": n})
         finally:
@@ -597,9 +598,9 @@ def a_removal_waits_for_the_connection(host):
     c.call("AddApp", **adding("a", id))
     equal(c.call("StartApp", app="a"), {})
     before = set(children_of(supervisor))
-    adds = asked(host, uuid, "AddApp", **adding("b", id))
+    adds = send_call(host, uuid, "AddApp", **adding("b", id))
     held = hold_preparation(supervisor, before)
-    removes = asked(host, uuid, "RemoveApp", app="a", stop=True)
+    removes = send_call(host, uuid, "RemoveApp", app="a", stop=True)
     for _ in range(2):
         c.call("Describe")  # the call before is taken
     with unreachable_systemd(host, uuid):
@@ -621,7 +622,7 @@ def an_app_is_killed_in_time_without_the_connection(host):
     c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
     equal(c.call("StartApp", app="a"), {})
     await_file(host, "a", "up")
-    stop = asked(host, uuid, "StopApp", app="a", timeoutUSec=1000000)
+    stop = send_call(host, uuid, "StopApp", app="a", timeoutUSec=1000000)
     await_file(host, "a", "stopping")
     with unreachable_systemd(host, uuid):
         true(not is_answered(stop, 1), "it is up")
@@ -638,8 +639,8 @@ def a_launch_whose_caller_leaves_before_it_is_begun_is_none(host):
     id = fetch(host)
     c = Connection(host, uuid)
     with unreachable_systemd(host, uuid):
-        gone = asked(host, uuid, "LaunchGroup", apps=[adding("a", id)])
-        stays = asked(host, uuid, "LaunchGroup", apps=[adding("b", id)])
+        gone = send_call(host, uuid, "LaunchGroup", apps=[adding("a", id)])
+        stays = send_call(host, uuid, "LaunchGroup", apps=[adding("b", id)])
         c.call("Describe")
         true(not is_answered(stays, 0.5), "it waits")
         gone.socket.close()
@@ -658,7 +659,7 @@ def a_restart_ends_the_failure_of_what_was_not_ready(host):
     uuid = host.detach("--name=p", "--exit-policy=on-failure", host.shell(STAY, name="example.com/keeper"))
     c = Connection(host, uuid)
     c.call("AddApp", **adding("late", id, "example.com/late", annotations=annotated(stop_timeout="1s")))
-    start = asked(host, uuid, "StartApp", app="late")
+    start = send_call(host, uuid, "StartApp", app="late")
     await_file(host, "late", "first")
     equal(c.call("RestartApp", app="late"), {})
     equal(answer(start)[0], "JobFailed")
@@ -686,28 +687,28 @@ def a_wait_for_an_app_that_is_removed_ends(host):
 # --- Bounds ------------------------------------------------------------------------------------------------------------
 
 @case
-def changes_that_wait_are_bounded(host):
-    """Also those of clients that are gone. Those that are done at once are worked off without deep recursion."""
+def the_queue_of_changes_is_bounded(host):
+    """The limit includes changes of clients that have disconnected. Changes that are done at once do not recurse deeply."""
     uuid = empty_pod(host)
     id = fetch(host)
     c, supervisor = Connection(host, uuid), host.supervisor(uuid)
     before = set(children_of(supervisor))
-    adds = asked(host, uuid, "AddApp", **adding("a", id))
+    adds = send_call(host, uuid, "AddApp", **adding("a", id))
     found = hold_preparation(supervisor, before)
     fd = os.open(host.pod_dir(uuid), os.O_PATH)
     text = json.dumps({"method": POD + "RemoveApp", "parameters": {"app": "nosuch"}}).encode() + b"\0"
 
     def is_refused(timeout):
-        """The last ones are accepted some time after they were sent."""
+        """Sends a change; with a TIMEOUT, returns whether it was refused."""
         with socket.socket(socket.AF_UNIX) as s:
             s.connect("/proc/self/fd/%d/interface" % fd)
             s.sendall(text)
             s.settimeout(timeout)
             with contextlib.suppress(BlockingIOError, TimeoutError):
-                return b"Too many changes of the pod wait already" in s.recv(4096)
+                return b"Too many changes of the pod are queued" in s.recv(4096)
 
     def is_full():
-        """A supervisor that is busy may not take all of them: its connections are few."""
+        """Sends 200 changes: a busy supervisor may not accept all connections."""
         for i in range(200):
             is_refused(0)
         return is_refused(0.5)
@@ -721,7 +722,7 @@ def changes_that_wait_are_bounded(host):
 
 
 @case
-def a_writer_learns_that_the_app_reads_no_more(host):
+def a_writer_gets_sigpipe_when_the_app_closes_its_input(host):
     uuid = host.detach("--name=p", host.shell("exec <&-; " + STAY, name="example.com/a"), "--input=pipe")
     host.wait_up("a")
     c = Connection(host, uuid)

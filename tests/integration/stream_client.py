@@ -40,7 +40,8 @@ def connect(url):
 
 
 def ask(url, *lines, method="GET", more=b""):
-    """The status line, the fields and the rest of the answer, and the socket. MORE is sent together with the request."""
+    """Returns the status line, the fields and the rest of the answer, and the socket. MORE is sent together with the
+    request."""
     s, path = connect(url)
     s.sendall("\r\n".join(["%s %s HTTP/1.1" % (method, path), "Host: 127.0.0.1", *lines, "", ""]).encode() + more)
     data = b""
@@ -93,7 +94,7 @@ class Stream:
 
 
 class Recorder:
-    """In place of a socket: what is sent."""
+    """Records what is sent, in place of a socket."""
 
     def __init__(self):
         self.data = b""
@@ -103,7 +104,7 @@ class Recorder:
 
 
 class WebSocket(Stream):
-    """INPUT is all of the standard input, which comes together with the request."""
+    """INPUT is the complete standard input, sent together with the request."""
 
     def __init__(self, url, *names, protocols=True, lines=(), input=None):
         super().__init__()

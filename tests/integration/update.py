@@ -357,8 +357,9 @@ def the_time_to_get_ready_is_limited(host):
 
 @case
 @with_timeout(120)
-def an_app_whose_check_never_succeeds_gives_way_to_the_old_one(host):
-    """When the check has failed as often as makes the app unhealthy, whatever is to be done then, and without any time given."""
+def a_new_app_whose_check_never_succeeds_is_rolled_back(host):
+    """The old app is put back once the check has failed often enough to make the new one unhealthy, whatever its action
+    is, and without a time-out."""
     actions = {"a": "none", "b": "restart", "c": "stop", "d": "kill"}
     for pod, action in actions.items():
         fetch(host, image(host, 1, "example.com/" + pod))
@@ -381,7 +382,7 @@ def an_app_whose_check_never_succeeds_gives_way_to_the_old_one(host):
 
 @case
 @with_timeout(120)
-def pods_do_not_wait_for_each_other_nor_for_a_client_that_has_gone(host):
+def updates_of_pods_are_independent_and_survive_their_client(host):
     options = ["--name=web", "--image-policy=local"]
     for pod in "a", "z":
         fetch(host, image(host, 1, "example.com/" + pod))
@@ -398,7 +399,7 @@ def pods_do_not_wait_for_each_other_nor_for_a_client_that_has_gone(host):
     contains(host.acnspawn("status", "a").expect(0).out, "is being replaced by example.com/a sha512-")
     p.kill()
     host.finish(p)
-    # Whoever comes next undoes what nobody waits for.
+    # The next update undoes a replacement whose caller has disconnected.
     with within(20, "an update after one that was killed"):
         equal(rows(host, "--ready-timeout=1s", "a", rc=1), [("a", "web", "rolled back")])
     equal((image_of(host, "a", "web"), host.app_status("a", "web")["newImageID"]), (first, None))

@@ -205,7 +205,7 @@ def symlinks_of_the_command_line_are_followed(host):
     contains(host.acnspawn("prepare", "-v", link + ":/v", host.shell("true", name="example.com/b")).expect(1).err, "No such file")
     os.symlink(host.path("nowhere"), link)
     r = host.acnspawn("prepare", "-v", link + ":/v", "example.com/b").expect(1)
-    contains(r.err, "%s is a symbolic link, and what it leads to does not exist.\nCreate that first" % link)
+    contains(r.err, "%s is a symbolic link whose target does not exist.\nCreate the target" % link)
     lacks(r.err, "symlinks=true")
 
 

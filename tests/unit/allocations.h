@@ -73,8 +73,8 @@ static AllocationCaller allocation_caller_(uintptr_t address)
         return ALLOCATION_OTHER;
 }
 
-/* AddressSanitizer ends the program if what it asks of libc in a new thread fails.
- * vasprintf() of glibc (2.36) writes behind its buffer if that is full to the last byte and cannot be reallocated. */
+/* AddressSanitizer ends the program if an allocation that it makes in a new thread through libc fails. vasprintf() of glibc
+ * 2.36 writes past its buffer if the text fills it exactly and realloc() fails. */
 static bool allocation_is_spared_(const void *address, bool again)
 {
         AllocationCaller caller = allocation_caller_((uintptr_t) address);

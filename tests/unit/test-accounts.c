@@ -41,7 +41,7 @@ TEST(entries)
         }
 }
 
-/* As the C library does: a line that is cut is none, and must not make a user root. */
+/* Like the C library, it skips truncated lines: they must not make a user root. */
 TEST(lines_that_are_not_valid)
 {
         static const struct {
@@ -52,18 +52,17 @@ TEST(lines_that_are_not_valid)
                 const char *wrong;
         } l[] = {
                         {"web:x:0\nweb:x:33:33::/:\n", ACCOUNT_USER, 1, 33, ""},
-                        {"web:x:0\n", ACCOUNT_USER, 0, 0, "it is cut off before the number of its group"},
-                        {"web:x:0:\n", ACCOUNT_USER, 0, 0, "the number of its group is none"},
+                        {"web:x:0\n", ACCOUNT_USER, 0, 0, "it has no group ID"},
+                        {"web:x:0:\n", ACCOUNT_USER, 0, 0, "its group ID is not a number"},
                         {"web:x:0:0\n", ACCOUNT_USER, 1, 0, NULL},
-                        {"web\n", ACCOUNT_USER, 0, 0, "it is cut off before its number"},
-                        {"web:x::0::/:\n", ACCOUNT_USER, 0, 0, "its number is none"},
-                        {"web:x:4294967296:1::/:\n", ACCOUNT_USER, 0, 0, "its number is out of range"},
-                        {"web:x:1:4294967296::/:\n", ACCOUNT_USER, 0, 0,
-                         "the number of its group is out of range"},
+                        {"web\n", ACCOUNT_USER, 0, 0, "it has no ID"},
+                        {"web:x::0::/:\n", ACCOUNT_USER, 0, 0, "its ID is not a number"},
+                        {"web:x:4294967296:1::/:\n", ACCOUNT_USER, 0, 0, "its ID is out of range"},
+                        {"web:x:1:4294967296::/:\n", ACCOUNT_USER, 0, 0, "its group ID is out of range"},
                         {"other:x:0\n", ACCOUNT_USER, 0, 0, NULL},
                         {"web:x:33\n", ACCOUNT_GROUP, 1, 33, NULL},
                         {"web:x\nweb:x:5:a,b\n", ACCOUNT_GROUP, 1, 5, ""},
-                        {"web:x:99999999999:\n", ACCOUNT_GROUP, 0, 0, "its number is out of range"},
+                        {"web:x:99999999999:\n", ACCOUNT_GROUP, 0, 0, "its ID is out of range"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {

@@ -274,7 +274,7 @@ TEST(readiness)
         snprintf(end.result, sizeof(end.result), "protocol");
         ASSERT_TRUE(app_life_ended(&f.app, &end));
         ASSERT_EQ(f.app.status.cause, CAUSE_NOT_READY);
-        /* systemd has seen its end before its exec. */
+        /* systemd has learnt of the end before the exec. */
         snprintf(end.result, sizeof(end.result), "success");
         run(&f, 1000);
         ASSERT_TRUE(app_life_ended(&f.app, &end));

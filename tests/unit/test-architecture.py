@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """docs/ARCHITECTURE.md against the source: each file and folder that it names exists, each "FILE: f()" is defined in that file, and
-every other f() somewhere; and folders include only what it says that they may.
+every other f() somewhere; and folders only include the headers that it allows.
 
 usage: test-architecture.py SOURCE-DIRECTORY
 """
@@ -13,9 +13,9 @@ import re
 import sys
 
 SOURCE = sys.argv[1]
-BASES = ("", "stage0/supervisor")  # what its paths begin at
+BASES = ("", "stage0/supervisor")  # the paths in it start here
 SUFFIXES = "c|h|py|proto|varlink|md"
-DEFINITION = re.compile(r"(?m)^[A-Za-z_][^;{}()=\n]*\b(\w+)\(")  # at the beginning of a line, so no call
+DEFINITION = re.compile(r"(?m)^[A-Za-z_][^;{}()=\n]*\b(\w+)\(")  # at the beginning of a line, so not a call
 
 
 @functools.lru_cache(None)
@@ -25,7 +25,7 @@ def read(path):
 
 
 def find(path):
-    """Where the file or folder is; None: nowhere. A name without a folder is of any file."""
+    """The path of the file or folder, or None. A name without a folder can be in any folder."""
     for base in BASES:
         if os.path.exists(os.path.join(SOURCE, base, path)):
             return os.path.join(base, path)
@@ -37,7 +37,7 @@ def functions_of(path):
 
 
 def walk():
-    """Of the source, not of builds: below build/ there are copies of it, from which packages are made."""
+    """Walks the source without build directories, which contain copies of it."""
     for folder, folders, files in os.walk(SOURCE):
         folders[:] = [f for f in folders if not f.startswith(".") and not os.path.exists(os.path.join(folder, f, "meson-private"))
                       and not (folder == SOURCE and f.startswith(("build", "obj-")))]
@@ -89,7 +89,7 @@ def folder(path):
 
 
 def upwards(top, order):
-    """What a folder includes of one that is not below it. Folders of one group are beside each other."""
+    """Includes of headers that are not below the folder. Folders of one group are on the same level."""
     level = {name: n for n, group in enumerate(order) for name in group}
     return sorted("%s%s includes %s" % (top, a, b) for a, b in includes(top, folder) if a and b and level.get(a, -1) < level.get(b, 99))
 

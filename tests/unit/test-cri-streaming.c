@@ -182,7 +182,7 @@ TEST(subprotocols_of_websocket)
                 ASSERT_CONTAINS(out.data, line);
                 ASSERT_EQ(p->version, table[i].version);
         }
-        /* A client that names none gets none. */
+        /* A client that requests no subprotocol gets none. */
         Protocol *p = NULL;
         ASSERT_TRUE(parse("GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                           "Sec-WebSocket-Version: 13\r\n"
@@ -198,7 +198,7 @@ TEST(subprotocols_of_websocket)
 TEST(frames_in_base64)
 {
         _cleanup_(protocol_freep) Protocol *p = make_websocket("v4.base64.channel.k8s.io");
-        /* "hello", in one message and cut within groups; nothing; a resize of the terminal */
+        /* "hello" in one message and split within groups; an empty message; a resize of the terminal */
         static const uint8_t hello[] = "\x81\x89\0\0\0\0"
                                        "0aGVsbG8=",
                              parts[] = "\x01\x83\0\0\0\0"

@@ -145,7 +145,7 @@ TEST(without_a_bound_all_is_stored)
         ASSERT_EQ(f.stored.size, 1001);
 }
 
-/* The share of a new app is taken from those of the others. What an app has used, it has used. */
+/* The shares of the other apps shrink for a new app. An app keeps what it has used of its share. */
 TEST(shares)
 {
         Pod pod = {.dir_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};

@@ -111,7 +111,7 @@ TEST(lines_are_appended)
         ASSERT_OK(open_log(&f, "log", LOG_FORMAT_CRI, UINT64_MAX, NULL));
         say(&f, "four\n");
         text = read_back(&f);
-        /* The line that was left without an end does not go on in the first one of the next start. */
+        /* An unterminated last line is not joined with the first line of the next start. */
         ASSERT_STREQ(text, "F one|F two|P three|F |F four|");
 }
 

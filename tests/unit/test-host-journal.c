@@ -223,7 +223,7 @@ TEST(long_lines_are_cut)
                     sizes[3] == 0);
 }
 
-/* The priority of the whole line is that of its beginning. */
+/* All records of a long line have the priority of its beginning. */
 TEST(a_level_is_at_the_beginning_of_a_line_alone)
 {
         _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;

@@ -161,7 +161,7 @@ TEST(flush_within_a_line_continues_it)
         text_done(&f.rest);
 }
 
-/* Readers give back what was written, no more. */
+/* Readers reproduce exactly the text that was written. */
 TEST(the_end_of_a_stream_is_no_end_of_a_line)
 {
         _cleanup_text_ Text out = {}, text = {};

@@ -567,8 +567,8 @@ TEST(a_layer_in_another_form)
 
 typedef struct Removal {
         OciLayout *layout;
-        char *id;          /* of the image that is removed; NULL: it was */
-        unsigned n_absurd; /* reports of more than there is */
+        char *id;          /* of the image to remove; NULL: it was removed */
+        unsigned n_absurd; /* progress reports beyond the total */
 } Removal;
 
 static void remove_meanwhile(uint64_t done, uint64_t total, void *userdata)

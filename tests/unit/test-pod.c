@@ -1597,7 +1597,7 @@ TEST(owner_removes_its_pods)
         ASSERT_OK(pod_remove(again, &e));
 }
 
-/* A pod of a former boot, which has run if RUNS. */
+/* A pod of an earlier boot; it has run if RUNS. */
 static int make_former(Store *s, bool runs, Pod **ret, Error *e)
 {
         static const char boot[] = "00000000-0000-4000-8000-000000000000";
@@ -1609,13 +1609,13 @@ static int make_former(Store *s, bool runs, Pod **ret, Error *e)
         if (r >= 0 && runs)
                 r = pod_begin_run(*ret, e);
         if (r >= 0 && runs)
-                r = store_gc(s, &gc_careful, e); /* it is locked */
+                r = store_gc(s, &gc_careful, e); /* must keep it: it is locked */
         return r < 0 || !runs ? r : pod_end_run(*ret, e);
 }
 
 TEST(owned_pods_of_a_former_boot_are_collected)
 {
-        static const char *const empty[] = {NULL, "config", "pod"}; /* after a loss of power */
+        static const char *const empty[] = {NULL, "config", "pod"}; /* truncated by a loss of power */
 
         for (unsigned i = 0; i < ELEMENTSOF(empty); i++) {
                 STORE(s, dir);
@@ -1631,7 +1631,7 @@ TEST(owned_pods_of_a_former_boot_are_collected)
         }
 }
 
-/* It may look at how the apps have ended. */
+/* The owner may read the exit status of its apps. */
 TEST(an_owner_keeps_its_pods_of_a_former_boot)
 {
         STORE(s, dir);
@@ -1647,7 +1647,7 @@ TEST(an_owner_keeps_its_pods_of_a_former_boot)
         ASSERT_OK(pod_remove(p, &e));
 }
 
-/* Other pods may have its name and its users before it can be removed. */
+/* Other pods can take its name and users before it is removed. */
 TEST(a_pod_gives_up_what_others_need)
 {
         STORE(s, dir);
@@ -1659,11 +1659,11 @@ TEST(a_pod_gives_up_what_others_need)
         ASSERT_OK(pod_new(s, &q, &e));
         ASSERT_EQ(pod_reserve_name(q, "web", NULL), -EEXIST);
         ASSERT_EQ(pod_take_uids(q, 0x70010000, 1, NULL), -EUSERS);
-        ASSERT_EQ(pod_give_up(p), (size_t) 3);
-        ASSERT_EQ(pod_give_up(p), (size_t) 0);
+        ASSERT_EQ(pod_drop_keys(p), (size_t) 3);
+        ASSERT_EQ(pod_drop_keys(p), (size_t) 0);
         ASSERT_OK(pod_reserve_name(q, "web", &e));
         ASSERT_OK(pod_take_uids(q, 0x70010000, 1, &e));
-        pod_abandon(p); /* which takes nothing from the other */
+        pod_abandon(p); /* does not release the name and users of Q */
         ASSERT_OK(pod_new(s, &again, &e));
         ASSERT_EQ(pod_reserve_name(again, "web", NULL), -EEXIST);
         ASSERT_EQ(pod_take_uids(again, 0x70010000, 1, NULL), -EUSERS);

@@ -390,8 +390,8 @@ TEST(a_connection_that_is_lost)
         ASSERT_TRUE(tells(&w, "present:running complete web:running web:stopping web:exited "));
 }
 
-/* A process that was forked meanwhile, as those that work on calls are, has the connection as well: what the kernel still
- * reports of it must not be for an event source that is not there any more. */
+/* A process that was forked while the connection was open, such as a worker, keeps a copy of it, so that the kernel still
+ * reports its events after it was closed: none of them may reach a source that was freed. */
 TEST(a_lost_connection_that_another_process_has_as_well)
 {
         static const char description[] = DESCRIPTION("7", "running"), event[] = EVENT("8", APP("exited"));
@@ -412,7 +412,7 @@ TEST(a_lost_connection_that_another_process_has_as_well)
                 _exit(0);
         }
         ASSERT_OK(pid);
-        (void) shutdown(first, SHUT_RDWR); /* the process has a copy of this one, too */
+        (void) shutdown(first, SHUT_RDWR); /* the child has a copy of FIRST, too */
         first = safe_close(first);
         (void) sd_event_run(w.event, 1000000);
         (void) fd_set_blocking(w.listen_fd);

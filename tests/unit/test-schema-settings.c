@@ -340,7 +340,7 @@ TEST(health_commands)
         check_command("[\"CMD\"]", NULL);
         check_command("[\"CMD\",\"\"]", NULL);
         check_command("[\"CMD-SHELL\",\"a\",\"b\"]", NULL);
-        /* What is no array of strings is for the shell. */
+        /* Anything but an array of strings is a shell command. */
         check_command("[ -e x ] || exit 1", "/bin/sh|-c|[ -e x ] || exit 1");
         check_command("[ -e \"$HOME\" ]", "/bin/sh|-c|[ -e \"$HOME\" ]");
         check_command("[\"CMD\",1]", "/bin/sh|-c|[\"CMD\",1]");

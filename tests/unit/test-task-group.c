@@ -107,7 +107,7 @@ TEST(a_task_with_everything)
         ASSERT_STREQ(setting(o, "acnspawn/control"), "true");
         ASSERT_STREQ(setting(o, "acnspawn/control-images"), "example.com/*");
         ASSERT_TRUE(!pair_list_get(&o->user_labels, "acnspawn/control"));
-        ASSERT_TRUE(!setting(o, "acnspawn/grant")); /* a label as others are */
+        ASSERT_TRUE(!setting(o, "acnspawn/grant")); /* an ordinary label */
         ASSERT_STREQ(pair_list_get(&o->user_annotations, "mesos/task-id"), "Web.1");
         ASSERT_EQ(o->n_mounts, 3);
         ASSERT_EQ(q.n_volumes, 3);

@@ -604,7 +604,7 @@ TEST(messages_that_take_too_long)
 #define TOO_MANY(n)                                                                                         \
         "{\"error\":\"org.acnspawn.service.TooManyConnections\",\"parameters\":{\"limit\":" n "}}\n"
 
-/* Those without a call make room, the one that was not used for the longest time first. */
+/* Idle connections are closed for new ones, the least recently used first. */
 TEST(numbers_of_connections)
 {
         SERVICE(s, 0);
@@ -670,7 +670,7 @@ static int join_as(Service *s, uid_t uid)
         return r < 0 ? r : fds[0];
 }
 
-/* They displace connections of their own only. */
+/* Users other than root only displace their own connections. */
 TEST(other_users)
 {
         SERVICE(s, 0);
@@ -1206,7 +1206,7 @@ TEST(invalid_replies)
                 close(fds[1]);
                 ASSERT_EQ(varlink_client_next(c, TIMEOUT, &first, NULL), table[i].first);
                 ASSERT_EQ(varlink_client_next(c, TIMEOUT, &second, NULL), table[i].second);
-                /* What watches the descriptor has to be freed before it is closed. */
+                /* The descriptor is open until the caller has freed its event source. */
                 ASSERT_OK(fcntl(varlink_client_fd(c), F_GETFD));
                 if (table[i].first < 0)
                         ASSERT_ERR(varlink_client_send(c, "a.b.C", NULL, false, NULL), -ENOTCONN);

@@ -144,8 +144,8 @@ __attribute__((unused)) static int test_end_(void)
                                   _r_ < 0 ? ")" : "", #code, _code_);                                       \
         } while (0)
 
-/* Waits for a state that another process or thread brings about; whether it has. The bound is for machines that are slow and
- * busy: no test waits for its end. */
+/* Waits until CONDITION is true, which another process or thread brings about; false after a minute. The limit is for slow
+ * and busy machines: no passing test waits that long. */
 #define WAIT_FOR_MAX_USEC (60 * 1000 * 1000U)
 #define WAIT_FOR(condition)                                                                                 \
         __extension__({                                                                                     \
@@ -155,7 +155,7 @@ __attribute__((unused)) static int test_end_(void)
                 usec_ < WAIT_FOR_MAX_USEC;                                                                  \
         })
 
-/* A process that is not our child: it has exited. It may never be reaped where PID 1 is no init. */
+/* True if the process PID, which is not a child of this one, has exited. PID 1 may never reap it if it is not an init. */
 __attribute__((unused)) static bool test_has_exited(long pid)
 {
         char path[64], text[512] = "";

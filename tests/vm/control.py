@@ -35,7 +35,7 @@ def commands_are_charged_to_the_app(host):
     equal(host.acnspawn("enter", "p", "poke", "memory", "10").rc, 0)
     uuid = host.status("p")["uuid"]
     pid = host.leader("p")
-    # It sees what is below the app's cgroup alone.
+    # It only sees the app's cgroup and below.
     contains(host.acnspawn("enter", "p", "cat", "/proc/self/cgroup").expect(0).out, "0::/exec-")
     host.start("enter", "p", "sleep", "777")
     wait_for(lambda: processes_where(lambda p: "777" in read_text("/proc/%d/cmdline" % p) and

@@ -100,7 +100,7 @@ def messages_of_unit(unit=UNIT):
 @case
 @with_timeout(600)
 def reload_after_an_edit_does_not_warn(host):
-    """Of the file as a source of the unit, which has changed on disk; but of sections that are systemd's."""
+    """No warning that the source of the unit has changed on disk, but one about changed sections for systemd."""
     text = "[App a]\nImage=%s\n" % host.shell(STAY, name="example.com/a")
     with declared(host, text):
         systemctl("start", UNIT)
@@ -111,8 +111,7 @@ def reload_after_an_edit_does_not_warn(host):
         lacks(messages_of_unit(), "daemon-reload")
         write_pod(host, text + "Environment=A=2\n[Unit]\nDescription=Other\n")
         lacks(systemctl("reload", UNIT), "changed on disk")
-        contains(messages_of_unit(), "The sections [Unit] and [Service] of pod web have changed, of which systemd does not know yet: "
-                                     "'systemctl daemon-reload'.")
+        contains(messages_of_unit(), "[Unit] or [Service] of pod web has changed; systemd reads these sections at 'systemctl daemon-reload'.")
 
 
 @of_machine

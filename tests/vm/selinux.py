@@ -4,7 +4,7 @@
 enforcing.
 
 The policy is minimal: files have no specific labels, and unknown classes are allowed. Processes of the host are host_t;
-app_t may be entered, and may not remove directories, nor mount or remount anything; nnp_t, which may be entered with no_new_privs, too."""
+app_t may be entered, and may not remove directories, mount or remount; nnp_t may also be entered with no_new_privs."""
 
 from harness import *
 
@@ -99,8 +99,9 @@ def enforcing(host):
 
 
 @case
-def an_app_that_may_mount(host):
-    """What a policy adds to the namespaces of an app with CAP_SYS_ADMIN: it mounts and remounts only what the policy allows."""
+def an_app_with_cap_sys_admin_mounts_what_the_policy_allows(host):
+    """The policy limits an app with CAP_SYS_ADMIN within its namespaces: it mounts and remounts only what the policy
+    allows."""
     tries = "mount -t tmpfs none /tmp", "mount -t tmpfs -o remount,size=1m none /tmp"
     image = host.shell("cat /proc/self/attr/current; echo; " + "; ".join("%s 2>/dev/null && echo '%s'" % (t, t) for t in tries) + "; true", name="example.com/a")
     for kind, done in ("nnp", "".join(t + "\n" for t in tries)), ("app", ""):

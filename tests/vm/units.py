@@ -343,7 +343,7 @@ def output_in_the_journal_of_the_host(host):
 
 @case
 def the_scope_of_a_pod_waits_for_its_slowest_app(host):
-    """When the host is shut down: as long as the app may take by its own option."""
+    """At a shutdown of the host: as long as the option of the app allows."""
     uuid = host.detach("--name=p", "--stop-timeout=1s", host.shell(STAY, name="example.com/a"), "--stop-timeout=3min")
     equal(systemctl("show", "-P", "TimeoutStopUSec", "acnspawn-%s.scope" % uuid).strip(), "7min 30s")
     host.acnspawn("stop", uuid).expect(0)
@@ -386,7 +386,8 @@ def logs_by_interface(host, uuid, **parameters):
 
 @case
 def logs_from_the_journal_of_the_host(host):
-    """Together with those of the pod's journal, in order; followed, and after the end; once each, and only those of the supervisor; as they were written."""
+    """Lines of the host's and the pod's journal appear in order, when followed and after the end, once each, only those
+    of the supervisor, and byte for byte."""
     turn = "while ! test -e /out/go; do sleep 0.1; done; "
     uuid = host.detach("--name=p", host.shell("echo a1; touch /out/up; " + turn + "echo a2 >&2; printf '<4>a3'", name="example.com/a"), "--log=journal", "---",
                        host.shell("touch /out/up; " + turn + "echo b1", name="example.com/b"), "---",

@@ -3,9 +3,9 @@
 /* Programs of the host that are executed for the start of an app, before its launcher gets the root: the hooks that the runtime specification
  * of OCI calls createContainer, as drivers of devices need them.
  *
- * They may take seconds, and only that app is to wait for them, so that a child process executes them (hooks-child.c). If it is killed, by the end of
- * the pod or with the removal of the app, the kernel kills the hook, too. A child that is blocked in the file system of a volume is left behind
- * (left-process.c). */
+ * Hooks may take seconds, and only that app is to wait for them, so a child process executes them (hooks-child.c). If the
+ * child is killed, at the end of the pod or with the removal of the app, the kernel kills the hook, too. The supervisor
+ * abandons a child that is blocked in the file system of a volume (left-process.c). */
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -42,7 +42,7 @@ static Running *running_free(Running *r)
         safe_close(r->message_fd);
         if (r->pid > 0) {
                 (void) kill(r->pid, SIGKILL);
-                leave_process(r->all->event, r->pid); /* it may wait for the file system of a volume */
+                leave_process(r->all->event, r->pid); /* may be blocked in the file system of a volume */
         }
         free(r);
         return NULL;

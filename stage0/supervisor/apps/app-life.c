@@ -344,8 +344,9 @@ static bool has_succeeded(const AppInstance *a)
                a->status.exit_status == 0;
 }
 
-/* For an app that was to become ready and did not. systemd reports success if it exits with 0 when it is stopped; and if it
- * learns of the end before the exec, as it does not wait for readiness then. It may have reported nothing. */
+/* Sets CAUSE_NOT_READY for an app that ended before it became ready. systemd reports success if such an app exits with 0
+ * when it is stopped, or if systemd learns of the end before the exec: it does not wait for readiness then. The supervisor
+ * may not have received systemd's result. */
 static void add_readiness(AppInstance *a, const MainEnd *end)
 {
         AppStatus *s = &a->status;

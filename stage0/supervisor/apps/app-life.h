@@ -29,7 +29,8 @@ uint64_t app_life_checkable(const AppInstance *a);
 /* A health check has ended. Returns 1 if the app has become unhealthy by that and has to be restarted or
  * killed. */
 int app_life_checked(AppInstance *a, const LaunchEvent *event);
-/* The pod's systemd could not be reached for that, perhaps: it is due again with the next check that fails. */
+/* The action (restart or kill) was not requested, perhaps because the pod's systemd could not be reached: the next failed
+ * check requests it again. */
 void app_life_action_failed(AppInstance *a);
 /* The main process has ended; a post-stop handler may run. */
 void app_life_main_ended(AppInstance *a, const MainEnd *end);

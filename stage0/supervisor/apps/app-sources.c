@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Opens what apps get of the host, if a file system has to be asked for it.
+/* Opens the sources of an app's volumes and devices on the host whose file systems have to be asked.
  *
  * A file system that does not answer delays the start of the app that uses it, and nothing else: a child process opens the sources, and
  * the supervisor reads its messages from the event loop. If the start is given up, or the pod ends, the supervisor abandons the

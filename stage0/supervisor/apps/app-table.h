@@ -22,19 +22,19 @@ typedef struct AppInstance {
         AppSettings settings;
         PodUnit *units; /* the first runs the app */
         size_t n_units;
-        AppSockets *sockets;   /* by which connections start the app; or NULL */
-        bool waking;           /* a connection has, and systemd has not finished that yet */
-        unsigned n_jobs;       /* calls that wait for a job of it, or for its exec */
-        struct AppCall *start; /* one of them, that is over if its health check fails too often; or NULL */
-        unsigned n_updates;    /* calls that change its limits, which are not recorded yet */
-        uint64_t n_updated;    /* changes of its limits that are */
+        AppSockets *sockets;   /* sockets whose connections start the app; or NULL */
+        bool waking;           /* a connection has started the app, and the job is not finished */
+        unsigned n_jobs;       /* calls that wait for a job or an exec of the app */
+        struct AppCall *start; /* the start that a failing health check ends; or NULL */
+        unsigned n_updates;    /* calls that change limits of the app, not recorded yet */
+        uint64_t n_updated;    /* recorded changes of its limits */
         bool given_up;         /* systemd cannot signal it, and does not wait for its end */
-        bool executed;         /* its main process is the app, and not the launcher any more */
-        dev_t root; /* of the overlay that is the root of its last execution, or 0: none of its processes can leave its cgroup */
+        bool executed;         /* the launcher has executed the app */
+        dev_t root; /* device of its root overlay, if its processes can move to other cgroups; or 0 */
         bool removing, removed; /* nothing can be done to it any more */
         const char *change; /* "adding", "replacing", or "launching" with its group: nothing can be done to it now; NULL: none */
-        bool fate_spread;    /* it has failed, and the other apps of its group were stopped for that */
-        StopReason stop;     /* why it was stopped, or is being */
+        bool fate_spread;    /* the failure of this app has stopped its fate group */
+        StopReason stop;     /* why it is being stopped, or was */
         char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
         AppStatus status;    /* this and the next ones: app-life.c */
         HealthStatus health; /* of an app with a health check, once it was started */
@@ -44,7 +44,7 @@ typedef struct AppInstance {
         uint64_t oom_kills; /* in the app's cgroup before this execution */
         struct Execution *execution; /* admission.c */
         struct ControlApi *
-                        control; /* control-api.c; NULL: no process of it may launch apps, or none has run yet */
+                        control; /* control-api.c; NULL: the app has no control API, or has not started yet */
         struct AppNotices *notices; /* notices.c */
         struct AppWait *wait;       /* readiness.c */
         struct Input *input;        /* inputs.c; NULL: the app reads nothing */
@@ -55,7 +55,7 @@ typedef struct AppInstance {
 
 typedef struct AppTable {
         Pod *pod;
-        PodPause *pause; /* lent; NULL: time always runs */
+        PodPause *pause; /* lent; NULL: timers of apps never stop */
         int status_fd;   /* status/ of the pod directory */
         AppInstance **items;
         size_t n, allocated;
@@ -67,17 +67,17 @@ AppTable *app_table_free(AppTable *t); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(AppTable *, app_table_free);
 /* NULL: there is none. NAME may be the path of a nested app. */
 AppInstance *app_table_find(const AppTable *t, const char *name);
-/* Whether A is there still. */
+/* True if A is still in the table. */
 bool app_table_has(const AppTable *t, const AppInstance *a);
 /* The name of the app for users: of a nested one its path. */
 const char *app_instance_path(const AppInstance *a);
 /* The app that A is nested under; NULL: none. */
 AppInstance *app_table_parent(const AppInstance *a);
-/* Whether the app is up, or a call or a connection is about to change that. */
+/* True if the app is up, or a call or a connection is starting it. */
 bool app_is_up(const AppInstance *a);
-/* Whether the app is up, and nothing but its end is to come: it is being stopped, or restarted, or stops by itself. */
+/* True if the app is up and about to end: it is being stopped or restarted, or stops by itself. */
 bool app_is_ending(const AppInstance *a);
-/* The app that A is nested under, if that does not run, or is ending, so that A cannot be started; else NULL. */
+/* The app that A is nested under, if it does not run or is ending, so that A cannot be started; otherwise NULL. */
 const AppInstance *app_missing_parent(const AppInstance *a);
 /* The last one of the apps that are nested under the app NAME, at any level: nothing is nested under it. NULL: there is none. */
 AppInstance *app_table_last_below(const AppTable *t, const char *name);

@@ -21,7 +21,7 @@ typedef struct PodUnit {
         struct AppInstance *app;
         PodUnitKind kind;
         UnitLife life;
-        UnitActivity activity; /* while it is UNIT_UP */
+        UnitActivity activity; /* valid if LIFE is UNIT_UP */
         bool known;            /* LIFE was reported */
         bool was_up;           /* the unit has been up */
         bool held; /* its app is being replaced, or was started tentatively: for the exit policy it is up */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ends a child that may be blocked in a file system that does not answer: SIGKILL takes effect only when that answers, perhaps hours
- * later. The supervisor goes on without it, and reaps it then. A pidfd cannot tell when: it is readable as soon as the child has
- * ended, but a child that is traced belongs to its tracer first. So a timer looks. */
+/* Ends a child that may be blocked in a file system that does not answer: SIGKILL takes effect only when the file system
+ * answers, perhaps hours later. The supervisor continues without the child, and reaps it then. It polls with a timer: a
+ * pidfd becomes readable as soon as the child has ended, but while the child is traced only its tracer can reap it. */
 
 #include <sys/wait.h>
 

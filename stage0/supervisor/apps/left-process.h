@@ -6,6 +6,6 @@
 #include "library/libsystemd.h"
 #include "stage0/host/host.h"
 
-/* Waits for the end of a child for a second, kills it, and waits for another second. If it is still there, EVENT looks for its end
- * from then on, so that it does not stay as a zombie. */
+/* Waits for the end of a child for a second, kills it, and waits for another second. If it has not ended by then, a timer in
+ * EVENT reaps it later. */
 void leave_process(sd_event *event, pid_t pid);

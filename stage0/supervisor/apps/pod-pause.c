@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether a pod runs or is paused.
+/* The state of a pod: running, paused, or in between.
  *
- * The kernel freezes one process after the other, and those that wait in the kernel not before they are done there, so that
- * a pause has a beginning and an end. It can also come from outside: a user who freezes the cgroup of the pod, or that of its
- * unit. The kernel reports both by "cgroup.events". What each event does in each state is in one table.
+ * The kernel freezes processes one by one, and a process in a system call only when that returns, so a pause takes time to
+ * begin and to end. A user can also freeze the cgroup of the pod, or of its unit, directly. The kernel reports both in
+ * "cgroup.events". The table below has the action and the next state for each event in each state.
  *
- * Time that the supervisor gives to processes of the pod does not run meanwhile: they cannot use it. Its timers ask the
- * same table. */
+ * Processes cannot use time in which they are frozen, so timers that limit them (PodTimer) stop during a pause. */
 
 #include <sys/epoll.h>
 
 #include "stage0/supervisor/apps/pod-pause.h"
 
-#define GRACE_USEC UINT64_C(1000000) /* that a timer has at least when the pod goes on */
+#define GRACE_USEC UINT64_C(1000000) /* the least time that a timer has left after a pause */
 
 typedef enum PauseState {
         PAUSE_NONE,   /* the pod runs */
-        PAUSE_BEGINS, /* a request has begun to freeze it */
+        PAUSE_BEGINS, /* a request has begun to freeze the pod */
         PAUSE_HOLDS,
         PAUSE_ENDS, /* a request has begun to thaw it */
-        PAUSE_OVER, /* the pod ends, and is not paused any more */
+        PAUSE_OVER, /* the pod ends, and cannot be paused any more */
         _PAUSE_STATE_MAX,
 } PauseState;
 
 typedef enum PauseEvent {
         ASKED_TO_PAUSE,
         ASKED_TO_RESUME,
-        SAW_FROZEN, /* by "cgroup.events" */
+        SAW_FROZEN, /* in "cgroup.events" */
         SAW_THAWED,
         WAS_LATE, /* the request was not done in time */
         FAILED,   /* the request cannot be done */
@@ -36,15 +35,15 @@ typedef enum PauseEvent {
 } PauseEvent;
 
 typedef enum PauseAction {
-        IMPOSSIBLE, /* the event cannot come in this state */
+        IMPOSSIBLE, /* the event cannot occur in this state */
         NOTHING,
         FREEZE,
         THAW,
-        SUCCEED, /* the request is done */
+        SUCCEED, /* answer the request */
         FAIL,
-        UNDO,    /* and it fails */
-        REFUSE,  /* the pod ends */
-        RELEASE, /* the pod is thawed; a request is refused */
+        UNDO,    /* and fail the request */
+        REFUSE,  /* fail the request: the pod ends */
+        RELEASE, /* thaw the pod, and refuse a request */
         THAW_AT_END,
         _PAUSE_ACTION_MAX,
 } PauseAction;
@@ -57,7 +56,7 @@ typedef struct Transition {
 static const Transition transitions[_PAUSE_STATE_MAX][_PAUSE_EVENT_MAX] = {
                 [PAUSE_NONE] = {[ASKED_TO_PAUSE] = {PAUSE_BEGINS, FREEZE},
                                 [ASKED_TO_RESUME] = {PAUSE_ENDS, THAW},
-                                [SAW_FROZEN] = {PAUSE_HOLDS, NOTHING}, /* from outside */
+                                [SAW_FROZEN] = {PAUSE_HOLDS, NOTHING}, /* frozen by a user */
                                 [SAW_THAWED] = {PAUSE_NONE, NOTHING},
                                 [POD_ENDS] = {PAUSE_OVER, RELEASE}},
                 [PAUSE_BEGINS] = {[SAW_FROZEN] = {PAUSE_HOLDS, SUCCEED},
@@ -65,8 +64,8 @@ static const Transition transitions[_PAUSE_STATE_MAX][_PAUSE_EVENT_MAX] = {
                                   [WAS_LATE] = {PAUSE_NONE, UNDO},
                                   [FAILED] = {PAUSE_NONE, FAIL},
                                   [POD_ENDS] = {PAUSE_OVER, RELEASE}},
-                [PAUSE_HOLDS] = {[ASKED_TO_PAUSE] = {PAUSE_BEGINS,
-                                                     FREEZE}, /* it may be frozen from outside alone */
+                /* A user may have frozen the pod: a request to pause it freezes it here, too. */
+                [PAUSE_HOLDS] = {[ASKED_TO_PAUSE] = {PAUSE_BEGINS, FREEZE},
                                  [ASKED_TO_RESUME] = {PAUSE_ENDS, THAW},
                                  [SAW_FROZEN] = {PAUSE_HOLDS, NOTHING},
                                  [SAW_THAWED] = {PAUSE_NONE, NOTHING},
@@ -87,9 +86,9 @@ struct PodPause {
         Pod *pod;
         sd_event *event;
         PauseState state;
-        int events_fd; /* "cgroup.events" of the pod; negative: not open yet, or there is none */
+        int events_fd; /* "cgroup.events" of the pod; negative: not open */
         sd_event_source *events_source, *late_source;
-        PauseFunction done; /* of the request; NULL: there is none */
+        PauseFunction done; /* answers the pending request; NULL: no request is pending */
         void *userdata;
         PodTimer *timers;
 };
@@ -102,8 +101,8 @@ struct PodTimer {
         PodTimer *next;
         PodPause *pause;
         sd_event_source *source;
-        uint64_t due_usec;  /* CLOCK_MONOTONIC; 0: it has run out */
-        uint64_t left_usec; /* of one that stands */
+        uint64_t due_usec;  /* CLOCK_MONOTONIC; 0: it has expired */
+        uint64_t left_usec; /* time left when it was stopped */
         bool stands;
         void (*function)(void *userdata);
         void *userdata;
@@ -142,7 +141,7 @@ static void set_timers(PodPause *x)
                         (void) start_timer(t, MAX(t->left_usec, GRACE_USEC));
 }
 
-/* What the kernel reports may not have been read yet. */
+/* Reads "cgroup.events" now: a change may not have been reported by the event loop yet. */
 static int look(PodPause *x)
 {
         int r = x && x->events_fd >= 0 ? freezer_check(x->events_fd, true) : -ENOENT;
@@ -227,12 +226,13 @@ static int on_events(sd_event_source *source, int fd, uint32_t revents, void *us
 {
         PodPause *x = userdata;
 
-        if (look(x) < 0) /* the cgroup is gone */
+        if (look(x) < 0) /* the cgroup was removed */
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
         return 0;
 }
 
-/* Costs a pod that is never paused, and has no such timer, nothing. Before nspawn is started there is no cgroup. */
+/* Opened for the first pause, or the first timer: other pods do not need it. The cgroup does not exist before nspawn is
+ * started. */
 static void open_events(PodPause *x)
 {
         if (x->events_fd >= 0)
@@ -244,18 +244,19 @@ static void open_events(PodPause *x)
                 x->events_fd = safe_close(x->events_fd);
 }
 
-/* This process may be what was late: what the kernel has reported in time was not read then. */
+/* The supervisor itself may have been late: checks whether the kernel has reported the end of the request before it counts
+ * as late. */
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
         PodPause *x = userdata;
 
         (void) look(x);
-        if (x->late_source == source) /* of the same request */
+        if (x->late_source == source) /* the request is still pending */
                 handle(x, WAS_LATE, 0, NULL);
         return 0;
 }
 
-/* Mostly it is done at once. */
+/* Most requests are done before this returns. */
 static void begin(PodPause *x, bool freeze)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -325,7 +326,7 @@ static void act(PodPause *x, PauseAction action, PauseState from, int r, const E
                 answer(x, -ESHUTDOWN, NULL);
                 break;
         case RELEASE:
-                /* PID 1 takes the signal that ends it when it is thawed, which is not waited for. */
+                /* PID 1 receives its signal to end when it is thawed; the supervisor does not wait for that. */
                 (void) pod_freeze(x->pod, false, NULL);
                 answer(x, -ESHUTDOWN, NULL);
                 break;
@@ -338,14 +339,14 @@ static void act(PodPause *x, PauseAction action, PauseState from, int r, const E
         }
 }
 
-/* X may have got another event when this returns: the answer to a request can be followed by the next one. */
+/* The state of X may have changed again when this returns: the answer to a request can start the next one. */
 static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
 {
         PauseState from = x->state;
         const Transition *t = &transitions[from][event];
 
         if (t->action == IMPOSSIBLE) {
-                log_warning("Error of the program: event %d of a pause cannot come in its state %d", event,
+                log_warning("Error of the program: event %d cannot occur in state %d of a pause", event,
                             from);
 #ifdef __SANITIZE_ADDRESS__
                 abort();

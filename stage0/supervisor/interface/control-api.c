@@ -332,7 +332,7 @@ static int run_launch(ControlApi *c, VarlinkCall *call, json_object *request, bo
 
         if (!l)
                 return -ENOMEM;
-        if (!session) { /* which has its own */
+        if (!session) { /* the session has its own handler */
                 call->on_gone = on_launcher_gone;
                 call->userdata = i;
         }

@@ -38,13 +38,13 @@ static void forget(ControlSession *s)
         free(s);
 }
 
-/* Without a connection to the pod's systemd, or if this one is lost, the stop is requested over the next one. */
+/* If there is no connection to the pod's systemd, or this one is lost, the stop is requested over the next one. */
 static void stop_app(const ControlSession *s)
 {
         AppInstance *app = app_table_find(s->interface->apps, s->path);
         ManagerLink *l = s->interface->ops.manager(s->interface->userdata);
 
-        if (!app || s->ended) /* whether it runs is not always known yet */
+        if (!app || s->ended) /* not by the state of the unit, which may not be known yet */
                 return;
         app->stop = STOP_REQUESTED;
         int r = l ? manager_link_run(l, "StopUnit", app->units[0].name, NULL, NULL) : 0;

@@ -3,8 +3,8 @@
 /* The part of the pod's interface that is about single apps.
  *
  * The state of an app follows from that of its unit; how it has ended is in its status. Calls that change the state
- * are answered when systemd has done the job, in the order in which systemd has accepted them. If the connection to systemd is lost
- * before, as when it executes itself again, they are repeated over the next one. Stopping an app that
+ * are answered when systemd has done the job, in the order in which systemd accepted them. If the connection to systemd is lost
+ * before, for example because it re-executes itself, they are repeated over the next one. Stopping an app that
  * does not run, or is not there any more, succeeds; any other call that does not fit the state is answered with WrongState, which names it.
  */
 
@@ -36,7 +36,7 @@ static int add_number(json_object *o, const char *key, uint64_t value, bool pres
         return present ? json_member_add(o, key, json_object_new_uint64(value)) : 0;
 }
 
-/* HEALTH may be NULL. */
+/* HEALTH is NULL for an app without a health check. */
 static int add_status(json_object *o, const AppStatus *s, const HealthStatus *health, bool exited)
 {
         int r = add_number(o, "starts", s->starts, true);
@@ -182,7 +182,7 @@ int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *ap
 
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
 
-#define KILL_AGAIN_USEC UINT64_C(100000) /* while the pod's systemd cannot be reached */
+#define KILL_AGAIN_USEC UINT64_C(100000) /* between attempts while the pod's systemd cannot be reached */
 
 typedef struct AppCall {
         struct AppCall *next; /* of those that wait for an exec */
@@ -191,8 +191,8 @@ typedef struct AppCall {
         InterfaceStartFunction function;
         void *userdata;
         AppInstance *app;
-        const char *method; /* of the pod's systemd */
-        PodTimer *timer;    /* of stopping by force, or of a start that takes too long */
+        const char *method; /* method of the pod's systemd */
+        PodTimer *timer;    /* kills an app that does not stop, or bounds a start */
         bool starts;
         bool tentative;          /* the app does not count for the exit policy before this has succeeded */
         uint64_t earlier_starts; /* of the app, when the job was requested */
@@ -347,7 +347,7 @@ void interface_drop_starts(Interface *i)
                         reply_errno(a, -ECONNRESET);
                 call_done(a);
         }
-        for (AppCall *a; (a = i->lost);) { /* the pod has ended: what was to be stopped is */
+        for (AppCall *a; (a = i->lost);) { /* the pod has ended: stops have succeeded */
                 i->lost = a->next;
                 if (a->starts)
                         (void) interface_reply_error(a->call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL,
@@ -372,7 +372,7 @@ static bool has_run(const AppCall *a)
         return s->started_usec > 0 && s->starts > a->earlier_starts;
 }
 
-/* Until the connection is there again, and the states of the apps are known. */
+/* Keeps the call until the next connection has reported the states of all apps. */
 static void keep_lost(AppCall *a)
 {
         AppCall **last = &a->interface->lost;
@@ -396,7 +396,7 @@ static void on_job(void *userdata, int r, const char *result)
                 return;
         }
         if (a->starts && (r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
-                a->app->stop = STOP_NONE; /* it goes on */
+                a->app->stop = STOP_NONE; /* not restarted: the app continues */
         if (r < 0)
                 reply_errno(a, r);
         else if (streq(result, "done") || (streq(result, "failed") && has_run(a)))
@@ -420,7 +420,7 @@ static void on_stop_timeout(void *userdata)
                 (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
 }
 
-/* systemd goes on with the job, which ends when the app is stopped. */
+/* The job continues in systemd until the app is stopped. */
 bool interface_give_up_start(AppInstance *app, int code, const char *why)
 {
         _cleanup_json_ json_object *o = NULL;
@@ -468,11 +468,11 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         int r = kill_usec == UINT64_MAX ? 0
                                         : pod_timer_new(i->apps->pause, i->event, kill_usec, on_stop_timeout,
                                                         a, &a->timer);
-        /* What was sent just before may have found the connection closed: there is none then. */
+        /* The calls above may have found that the connection was closed. */
         ManagerLink *l = i->ops.manager(i->userdata);
         if (r >= 0)
                 r = l ? manager_link_run(l, method, app->units[0].name, on_job, a) : -ENOTCONN;
-        if (r == -ENOTCONN || r == -ECONNRESET) { /* it was just lost */
+        if (r == -ENOTCONN || r == -ECONNRESET) { /* the connection was lost a moment ago */
                 keep_lost(a);
                 r = 0;
         }
@@ -488,7 +488,7 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         return r;
 }
 
-/* Whether the call is answered without systemd. What has become of its job is known from the launcher of the app. */
+/* Answers the call if it does not need systemd any more. The launcher of the app tells what the job has done. */
 static bool is_decided(AppCall *a)
 {
         Interface *i = a->interface;
@@ -511,7 +511,7 @@ static bool is_decided(AppCall *a)
         return true;
 }
 
-/* systemd joins the job with the one that it may still have. An app that was started by it already is not restarted once more. */
+/* If systemd still has the job, it merges both. An app that the lost job has started is not restarted a second time. */
 static void repeat(AppCall *a)
 {
         Interface *i = a->interface;
@@ -525,7 +525,7 @@ static void repeat(AppCall *a)
         int r = l ? manager_link_run(l, started ? "StartUnit" : a->method, a->app->units[0].name, on_job, a)
                   : -ENOTCONN;
         if (r == -ENOTCONN || r == -ECONNRESET)
-                keep_lost(a); /* lost again */
+                keep_lost(a); /* the connection was lost again */
         else if (r < 0) {
                 reply_errno(a, r);
                 call_done(a);
@@ -542,7 +542,7 @@ void interface_repeat_calls(Interface *i)
         }
 }
 
-/* A start by a call resets the count of consecutive restarts, and ends what came before. */
+/* A start by a call resets the count of consecutive restarts, and the reason of an earlier stop. */
 static void prepare_start(Interface *i, AppInstance *app)
 {
         app->stop = app->units[0].life == UNIT_UP ? STOP_TO_RESTART : STOP_NONE;

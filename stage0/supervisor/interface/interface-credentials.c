@@ -43,7 +43,7 @@ int interface_compare_credentials(VarlinkCall *call, json_object *parameters, vo
 
         if (!app)
                 return interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
-        if (!app->units[0].known) /* the pod boots: its mounts, which have the credentials, may not be made yet */
+        if (!app->units[0].known) /* the pod boots: the mounts with its credentials may not exist yet */
                 return interface_defer(i, call, parameters, interface_compare_credentials);
         int r = interface_read_credentials(json_object_object_get(parameters, "credentials"), &l, &e);
         bool valid = r >= 0 || r == -ENOMEM;

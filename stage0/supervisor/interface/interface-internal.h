@@ -24,17 +24,17 @@ struct Interface {
         VarlinkServer *server;
         Monitor *monitors;
         struct AppCall *starts; /* calls whose job is done, and whose app is not executed yet */
-        struct AppCall *lost; /* calls whose job was lost with the connection to the pod's systemd, the oldest first */
-        Monitor *stops; /* calls that wait for the end of the pod */
+        struct AppCall *lost; /* calls whose job was lost with the connection to systemd, the oldest first */
+        Monitor *stops;       /* calls that wait for the end of the pod */
         struct Attachment *attachments;
         struct LogReader *log_readers;
         struct DeferredCall *
                         deferred; /* calls that wait for the connection to the pod's systemd, the oldest first */
-        struct PauseCall *pauses; /* the first is being done, */
+        struct PauseCall *pauses; /* the first one is being processed */
         enum {
-                PAUSES_REST, /* unless there is none */
-                PAUSES_ASK,  /* it was passed to pod-pause.c, which may answer at once */
-                PAUSES_WAIT, /* for its answer */
+                PAUSES_REST, /* or there is none */
+                PAUSES_ASK,  /* passed to pod-pause.c, which may answer at once */
+                PAUSES_WAIT, /* waits for the answer */
         } pausing;
         sd_event_source *kill_timer;
         int freezer_fd; /* negative: not open yet, or there is none */
@@ -53,9 +53,9 @@ int interface_serve(Interface *i, Error *e);
 
 /* --- interface-apps.c ---------------------------------------------------------------------------------- */
 
-/* The pod has ended: answers the calls that wait for an exec, or for the connection. */
+/* The pod has ended: answers the calls that wait for an exec, or for a connection to the pod's systemd. */
 void interface_drop_starts(Interface *i);
-/* That connection is there: repeats the calls whose jobs were lost with the one before. */
+/* There is a new connection to the pod's systemd: repeats the calls whose jobs were lost with the last one. */
 void interface_repeat_calls(Interface *i);
 /* "created", "starting", "running", "stopping" or "exited". */
 const char *interface_app_state(const Interface *i, const AppInstance *app);

@@ -339,7 +339,7 @@ static int record(Update *u)
         return r < 0 ? r : file_keeper_write(u->interface->keeper, on_recorded, u);
 }
 
-/* The app may have been removed meanwhile, or be another one of that name. */
+/* The app may have been removed, or replaced by one of the same name, in the meantime. */
 static void count_out(const Update *u)
 {
         AppInstance *app = interface_find_app(u->interface, u->app);
@@ -385,7 +385,7 @@ static void on_set(void *userdata, int r, const char *result)
 
         if (r < 0)
                 attributes_restore(u->interface->pod, u->app, &u->old);
-        if (r == -ECONNRESET) { /* to be repeated over the next connection */
+        if (r == -ECONNRESET) { /* repeat it over the next connection */
                 r = interface_defer(u->interface, u->call, u->parameters, interface_update_app);
                 if (r >= 0) {
                         count_out(u);
@@ -570,7 +570,7 @@ int interface_update_app(VarlinkCall *call, json_object *parameters, void *userd
                 update_free(u);
         else
                 app->n_updates++;
-        /* The connection may just have been lost. */
+        /* The connection may have been lost a moment ago. */
         return (r == -ENOTCONN || r == -ECONNRESET) && !i->ops.manager(i->userdata)
                                ? interface_defer(i, call, parameters, interface_update_app)
                                : MIN(r, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Calls that pause the pod and resume it (pod-pause.c). They are done one after the other, in their order; other calls are
- * served meanwhile. From the first moment on the pod counts as paused, and does nothing else that a call asks for. */
+/* Calls that pause the pod and resume it (pod-pause.c), processed one by one in their order. Other calls are served
+ * meanwhile, but as soon as the first pause begins, calls that change the pod are refused. */
 
 #include "stage0/supervisor/interface/interface-internal.h"
 #include "stage0/supervisor/apps/pod-pause.h"
@@ -21,7 +21,7 @@ static PauseCall *take_first(Interface *i)
         return p;
 }
 
-/* The reply comes before the event, which takes longer. */
+/* Replies first: sending the event takes longer. */
 static void answer(PauseCall *p, int r, const Error *e)
 {
         Interface *i = p->interface;
@@ -40,7 +40,7 @@ static void answer(PauseCall *p, int r, const Error *e)
 
 static void on_done(void *userdata, int r, const Error *e);
 
-/* Those that are done at once, as mostly, are worked off without recursion. */
+/* A loop, not a recursion, for requests that are done at once, which are most. */
 static void work_off(Interface *i)
 {
         while (i->pauses && i->pausing == PAUSES_REST) {
@@ -57,7 +57,7 @@ static void on_done(void *userdata, int r, const Error *e)
         bool waited = i->pausing == PAUSES_WAIT;
 
         answer(take_first(i), r, e);
-        while (waited && r == -ESHUTDOWN && i->pauses) /* nor do those come that were to follow it */
+        while (waited && r == -ESHUTDOWN && i->pauses) /* later calls fail in the same way */
                 answer(take_first(i), r, e);
         i->pausing = PAUSES_REST;
         if (waited)

@@ -176,7 +176,7 @@ static int run_change(Interface *i, VarlinkCall *call, json_object *parameters, 
         r = change(i, parameters, c);
         if (r < 0)
                 set_call_free(c);
-        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod wait already") : r;
+        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod are queued") : r;
 }
 
 static int add(Interface *i, json_object *parameters, SetCall *c)
@@ -191,7 +191,8 @@ static void on_launch_gone(VarlinkCall *call, void *userdata)
         i->ops.cancel_launch(i->userdata, call);
 }
 
-/* A launch ends with its caller, which may have gone while the call waited. One that does not wait for the reply is not missed. */
+/* A launch is undone when its caller disconnects, which may have happened while the call waited. A one-way call does not
+ * count as disconnected. */
 static int launch_group(Interface *i, json_object *parameters, SetCall *c)
 {
         if (varlink_call_is_gone(c->call))
@@ -302,7 +303,7 @@ int interface_replace_app(VarlinkCall *call, json_object *parameters, void *user
         int r = interface_begin(i, call, parameters, true, interface_replace_app, &app);
         if (r != 0)
                 return MIN(r, 0);
-        bool gone = varlink_call_is_gone(call); /* while the call waited */
+        bool gone = varlink_call_is_gone(call); /* it may have disconnected while the call waited */
         varlink_call_ref(call);
         call->on_gone = on_replace_gone;
         call->userdata = i;
@@ -311,5 +312,5 @@ int interface_replace_app(VarlinkCall *call, json_object *parameters, void *user
                 varlink_call_unref(call);
         else if (gone)
                 i->ops.replace_orphaned(i->userdata, call);
-        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod wait already") : r;
+        return r == -EUSERS ? interface_refuse(call, r, "Too many changes of the pod are queued") : r;
 }

@@ -40,7 +40,8 @@ static int foreign_process(const SignalCall *s, pid_t leader, uint32_t number)
         return r < 0 ? r : varlink_reply_error(s->call, "org.acnspawn.Pod.ForeignProcess", o);
 }
 
-/* An app that goes on, as it has no main process yet, is not being stopped; and one that is keeps the reason. */
+/* Records SIGKILL as the reason of the stop. An app without a main process is not stopped by it, and an app that is being
+ * stopped keeps its reason. */
 static void note_kill(const SignalCall *s, AppInstance *app)
 {
         if (s->signal == SIGKILL && app->units[0].life == UNIT_UP && app->stop == STOP_NONE)
@@ -74,7 +75,7 @@ static void on_main_process(void *userdata, int r, uint32_t number)
         SignalCall *s = userdata;
         AppInstance *app = r < 0 ? NULL : interface_find_app(s->interface, s->app);
 
-        if (r == -ECONNRESET) /* of a query, which can be repeated */
+        if (r == -ECONNRESET) /* the query was lost with the connection, and can be repeated */
                 r = interface_defer(s->interface, s->call, s->parameters, interface_signal_app);
         else if (r >= 0 && !app)
                 r = interface_reply_error(s->call, "org.acnspawn.Pod.NoSuchApp", "app", s->app, NULL, NULL);
@@ -102,7 +103,7 @@ static int ask(Interface *i, VarlinkCall *call, json_object *parameters, const A
                        : -ENOMEM;
         if (r < 0)
                 signal_call_free(s);
-        /* The connection may just have been lost. */
+        /* The connection may have been lost a moment ago. */
         return r == -ENOTCONN || r == -ECONNRESET
                                ? interface_defer(i, call, parameters, interface_signal_app)
                                : r;

@@ -34,21 +34,22 @@ typedef struct InterfaceOps {
         /* Adds and starts the apps that REQUEST, the parameters of LaunchGroup(), describes: all or none. */
         int (*launch_group)(void *userdata, json_object *request, const void *caller, GroupFunction function,
                             void *data);
-        /* CALLER is gone: its launch, if that is not done yet, is undone. */
+        /* CALLER has disconnected: undoes its launch unless that is finished. */
         void (*cancel_launch)(void *userdata, const void *caller);
         /* Removes an app that does not run. 0 as well if there is none. */
         int (*remove_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
         /* Replaces an app as REQUEST, the parameters of ReplaceApp(), says. -EALREADY: it has that image; -ECONNABORTED: the new
          * one could not be started, and the old one is back. */
         int (*replace_app)(void *userdata, json_object *request, AppChangeFunction function, void *data);
-        /* The caller of replace_app(), which had DATA, has gone. */
+        /* The caller of replace_app() with DATA has disconnected. */
         void (*replace_orphaned)(void *userdata, const void *data);
-        /* Whether APP is being replaced, and the caller has gone, so that another one can be asked for, which undoes that. */
+        /* True if APP is being replaced for a caller that has disconnected: another replacement may be requested, which
+         * undoes this one. */
         bool (*may_supersede)(void *userdata, const AppInstance *app);
         /* The names of the credentials that APP has not, or otherwise, or that are not in L. */
         int (*compare_credentials)(void *userdata, const AppInstance *app, const CredentialList *l,
                                    char ***ret);
-        /* An app has other limits in the manifest. */
+        /* The limits of an app have changed in the manifest. */
         void (*manifest_changed)(void *userdata);
         /* Opens the log file of APP, or all of them (NULL), anew, as forwarders_reopen(). */
         int (*reopen_logs)(void *userdata, const char *app, Error *e);
@@ -91,14 +92,14 @@ void interface_changed(Interface *i, AppInstance *app);
  * NULL). */
 void interface_announce(Interface *i, AppInstance *app, const char *change, const char *why);
 
-/* A start of the app by interface_start(), or a tentative one of a call, that has not succeeded yet has failed, with CODE and WHY,
- * which is a part of a sentence. Whether there is one. */
+/* Fails a pending start of the app, by interface_start() or by a call that starts it tentatively, with CODE and WHY, a part
+ * of a sentence. Returns false if no start is pending. */
 bool interface_give_up_start(AppInstance *app, int code, const char *why);
 
 typedef void (*InterfaceStartFunction)(void *userdata, int r, const Error *e);
-/* Starts an app that is down, on behalf of the supervisor. FUNCTION is called once, unless this fails: when
- * the app is executed, and ready if it reports that; when it cannot be; (-ETIME) when TIMEOUT_USEC has
- * expired before; or by interface_give_up_start(). */
+/* Starts an app that is down, on behalf of the supervisor. FUNCTION is called once, unless this call fails: when the app is
+ * executed, and ready if it reports readiness; when it cannot be executed; with -ETIME after TIMEOUT_USEC; or by
+ * interface_give_up_start(). */
 int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, InterfaceStartFunction function,
                     void *userdata);
 /* Kills the commands that run beside apps, waits for their ends, and replies to their clients. NULL is

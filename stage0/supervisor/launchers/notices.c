@@ -22,8 +22,8 @@
  * it has ended before, the message can come from the launcher that waits for the app to be ready, which
  * systemd accepts in place of it.
  *
- * A call that stops an app may give it more time than its unit has for that, which cannot be changed while the unit runs: it is
- * requested in the name of the main process, too.
+ * A call that stops an app may give it more time than its unit allows. The unit cannot be changed while it runs, so the
+ * supervisor sends EXTEND_TIMEOUT_USEC in the name of the main process.
  *
  * An app that sends too many messages is not read from for the rest of the second. */
 
@@ -37,7 +37,7 @@
 
 #define EXTEND_MAX_USEC (UINT64_C(365) * 24 * 3600 * 1000000)
 #define STOP_MARGIN_USEC                                                                                    \
-        UINT64_C(5000000) /* the process that waits for the stop kills the app before systemd does */
+        UINT64_C(5000000) /* systemd kills the app this long after the process that waits for the stop */
 #define WINDOW_USEC UINT64_C(1000000)
 #define WINDOW_MAX 200U     /* messages that are read of an app per second */
 #define WINDOW_MAIN_PIDS 4U /* requests that are processed; each looks at all processes of the app */
@@ -54,7 +54,7 @@ struct AppNotices {
         unsigned n, n_main_pids;
         bool warned;           /* a refused main process was reported, in this execution */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
-        uint64_t stop_until;   /* when a call that stops the app kills it, or 0 */
+        uint64_t stop_until;   /* when the call that stops the app kills it; or 0 */
         bool stopping;
         bool ready;
         int waiting_fd; /* connection of the launcher that waits, or -EBADF */
@@ -203,7 +203,7 @@ static void extend(AppNotices *a)
 
 /* --- Time to stop -------------------------------------------------------------------------------------- */
 
-/* systemd has one timer for a unit, which is that of its stop once the unit is stopping. */
+/* A unit has only one timer in systemd; once it is stopping, that is the timer of its stop. */
 static void extend_stop(AppNotices *a)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC);
@@ -230,9 +230,9 @@ void notices_set_stopping(AppInstance *app, bool stopping)
 {
         AppNotices *a = app->notices;
 
-        if (!a) /* it is being removed */
+        if (!a) /* the app is being removed */
                 return;
-        /* Of a unit that was down when systemd reported it, the end of the stop is all that is seen. */
+        /* If the unit was down when systemd reported it, only the end of the stop is reported. */
         if (!stopping && (a->stopping || app->units[0].life != UNIT_UP))
                 a->stop_until = 0;
         a->stopping = stopping;

@@ -22,9 +22,9 @@ void notices_set_leader(Notices *n, pid_t leader);
 int notices_begin(PodMounts *m, AppInstance *app, int *ret_fd, Error *e);
 /* The execution is over. */
 void notices_end(AppInstance *app);
-/* APP, and what is nested under it, may take USEC from now to stop, also if that is longer than their units allow. */
+/* Gives APP, and the apps nested under it, USEC from now to stop, even if their units allow less. */
 void notices_extend_stop(AppInstance *app, uint64_t usec);
-/* Whether the pod's systemd is stopping APP, as it says now. */
+/* The pod's systemd reports whether it is stopping APP. */
 void notices_set_stopping(AppInstance *app, bool stopping);
 /* A launcher, at the other end of SOCK, asks whether APP has reported that it is ready. 1: it has. 0: it has
  * not; with WAIT, ANSWER is called with a copy of SOCK once it has. */

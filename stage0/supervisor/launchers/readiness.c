@@ -19,9 +19,9 @@ typedef enum WaitState {
         WAIT_NONE, /* not waited for */
         WAIT_STARTING,
         WAIT_READY,
-        WAIT_AGAIN,   /* could not be executed, and will be started again */
+        WAIT_AGAIN,   /* could not be executed, and will be restarted */
         WAIT_FAILED,  /* will not become ready */
-        WAIT_STOPPED, /* was stopped before it was: the start of the pod does not wait for it any more */
+        WAIT_STOPPED, /* was stopped first: the start of the pod does not wait for it */
         _WAIT_STATE_MAX,
 } WaitState;
 
@@ -178,7 +178,7 @@ static bool will_start_again(const AppWait *w)
 
 /* --- Being executed ------------------------------------------------------------------------------------ */
 
-/* The state of an app that will not become ready. */
+/* The state of an app that will not become ready: a stop by a call is not a failure. */
 static WaitState without(const AppWait *w)
 {
         StopReason stop = w->app->stop;

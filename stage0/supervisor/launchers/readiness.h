@@ -26,7 +26,7 @@ int readiness_await_exec(AppInstance *app, int sock, void (*answer)(int sock));
 void readiness_told(AppInstance *app);
 /* An execution of APP has ended. */
 void readiness_ended(AppInstance *app);
-/* The unit of APP is down, and nothing starts it again. */
+/* The unit of APP is down, and systemd does not restart it. */
 void readiness_down(AppInstance *app);
 /* Whether any app reports readiness, or has a health check that does. */
 bool readiness_is_used(const Readiness *r);

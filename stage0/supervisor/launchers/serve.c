@@ -240,7 +240,7 @@ static int open_launch_file(Server *s, AppInstance *app, Error *e)
         return fd < 0 ? error_set_errno(e, fd, "Cannot open the launch file of app %s", app->name) : fd;
 }
 
-/* By which processes are found that leave the cgroup of the app, if they can. */
+/* Stores the device of the app's root, which identifies processes that leave the cgroup of the app; 0 if they cannot. */
 static void note_root(AppInstance *app, int fd)
 {
         bool writes_cgroups = app->settings.writable_sys ||

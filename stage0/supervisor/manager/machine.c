@@ -12,8 +12,8 @@
  * ours, and the pod is ended in order. Any user of the host may send such a signal: the sender is looked up
  * on the bus, and only root is obeyed.
  *
- * Only two things wait for machined: the check by --register=yes, before the start, and, for seconds at most, the removal of a machine that was
- * left.
+ * Only two steps wait for machined: the check by --register=yes, before the start, and the removal of a stale machine, which
+ * is limited to seconds.
  *
  * machined keeps a machine as long as its unit is there. A supervisor that is killed leaves the machine of its pod, and a unit
  * of the host that is restarted then (Restart=) is there all the time. So a machine of that name whose leader has ended, or
@@ -143,7 +143,8 @@ static int is_left(Machine *m, const char *path)
         return r < 0 ? r : unit_is_own(unit);
 }
 
-/* 1: the name is free now; 0: it is that of another pod or container. The pod runs already, and waits for machined: not for long. */
+/* 1: the name is free now; 0: another pod or container has it. The pod runs already while this waits for machined, so the
+ * wait is short. */
 static int remove_left(Machine *m)
 {
         _cleanup_free_ char *path = NULL;
@@ -156,7 +157,7 @@ static int remove_left(Machine *m)
         if (r > 0)
                 r = sd_bus_call_method(m->bus, MACHINED, MACHINED_PATH, MACHINED_MANAGER,
                                        "UnregisterMachine", NULL, NULL, "s", m->name);
-        (void) sd_bus_set_method_call_timeout(m->bus, 0); /* the usual one */
+        (void) sd_bus_set_method_call_timeout(m->bus, 0); /* restores the default */
         if (r <= 0)
                 return r;
         log_debug("The machine '%s' of an earlier pod is unregistered", m->name);

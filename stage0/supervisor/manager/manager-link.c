@@ -12,8 +12,8 @@
  * processed: if systemd has ended meanwhile, sending would close the connection, and signals in it would be
  * lost.
  *
- * Calls have no time-out: systemd answers as long as it lives, but not while the pod is paused, which can take days. What it
- * answers with an error is asked again, some time later, as a state that is not known would never be asked for again.
+ * Calls have no time-out: systemd answers as long as it lives, but not while the pod is paused, which can take days. A query
+ * that fails is repeated after a delay, because otherwise the state would stay unknown.
  *
  * How the main process of a service has ended comes with every change of its state, in a separate signal
  * that is sent just before. For services that had ended before the connection the kernel may know it, of the
@@ -41,7 +41,7 @@ struct LinkedUnit {
         uint32_t job, up_job; /* the latter: its job when it was up last */
         bool service;
         bool known, asked;
-        bool to_ask;    /* reads its state, when nothing else is to be done, or when it could not be read */
+        bool to_ask;    /* read its state when the link is idle, or again after a failure */
         bool end_known; /* END belongs to the state that was reported last */
         MainEnd end;
         uint32_t main_pid;
@@ -61,8 +61,8 @@ struct ManagerLink {
         LinkQuery *queries;
         LinkedUnit *units;
         sd_event_source *ask_source, *retry_source;
-        bool to_list; /* the list could not be read */
-        bool listed;  /* the list has come; READY is not reported yet */
+        bool to_list; /* the list could not be read: read it again */
+        bool listed;  /* the list was read, and READY is not reported yet */
         ManagerLinkEvents events;
         void *userdata;
 };
@@ -522,8 +522,7 @@ static int on_state_after_job(sd_bus_message *m, void *userdata, sd_bus_error *e
         LinkJob *j = userdata;
 
         int r = read_list(j->link, m);
-        if (r < 0 &&
-            !manager_link_is_open(j->link)) { /* what the job has done is found over the next connection */
+        if (r < 0 && !manager_link_is_open(j->link)) { /* the next connection tells what the job has done */
                 end_job(j, -ECONNRESET, NULL);
                 return 0;
         }

@@ -13,9 +13,9 @@ typedef enum UnitLife {
         _UNIT_LIFE_MAX,
 } UnitLife;
 
-/* What a unit that is UNIT_UP does. */
+/* What a unit does while it is UNIT_UP. */
 typedef enum UnitActivity {
-        UNIT_STARTS, /* or waits for that */
+        UNIT_STARTS, /* or waits to be started */
         UNIT_RUNS,
         UNIT_STOPS,
         _UNIT_ACTIVITY_MAX,
@@ -35,7 +35,7 @@ typedef struct MainEnd {
 /* Pure. From the properties of a unit as systemd has them; JOB is the number of its job, or 0. */
 UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job);
 
-/* Pure. */
+/* Pure. From ActiveState. */
 UnitActivity unit_activity(const char *active_state);
 
 /* Pure. Whether a service in that state certainly has no process. */

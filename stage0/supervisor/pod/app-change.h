@@ -13,10 +13,10 @@ typedef enum ChangeKind {
 } ChangeKind;
 
 typedef enum ChangeStep {
-        STEP_WAITS,   /* in the queue, for its turn, or that of another change that it follows */
-        STEP_IS_MADE, /* it is the first of the queue */
-        STEP_STARTS,  /* the apps of its group start; others are made meanwhile */
-        STEP_STARTED, /* they have, or could not; it is in the queue again, to be concluded */
+        STEP_WAITS,   /* queued, or follows the launch of another group */
+        STEP_IS_MADE, /* the current change: the first of the queue */
+        STEP_STARTS,  /* the apps of its group start; other changes are made meanwhile */
+        STEP_STARTED, /* the starts have ended: queued again, to be concluded */
 } ChangeStep;
 
 struct AppChange {
@@ -24,8 +24,8 @@ struct AppChange {
         Supervisor *supervisor;
         ChangeKind kind;
         ChangeStep step;
-        AppChange *followers; /* of a launch: changes of its apps, which go on when it is over */
-        const void *caller;   /* of a launch, which is undone when that is gone; NULL: nobody waits for it */
+        AppChange *followers; /* of a launch: changes of its apps, which continue after it */
+        const void *caller; /* of a launch: it is undone when the caller disconnects; NULL: no caller waits */
         json_object *request; /* of an app to be added, as AddApp() has it, or replaced, as ReplaceApp(); NULL: one is removed */
         char *name;         /* of an app to be removed, or replaced */
         bool stops;         /* the former is stopped first, if it is up, */
@@ -39,7 +39,7 @@ struct AppChange {
         pid_t pid;
         int sock;
         sd_event_source *io, *timer;
-        PodTimer *kill_timer; /* of an app to be removed, which is being stopped */
+        PodTimer *kill_timer; /* kills an app that is being stopped for its removal */
         Text answer;
         void (*prepared)(AppChange *c);
         sd_bus_slot *slot;
@@ -53,9 +53,9 @@ struct AppChange {
         Error refusal;        /* why */
         void (*saved)(AppChange *c, int r, const Error *e);
         struct Replacement *replacement;
-        bool orphaned, superseded; /* the caller has gone; and another one asks for the same */
+        bool orphaned, superseded; /* the caller has disconnected; another replacement of the app is queued */
         struct Group *group;
-        bool cancelled;        /* a launch, before it was prepared */
+        bool cancelled;        /* a launch that was cancelled before it was prepared */
         bool waits, abandoned; /* for a job, a start, or the disk, whose end frees it once it is abandoned */
         void (*job_done)(AppChange *c, int r, const char *result);
         void (*resume)(AppChange *c); /* goes on with it when the connection to the pod's systemd is there again; or NULL */
@@ -63,11 +63,11 @@ struct AppChange {
 
 /* --- supervisor-apps.c --------------------------------------------------------------------------------- */
 
-/* C, the first of the queue, is a launch whose apps start: those behind it are made meanwhile. */
+/* The apps of C, the current change, start: the changes behind it are made meanwhile. */
 void change_step_aside(AppChange *c);
-/* They have started, or could not: C is the next one to be made. */
+/* The starts of C have ended, in success or failure: C is the next change to be made. */
 void change_step_back(AppChange *c);
-/* C, the first of the queue, goes on when LAUNCH is over. */
+/* C, the current change, waits until LAUNCH is concluded. */
 void change_follow(AppChange *c, AppChange *launch);
 
 /* Has systemd run a job, as manager_link_run(). */
@@ -101,7 +101,7 @@ void change_remove_directory(Supervisor *s, const char *path);
 
 /* Starts a process that prepares the app, or apps. PREPARED is called when it has answered, or ended. */
 int change_prepare(AppChange *c, void (*prepared)(AppChange *c));
-/* That process ends. */
+/* Ends that process. */
 void change_end_preparing(AppChange *c);
 /* What the process has answered: a part of a manifest, as pod_format_added() has it, to be freed. */
 int change_read_answer(const AppChange *c, char **ret_added, char ***warnings, Error *e);
@@ -122,11 +122,11 @@ void replace_abandon(AppChange *c);
 
 /* The process that prepares the apps has answered, or ended. */
 void group_prepared(AppChange *c);
-/* The apps have started, or could not, and it is the turn of C again. */
+/* The starts have ended, in success or failure, and C is the current change again. */
 void group_started(AppChange *c);
-/* C is not kept, for the reason WHY: its apps do not start. May be called at any step but the last one. */
+/* Cancels the launch C for the reason WHY: its apps are removed. May be called at any step but the last one. */
 void group_cancel(AppChange *c, int r, const char *why);
-/* Whether it is a launch of the app NAME, or of one that this is nested under. */
+/* True if C launches the app NAME, or an app that NAME is nested under. */
 bool group_has(const AppChange *c, const char *name);
 /* The names of the apps of the group. */
 char *const *group_names(const AppChange *c);

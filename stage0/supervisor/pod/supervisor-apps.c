@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Apps that are added to a running pod, and removed from it; for replacing them see supervisor-replace.c, for groups of them
+/* Adds apps to a running pod, and removes them; for replacing them see supervisor-replace.c, for groups of them
  * supervisor-group.c.
  *
- * Changes are made one after the other, in the order of the calls. Only while the apps of a group start, which can take as long
- * as they like, others are made: those that concern these apps follow the launch. A process prepares what is added (supervisor-prepare.c).
- * Only the supervisor changes the pod: it takes over the result, or, if that process fails or is killed, removes what it has
- * left. An app counts as removed once systemd has unloaded its units (supervisor-unload.c). */
+ * Changes are made one by one, in the order of the calls. While the apps of a group start, which may take any time, other
+ * changes are made, except for changes of these apps, which follow the launch. A child process prepares the apps to be added
+ * (supervisor-prepare.c). Only the supervisor changes the pod: it takes over the result, or removes the files of a child
+ * that has failed or was killed. An app counts as removed once systemd has unloaded its units (supervisor-unload.c). */
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@
 #include "stage0/supervisor/apps/app-limits.h"
 #include "stage0/supervisor/apps/task-state.h"
 
-#define CHANGES_MAX 1024U /* that wait: eight for each client that can be connected */
+#define CHANGES_MAX 1024U /* queued changes: eight for each possible client */
 
 static void work_off(Supervisor *s);
 
@@ -121,7 +121,7 @@ static AppChange **last_of(AppChange **list)
         return list;
 }
 
-/* C is the first of the queue. Those that follow it come in its place. */
+/* Removes C, the current change. Its followers take its place. */
 static void take_off(AppChange *c)
 {
         *last_of(&c->followers) = c->next;
@@ -129,7 +129,7 @@ static void take_off(AppChange *c)
         c->supervisor->n_changes--;
 }
 
-/* Nothing is begun while C is there. */
+/* Reports the result before the next change begins. */
 void change_finish(AppChange *c, int r, const char *app, char **warnings, Error *e)
 {
         Supervisor *s = c->supervisor;
@@ -474,7 +474,7 @@ static void conclude_removing(AppChange *c, AppInstance *app)
         STRV_FOREACH (name, volumes)
                 drop_volume(s, *name, &c->gone);
         (void) app_sockets_record(s->apps, NULL);
-        supervisor_check_ready(s); /* the pod may have waited for this one */
+        supervisor_check_ready(s); /* the pod may have waited for this app */
         const char *name = files ? files + strlen("apps/") : manifest->name;
         (void) strv_extendf(&c->gone, "credentials/%s", name);
         (void) strv_extendf(&c->gone, "apps/%s", name);
@@ -615,7 +615,7 @@ static AppChange *find_launch_of_removed(const AppChange *c)
         return NULL;
 }
 
-/* The apps of a group that starts are removed with all of it, when the others have been stopped. */
+/* The removal of an app whose group starts undoes the launch of the whole group. */
 static void cancel_launch(AppChange *c, AppChange *launch)
 {
         _cleanup_free_ char *why = NULL;
@@ -636,13 +636,13 @@ static void begin_removing(AppChange *c)
         else if (launch && c->stops)
                 cancel_launch(c, launch);
         else if (launch)
-                refuse_removing(c, change_instance(c), -EBUSY, "is to be stopped first");
+                refuse_removing(c, change_instance(c), -EBUSY, "has to be stopped first");
         else if (!up)
                 remove_app(c, app);
         else if (c->stops)
                 stop_for_removal(c, up);
         else
-                refuse_removing(c, up, -EBUSY, "is to be stopped first");
+                refuse_removing(c, up, -EBUSY, "has to be stopped first");
 }
 
 bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
@@ -655,7 +655,7 @@ bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
 
 /* --- The queue ----------------------------------------------------------------------------------------- */
 
-/* The launch of the app that the one to be added, or one of a group, is to be nested under. */
+/* Finds the launch of the parent of an app to be added, or of an app of the group. */
 static AppChange *find_launch_of_parent(const AppChange *c)
 {
         json_object *list = c->kind == CHANGE_LAUNCHES ? json_object_object_get(c->request, "apps") : NULL;
@@ -733,7 +733,7 @@ static void make(AppChange *c)
                 on_caught_up(c, 0, NULL);
 }
 
-/* Those that are done at once follow each other without recursion. */
+/* A loop, not a recursion, for changes that are done at once. */
 static void work_off(Supervisor *s)
 {
         if (s->works_off)
@@ -813,7 +813,7 @@ void supervisor_cancel_launch(Supervisor *s, const void *caller)
         AppChange *c = find_call(s, caller);
 
         if (c)
-                group_cancel(c, -ECANCELED, "Its caller is gone");
+                group_cancel(c, -ECANCELED, "Its caller has disconnected");
 }
 
 /* The name of the app that a request names, perhaps by its path. */

@@ -9,8 +9,8 @@
  * cancelled; then they are stopped and removed, the last one first. If the connection to the pod's systemd is lost, as when that
  * executes itself again, an app may run whose start has failed here: the apps are stopped when the connection is there again.
  *
- * While the apps start, which can take as long as they like, other changes of the pod are made. A launch is undone in the same way
- * when one of its apps is removed, and when its caller is gone.
+ * While the apps start, which may take any time, other changes of the pod are made. A launch is also undone when one of its
+ * apps is removed, or when its caller disconnects.
  *
  * Meanwhile the apps count as up for the exit policy, so that a group that fails has no effect on the pod, and no other call
  * can change them. */
@@ -217,7 +217,7 @@ void group_cancel(AppChange *c, int r, const char *why)
 
         c->caller = NULL;
         if (!g)
-                c->cancelled = true; /* what is prepared is not taken over */
+                c->cancelled = true; /* the prepared apps will be dropped */
         else if (g->result >= 0 && c->step == STEP_STARTS) {
                 g->result = error_set(&g->error, r, "The launch was cancelled: %s", why);
                 (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
@@ -326,7 +326,8 @@ void group_prepared(AppChange *c)
         }
         g->result = change_read_answer(c, &text, &g->warnings, &g->error);
         if (g->result >= 0 && c->cancelled)
-                g->result = error_set(&g->error, -ECANCELED, "The launch was cancelled: its caller is gone");
+                g->result = error_set(&g->error, -ECANCELED,
+                                      "The launch was cancelled: its caller has disconnected");
         if (g->result >= 0)
                 g->result = take_all(c, text, &g->error);
         if (g->result < 0)

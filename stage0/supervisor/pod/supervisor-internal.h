@@ -52,10 +52,10 @@ typedef struct Supervisor {
         FileKeeper *keeper;
         char **leftovers;  /* directories that the manifest on disk may still have, though the pod has not */
         bool ends_changes; /* none begins any more */
-        AppChange *changes;  /* of the set of apps, in their order; the first is being made */
-        size_t n_changes;    /* with their followers */
-        bool works_off;      /* one may be begun: work_off() in supervisor-apps.c */
-        AppChange *launches; /* whose apps start */
+        AppChange *changes;  /* of the set of apps, in their order; the first is the current one */
+        size_t n_changes;    /* including their followers */
+        bool works_off;      /* guards against recursion in supervisor-apps.c */
+        AppChange *launches; /* launches whose apps are starting */
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */
         bool target_released; /* the target that has started the pod keeps no unit loaded any more */
@@ -68,8 +68,8 @@ typedef struct Supervisor {
         bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
         PodTimer *late_timer, *slow_timer; /* while the pod starts */
-        char *late;                        /* the apps that were not ready in time */
-        bool unhealthy;                    /* one of them will not be, by its health check */
+        char *late;                        /* names of the apps that were not ready in time */
+        bool unhealthy;                    /* one of them has failed its health check */
         unsigned stop_requests, stop_signals;
         bool reader_gone;     /* the pod was stopped for that */
         bool stopped_by_host; /* one of them was a signal, or came from the host's systemd */
@@ -138,7 +138,7 @@ void supervisor_spread_fate(Supervisor *s);
 void supervisor_end_below(Supervisor *s, const AppInstance *app);
 int supervisor_launch_group(Supervisor *s, json_object *request, const void *caller, GroupFunction function,
                             void *userdata);
-/* CALLER does not wait for its launch any more. */
+/* CALLER has disconnected: undoes its launch. */
 void supervisor_cancel_launch(Supervisor *s, const void *caller);
 int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 /* The connection to the pod's systemd is there, or is there again. */
@@ -146,14 +146,14 @@ void supervisor_resume_changes(Supervisor *s);
 /* The manifest could be written again: removes what was kept for the one before. */
 void supervisor_caught_up(void *userdata);
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
-/* The caller that has asked for a replacement with USERDATA has gone. It is made, unless somebody asks for another one. */
+/* The caller of supervisor_replace_app() with USERDATA has disconnected. The replacement continues unless another one is
+ * requested. */
 void supervisor_replace_orphaned(Supervisor *s, const void *userdata);
-/* Whether the caller that has asked for the replacement of APP has gone. */
+/* True if the caller of the current replacement of APP has disconnected. */
 bool supervisor_may_supersede(const Supervisor *s, const AppInstance *app);
-/* Undoes such a replacement if another one of the app was requested. */
+/* Undoes that replacement if another one of the same app is queued. */
 void supervisor_supersede(Supervisor *s);
-/* The health check of APP has failed too often. Whether that is the failure of a replacement: nothing else is done about it
- * then. */
+/* The health check of APP has failed too often. Returns true if this fails its replacement: no other action is taken then. */
 bool supervisor_replacement_is_unhealthy(Supervisor *s, AppInstance *app);
 /* Whether APP is being removed, or stopped for that. */
 bool supervisor_removes_app(const Supervisor *s, const AppInstance *app);

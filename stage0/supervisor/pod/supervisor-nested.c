@@ -9,13 +9,13 @@
 #include "stage0/supervisor/pod/supervisor-internal.h"
 #include "stage0/supervisor/apps/task-state.h"
 
-/* For good: neither to be started again, nor by a signal alone. */
+/* True if APP is being stopped for good: it will not be restarted, and the stop is more than a signal. */
 static bool is_being_stopped(const AppInstance *app)
 {
         return app_is_ending(app) && stop_reason_is_repeated(app->stop);
 }
 
-/* What is requested while there is no connection to the pod's systemd, or is lost with it, is requested again over the next one. */
+/* If there is no connection to the pod's systemd, or it is lost, the stops are requested again over the next one. */
 void supervisor_end_below(Supervisor *s, const AppInstance *app)
 {
         if (!s->manager && s->reconnect_usec == 0)

@@ -320,7 +320,7 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *userdata)
 void change_end_preparing(AppChange *c)
 {
         c->io = sd_event_source_disable_unref(c->io);
-        c->sock = safe_close(c->sock); /* the child ends */
+        c->sock = safe_close(c->sock); /* makes the child end */
         if (c->pid > 0)
                 leave_process(c->supervisor->event, c->pid);
         c->pid = 0;

@@ -170,17 +170,17 @@ static bool pod_is_ending(const Supervisor *s)
         return s->ends || s->stop_requests > 0;
 }
 
-/* A start that waits for a check is over once that has failed too often. */
+/* A start that waits for the health check fails once the check has failed too often. */
 static void on_checked(Supervisor *s, AppInstance *app, const LaunchEvent *event)
 {
         HealthState before = app->health.state;
 
-        /* A check fails of the end that was asked for. What is done about that must not come into its way. */
+        /* A check also fails because the app is being ended. An action on that would interfere with the end. */
         if (pod_is_ending(s) || app_is_ending(app))
                 return;
         bool acts = app_life_checked(app, event) > 0;
 
-        /* The first success is told with the readiness that it brings. */
+        /* The first success is reported together with the readiness. */
         if (app->health.state != before &&
             (app->health.state == HEALTH_UNHEALTHY || before == HEALTH_UNHEALTHY))
                 interface_changed(s->interface, app);

@@ -2,12 +2,11 @@
 
 /* Apps of a running pod that are replaced by apps of another image, or with other settings.
  *
- * A process prepares the new app beside the old one, which continues to run; it does so anew if the limits of that are changed
- * meanwhile. Then the old app is stopped,
- * its units are unloaded, and the new app takes over its name, units, volumes and, unless it comes with others,
- * its credentials. The change is permanent when the manifest with the new app is written, which happens when the new app is started, or
- * ready if it reports that. Until then the old app has all its files; if the new one cannot be started, the
- * old one is put back and continues in its unchanged root.
+ * A child process prepares the new app while the old one continues to run, and again if the limits of the old app change in
+ * the meantime. Then the old app is stopped, its units are unloaded, and the new app takes over its name, units, volumes
+ * and, unless it comes with others, its credentials. The change is permanent when the manifest with the new app is written,
+ * which happens when the new app is started, or ready if it reports that. Until then the old app has all its files; if the
+ * new one cannot be started, the old one is put back and continues in its unchanged root.
  *
  * When the connection to the pod's systemd is lost, as when that executes itself again, it is not known what has become of
  * the current step. The states of all units are read over the next connection; then the step is repeated unless it was
@@ -18,8 +17,8 @@
 
 #include "stage0/supervisor/pod/app-change.h"
 
-#define OLD_READY_USEC (60 * UINT64_C(1000000)) /* that the old app has at least, when it is started again */
-#define UPDATES_USEC UINT64_C(20000)            /* between looks whether its limits have been changed */
+#define OLD_READY_USEC (60 * UINT64_C(1000000)) /* the least time that the old app has to get ready again */
+#define UPDATES_USEC UINT64_C(20000)            /* between checks for pending changes of its limits */
 
 typedef struct Replacement {
         AppInstance *app;
@@ -31,7 +30,7 @@ typedef struct Replacement {
         AppSockets *sockets; /* of the app that does not have the place */
         bool was_running, swapped;
         uint64_t starts;     /* of the old app, before it is started again */
-        uint64_t n_updated;  /* changes of the limits of the old app that the new one has */
+        uint64_t n_updated;  /* the changes of the old app's limits that the new app has */
         uint64_t ready_usec; /* in which the new app has to be ready; UINT64_MAX: its own time-out holds */
         Error error;         /* why the old app is put back */
 } Replacement;
@@ -62,7 +61,7 @@ static void hold(AppInstance *app, bool held)
         app->units[0].held = held;
 }
 
-/* For "status", which reads the manifest on disk otherwise. */
+/* "acnspawn status" reads the record; the manifest on disk still has the old app. */
 static void record(Supervisor *s, const AppInstance *app, const PodApp *new)
 {
         const ReplacementStatus status = {.image_id = new ? new->image_id : NULL,
@@ -211,7 +210,7 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
 
 static void start_old(AppChange *c);
 
-/* One that takes its time runs again, too. */
+/* An old app that is not ready in time is running again, too. */
 static void on_old_started(void *userdata, int r, const Error *e)
 {
         AppChange *c = userdata;
@@ -304,7 +303,7 @@ static void begin_restoring(AppChange *c)
 
 /* --- The new app --------------------------------------------------------------------------------------- */
 
-/* Why a start is given up. */
+/* The reason why a start is given up, for messages. */
 static char *describe_check(const HealthStatus *h)
 {
         char *text = NULL;
@@ -325,9 +324,9 @@ bool supervisor_replacement_is_unhealthy(Supervisor *s, AppInstance *app)
 }
 
 static const char superseded[] =
-                "the program that has asked for it has ended, and another one replaces the app";
+                "its caller has disconnected, and another replacement of the app was requested";
 
-/* A replacement without its caller is undone as soon as another one for the same app waits. */
+/* Undoes a replacement whose caller has disconnected, as soon as another one of the same app is queued. */
 static void check_superseded(Supervisor *s)
 {
         AppChange *c = s->changes;
@@ -565,7 +564,7 @@ static int on_look_again(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
-/* A change of limits can take as long as the pod is paused. */
+/* A change of limits can be pending as long as the pod is paused. */
 static int prepare_updated(AppChange *c)
 {
         c->timer = sd_event_source_disable_unref(c->timer);
@@ -575,7 +574,7 @@ static int prepare_updated(AppChange *c)
                                           UPDATES_USEC, on_look_again, c);
 }
 
-/* What was prepared has the limits that the app had then. */
+/* The new app was prepared with limits that have changed since. */
 static int prepare_anew(AppChange *c, Error *e)
 {
         change_end_preparing(c);

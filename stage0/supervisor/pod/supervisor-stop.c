@@ -28,7 +28,7 @@ void supervisor_signal_leader(Supervisor *s)
                 return;
         (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3,
                        NULL, 0);
-        /* It may have been stopped by hand, which none but processes of the host can do. */
+        /* A process of the host may have stopped PID 1 by SIGSTOP. */
         (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGCONT, NULL, 0);
 }
 

@@ -74,9 +74,9 @@ static void judge(Supervisor *s)
 
 /* --- Ends of apps --------------------------------------------------------------------------------------- */
 
-/* systemd's start limit also counts starts by connections; so the restarts of an app with sockets are
- * counted here. An app that exceeds the limit ends the pod, like sockets that have failed. In a pod that goes on without it, nothing
- * starts it any more but a call. */
+/* systemd's start limit also counts starts by connections, so the restarts of an app with sockets are counted here. An app
+ * that exceeds the limit ends the pod, as failed sockets do. If the pod continues without it, only a call can start it
+ * again. */
 static void check_restarts(Supervisor *s, AppInstance *app)
 {
         const AppSettings *settings = &app->settings;
@@ -103,8 +103,8 @@ void supervisor_main_ended(Supervisor *s, AppInstance *app, const MainEnd *end)
         supervisor_end_below(s, app);
 }
 
-/* No process of an app that has ended goes on, wherever in the pod it is. */
-static void end_strays(Supervisor *s, AppInstance *app)
+/* Kills the processes of an app that has ended, in whatever cgroup of the pod they are. */
+static void kill_escaped(Supervisor *s, AppInstance *app)
 {
         pid_t leader = 0;
         size_t n = 0;
@@ -112,16 +112,16 @@ static void end_strays(Supervisor *s, AppInstance *app)
         if (app->root == 0 || process_number(s->leader_fd, &leader) < 0)
                 return;
         FOREACH_APP(other, s->apps)
-        if (other != app && other->root == app->root) /* its own is gone, and the number was given away */
+        if (other != app && other->root == app->root) /* APP's root is gone, and its number was reused */
                 app->root = 0;
-        int r = app->root == 0 ? 0 : pod_kill_strays(s->pod, app->name, app->root, leader, &n);
+        int r = app->root == 0 ? 0 : pod_kill_escaped(s->pod, app->name, app->root, leader, &n);
         if (r < 0)
                 log_debug("Cannot look for processes that app %s has left behind: %s", app->name,
                           strerror(-r));
         else if (n > 0)
                 log_warning("App %s has ended, and left %zu processes in other cgroups of pod %s, which were killed.",
                             app_instance_path(app), n, pod_display_name(s->pod));
-        app->root = 0; /* until another process of it gets the root */
+        app->root = 0; /* until the next execution */
 }
 
 /* A report of systemd may be older than the last request of a launcher. */
@@ -137,7 +137,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         }
         if (!app_life_ended(app, end))
                 return;
-        end_strays(s, app);
+        kill_escaped(s, app);
         server_end_execution(s->server, app);
         supervisor_end_below(s, app);
         supervisor_journal_app_ended(s, app);
@@ -272,8 +272,8 @@ static int on_leave(sd_event_source *source, void *userdata)
         return 0;
 }
 
-/* An app that is down, and whose last execution was not ready, has failed, also where systemd has not noticed. Not before it is
- * down: one that is started again at once never is, and is another execution. */
+/* Marks the unit of an app as failed if the app is down and did not become ready: systemd may have recorded success. An app that
+ * is restarted at once is not down; its next execution is judged. */
 static void judge_readiness(PodUnit *u)
 {
         if (u == &u->app->units[0] && u->app->status.cause == CAUSE_NOT_READY)
@@ -290,7 +290,7 @@ static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activ
         if (u == &u->app->units[0])
                 notices_set_stopping(u->app, life == UNIT_UP && activity == UNIT_STOPS);
         if (life != UNIT_UP) {
-                end_strays(s, u->app);
+                kill_escaped(s, u->app);
                 end_unknown(s, u->app, true);
                 judge_readiness(u);
                 readiness_down(u->app);
@@ -308,8 +308,8 @@ static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activ
 
 /* --- The connection ------------------------------------------------------------------------------------ */
 
-/* What was requested over a connection that was lost, and of which systemd may not know. If it does, it joins both jobs. What is due
- * to an app that is not healthy is due again with its next check that fails. */
+/* Repeats requests that were lost with the last connection; systemd merges a job that it still has. An action for an
+ * unhealthy app is requested again with its next failed check. */
 static void repeat_requests(Supervisor *s)
 {
         FOREACH_APP(app, s->apps)
@@ -474,7 +474,7 @@ static ManagerLink *get_manager(void *userdata)
 {
         const Supervisor *s = userdata;
 
-        /* It may have been closed, and not be reported as lost yet. */
+        /* The connection may be closed before its loss is reported. */
         return s->reconnect_usec == 0 && manager_link_is_open(s->manager) ? s->manager : NULL;
 }
 

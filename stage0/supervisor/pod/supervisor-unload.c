@@ -2,9 +2,10 @@
 
 /* Unloading the units of an app that is down. The pod's systemd reads the file of a unit when it loads it, so a later app of the
  * same name, or another one in the place of this, would get the old unit as long as that is loaded. systemd unloads a unit that is
- * down and that nothing refers to, some time later: it is asked until it has.
+ * down and has no references with a delay, so the supervisor asks until it has.
  *
- * Limits that were changed by calls are in drop-ins, too, which systemd has written: they would be those of the later app. */
+ * systemd stores limits that were changed by calls in drop-ins, which would apply to a later app of the same name: they are
+ * removed, too. */
 
 #include "stage0/supervisor/pod/app-change.h"
 
@@ -118,7 +119,7 @@ static int list_units(const AppInstance *app, char ***ret)
         return r < 0 ? r : strv_extend(ret, app->units[0].name);
 }
 
-/* Below the root of the pod, whose links lead nowhere else. */
+/* Opened below the root of the pod, so that links cannot lead out of it. */
 static void remove_drop_ins(const Supervisor *s, char *const *units)
 {
         char root[sizeof("/proc//root") + 10];

@@ -6,8 +6,8 @@
  * Most apps never use it. So the supervisor listens, and the first connection starts the service, which
  * takes it from the socket: a pod that does not use the service has no process for it.
  *
- * It serves the manifest that the supervisor has in memory, with apps that are just launched, so that each of them finds itself. It
- * gets that when it is started, and at each change of the set of apps.
+ * It serves the manifest that the supervisor has in memory, including apps that are being launched, so that each app finds
+ * itself. The supervisor sends it at the start of the service, and at each change of the set of apps.
  *
  * The service itself has no state: the key is a file of the pod, which stays until the pod is removed, so
  * that its signatures can be verified as long; the socket and the token are the supervisor's. So a service
@@ -23,17 +23,17 @@
 #include "stage0/supervisor/services/metadata-service.h"
 #include "stage0/supervisor/services/service-user.h"
 
-/* No common service uses this port; with its own network namespace the pod has all ports for itself. An app that has it
- * declared gets it, and the service the next one. */
+/* No common service uses this port; with its own network namespace the pod has all ports for itself. If an app declares this
+ * port, the service takes the next free one. */
 #define METADATA_PORT 18112
 #define RESTART_INTERVAL_USEC UINT64_C(1000000)
-#define AGAIN_USEC UINT64_C(500000) /* when it could not be sent what has changed */
+#define AGAIN_USEC UINT64_C(500000) /* before changes are sent again after a failure */
 
 struct MetadataService {
         Pod *pod;
         sd_event *event; /* the caller's */
         sd_event_source *source, *restart_source, *first_source;
-        sd_event_source *change_source; /* sends it what has changed, once */
+        sd_event_source *change_source; /* sends changes, once */
         MetadataClient *client; /* NULL: no connection has come yet, or it is about to be started again */
         KeyKeeper *keeper;
         uint64_t asked; /* number of the request whether the service may sign */
@@ -97,7 +97,7 @@ int metadata_service_listen(MetadataService *m, pid_t pid, Error *e)
         bool host = m->pod->config.net == NET_HOST;
         _cleanup_free_ char *url = NULL;
         _cleanup_close_ int fd = -EBADF;
-        uint16_t port = host ? 0 : choose_port(m->pod->manifest); /* any free one of the host's */
+        uint16_t port = host ? 0 : choose_port(m->pod->manifest); /* any free port of the host */
 
         if (m->url)
                 return 0;
@@ -257,7 +257,7 @@ static int send_changes(MetadataService *m, Error *e)
         if (r >= 0)
                 r = read_texts(m, &texts, &config);
         if (r < 0)
-                (void) error_set_errno(e, r, "Cannot tell the metadata service of pod %s what has changed",
+                (void) error_set_errno(e, r, "Cannot send changes to the metadata service of pod %s",
                                        pod_display_name(m->pod));
         else
                 r = metadata_client_configure(m->client, &config, e);
@@ -265,7 +265,8 @@ static int send_changes(MetadataService *m, Error *e)
         return r;
 }
 
-/* One that does not read has a full channel. One that was started meanwhile has what has changed. */
+/* Tries again if the channel is full, because the service does not read. A service that was started since the change has it
+ * already. */
 static int on_change(sd_event_source *source, uint64_t usec, void *userdata)
 {
         MetadataService *m = userdata;
@@ -273,13 +274,13 @@ static int on_change(sd_event_source *source, uint64_t usec, void *userdata)
 
         if (!m->client || send_changes(m, &e) >= 0)
                 return 0;
-        log_debug("%s", e.message ?: "The metadata service cannot be told what has changed");
+        log_debug("%s", e.message ?: "Cannot send changes to the metadata service");
         (void) sd_event_source_set_time_relative(source, AGAIN_USEC);
         (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;
 }
 
-/* Later, as a change has several steps, and some remove or add several apps. */
+/* Deferred, because a change has several steps, and may add or remove several apps. */
 void metadata_service_changed(MetadataService *m)
 {
         if (!m || !m->client)

@@ -13,7 +13,7 @@ MetadataService *metadata_service_free(MetadataService *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(MetadataService *, metadata_service_free);
 /* Opens its socket in the network namespace of process PID, if that was not done before. */
 int metadata_service_listen(MetadataService *m, pid_t pid, Error *e);
-/* The manifest of the pod in memory has changed: the service, if it runs, serves the new one soon. M may be NULL. */
+/* The manifest of the pod in memory has changed: if the service runs, it serves the new one soon. M may be NULL. */
 void metadata_service_changed(MetadataService *m);
 /* The URL, with the token; NULL: there is no socket yet. M may be NULL. */
 const char *metadata_service_url(const MetadataService *m);

@@ -15,10 +15,10 @@ struct Client {
         sd_event_source *in_source, *end_source;
         char data[CHUNK]; /* input that the app has not read yet */
         size_t begin, end;
-        bool last;    /* the end of its input is the end of the app's input */
+        bool last;    /* the end of this client's input ends the app's input */
         bool closed;  /* the end of its input was received */
-        bool refused; /* the app that runs has not taken its input */
-        bool leaves;  /* it has disconnected: it is forgotten when its input is passed on */
+        bool refused; /* the running app has not accepted its input */
+        bool leaves;  /* it has disconnected: to be freed once its input is passed on */
         struct winsize size;
         bool ended;
         /* For clients attached by a call of the interface: */

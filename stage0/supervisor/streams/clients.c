@@ -54,7 +54,7 @@ void clients_free(Inputs *all)
 
 /* --- From a client to the app -------------------------------------------------------------------------- */
 
-/* Whoever writes into the pipe of the client gets SIGPIPE, as if the app had closed the pipe itself. */
+/* Closes the client's end, so that the writer of its pipe gets SIGPIPE, as if the app had closed the pipe itself. */
 static void stop_reading(Client *c)
 {
         c->begin = c->end;
@@ -63,7 +63,7 @@ static void stop_reading(Client *c)
         c->closed = c->last;
 }
 
-/* Returns true if all of it was written. What is left for an app that takes nothing any more is dropped. */
+/* Returns true if all input was written. If the app has closed its input, the rest is dropped. */
 static bool push(Client *c)
 {
         while (c->begin < c->end) {
@@ -118,7 +118,7 @@ static void end_input(Client *c)
                 client_forget(c);
 }
 
-/* C may be freed. */
+/* May free C. */
 static void push_on(Client *c)
 {
         (void) push(c);

@@ -8,7 +8,7 @@
  * are dropped until it has refilled to a minimum; then a line says how many were dropped.
  *
  * Unless the settings of the app say otherwise, the budgets of all apps are half of the journal, and refill
- * within an hour; they are shared anew when apps come and go. So the last hour of an app's output is kept, whatever the others write. The only app of a
+ * within an hour; they are shared anew when apps come and go. So the last hour of an app's output is kept, however much other apps write. The only app of a
  * pod has no budget: it can only push out its own lines.
  *
  * Output to the foreground and to attached clients is not limited. */
@@ -70,7 +70,7 @@ int forwarder_bound_new(const Pod *p, const char *app, const AppSettings *s, siz
         return 0;
 }
 
-/* What an app has used of its share it has used; one that had no limit begins with all of its share. */
+/* An app keeps the part of its share that it has used; one that had no limit begins with a full share. */
 static void set_share(LogBound *b, const AppSettings *s, uint64_t budget)
 {
         LogBound next = bound_of(b->app, s, budget);

@@ -95,7 +95,7 @@ static int log_open(AppLog *l, Error *e)
         return 0;
 }
 
-/* Another pod, or an app that was replaced, may have left a line without an end. */
+/* An earlier pod, or a replaced app, may have left a line without an end. */
 static void look_at_end(AppLog *l)
 {
         _cleanup_free_ char *text = malloc(TAIL_SIZE);

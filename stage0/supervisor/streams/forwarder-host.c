@@ -2,9 +2,9 @@
 
 /* What apps write, to the journal of the host: a record for each line, with the fields that tell where it is from.
  *
- * The supervisor of a service is in its unit, and so the lines are found by `journalctl -u`. A level "<N>" at the
- * beginning of a line becomes its priority, and is no part of the message, as for the standard output of a service. It is kept
- * in a field of its own, as `acnspawn logs` shows every byte that was written.
+ * The supervisor of a service is in its unit, and so the lines are found by `journalctl -u`. A level "<N>" at the beginning
+ * of a line sets the priority of the record and is removed from its message, as systemd does with the standard output of a
+ * service. A field of its own stores the level, because `acnspawn logs` shows every byte that was written.
  */
 
 #include <syslog.h>
@@ -50,7 +50,7 @@ void forwarders_sync_host(Forwarders *all)
         host_journal_sync(all->host_journal, HOST_SYNC_MSEC);
 }
 
-/* Takes the level off the line: RET is the text of it, or empty. */
+/* Removes the level from the line; RET is its text, or empty. */
 static int read_priority(const char **line, size_t *size, char ret[static 4])
 {
         const char *s = *line;
@@ -74,7 +74,7 @@ static int send_line(Forwarder *p, const char *line, size_t size, const char *li
                         .exit_status = -1};
         char level[4] = "";
 
-        if (!p->host_goes_on) /* what looks like a level in the midst of a line is none */
+        if (!p->host_goes_on) /* only the beginning of a line can have a level */
                 r.priority = read_priority(&line, &size, level);
         p->host_priority = r.priority;
         r.level = level[0] ? level : NULL;

@@ -18,7 +18,7 @@ typedef struct LogBound {
         uint64_t left, last_usec;            /* a tenth of SIZE, as it was then */
         uint64_t lines, bytes;               /* that were dropped */
         uint64_t untold_lines, untold_bytes; /* those of them that no line in the journal reports yet */
-        bool own_size; /* by the settings of the app; otherwise its share of the journal */
+        bool own_size; /* set by the app's settings; otherwise a share of the journal */
         bool unbounded, dropping, changed;
 } LogBound;
 
@@ -43,7 +43,7 @@ typedef struct AppLog {
         bool changed;          /* the record of the drop is still to be written */
         bool reported;         /* a message says that lines are dropped */
         bool torn;             /* the file ends within a record */
-        bool left_open[2]; /* the last line of the standard output, or error, of an earlier execution has no end */
+        bool left_open[2];     /* an earlier execution did not end its last line on stdout, stderr */
 } AppLog;
 
 struct Forwarder {
@@ -55,13 +55,13 @@ struct Forwarder {
         bool held_return;
         int read_fd, journal_fd;
         sd_event_source *source, *journal_source;
-        PodTimer *timer; /* for a journal that takes nothing */
+        PodTimer *timer; /* gives up a journal that accepts nothing */
         Text line;       /* begun, but not yet ended */
         Neutralizer neutralizer;
-        Text pending;            /* output that the journal has not taken yet */
-        bool to_host, host_full; /* to the host's journal as well; which takes no more now */
+        Text pending;            /* output that the journal has not accepted yet */
+        bool to_host, host_full; /* writes to the host's journal, too; it accepts no more now */
         Text host_lines;         /* output that was not sent there yet */
-        bool host_goes_on;       /* it begins in the midst of a line, with this priority */
+        bool host_goes_on;       /* the next record there continues a line, with this priority */
         int host_priority;
         LogBound *bound;                  /* NULL: there is none */
         bool in_line, drop_line, dropped; /* of what goes to the journal */
@@ -129,12 +129,12 @@ void log_format_add(LogFormatter *f, const struct timespec *now, const char *dat
 void log_format_flush(LogFormatter *f, const struct timespec *now, Text *out);
 /* The end of the line that was begun, if one was. */
 void log_format_end(LogFormatter *f, const struct timespec *now, Text *out);
-/* The end of the stream, perhaps in the midst of a line. */
+/* The stream has ended, perhaps within a line. */
 void log_format_finish(LogFormatter *f, const struct timespec *now, Text *out);
 /* How many lines end in the whole records RECORDS, and how many bytes of the app are in them. */
 void log_format_count(int format, const char *records, size_t size, uint64_t *ret_lines,
                       uint64_t *ret_bytes);
-/* Whether the line that RECORD, without its newline, is of goes on, is noted for its stream. */
+/* Notes in LEFT_OPEN, for the stream of RECORD (without its newline), whether its line continues. */
 void log_format_note_open(const char *record, size_t size, bool left_open[static 2]);
 /* Whether the last of the whole records RECORDS is a part of a line that is to go on. */
 bool log_format_is_open(int format, const char *records, size_t size);
@@ -150,7 +150,7 @@ void forwarder_end_file(Forwarder *p);
 
 /* forwarder-bound.c: of an app of P, which has as many as N_APPS of them. */
 int forwarder_bound_new(const Pod *p, const char *app, const AppSettings *s, size_t n_apps, LogBound **ret);
-/* Gives each app its share of the journal, after the number of apps has changed. */
+/* Computes each app's share of the journal again, after the number of apps has changed. */
 void forwarder_bounds_share(Forwarders *all);
 /* Whether all of DATA may be stored, which it is then. */
 bool forwarder_bound_admits(Forwarder *p, const char *data, size_t size);

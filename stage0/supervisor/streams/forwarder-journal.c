@@ -2,10 +2,9 @@
 
 /* Output of apps, to the journals of their pod and of the host, and on its way there to the log file of the app.
  *
- * Output that the journal does not take at once is buffered, and the app's pipe is not read until the buffer
- * is empty. A journal that takes nothing for a long time is given up: an app must not depend on it. While the pod is paused its
- * journal is, too, and that time does not count. Of
- * endless output only a part is stored (forwarder-bound.c). */
+ * Output that the journal does not accept at once is buffered, and the app's pipe is not read until the buffer is empty. A
+ * journal that accepts nothing for a long time is given up, because an app must not depend on it. Time in which the pod, and
+ * with it its journal, is paused does not count. Of endless output only a part is stored (forwarder-bound.c). */
 
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -18,7 +18,7 @@ typedef struct HostRecord {
         const char *line_break; /* "line-max" or "eof": the line goes on in the next record, or was not ended; else NULL */
         const char *message_id; /* of the message catalog; NULL: none */
         int priority;           /* as syslog(3) */
-        const char *level; /* the text that the priority was read from, which precedes the message; NULL: none */
+        const char *level;      /* the "<N>" that was removed from the message; NULL: none */
         const char *message;
         size_t size;
         int exit_status; /* of what has ended; negative: none */

@@ -32,8 +32,8 @@ struct Inputs {
 };
 
 Input *inputs_find(const Inputs *all, const char *app);
-/* The number of bytes taken. -EAGAIN: none now, clients_resume() will be called. -EPIPE: the standard input of the app is closed,
- * and takes nothing any more. */
+/* Returns the number of bytes written. -EAGAIN: none now, clients_resume() will be called. -EPIPE: the app has closed its
+ * standard input. */
 ssize_t input_write(Input *i, const void *data, size_t size);
 /* Of a terminal; 0 if it is not known. */
 void input_set_size(Input *i, const struct winsize *size);

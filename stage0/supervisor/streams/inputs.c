@@ -46,8 +46,8 @@ static int on_deaf(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
-/* The end of the process closes its input, too, and is known a little later: the app may be started again, and then reads what comes
- * from the same clients. */
+/* The end of the process also closes its input, and is reported a little later: the app may be restarted, and the new
+ * process reads further input of the same clients. So clients are only disconnected after a delay. */
 static ssize_t go_deaf(Input *i)
 {
         if (!i->deaf_timer)
@@ -71,7 +71,7 @@ ssize_t input_write(Input *i, const void *data, size_t size)
                 return -EAGAIN;
         if (i->kind != INPUT_PIPE)
                 return (ssize_t) size;
-        input_close(i); /* as the app has */
+        input_close(i); /* the app has closed its end */
         return go_deaf(i);
 }
 

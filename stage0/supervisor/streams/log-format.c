@@ -11,9 +11,9 @@
  * buffers for lines of 16 KiB take it. Between the tag and the newline are the bytes that the app wrote, whatever
  * they are; there is no escaping.
  *
- * The text at the end of a stream that has no newline is P, as other runtimes have it: readers give it back as it was written. They
- * join a record P with the next one of its stream, which would be the first line of the app once it is started again: that is
- * kept apart by a record F without text, written before the line.
+ * Text at the end of a stream without a newline becomes a P record, as in other runtimes, and readers reproduce it as it was
+ * written. Readers also join a P record with the next record of its stream, which would be the first line of the next start
+ * of the app: an empty F record, written before that line, separates them.
  *
  * In the plain format a record is the text with its newline, and without it if the line goes on.
  */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a kubelet does on a bad day: long grace periods and many of them, supervisors that do not answer, calls that were killed or cancelled,
-sandboxes that nobody lists, a node that was rebooted."""
+"""Failures around a kubelet: long grace periods and many of them, supervisors that do not answer, calls that were killed or cancelled,
+sandboxes that no client lists, and a reboot of the node."""
 
 import itertools
 import signal
@@ -39,7 +39,7 @@ def touch(path):
 
 
 def own_network(host):
-    """A directory with a plugin, whose network is the one of sandboxes."""
+    """Makes a network plugin, and a network of it for sandboxes. Returns the directory."""
     directory = host.path("plugins")
     os.mkdir(directory)
     with open(directory + "/own", "w") as f:
@@ -51,12 +51,12 @@ def own_network(host):
     return directory
 
 
-def killed(service):
+def kill_service(service):
     service.process.kill()
     service.process.wait(60)
 
 
-def again(service):
+def restart_service(service):
     service.start()
     c = service.client()
     wait_for(lambda: answers(c), "a reply after the restart")
@@ -64,7 +64,7 @@ def again(service):
 
 
 def run(c, sandbox, name, image_id, script, **more):
-    """A container that is up, which says so by a file."""
+    """Starts a container, and waits for the file that it writes once it is up."""
     a = create(c, sandbox, name, image_id, script, **more)
     c.call("StartContainer", container_id=a)
     if "/tmp/up" in script:
@@ -76,7 +76,7 @@ def begin_stop(c, container, seconds):
     return c.method("StopContainer").future(messages().StopContainerRequest(container_id=container, timeout=seconds), timeout=patience(120))
 
 
-def there(host):
+def pods_on_disk(host):
     return sorted(u for s in ("preparing", "prepared", "running", "exited", "garbage") for u in os.listdir(os.path.join(host.dir, "pods", s))
                   if len(u) == 36)
 
@@ -86,8 +86,8 @@ def names(host):
 
 
 @case
-def a_grace_period_is_that_of_the_call(host):
-    """Longer than the time that a pod gives its apps by itself (10 s), shorter, and shortened by a second call."""
+def a_stop_uses_the_grace_period_of_the_call(host):
+    """Longer than the default stop time-out of a pod (10 s), shorter, and shortened by a second call."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
@@ -112,7 +112,7 @@ def a_grace_period_is_that_of_the_call(host):
 
 @contextlib.contextmanager
 def full_interface(host, sandbox):
-    """As many connections as the supervisor of a pod takes, each of which is in use."""
+    """Occupies all connections of a pod's interface with calls."""
     path = os.path.join(host.dir, "pods/running", uuid(sandbox), "interface")
     held = []
     directory = os.open(os.path.dirname(path), os.O_PATH)
@@ -126,7 +126,7 @@ def full_interface(host, sandbox):
                 s.sendall(b'{"method":"org.acnspawn.Pod.Monitor","parameters":{"since":0},"more":true}\0')
                 if not (reply := s.recv(65536)) or b"TooManyConnections" in reply:
                     break
-            except (BrokenPipeError, ConnectionResetError): # refused
+            except (BrokenPipeError, ConnectionResetError): # no room
                 break
         yield
     finally:
@@ -136,7 +136,7 @@ def full_interface(host, sandbox):
 
 
 @case
-def a_supervisor_that_cannot_be_asked_runs_its_containers(host):
+def containers_run_while_their_supervisor_does_not_answer(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
@@ -158,8 +158,8 @@ def a_supervisor_that_cannot_be_asked_runs_its_containers(host):
 
 
 @case
-def a_supervisor_that_is_stopped_runs_its_containers(host):
-    """For longer than it is waited for; with ACNSPAWN_TEST_LONG=1."""
+def containers_run_while_their_supervisor_is_stopped(host):
+    """A supervisor is stopped for longer than calls wait for it; with ACNSPAWN_TEST_LONG=1."""
     if os.environ.get("ACNSPAWN_TEST_LONG") != "1":
         raise Skip("it takes a minute and a half: ACNSPAWN_TEST_LONG=1")
     with Service(host) as s:
@@ -183,12 +183,12 @@ def a_supervisor_that_is_stopped_runs_its_containers(host):
 
 
 @case
-def a_sandbox_that_ends_takes_no_container(host):
+def a_sandbox_that_is_ending_refuses_containers(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
         a = run(c, i, "main", image_id, IGNORES)
-        p, attempts = host.start("stop", uuid(i)), itertools.count() # in order, which takes 10 s
+        p, attempts = host.start("stop", uuid(i)), itertools.count() # in order, takes 10 s
 
         def refusal():
             try:
@@ -206,7 +206,7 @@ def a_sandbox_that_ends_takes_no_container(host):
 
 @case
 def names_and_users_of_dead_sandboxes_are_free(host):
-    """Their calls were killed: one that was being prepared, one that was prepared, and one that was being removed."""
+    """Their calls were killed: while preparing the pod, when it was prepared, and while removing it."""
     ranges = {"uids": [{"host_id": 0x70000000, "container_id": 0, "length": 65536}], "gids": [{"host_id": 0x70000000, "container_id": 0, "length": 65536}]}
     own = {"security_context": {"namespace_options": {"network": 2, "pid": 1, "userns_options": dict(ranges, mode=0)}}}
     with Service(host) as s:
@@ -215,16 +215,16 @@ def names_and_users_of_dead_sandboxes_are_free(host):
             i = run_sandbox(c, linux=own)
             c.call("StopPodSandbox", pod_sandbox_id=i)
             os.rename(os.path.join(host.dir, "pods/exited", uuid(i)), os.path.join(host.dir, "pods", place, uuid(i)))
-            other = run_sandbox(c, name="other", linux=own) # the same users
+            other = run_sandbox(c, name="other", linux=own) # with the same users
             remove(c, other)
             again_ = run_sandbox(c, linux=own)
             equal([x for x, _ in sandboxes(c)], [again_], place)
             remove(c, again_)
-            equal(there(host), [])
+            equal(pods_on_disk(host), [])
 
 
-def lost(host, sandbox, *files):
-    """A pod that has ended is one of an earlier boot, with FILES that a loss of power has emptied."""
+def lose_power(host, sandbox, *files):
+    """Makes an ended pod one of an earlier boot; a loss of power has emptied FILES."""
     path = os.path.join(host.dir, "pods/exited", uuid(sandbox))
     config = read_text(path + "/config")
     boot = read_text("/proc/sys/kernel/random/boot_id").strip()
@@ -239,8 +239,9 @@ def lost(host, sandbox, *files):
 
 
 @case
-def sandboxes_of_an_earlier_boot_are_not_in_the_way(host):
-    """Their networks cannot be undone yet, as the agent of the plugin is a pod of the node itself; and a loss of power has emptied their files."""
+def sandboxes_of_an_earlier_boot_release_names_and_users(host):
+    """A loss of power has emptied their files, and their networks cannot be undone yet, because the agent of the plugin
+    is a pod of this node."""
     directory = own_network(host)
     config = lambda: sandbox_config(linux={})
     with Service(host, "--cni-bin-dir=" + directory) as s:
@@ -249,23 +250,23 @@ def sandboxes_of_an_earlier_boot_are_not_in_the_way(host):
             i = c.call("RunPodSandbox", config=config()).pod_sandbox_id
             touch(directory + "/fail-del")
             c.refused("StopPodSandbox", pod_sandbox_id=i)
-            killed(s)
-            lost(host, i, *files)
-            c = again(s)
-            wait_for(lambda: sandboxes(c) == [], "a list without it") # what is left of it is nothing for a client
+            kill_service(s)
+            lose_power(host, i, *files)
+            c = restart_service(s)
+            wait_for(lambda: sandboxes(c) == [], "a list without it") # its remains are not listed
             k = c.call("RunPodSandbox", config=config()).pod_sandbox_id
             equal(sandboxes(c), [(k, "READY")], files)
-            contains(" ".join(there(host)), uuid(i))
+            contains(" ".join(pods_on_disk(host)), uuid(i))
             os.unlink(directory + "/fail-del")
-            # It is tried again, without another start.
-            wait_for(lambda: there(host) == [uuid(k)], "the removal of the old one")
+            # The worker of this start tries again.
+            wait_for(lambda: pods_on_disk(host) == [uuid(k)], "the removal of the old one")
             remove(c, k)
-            equal(there(host), [])
+            equal(pods_on_disk(host), [])
 
 
 @case
 def a_cancelled_sandbox_is_undone(host):
-    """By its client, in the midst of the plugin of the network; and the end of the service is no other."""
+    """The client cancels RunPodSandbox while the network plugin runs, or the service is killed."""
     directory = own_network(host)
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
@@ -277,13 +278,12 @@ def a_cancelled_sandbox_is_undone(host):
             if end == "cancelled":
                 call.cancel()
             else:
-                s.process.kill()
-                s.process.wait(60)
+                kill_service(s)
             os.unlink(directory + "/hold")
             os.unlink(directory + "/adds")
-            wait_for(lambda: there(host) == [], lambda: "pods %s to be removed" % there(host))
+            wait_for(lambda: pods_on_disk(host) == [], lambda: "pods %s to be removed" % pods_on_disk(host))
             if end != "cancelled":
-                c = again(s)
+                c = restart_service(s)
             wait_for(lambda: sandboxes(c) == [], "a list without it")
             remove(c, c.call("RunPodSandbox", config=sandbox_config(linux={})).pod_sandbox_id)
             os.unlink(directory + "/adds")
@@ -291,19 +291,19 @@ def a_cancelled_sandbox_is_undone(host):
 
 @case
 def a_sandbox_is_undone_whenever_it_is_cancelled(host):
-    """Also when its supervisor has begun, and the pod is still a prepared one."""
+    """The pod may still be prepared when its supervisor begins."""
     with Service(host) as s:
         c = s.client()
         for k in range(25):
             call = c.begin("RunPodSandbox", config=sandbox_config("early-%d" % k))
-            time.sleep(0.01 * k)  # any time
+            time.sleep(0.01 * k)  # at varying moments
             call.cancel()
-        # One that had been answered, or whose answer was on its way, is there.
+        # Sandboxes whose call was answered before the cancellation remain.
         ready = lambda: sorted(uuid(i) for i, s in sandboxes(c) if s == "READY")
-        wait_for(lambda: there(host) == ready(), lambda: "pods %s to be removed, but for %s" % (there(host), ready()))
+        wait_for(lambda: pods_on_disk(host) == ready(), lambda: "pods %s to be removed, but for %s" % (pods_on_disk(host), ready()))
         for i, _ in sandboxes(c):
             remove(c, i)
-        equal(there(host), [])
+        equal(pods_on_disk(host), [])
 
 
 def library(host, name, text):
@@ -369,18 +369,18 @@ def a_sandbox_that_cannot_be_read_now_is_kept(host):
         for name in "config", "pod", "owner-data":
             i = run_sandbox(c)
             c.call("StopPodSandbox", pod_sandbox_id=i)
-            killed(s)
-            lost(host, i)
+            kill_service(s)
+            lose_power(host, i)
             s.env = {"LD_PRELOAD": preload, "UNREADABLE": name}
-            c = again(s)
+            c = restart_service(s)
             time.sleep(1)  # in which those that are dead are removed
-            equal(there(host), [uuid(i)], name)
-            killed(s)
+            equal(pods_on_disk(host), [uuid(i)], name)
+            kill_service(s)
             s.env = {}
-            c = again(s)
+            c = restart_service(s)
             equal(sandboxes(c), [(i, "NOTREADY")], name)
             remove(c, i)
-            equal(there(host), [])
+            equal(pods_on_disk(host), [])
 
 
 HOLD = r"""
@@ -408,8 +408,9 @@ int inotify_init1(int flags)
 
 
 @case
-def what_changes_before_the_watch_begins_is_listed_as_it_is(host):
-    """The service is held between the two. A sandbox that comes then is one whose call was killed with the service."""
+def changes_before_the_watch_begins_are_listed(host):
+    """The service is held between reading the store and watching it. A sandbox that is added then was created by a call that the end of
+    the service interrupted."""
     preload = library(host, "hold", HOLD)
     with Service(host) as s:
         c, image_id = s.client(), image(host)
@@ -417,7 +418,7 @@ def what_changes_before_the_watch_begins_is_listed_as_it_is(host):
         c.call("StopPodSandbox", pod_sandbox_id=come)
         a, b = run(c, i, "gone", image_id, "exit 3"), run(c, i, "stays", image_id, SLEEP)
         wait_for(lambda: state(c, a) == "EXITED", "the end of a container")
-        killed(s)
+        kill_service(s)
         place = os.path.join(host.dir, "pods/exited", uuid(come))
         os.rename(place, host.dir + "/come")
         touch(host.path("hold"))
@@ -442,8 +443,8 @@ def what_changes_before_the_watch_begins_is_listed_as_it_is(host):
 
 
 @case
-def what_is_gone_from_the_store_goes_from_lists(host):
-    """A container was removed from a sandbox that has ended, by a call that was killed before it could tell."""
+def a_container_missing_from_the_store_is_dropped_from_lists(host):
+    """A call removed a container from an ended sandbox, and was killed before it could report it."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
@@ -462,7 +463,7 @@ def what_is_gone_from_the_store_goes_from_lists(host):
 
 @case
 def a_sandbox_that_dies_as_it_is_added_is_not_ready(host):
-    """The process of its call is slow, and tells that it is up when it has ended."""
+    """The worker of RunPodSandbox is stopped, and reports the sandbox as up only after it has ended."""
     directory = own_network(host)
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
@@ -473,24 +474,24 @@ def a_sandbox_that_dies_as_it_is_added_is_not_ready(host):
         for p in processes:
             os.kill(p, signal.SIGSTOP)
         os.unlink(directory + "/hold")
-        pod, = there(host)
+        pod, = pods_on_disk(host)
         wait_for(lambda: host.acnspawn("status", "--json=short", pod).rc == 0 and host.status(pod).get("leader"), "the pod to be up")
         host.wait_at_rest(pod)
         os.kill(host.supervisor(pod), 9)
         wait_for(lambda: host.status(pod)["state"] == "exited", "the end of the pod")
-        time.sleep(0.5)  # in which the service may learn of it
+        time.sleep(0.5)  # time for the service to see the end
         for p in processes:
             os.kill(p, signal.SIGCONT)
-        with contextlib.suppress(grpc.RpcError): # that it was up is as true as that it has failed
+        with contextlib.suppress(grpc.RpcError): # it may have succeeded or failed
             call.result()
         wait_for(lambda: all(x == "NOTREADY" for _, x in sandboxes(c)), lambda: "sandboxes: %s" % sandboxes(c))
         remove(c, *[i for i, _ in sandboxes(c)])
-        equal(there(host), [])
+        equal(pods_on_disk(host), [])
 
 
 @case
-def many_slow_calls_do_not_keep_others_waiting(host):
-    """As when a full node is drained: each container has its grace period."""
+def many_slow_stops_do_not_block_other_calls(host):
+    """A full node is drained: each container has a grace period."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n) for n in range(3)]

@@ -23,13 +23,13 @@
 #define ROUND_MSEC 100
 #define ROUND_PROCESSES_MAX 256U
 
-typedef struct Strays {
+typedef struct Escaped {
         const char *own; /* the path of the app's slice below the pod's cgroup */
         dev_t root;
         pid_t leader;
         int fds[ROUND_PROCESSES_MAX];
         size_t n;
-} Strays;
+} Escaped;
 
 /* --- Looking ------------------------------------------------------------------------------------------- */
 
@@ -55,23 +55,23 @@ static bool has_mount(pid_t pid, dev_t root)
 }
 
 /* In the cgroup of another app only the root is looked at, as mounts take longer. */
-static bool is_stray(const Strays *s, pid_t pid, bool of_app)
+static bool has_escaped(const Escaped *s, pid_t pid, bool of_app)
 {
         return pid > 0 && pid != s->leader &&
                (has_root(pid, s->root) || (!of_app && has_mount(pid, s->root)));
 }
 
 /* What was read by the number belongs to the process if it still exists afterwards. */
-static void look_at(Strays *s, pid_t pid, bool of_app)
+static void check_process(Escaped *s, pid_t pid, bool of_app)
 {
         if (s->n >= ROUND_PROCESSES_MAX)
                 return;
         _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, pid, 0);
-        if (fd >= 0 && is_stray(s, pid, of_app) && process_is_alive(fd))
+        if (fd >= 0 && has_escaped(s, pid, of_app) && process_is_alive(fd))
                 s->fds[s->n++] = TAKE_FD(fd);
 }
 
-static void look_at_processes(Strays *s, int dir_fd, bool of_app)
+static void check_processes(Escaped *s, int dir_fd, bool of_app)
 {
         _cleanup_free_ char *list = NULL;
 
@@ -81,13 +81,13 @@ static void look_at_processes(Strays *s, int dir_fd, bool of_app)
                 pid_t pid = (pid_t) strtol(line, &end, 10);
                 if (end == line)
                         return;
-                look_at(s, pid, of_app);
+                check_process(s, pid, of_app);
         }
 }
 
-static void look_below(Strays *s, int dir_fd, const char *path, unsigned depth);
+static void search_cgroup(Escaped *s, int dir_fd, const char *path, unsigned depth);
 
-static void look_into(Strays *s, int dir_fd, const char *path, const char *name, unsigned depth)
+static void search_child(Escaped *s, int dir_fd, const char *path, const char *name, unsigned depth)
 {
         _cleanup_free_ char *below = NULL;
 
@@ -95,10 +95,10 @@ static void look_into(Strays *s, int dir_fd, const char *path, const char *name,
                 return;
         _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (fd >= 0)
-                look_below(s, fd, below, depth);
+                search_cgroup(s, fd, below, depth);
 }
 
-static void look_below(Strays *s, int dir_fd, const char *path, unsigned depth)
+static void search_cgroup(Escaped *s, int dir_fd, const char *path, unsigned depth)
 {
         int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -107,16 +107,16 @@ static void look_below(Strays *s, int dir_fd, const char *path, unsigned depth)
                 safe_close(fd);
                 return;
         }
-        look_at_processes(s, dir_fd, startswith(path, "app.slice/"));
+        check_processes(s, dir_fd, startswith(path, "app.slice/"));
         for (const struct dirent *entry; depth < DEPTH_MAX && (entry = readdir(d));)
                 if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-                        look_into(s, dir_fd, path, entry->d_name, depth + 1);
+                        search_child(s, dir_fd, path, entry->d_name, depth + 1);
         closedir(d);
 }
 
 /* --- Ending -------------------------------------------------------------------------------------------- */
 
-static void kill_all(Strays *s)
+static void kill_all(Escaped *s)
 {
         struct pollfd p[ROUND_PROCESSES_MAX];
         uint64_t end = now_usec(CLOCK_MONOTONIC) + ROUND_MSEC * UINT64_C(1000);
@@ -132,7 +132,7 @@ static void kill_all(Strays *s)
         s->n = 0;
 }
 
-int pod_kill_strays(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed)
+int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed)
 {
         _cleanup_free_ char *slice = NULL, *own = NULL, *unified = NULL, *payload = NULL;
         size_t killed = 0;
@@ -150,8 +150,8 @@ int pod_kill_strays(Pod *p, const char *app, dev_t root, pid_t leader, size_t *r
         if (fd < 0)
                 return -errno;
         for (unsigned i = 0; i < ROUNDS_MAX; i++) {
-                Strays s = {.own = own, .root = root, .leader = leader};
-                look_below(&s, fd, "", 0);
+                Escaped s = {.own = own, .root = root, .leader = leader};
+                search_cgroup(&s, fd, "", 0);
                 if (s.n == 0)
                         break;
                 killed += s.n;
