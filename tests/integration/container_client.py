@@ -4,6 +4,7 @@
 import base64
 import http.client
 import json
+import signal
 import socket
 
 from harness import *
@@ -44,11 +45,25 @@ def calls_from_inside(host, *more, options=()):
     return [int(l.split()[1]) for l in answers], answers
 
 
-def root_of(host, app):
-    """/proc/PID/root of the main process of the app: others may end."""
+def process_of(host, app):
+    """The main process of the app, by the name of its unit: others may end."""
     def of_app(pid):
         return "AC_APP_NAME=" + app in read_text("/proc/%d/environ" % pid).split("\0")
-    return "/proc/%d/root" % wait_for(lambda: first_of(processes_where(of_app, host.processes())), "a process of app " + app)
+    return wait_for(lambda: first_of(processes_where(of_app, host.processes())), "a process of app " + app)
+
+
+def root_of(host, app):
+    return "/proc/%d/root" % process_of(host, app)
+
+
+def await_handler(host, app, number=signal.SIGTERM):
+    """The signal ends an app that has not set its handler yet."""
+    pid = process_of(host, app)
+
+    def is_handled():
+        caught = [l.split()[1] for l in read_text("/proc/%d/status" % pid).splitlines() if l.startswith("SigCgt:")]
+        return caught and int(caught[0], 16) & 1 << (number - 1)
+    wait_for(is_handled, "the handler of signal %d in app %s" % (number, app))
 
 
 class Unix(http.client.HTTPConnection):
@@ -101,7 +116,7 @@ class Client:
         return c
 
     def launch(self, container, script=STAY, **more):
-        return self.call("LAUNCH_NESTED_CONTAINER", container, command={"value": script, **more})
+        return self.call("LAUNCH_NESTED_CONTAINER", container, command={"value": SLOW + script, **more})
 
     def wait(self, container):
         status, text = self.call("WAIT_NESTED_CONTAINER", container)

@@ -651,26 +651,6 @@ def a_launch_whose_caller_leaves_before_it_is_begun_is_none(host):
 
 
 @case
-def a_restart_ends_the_failure_of_what_was_not_ready(host):
-    """The app is killed as it is restarted before it was ready, and is never down. The pod goes on when it ends with success later."""
-    script = ("test -e /out/first || { trap '' TERM; touch /out/first; while :; do sleep 0.05; done; }; poke notify READY=1; "
-              "while ! test -e /out/end; do sleep 0.05; done")
-    id = fetch(host, script, "example.com/late", annotations=NOTIFY)
-    uuid = host.detach("--name=p", "--exit-policy=on-failure", host.shell(STAY, name="example.com/keeper"))
-    c = Connection(host, uuid)
-    c.call("AddApp", **adding("late", id, "example.com/late", annotations=annotated(stop_timeout="1s")))
-    start = send_call(host, uuid, "StartApp", app="late")
-    await_file(host, "late", "first")
-    equal(c.call("RestartApp", app="late"), {})
-    equal(answer(start)[0], "JobFailed")
-    touch(host, uuid, "late", "end")
-    wait_for(lambda: c.state("late") == "exited", "the end of the app")
-    time.sleep(0.5)  # in which the pod would end
-    equal(host.status(uuid)["state"], "running")
-    host.acnspawn("stop", uuid).expect(0)
-
-
-@case
 def a_wait_for_an_app_that_is_removed_ends(host):
     uuid = empty_pod(host)
     c = Connection(host, uuid)
