@@ -143,8 +143,11 @@ class Service:
         return self
 
     def __exit__(self, *exception):
+        ended = self.process.poll()
         rc = self.stop()
-        if exception[0] is None:
+        if exception[0] is not None:
+            print("# acnspawn-cri %s, and wrote: %s" % ("ran" if ended is None else "had ended with %d" % ended, self.said() or "nothing"))
+        else:
             said = [l for l in self.said().splitlines() if not any(w in l for w in self.expected)]
             equal((rc, said), (0, []), "exit status of acnspawn-cri, and what it wrote")
             equal(forks, [], "places where a process with gRPC has forked")
