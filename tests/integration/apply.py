@@ -249,6 +249,7 @@ def an_app_that_is_put_back_has_its_credentials(host):
     s = Service(host)
     one = image(host, "one", SECRETS)
     uuid = s.start(("web", one, "SetCredential=key:old"))
+    wait_for(lambda: s.said("web") == ["key=old"], "the app to have read its credential")
     s.declare(("web", one, "SetCredential=key:new", "Exec=/none"))
     done, messages = s.apply(rc=1)
     equal(done, [("web", "replace", "credential key, exec", "undone")])
@@ -277,7 +278,8 @@ def an_app_that_cannot_be_executed_is_put_back(host):
     contains(messages, "App b could not be started")
     contains(messages, "App b of the old image runs again")
     after = s.lives()
-    equal((after["c"], after["b"][0], s.said("a")[-1]), (before["c"], "running", "new"))
+    equal((after["c"], after["b"][0]), (before["c"], "running"))
+    wait_for(lambda: s.said("a")[-1:] == ["new"], "the new app: %s" % s.said("a"))
     # The same again, and once the file is right.
     equal(s.apply(rc=1)[0], done[1:])
     s.declare(("a", one, "Environment=GREETING=new"), ("b", one), ("c", one, "Environment=GREETING=new"))

@@ -50,6 +50,8 @@ def refused(host, *args):
 @both
 def apps_are_stopped_and_started(host, *options):
     two(host, FOREVER, FOREVER, *options)
+    host.wait_up("web")
+    host.wait_up("db")
     r = host.acnspawn("stop-app", "p", "web").expect(0)
     equal((r.out, r.err), ("", ""))
     equal((state(host, "web"), state(host, "db"), host.state("p")), ("ended", "running", "running"))
@@ -57,6 +59,7 @@ def apps_are_stopped_and_started(host, *options):
     r = host.acnspawn("start-app", "p", "web").expect(0)
     equal((r.out, r.err), ("", ""))
     wait_for(lambda: state(host, "web") == "running", "the app")
+    host.wait_up("web")
     equal(host.state("p"), "running")
     host.acnspawn("stop-app", "p", "db", "web").expect(0)
     # Nothing runs any more.

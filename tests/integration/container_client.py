@@ -4,7 +4,6 @@
 import base64
 import http.client
 import json
-import signal
 import socket
 
 from harness import *
@@ -54,16 +53,6 @@ def process_of(host, app):
 
 def root_of(host, app):
     return "/proc/%d/root" % process_of(host, app)
-
-
-def await_handler(host, app, number=signal.SIGTERM):
-    """The signal ends an app that has not set its handler yet."""
-    pid = process_of(host, app)
-
-    def is_handled():
-        caught = [l.split()[1] for l in read_text("/proc/%d/status" % pid).splitlines() if l.startswith("SigCgt:")]
-        return caught and int(caught[0], 16) & 1 << (number - 1)
-    wait_for(is_handled, "the handler of signal %d in app %s" % (number, app))
 
 
 class Unix(http.client.HTTPConnection):

@@ -26,7 +26,7 @@ def an_app_launches_others_under_it(host):
     equal([x["container_id"] for x in found], [identity(n) for n in ("web/a", "web/a/b", "web/c")])
     equal([x["state"] for x in found], ["TASK_RUNNING", "TASK_FAILED", "TASK_RUNNING"])
     equal(c.call("REMOVE_CONTAINER", "web/c")[0], 409)
-    await_handler(host, "web-0n3")  # the unit of web/c
+    await_handler(process_of(host, "web-0n3"))  # the unit of web/c
     equal(c.call("KILL_CONTAINER", "web/c", signal=15), (200, ""))
     equal(c.wait("web/c")["exit_status"], 0)
     equal(c.call("REMOVE_CONTAINER", "web/c"), (200, ""))

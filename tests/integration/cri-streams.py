@@ -616,7 +616,7 @@ def ports_that_are_not_forwarded(host):
                       ("Upgrade: SPDY/3.1", "Connection: Upgrade", "X-Stream-Protocol-Version: v4.channel.k8s.io")):
             status, message = refusal(url, *wrong)
             equal(status, "400 Bad Request")
-            contains(message, "portforward.k8s.io is by SPDY/3.1")
+            contains(message, "portforward.k8s.io over SPDY/3.1")
         x = Forward(url)
         equal(refusal(url)[0], "404 Not Found")
         x.close()

@@ -610,6 +610,14 @@ def processes_where(fits, among=None):
     return [pid for pid, yes in of_processes(fits, among).items() if yes]
 
 
+def await_handler(pid, number=signal.SIGTERM):
+    """Until the process handles the signal, which ends it before."""
+    def is_handled():
+        caught = [l.split()[1] for l in read_text("/proc/%d/status" % pid).splitlines() if l.startswith("SigCgt:")]
+        return caught and int(caught[0], 16) & 1 << (number - 1)
+    wait_for(is_handled, "the handler of signal %d in process %d" % (number, pid))
+
+
 def name_of(pid):
     return read_text("/proc/%d/comm" % pid)[:-1]
 

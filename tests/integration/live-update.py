@@ -24,7 +24,7 @@ def image(host, version, script=FOREVER, **more):
 def pod(host, *options, app=(), exit_policy="all", **more):
     uuid = host.detach("--name=p", "--exit-policy=%s" % exit_policy, *options, image(host, 1, **more), "--name=web", *app, "---",
                        host.shell(FOREVER, name="example.com/other"))
-    wait_for(lambda: state(host, "web") == "running" and state(host, "other") == "running", "the apps")
+    wait_for(lambda: state(host, "web") == "running" and state(host, "other") == "running" and starts(host, 1) == 1, "the apps")
     return uuid
 
 
@@ -165,6 +165,7 @@ def an_app_that_cannot_be_executed_gives_way_to_the_old_one(host):
     uuid = pod(host, app=("--set-credential=key:secret",), script="echo x >> /out/count; cat /out/count $CREDENTIALS_DIRECTORY/key; echo; " + FOREVER)
     others = main_process(host, uuid, "other")
     before = Connection(host, uuid).call("Describe")["sequence"]
+    wait_for(lambda: "x\nsecret" in logs(host), "the app to have read its credential")
     manifest = host.acnspawn("cat-manifest", "p").expect(0).out
     units = {n: read_text(host.pod_dir(uuid) + "/root/acnspawn/units/" + n) for n in os.listdir(host.pod_dir(uuid) + "/root/acnspawn/units")}
     r = update(host, "--image=" + host.image(["/bin/nothing"], name="example.com/bad"), rc=1)
@@ -382,6 +383,7 @@ def is_as_ever(host, uuid, version):
 def a_replacement_goes_on_while_the_old_app_stops(host):
     uuid = pod(host, script=SLOW_END + FOREVER.replace("trap 'exit 0' TERM; ", ""))
     others = main_process(host, uuid, "other")
+    await_handler(main_process(host, uuid, "web")[0])
     r = again_when(host, uuid, "/out/stopping", "--image=" + image(host, 2))
     equal((r.rc, r.err), (0, ""))
     is_as_ever(host, uuid, 2)
@@ -419,7 +421,8 @@ def the_old_app_comes_back_though_the_connection_is_lost(host):
         contains(r.err, "it was not ready in time")
         contains(r.err, "App web of the old image runs again")
         is_as_ever(host, uuid, 1)
-        equal((starts(host, 1), starts(host, 2), host.acnspawn("cat-manifest", "p").out), (n, before + 1, manifest))
+        wait_for(lambda: (starts(host, 1), starts(host, 2)) == (n, before + 1), "the starts to be in the log")
+        equal(host.acnspawn("cat-manifest", "p").out, manifest)
         host.acnspawn("enter", "--app=web", "p", "rm", "/out/begun").expect(0)
     host.acnspawn("stop", "p").expect(0)
 

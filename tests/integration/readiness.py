@@ -465,7 +465,7 @@ def a_check_that_hangs_leaves_no_process_while_its_app_starts(host):
 @case
 def a_check_with_endless_output_still_has_a_timeout(host):
     uuid = host.detach(host.shell("touch /out/good; while :; do sleep 0.1; done"), "--health-cmd=test -e /out/good || cat /dev/zero",
-                       "--health-timeout=200ms", "--health-interval=100ms", "--health-retries=1")
+                       "--health-timeout=200ms", "--health-interval=100ms", "--health-retries=1", "--health-start-period=60s")
     host.acnspawn("enter", uuid, "--", "rm", "/out/good").expect(0)
     wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "unhealthy", "the app is unhealthy")
     true(host.app_status(uuid, "image1")["health"]["timedOut"], "its check did not time out")
@@ -513,8 +513,9 @@ def an_invalid_health_check_is_reported(host):
 
 def sick(host, action, *more, policy="on-failure"):
     return host.prepare("--name=p", "--exit-policy=" + policy, "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
-                        host.shell("echo x >>/data/runs; touch /out/good; sleep 0.5; rm /out/good; while :; do sleep 0.1; done", name="example.com/sick"), "--health-cmd=test -e /out/good",
-                        "--health-interval=100ms", "--health-retries=2", "--health-on-failure=" + action, *more)
+                        host.shell("echo x >>/data/runs; touch /out/good; while ! test -e /out/seen; do sleep 0.05; done; rm /out/good; "
+                                   "while :; do sleep 0.1; done", name="example.com/sick"), "--health-cmd=test -e /out/good && touch /out/seen",
+                        "--health-interval=100ms", "--health-retries=2", "--health-start-period=60s", "--health-on-failure=" + action, *more)
 
 
 @case
