@@ -98,6 +98,8 @@ def nothing_is_lost_between_describing_and_monitoring(host):
                        host.shell(FOREVER, name="example.com/b"))
     c, other = Connection(host, uuid), Connection(host, uuid)
     wait_for(lambda: (c.state("a"), c.state("b")) == ("running", "running"), "states of the apps")
+    host.wait_up("a")
+    host.wait_up("b")
     begin = c.call("Describe")["sequence"]
     equal(other.call("StopApp", app="b"), {})
     equal(c.call("Monitor")[0], "org.varlink.service.ExpectedMore")

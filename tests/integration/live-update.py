@@ -42,8 +42,10 @@ def logs(host, name="web", pod="p"):
 
 def main_process(host, uuid, name):
     """PID and start time of the app's first process."""
-    pid = first_of(processes_where(lambda pid: {uuid, "app-%s.service" % name} <= set(re.split("[/\n]", read_text("/proc/%d/cgroup" % pid)))))
-    return of_processes(lambda pid: (pid, read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()[19]), [pid] if pid else []).get(pid)
+    def of_app(pid):
+        return {"acnspawn-" + uuid, "app-%s.service" % name} <= set(re.split("[/\n]", read_text("/proc/%d/cgroup" % pid)))
+    pid = wait_for(lambda: first_of(processes_where(of_app)), "a process of app " + name)
+    return pid, read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()[19]
 
 
 def update(host, *args, rc=0, **more):
@@ -409,8 +411,10 @@ def a_replacement_goes_on_while_the_new_app_gets_ready(host):
 @case
 def the_old_app_comes_back_though_the_connection_is_lost(host):
     """While the new app, which is not ready in time, is stopped; and while the old one gets ready again."""
-    old = "rm -f /out/ready; if test -e /out/first; then touch /out/begun; sleep 1.5; fi; touch /out/first /out/ready; "
-    uuid = pod(host, app=("--health-cmd=test -e /out/ready", "--health-interval=100ms", "--health-start-period=60s"), script=old + FOREVER)
+    # It has the root that it had. What says that it is ready goes with its end: a check may run before the script begins.
+    old = ("trap 'rm /out/ready; exit 0' TERM; if test -e /out/first; then touch /out/begun; sleep 1.5; fi; touch /out/first /out/ready; "
+           "while :; do sleep 0.05; done")
+    uuid = pod(host, app=("--health-cmd=test -e /out/ready", "--health-interval=100ms", "--health-start-period=60s"), script=old)
     manifest = host.acnspawn("cat-manifest", "p").expect(0).out
     never = image(host, 2, SLOW_END + "while :; do sleep 0.05; done")
     for n, file in enumerate(("/out/stopping", "/out/begun"), 2):

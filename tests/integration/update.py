@@ -364,7 +364,7 @@ def a_new_app_whose_check_never_succeeds_is_rolled_back(host):
     for pod, action in actions.items():
         fetch(host, image(host, 1, "example.com/" + pod))
         run(host, pod, "example.com/" + pod, "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
-            "--health-retries=2", "--health-on-failure=" + action)
+            "--health-retries=10", "--health-on-failure=" + action)
     fetch(host, image(host, 1, "example.com/z"))
     run(host, "z", "example.com/z", "--name=web", "--image-policy=local")
     for pod in (*actions, "z"):
@@ -376,7 +376,7 @@ def a_new_app_whose_check_never_succeeds_is_rolled_back(host):
         contains(r.err, "Pod %s: app web (example.com/%s)" % (pod, pod))
         wait_for(lambda: host.app_status(pod, "web")["health"]["state"] == "healthy", "the old app to be healthy again")
         said(host, pod, "web", 1)
-    contains(r.err, "its health check has failed 2 times")
+    contains(r.err, "its health check has failed 10 times")
     host.acnspawn("stop", *actions, "z").expect(0)
 
 
