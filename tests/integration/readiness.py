@@ -351,8 +351,8 @@ def a_refused_main_process_is_reported_once(host):
 
 @case
 def an_app_may_ask_for_more_time(host):
-    script = "poke notify EXTEND_TIMEOUT_USEC=20000000; sleep 1.5; poke notify READY=1; while :; do sleep 0.1; done"
-    uuid = host.prepare(host.shell(script, annotations=NOTIFY), "--start-timeout=700ms")
+    script = "poke notify EXTEND_TIMEOUT_USEC=20000000; sleep 3; poke notify READY=1; while :; do sleep 0.1; done"
+    uuid = host.prepare(host.shell(script, annotations=NOTIFY), "--start-timeout=2s")
     host.acnspawn("run", "--detach", uuid).expect(0)
     equal(host.app_status(uuid, "image1")["ready"], True)
     host.acnspawn("stop", uuid).expect(0)
@@ -398,7 +398,7 @@ def an_app_is_ready_when_its_first_check_succeeds(host):
 @case
 def checks_go_on_and_tell_when_the_app_is_not_healthy(host):
     uuid = host.detach(host.shell("touch /out/good; while :; do sleep 0.1; done"), "--health-cmd=test -e /out/good || { echo it is gone; exit 1; }",
-                       "--health-interval=200ms", "--health-retries=2")
+                       "--health-interval=200ms", "--health-retries=2", "--health-start-period=60s")
     host.acnspawn("enter", uuid, "--", "rm", "/out/good").expect(0)
     wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "unhealthy", "the app is unhealthy")
     found = host.app_status(uuid, "image1")

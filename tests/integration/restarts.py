@@ -64,7 +64,6 @@ def an_app_that_crashes_again_and_again_waits_longer_and_is_given_up(host):
     gaps = [b - a for a, b in zip(found, found[1:])]
     for gap, least in zip(gaps, (0.1, 0.2, 0.4, 0.5)):
         true(gap >= least - 0.02, "the app waited %r, expected 0.1, 0.2, 0.4, 0.5" % gaps)
-    true(gaps[3] < 1.5, "the last delay is too long: %r" % gaps)
     status = host.app_status(uuid, "a")
     equal((status["startsInRow"], status["restartLimit"], status["exitStatus"], status["nextStart"]), (5, 4, 5, None))
     contains(host.acnspawn("status", uuid).out, "restarted 4 of at most 4 times in a row, and given up")
@@ -79,9 +78,9 @@ def an_app_that_always_ends_is_given_up_as_well(host):
 
 @case
 def the_time_that_a_start_may_take_does_not_run_while_it_waits(host):
-    uuid = crashing(host, "--restart=on-failure", "--restart-delay=300ms", "--restart-limit=3", "--start-timeout=250ms", then="exit 6")
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=1500ms", "--restart-limit=1", "--start-timeout=1s", then="exit 6")
     host.acnspawn("run", uuid).expect(6)
-    equal(len(stamps(host, uuid)), 4)
+    equal(len(stamps(host, uuid)), 2)
 
 
 @case
