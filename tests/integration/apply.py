@@ -70,6 +70,7 @@ def apps_are_added_replaced_and_removed_in_order(host):
     steps = [("db", "add", None), ("web", "replace", "after, environment"), ("old", "remove", None), ("gone", "remove", None)]
     equal(s.apply("--dry-run")[0], [(*x, "planned") for x in steps])
     equal((s.lives(), s.host.status("p")["uuid"]), (before, uuid))
+    wait_for(lambda: s.said("web") == ["first"], "what the old app says")
     done, messages = s.apply()
     equal((done, messages), ([(*x, "done") for x in steps], ""))
     after = s.lives()
