@@ -105,7 +105,7 @@ class Client:
         return c
 
     def launch(self, container, script=STAY, **more):
-        return self.call("LAUNCH_NESTED_CONTAINER", container, command={"value": SLOW + script, **more})
+        return self.call("LAUNCH_NESTED_CONTAINER", container, command={"value": LATE + script, **more})
 
     def wait(self, container):
         status, text = self.call("WAIT_NESTED_CONTAINER", container)

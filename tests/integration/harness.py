@@ -35,7 +35,7 @@ if "/" in ACNSPAWN:
     ACNSPAWN = os.path.abspath(ACNSPAWN)  # cases start it from directories of their own
 HELPERS = os.environ.get("ACNSPAWN_TEST_HELPERS", "")
 # Shells of apps begin their scripts late: shows tests that assume that an app which was started has done something.
-SLOW = "sleep %s; " % os.environ["ACNSPAWN_TEST_SLOW"] if os.environ.get("ACNSPAWN_TEST_SLOW") else ""
+LATE = "sleep %s; " % os.environ["ACNSPAWN_TEST_LATE"] if os.environ.get("ACNSPAWN_TEST_LATE") else ""
 BUSYBOX = "/bin/busybox"
 CASE_TIMEOUT = 180  # seconds for one case, and
 RUN_TIMEOUT = 60    # seconds for one acnspawn, before patience()
@@ -396,7 +396,7 @@ class Host:
 
     def shell(self, script, **more):
         """An image whose app runs SCRIPT."""
-        return self.image(["/bin/sh", "-c", SLOW + script], **more)
+        return self.image(["/bin/sh", "-c", LATE + script], **more)
 
     # Running acnspawn.
 
