@@ -50,7 +50,7 @@ static void on_gone(GrpcCall *c, void *userdata)
 }
 
 /* Passes the call to a worker. */
-static void leave(CriStop *s)
+static void pass_to_worker(CriStop *s)
 {
         GrpcCall *call = TAKE_PTR(s->call);
 
@@ -84,15 +84,15 @@ static int on_reply(sd_event_source *source, int fd, uint32_t revents, void *use
         if (r == -ETIMEDOUT)
                 return 0;
         if (r < 0 || reply.error)
-                leave(s);
+                pass_to_worker(s);
         else
                 finish(s);
         return 0;
 }
 
-static int on_silence(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
-        leave(userdata);
+        pass_to_worker(userdata);
         return 0;
 }
 
@@ -131,7 +131,7 @@ static int send_request(CriStop *s, const char *app, uint64_t timeout_usec)
                                     on_reply, s);
         return r < 0 ? r
                      : sd_event_add_time_relative(s->server->event, &s->timer, CLOCK_MONOTONIC,
-                                                  timeout_usec + ANSWER_USEC, 0, on_silence, s);
+                                                  timeout_usec + ANSWER_USEC, 0, on_timeout, s);
 }
 
 static int begin(CriServer *server, GrpcCall *c, const CriCall *call, const uint8_t *data, size_t size,

@@ -420,7 +420,7 @@ static int read_containers(CriJob *j, Sandbox *s, SeenSandbox *x)
         return r;
 }
 
-static int seed(CriJob *j, Error *e)
+static int add_existing(CriJob *j, Error *e)
 {
         Sandbox *l = NULL;
         size_t n = 0;
@@ -450,7 +450,7 @@ int events_table_read(CriServer *s, Error *e)
 
         if (cri_worker_runs(s, cri_run_pod_sandbox)) /* these are not up yet */
                 return 0;
-        int r = seed(&j, e);
+        int r = add_existing(&j, e);
 
         s->events->stale = r < 0;
         cri_memory_done(&j.memory);

@@ -6,7 +6,7 @@
 
 /* What the supervisor could not undo is tried again, as often as the client asks for it: it was killed, or a plugin of the
  * network has failed. */
-static int end_dead(Pod *p, Error *e)
+static int end_exited(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING)
                 return network_down(p, e);
@@ -27,7 +27,7 @@ static int stop_running(Pod *p, Error *e)
 static int stop(Sandbox *s, Error *e)
 {
         int r = s->pod->state == POD_RUNNING  ? stop_running(s->pod, e)
-                : s->pod->state == POD_EXITED ? end_dead(s->pod, e)
+                : s->pod->state == POD_EXITED ? end_exited(s->pod, e)
                                               : 0;
 
         return r == -ENOENT || r == -ESRCH ? 0 : r;

@@ -144,7 +144,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         check_restarts(s, app);
         readiness_ended(app);
         if (app_settings_readiness(&app->settings))
-                supervisor_tell_status(s);
+                supervisor_notify_status(s);
         interface_executed(s->interface, app, START_ENDED);
         supervisor_check_ready(s);
         idle_watch_begin(s->idle_watch);
@@ -449,7 +449,7 @@ static void on_stop_call(void *userdata, bool kill)
 {
         Supervisor *s = userdata;
 
-        supervisor_tell_stopping(s);
+        supervisor_notify_stopping(s);
         if (!kill) {
                 supervisor_stop(s);
                 return;

@@ -91,7 +91,7 @@ static int on_idle(sd_event_source *source, void *userdata)
         return 0;
 }
 
-static int work_ahead(Supervisor *s, Error *e)
+static int prepare_when_idle(Supervisor *s, Error *e)
 {
         int r = sd_event_add_defer(s->event, &s->idle_source, on_idle, s);
 
@@ -171,7 +171,7 @@ static int open_server(Supervisor *s, Error *e)
         if (r < 0)
                 return r;
         server_set_events(s->server, &events, s);
-        supervisor_tell_status(s);
+        supervisor_notify_status(s);
         return 0;
 }
 
@@ -212,7 +212,7 @@ static int start(Supervisor *s, Error *e)
                 r = error_oom(e);
         if (r >= 0)
                 s->apps->pause = s->pause;
-        if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_caught_up, s, &s->keeper) < 0)
+        if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_remove_leftovers, s, &s->keeper) < 0)
                 r = error_oom(e);
         if (r >= 0)
                 r = open_streams(s, e);
@@ -225,7 +225,7 @@ static int start(Supervisor *s, Error *e)
         if (r >= 0)
                 r = prepare_mounts(s, e);
         if (r >= 0)
-                r = work_ahead(s, e);
+                r = prepare_when_idle(s, e);
         if (r >= 0)
                 r = supervisor_watch_idleness(s, e);
         return r < 0 ? r : watch(s, e);
