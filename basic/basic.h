@@ -124,8 +124,9 @@ static inline const char *endswith(const char *s, const char *suffix)
         return n >= m && streq(s + n - m, suffix) ? s + n - m : NULL;
 }
 
-/* asprintf() that returns a negative errno. */
+/* asprintf() and vasprintf() that return a negative errno, and then leave *RET alone. */
 int xasprintf(char **ret, const char *format, ...) _printf_(2, 3);
+int xvasprintf(char **ret, const char *format, va_list ap) _printf_(2, 0);
 
 /* Makes room for N elements of SIZE bytes in the array at *P, of which *ALLOCATED are allocated; grows by
  * doubling. */

@@ -91,11 +91,9 @@ void fetcher_note(Fetcher *f, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int n = vasprintf(&line, format, ap);
+        int r = xvasprintf(&line, format, ap);
         va_end(ap);
-        if (n < 0)
-                line = NULL;
-        else
+        if (r >= 0)
                 give_note(line, f);
 }
 

@@ -98,12 +98,10 @@ int context_usage(Context *c, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int r = vasprintf(&message, format, ap);
+        int r = xvasprintf(&message, format, ap);
         va_end(ap);
-        if (r < 0) {
-                message = NULL;
+        if (r < 0)
                 return error_oom(&c->error);
-        }
         return context_usage_error(c, error_set(&c->error, -EINVAL, "%s", message));
 }
 
