@@ -269,6 +269,9 @@ typedef struct ChildWork {
 /* Runs the function in a child process, and waits for it. The kernel kills the child if this process ends; the end of the
  * operation kills it, too. RET_FD and RET_TEXT may be NULL. */
 int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
+/* As fork(), but negative errno on failure, with a pipe from the child: *RET_FD is the end of this process, to be written to in the
+ * child, and read from in the parent. */
+pid_t child_fork_with_pipe(int *ret_fd);
 
 /* --- cgroup-join.c: joining the cgroups of a process of the pod ---------------------------------------- */
 
