@@ -317,6 +317,8 @@ int parse_u64(const char *s, uint64_t *ret);
 int parse_u32(const char *s, uint32_t *ret);
 int parse_octal(const char *s, uint32_t *ret);
 int parse_boolean(const char *s); /* 1, 0 or -EINVAL; the words that systemd accepts */
+/* The index of S (NULL: -EINVAL) in WORDS, which may have NULLs; -EINVAL: it is none of them. */
+int word_index(const char *const *words, size_t n, const char *s);
 /* A time span such as "30", "5min", "1h 30s", "infinity" (UINT64_MAX), in microseconds; a bare number is
  * seconds. */
 int parse_usec(const char *s, uint64_t *ret);

@@ -101,6 +101,14 @@ int parse_boolean(const char *s)
         return -EINVAL;
 }
 
+int word_index(const char *const *words, size_t n, const char *s)
+{
+        for (size_t i = 0; s && i < n; i++)
+                if (streq_ptr(words[i], s))
+                        return (int) i;
+        return -EINVAL;
+}
+
 /* The units of systemd.time(7); a displayed time span can be used as input. */
 static const struct {
         const char *suffix;

@@ -24,10 +24,7 @@ static const char *const policies[_PULL_POLICY_MAX] = {
 
 int pull_policy_from_string(const char *s)
 {
-        for (int i = 0; i < _PULL_POLICY_MAX; i++)
-                if (streq(policies[i], s))
-                        return i;
-        return -EINVAL;
+        return word_index(policies, ELEMENTSOF(policies), s);
 }
 
 /* --- The fetcher --------------------------------------------------------------------------------------- */

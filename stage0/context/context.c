@@ -29,12 +29,11 @@ static int option_json(const Option *o, const char *value, void *target, Error *
                 *mode = isatty(STDOUT_FILENO) ? JSON_PRETTY : JSON_SHORT;
                 return 0;
         }
-        for (size_t i = 0; i < _JSON_MODE_MAX; i++)
-                if (streq(json_modes[i], value)) {
-                        *mode = (JsonMode) i;
-                        return 0;
-                }
-        return option_invalid(o, value, e, "must be short, pretty or off");
+        int r = word_index(json_modes, ELEMENTSOF(json_modes), value);
+        if (r < 0)
+                return option_invalid(o, value, e, "must be short, pretty or off");
+        *mode = (JsonMode) r;
+        return 0;
 }
 
 static int option_quiet(const Option *o, const char *value, void *target, Error *e)
