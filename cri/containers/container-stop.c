@@ -98,9 +98,9 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 
 static const Seen *find_running(const CriServer *s, const char *id, char uuid[static UUID_TEXT_SIZE])
 {
-        if (!s->events || !cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
+        if (!s->events || !cri_id_is_full(id))
                 return NULL;
-        cri_uuid_from_digits(id + 32, uuid);
+        cri_uuid_from_digits(id + CRI_CONTAINER_UUID, uuid);
         const SeenSandbox *x = events_table_find(s, uuid);
         for (size_t i = 0; x && x->sandbox.state == STARTED && i < x->n; i++)
                 if (streq(x->containers[i].id, id))

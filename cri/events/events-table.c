@@ -351,6 +351,16 @@ void cri_event_note(CriJob *j, CriNoteKind kind, const char *uuid, const char *i
         cri_worker_note_event(j, &note, sizeof(note));
 }
 
+void cri_event_note_absent(CriJob *j, const char *id, size_t uuid_at)
+{
+        char uuid[UUID_TEXT_SIZE];
+
+        if (!cri_id_is_full(id))
+                return;
+        cri_uuid_from_digits(id + uuid_at, uuid);
+        cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
+}
+
 static void take_new(CriJob *j, const CriEventNote *note)
 {
         _cleanup_sandbox_ Sandbox s = {};

@@ -88,3 +88,8 @@ bool cri_id_is_valid(const char *s)
 
         return n > 0 && n < CRI_ID_SIZE && s[n] == 0;
 }
+
+bool cri_id_is_full(const char *s)
+{
+        return cri_id_is_valid(s) && strlen(s) == CRI_ID_SIZE - 1;
+}
