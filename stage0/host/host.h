@@ -319,8 +319,7 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
 /* --- cgroup-escaped.c: processes that have left the cgroup of their app --------------------------------- */
 
-/* Kills the processes of APP, which has ended, that are in other cgroups of the pod P; waits for their ends for at most half
- * a second. ROOT is the device of the app's root, LEADER the pod's PID 1. */
+/* Kills the processes of APP, which has ended, that are in other cgroups of the pod P; does not wait for their ends. ROOT is the device of the app's root, LEADER the pod's PID 1. */
 int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
 
 /* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */

@@ -119,8 +119,9 @@ static void kill_escaped(Supervisor *s, AppInstance *app)
                 log_debug("Cannot look for processes that app %s has left behind: %s", app->name,
                           strerror(-r));
         else if (n > 0)
-                log_warning("App %s has ended, and left %zu processes in other cgroups of pod %s, which were killed.",
-                            app_instance_path(app), n, pod_display_name(s->pod));
+                log_warning("App %s has ended, and left %zu process%s in other cgroups of pod %s, which %s killed.",
+                            app_instance_path(app), n, n == 1 ? "" : "es", pod_display_name(s->pod),
+                            n == 1 ? "was" : "were");
         app->root = 0; /* until the next execution */
 }
 
