@@ -91,6 +91,9 @@ struct PodPause {
         PauseFunction done; /* answers the pending request; NULL: no request is pending */
         void *userdata;
         PodTimer *timers;
+        void (*changed)(void *userdata, bool frozen);
+        void *changed_userdata;
+        bool frozen; /* what was reported to it */
 };
 
 static void handle(PodPause *x, PauseEvent event, int r, const Error *why);
@@ -339,6 +342,18 @@ static void act(PodPause *x, PauseAction action, PauseState from, int r, const E
         }
 }
 
+/* It stays frozen until a request to resume it is done. */
+static void report_change(PodPause *x)
+{
+        bool frozen = x->state == PAUSE_HOLDS || (x->frozen && !time_runs(x));
+
+        if (frozen == x->frozen)
+                return;
+        x->frozen = frozen;
+        if (x->changed)
+                x->changed(x->changed_userdata, frozen);
+}
+
 /* The state of X may have changed again when this returns: the answer to a request can start the next one. */
 static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
 {
@@ -355,6 +370,7 @@ static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
         }
         x->state = t->to;
         set_timers(x);
+        report_change(x);
         act(x, t->action, from, r, why);
 }
 
@@ -363,6 +379,12 @@ void pod_pause_request(PodPause *x, bool freeze, PauseFunction done, void *userd
         x->done = done;
         x->userdata = userdata;
         handle(x, freeze ? ASKED_TO_PAUSE : ASKED_TO_RESUME, 0, NULL);
+}
+
+void pod_pause_watch(PodPause *x, void (*function)(void *userdata, bool frozen), void *userdata)
+{
+        x->changed = function;
+        x->changed_userdata = userdata;
 }
 
 void pod_pause_release(PodPause *x)

@@ -135,6 +135,12 @@ void server_set_leader(Server *s, pid_t leader)
         notices_set_leader(s->notices, leader);
 }
 
+void server_set_frozen(Server *s, bool frozen)
+{
+        if (s)
+                notices_set_frozen(s->notices, frozen);
+}
+
 int server_set_parameters(Server *s, Error *e)
 {
         return limits_set_parameters(&s->limits, s->pod, s->leader, e);

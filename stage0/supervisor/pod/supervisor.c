@@ -194,6 +194,13 @@ static int start_systemd(Supervisor *s, Error *e)
         return r;
 }
 
+static void on_frozen(void *userdata, bool frozen)
+{
+        Supervisor *s = userdata;
+
+        server_set_frozen(s->server, frozen);
+}
+
 /* The launchers' socket first, as the pod's systemd could be faster; the other steps follow while it
  * boots. */
 static int start(Supervisor *s, Error *e)
@@ -210,8 +217,10 @@ static int start(Supervisor *s, Error *e)
                 r = app_table_new(s->pod, &s->apps, e);
         if (r >= 0 && pod_pause_new(s->pod, s->event, &s->pause) < 0)
                 r = error_oom(e);
-        if (r >= 0)
+        if (r >= 0) {
                 s->apps->pause = s->pause;
+                pod_pause_watch(s->pause, on_frozen, s);
+        }
         if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_remove_leftovers, s, &s->keeper) < 0)
                 r = error_oom(e);
         if (r >= 0)
