@@ -519,6 +519,9 @@ int list_names(int dir_fd, char ***ret);
 /* Creates the missing directories of PATH, as in a chroot to ROOT_FD, and opens the last (O_PATH). Symlinks
  * that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);
+/* Opens the absolute PATH, as in a chroot to ROOT_FD, as a target for the mount of a file; creates it, and the directories above it, if it is
+ * missing. */
+int open_mount_target_in_root(int root_fd, const char *path);
 /* Sets the umask of this program to 0022, once, at its start: the program chooses the mode of each file that it creates, and
  * the umask of the caller would withhold permissions from apps and from the pod's systemd. */
 void umask_set_own(void);
