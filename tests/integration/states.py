@@ -372,6 +372,16 @@ def launch(host, uuid, *names, id):
     return send_call(host, uuid, "LaunchGroup", apps=[adding(n, id) for n in names])
 
 
+def begin_launch(host):
+    """The apps a and b of a new pod start. Returns the pod, the ID of their image, a connection, and that of the launch."""
+    uuid = empty_pod(host)
+    never = fetch(host, STAY, annotations=NOTIFY)
+    c = Connection(host, uuid)
+    waiting = launch(host, uuid, "a", "b", id=never)
+    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    return uuid, never, c, waiting
+
+
 @case
 def a_launch_that_does_not_get_ready_blocks_nothing(host):
     uuid = empty_pod(host)
@@ -403,11 +413,7 @@ def a_launch_that_does_not_get_ready_blocks_nothing(host):
 
 @case
 def a_launch_ends_with_its_caller(host):
-    uuid = empty_pod(host)
-    never = fetch(host, STAY, annotations=NOTIFY)
-    c = Connection(host, uuid)
-    waiting = launch(host, uuid, "a", "b", id=never)
-    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    uuid, never, c, waiting = begin_launch(host)
     follower = send_call(host, uuid, "RemoveApp", app="a")
     equal(answer(follower)[0], "WrongState")
     waiting.socket.close()
@@ -417,11 +423,7 @@ def a_launch_ends_with_its_caller(host):
 
 @case
 def a_pod_ends_while_a_launch_does_not_get_ready(host):
-    uuid = empty_pod(host)
-    never = fetch(host, STAY, annotations=NOTIFY)
-    c = Connection(host, uuid)
-    waiting = launch(host, uuid, "a", "b", id=never)
-    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    uuid, never, c, waiting = begin_launch(host)
     removal = send_call(host, uuid, "AddApp", **dict(adding("x", never), parent="a"))
     host.acnspawn("stop", uuid).expect(0)
     equal((answer(waiting)[0], answer(removal)[0]), ("PodEnds", "PodEnds"))
