@@ -124,8 +124,9 @@ static inline const char *endswith(const char *s, const char *suffix)
         return n >= m && streq(s + n - m, suffix) ? s + n - m : NULL;
 }
 
-/* asprintf() that returns a negative errno. */
+/* asprintf() and vasprintf() that return a negative errno, and then leave *RET alone. */
 int xasprintf(char **ret, const char *format, ...) _printf_(2, 3);
+int xvasprintf(char **ret, const char *format, va_list ap) _printf_(2, 0);
 
 /* Makes room for N elements of SIZE bytes in the array at *P, of which *ALLOCATED are allocated; grows by
  * doubling. */
@@ -316,6 +317,8 @@ int parse_u64(const char *s, uint64_t *ret);
 int parse_u32(const char *s, uint32_t *ret);
 int parse_octal(const char *s, uint32_t *ret);
 int parse_boolean(const char *s); /* 1, 0 or -EINVAL; the words that systemd accepts */
+/* The index of S (NULL: -EINVAL) in WORDS, which may have NULLs; -EINVAL: it is none of them. */
+int word_index(const char *const *words, size_t n, const char *s);
 /* A time span such as "30", "5min", "1h 30s", "infinity" (UINT64_MAX), in microseconds; a bare number is
  * seconds. */
 int parse_usec(const char *s, uint64_t *ret);
@@ -516,6 +519,9 @@ int list_names(int dir_fd, char ***ret);
 /* Creates the missing directories of PATH, as in a chroot to ROOT_FD, and opens the last (O_PATH). Symlinks
  * that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);
+/* Opens the absolute PATH, as in a chroot to ROOT_FD, as a target for the mount of a file; creates it, and the directories above it, if it is
+ * missing. */
+int open_mount_target_in_root(int root_fd, const char *path);
 /* Sets the umask of this program to 0022, once, at its start: the program chooses the mode of each file that it creates, and
  * the umask of the caller would withhold permissions from apps and from the pod's systemd. */
 void umask_set_own(void);

@@ -37,7 +37,8 @@ static _printf_(1, 0) char *format_message(const char *format, va_list ap)
 {
         char *s = NULL;
 
-        return vasprintf(&s, format, ap) < 0 ? NULL : s;
+        (void) xvasprintf(&s, format, ap);
+        return s;
 }
 
 int error_set(Error *e, int code, const char *format, ...)

@@ -70,12 +70,10 @@ void log_message(LogLevel level, const char *format, ...)
                 return;
 
         va_start(ap, format);
-        int r = vasprintf(&text, format, ap);
+        int r = xvasprintf(&text, format, ap);
         va_end(ap);
-        if (r < 0) {
-                text = NULL;
+        if (r < 0)
                 return;
-        }
 
         /* Names are escaped where a message is built; this catches omissions. */
         neutralizer_add(&neutralizer, text, strlen(text), &safe);

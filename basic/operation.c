@@ -159,12 +159,10 @@ void operation_message(Operation *o, LogLevel level, const char *format, ...)
         if (!o || !o->options.message)
                 return;
         va_start(ap, format);
-        int r = vasprintf(&line, format, ap);
+        int r = xvasprintf(&line, format, ap);
         va_end(ap);
-        if (r < 0) {
-                line = NULL;
+        if (r < 0)
                 return;
-        }
         (void) pthread_mutex_lock(&o->lock);
         o->options.message(level, line, o->options.userdata);
         (void) pthread_mutex_unlock(&o->lock);

@@ -204,6 +204,26 @@ int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd)
         return 0;
 }
 
+int open_mount_target_in_root(int root_fd, const char *path)
+{
+        _cleanup_free_ char *parent = NULL;
+        _cleanup_close_ int parent_fd = -EBADF;
+        const char *slash = strrchr(path, '/');
+
+        int fd = open_in_root(root_fd, path, O_PATH);
+        if (fd != -ENOENT)
+                return fd;
+        parent = strndup(path, (size_t) (slash - path) + 1);
+        if (!parent)
+                return -ENOMEM;
+        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
+        if (r < 0)
+                return r;
+        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY,
+                    0644);
+        return fd < 0 ? -errno : fd;
+}
+
 int mkdir_p(const char *path, mode_t mode)
 {
         _cleanup_free_ char *copy = strdup(path);

@@ -11,18 +11,24 @@
 
 #include "basic/basic.h"
 
-int xasprintf(char **ret, const char *format, ...)
+int xvasprintf(char **ret, const char *format, va_list ap)
 {
         char *s;
-        va_list ap;
 
-        va_start(ap, format);
-        int r = vasprintf(&s, format, ap);
-        va_end(ap);
-        if (r < 0)
+        if (vasprintf(&s, format, ap) < 0)
                 return -ENOMEM;
         *ret = s;
         return 0;
+}
+
+int xasprintf(char **ret, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        int r = xvasprintf(ret, format, ap);
+        va_end(ap);
+        return r;
 }
 
 int grow_array(void **p, size_t *allocated, size_t n, size_t size)
@@ -92,6 +98,14 @@ int parse_boolean(const char *s)
                 if (strcasecmp(s, no[i]) == 0)
                         return 0;
         }
+        return -EINVAL;
+}
+
+int word_index(const char *const *words, size_t n, const char *s)
+{
+        for (size_t i = 0; s && i < n; i++)
+                if (streq_ptr(words[i], s))
+                        return (int) i;
         return -EINVAL;
 }
 
@@ -311,14 +325,12 @@ void text_addf(Text *t, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int r = vasprintf(&s, format, ap);
+        int r = xvasprintf(&s, format, ap);
         va_end(ap);
-        if (r < 0) {
-                s = NULL;
+        if (r < 0)
                 t->failed = true;
-                return;
-        }
-        text_add_bytes(t, s, (size_t) r);
+        else
+                text_add(t, s);
 }
 
 int text_take(Text *t, char **ret, size_t *ret_size)

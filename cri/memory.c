@@ -57,12 +57,10 @@ char *cri_printf(CriMemory *m, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int n = vasprintf(&s, format, ap);
+        int n = xvasprintf(&s, format, ap);
         va_end(ap);
-        if (n < 0) {
-                s = NULL;
+        if (n < 0)
                 return NULL;
-        }
         return cri_strdup(m, s);
 }
 

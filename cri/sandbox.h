@@ -26,10 +26,13 @@ int cri_container_id(const char *uuid, const Runtime__V1__ContainerMetadata *m,
                      char ret[static CRI_ID_SIZE]);
 /* The name of the pod of a sandbox, which no other sandbox of the same metadata can have. */
 int cri_pod_name(const Runtime__V1__PodSandboxMetadata *m, char **ret);
-/* The UUID of the pod from 32 digits of an ID. */
+/* The UUID of the pod from 32 digits of an ID: those from here on. */
+#define CRI_SANDBOX_UUID 0U
+#define CRI_CONTAINER_UUID 32U
 void cri_uuid_from_digits(const char *digits, char ret[static UUID_TEXT_SIZE]);
 /* Whether it is a full ID, or the beginning of one. */
 bool cri_id_is_valid(const char *s);
+bool cri_id_is_full(const char *s);
 
 /* --- fields.c ------------------------------------------------------------------------------------------ */
 
@@ -126,6 +129,9 @@ int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error
 
 /* Sets NOT_FOUND if R is -ENOENT. Returns R. */
 int cri_not_found(CriJob *j, int r);
+/* R is the result of finding the object of a call that has no effect if there is none, and succeeds. 1: it was found; 0: there is none; or
+ * R. */
+int cri_found(CriJob *j, int r, Error *e);
 /* A member of a map; NULL: it is not there. LIST are entries of any map of text. */
 const char *cri_map_get(size_t n, const void *list, const char *key);
 /* Whether the map has all of SELECTOR. */

@@ -54,7 +54,7 @@ static bool has_ended(uint32_t pid)
 }
 
 /* A process that was killed may leave one that it had just started, which inherits the lock, and is about to close it. */
-static int lock_soon(int fd)
+static int lock_with_retries(int fd)
 {
         for (unsigned i = 0;; i++) {
                 if (flock(fd, LOCK_EX | LOCK_NB) >= 0)
@@ -76,7 +76,7 @@ int cri_lock(Store *s, int *ret_fd, Error *e)
 
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot open '%s/" LOCK_FILE "'", store_path(s));
-        int r = lock_soon(fd);
+        int r = lock_with_retries(fd);
         if (r == -EBUSY)
                 return refuse_second(s, fd, e);
         if (r < 0)

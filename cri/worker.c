@@ -221,7 +221,7 @@ static void answer(CriWorker *w, const Header *h, const char *data)
         w->call = grpc_call_unref(w->call);
 }
 
-static void pass_on(CriWorker *w, const Header *h, const char *data)
+static void handle_message(CriWorker *w, const Header *h, const char *data)
 {
         if (h->status == NOTE || h->status == EVENT || h->status == USAGE)
                 take_note(w, h, data);
@@ -230,7 +230,7 @@ static void pass_on(CriWorker *w, const Header *h, const char *data)
 }
 
 /* Keeps an incomplete message. */
-static void pass_all_on(CriWorker *w)
+static void handle_messages(CriWorker *w)
 {
         size_t at = 0;
         Header h;
@@ -239,7 +239,7 @@ static void pass_all_on(CriWorker *w)
                 memcpy(&h, w->text.data + at, sizeof(h));
                 if (w->text.size - at - sizeof(h) < h.size)
                         break;
-                pass_on(w, &h, w->text.data + at + sizeof(h));
+                handle_message(w, &h, w->text.data + at + sizeof(h));
                 at += sizeof(h) + h.size;
         }
         w->text.size -= at;
@@ -281,7 +281,7 @@ static int on_replies(sd_event_source *source, int fd, uint32_t revents, void *u
         }
         text_add_bytes(&w->text, chunk, (size_t) n);
         if (!w->text.failed) {
-                pass_all_on(w);
+                handle_messages(w);
                 return 0;
         }
         if (w->call)
@@ -291,7 +291,7 @@ static int on_replies(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
-static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_pause_end(sd_event_source *source, uint64_t usec, void *userdata)
 {
         CriWorker *w = userdata;
 
@@ -306,7 +306,7 @@ static int watch(CriWorker *w)
                 r = sd_event_add_io(w->server->event, &w->io, w->fd, EPOLLIN, on_replies, w);
         if (r >= 0)
                 r = sd_event_add_time_relative(w->server->event, &w->pause, CLOCK_MONOTONIC, 0, 1000,
-                                               on_pause, w);
+                                               on_pause_end, w);
         return r < 0 ? r : sd_event_source_set_enabled(w->pause, SD_EVENT_OFF);
 }
 

@@ -151,8 +151,7 @@ void parser_finding(Parser *p, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        if (vasprintf(&s, format, ap) < 0)
-                s = NULL;
+        (void) xvasprintf(&s, format, ap);
         va_end(ap);
         if (!s || findings_add(p->findings, p->path.data ?: "", s) < 0)
                 p->oom = true;

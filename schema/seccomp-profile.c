@@ -121,7 +121,7 @@ static int read_argument(json_object *o, SeccompArgument *ret, Error *e)
                                                                      [SECCOMP_GT] = "SCMP_CMP_GT",
                                                                      [SECCOMP_MASKED_EQ] =
                                                                                      "SCMP_CMP_MASKED_EQ"};
-        SeccompArgument a = {.op = _SECCOMP_OPERATOR_MAX};
+        SeccompArgument a = {};
         uint64_t index = 0;
         const char *op;
 
@@ -134,11 +134,10 @@ static int read_argument(json_object *o, SeccompArgument *ret, Error *e)
                 r = json_member_read_text(o, "op", OF, &op, e);
         if (r < 0)
                 return r;
-        for (size_t i = 0; i < ELEMENTSOF(operators); i++)
-                if (streq_ptr(operators[i], op))
-                        a.op = (SeccompOperator) i;
-        if (a.op == _SECCOMP_OPERATOR_MAX)
+        int found = word_index(operators, ELEMENTSOF(operators), op);
+        if (found < 0)
                 return error_set(e, -EINVAL, "The profile has the op '%s', which is not known", op ?: "");
+        a.op = (SeccompOperator) found;
         a.index = (unsigned) index;
         *ret = a;
         return 0;

@@ -146,12 +146,11 @@ static int read_propagation(const char *value, Reading *x)
 {
         static const char *const words[_PROPAGATION_MAX] = {"private", "slave", "shared"};
 
-        for (int i = 0; i < _PROPAGATION_MAX; i++)
-                if (streq(value, words[i])) {
-                        x->settings.propagation = i;
-                        return 0;
-                }
-        return -EINVAL;
+        int r = word_index(words, ELEMENTSOF(words), value);
+
+        if (r >= 0)
+                x->settings.propagation = r;
+        return MIN(r, 0);
 }
 
 static bool ranges_meet(uint32_t a, uint32_t b, uint32_t n_a, uint32_t n_b)

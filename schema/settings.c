@@ -35,14 +35,6 @@ static const AppSettings defaults = {
 #define LOG_SIZE_MIN (UINT64_C(64) << 10)
 #define LOG_BYTES_MAX (UINT64_C(1) << 50)
 
-static int word_index(const char *const *words, size_t n, const char *value)
-{
-        for (size_t i = 0; i < n; i++)
-                if (streq(words[i], value))
-                        return (int) i;
-        return -EINVAL;
-}
-
 /* --- Values: each function reads VALUE into TARGET, the member that the table entry names
  * ------------------------------- */
 
@@ -380,7 +372,7 @@ static int read_log_file_word(const char *word, LogFileSettings *f)
 
         if (max_size)
                 return read_bytes(max_size, LOG_SIZE_MIN, &f->max_size);
-        int r = format ? word_index(formats, ELEMENTSOF(formats), format) : -EINVAL;
+        int r = word_index(formats, ELEMENTSOF(formats), format);
         if (r >= 0)
                 f->format = r;
         return r;
@@ -655,10 +647,7 @@ static bool is_grant(const char *s)
 
         if (name)
                 return !isempty(name);
-        for (size_t i = 0; i < ELEMENTSOF(grant_words); i++)
-                if (streq(s, grant_words[i]))
-                        return true;
-        return is_capability(s);
+        return word_index(grant_words, ELEMENTSOF(grant_words), s) >= 0 || is_capability(s);
 }
 
 int grants_parse(const char *value, char ***ret)

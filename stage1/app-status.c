@@ -39,14 +39,6 @@ static const char *const causes[_APP_CAUSE_MAX] = {
 static const char *const readiness_words[_APP_READINESS_MAX] = {"none", "starting", "ready"};
 static const char *const health_states[_HEALTH_STATE_MAX] = {"starting", "healthy", "unhealthy"};
 
-static int lookup(const char *const *names, size_t n, const char *s)
-{
-        for (size_t i = 0; i < n; i++)
-                if (streq(names[i], s))
-                        return (int) i;
-        return -EINVAL;
-}
-
 const char *app_state_to_string(AppState s)
 {
         return (size_t) s < ELEMENTSOF(states) ? states[s] : NULL;
@@ -199,7 +191,7 @@ static int read_field(FieldType type, void *p, const char *value)
         case FIELD_TEXT:
                 return read_text(value, p);
         default:
-                n = lookup(enums[type].words, enums[type].n, value);
+                n = word_index(enums[type].words, enums[type].n, value);
                 if (n >= 0)
                         *(unsigned *) p = (unsigned) n;
                 return n;

@@ -32,8 +32,7 @@ static void _printf_(3, 4) say(Generator *g, bool error, const char *format, ...
         va_list ap;
 
         va_start(ap, format);
-        if (vasprintf(&text, format, ap) < 0)
-                text = NULL;
+        (void) xvasprintf(&text, format, ap);
         va_end(ap);
         g->failed = g->failed || error;
         if (fd >= 0 && text &&

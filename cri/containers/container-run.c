@@ -6,11 +6,15 @@
 
 #define USEC_PER_SEC UINT64_C(1000000)
 
-static int connect_to(const Sandbox *s, AcnPod **ret, Error *e)
+/* Finds the container, and connects to its pod, which runs. */
+static int open_container(CriJob *j, const char *id, Sandbox *s, Container *c, AcnPod **ret, Error *e)
 {
-        if (sandbox_is_ready(s))
-                return acn_connect(s->pod, ret, e);
-        return error_set(e, -ESRCH, "Sandbox %s is not ready", s->id);
+        int r = container_find(j, id, s, c, e);
+
+        if (r < 0)
+                return r;
+        return sandbox_is_ready(s) ? acn_connect(s->pod, ret, e)
+                                   : error_set(e, -ESRCH, "Sandbox %s is not ready", s->id);
 }
 
 int cri_start_container(CriJob *j, const void *request, void *reply, Error *e)
@@ -20,36 +24,12 @@ int cri_start_container(CriJob *j, const void *request, void *reply, Error *e)
         _cleanup_sandbox_ Sandbox s = {};
         Container c;
 
-        int r = container_find(j, q->container_id, &s, &c, e);
-        if (r >= 0)
-                r = connect_to(&s, &a, e);
+        int r = open_container(j, q->container_id, &s, &c, &a, e);
         if (r >= 0)
                 r = acn_start_app(a, c.app->name, e);
         if (r >= 0)
                 cri_event_note(j, CRI_NOTE_STARTED, s.pod->uuid, c.id);
         return r < 0 && s.pod ? sandbox_not_running(j, &s, r) : r;
-}
-
-/* 0: there is no container of this ID, which is success. */
-static int find(CriJob *j, const char *id, Sandbox *s, Container *c, Error *e)
-{
-        int r = container_find(j, id, s, c, e);
-
-        if (r != -ENOENT)
-                return r < 0 ? r : 1;
-        error_done(e);
-        return cri_status(j, GRPC_OK, 0);
-}
-
-/* Lists come from a table that follows the pods with a delay: removes the container from it. */
-static void note_absent(CriJob *j, const char *id)
-{
-        char uuid[UUID_TEXT_SIZE];
-
-        if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
-                return;
-        cri_uuid_from_digits(id + 32, uuid);
-        cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
 }
 
 /* True if the pod has ended or the app was removed. If the supervisor only does not answer, the container may still run. */
@@ -65,7 +45,7 @@ int cri_stop_container(CriJob *j, const void *request, void *reply, Error *e)
         _cleanup_sandbox_ Sandbox s = {};
         Container c;
 
-        int r = find(j, q->container_id, &s, &c, e);
+        int r = cri_found(j, container_find(j, q->container_id, &s, &c, e), e);
         if (r <= 0 || !sandbox_is_ready(&s))
                 return MIN(r, 0);
         r = acn_connect(s.pod, &a, e);
@@ -101,9 +81,9 @@ int cri_remove_container(CriJob *j, const void *request, void *reply, Error *e)
         _cleanup_sandbox_ Sandbox s = {};
         Container c;
 
-        int r = find(j, q->container_id, &s, &c, e);
+        int r = cri_found(j, container_find(j, q->container_id, &s, &c, e), e);
         if (r == 0)
-                note_absent(j, q->container_id);
+                cri_event_note_absent(j, q->container_id, CRI_CONTAINER_UUID);
         if (r <= 0)
                 return r;
         if (!sandbox_is_ready(&s)) {
@@ -127,9 +107,7 @@ int cri_reopen_container_log(CriJob *j, const void *request, void *reply, Error 
         _cleanup_sandbox_ Sandbox s = {};
         Container c;
 
-        int r = container_find(j, q->container_id, &s, &c, e);
-        if (r >= 0)
-                r = connect_to(&s, &a, e);
+        int r = open_container(j, q->container_id, &s, &c, &a, e);
         if (r >= 0)
                 r = acn_reopen_logs(a, c.app->name, e);
         return r < 0 && s.pod ? sandbox_not_running(j, &s, r) : r;

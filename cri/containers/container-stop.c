@@ -50,7 +50,7 @@ static void on_gone(GrpcCall *c, void *userdata)
 }
 
 /* Passes the call to a worker. */
-static void leave(CriStop *s)
+static void pass_to_worker(CriStop *s)
 {
         GrpcCall *call = TAKE_PTR(s->call);
 
@@ -84,23 +84,23 @@ static int on_reply(sd_event_source *source, int fd, uint32_t revents, void *use
         if (r == -ETIMEDOUT)
                 return 0;
         if (r < 0 || reply.error)
-                leave(s);
+                pass_to_worker(s);
         else
                 finish(s);
         return 0;
 }
 
-static int on_silence(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
-        leave(userdata);
+        pass_to_worker(userdata);
         return 0;
 }
 
 static const Seen *find_running(const CriServer *s, const char *id, char uuid[static UUID_TEXT_SIZE])
 {
-        if (!s->events || !cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
+        if (!s->events || !cri_id_is_full(id))
                 return NULL;
-        cri_uuid_from_digits(id + 32, uuid);
+        cri_uuid_from_digits(id + CRI_CONTAINER_UUID, uuid);
         const SeenSandbox *x = events_table_find(s, uuid);
         for (size_t i = 0; x && x->sandbox.state == STARTED && i < x->n; i++)
                 if (streq(x->containers[i].id, id))
@@ -131,7 +131,7 @@ static int send_request(CriStop *s, const char *app, uint64_t timeout_usec)
                                     on_reply, s);
         return r < 0 ? r
                      : sd_event_add_time_relative(s->server->event, &s->timer, CLOCK_MONOTONIC,
-                                                  timeout_usec + ANSWER_USEC, 0, on_silence, s);
+                                                  timeout_usec + ANSWER_USEC, 0, on_timeout, s);
 }
 
 static int begin(CriServer *server, GrpcCall *c, const CriCall *call, const uint8_t *data, size_t size,

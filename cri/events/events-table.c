@@ -351,6 +351,16 @@ void cri_event_note(CriJob *j, CriNoteKind kind, const char *uuid, const char *i
         cri_worker_note_event(j, &note, sizeof(note));
 }
 
+void cri_event_note_absent(CriJob *j, const char *id, size_t uuid_at)
+{
+        char uuid[UUID_TEXT_SIZE];
+
+        if (!cri_id_is_full(id))
+                return;
+        cri_uuid_from_digits(id + uuid_at, uuid);
+        cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
+}
+
 static void take_new(CriJob *j, const CriEventNote *note)
 {
         _cleanup_sandbox_ Sandbox s = {};
@@ -420,7 +430,7 @@ static int read_containers(CriJob *j, Sandbox *s, SeenSandbox *x)
         return r;
 }
 
-static int seed(CriJob *j, Error *e)
+static int add_existing(CriJob *j, Error *e)
 {
         Sandbox *l = NULL;
         size_t n = 0;
@@ -450,7 +460,7 @@ int events_table_read(CriServer *s, Error *e)
 
         if (cri_worker_runs(s, cri_run_pod_sandbox)) /* these are not up yet */
                 return 0;
-        int r = seed(&j, e);
+        int r = add_existing(&j, e);
 
         s->events->stale = r < 0;
         cri_memory_done(&j.memory);

@@ -105,7 +105,7 @@ static void drop_items(struct CriEvents *v, size_t n)
         v->n_sent -= MIN(n, v->n_sent);
 }
 
-static void lose(CriServer *s)
+static void end_streams(CriServer *s)
 {
         finish_all(s, GRPC_RESOURCE_EXHAUSTED,
                    "Events were lost: there were more than can be kept, or memory is short");
@@ -145,7 +145,7 @@ void events_emit(CriServer *s, const SeenSandbox *sandbox, Seen *x, EventType ty
         x->sampled_usec = 0;
         s->events->number++;
         if (s->events->subscribers && append(s->events, sandbox, x, type) < 0)
-                lose(s);
+                end_streams(s);
 }
 
 /* --- Sending ------------------------------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ void events_send(CriServer *s)
         v->sending = cri_worker_start(s, NULL, &events_call, NULL, 0) >= 0;
         v->n_sent = v->sending ? v->n : 0;
         if (!v->sending && !s->workers)
-                lose(s);
+                end_streams(s);
 }
 
 bool cri_events_reply(CriServer *s, const CriCall *call, const void *data, size_t size)
@@ -245,7 +245,7 @@ void cri_events_ended(CriServer *s, const CriCall *call, bool noted)
         if (call == &events_call) {
                 s->events->sending = false;
                 if (s->events->n_sent > 0)
-                        lose(s);
+                        end_streams(s);
         }
         events_send(s);
 }

@@ -32,6 +32,9 @@ void cri_events_done(CriServer *s);
 int cri_events_subscribe(CriServer *s, GrpcCall *c);
 /* In a worker: sends a note to the server; there: takes it. */
 void cri_event_note(CriJob *j, CriNoteKind kind, const char *uuid, const char *id);
+/* A sandbox or container, whose ID has the UUID of its pod from digit UUID_AT on, does not exist. Lists come from a table that follows
+ * the pods with a delay: it is removed from that. */
+void cri_event_note_absent(CriJob *j, const char *id, size_t uuid_at);
 void cri_events_take(CriServer *s, const CriEventNote *note);
 /* Takes over a call that has succeeded, unless the table has the effect already (false). */
 bool cri_events_hold(CriServer *s, GrpcCall *c, const CriEventNote *note);

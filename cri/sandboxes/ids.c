@@ -11,24 +11,21 @@
 
 #define DIGITS 32U /* half an ID */
 
-/* The first half of the SHA-256 of the texts. */
+/* The first half of the SHA-256 of the texts and their NULs. */
 static int hash(const char *const *texts, size_t n, char ret[static DIGITS + 1])
 {
         unsigned char sum[EVP_MAX_MD_SIZE];
         _cleanup_free_ char *hex = NULL;
-        unsigned size = 0;
+        _cleanup_text_ Text all = {};
 
         int r = library_load(&crypto_library, NULL);
         if (r < 0)
                 return r;
-        EVP_MD_CTX *context = EVP_MD_CTX_new();
-        bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
-        for (size_t i = 0; good && i < n; i++)
-                good = EVP_DigestUpdate(context, texts[i], strlen(texts[i]) + 1) == 1;
-        good = good && EVP_DigestFinal_ex(context, sum, &size) == 1;
-        if (context)
-                EVP_MD_CTX_free(context);
-        hex = good ? hex_encode(sum, DIGITS / 2) : NULL;
+        for (size_t i = 0; i < n; i++)
+                text_add_bytes(&all, texts[i], strlen(texts[i]) + 1);
+        if (all.failed || EVP_Digest(all.data, all.size, sum, NULL, EVP_sha256(), NULL) != 1)
+                return -ENOMEM;
+        hex = hex_encode(sum, DIGITS / 2);
         if (!hex)
                 return -ENOMEM;
         memcpy(ret, hex, DIGITS + 1);
@@ -90,4 +87,9 @@ bool cri_id_is_valid(const char *s)
         size_t n = strspn(s, "0123456789abcdef");
 
         return n > 0 && n < CRI_ID_SIZE && s[n] == 0;
+}
+
+bool cri_id_is_full(const char *s)
+{
+        return cri_id_is_valid(s) && strlen(s) == CRI_ID_SIZE - 1;
 }

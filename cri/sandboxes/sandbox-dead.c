@@ -14,19 +14,19 @@
 #define PAUSE_MAX_MSEC 60000
 
 /* True if R says that a file cannot be read now, which may be whole. */
-static bool is_shortage(int r)
+static bool is_temporary(int r)
 {
         return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO;
 }
 
 /* True if P is of an earlier boot and cannot be listed as a sandbox. */
-static bool is_of_no_use(CriJob *j, Pod *p)
+static bool is_unusable(CriJob *j, Pod *p)
 {
         Sandbox s = {};
 
         if (!pod_is_of_former_boot(p))
                 return false;
-        if ((!p->config.owner || !p->manifest) && is_shortage(pod_load(p, NULL)))
+        if ((!p->config.owner || !p->manifest) && is_temporary(pod_load(p, NULL)))
                 return false;
         bool ours = streq_ptr(p->config.owner, CRI_OWNER);
         if (p->config.owner && !ours)
@@ -34,7 +34,7 @@ static bool is_of_no_use(CriJob *j, Pod *p)
         if (!ours || !p->manifest || p->state != POD_EXITED)
                 return true;
         int r = sandbox_open(j, p, &s, NULL); /* S only borrows P */
-        return r < 0 && !is_shortage(r);
+        return r < 0 && !is_temporary(r);
 }
 
 /* P is locked by this process, so no other one works on it: its call was killed. */
@@ -53,9 +53,9 @@ typedef struct Cleared {
 /* Another process is about to run or to remove a pod that it has locked. A pod of an earlier boot releases its name and
  * users before it is removed, because its networks may delay the removal: a call that needs them leaves the removal to the
  * worker of the start. */
-static void clear_one(CriJob *j, Pod *p, bool abandoned, Cleared *c)
+static void clear_pod(CriJob *j, Pod *p, bool abandoned, Cleared *c)
 {
-        bool former = is_of_no_use(j, p);
+        bool former = is_unusable(j, p);
 
         if (p->state == POD_RUNNING || (!former && !(abandoned && is_abandoned(p))))
                 return;
@@ -87,7 +87,7 @@ static int clear(CriJob *j, bool abandoned, Cleared *c, Error *e)
 
         own.memory = (CriMemory){};
         for (size_t i = 0; r >= 0 && i < n; i++)
-                clear_one(&own, pods[i], abandoned, c);
+                clear_pod(&own, pods[i], abandoned, c);
         pod_list_free(pods, n);
         cri_memory_done(&own.memory);
         return r;

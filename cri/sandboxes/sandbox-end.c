@@ -6,7 +6,7 @@
 
 /* What the supervisor could not undo is tried again, as often as the client asks for it: it was killed, or a plugin of the
  * network has failed. */
-static int end_dead(Pod *p, Error *e)
+static int end_exited(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING)
                 return network_down(p, e);
@@ -27,31 +27,10 @@ static int stop_running(Pod *p, Error *e)
 static int stop(Sandbox *s, Error *e)
 {
         int r = s->pod->state == POD_RUNNING  ? stop_running(s->pod, e)
-                : s->pod->state == POD_EXITED ? end_dead(s->pod, e)
+                : s->pod->state == POD_EXITED ? end_exited(s->pod, e)
                                               : 0;
 
         return r == -ENOENT || r == -ESRCH ? 0 : r;
-}
-
-static int find(CriJob *j, const char *id, Sandbox *ret, Error *e)
-{
-        int r = sandbox_find(j, id, ret, e);
-
-        if (r != -ENOENT)
-                return r < 0 ? r : 1;
-        error_done(e);
-        return cri_status(j, GRPC_OK, 0);
-}
-
-/* Lists come from a table that follows the pods with a delay: removes the sandbox from it. */
-static void note_absent(CriJob *j, const char *id)
-{
-        char uuid[UUID_TEXT_SIZE];
-
-        if (!cri_id_is_valid(id) || strlen(id) != CRI_ID_SIZE - 1)
-                return;
-        cri_uuid_from_digits(id, uuid);
-        cri_event_note(j, CRI_NOTE_ABSENT, uuid, id);
 }
 
 int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
@@ -59,7 +38,7 @@ int cri_stop_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e)
         const Runtime__V1__StopPodSandboxRequest *q = request;
         _cleanup_sandbox_ Sandbox s = {};
 
-        int r = find(j, q->pod_sandbox_id, &s, e);
+        int r = cri_found(j, sandbox_find(j, q->pod_sandbox_id, &s, e), e);
         if (r > 0) {
                 r = MIN(stop(&s, e), 0);
                 cri_event_note(j, CRI_NOTE_STOPPED, s.pod->uuid, s.id);
@@ -72,9 +51,9 @@ int cri_remove_pod_sandbox(CriJob *j, const void *request, void *reply, Error *e
         const Runtime__V1__RemovePodSandboxRequest *q = request;
         _cleanup_sandbox_ Sandbox s = {};
 
-        int r = find(j, q->pod_sandbox_id, &s, e);
+        int r = cri_found(j, sandbox_find(j, q->pod_sandbox_id, &s, e), e);
         if (r == 0)
-                note_absent(j, q->pod_sandbox_id);
+                cri_event_note_absent(j, q->pod_sandbox_id, CRI_SANDBOX_UUID);
         if (r > 0 && s.pod->state == POD_RUNNING)
                 r = stop_pod(s.pod, 0, e) < 0 ? e->code : 1;
         if (r <= 0)

@@ -77,6 +77,14 @@ int cri_not_found(CriJob *j, int r)
         return r == -ENOENT ? cri_status(j, GRPC_NOT_FOUND, r) : r;
 }
 
+int cri_found(CriJob *j, int r, Error *e)
+{
+        if (r != -ENOENT)
+                return r < 0 ? r : 1;
+        error_done(e);
+        return cri_status(j, GRPC_OK, 0);
+}
+
 const char *cri_map_get(size_t n, const void *list, const char *key)
 {
         Entry *const *entries = list;
@@ -164,7 +172,7 @@ static int find_exactly(CriJob *j, const char *id, Sandbox *ret, Error *e)
         _cleanup_(pod_freep) Pod *p = NULL;
         char uuid[UUID_TEXT_SIZE];
 
-        cri_uuid_from_digits(id, uuid);
+        cri_uuid_from_digits(id + CRI_SANDBOX_UUID, uuid);
         int r = pod_open(j->store, uuid, &p, e);
         if (r == -ENOENT || (r >= 0 && !is_listed(p)))
                 return no_sandbox(id, e);
@@ -206,9 +214,9 @@ static int find_by_prefix(CriJob *j, const char *prefix, Sandbox *ret, Error *e)
 
 int sandbox_find(CriJob *j, const char *id, Sandbox *ret, Error *e)
 {
-        int r = !cri_id_is_valid(id)           ? no_sandbox(id, e)
-                : strlen(id) < CRI_ID_SIZE - 1 ? find_by_prefix(j, id, ret, e)
-                                               : find_exactly(j, id, ret, e);
+        int r = !cri_id_is_valid(id)  ? no_sandbox(id, e)
+                : !cri_id_is_full(id) ? find_by_prefix(j, id, ret, e)
+                                      : find_exactly(j, id, ret, e);
 
         return cri_not_found(j, r);
 }
@@ -308,9 +316,9 @@ static int find_container(CriJob *j, const char *id, Sandbox *sandbox, Container
 
         if (!cri_id_is_valid(id))
                 return no_container(id, e);
-        if (strlen(id) < CRI_ID_SIZE - 1)
+        if (!cri_id_is_full(id))
                 return find_container_by_prefix(j, id, sandbox, ret, e);
-        cri_uuid_from_digits(id + 32, uuid);
+        cri_uuid_from_digits(id + CRI_CONTAINER_UUID, uuid);
         int r = pod_open(j->store, uuid, &p, e);
         if (r == -ENOENT || (r >= 0 && !is_listed(p)))
                 return no_container(id, e);

@@ -390,7 +390,7 @@ static int on_data(sd_event_source *source, int fd, uint32_t revents, void *user
         return 0;
 }
 
-static int on_slow(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
         connection_free(userdata);
         return 0;
@@ -416,7 +416,7 @@ static int connection_new(StreamServer *s, int fd)
         r = sd_event_add_io(s->event, &c->io, fd, EPOLLIN, on_data, c);
         if (r >= 0)
                 r = sd_event_add_time_relative(s->event, &c->timer, CLOCK_MONOTONIC, s->head_usec, 0,
-                                               on_slow, c);
+                                               on_timeout, c);
         if (r < 0) {
                 c->wire.fd = -EBADF;
                 connection_free(c);

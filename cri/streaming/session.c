@@ -62,6 +62,23 @@ void session_set_output(Session *s, StreamChannel channel, int fd)
         (void) fd_set_nonblocking(fd);
 }
 
+int session_add_pipes(Session *s, const bool wanted[static 3], int ret_fds[static 3], Error *e)
+{
+        for (unsigned i = STREAM_STDIN; i <= STREAM_STDERR; i++) {
+                int fds[2];
+                if (!wanted[i])
+                        continue;
+                if (pipe2(fds, O_CLOEXEC) < 0)
+                        return error_set_errno(e, -errno, "Cannot create a pipe");
+                if (i == STREAM_STDIN)
+                        session_set_input(s, fds[1]);
+                else
+                        session_set_output(s, (StreamChannel) i, fds[0]);
+                ret_fds[i] = fds[i != STREAM_STDIN];
+        }
+        return 0;
+}
+
 /* --- From the client ----------------------------------------------------------------------------------- */
 
 static int on_opened(void *userdata, unsigned c, uint16_t port)

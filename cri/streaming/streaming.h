@@ -90,6 +90,9 @@ typedef struct SessionHandler {
 void session_set_input(Session *s, int fd);
 /* What is read from FD, which is taken over, is sent on CHANNEL. */
 void session_set_output(Session *s, StreamChannel channel, int fd);
+/* The same with new pipes for those of STREAM_STDIN, STREAM_STDOUT and STREAM_STDERR that are WANTED; their other ends are in RET_FDS, of
+ * which the others stay as they are. */
+int session_add_pipes(Session *s, const bool wanted[static 3], int ret_fds[static 3], Error *e);
 /* Passes streams on, until the handler's descriptor and all outputs have ended, or these were drained. -EPIPE: the client is gone; -EPROTO: what it
  * has sent is not valid. */
 int session_run(Session *s, const SessionHandler *h);

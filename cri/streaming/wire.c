@@ -53,7 +53,7 @@ static bool stamps_are_equal(const Stamp a[static 2], const Stamp b[static 2])
 }
 
 /* There is no terminal to ask at. */
-static int give_no_password(char *buffer, int size, int writes, void *userdata)
+static int refuse_password(char *buffer, int size, int writes, void *userdata)
 {
         return 0;
 }
@@ -97,7 +97,7 @@ static int make_context(const StreamTls *t, SSL_CTX **ret, Error *e)
 
         if (!c)
                 return error_oom(e);
-        SSL_CTX_set_default_passwd_cb(c, give_no_password);
+        SSL_CTX_set_default_passwd_cb(c, refuse_password);
         (void) SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION |
                                                       SSL_OP_IGNORE_UNEXPECTED_EOF);
         (void) SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |

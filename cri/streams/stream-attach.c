@@ -63,34 +63,16 @@ static int on_state(void *userdata)
         return r;
 }
 
-static int make_pipes(const Attach *x, const Runtime__V1__AttachRequest *q, AcnAttachOptions *o, Error *e)
-{
-        const bool wanted[] = {q->stdin, q->stdout, q->stderr};
-
-        for (size_t i = 0; i < ELEMENTSOF(wanted); i++) {
-                int fds[2];
-                if (!wanted[i])
-                        continue;
-                if (pipe2(fds, O_CLOEXEC) < 0)
-                        return error_set_errno(e, -errno, "Cannot create a pipe");
-                o->fds[i] = fds[i > 0];
-                if (i == 0)
-                        session_set_input(x->session, fds[1]);
-                else
-                        session_set_output(x->session, i == 1 ? STREAM_STDOUT : STREAM_STDERR, fds[0]);
-        }
-        return 0;
-}
-
 static int attach(Attach *x, const Sandbox *s, const Container *c, const Runtime__V1__AttachRequest *q,
                   Error *e)
 {
         AcnAttachOptions o = {.app = c->app->name, .fds = {-EBADF, -EBADF, -EBADF}};
+        const bool wanted[] = {q->stdin, q->stdout, q->stderr};
 
         x->pod = s->pod;
         int r = acn_connect(s->pod, &x->connection, e);
         if (r >= 0)
-                r = make_pipes(x, q, &o, e);
+                r = session_add_pipes(x->session, wanted, o.fds, e);
         return r < 0 ? r : acn_attach(x->connection, &o, e);
 }
 

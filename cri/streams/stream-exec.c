@@ -63,29 +63,10 @@ static int on_state(void *userdata)
         return r < 0 ? r : 1;
 }
 
-/* The command's ends are those of OPTIONS. */
-static int make_pipes(Exec *x, AcnExecOptions *o, Error *e)
-{
-        const bool wanted[] = {x->request->stdin, x->request->stdout, x->request->stderr};
-
-        for (size_t i = 0; i < ELEMENTSOF(wanted); i++) {
-                int fds[2];
-                if (!wanted[i])
-                        continue;
-                if (pipe2(fds, O_CLOEXEC) < 0)
-                        return error_set_errno(e, -errno, "Cannot create a pipe");
-                o->fds[i] = fds[i > 0];
-                if (i == 0)
-                        session_set_input(x->session, fds[1]);
-                else
-                        session_set_output(x->session, i == 1 ? STREAM_STDOUT : STREAM_STDERR, fds[0]);
-        }
-        return 0;
-}
-
 static int start(Exec *x, const Container *c, CriJob *j, Error *e)
 {
         const Runtime__V1__ExecRequest *q = x->request;
+        const bool wanted[] = {q->stdin, q->stdout, q->stderr};
         char **argv = cri_alloc(&j->memory, (q->n_cmd + 1) * sizeof(char *));
         AcnExecOptions o = {.app = c->app->name,
                             .argv = argv,
@@ -96,7 +77,7 @@ static int start(Exec *x, const Container *c, CriJob *j, Error *e)
         if (!argv)
                 return error_oom(e);
         memcpy(argv, q->cmd, q->n_cmd * sizeof(char *));
-        int r = q->tty ? 0 : make_pipes(x, &o, e);
+        int r = q->tty ? 0 : session_add_pipes(x->session, wanted, o.fds, e);
         return r < 0 ? r : acn_exec(x->pod, &o, e);
 }
 

@@ -24,10 +24,7 @@ static const char *const policies[_PULL_POLICY_MAX] = {
 
 int pull_policy_from_string(const char *s)
 {
-        for (int i = 0; i < _PULL_POLICY_MAX; i++)
-                if (streq(policies[i], s))
-                        return i;
-        return -EINVAL;
+        return word_index(policies, ELEMENTSOF(policies), s);
 }
 
 /* --- The fetcher --------------------------------------------------------------------------------------- */
@@ -91,11 +88,9 @@ void fetcher_note(Fetcher *f, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int n = vasprintf(&line, format, ap);
+        int r = xvasprintf(&line, format, ap);
         va_end(ap);
-        if (n < 0)
-                line = NULL;
-        else
+        if (r >= 0)
                 give_note(line, f);
 }
 

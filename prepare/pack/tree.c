@@ -80,8 +80,7 @@ int pack_error(Error *e, int code, const char *path, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        if (vasprintf(&why, format, ap) < 0)
-                why = NULL;
+        (void) xvasprintf(&why, format, ap);
         va_end(ap);
         return error_set(e, code, "Cannot pack '%s': %s", shown ?: "?", why ?: "?");
 }

@@ -23,8 +23,7 @@ void notes_add(const Notes *n, const char *format, ...)
         if (!n || !n->note)
                 return;
         va_start(ap, format);
-        if (vasprintf(&line, format, ap) < 0)
-                line = NULL;
+        (void) xvasprintf(&line, format, ap);
         va_end(ap);
         if (line)
                 n->note(line, n->userdata);

@@ -10,12 +10,10 @@ int toml_fault(TomlReader *r, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int n = vasprintf(&why, format, ap);
+        int n = xvasprintf(&why, format, ap);
         va_end(ap);
-        if (n < 0) {
-                why = NULL;
+        if (n < 0)
                 return error_oom(r->e);
-        }
         shown = text_escape_for_terminal(why);
         if (!shown)
                 return error_oom(r->e);

@@ -18,12 +18,10 @@ int exchange_error(const Exchange *x, Error *e, int code, const char *format, ..
 
         if (format) {
                 va_start(ap, format);
-                int n = vasprintf(&why, format, ap);
+                int n = xvasprintf(&why, format, ap);
                 va_end(ap);
-                if (n < 0) {
-                        why = NULL;
+                if (n < 0)
                         return error_oom(e);
-                }
                 (void) error_set(e, code, "%s", why);
         }
         if (!what)

@@ -188,12 +188,10 @@ void transfer_note(Transfer *t, const char *format, ...)
         if (!t->options.note)
                 return;
         va_start(ap, format);
-        int n = vasprintf(&line, format, ap);
+        int n = xvasprintf(&line, format, ap);
         va_end(ap);
-        if (n < 0) {
-                line = NULL;
+        if (n < 0)
                 return;
-        }
         (void) pthread_mutex_lock(&t->note_lock);
         t->options.note(line, t->options.userdata);
         (void) pthread_mutex_unlock(&t->note_lock);

@@ -61,8 +61,7 @@ int gpg_fail(Error *e, gpgme_error_t err, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        if (vasprintf(&message, format, ap) < 0)
-                message = NULL;
+        (void) xvasprintf(&message, format, ap);
         va_end(ap);
         if (!message)
                 return error_oom(e);

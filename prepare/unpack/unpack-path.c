@@ -63,8 +63,7 @@ int unpack_error(Error *e, int code, const char *path, const char *format, ...)
         beginning = strndup(path, SHOWN_MAX);
         shown = beginning ? text_escape_for_terminal(beginning) : NULL;
         va_start(ap, format);
-        if (vasprintf(&why, format, ap) < 0)
-                why = NULL;
+        (void) xvasprintf(&why, format, ap);
         va_end(ap);
         return error_set(e, code, "Cannot unpack '%s%s': %s", shown ?: "?",
                          strlen(path) > SHOWN_MAX ? "…" : "", why ?: "?");

@@ -92,10 +92,8 @@ static int derive_exit_code(const AcnApp *a)
 
 int acn_app_read(json_object *o, AcnApp *ret)
 {
-        const char *state = acn_text(o, "state");
         json_object *ready = member(o, "ready", json_type_boolean);
-        AcnApp a = {.state = _ACN_APP_STATE_MAX,
-                    .starts = positive(o, "starts"),
+        AcnApp a = {.starts = positive(o, "starts"),
                     .started_usec = positive(o, "startedUSec"),
                     .ended_usec = positive(o, "endedUSec"),
                     .tells_readiness = ready,
@@ -103,11 +101,10 @@ int acn_app_read(json_object *o, AcnApp *ret)
                     .exit_status = (int) acn_number(o, "exitStatus", -1),
                     .signal = (int) acn_number(o, "signal", 0)};
 
-        for (size_t i = 0; state && i < _ACN_APP_STATE_MAX; i++)
-                if (streq(state, app_states[i]))
-                        a.state = (AcnAppState) i;
-        if (a.state == _ACN_APP_STATE_MAX || !acn_text(o, "name"))
+        int state = word_index(app_states, ELEMENTSOF(app_states), acn_text(o, "state"));
+        if (state < 0 || !acn_text(o, "name"))
                 return -EBADMSG;
+        a.state = (AcnAppState) state;
         if (a.state == ACN_APP_EXITED)
                 a.exit_code = (int) acn_number(o, "exitCode", derive_exit_code(&a));
         if (copy_text(o, "name", &a.name) < 0 || copy_text(o, "image", &a.image) < 0 ||
@@ -125,12 +122,9 @@ int acn_app_read(json_object *o, AcnApp *ret)
 
 AcnPodState acn_pod_state_read(json_object *o)
 {
-        const char *state = acn_text(o, "state");
+        int state = word_index(pod_states, ELEMENTSOF(pod_states), acn_text(o, "state"));
 
-        for (size_t i = 0; state && i < _ACN_POD_STATE_MAX; i++)
-                if (streq(state, pod_states[i]))
-                        return (AcnPodState) i;
-        return _ACN_POD_STATE_MAX;
+        return state < 0 ? _ACN_POD_STATE_MAX : (AcnPodState) state;
 }
 
 void acn_description_done(AcnDescription *d)

@@ -276,6 +276,15 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
         return r < 0 ? r : check_line(&p);
 }
 
+int pod_arguments_parse_with_pod(Context *c, const Option *verb_options, void *verb_data, int argc,
+                                 char **argv, PodArguments *a, const char **ret_pod)
+{
+        bool has_pod = argc > 0 && argv[0][0] != '-';
+
+        *ret_pod = has_pod ? argv[0] : NULL;
+        return pod_arguments_parse(c, verb_options, verb_data, argc - has_pod, argv + has_pod, a);
+}
+
 /* --- Preparing ----------------------------------------------------------------------------------------- */
 
 int pod_arguments_read_manifest(Context *c, PodArguments *a)

@@ -49,6 +49,10 @@ extern const Option app_options[];   /* data: AppOverrides */
 int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data, int argc, char **argv,
                         PodArguments *a);
 
+/* The same for a verb that adds apps to a running pod, which the first word names: *RET_POD, or NULL if there is none. */
+int pod_arguments_parse_with_pod(Context *c, const Option *verb_options, void *verb_data, int argc,
+                                 char **argv, PodArguments *a, const char **ret_pod);
+
 /* Marks what acnspawn.conf has no values for: in the set of the pod's options, limits that A has in another way, or in its
  * pod manifest, and those of a resolv.conf that is not made; in that of an app, limits that it has in another way. */
 void pod_arguments_mark_conf(const PodArguments *a, OptionSet *pod);

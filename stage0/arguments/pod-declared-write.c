@@ -105,12 +105,10 @@ static int _printf_(4, 5) add(PodWriter *w, const char *option, Error *e, const 
         va_list ap;
 
         va_start(ap, format);
-        int r = vasprintf(&value, format, ap);
+        int r = xvasprintf(&value, format, ap);
         va_end(ap);
-        if (r < 0) {
-                value = NULL;
+        if (r < 0)
                 return error_oom(e);
-        }
         return pod_writer_add(w, option, value, e);
 }
 

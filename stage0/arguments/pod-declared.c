@@ -125,12 +125,10 @@ static int _printf_(4, 5) find(Applier *x, const DeclaredSetting *s, bool error,
         va_list ap;
 
         va_start(ap, format);
-        int r = vasprintf(&text, format, ap);
+        int r = xvasprintf(&text, format, ap);
         va_end(ap);
-        if (r < 0) {
-                text = NULL;
+        if (r < 0)
                 return error_oom(x->error);
-        }
         r = declared_add_finding(x->declared, &s->place, error, NULL, "%s=: %s", s->key, text);
         return r < 0 ? error_oom(x->error) : 0;
 }

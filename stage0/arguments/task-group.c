@@ -46,7 +46,7 @@ static void refuse(Reading *x, const char *path, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        int r = vasprintf(&why, format, args);
+        int r = xvasprintf(&why, format, args);
         va_end(args);
         if (r < 0 || !shown) {
                 x->out_of_memory = true;
@@ -187,7 +187,7 @@ static void set_setting_from(Reading *x, const char *path, const char *name, con
         va_list args;
 
         va_start(args, format);
-        int r = vasprintf(&value, format, args);
+        int r = xvasprintf(&value, format, args);
         va_end(args);
         if (r < 0)
                 x->out_of_memory = true;
@@ -295,7 +295,7 @@ static void set_reference(Reading *x, const char *format, ...)
 
         free(x->app->reference);
         va_start(args, format);
-        if (vasprintf(&x->app->reference, format, args) < 0) {
+        if (xvasprintf(&x->app->reference, format, args) < 0) {
                 x->app->reference = NULL;
                 x->out_of_memory = true;
         }

@@ -30,12 +30,10 @@ int option_invalid(const Option *o, const char *value, Error *e, const char *rea
         va_list ap;
 
         va_start(ap, reason);
-        int r = vasprintf(&text, reason, ap);
+        int r = xvasprintf(&text, reason, ap);
         va_end(ap);
-        if (r < 0) {
-                text = NULL;
+        if (r < 0)
                 return error_oom(e);
-        }
         option_label(o, label);
         return error_set(e, -EINVAL, "Invalid value '%s' for %s: %s", shown ?: "", label, text);
 }

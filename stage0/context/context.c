@@ -29,12 +29,11 @@ static int option_json(const Option *o, const char *value, void *target, Error *
                 *mode = isatty(STDOUT_FILENO) ? JSON_PRETTY : JSON_SHORT;
                 return 0;
         }
-        for (size_t i = 0; i < _JSON_MODE_MAX; i++)
-                if (streq(json_modes[i], value)) {
-                        *mode = (JsonMode) i;
-                        return 0;
-                }
-        return option_invalid(o, value, e, "must be short, pretty or off");
+        int r = word_index(json_modes, ELEMENTSOF(json_modes), value);
+        if (r < 0)
+                return option_invalid(o, value, e, "must be short, pretty or off");
+        *mode = (JsonMode) r;
+        return 0;
 }
 
 static int option_quiet(const Option *o, const char *value, void *target, Error *e)
@@ -98,12 +97,10 @@ int context_usage(Context *c, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int r = vasprintf(&message, format, ap);
+        int r = xvasprintf(&message, format, ap);
         va_end(ap);
-        if (r < 0) {
-                message = NULL;
+        if (r < 0)
                 return error_oom(&c->error);
-        }
         return context_usage_error(c, error_set(&c->error, -EINVAL, "%s", message));
 }
 

@@ -37,7 +37,7 @@ static int refuse(const Nesting *n, Error *e, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        int r = vasprintf(&what, format, args);
+        int r = xvasprintf(&what, format, args);
         va_end(args);
         if (r < 0)
                 return error_oom(e);

@@ -134,7 +134,7 @@ bool declared_has_addresses(const Declared *d);
 /* Adds ListenStream= and ListenDatagram= for the ports of the host at which Port= of [Pod] exposes ports that
  * SocketActivated= of an app names. -ENOMEM. */
 int declared_add_ports(const Declared *d, Text *t);
-/* Adds findings about apps whose ports have no socket. -ENOMEM. */
+/* Adds warnings about apps whose ports have no socket, and about a [Socket] without an address. -ENOMEM. */
 int declared_check_sockets(Declared *d);
 
 /* --- Words and specifiers (words.c) -------------------------------------------------------------------- */

@@ -213,9 +213,11 @@ int declared_check_sockets(Declared *d)
         if (r >= 0 && socket && ports.size == 0) {
                 const DeclaredPlace place = socket->place;
                 r = declared_add_finding(
-                                d, &place, true, NULL,
-                                "[Socket]: no address to listen on: add ListenStream= or another one here, or a port "
-                                "that Port= exposes and SocketActivated= names");
+                                d, &place, false, /* as a drop-in of the unit may have an address */
+                                "Add ListenStream= or another one here, or a port that Port= exposes and "
+                                "SocketActivated= names. Without any systemd refuses the unit, unless a drop-in of the "
+                                "unit has one.",
+                                "[Socket]: no address to listen on");
         }
         if (r >= 0)
                 declared_sort_findings(d);

@@ -57,7 +57,7 @@ int declared_add_finding(Declared *d, const DeclaredPlace *place, bool error, co
                 return 0;
         }
         va_start(ap, format);
-        int r = vasprintf(&f.text, format, ap);
+        int r = xvasprintf(&f.text, format, ap);
         va_end(ap);
         if (r < 0)
                 return -ENOMEM;

@@ -43,8 +43,7 @@ int side_error(Error *e, int code, const CopySide *s, const char *format, ...)
 
         (void) side_show(s, &shown);
         va_start(ap, format);
-        if (vasprintf(&why, format, ap) < 0)
-                why = NULL;
+        (void) xvasprintf(&why, format, ap);
         va_end(ap);
         return error_set(e, code, "Cannot copy, as '%s' %s", shown ?: "?", why ?: "?");
 }

@@ -6,10 +6,14 @@
  *
  * They are known by the root of the app, an overlay that no other app has: a process sees it as its own root, or, if it has
  * changed that, in its mounts. The device number of an overlay may be given to another one later, so the caller knows that no
- * running app has it. */
+ * running app has it.
+ *
+ * Nothing is waited for: a process with a pending SIGKILL executes nothing of its program any more and cannot make another one, even if it
+ * stays for a while, as one that waits for a disk does. It may have made one just before, so the search is repeated until it finds no
+ * process that was not found before. */
 
 #include <dirent.h>
-#include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -19,19 +23,18 @@
 #define DEPTH_MAX 32U          /* levels of cgroups */
 #define LIST_MAX (1U << 20)    /* bytes of "cgroup.procs" */
 #define MOUNTS_MAX (16U << 20) /* bytes of "mountinfo" */
-#define ROUNDS_MAX 5U          /* what is killed may just have made another one */
-#define ROUND_MSEC 100
-#define ROUND_PROCESSES_MAX 256U
+#define ROUNDS_MAX 10U
+#define FOUND_MAX 1024U /* processes that are counted; more are killed all the same */
 
 typedef struct Escaped {
         const char *own; /* the path of the app's slice below the pod's cgroup */
         dev_t root;
         pid_t leader;
-        int fds[ROUND_PROCESSES_MAX];
+        pid_t found[FOUND_MAX]; /* in all rounds; a number that was reused meanwhile counts once */
         size_t n;
 } Escaped;
 
-/* --- Looking ------------------------------------------------------------------------------------------- */
+/* --- Searching ----------------------------------------------------------------------------------------- */
 
 /* It may have changed its root to a file system of an app that does not answer: that is not asked. */
 static bool has_root(pid_t pid, dev_t root)
@@ -61,14 +64,24 @@ static bool has_escaped(const Escaped *s, pid_t pid, bool of_app)
                (has_root(pid, s->root) || (!of_app && has_mount(pid, s->root)));
 }
 
+static void note_found(Escaped *s, pid_t pid)
+{
+        for (size_t i = 0; i < s->n; i++)
+                if (s->found[i] == pid)
+                        return;
+        if (s->n < FOUND_MAX)
+                s->found[s->n++] = pid;
+}
+
 /* What was read by the number belongs to the process if it still exists afterwards. */
 static void check_process(Escaped *s, pid_t pid, bool of_app)
 {
-        if (s->n >= ROUND_PROCESSES_MAX)
-                return;
         _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, pid, 0);
-        if (fd >= 0 && has_escaped(s, pid, of_app) && process_is_alive(fd))
-                s->fds[s->n++] = TAKE_FD(fd);
+
+        if (fd < 0 || !has_escaped(s, pid, of_app) || !process_is_alive(fd))
+                return;
+        (void) syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+        note_found(s, pid);
 }
 
 static void check_processes(Escaped *s, int dir_fd, bool of_app)
@@ -114,28 +127,10 @@ static void search_cgroup(Escaped *s, int dir_fd, const char *path, unsigned dep
         closedir(d);
 }
 
-/* --- Ending -------------------------------------------------------------------------------------------- */
-
-static void kill_all(Escaped *s)
-{
-        struct pollfd p[ROUND_PROCESSES_MAX];
-        uint64_t end = now_usec(CLOCK_MONOTONIC) + ROUND_MSEC * UINT64_C(1000);
-
-        for (size_t i = 0; i < s->n; i++)
-                (void) syscall(SYS_pidfd_send_signal, s->fds[i], SIGKILL, NULL, 0);
-        for (size_t i = 0; i < s->n; i++) {
-                uint64_t now = now_usec(CLOCK_MONOTONIC);
-                p[i] = (struct pollfd){.fd = s->fds[i], .events = POLLIN};
-                (void) poll(&p[i], 1, now < end ? (int) ((end - now) / 1000U) : 0);
-                safe_close(s->fds[i]);
-        }
-        s->n = 0;
-}
-
 int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed)
 {
         _cleanup_free_ char *slice = NULL, *own = NULL, *unified = NULL, *payload = NULL;
-        size_t killed = 0;
+        size_t before = 0;
 
         int r = nested_slices(app, &slice);
         if (r >= 0)
@@ -149,14 +144,13 @@ int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *
         _cleanup_close_ int fd = open(payload, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
+        Escaped s = {.own = own, .root = root, .leader = leader};
         for (unsigned i = 0; i < ROUNDS_MAX; i++) {
-                Escaped s = {.own = own, .root = root, .leader = leader};
                 search_cgroup(&s, fd, "", 0);
-                if (s.n == 0)
+                if (s.n == before)
                         break;
-                killed += s.n;
-                kill_all(&s);
+                before = s.n;
         }
-        *ret_killed = killed;
+        *ret_killed = s.n;
         return 0;
 }

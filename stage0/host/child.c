@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Runs a function in a child process, which may enter other namespaces, and receives its result: an error
- * with its message, or a text and a descriptor. */
+ * with its message, or a text and a descriptor; child_fork_with_pipe() is for other results. */
 
 #include <poll.h>
 #include <signal.h>
@@ -83,4 +83,21 @@ int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e)
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         return r;
+}
+
+pid_t child_fork_with_pipe(int *ret_fd)
+{
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        pid_t pid = fork();
+        if (pid < 0)
+                pid = -errno;
+        safe_close(fds[pid != 0]);
+        if (pid < 0)
+                safe_close(fds[0]);
+        else
+                *ret_fd = fds[pid == 0];
+        return pid;
 }

@@ -269,6 +269,9 @@ typedef struct ChildWork {
 /* Runs the function in a child process, and waits for it. The kernel kills the child if this process ends; the end of the
  * operation kills it, too. RET_FD and RET_TEXT may be NULL. */
 int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
+/* As fork(), but negative errno on failure, with a pipe from the child: *RET_FD is the end of this process, to be written to in the
+ * child, and read from in the parent. */
+pid_t child_fork_with_pipe(int *ret_fd);
 
 /* --- cgroup-join.c: joining the cgroups of a process of the pod ---------------------------------------- */
 
@@ -316,8 +319,7 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 
 /* --- cgroup-escaped.c: processes that have left the cgroup of their app --------------------------------- */
 
-/* Kills the processes of APP, which has ended, that are in other cgroups of the pod P; waits for their ends for at most half
- * a second. ROOT is the device of the app's root, LEADER the pod's PID 1. */
+/* Kills the processes of APP, which has ended, that are in other cgroups of the pod P; does not wait for their ends. ROOT is the device of the app's root, LEADER the pod's PID 1. */
 int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
 
 /* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */

@@ -34,10 +34,7 @@ static const char *const packaged[] = {"bandwidth",   "bridge",     "dhcp",   "f
 
 bool cni_plugin_is_packaged(const char *type)
 {
-        for (size_t i = 0; i < ELEMENTSOF(packaged); i++)
-                if (streq_ptr(packaged[i], type))
-                        return true;
-        return false;
+        return word_index(packaged, ELEMENTSOF(packaged), type) >= 0;
 }
 
 static int not_found(const char *path, const char *type, Error *e)

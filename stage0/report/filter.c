@@ -28,13 +28,8 @@ static int digest(const char *text, char **ret)
         int r = library_load(&crypto_library, NULL);
         if (r < 0)
                 return r;
-        EVP_MD_CTX *context = EVP_MD_CTX_new();
-        bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
-                    EVP_DigestUpdate(context, text, strlen(text)) == 1 &&
-                    EVP_DigestFinal_ex(context, sum, &size) == 1;
-        if (context)
-                EVP_MD_CTX_free(context);
-        hex = good ? hex_encode(sum, size) : NULL;
+        if (EVP_Digest(text, strlen(text), sum, &size, EVP_sha256(), NULL) == 1)
+                hex = hex_encode(sum, size);
         return hex ? xasprintf(ret, "sha256:%s", hex) : -ENOMEM;
 }
 

@@ -247,18 +247,16 @@ static _noreturn_ void address_child(int net_fd, int fd)
 static int read_addresses(int net_fd, char ***ret)
 {
         char buffer[16384];
-        int fds[2];
+        int fd;
 
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return -errno;
-        pid_t pid = fork();
+        pid_t pid = child_fork_with_pipe(&fd);
         if (pid == 0)
-                address_child(net_fd, fds[1]);
-        safe_close(fds[1]);
-        ssize_t n = pid < 0 ? -errno : loop_read(fds[0], buffer, sizeof(buffer) - 1);
-        safe_close(fds[0]);
-        if (pid > 0)
-                (void) waitpid(pid, NULL, 0);
+                address_child(net_fd, fd);
+        if (pid < 0)
+                return pid;
+        ssize_t n = loop_read(fd, buffer, sizeof(buffer) - 1);
+        safe_close(fd);
+        (void) waitpid(pid, NULL, 0);
         if (n < 0)
                 return (int) n;
         buffer[n] = 0;

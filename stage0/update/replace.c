@@ -110,23 +110,15 @@ static _noreturn_ void process(PodUpdate *x, const UpdateOptions *o, int fd, pid
 static int start(PodUpdate *x, const UpdateOptions *o)
 {
         pid_t parent = getpid();
-        int fds[2];
+        int fd;
 
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return -errno;
-        pid_t pid = fork();
-        if (pid == 0) {
-                safe_close(fds[0]);
-                process(x, o, fds[1], parent);
-        }
-        int r = pid < 0 ? -errno : 0;
-        safe_close(fds[1]);
-        if (r < 0) {
-                safe_close(fds[0]);
-                return r;
-        }
+        pid_t pid = child_fork_with_pipe(&fd);
+        if (pid == 0)
+                process(x, o, fd, parent);
+        if (pid < 0)
+                return pid;
         x->pid = pid;
-        x->fd = fds[0];
+        x->fd = fd;
         return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Labels, annotations and signers of images in JSON, for all verbs that show them. */
+/* Labels, annotations and signers of images in JSON and in tables, for all verbs that show them. */
 
 #include "schema/schema.h"
 #include "stage0/verbs/image-json.h"
@@ -20,6 +20,22 @@ json_object *pairs_to_json(const PairList *l)
                 if (json_member_add_text(o, l->items[i].name, l->items[i].value) < 0)
                         return NULL;
         return TAKE_PTR(o);
+}
+
+int table_add_pairs(Table *t, const PairList *l, const char *except)
+{
+        _cleanup_strv_free_ char **pairs = NULL;
+        _cleanup_free_ char *shown = NULL;
+
+        for (size_t i = 0; i < l->n; i++)
+                if (!streq_ptr(l->items[i].name, except) &&
+                    strv_extendf(&pairs, "%s=%s", l->items[i].name, l->items[i].value) < 0)
+                        return -ENOMEM;
+        shown = strv_join(pairs, ", ");
+        if (!shown)
+                return -ENOMEM;
+        table_add_json(t, pairs_to_json(l), shown);
+        return 0;
 }
 
 int signer_to_json(const ImageInfo *i, json_object **ret)

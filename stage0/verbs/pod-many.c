@@ -67,22 +67,14 @@ static _noreturn_ void child(Tasks *t, size_t i, int fd, pid_t parent)
 static int begin(Tasks *t, size_t i)
 {
         pid_t parent = getpid();
-        int fds[2];
+        int fd;
 
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return -errno;
-        pid_t pid = fork();
-        if (pid == 0) {
-                safe_close(fds[0]);
-                child(t, i, fds[1], parent);
-        }
-        int r = pid < 0 ? -errno : 0;
-        safe_close(fds[1]);
-        if (r < 0) {
-                safe_close(fds[0]);
-                return r;
-        }
-        t->items[i] = (Task){.pid = pid, .fd = fds[0]};
+        pid_t pid = child_fork_with_pipe(&fd);
+        if (pid == 0)
+                child(t, i, fd, parent);
+        if (pid < 0)
+                return pid;
+        t->items[i] = (Task){.pid = pid, .fd = fd};
         t->n_running++;
         return 0;
 }

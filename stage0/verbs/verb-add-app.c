@@ -45,20 +45,18 @@ static int add(Context *c, Pod *p, PodArguments *a, const Arguments *own)
         return r < 0 ? error_prefix(&c->error, r, "App %s was added", name) : EXIT_SUCCESS;
 }
 
-/* The pod is the first word, as everywhere; what follows is as for prepare. */
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
         _cleanup_(pod_freep) Pod *p = NULL;
+        const char *pod;
         Arguments own = {};
 
-        bool has_pod = argc > 0 && argv[0][0] != '-';
         pod_arguments_init(&a);
-        int r = pod_arguments_parse(c, options, &own, has_pod ? argc - 1 : argc, has_pod ? argv + 1 : argv,
-                                    &a);
+        int r = pod_arguments_parse_with_pod(c, options, &own, argc, argv, &a, &pod);
         if (r <= 0)
                 return r;
-        if (!has_pod || a.request.n_apps == 0)
+        if (!pod || a.request.n_apps == 0)
                 return context_usage(c, "'acnspawn add-app' needs a pod and an image, in this order");
         if (a.request.n_apps > 1 || a.manifest_file)
                 return context_usage(c, "One app is added at a time");
@@ -70,7 +68,7 @@ static int run(Context *c, int argc, char **argv)
                                 "it");
         r = context_open_store_as_root(c);
         if (r >= 0)
-                r = context_find_pod(c, argv[0], &p);
+                r = context_find_pod(c, pod, &p);
         return r < 0 ? r : add(c, p, &a, &own);
 }
 

@@ -79,23 +79,6 @@ static const Option list_options[] = {
                 OPTION_END,
 };
 
-/* As text without the version, which has a column of its own. */
-static int add_labels(Table *t, const PairList *labels)
-{
-        _cleanup_strv_free_ char **l = NULL;
-        _cleanup_free_ char *shown = NULL;
-
-        for (size_t i = 0; i < labels->n; i++)
-                if (!streq(labels->items[i].name, "version") &&
-                    strv_extendf(&l, "%s=%s", labels->items[i].name, labels->items[i].value) < 0)
-                        return -ENOMEM;
-        shown = strv_join(l, ", ");
-        if (!shown)
-                return -ENOMEM;
-        table_add_json(t, pairs_to_json(labels), shown);
-        return 0;
-}
-
 /* The hexadecimal digits alone, which are a valid reference to the image. */
 static int add_short_id(Table *t, const char *id)
 {
@@ -118,7 +101,7 @@ static int add_image(Table *t, const Image *i, bool short_id, bool all)
         table_add_text(t, i->manifest->name);
         table_add_text(t, pair_list_get(&i->manifest->labels, "version"));
         if (all && r >= 0)
-                r = add_labels(t, &i->manifest->labels);
+                r = table_add_pairs(t, &i->manifest->labels, "version"); /* which has a column of its own */
         table_add_size(t, i->size);
         table_add_time(t, i->import_time);
         if (all)

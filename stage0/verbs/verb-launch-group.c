@@ -89,9 +89,9 @@ static int launch(Context *c, Pod *p, PodArguments *a, const char *parent)
         return EXIT_SUCCESS;
 }
 
-static int check_line(Context *c, const PodArguments *a, const char *file)
+static int check_line(Context *c, const char *pod, const PodArguments *a, const char *file)
 {
-        if (a->request.n_apps == 0)
+        if (!pod || a->request.n_apps == 0)
                 return context_usage(
                                 c,
                                 "'acnspawn launch-group' needs a pod, and images or a file, in this order");
@@ -162,26 +162,24 @@ static int read_file(Context *c, const Pod *p, PodArguments *a, const char *file
                      : 0;
 }
 
-/* The pod is the first word, as everywhere; what follows is as for prepare. */
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
         _cleanup_(pod_freep) Pod *p = NULL;
+        const char *pod;
         Arguments own = {};
 
-        bool has_pod = argc > 0 && argv[0][0] != '-';
         pod_arguments_init(&a);
-        int r = pod_arguments_parse(c, options, &own, has_pod ? argc - 1 : argc, has_pod ? argv + 1 : argv,
-                                    &a);
+        int r = pod_arguments_parse_with_pod(c, options, &own, argc, argv, &a, &pod);
         if (r <= 0)
                 return r;
-        const char *last = has_pod && argc > 1 ? argv[argc - 1] : "";
+        const char *last = pod && argc > 1 ? argv[argc - 1] : "";
         const char *file = a.request.n_apps == 1 && is_file(last) ? last : NULL;
-        r = check_line(c, &a, file);
+        r = check_line(c, pod, &a, file);
         if (r >= 0)
                 r = context_open_store_as_root(c);
         if (r >= 0)
-                r = context_find_pod(c, argv[0], &p);
+                r = context_find_pod(c, pod, &p);
         if (r >= 0 && file)
                 r = read_file(c, p, &a, file, own.parent);
         if (r >= 0 && own.shared)
@@ -193,15 +191,14 @@ static int run_launch(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
         _cleanup_(pod_freep) Pod *p = NULL;
+        const char *pod;
         Arguments own = {};
 
-        bool has_pod = argc > 0 && argv[0][0] != '-';
         pod_arguments_init(&a);
-        int r = pod_arguments_parse(c, launch_options, &own, has_pod ? argc - 1 : argc,
-                                    has_pod ? argv + 1 : argv, &a);
+        int r = pod_arguments_parse_with_pod(c, launch_options, &own, argc, argv, &a, &pod);
         if (r <= 0)
                 return r;
-        if (!has_pod || a.request.n_apps == 0)
+        if (!pod || a.request.n_apps == 0)
                 return context_usage(c, "'acnspawn launch' needs a pod and an image, in this order");
         if (a.request.n_apps > 1 || a.manifest_file)
                 return context_usage(
@@ -213,7 +210,7 @@ static int run_launch(Context *c, int argc, char **argv)
                                         "fetching it");
         r = context_open_store_as_root(c);
         if (r >= 0)
-                r = context_find_pod(c, argv[0], &p);
+                r = context_find_pod(c, pod, &p);
         return r < 0 ? r : launch(c, p, &a, own.parent);
 }
 

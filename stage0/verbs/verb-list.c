@@ -192,21 +192,6 @@ static int add_images(Table *t, const Pod *p)
         return 0;
 }
 
-static int add_pairs(Table *t, const PairList *l)
-{
-        _cleanup_strv_free_ char **pairs = NULL;
-        _cleanup_free_ char *shown = NULL;
-
-        for (size_t i = 0; i < l->n; i++)
-                if (strv_extendf(&pairs, "%s=%s", l->items[i].name, l->items[i].value) < 0)
-                        return -ENOMEM;
-        shown = strv_join(pairs, ", ");
-        if (!shown)
-                return -ENOMEM;
-        table_add_json(t, pairs_to_json(l), shown);
-        return 0;
-}
-
 /* The fields that are shown on request. */
 static int add_more(Table *t, const Pod *p)
 {
@@ -217,8 +202,8 @@ static int add_more(Table *t, const Pod *p)
         if (r < 0 || pod_network_names(p, &networks) < 0)
                 return -ENOMEM;
         table_add_list(t, networks);
-        r = add_pairs(t, p->manifest ? &p->manifest->user_labels : &none);
-        return r < 0 ? r : add_pairs(t, p->manifest ? &p->manifest->annotations : &none);
+        r = table_add_pairs(t, p->manifest ? &p->manifest->user_labels : &none, NULL);
+        return r < 0 ? r : table_add_pairs(t, p->manifest ? &p->manifest->annotations : &none, NULL);
 }
 
 static int add_state(Table *t, Pod *p, const PodEnd *end, const char *health)

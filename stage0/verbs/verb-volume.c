@@ -88,21 +88,6 @@ static const Option list_options[] = {
                 OPTION_END,
 };
 
-static int add_labels(Table *t, const PairList *labels)
-{
-        _cleanup_strv_free_ char **l = NULL;
-        _cleanup_free_ char *shown = NULL;
-
-        for (size_t i = 0; i < labels->n; i++)
-                if (strv_extendf(&l, "%s=%s", labels->items[i].name, labels->items[i].value) < 0)
-                        return -ENOMEM;
-        shown = strv_join(l, ", ");
-        if (!shown)
-                return -ENOMEM;
-        table_add_json(t, pairs_to_json(labels), shown);
-        return 0;
-}
-
 static int add_row(Context *c, Table *t, const char *name, const VolumeUsers *users, const ListArguments *a)
 {
         _cleanup_(listed_done) Listed l = {};
@@ -128,7 +113,7 @@ static int add_row(Context *c, Table *t, const char *name, const VolumeUsers *us
                 table_add_none(t);
         table_add_list(t, l.pods);
         table_add_time(t, l.volume.created_usec);
-        return add_labels(t, &l.volume.labels) < 0 ? error_oom(&c->error) : 0;
+        return table_add_pairs(t, &l.volume.labels, NULL) < 0 ? error_oom(&c->error) : 0;
 }
 
 static int list_volumes(Context *c, const ListArguments *a)

@@ -27,27 +27,6 @@ int target_attach(int mount_fd, int target_fd)
         return 0;
 }
 
-/* Opens the target for the mount of a file, creating it if it does not exist. */
-static int open_file_target(int root_fd, const char *path)
-{
-        _cleanup_free_ char *parent = NULL;
-        _cleanup_close_ int parent_fd = -EBADF;
-        const char *slash = strrchr(path, '/');
-
-        int fd = open_in_root(root_fd, path, O_PATH);
-        if (fd != -ENOENT)
-                return fd;
-        parent = strndup(path, (size_t) (slash - path) + 1);
-        if (!parent)
-                return -ENOMEM;
-        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
-        if (r < 0)
-                return r;
-        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY,
-                    0644);
-        return fd < 0 ? -errno : fd;
-}
-
 /* Whether FD is in the mount ROOT_FD itself, and not in a volume that is mounted in it. */
 static bool is_of_root(int root_fd, int fd)
 {
@@ -83,7 +62,7 @@ static int open_directory_target(int root_fd, const char *path)
 
 static int open_in(int root_fd, bool directory, const char *path)
 {
-        return directory ? open_directory_target(root_fd, path) : open_file_target(root_fd, path);
+        return directory ? open_directory_target(root_fd, path) : open_mount_target_in_root(root_fd, path);
 }
 
 /* A root that came read-only is the same file system as the one in which mount points can be made. What is made there below a

@@ -82,13 +82,13 @@ def grace_of_the_pod(k):
     its 4 seconds."""
     slow = """echo asked >>/out/slow; i=0; while [ $i -lt 15 ]; do sleep 1; i=$((i+1)); echo $i >>/out/slow; done; echo ended >>/out/slow; exit 0"""
     k.apply(new_pod("slow", container("main", "trap '%s' TERM; sleep 3600 & wait" % slow, volumeMounts=OUT), volumes=[k.out()], terminationGracePeriodSeconds=40),
-            new_pod("deaf", container("main", "trap '' TERM; while :; do cat /proc/uptime >>/out/deaf; sleep 0.1; done", volumeMounts=OUT),
+            new_pod("stubborn", container("main", "trap '' TERM; while :; do cat /proc/uptime >>/out/stubborn; sleep 0.1; done", volumeMounts=OUT),
                     volumes=[k.out()], terminationGracePeriodSeconds=4))
-    for name in "slow", "deaf":
+    for name in "slow", "stubborn":
         k.ready(name)
     began = uptime()
-    k.kubectl("delete", "pod", "deaf", "--timeout=60s")
-    last = float(k.lines("deaf")[-1].split()[0])
+    k.kubectl("delete", "pod", "stubborn", "--timeout=60s")
+    last = float(k.lines("stubborn")[-1].split()[0])
     true(last - began > 3.5, "It was killed after %.1f s" % (last - began))
     k.kubectl("delete", "pod", "slow", "--timeout=90s", seconds=90)
     equal(k.lines("slow"), ["asked", *map(str, range(1, 16)), "ended"])

@@ -223,7 +223,8 @@ def verify(host):
     equal(re.findall(r"(?m)^%s:(\d+): (\w+): SocketActivated=: the host's systemd gets no socket for '(.*?)'" % re.escape(sockets),
                      d.acnspawn("pod", "verify", "sockets").expect(0).out), [("5", "warning", "http"), ("6", "warning", "90"), ("6", "warning", "91/udp")])
     d.write("sockets", "[App a]\nImage=example.com/a\nSocketActivated=80\n[Socket]\nBacklog=5\n")
-    contains(d.acnspawn("pod", "verify", "sockets").expect(1).out, sockets + ":5: error: [Socket]: no address to listen on")
+    # A drop-in of the unit may have an address, so this is no mistake.
+    contains(d.acnspawn("pod", "verify", "sockets").expect(0).out, sockets + ":5: warning: [Socket]: no address to listen on")
     d.write("sockets", "[App a]\nImage=example.com/a\nSocketActivated=80\n[Socket]\nListenStream=80\n")
     lacks(d.acnspawn("pod", "verify", "sockets").expect(0).out, "socket for")
     contains(d.acnspawn("pod", "verify", "none").expect(1).err, "No file declares a pod 'none'")

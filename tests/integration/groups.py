@@ -167,6 +167,7 @@ def what_a_command_refuses(host):
     refused("a", "p", stay, "--name=a", "---", stay, "--name=a")
     by_file("A group has at most 256 apps, and this one has 257", manifest("example.com/stay", ["g%d" % i for i in range(257)]))
     refused("needs a pod, and images or a file", "p", status=2)
+    refused("needs a pod, and images or a file", "--fate=shared", "p", stay, status=2)
     refused("needs a pod", status=2)
     refused("An option of a pod cannot be given", "p", "--net=host", stay, status=2)
     refused("it is the last word", "p", "x.json", stay, status=2)

@@ -279,9 +279,46 @@ def processes_that_have_left_the_cgroup_of_their_app_end_with_it(host, *options)
             f.write(str(pid))
     for verb in "stop-app", "rm-app":
         host.acnspawn(verb, "p", "a").expect(0)
-        equal([p for p in (first, second) if os.path.exists("/proc/%d" % p) and "Z (zombie)" not in read_text("/proc/%d/status" % p)], [], "processes after " + verb)
+        wait_for(lambda: has_ended(first) and has_ended(second), "the ends of the processes, which are killed, after " + verb)
     equal([p for p in others if not os.path.exists("/proc/%d" % p)], [], "processes of another app that have ended")
     host.acnspawn("stop", "p").expect(0)
+
+
+PTRACE_SEIZE, PTRACE_DETACH, PTRACE_O_TRACEEXIT = 0x4206, 17, 0x40
+
+
+@contextlib.contextmanager
+def held_at_its_end(pid):
+    """A process that is killed stays, like one that waits for a file system that does not answer."""
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    equal(ptrace(PTRACE_SEIZE, pid, None, PTRACE_O_TRACEEXIT), 0, "result of ptrace()")
+    try:
+        yield
+    finally:
+        os.waitid(os.P_PID, pid, os.WSTOPPED)
+        equal(ptrace(PTRACE_DETACH, pid, None, None), 0, "result of ptrace()")
+
+
+@case
+def a_killed_process_that_stays_is_killed_once(host):
+    need_landlock()
+    with open(host.path("messages"), "w") as f:
+        p = subprocess.Popen(host.argv("run", "--name=p", "--exit-policy=never", host.shell("sleep 1000 & touch /out/up; trap 'exit 0' TERM; wait", name="example.com/a"),
+                                       "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=f)
+    host.children.append(p)
+    host.wait_up("a")
+    main = main_process(host, "a")[0]
+    left, = wait_for(lambda: descendants(main), "the process that is to be left")
+    own = next(l for l in read_text("/proc/%d/cgroup" % main).splitlines() if l.startswith("0::"))[3:]
+    mount = next(l.split()[4] for l in read_text("/proc/self/mountinfo").splitlines() if " - cgroup2 " in l)
+    with open(mount + own[:own.index("/app.slice")] + "/init.scope/cgroup.procs", "w") as f:
+        f.write(str(left))
+    with held_at_its_end(left):
+        host.acnspawn("stop-app", "p", "a").expect(0)
+        contains(read_text(host.path("messages")), "left 1 process in other cgroups of pod p, which was killed")
+    host.acnspawn("stop", "p").expect(0)
+    equal(p.wait(20), 0)
 
 
 @case

@@ -194,15 +194,23 @@ def cgroup_of(host, uuid):
 
 @case
 def timeouts_stop_while_a_pod_is_paused(host):
-    """The time after which a call kills an app, with a pod that is paused, and with one whose cgroup is frozen."""
-    script = "trap 'touch /out/stopping; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done; exit 7' TERM; touch /out/up; while :; do sleep 0.05; done"
-    uuid = host.detach("--name=p", "--exit-policy=never", "--stop-timeout=60s", host.shell(script, name="example.com/a"), "---",
-                       host.shell(script, name="example.com/b"))
+    """The time after which a call kills an app, the stop time-out of an app's unit, and that of a command, with a pod that is paused, and with one
+    whose cgroup is frozen."""
+    end = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done; exit 7"
+    script = "trap 'touch /out/stopping; %s' TERM; touch /out/up; while :; do sleep 0.05; done" % end
+    called, by_unit = ("a", "b"), ("c", "d")
+    uuid = host.detach("--name=p", "--exit-policy=never", "--stop-timeout=60s", host.shell(STAY, name="example.com/e"),
+                       *sum((["---", host.shell(script, name="example.com/" + app)] for app in called), []),
+                       *sum((["---", host.shell(script, name="example.com/" + app), "--stop-timeout=1500ms"] for app in by_unit), []))
     c = Connection(host, uuid)
-    for app in "a", "b":
+    for app in "a", "b", "c", "d", "e":
         host.wait_up(app)
+    for app, other in zip(called, by_unit):
         stop = send_call(host, uuid, "StopApp", app=app, timeoutUSec=1500000)
-        await_file(host, app, "stopping")
+        stop_of_other = send_call(host, uuid, "StopApp", app=other)
+        command = send_call(host, uuid, "Exec", app="e", command=["sh", "-c", "touch /out/of-%s; %s" % (app, end)], timeoutUSec=1500000)
+        for name, file in (app, "stopping"), (other, "stopping"), ("e", "of-" + app):
+            await_file(host, name, file)
         if app == "a":
             equal(c.call("Pause"), {})
         else:
@@ -215,8 +223,10 @@ def timeouts_stop_while_a_pod_is_paused(host):
         else:
             with open(freezer, "w") as f:
                 f.write("0")
-        equal(answer(stop), {})
-        equal((host.app_status(uuid, app)["exitStatus"], host.app_status(uuid, app)["cause"]), (7, "exited"), app)
+        equal((answer(stop), answer(stop_of_other)), ({}, {}))
+        for stopped in app, other:
+            equal((host.app_status(uuid, stopped)["exitStatus"], host.app_status(uuid, stopped)["cause"]), (7, "exited"), stopped)
+        equal(answer(command)["exitStatus"], 7, "status of the command")
     host.acnspawn("stop", uuid).expect(0)
 
 
@@ -362,6 +372,16 @@ def launch(host, uuid, *names, id):
     return send_call(host, uuid, "LaunchGroup", apps=[adding(n, id) for n in names])
 
 
+def begin_launch(host):
+    """The apps a and b of a new pod start. Returns the pod, the ID of their image, a connection, and that of the launch."""
+    uuid = empty_pod(host)
+    never = fetch(host, STAY, annotations=NOTIFY)
+    c = Connection(host, uuid)
+    waiting = launch(host, uuid, "a", "b", id=never)
+    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    return uuid, never, c, waiting
+
+
 @case
 def a_launch_that_does_not_get_ready_blocks_nothing(host):
     uuid = empty_pod(host)
@@ -393,11 +413,7 @@ def a_launch_that_does_not_get_ready_blocks_nothing(host):
 
 @case
 def a_launch_ends_with_its_caller(host):
-    uuid = empty_pod(host)
-    never = fetch(host, STAY, annotations=NOTIFY)
-    c = Connection(host, uuid)
-    waiting = launch(host, uuid, "a", "b", id=never)
-    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    uuid, never, c, waiting = begin_launch(host)
     follower = send_call(host, uuid, "RemoveApp", app="a")
     equal(answer(follower)[0], "WrongState")
     waiting.socket.close()
@@ -407,11 +423,7 @@ def a_launch_ends_with_its_caller(host):
 
 @case
 def a_pod_ends_while_a_launch_does_not_get_ready(host):
-    uuid = empty_pod(host)
-    never = fetch(host, STAY, annotations=NOTIFY)
-    c = Connection(host, uuid)
-    waiting = launch(host, uuid, "a", "b", id=never)
-    wait_for(lambda: app_of(c, "b") and c.state("b") == "starting", "the launch")
+    uuid, never, c, waiting = begin_launch(host)
     removal = send_call(host, uuid, "AddApp", **dict(adding("x", never), parent="a"))
     host.acnspawn("stop", uuid).expect(0)
     equal((answer(waiting)[0], answer(removal)[0]), ("PodEnds", "PodEnds"))

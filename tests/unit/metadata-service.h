@@ -59,7 +59,7 @@ static const MetadataConfig config = {
 typedef struct Service {
         MetadataClient *client;
         struct sockaddr_in address;
-        bool deaf; /* the parent does not answer */
+        bool ignores_requests; /* the parent does not answer */
         unsigned n_asked;
         int handled; /* the last result of metadata_client_handle() */
         Error error;
@@ -92,7 +92,7 @@ _unused_ static int service_wait(Service *s, int fd, uint64_t deadline)
 {
         struct pollfd p[] = {
                         {.fd = fd, .events = POLLIN},
-                        {.fd = s->deaf ? -1 : metadata_client_fd(s->client), .events = POLLIN},
+                        {.fd = s->ignores_requests ? -1 : metadata_client_fd(s->client), .events = POLLIN},
         };
         uint64_t now = now_usec(CLOCK_MONOTONIC);
 

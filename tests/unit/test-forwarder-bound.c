@@ -72,7 +72,7 @@ static void check_lines(size_t chunk)
         ASSERT_CONTAINS(f.stored.data, " of app a were not stored: it writes more than --log-size= and "
                                        "--log-rate= allow\n");
         ASSERT_EQ(lines_in(f.stored.data), stored + 1);
-        ASSERT_EQ(f.bound.untold_bytes, 0);
+        ASSERT_EQ(f.bound.unreported_bytes, 0);
 }
 
 TEST(lines_are_stored_until_the_budget_is_used)

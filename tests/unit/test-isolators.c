@@ -6,6 +6,7 @@
 
 #include "library/libcapng.h"
 #include "stage1/stage1.h"
+#include "tests/unit/isolator-lists.h"
 #include "tests/unit/test.h"
 
 static const HostFeatures all_features = {.cpu = true,
@@ -18,24 +19,6 @@ static const HostFeatures all_features = {.cpu = true,
                                           .selinux = SELINUX_ENFORCING,
                                           .resources = true,
                                           .block_device = true};
-
-/* A list of isolators, from pairs of name and JSON value in single quotes, ended by NULL. */
-static int list_of(const char *const *texts, IsolatorList *l)
-{
-        for (; texts[0]; texts += 2) {
-                _cleanup_free_ char *json = strdup(texts[1]);
-                for (char *c = json; *c; c++)
-                        if (*c == '\'')
-                                *c = '"';
-                if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
-                        return -ENOMEM;
-                int r = isolator_parse(texts[0], json, &l->items[l->n], NULL);
-                if (r < 0)
-                        return r;
-                l->n++;
-        }
-        return 0;
-}
 
 static char *directives(const char *const *texts, bool pod_scope)
 {

@@ -123,7 +123,7 @@ TEST(ends_with_parent)
                 char *answer;
                 if (service_start(&s, &config) < 0)
                         _exit(1);
-                s.deaf = true;
+                s.ignores_requests = true;
                 pid_t pid = metadata_client_pid(s.client);
                 (void) loop_write(pipe_fds[1], &pid, sizeof(pid));
                 (void) post_form(&s, BASE "pod/hmac/verify", "content=x&uuid=" OTHER_UUID "&signature=x",

@@ -370,7 +370,7 @@ TEST(verify_timeout)
                         "POST " BASE "pod/hmac/verify HTTP/1.1\r\nHost: p\r\n"
                         "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %zu\r\n\r\n%s",
                         strlen(form), form));
-        s.deaf = true;
+        s.ignores_requests = true;
         fd = service_connect(&s);
         ASSERT_OK(fd);
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
@@ -380,7 +380,7 @@ TEST(verify_timeout)
         ASSERT_EQ(status_of(answer), 403);
         ASSERT_GE(now_usec(CLOCK_MONOTONIC) - begin, 300000);
         /* The late reply is ignored. */
-        s.deaf = false;
+        s.ignores_requests = false;
         expect_verdict(&s, "x", OTHER_UUID, foreign, 200);
         ASSERT_EQ(s.n_asked, 2);
 }
@@ -402,14 +402,14 @@ TEST(verify_flood)
                         "POST " BASE "pod/hmac/verify HTTP/1.1\r\nHost: p\r\n"
                         "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %zu\r\n\r\n%s",
                         strlen(form), form));
-        s.deaf = true;
+        s.ignores_requests = true;
         for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
                 fds[i] = service_connect(&s);
                 ASSERT_OK(fds[i]);
                 ASSERT_OK(send_text(fds[i], request, strlen(request)));
         }
         expect(&s, get, BASE "pod/uuid", 200, PLAIN, UUID);
-        s.deaf = false;
+        s.ignores_requests = false;
         for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
                 _cleanup_free_ char *answer = NULL;
                 ASSERT_OK(read_answer(&s, fds[i], false, &answer));

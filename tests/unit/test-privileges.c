@@ -9,30 +9,13 @@
 #include "schema/settings.h"
 #include "stage1/seccomp-filter.h"
 #include "stage1/stage1.h"
+#include "tests/unit/isolator-lists.h"
 #include "tests/unit/test.h"
 
 #define CAPS "os/linux/capabilities-retain-set"
 #define RETAIN "os/linux/seccomp-retain-set"
 #define REMOVE "os/linux/seccomp-remove-set"
 #define SYSCTL "os/unix/sysctl"
-
-/* From pairs of name and JSON value in single quotes, ended by NULL. */
-static int list_of(const char *const *texts, IsolatorList *l)
-{
-        for (; texts[0]; texts += 2) {
-                _cleanup_free_ char *json = strdup(texts[1]);
-                for (char *c = json; *c; c++)
-                        if (*c == '\'')
-                                *c = '"';
-                if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
-                        return -ENOMEM;
-                int r = isolator_parse(texts[0], json, &l->items[l->n], NULL);
-                if (r < 0)
-                        return r;
-                l->n++;
-        }
-        return 0;
-}
 
 /* "NAME (TEXT) OPTION!; …" with "!" for privileges that cannot be granted to an image. */
 static char *ask(const char *const *texts)

@@ -21,7 +21,7 @@ static const char description[] = "# For tests.\n"
                                   "method Later() -> (n: int)\n"
                                   "method Watch() -> (n: int)\n"
                                   "method Descriptors(reply: ?int) -> (text: []string)\n"
-                                  "method Deaf() -> ()\n"
+                                  "method Ping() -> ()\n"
                                   "method Missing() -> ()\n"
                                   "method Count(to: int) -> (n: int)\n"
                                   "method Fail(how: string) -> ()\n"
@@ -107,7 +107,7 @@ static int descriptors(VarlinkCall *c, json_object *parameters, void *userdata)
         return varlink_reply(c, reply);
 }
 
-static int deaf(VarlinkCall *c, json_object *parameters, void *userdata)
+static int ping(VarlinkCall *c, json_object *parameters, void *userdata)
 {
         return c->fds.n > 0 ? -ENOTUNIQ : varlink_reply(c, NULL);
 }
@@ -155,7 +155,7 @@ static const VarlinkMethod methods[] = {
                 {"Later", keep, 0},
                 {"Watch", keep, VARLINK_METHOD_MORE},
                 {"Descriptors", descriptors, VARLINK_METHOD_FDS},
-                {"Deaf", deaf, 0},
+                {"Ping", ping, 0},
                 {"Count", count_to, VARLINK_METHOD_MORE},
                 {"Fail", fail, 0},
                 {"Quit", quit, 0},
@@ -307,7 +307,7 @@ TEST(framing)
                             "\"method\""
                             " : \"org.example.test.Echo\" }\t"),
                      ECHOED("w"));
-        ASSERT_STREQ(answer(&s, fd, TEST_METHOD("Deaf") ",\"parameters\":null}"), "{\"parameters\":{}}\n");
+        ASSERT_STREQ(answer(&s, fd, TEST_METHOD("Ping") ",\"parameters\":null}"), "{\"parameters\":{}}\n");
 }
 
 TEST(calls_are_answered_in_order)
@@ -490,16 +490,16 @@ TEST(malformed_messages)
                         ECHO("\\ud800"),
                         "{\"method\":1}",
                         "{\"method\":null}",
-                        "{\"method\":[\"org.example.test.Deaf\"]}",
+                        "{\"method\":[\"org.example.test.Ping\"]}",
                         "{\"parameters\":{}}",
-                        TEST_METHOD("Deaf") ",\"method\":\"org.example.test.Echo\"}",
-                        TEST_METHOD("Deaf") ",\"parameters\":[]}",
-                        TEST_METHOD("Deaf") ",\"parameters\":{\"a\":1,\"a\":1}}",
-                        TEST_METHOD("Deaf") ",\"more\":1}",
-                        TEST_METHOD("Deaf") ",\"oneway\":\"true\"}",
-                        TEST_METHOD("Deaf") ",\"more\":true,\"oneway\":true}",
-                        TEST_METHOD("Deaf") ",\"upgrade\":true,\"oneway\":true}",
-                        TEST_METHOD("Deaf") ",\"upgrade\":true}",
+                        TEST_METHOD("Ping") ",\"method\":\"org.example.test.Echo\"}",
+                        TEST_METHOD("Ping") ",\"parameters\":[]}",
+                        TEST_METHOD("Ping") ",\"parameters\":{\"a\":1,\"a\":1}}",
+                        TEST_METHOD("Ping") ",\"more\":1}",
+                        TEST_METHOD("Ping") ",\"oneway\":\"true\"}",
+                        TEST_METHOD("Ping") ",\"more\":true,\"oneway\":true}",
+                        TEST_METHOD("Ping") ",\"upgrade\":true,\"oneway\":true}",
+                        TEST_METHOD("Ping") ",\"upgrade\":true}",
         };
         SERVICE(s, 0);
         _cleanup_close_ int good = join(&s);
@@ -985,8 +985,8 @@ TEST(descriptors_of_refused_messages)
                         TEST_METHOD("Missing") "}",
                         TEST_METHOD("Watch") "}",
                         TEST_METHOD("Echo") "}",
-                        TEST_METHOD("Deaf") "}",
-                        TEST_METHOD("Deaf") ",\"oneway\":true}",
+                        TEST_METHOD("Ping") "}",
+                        TEST_METHOD("Ping") ",\"oneway\":true}",
                         TEST_METHOD("Later") "}",
                         "{",
                         "",
@@ -1276,7 +1276,7 @@ TEST(sockets)
         ASSERT_OK(varlink_client_new(client, NULL, &c));
         ASSERT_EQ(s.server->n_connections, 0);
         ASSERT_OK(pthread_create(&s.thread, NULL, serve, &s));
-        ASSERT_OK(varlink_client_call(c, "org.example.test.Deaf", NULL, TIMEOUT, &r, &e));
+        ASSERT_OK(varlink_client_call(c, "org.example.test.Ping", NULL, TIMEOUT, &r, &e));
         client_done(&s, c);
         ASSERT_ERR(varlink_server_listen(s.server, -EBADF), -EBADF);
         ASSERT_ERR(varlink_server_add_connection(s.server, -EBADF), -EBADF);

@@ -95,7 +95,7 @@ bool app_sources_are_opened(const AppSources *all, const AppInstance *app)
 }
 
 /* The process is known until it has ended. */
-static MountSources *leave(Opening *o)
+static MountSources *abandon(Opening *o)
 {
         MountSources *s = TAKE_PTR(o->sources);
 
@@ -112,7 +112,7 @@ void app_sources_forget(AppSources *all, const AppInstance *app)
         Opening *o = find(all, app);
 
         if (o)
-                mount_sources_free(leave(o));
+                mount_sources_free(abandon(o));
 }
 
 static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -138,7 +138,7 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *u
 
         if (r == 0)
                 return 0;
-        _cleanup_(mount_sources_freep) MountSources *s = leave(o);
+        _cleanup_(mount_sources_freep) MountSources *s = abandon(o);
         o->all->done(o->all->userdata, app, r > 0 ? TAKE_PTR(s) : NULL, MIN(r, 0), &e);
         return 0;
 }

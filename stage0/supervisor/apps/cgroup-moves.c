@@ -76,7 +76,7 @@ CgroupMoves *cgroup_moves_free(CgroupMoves *m)
 /* --- The child ----------------------------------------------------------------------------------------- */
 
 /* Whether writes fail is not looked at: the kernel takes the lock before it checks them. */
-static void keep_fast(_Atomic uint64_t *until_usec)
+static void keep_writing(_Atomic uint64_t *until_usec)
 {
         for (;;) {
                 uint64_t until = atomic_load(until_usec);
@@ -98,7 +98,7 @@ static _noreturn_ void child(CgroupMoves *m, pid_t parent)
                                                                                       : cgroup_open_own();
 
         if (fd >= 0 && dup2(fd, 0) >= 0 && syscall(SYS_close_range, 1, ~0U, 0) >= 0)
-                keep_fast(m->until_usec);
+                keep_writing(m->until_usec);
         atomic_store(m->until_usec, 0);
         _exit(0);
 }
@@ -112,7 +112,7 @@ static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userd
 }
 
 /* False: the child has ended, or is about to. */
-static bool prolong(CgroupMoves *m, uint64_t until)
+static bool extend(CgroupMoves *m, uint64_t until)
 {
         uint64_t before = atomic_load(m->until_usec);
 
@@ -142,7 +142,7 @@ void cgroup_moves_expect(CgroupMoves *m, uint64_t usec)
 {
         uint64_t until = now_usec(CLOCK_MONOTONIC) + usec;
 
-        if (!m || (m->pid > 0 && prolong(m, until)))
+        if (!m || (m->pid > 0 && extend(m, until)))
                 return;
         reap(m);
         int r = begin(m, until);

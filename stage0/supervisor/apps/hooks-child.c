@@ -57,29 +57,15 @@ static int real_path(int fd, char **ret)
 /* Missing targets are made, as the launcher does. */
 static int open_target(int root_fd, int mount_fd, const char *path)
 {
-        const char *slash = strrchr(path, '/');
         struct stat st;
         int fd;
 
         if (fstat(mount_fd, &st) < 0)
                 return -errno;
-        if (S_ISDIR(st.st_mode)) {
-                int r = mkdir_p_in_root(root_fd, path, 0755, &fd);
-                return r < 0 ? r : fd;
-        }
-        fd = open_in_root(root_fd, path, O_PATH);
-        if (fd != -ENOENT)
-                return fd;
-        _cleanup_free_ char *parent = strndup(path, (size_t) (slash - path) + 1);
-        _cleanup_close_ int parent_fd = -EBADF;
-        if (!parent)
-                return -ENOMEM;
-        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
-        if (r < 0)
-                return r;
-        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY,
-                    0644);
-        return fd < 0 ? -errno : fd;
+        if (!S_ISDIR(st.st_mode))
+                return open_mount_target_in_root(root_fd, path);
+        int r = mkdir_p_in_root(root_fd, path, 0755, &fd);
+        return r < 0 ? r : fd;
 }
 
 static int attach(int root_fd, int mount_fd, const char *path)

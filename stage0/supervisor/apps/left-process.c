@@ -9,9 +9,9 @@
 #include "stage0/supervisor/apps/left-process.h"
 
 #define END_MSEC 1000
-#define LOOK_USEC UINT64_C(1000000)
+#define POLL_USEC UINT64_C(1000000)
 
-static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_poll(sd_event_source *source, uint64_t usec, void *userdata)
 {
         pid_t pid = (pid_t) (intptr_t) userdata;
 
@@ -19,13 +19,13 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
                 sd_event_source_disable_unref(source);
                 return 0;
         }
-        (void) sd_event_source_set_time_relative(source, LOOK_USEC);
+        (void) sd_event_source_set_time_relative(source, POLL_USEC);
         return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
 void leave_process(sd_event *event, pid_t pid)
 {
         if (!process_leave(pid, END_MSEC))
-                (void) sd_event_add_time_relative(event, NULL, CLOCK_MONOTONIC, LOOK_USEC, 0, on_look,
+                (void) sd_event_add_time_relative(event, NULL, CLOCK_MONOTONIC, POLL_USEC, 0, on_poll,
                                                   (void *) (intptr_t) pid);
 }

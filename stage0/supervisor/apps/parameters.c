@@ -82,19 +82,16 @@ static int explain(const Pod *p, const PairList *l, const Report *report, Error 
 static int run_child(const Pod *p, pid_t pid, const PairList *l, Error *e)
 {
         Report report;
-        int fds[2], status = 0;
+        int fd, status = 0;
 
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return error_set_errno(e, -errno, "Cannot create a pipe");
-        pid_t k = fork();
+        pid_t k = child_fork_with_pipe(&fd);
         if (k == 0)
-                child(p, pid, l, fds[1]);
-        int r = k < 0 ? -errno : 0;
-        safe_close(fds[1]);
-        ssize_t n = r < 0 ? r : loop_read(fds[0], &report, sizeof(report));
-        safe_close(fds[0]);
-        if (k > 0 && waitpid(k, &status, 0) < 0)
-                r = -errno;
+                child(p, pid, l, fd);
+        if (k < 0)
+                return error_set_errno(e, k, "Cannot set kernel parameters of pod %s", pod_display_name(p));
+        ssize_t n = loop_read(fd, &report, sizeof(report));
+        safe_close(fd);
+        int r = waitpid(k, &status, 0) < 0 ? -errno : 0;
         if (r >= 0 && n == (ssize_t) sizeof(report))
                 return explain(p, l, &report, e);
         if (r >= 0 && (n != 0 || status != 0))

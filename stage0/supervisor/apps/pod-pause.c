@@ -91,6 +91,9 @@ struct PodPause {
         PauseFunction done; /* answers the pending request; NULL: no request is pending */
         void *userdata;
         PodTimer *timers;
+        void (*changed)(void *userdata, bool frozen);
+        void *changed_userdata;
+        bool frozen; /* what was reported to it */
 };
 
 static void handle(PodPause *x, PauseEvent event, int r, const Error *why);
@@ -103,7 +106,7 @@ struct PodTimer {
         sd_event_source *source;
         uint64_t due_usec;  /* CLOCK_MONOTONIC; 0: it has expired */
         uint64_t left_usec; /* time left when it was stopped */
-        bool stands;
+        bool stopped;
         void (*function)(void *userdata);
         void *userdata;
 };
@@ -115,7 +118,7 @@ static bool time_runs(const PodPause *x)
 
 static int start_timer(PodTimer *t, uint64_t usec)
 {
-        t->stands = false;
+        t->stopped = false;
         t->due_usec = now_usec(CLOCK_MONOTONIC) + usec;
         int r = sd_event_source_set_time_relative(t->source, usec);
         return r < 0 ? r : sd_event_source_set_enabled(t->source, SD_EVENT_ONESHOT);
@@ -125,9 +128,9 @@ static void stop_timer(PodTimer *t)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC);
 
-        if (t->stands || t->due_usec == 0)
+        if (t->stopped || t->due_usec == 0)
                 return;
-        t->stands = true;
+        t->stopped = true;
         t->left_usec = t->due_usec > now ? t->due_usec - now : 0;
         (void) sd_event_source_set_enabled(t->source, SD_EVENT_OFF);
 }
@@ -137,12 +140,12 @@ static void set_timers(PodPause *x)
         for (PodTimer *t = x->timers; t; t = t->next)
                 if (!time_runs(x))
                         stop_timer(t);
-                else if (t->stands)
+                else if (t->stopped)
                         (void) start_timer(t, MAX(t->left_usec, GRACE_USEC));
 }
 
 /* Reads "cgroup.events" now: a change may not have been reported by the event loop yet. */
-static int look(PodPause *x)
+static int check_events(PodPause *x)
 {
         int r = x && x->events_fd >= 0 ? freezer_check(x->events_fd, true) : -ENOENT;
 
@@ -155,8 +158,8 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 {
         PodTimer *t = userdata;
 
-        (void) look(t->pause);
-        if (t->stands)
+        (void) check_events(t->pause);
+        if (t->stopped)
                 return 0;
         if (!time_runs(t->pause)) {
                 stop_timer(t);
@@ -195,7 +198,7 @@ int pod_timer_new(PodPause *x, sd_event *event, uint64_t usec, void (*function)(
                 t->next = x->timers;
                 x->timers = t;
                 open_events(x);
-                (void) look(x);
+                (void) check_events(x);
         }
         r = pod_timer_set(t, usec);
         if (r < 0) {
@@ -226,7 +229,7 @@ static int on_events(sd_event_source *source, int fd, uint32_t revents, void *us
 {
         PodPause *x = userdata;
 
-        if (look(x) < 0) /* the cgroup was removed */
+        if (check_events(x) < 0) /* the cgroup was removed */
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
         return 0;
 }
@@ -250,7 +253,7 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
         PodPause *x = userdata;
 
-        (void) look(x);
+        (void) check_events(x);
         if (x->late_source == source) /* the request is still pending */
                 handle(x, WAS_LATE, 0, NULL);
         return 0;
@@ -276,7 +279,7 @@ static void begin(PodPause *x, bool freeze)
                                                pod_display_name(x->pod));
         }
         if (r >= 0)
-                r = look(x);
+                r = check_events(x);
         if (r >= 0)
                 return;
         if (!e.message)
@@ -339,6 +342,18 @@ static void act(PodPause *x, PauseAction action, PauseState from, int r, const E
         }
 }
 
+/* It stays frozen until a request to resume it is done. */
+static void report_change(PodPause *x)
+{
+        bool frozen = x->state == PAUSE_HOLDS || (x->frozen && !time_runs(x));
+
+        if (frozen == x->frozen)
+                return;
+        x->frozen = frozen;
+        if (x->changed)
+                x->changed(x->changed_userdata, frozen);
+}
+
 /* The state of X may have changed again when this returns: the answer to a request can start the next one. */
 static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
 {
@@ -355,6 +370,7 @@ static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
         }
         x->state = t->to;
         set_timers(x);
+        report_change(x);
         act(x, t->action, from, r, why);
 }
 
@@ -363,6 +379,12 @@ void pod_pause_request(PodPause *x, bool freeze, PauseFunction done, void *userd
         x->done = done;
         x->userdata = userdata;
         handle(x, freeze ? ASKED_TO_PAUSE : ASKED_TO_RESUME, 0, NULL);
+}
+
+void pod_pause_watch(PodPause *x, void (*function)(void *userdata, bool frozen), void *userdata)
+{
+        x->changed = function;
+        x->changed_userdata = userdata;
 }
 
 void pod_pause_release(PodPause *x)

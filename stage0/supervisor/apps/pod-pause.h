@@ -18,6 +18,10 @@ void pod_pause_request(PodPause *x, bool freeze, PauseFunction done, void *userd
 /* The pod is about to end: thaws it, and refuses later pauses. A pending request fails with -ESHUTDOWN. X may be NULL. */
 void pod_pause_release(PodPause *x);
 
+/* FUNCTION is called when all processes of the pod are frozen, by acnspawn or a user, and when they continue. The latter may be noticed only by a
+ * request or a timer. */
+void pod_pause_watch(PodPause *x, void (*function)(void *userdata, bool frozen), void *userdata);
+
 /* A timer that stops while the pod is frozen, by acnspawn or a user. FUNCTION may free the timer, or set it again. */
 typedef struct PodTimer PodTimer;
 

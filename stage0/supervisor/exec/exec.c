@@ -23,6 +23,7 @@
 struct Execs {
         Pod *pod;
         sd_event *event;
+        PodPause *pause;
         ExecEvents events;
         void *userdata;
         Exec *first;
@@ -46,7 +47,8 @@ struct Exec {
         int pid_fd, terminal_fd;
         pid_t launcher, pid; /* our children; 0: there is none, or it is reaped */
         pid_t number;        /* the value that PID had */
-        sd_event_source *app_source, *socket_source, *launcher_source, *process_source, *timeout, *retry;
+        sd_event_source *app_source, *socket_source, *launcher_source, *process_source, *retry;
+        PodTimer *timeout;
         uint64_t retry_until;
         bool started;  /* exit of the launcher was reaped */
         bool executed; /* exit of the command was reaped */
@@ -90,10 +92,11 @@ static void exec_free(Exec *x)
                         all->n--;
                         break;
                 }
-        sd_event_source *const sources[] = {x->app_source,     x->socket_source, x->launcher_source,
-                                            x->process_source, x->timeout,       x->retry};
+        sd_event_source *const sources[] = {x->app_source, x->socket_source, x->launcher_source,
+                                            x->process_source, x->retry};
         for (size_t i = 0; i < ELEMENTSOF(sources); i++)
                 sd_event_source_disable_unref(sources[i]);
+        pod_timer_free(x->timeout);
         if (x->report)
                 (void) munmap(x->report, sizeof(EnterReport));
         safe_close(x->app_fd);
@@ -167,7 +170,7 @@ static void check_end(Exec *x)
         if (x->launcher > 0 || x->pid > 0 || x->socket >= 0)
                 return;
         x->app_source = sd_event_source_disable_unref(x->app_source);
-        x->timeout = sd_event_source_disable_unref(x->timeout);
+        x->timeout = pod_timer_free(x->timeout);
         x->retry = sd_event_source_disable_unref(x->retry);
         x->retry_until = now_usec(CLOCK_MONOTONIC) + REMOVE_TIMEOUT_USEC;
         conclude(x);
@@ -200,13 +203,12 @@ void exec_kill(Exec *x)
         fail(x, -ECANCELED, &none);
 }
 
-static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_timeout(void *userdata)
 {
         Exec *x = userdata;
 
         x->timed_out = true;
         exec_kill(x);
-        return 0;
 }
 
 /* --- While it runs ------------------------------------------------------------------------------------- */
@@ -521,8 +523,8 @@ int exec_new(Execs *all, const PodApp *app, ExecOptions *options, void *call, Ex
         all->n++;
         int r = x->app ? 0 : error_oom(e);
         if (r >= 0 && x->options.timeout_usec != UINT64_MAX) {
-                r = sd_event_add_time_relative(all->event, &x->timeout, CLOCK_MONOTONIC,
-                                               x->options.timeout_usec, 0, on_timeout, x);
+                r = pod_timer_new(all->pause, all->event, x->options.timeout_usec, on_timeout, x,
+                                  &x->timeout);
                 if (r < 0)
                         (void) error_set_errno(e, r, "Cannot set a time-out");
         }
@@ -538,7 +540,8 @@ int exec_new(Execs *all, const PodApp *app, ExecOptions *options, void *call, Ex
 
 /* --- All of them --------------------------------------------------------------------------------------- */
 
-int execs_new(Pod *p, sd_event *event, const ExecEvents *events, void *userdata, Execs **ret, Error *e)
+int execs_new(Pod *p, sd_event *event, PodPause *pause, const ExecEvents *events, void *userdata,
+              Execs **ret, Error *e)
 {
         Execs *all = calloc(1, sizeof(Execs));
 
@@ -546,6 +549,7 @@ int execs_new(Pod *p, sd_event *event, const ExecEvents *events, void *userdata,
                 return error_oom(e);
         *all = (Execs){.pod = p,
                        .event = event,
+                       .pause = pause,
                        .events = *events,
                        .userdata = userdata,
                        .launcher_fd = -EBADF,

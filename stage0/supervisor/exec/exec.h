@@ -5,7 +5,7 @@
 
 #include <sys/ioctl.h>
 
-#include "stage0/supervisor/run-internal.h"
+#include "stage0/supervisor/apps/pod-pause.h"
 #include "varlink/varlink.h"
 
 #define EXECS_MAX 128U /* commands of a pod at a time */
@@ -61,8 +61,9 @@ typedef struct ExecEvents {
         void (*ended)(void *call, Exec *x, const ExecEnd *end);
 } ExecEvents;
 
-/* USERDATA is passed to the first two of EVENTS, which are lent. */
-int execs_new(Pod *p, sd_event *event, const ExecEvents *events, void *userdata, Execs **ret, Error *e);
+/* USERDATA is passed to the first two of EVENTS, which are lent. Time-outs of commands stop in a PAUSE, which is lent. */
+int execs_new(Pod *p, sd_event *event, PodPause *pause, const ExecEvents *events, void *userdata,
+              Execs **ret, Error *e);
 /* Kills all commands and waits until they have ended, which is reported. NULL is fine. */
 Execs *execs_free(Execs *all);
 

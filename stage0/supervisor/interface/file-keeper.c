@@ -46,7 +46,7 @@ struct FileKeeper {
         sd_event *event;
         Round now, next;
         bool behind;
-        void (*caught_up)(void *userdata);
+        void (*recovered)(void *userdata);
         void *userdata;
         sd_event_source *timer; /* for the next attempt; or NULL */
         bool concludes;         /* functions are being called */
@@ -223,7 +223,7 @@ static void note_result(FileKeeper *k, bool written)
         }
         k->timer = sd_event_source_disable_unref(k->timer);
         if (was_behind)
-                k->caught_up(k->userdata);
+                k->recovered(k->userdata);
 }
 
 /* The functions may undo what could not be written, give further files, and wait for them. */
@@ -294,7 +294,7 @@ bool file_keeper_is_behind(const FileKeeper *k)
         return k->behind;
 }
 
-int file_keeper_new(Pod *p, sd_event *event, void (*caught_up)(void *userdata), void *userdata,
+int file_keeper_new(Pod *p, sd_event *event, void (*recovered)(void *userdata), void *userdata,
                     FileKeeper **ret)
 {
         FileKeeper *k = malloc(sizeof(FileKeeper));
@@ -303,7 +303,7 @@ int file_keeper_new(Pod *p, sd_event *event, void (*caught_up)(void *userdata), 
                 return -ENOMEM;
         *k = (FileKeeper){.pod = p,
                           .event = event,
-                          .caught_up = caught_up,
+                          .recovered = recovered,
                           .userdata = userdata,
                           .pid_fd = -EBADF};
         *ret = k;

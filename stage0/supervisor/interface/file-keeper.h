@@ -11,8 +11,8 @@ typedef struct FileKeeper FileKeeper;
 /* What was given is on disk, or (R is negative, E says why) is not. */
 typedef void (*FileKeeperFunction)(void *userdata, int r, const Error *e);
 
-/* CAUGHT_UP is called when the manifest was written after file_keeper_is_behind(), before functions that wait for it. */
-int file_keeper_new(Pod *p, sd_event *event, void (*caught_up)(void *userdata), void *userdata,
+/* RECOVERED is called when the manifest was written after file_keeper_is_behind(), before functions that wait for it. */
+int file_keeper_new(Pod *p, sd_event *event, void (*recovered)(void *userdata), void *userdata,
                     FileKeeper **ret);
 /* Does not wait for what is being written. NULL is fine. */
 FileKeeper *file_keeper_free(FileKeeper *k);

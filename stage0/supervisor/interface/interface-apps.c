@@ -588,7 +588,7 @@ int interface_refuse(VarlinkCall *call, int code, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        int r = vasprintf(&message, format, args) < 0 ? -ENOMEM : 0;
+        int r = xvasprintf(&message, format, args);
         va_end(args);
         if (r >= 0)
                 r = json_member_add_text(o, "message", message);

@@ -252,7 +252,7 @@ int interface_open_execs(Interface *i, Error *e)
                                           .executed = on_executed,
                                           .ended = on_ended};
 
-        return execs_new(i->pod, i->event, &events, i, &i->execs, e);
+        return execs_new(i->pod, i->event, i->apps->pause, &events, i, &i->execs, e);
 }
 
 void interface_end_execs(Interface *i)

@@ -32,9 +32,9 @@ struct Interface {
                         deferred; /* calls that wait for the connection to the pod's systemd, the oldest first */
         struct PauseCall *pauses; /* the first one is being processed */
         enum {
-                PAUSES_REST, /* or there is none */
-                PAUSES_ASK,  /* passed to pod-pause.c, which may answer at once */
-                PAUSES_WAIT, /* waits for the answer */
+                PAUSES_IDLE,    /* or there is none */
+                PAUSES_REQUEST, /* passed to pod-pause.c, which may answer at once */
+                PAUSES_WAIT,    /* waits for the answer */
         } pausing;
         sd_event_source *kill_timer;
         int freezer_fd; /* negative: not open yet, or there is none */

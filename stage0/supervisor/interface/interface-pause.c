@@ -41,12 +41,12 @@ static void answer(PauseCall *p, int r, const Error *e)
 static void on_done(void *userdata, int r, const Error *e);
 
 /* A loop, not a recursion, for requests that are done at once, which are most. */
-static void work_off(Interface *i)
+static void process_requests(Interface *i)
 {
-        while (i->pauses && i->pausing == PAUSES_REST) {
-                i->pausing = PAUSES_ASK;
+        while (i->pauses && i->pausing == PAUSES_IDLE) {
+                i->pausing = PAUSES_REQUEST;
                 pod_pause_request(i->apps->pause, i->pauses->freeze, on_done, i);
-                if (i->pausing == PAUSES_ASK)
+                if (i->pausing == PAUSES_REQUEST)
                         i->pausing = PAUSES_WAIT;
         }
 }
@@ -59,9 +59,9 @@ static void on_done(void *userdata, int r, const Error *e)
         answer(take_first(i), r, e);
         while (waited && r == -ESHUTDOWN && i->pauses) /* later calls fail in the same way */
                 answer(take_first(i), r, e);
-        i->pausing = PAUSES_REST;
+        i->pausing = PAUSES_IDLE;
         if (waited)
-                work_off(i);
+                process_requests(i);
 }
 
 static int enqueue(Interface *i, VarlinkCall *call, bool freeze)
@@ -74,7 +74,7 @@ static int enqueue(Interface *i, VarlinkCall *call, bool freeze)
         while (*last)
                 last = &(*last)->next;
         *last = p;
-        work_off(i);
+        process_requests(i);
         return 0;
 }
 

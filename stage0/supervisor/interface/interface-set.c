@@ -6,20 +6,6 @@
 
 #define GROUP_APPS_MAX 256U
 
-static int reply_added(VarlinkCall *call, const char *app, char *const *warnings)
-{
-        _cleanup_json_ json_object *o = json_object_new_object();
-        json_object *list = json_object_new_array();
-
-        int r = json_member_add(o, "warnings", list);
-        if (r >= 0)
-                r = json_member_add_text(o, "app", app);
-        STRV_FOREACH (w, warnings)
-                if (r >= 0)
-                        r = json_list_append(list, json_object_new_string(*w));
-        return r < 0 ? r : varlink_reply(call, o);
-}
-
 typedef struct SetCall {
         Interface *interface;
         VarlinkCall *call;
@@ -54,19 +40,18 @@ static int reply_up(const SetCall *c, const char *name)
         return interface_reply_error(c->call, "org.acnspawn.Pod.WrongState", "app", name, "state", state);
 }
 
-static void on_added(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
+static int reply_refused(VarlinkCall *call, int r, const Error *e)
 {
-        SetCall *c = userdata;
-        VarlinkCall *call = c->call;
+        if (r == -ESHUTDOWN)
+                return interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        return interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
+}
 
-        if (r >= 0)
-                r = reply_added(call, app, warnings);
-        else if (r == -ESHUTDOWN)
-                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
-        else
-                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
+/* R is the result of sending the reply. */
+static void conclude(SetCall *c, int r)
+{
         if (r < 0)
-                (void) varlink_reply_errno(call, r);
+                (void) varlink_reply_errno(c->call, r);
         set_call_free(c);
 }
 
@@ -79,6 +64,23 @@ static int add_texts(json_object *o, const char *key, char *const *texts)
                 if (r >= 0)
                         r = json_list_append(list, json_object_new_string(*t));
         return r;
+}
+
+static int reply_added(VarlinkCall *call, const char *app, char *const *warnings)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        int r = add_texts(o, "warnings", warnings);
+        if (r >= 0)
+                r = json_member_add_text(o, "app", app);
+        return r < 0 ? r : varlink_reply(call, o);
+}
+
+static void on_added(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
+{
+        SetCall *c = userdata;
+
+        conclude(c, r < 0 ? reply_refused(c->call, r, e) : reply_added(c->call, app, warnings));
 }
 
 static int reply_launched(VarlinkCall *call, char *const *apps, char *const *warnings)
@@ -94,35 +96,17 @@ static int reply_launched(VarlinkCall *call, char *const *apps, char *const *war
 static void on_launched(void *userdata, int r, char *const *apps, char *const *warnings, const Error *e)
 {
         SetCall *c = userdata;
-        VarlinkCall *call = c->call;
 
-        if (r >= 0)
-                r = reply_launched(call, apps, warnings);
-        else if (r == -ESHUTDOWN)
-                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
-        else
-                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
-        if (r < 0)
-                (void) varlink_reply_errno(call, r);
-        set_call_free(c);
+        conclude(c, r < 0 ? reply_refused(c->call, r, e) : reply_launched(c->call, apps, warnings));
 }
 
 static void on_removed(void *userdata, int r, const char *app, char *const *warnings, const Error *e)
 {
         SetCall *c = userdata;
-        VarlinkCall *call = c->call;
 
-        if (r >= 0)
-                r = varlink_reply(call, NULL);
-        else if (r == -EBUSY)
-                r = reply_up(c, app);
-        else if (r == -ESHUTDOWN)
-                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
-        else
-                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
-        if (r < 0)
-                (void) varlink_reply_errno(call, r);
-        set_call_free(c);
+        conclude(c, r >= 0        ? varlink_reply(c->call, NULL)
+                    : r == -EBUSY ? reply_up(c, app)
+                                  : reply_refused(c->call, r, e));
 }
 
 /* Whether member KEY of PARAMETERS is an app whose state is not known yet, as the pod boots. */
@@ -240,14 +224,10 @@ int interface_remove_app(VarlinkCall *call, json_object *parameters, void *userd
 static int reply_replaced(VarlinkCall *call, bool replaced, char *const *warnings)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
-        json_object *list = json_object_new_array();
 
-        int r = json_member_add(o, "warnings", list);
+        int r = add_texts(o, "warnings", warnings);
         if (r >= 0)
                 r = json_member_add(o, "replaced", json_object_new_boolean(replaced));
-        STRV_FOREACH (w, warnings)
-                if (r >= 0)
-                        r = json_list_append(list, json_object_new_string(*w));
         return r < 0 ? r : varlink_reply(call, o);
 }
 
@@ -270,8 +250,6 @@ static void on_replaced(void *userdata, int r, const char *app, char *const *war
 
         if (r >= 0 || r == -EALREADY)
                 r = reply_replaced(call, r >= 0, warnings);
-        else if (r == -ESHUTDOWN)
-                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else if (r == -EBUSY)
                 r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app, "state", "busy");
         else if (r == -ESRCH)
@@ -279,7 +257,7 @@ static void on_replaced(void *userdata, int r, const char *app, char *const *war
         else if (r == -ECONNABORTED)
                 r = reply_rolled_back(call, app, e);
         else
-                r = interface_reply_failure(call, "org.acnspawn.Pod.AppRefused", r, e);
+                r = reply_refused(call, r, e);
         if (r < 0)
                 (void) varlink_reply_errno(call, r);
         varlink_call_unref(call);

@@ -19,7 +19,7 @@
 #endif
 
 #define SILENT_MAX 32U
-#define SILENT_USEC 2000000U
+#define PACKET_TIMEOUT_USEC 2000000U
 
 typedef struct Connection Connection;
 
@@ -50,7 +50,7 @@ static Connection *connection_free(Connection *c)
         return NULL;
 }
 
-static void hang_up(Connection *c)
+static void disconnect(Connection *c)
 {
         for (Connection **i = &c->all->silent; *i; i = &(*i)->next)
                 if (*i == c) {
@@ -66,34 +66,34 @@ Connections *connections_free(Connections *all)
         if (!all)
                 return NULL;
         while (all->silent)
-                hang_up(all->silent);
+                disconnect(all->silent);
         sd_event_source_disable_unref(all->source);
         free(all);
         return NULL;
 }
 
-static int on_word(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+static int on_packet(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Connection *c = userdata;
 
         if (c->all->function(c->all->userdata, fd, c->peer_fd) != -EAGAIN)
-                hang_up(c);
+                disconnect(c);
         return 0;
 }
 
-static int on_silence(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
-        hang_up(userdata);
+        disconnect(userdata);
         return 0;
 }
 
 static int watch(Connection *c)
 {
-        int r = sd_event_add_io(c->all->event, &c->source, c->fd, EPOLLIN, on_word, c);
+        int r = sd_event_add_io(c->all->event, &c->source, c->fd, EPOLLIN, on_packet, c);
 
         return r < 0 ? r
-                     : sd_event_add_time_relative(c->all->event, &c->timer, CLOCK_MONOTONIC, SILENT_USEC, 0,
-                                                  on_silence, c);
+                     : sd_event_add_time_relative(c->all->event, &c->timer, CLOCK_MONOTONIC,
+                                                  PACKET_TIMEOUT_USEC, 0, on_timeout, c);
 }
 
 static pid_t peer_pid(int fd)
@@ -130,7 +130,7 @@ static Connection *find_displaced(const Connections *all)
 }
 
 /* Takes over the descriptors, on failure as well. */
-static void wait_for_word(Connections *all, int fd, int peer_fd)
+static void wait_for_packet(Connections *all, int fd, int peer_fd)
 {
         Connection *c = calloc(1, sizeof(Connection)), **last = &all->silent;
 
@@ -145,7 +145,7 @@ static void wait_for_word(Connections *all, int fd, int peer_fd)
                 return;
         }
         if (all->n_silent >= SILENT_MAX)
-                hang_up(find_displaced(all));
+                disconnect(find_displaced(all));
         while (*last)
                 last = &(*last)->next;
         *last = c;
@@ -176,7 +176,7 @@ static int on_connection(sd_event_source *source, int listen_fd, uint32_t revent
         Connections *all = userdata;
 
         if (fd >= 0 && all->function(all->userdata, fd, peer_fd) == -EAGAIN)
-                wait_for_word(all, TAKE_FD(fd), TAKE_FD(peer_fd));
+                wait_for_packet(all, TAKE_FD(fd), TAKE_FD(peer_fd));
         return 0;
 }
 

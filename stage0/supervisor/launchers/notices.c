@@ -23,7 +23,10 @@
  * systemd accepts in place of it.
  *
  * A call that stops an app may give it more time than its unit allows. The unit cannot be changed while it runs, so the
- * supervisor sends EXTEND_TIMEOUT_USEC in the name of the main process.
+ * supervisor sends EXTEND_TIMEOUT_USEC in the name of the main process. The timer of the unit's stop also runs while the pod is paused, and
+ * would have the pod's systemd kill the app as soon as both continue. So the supervisor sends the time that is left while they are frozen:
+ * systemd reads its socket before it looks at its timers. The time-out of a post-stop handler, during which there is no main process, is not
+ * extended.
  *
  * An app that sends too many messages is not read from for the rest of the second. */
 
@@ -38,6 +41,7 @@
 #define EXTEND_MAX_USEC (UINT64_C(365) * 24 * 3600 * 1000000)
 #define STOP_MARGIN_USEC                                                                                    \
         UINT64_C(5000000) /* systemd kills the app this long after the process that waits for the stop */
+#define GRACE_USEC UINT64_C(1000000) /* the least time that a stop has left after a pause */
 #define WINDOW_USEC UINT64_C(1000000)
 #define WINDOW_MAX 200U     /* messages that are read of an app per second */
 #define WINDOW_MAIN_PIDS 4U /* requests that are processed; each looks at all processes of the app */
@@ -55,6 +59,7 @@ struct AppNotices {
         bool warned;           /* a refused main process was reported, in this execution */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
         uint64_t stop_until;   /* when the call that stops the app kills it; or 0 */
+        uint64_t unit_until; /* when the time-out of its unit is over that began with the stop; UINT64_MAX: it has none */
         bool stopping;
         bool ready;
         int waiting_fd; /* connection of the launcher that waits, or -EBADF */
@@ -69,6 +74,7 @@ struct Notices {
         pid_t leader;
         int send_fd; /* to systemd */
         AppTable *apps;
+        uint64_t frozen_usec; /* since when the processes of the pod are frozen; 0: they are not */
 };
 
 Notices *notices_free(Notices *n)
@@ -203,16 +209,36 @@ static void extend(AppNotices *a)
 
 /* --- Time to stop -------------------------------------------------------------------------------------- */
 
-/* A unit has only one timer in systemd; once it is stopping, that is the timer of its stop. */
+/* A unit has only one timer in systemd; once it is stopping, that is the timer of its stop. The time counts from when systemd reads the message,
+ * which in a frozen pod is when it continues. */
 static void extend_stop(AppNotices *a)
 {
-        uint64_t now = now_usec(CLOCK_MONOTONIC);
+        uint64_t frozen = a->all->frozen_usec, now = frozen > 0 ? frozen : now_usec(CLOCK_MONOTONIC),
+                 until = frozen > 0 ? MAX(a->stop_until, MAX(a->unit_until, now + GRACE_USEC))
+                                    : a->stop_until;
         char value[24];
 
-        if (!a->stopping || a->stop_until <= now)
+        if (!a->stopping || until <= now || until == UINT64_MAX)
                 return;
-        snprintf(value, sizeof(value), "%" PRIu64, a->stop_until - now);
+        snprintf(value, sizeof(value), "%" PRIu64, until - now);
         pass_on(a, "EXTEND_TIMEOUT_USEC", value);
+}
+
+void notices_set_frozen(Notices *n, bool frozen)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC), passed = n->frozen_usec > 0 ? now - n->frozen_usec : 0;
+
+        n->frozen_usec = frozen ? now : 0;
+        FOREACH_APP(app, n->apps)
+        {
+                AppNotices *a = app->notices;
+                if (!a)
+                        continue;
+                a->stop_until += a->stop_until > 0 ? passed : 0;
+                a->unit_until += a->unit_until < UINT64_MAX ? passed : 0;
+                if (frozen)
+                        extend_stop(a);
+        }
 }
 
 void notices_extend_stop(AppInstance *app, uint64_t usec)
@@ -226,6 +252,13 @@ void notices_extend_stop(AppInstance *app, uint64_t usec)
         }
 }
 
+static uint64_t unit_deadline(const AppNotices *a)
+{
+        uint64_t timeout = a->app->settings.stop_timeout_usec ?: a->all->pod->config.stop_timeout_usec;
+
+        return deadline_after(timeout);
+}
+
 void notices_set_stopping(AppInstance *app, bool stopping)
 {
         AppNotices *a = app->notices;
@@ -235,6 +268,8 @@ void notices_set_stopping(AppInstance *app, bool stopping)
         /* If the unit was down when systemd reported it, only the end of the stop is reported. */
         if (!stopping && (a->stopping || app->units[0].life != UNIT_UP))
                 a->stop_until = 0;
+        if (stopping && !a->stopping)
+                a->unit_until = unit_deadline(a);
         a->stopping = stopping;
         extend_stop(a);
 }

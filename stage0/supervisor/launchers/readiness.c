@@ -31,9 +31,9 @@ struct AppWait {
         Readiness *all;
         AppInstance *app;
         WaitState state;
-        bool tells;  /* readiness is reported by the app, or by its health check */
-        char *why;   /* why it could not be executed; or NULL */
-        int link_fd; /* the connection of its launcher, until the exec; or -EBADF */
+        bool reports; /* readiness is reported by the app, or by its health check */
+        char *why;    /* why it could not be executed; or NULL */
+        int link_fd;  /* the connection of its launcher, until the exec; or -EBADF */
         sd_event_source *link_source;
         int exec_fd; /* the connection of a launcher that waits for the exec; or -EBADF */
         void (*answer)(int sock);
@@ -45,8 +45,8 @@ struct Readiness {
         void (*changed)(void *userdata, AppInstance *app);
         void *userdata;
         AppTable *apps;
-        size_t n[_WAIT_STATE_MAX]; /* how many are in each state */
-        size_t n_tell, n_told;     /* apps that report readiness, and those that have done so */
+        size_t n[_WAIT_STATE_MAX];      /* how many are in each state */
+        size_t n_reporting, n_reported; /* apps that report readiness, and those that have done so */
 };
 
 static void set_state(AppWait *w, WaitState state)
@@ -55,7 +55,7 @@ static void set_state(AppWait *w, WaitState state)
 
         r->n[w->state]--;
         r->n[state]++;
-        r->n_told += (w->tells && state == WAIT_READY) - (w->tells && w->state == WAIT_READY);
+        r->n_reported += (w->reports && state == WAIT_READY) - (w->reports && w->state == WAIT_READY);
         w->state = state;
 }
 
@@ -93,7 +93,7 @@ void readiness_remove_app(AppInstance *app)
                 return;
         set_state(w, WAIT_NONE);
         w->all->n[WAIT_NONE]--;
-        w->all->n_tell -= w->tells;
+        w->all->n_reporting -= w->reports;
         drop_link(w);
         safe_close(w->exec_fd);
         free(w->why);
@@ -105,8 +105,8 @@ static void wait_for_app(AppWait *w)
 {
         if (stage1_app_is_socket_activated(w->app->app))
                 return;
-        w->tells = app_settings_readiness(&w->app->settings);
-        w->all->n_tell += w->tells;
+        w->reports = app_settings_readiness(&w->app->settings);
+        w->all->n_reporting += w->reports;
         set_state(w, WAIT_STARTING);
 }
 
@@ -130,13 +130,13 @@ int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void 
 
 bool readiness_is_used(const Readiness *r)
 {
-        return r->n_tell > 0;
+        return r->n_reporting > 0;
 }
 
-bool readiness_waits_for_word(const Readiness *r)
+bool readiness_awaits_reports(const Readiness *r)
 {
         FOREACH_APP(app, r->apps)
-        if (app->wait->tells && app->wait->state == WAIT_STARTING)
+        if (app->wait->reports && app->wait->state == WAIT_STARTING)
                 return true;
         return false;
 }
@@ -218,7 +218,7 @@ static void link_gone(AppWait *w)
 
         drop_link(w);
         app_life_take_report(w->app);
-        if (!w->tells)
+        if (!w->reports)
                 judge_start(w, false);
         answer_exec(w);
         r->changed(r->userdata, w->app);
@@ -262,18 +262,18 @@ void readiness_launched(Readiness *r, AppInstance *app, int fd)
         if (w->link_fd < 0 ||
             sd_event_add_io(r->event, &w->link_source, w->link_fd, EPOLLIN, on_link, w) < 0) {
                 drop_link(w);
-                if (!w->tells && (w->state == WAIT_STARTING || w->state == WAIT_AGAIN))
+                if (!w->reports && (w->state == WAIT_STARTING || w->state == WAIT_AGAIN))
                         set_state(w, WAIT_READY); /* its end will be seen */
         }
 }
 
 /* --- The state of the app ------------------------------------------------------------------------------- */
 
-void readiness_told(AppInstance *app)
+void readiness_reported(AppInstance *app)
 {
         AppWait *w = app->wait;
 
-        if (w->tells && w->state != WAIT_READY)
+        if (w->reports && w->state != WAIT_READY)
                 set_state(w, WAIT_READY);
 }
 
@@ -282,7 +282,7 @@ void readiness_ended(AppInstance *app)
         AppWait *w = app->wait;
 
         w->exec_fd = safe_close(w->exec_fd);
-        if (!w->tells)
+        if (!w->reports)
                 judge_start(w, true);
         else if (w->state != WAIT_READY && app->status.readiness != READINESS_READY && !will_start_again(w))
                 set_state(w, without(w));
@@ -351,6 +351,6 @@ int readiness_summary(const Readiness *r, char **ret)
 {
         size_t n = r->apps->n;
 
-        return xasprintf(ret, "%zu of %zu app%s ready", n - (r->n_tell - r->n_told), n,
+        return xasprintf(ret, "%zu of %zu app%s ready", n - (r->n_reporting - r->n_reported), n,
                          n == 1 ? " is" : "s are");
 }

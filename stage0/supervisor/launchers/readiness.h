@@ -23,7 +23,7 @@ void readiness_settle(AppInstance *app);
  * closed if that fails. */
 int readiness_await_exec(AppInstance *app, int sock, void (*answer)(int sock));
 /* The launcher of APP has reported that the app is ready. */
-void readiness_told(AppInstance *app);
+void readiness_reported(AppInstance *app);
 /* An execution of APP has ended. */
 void readiness_ended(AppInstance *app);
 /* The unit of APP is down, and systemd does not restart it. */
@@ -31,7 +31,7 @@ void readiness_down(AppInstance *app);
 /* Whether any app reports readiness, or has a health check that does. */
 bool readiness_is_used(const Readiness *r);
 /* Whether the pod still waits for one of those. */
-bool readiness_waits_for_word(const Readiness *r);
+bool readiness_awaits_reports(const Readiness *r);
 /* Whether the pod is up: every app that starts with it is ready, or has failed and the pod goes on without
  * it. */
 bool readiness_is_settled(const Readiness *r);

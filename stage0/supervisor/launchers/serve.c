@@ -64,7 +64,7 @@ struct Server {
         AppHooks *hooks;
         AppSources *sources;
         Waiting *waiting;
-        uint64_t round; /* of go_on() */
+        uint64_t round; /* of resume_launchers() */
         MetadataService *metadata;
         Limits limits;
         void (*activity)(void *userdata);
@@ -133,6 +133,12 @@ void server_set_leader(Server *s, pid_t leader)
 {
         s->leader = leader;
         notices_set_leader(s->notices, leader);
+}
+
+void server_set_frozen(Server *s, bool frozen)
+{
+        if (s)
+                notices_set_frozen(s->notices, frozen);
 }
 
 int server_set_parameters(Server *s, Error *e)
@@ -626,8 +632,8 @@ static Waiting *take_waiting(Server *s, const AppInstance *app, WaitReason reaso
 
 /* All that wait by now: they can have to wait again. A launcher that has closed its connection meanwhile is skipped. The first of the
  * others gets SOURCES. */
-static void go_on(Server *s, AppInstance *app, WaitReason reason, MountSources *sources, int error,
-                  const Error *e)
+static void resume_launchers(Server *s, AppInstance *app, WaitReason reason, MountSources *sources,
+                             int error, const Error *e)
 {
         uint64_t round = ++s->round;
 
@@ -645,17 +651,18 @@ static void go_on(Server *s, AppInstance *app, WaitReason reason, MountSources *
 
 static void on_cleaned(void *userdata, AppInstance *app)
 {
-        go_on(userdata, app, WAIT_CLEAN, NULL, 0, NULL);
+        resume_launchers(userdata, app, WAIT_CLEAN, NULL, 0, NULL);
 }
 
 static void on_sources(void *userdata, AppInstance *app, MountSources *sources, int error, const Error *e)
 {
-        go_on(userdata, app, WAIT_SOURCES, sources, error, e);
+        resume_launchers(userdata, app, WAIT_SOURCES, sources, error, e);
 }
 
 static void on_hooks_ended(void *userdata, AppInstance *app, const char *message)
 {
-        go_on(userdata, app, WAIT_HOOKS, NULL, message ? -EIO : 0, &(Error){.message = (char *) message});
+        resume_launchers(userdata, app, WAIT_HOOKS, NULL, message ? -EIO : 0,
+                         &(Error){.message = (char *) message});
 }
 
 /* --- Connections ------------------------------------------------------------------------------------------- */

@@ -53,5 +53,7 @@ typedef struct ServerEvents {
 void server_set_events(Server *s, const ServerEvents *events, void *userdata);
 /* Passes the pod's PID 1, in whose network namespace the metadata service is to listen. */
 void server_set_leader(Server *s, pid_t leader);
+/* See notices_set_frozen(). S may be NULL. */
+void server_set_frozen(Server *s, bool frozen);
 /* Sets the pod's kernel parameters, unless that is done; to be called after server_set_leader(). */
 int server_set_parameters(Server *s, Error *e);

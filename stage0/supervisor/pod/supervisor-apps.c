@@ -17,7 +17,7 @@
 
 #define CHANGES_MAX 1024U /* queued changes: eight for each possible client */
 
-static void work_off(Supervisor *s);
+static void process_changes(Supervisor *s);
 
 static AppChange *change_free(AppChange *c)
 {
@@ -122,7 +122,7 @@ static AppChange **last_of(AppChange **list)
 }
 
 /* Removes C, the current change. Its followers take its place. */
-static void take_off(AppChange *c)
+static void dequeue(AppChange *c)
 {
         *last_of(&c->followers) = c->next;
         c->supervisor->changes = TAKE_PTR(c->followers);
@@ -133,14 +133,14 @@ static void take_off(AppChange *c)
 void change_finish(AppChange *c, int r, const char *app, char **warnings, Error *e)
 {
         Supervisor *s = c->supervisor;
-        bool works_off = s->works_off;
+        bool processing_changes = s->processing_changes;
 
-        take_off(c);
-        s->works_off = true;
+        dequeue(c);
+        s->processing_changes = true;
         report(c, r, app, warnings, e);
         change_free(c);
-        s->works_off = works_off;
-        work_off(s);
+        s->processing_changes = processing_changes;
+        process_changes(s);
 }
 
 void change_step_aside(AppChange *c)
@@ -151,7 +151,7 @@ void change_step_aside(AppChange *c)
         c->next = s->launches;
         s->launches = c;
         c->step = STEP_STARTS;
-        work_off(s);
+        process_changes(s);
 }
 
 void change_step_back(AppChange *c)
@@ -166,7 +166,7 @@ void change_step_back(AppChange *c)
         c->next = *place;
         *place = c;
         c->step = STEP_STARTED;
-        work_off(s);
+        process_changes(s);
 }
 
 void change_follow(AppChange *c, AppChange *launch)
@@ -177,7 +177,7 @@ void change_follow(AppChange *c, AppChange *launch)
         c->next = NULL;
         c->step = STEP_WAITS;
         *last_of(&launch->followers) = c;
-        work_off(s);
+        process_changes(s);
 }
 
 static AppChange *find_launch(const Supervisor *s, const char *name)
@@ -379,7 +379,7 @@ void change_remove_directory(Supervisor *s, const char *path)
 }
 
 /* Nothing that was made since then has one of these names: no app is added before (begin_next()). */
-void supervisor_caught_up(void *userdata)
+void supervisor_remove_leftovers(void *userdata)
 {
         Supervisor *s = userdata;
         _cleanup_strv_free_ char **paths = TAKE_PTR(s->leftovers);
@@ -703,7 +703,7 @@ static void begin(AppChange *c)
         }
 }
 
-static void on_caught_up(AppChange *c, int r, const Error *why)
+static void on_manifest_saved(AppChange *c, int r, const Error *why)
 {
         _cleanup_error_ Error e = ERROR_NULL;
         Supervisor *s = c->supervisor;
@@ -720,7 +720,7 @@ static void on_caught_up(AppChange *c, int r, const Error *why)
 
 /* What a failed change has left on disk does not get into the way of the next one: nothing is added until the manifest could be
  * written again. An app can be removed all the same. */
-static void make(AppChange *c)
+static void process_change(AppChange *c)
 {
         bool started = c->step == STEP_STARTED;
 
@@ -728,20 +728,20 @@ static void make(AppChange *c)
         if (started)
                 group_started(c);
         else if (file_keeper_is_behind(c->supervisor->keeper))
-                change_save(c, on_caught_up);
+                change_save(c, on_manifest_saved);
         else
-                on_caught_up(c, 0, NULL);
+                on_manifest_saved(c, 0, NULL);
 }
 
 /* A loop, not a recursion, for changes that are done at once. */
-static void work_off(Supervisor *s)
+static void process_changes(Supervisor *s)
 {
-        if (s->works_off)
+        if (s->processing_changes)
                 return;
-        s->works_off = true;
+        s->processing_changes = true;
         while (s->changes && s->changes->step != STEP_IS_MADE && !s->ends_changes)
-                make(s->changes);
-        s->works_off = false;
+                process_change(s->changes);
+        s->processing_changes = false;
 }
 
 /* Takes over REQUEST and the texts. */
@@ -756,7 +756,7 @@ static int enqueue(Supervisor *s, AppChange change)
         c->sock = -EBADF;
         *last_of(&s->changes) = c;
         s->n_changes++;
-        work_off(s);
+        process_changes(s);
         return 0;
 }
 
@@ -881,7 +881,7 @@ void supervisor_end_changes(Supervisor *s)
         finish_saving(s);
         for (AppChange *c; (c = s->changes);) {
                 _cleanup_error_ Error e = ERROR_NULL;
-                take_off(c);
+                dequeue(c);
                 if (c->gone) /* apps of which others were to follow */
                         (void) pod_update_manifest(s->pod, NULL);
                 if (c->pid > 0)

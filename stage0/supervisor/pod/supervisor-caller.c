@@ -9,27 +9,27 @@
 #include "stage0/supervisor/pod/supervisor-internal.h"
 
 /* Notifies the service manager, if any. In the foreground it knows only the client, which is our parent. */
-void supervisor_tell_host(Supervisor *s, const char *text)
+void supervisor_notify_host(Supervisor *s, const char *text)
 {
         if (!s->options->detach)
                 (void) sd_pid_notify(s->front ? getppid() : 0, 0, text);
 }
 
 /* systemd 262 refuses READY=1 after STOPPING=1, and lets the unit fail. So that the pod stops is told once it was ready; one that
- * ends before is told to have been ready or not by supervisor_tell_end(). */
-void supervisor_tell_stopping(Supervisor *s)
+ * ends before is told to have been ready or not by supervisor_notify_end(). */
+void supervisor_notify_stopping(Supervisor *s)
 {
         if (s->ready)
-                supervisor_tell_host(s, "STOPPING=1");
+                supervisor_notify_host(s, "STOPPING=1");
 }
 
-void supervisor_tell_end(Supervisor *s, bool started)
+void supervisor_notify_end(Supervisor *s, bool started)
 {
         if (s->ready)
                 return;
         if (started)
-                supervisor_tell_host(s, "READY=1");
-        supervisor_tell_host(s, "STOPPING=1");
+                supervisor_notify_host(s, "READY=1");
+        supervisor_notify_host(s, "STOPPING=1");
 }
 
 /* --- The watchdog of a unit of the host ---------------------------------------------------------------- */
@@ -52,7 +52,7 @@ static int on_watchdog(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Supervisor *s = userdata;
 
-        supervisor_tell_host(s, "WATCHDOG=1");
+        supervisor_notify_host(s, "WATCHDOG=1");
         (void) sd_event_source_set_time_relative(source, watchdog_usec(s) / 2);
         (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;

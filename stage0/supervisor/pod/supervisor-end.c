@@ -276,7 +276,7 @@ int supervisor_finish(Supervisor *s, Error *e)
         s->in_order = waitpid(s->nspawn.pid, &wait_status, 0) > 0 && WIFEXITED(wait_status) &&
                       WEXITSTATUS(wait_status) == 0;
         s->nspawn.pid = 0;
-        supervisor_tell_stopping(s);
+        supervisor_notify_stopping(s);
         supervisor_end_apps(s, s->in_order);
         drain(s);
         s->machine = machine_free(s->machine);
@@ -292,8 +292,8 @@ int supervisor_finish(Supervisor *s, Error *e)
         if (s->reader_gone && status >= 0)
                 status = 128 + SIGPIPE;
         /* A pod whose apps were done before readiness could be reported has started successfully. */
-        supervisor_tell_end(s, (status >= 0 && readiness_is_complete(s->readiness)) ||
-                                               (status == 0 && !readiness_is_used(s->readiness)));
+        supervisor_notify_end(s, (status >= 0 && readiness_is_complete(s->readiness)) ||
+                                                 (status == 0 && !readiness_is_used(s->readiness)));
         (void) pod_end_run(s->pod, &errors[1]);
         supervisor_journal_end(s, status);
         interface_end(s->interface, status);

@@ -52,10 +52,10 @@ typedef struct Supervisor {
         FileKeeper *keeper;
         char **leftovers;  /* directories that the manifest on disk may still have, though the pod has not */
         bool ends_changes; /* none begins any more */
-        AppChange *changes;  /* of the set of apps, in their order; the first is the current one */
-        size_t n_changes;    /* including their followers */
-        bool works_off;      /* guards against recursion in supervisor-apps.c */
-        AppChange *launches; /* launches whose apps are starting */
+        AppChange *changes;      /* of the set of apps, in their order; the first is the current one */
+        size_t n_changes;        /* including their followers */
+        bool processing_changes; /* guards against recursion in supervisor-apps.c */
+        AppChange *launches;     /* launches whose apps are starting */
         uint64_t n_removed, n_nested;
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */
         bool target_released; /* the target that has started the pod keeps no unit loaded any more */
@@ -144,7 +144,7 @@ int supervisor_remove_app(Supervisor *s, json_object *request, AppChangeFunction
 /* The connection to the pod's systemd is there, or is there again. */
 void supervisor_resume_changes(Supervisor *s);
 /* The manifest could be written again: removes what was kept for the one before. */
-void supervisor_caught_up(void *userdata);
+void supervisor_remove_leftovers(void *userdata);
 int supervisor_replace_app(Supervisor *s, json_object *request, AppChangeFunction function, void *userdata);
 /* The caller of supervisor_replace_app() with USERDATA has disconnected. The replacement continues unless another one is
  * requested. */
@@ -165,11 +165,11 @@ void supervisor_end_changes(Supervisor *s);
 /* --- supervisor-caller.c: the process that started the supervisor -------------------------------------- */
 
 /* A message of sd_notify(); does nothing if detached. */
-void supervisor_tell_host(Supervisor *s, const char *text);
+void supervisor_notify_host(Supervisor *s, const char *text);
 /* STOPPING=1, if READY=1 was told. */
-void supervisor_tell_stopping(Supervisor *s);
+void supervisor_notify_stopping(Supervisor *s);
 /* STOPPING=1 of a pod that was not ready before it ended; after READY=1 if it has started successfully all the same. */
-void supervisor_tell_end(Supervisor *s, bool started);
+void supervisor_notify_end(Supervisor *s, bool started);
 int supervisor_connect_front(Supervisor *s, Error *e);
 void supervisor_block_signals(const ForegroundProxy *front);
 int supervisor_watch_signals(Supervisor *s);
@@ -178,7 +178,7 @@ int supervisor_serve_watchdog(Supervisor *s);
 
 /* --- supervisor-progress.c: the progress of the start -------------------------------------------------- */
 
-void supervisor_tell_status(Supervisor *s);
+void supervisor_notify_status(Supervisor *s);
 /* As ServerEvents has them. USERDATA is the Supervisor. */
 void supervisor_asked(void *userdata, AppInstance *app, LaunchPhase what);
 int supervisor_prepare(void *userdata, AppInstance *app, Error *e);

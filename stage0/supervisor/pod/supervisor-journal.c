@@ -22,12 +22,10 @@ _printf_(6, 7) static void report(Supervisor *s, const AppInstance *app, const c
         va_list ap;
 
         va_start(ap, format);
-        int r = vasprintf(&message, format, ap);
+        int r = xvasprintf(&message, format, ap);
         va_end(ap);
-        if (r < 0) {
-                message = NULL;
+        if (r < 0)
                 return;
-        }
         forwarders_report(s->forwarders, app,
                           &(HostRecord){.message_id = id,
                                         .priority = priority,

@@ -61,7 +61,7 @@ static void tell_ready(Supervisor *s)
         else if (s->ready_fd >= 0)
                 (void) loop_write(s->ready_fd, "1", 1);
         s->ready_fd = safe_close(s->ready_fd);
-        supervisor_tell_host(s, "READY=1");
+        supervisor_notify_host(s, "READY=1");
 }
 
 /* The pod's systemd has no job left; but an app may be waiting for its next attempt. */
@@ -94,13 +94,13 @@ static void set_booted(Supervisor *s)
                 supervisor_signal_leader(s);
 }
 
-void supervisor_tell_status(Supervisor *s)
+void supervisor_notify_status(Supervisor *s)
 {
         _cleanup_free_ char *summary = NULL, *text = NULL;
 
         if (readiness_is_used(s->readiness) && readiness_summary(s->readiness, &summary) >= 0 &&
             xasprintf(&text, "STATUS=%s", summary) >= 0)
-                supervisor_tell_host(s, text);
+                supervisor_notify_host(s, text);
 }
 
 /* A request of a launcher shows that the pod's systemd can receive a signal that was sent too early. */
@@ -211,8 +211,8 @@ int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *eve
                 return 0;
         case LAUNCH_READY:
                 app_life_ready(app);
-                readiness_told(app);
-                supervisor_tell_status(s);
+                readiness_reported(app);
+                supervisor_notify_status(s);
                 interface_changed(s->interface, app);
                 supervisor_check_ready(s);
                 return 0;
@@ -261,7 +261,7 @@ static void on_slow(void *userdata)
         _cleanup_error_ Error e = ERROR_NULL;
         Supervisor *s = userdata;
 
-        if (s->ready || s->ready_fd < 0 || readiness_waits_for_word(s->readiness) ||
+        if (s->ready || s->ready_fd < 0 || readiness_awaits_reports(s->readiness) ||
             readiness_describe(s->readiness, &which) < 0)
                 return;
         (void) error_set(&e, -ETIMEDOUT, "Pod %s is not up after %llu s: %s", pod_display_name(s->pod),

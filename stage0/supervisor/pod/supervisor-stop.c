@@ -45,7 +45,7 @@ bool supervisor_request_stop(Supervisor *s, int sig)
 {
         s->stop_requests++;
         s->stopped_by_host = true;
-        supervisor_tell_stopping(s);
+        supervisor_notify_stopping(s);
         if (sig == SIGHUP || s->stop_signals++ == 0 || s->detached) {
                 supervisor_signal_leader(s);
                 return false;

@@ -119,8 +119,9 @@ static void kill_escaped(Supervisor *s, AppInstance *app)
                 log_debug("Cannot look for processes that app %s has left behind: %s", app->name,
                           strerror(-r));
         else if (n > 0)
-                log_warning("App %s has ended, and left %zu processes in other cgroups of pod %s, which were killed.",
-                            app_instance_path(app), n, pod_display_name(s->pod));
+                log_warning("App %s has ended, and left %zu process%s in other cgroups of pod %s, which %s killed.",
+                            app_instance_path(app), n, n == 1 ? "" : "es", pod_display_name(s->pod),
+                            n == 1 ? "was" : "were");
         app->root = 0; /* until the next execution */
 }
 
@@ -144,7 +145,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         check_restarts(s, app);
         readiness_ended(app);
         if (app_settings_readiness(&app->settings))
-                supervisor_tell_status(s);
+                supervisor_notify_status(s);
         interface_executed(s->interface, app, START_ENDED);
         supervisor_check_ready(s);
         idle_watch_begin(s->idle_watch);
@@ -449,7 +450,7 @@ static void on_stop_call(void *userdata, bool kill)
 {
         Supervisor *s = userdata;
 
-        supervisor_tell_stopping(s);
+        supervisor_notify_stopping(s);
         if (!kill) {
                 supervisor_stop(s);
                 return;

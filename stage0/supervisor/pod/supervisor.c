@@ -91,7 +91,7 @@ static int on_idle(sd_event_source *source, void *userdata)
         return 0;
 }
 
-static int work_ahead(Supervisor *s, Error *e)
+static int prepare_when_idle(Supervisor *s, Error *e)
 {
         int r = sd_event_add_defer(s->event, &s->idle_source, on_idle, s);
 
@@ -171,7 +171,7 @@ static int open_server(Supervisor *s, Error *e)
         if (r < 0)
                 return r;
         server_set_events(s->server, &events, s);
-        supervisor_tell_status(s);
+        supervisor_notify_status(s);
         return 0;
 }
 
@@ -194,6 +194,13 @@ static int start_systemd(Supervisor *s, Error *e)
         return r;
 }
 
+static void on_frozen(void *userdata, bool frozen)
+{
+        Supervisor *s = userdata;
+
+        server_set_frozen(s->server, frozen);
+}
+
 /* The launchers' socket first, as the pod's systemd could be faster; the other steps follow while it
  * boots. */
 static int start(Supervisor *s, Error *e)
@@ -210,9 +217,11 @@ static int start(Supervisor *s, Error *e)
                 r = app_table_new(s->pod, &s->apps, e);
         if (r >= 0 && pod_pause_new(s->pod, s->event, &s->pause) < 0)
                 r = error_oom(e);
-        if (r >= 0)
+        if (r >= 0) {
                 s->apps->pause = s->pause;
-        if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_caught_up, s, &s->keeper) < 0)
+                pod_pause_watch(s->pause, on_frozen, s);
+        }
+        if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_remove_leftovers, s, &s->keeper) < 0)
                 r = error_oom(e);
         if (r >= 0)
                 r = open_streams(s, e);
@@ -225,7 +234,7 @@ static int start(Supervisor *s, Error *e)
         if (r >= 0)
                 r = prepare_mounts(s, e);
         if (r >= 0)
-                r = work_ahead(s, e);
+                r = prepare_when_idle(s, e);
         if (r >= 0)
                 r = supervisor_watch_idleness(s, e);
         return r < 0 ? r : watch(s, e);

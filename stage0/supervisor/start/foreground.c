@@ -183,7 +183,8 @@ static int wait_for(Pod *p, Ends *ends, bool *ret_detached, Error *e)
         return r < 0 ? r : result;
 }
 
-static int stay(Pod *p, const RunOptions *o, Forward *f, Ends *ends, bool *ret_detached, Error *e)
+static int forward_until_end(Pod *p, const RunOptions *o, Forward *f, Ends *ends, bool *ret_detached,
+                             Error *e)
 {
         f->ops = &ops;
         f->userdata = ends;
@@ -218,7 +219,7 @@ int foreground_run(Pod *p, const RunOptions *o, bool *ret_detached, Error *e)
         if (r >= 0)
                 r = supervisor_spawn(p, o, &front, &ends.pid, e);
         if (r >= 0)
-                r = stay(p, o, &f, &ends, ret_detached, e);
+                r = forward_until_end(p, o, &f, &ends, ret_detached, e);
         foreground_done(&front);
         close_ours(&f, &ends);
         return r;

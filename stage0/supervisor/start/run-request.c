@@ -26,14 +26,6 @@ static const char *const log_levels[] = {
                 [LOG_LEVEL_INFO] = "info",     [LOG_LEVEL_DEBUG] = "debug",
 };
 
-static int find_word(const char *const *words, size_t n, const char *s)
-{
-        for (size_t i = 0; i < n; i++)
-                if (streq(words[i], s))
-                        return (int) i;
-        return -EINVAL;
-}
-
 const char *register_mode_to_string(RegisterMode m)
 {
         return (unsigned) m < ELEMENTSOF(register_modes) ? register_modes[m] : NULL;
@@ -41,7 +33,7 @@ const char *register_mode_to_string(RegisterMode m)
 
 int register_mode_from_string(const char *s)
 {
-        return find_word(register_modes, ELEMENTSOF(register_modes), s);
+        return word_index(register_modes, ELEMENTSOF(register_modes), s);
 }
 
 void foreground_done(ForegroundProxy *f)
@@ -241,7 +233,7 @@ static int member_parse(const Member *m, json_object *v, void *data)
         case MEMBER_PID:
                 return int_parse(v, p);
         case MEMBER_WORD:
-                n = text ? find_word(m->words->words, m->words->n, text) : -EINVAL;
+                n = word_index(m->words->words, m->words->n, text);
                 if (n < 0)
                         return n;
                 *(unsigned *) p = (unsigned) n;

@@ -188,7 +188,7 @@ int pod_sockets_add(PodSockets *s, PassedSocket *x, size_t target)
         return 0;
 }
 
-static int check_twins(const PodSockets *s, const PassedSocket *x, Error *e)
+static int check_duplicates(const PodSockets *s, const PassedSocket *x, Error *e)
 {
         char buffer[512];
 
@@ -206,7 +206,7 @@ static int assign(const Pod *p, PodSockets *s, PassedSocket *x, Error *e)
         char buffer[512];
         size_t target = 0;
 
-        int r = check_twins(s, x, e);
+        int r = check_duplicates(s, x, e);
         if (r >= 0)
                 r = find_by_name(s, x, &target, e);
         if (r == 0)

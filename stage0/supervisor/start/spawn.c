@@ -113,7 +113,7 @@ static void get_mask(bool detach, sigset_t *ret)
 
 /* Replaces the descriptors by copies above all of the numbers, so that none is overwritten while it is still
  * needed. */
-static int lift_descriptors(Passing *l)
+static int move_descriptors_up(Passing *l)
 {
         int above = FIRST + (int) l->n;
 
@@ -148,7 +148,7 @@ static int start(Pod *p, const RunOptions *o, const ForegroundProxy *front, pid_
         if (r >= 0)
                 r = build_arguments(p, o, program, &argv);
         if (r >= 0)
-                r = lift_descriptors(&l);
+                r = move_descriptors_up(&l);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the request to the supervisor of pod %s",
                                        pod_display_name(p));

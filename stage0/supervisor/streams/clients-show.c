@@ -18,7 +18,7 @@ static bool has_all(const Client *c)
         return true;
 }
 
-static void tell_skipped(Client *c)
+static void report_skipped(Client *c)
 {
         if (c->skipped > 0 && c->events->skipped(c->userdata, c->skipped) >= 0)
                 c->skipped = 0;
@@ -27,7 +27,7 @@ static void tell_skipped(Client *c)
 void client_end(Client *c, int exit_code)
 {
         if (c->events) {
-                tell_skipped(c);
+                report_skipped(c);
                 c->events->ended(c->userdata, exit_code);
         }
         client_forget(c);
@@ -42,7 +42,7 @@ static void end_if_all_is_shown(Client *c)
 
 void client_on_room(void *userdata)
 {
-        tell_skipped(userdata);
+        report_skipped(userdata);
         end_if_all_is_shown(userdata);
 }
 

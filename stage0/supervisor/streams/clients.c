@@ -81,7 +81,7 @@ static bool push(Client *c)
 
 static void update_source(Client *c)
 {
-        bool wanted = c->input->runs && !c->input->deaf_timer && c->begin == c->end;
+        bool wanted = c->input->runs && !c->input->closed_timer && c->begin == c->end;
 
         if (c->in_source)
                 (void) sd_event_source_set_enabled(c->in_source, wanted ? SD_EVENT_ON : SD_EVENT_OFF);

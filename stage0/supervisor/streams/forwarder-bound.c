@@ -136,7 +136,7 @@ static bool admit(LogBound *b)
         return !b->dropping;
 }
 
-static void pay(LogBound *b, uint64_t cost)
+static void charge(LogBound *b, uint64_t cost)
 {
         b->left -= MIN(b->left, cost);
 }
@@ -145,21 +145,21 @@ static void drop(LogBound *b, size_t bytes, bool line)
 {
         b->bytes += bytes;
         b->lines += line;
-        b->untold_lines += line;
-        b->untold_bytes += bytes;
+        b->unreported_lines += line;
+        b->unreported_bytes += bytes;
         b->changed = true;
 }
 
 static void add_report(LogBound *b, Text *t)
 {
-        if (b->untold_bytes == 0)
+        if (b->unreported_bytes == 0)
                 return;
         text_addf(t,
                   "acnspawn: %" PRIu64 " line%s (%" PRIu64 " bytes) of app %s %s not stored: it writes more "
                   "than --log-size= and --log-rate= allow\n",
-                  b->untold_lines, b->untold_lines == 1 ? "" : "s", b->untold_bytes, b->app,
-                  b->untold_lines == 1 ? "was" : "were");
-        b->untold_lines = b->untold_bytes = 0;
+                  b->unreported_lines, b->unreported_lines == 1 ? "" : "s", b->unreported_bytes, b->app,
+                  b->unreported_lines == 1 ? "was" : "were");
+        b->unreported_lines = b->unreported_bytes = 0;
 }
 
 /* The part SIZE of a line; its end is there if COMPLETE. */
@@ -173,7 +173,7 @@ static void take_part(Forwarder *p, const char *data, size_t size, bool complete
                 p->drop_line = !admit(b);
                 if (!p->drop_line) {
                         add_report(b, out);
-                        pay(b, LINE_COST);
+                        charge(b, LINE_COST);
                 }
         } else if (!p->drop_line && p->overdraft > OVERDRAFT_MAX) {
                 p->drop_line = b->dropping = true;
@@ -185,7 +185,7 @@ static void take_part(Forwarder *p, const char *data, size_t size, bool complete
         else {
                 if (b->left < size)
                         p->overdraft += size - b->left;
-                pay(b, size);
+                charge(b, size);
                 text_add_bytes(out, data, size);
         }
         if (complete)
@@ -200,9 +200,9 @@ bool forwarder_bound_admits(Forwarder *p, const char *data, size_t size)
                 return true;
         refill(b);
         uint64_t cost = size + count_begins(p, data, size) * (uint64_t) LINE_COST;
-        if (b->dropping || p->drop_line || b->untold_bytes > 0 || b->left < cost)
+        if (b->dropping || p->drop_line || b->unreported_bytes > 0 || b->left < cost)
                 return false;
-        pay(b, cost);
+        charge(b, cost);
         if (size > 0)
                 p->in_line = data[size - 1] != '\n';
         return true;

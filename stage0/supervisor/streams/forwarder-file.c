@@ -169,7 +169,7 @@ static size_t whole_lines(const char *data, size_t size)
 }
 
 /* Takes the part of a record, which is the last SIZE bytes that we wrote, out of the file. */
-static int take_back(int fd, size_t size)
+static int truncate_by(int fd, size_t size)
 {
         off_t end = lseek(fd, 0, SEEK_CUR);
         struct stat st;
@@ -201,7 +201,7 @@ static size_t append(AppLog *l, const char *data, size_t size, int *ret_error)
         }
         size_t whole = whole_lines(data, done);
         if (done > 0)
-                l->torn = done > whole && take_back(l->fd, done - whole) < 0;
+                l->torn = done > whole && truncate_by(l->fd, done - whole) < 0;
         return whole;
 }
 
@@ -266,7 +266,7 @@ static void write_records(Forwarder *p, const Text *records, size_t ours)
 }
 
 /* After dropped records a reader must find the start of the next record and the next line. */
-static void mend(Forwarder *p, const struct timespec *now, Text *records)
+static void end_broken_record(Forwarder *p, const struct timespec *now, Text *records)
 {
         LogFormatter f = {.format = p->log->file.format, .error = p->error, .open = true};
 
@@ -288,7 +288,7 @@ static void write_step(Forwarder *p, Step step, const char *data, size_t size)
                 return;
         (void) clock_gettime(CLOCK_REALTIME, &now);
         if (step == ADD) {
-                mend(p, &now, records);
+                end_broken_record(p, &now, records);
                 p->log->left_open[p->error] = false;
         }
         size_t ours = records->size;

@@ -14,11 +14,12 @@ typedef struct Waiter Waiter;
 /* The limit of an app's output in the journal; see forwarder-bound.c. */
 typedef struct LogBound {
         const char *app;
-        uint64_t size, rate;                 /* bytes, and bytes a second */
-        uint64_t left, last_usec;            /* a tenth of SIZE, as it was then */
-        uint64_t lines, bytes;               /* that were dropped */
-        uint64_t untold_lines, untold_bytes; /* those of them that no line in the journal reports yet */
-        bool own_size; /* set by the app's settings; otherwise a share of the journal */
+        uint64_t size, rate;      /* bytes, and bytes a second */
+        uint64_t left, last_usec; /* a tenth of SIZE, as it was then */
+        uint64_t lines, bytes;    /* that were dropped */
+        uint64_t unreported_lines,
+                        unreported_bytes; /* those of them that no line in the journal reports yet */
+        bool own_size;                    /* set by the app's settings; otherwise a share of the journal */
         bool unbounded, dropping, changed;
 } LogBound;
 

@@ -17,8 +17,7 @@ struct Input {
         int slave_fd; /* held as long as the app runs: its terminal does not end when the app closes it */
         bool runs;
         sd_event_source *room;
-        sd_event_source *
-                        deaf_timer; /* runs while the app takes nothing, as it has closed its input, or has ended; or NULL */
+        sd_event_source *closed_timer; /* runs once the app has closed its input, or has ended; or NULL */
 };
 
 struct Inputs {

@@ -14,7 +14,7 @@
 
 #include "stage0/supervisor/streams/inputs-internal.h"
 
-#define DEAF_USEC UINT64_C(1000000)
+#define INPUT_CLOSED_USEC UINT64_C(1000000)
 
 void input_ends_done(InputEnds *ends)
 {
@@ -37,22 +37,22 @@ void input_close(Input *i)
         i->fd = safe_close(i->fd);
 }
 
-static int on_deaf(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_closed_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Input *i = userdata;
 
-        i->deaf_timer = sd_event_source_disable_unref(i->deaf_timer);
+        i->closed_timer = sd_event_source_disable_unref(i->closed_timer);
         clients_stop_reading(i);
         return 0;
 }
 
 /* The end of the process also closes its input, and is reported a little later: the app may be restarted, and the new
  * process reads further input of the same clients. So clients are only disconnected after a delay. */
-static ssize_t go_deaf(Input *i)
+static ssize_t note_closed(Input *i)
 {
-        if (!i->deaf_timer)
-                (void) sd_event_add_time_relative(i->all->event, &i->deaf_timer, CLOCK_MONOTONIC, DEAF_USEC,
-                                                  0, on_deaf, i);
+        if (!i->closed_timer)
+                (void) sd_event_add_time_relative(i->all->event, &i->closed_timer, CLOCK_MONOTONIC,
+                                                  INPUT_CLOSED_USEC, 0, on_closed_timeout, i);
         return -EPIPE;
 }
 
@@ -61,7 +61,7 @@ ssize_t input_write(Input *i, const void *data, size_t size)
         ssize_t n;
 
         if (i->fd < 0)
-                return i->kind == INPUT_PIPE && i->runs ? go_deaf(i) : (ssize_t) size;
+                return i->kind == INPUT_PIPE && i->runs ? note_closed(i) : (ssize_t) size;
         do
                 n = write(i->fd, data, size);
         while (n < 0 && errno == EINTR);
@@ -72,7 +72,7 @@ ssize_t input_write(Input *i, const void *data, size_t size)
         if (i->kind != INPUT_PIPE)
                 return (ssize_t) size;
         input_close(i); /* the app has closed its end */
-        return go_deaf(i);
+        return note_closed(i);
 }
 
 static int on_room(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -171,7 +171,7 @@ void input_stop(Input *i)
         if (!i)
                 return;
         input_close(i);
-        i->deaf_timer = sd_event_source_disable_unref(i->deaf_timer);
+        i->closed_timer = sd_event_source_disable_unref(i->closed_timer);
         i->slave_fd = safe_close(i->slave_fd);
         i->runs = false;
 }
