@@ -65,6 +65,8 @@ static int prepare_mounts(Supervisor *s, Error *e)
         _cleanup_close_ int host = -EBADF;
         int r = mount_namespace_unshare(&host, e);
 
+        if (r >= 0 && (r = forwarders_set_host(s->forwarders, host)) < 0)
+                (void) error_set_errno(e, r, "Cannot copy a descriptor");
         if (r >= 0)
                 r = pod_mounts_new(s->pod, &s->mounts, e);
         if (r >= 0)
@@ -218,6 +220,8 @@ static int start(Supervisor *s, Error *e)
                 r = open_streams(s, e);
         if (r >= 0)
                 r = open_server(s, e);
+        if (r >= 0)
+                r = forwarders_open_logs(s->forwarders, e);
         if (r >= 0)
                 r = start_systemd(s, e);
         if (r >= 0)
