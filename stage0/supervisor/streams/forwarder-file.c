@@ -19,7 +19,6 @@
 /* A call that waits for the answers of processes. */
 struct Reopening {
         Reopening *next;
-        Forwarders *all;
         sd_event_source *timer;
         LogsFunction function; /* NULL: it was called already */
         void *userdata;
@@ -151,7 +150,7 @@ int forwarders_check_log(const PodApp *app, Error *e)
 
 static bool is_reopened(const AppInstance *a, const char *app)
 {
-        return a->log->writer && (!app || streq(a->name, app));
+        return a->log && a->log->writer && (!app || streq(a->name, app));
 }
 
 int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, void *userdata, Error *e)
@@ -170,7 +169,7 @@ int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, v
         Reopening *x = calloc(1, sizeof(Reopening) + n * sizeof(x->items[0]));
         if (!x)
                 return error_oom(e);
-        *x = (Reopening){.next = all->reopenings, .all = all, .n = n, .n_left = n};
+        *x = (Reopening){.next = all->reopenings, .n = n, .n_left = n};
         int r = sd_event_add_time_relative(all->event, &x->timer, CLOCK_MONOTONIC, OPEN_USEC, 0, on_late, x);
         if (r < 0) {
                 free(x);

@@ -13,6 +13,7 @@
  * When the supervisor dies, the process reads the end of the socket after all that was sent; it writes that and ends. When the
  * process is killed, another one is started. How much it had written is in memory that both share: the difference may be lost. */
 
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,6 +30,8 @@
 #include "stage0/supervisor/streams/log-writer.h"
 
 #define INPUT_SIZE (4U * LOG_DATA_MAX)
+#define IDLE_MSEC 1000 /* after which memory is returned */
+#define MMAP_MIN 65536 /* larger buffers are returned to the kernel when they are freed */
 #define AFTER_MSEC 10000
 #define RESTART_USEC UINT64_C(1000000) /* between two starts at least */
 #define END_USEC UINT64_C(10000)       /* the wait of log_writer_wait_for_end() */
@@ -117,12 +120,25 @@ static size_t take_all(Child *c, const char *input, size_t size)
         return used;
 }
 
+/* Most apps write little, and each of them has such a process. */
+static void wait_for_input(Child *c, char *input)
+{
+        struct pollfd p = {.fd = c->sock, .events = POLLIN};
+
+        if (poll(&p, 1, IDLE_MSEC) != 0)
+                return;
+        text_done(&c->file.records);
+        (void) madvise(input, INPUT_SIZE, MADV_DONTNEED);
+}
+
 static void take_messages(Child *c)
 {
-        static char input[INPUT_SIZE];
+        static char input[INPUT_SIZE] __attribute__((aligned(4096)));
         size_t size = 0;
 
         for (;;) {
+                if (size == 0)
+                        wait_for_input(c, input);
                 ssize_t n = read(c->sock, input + size, sizeof(input) - size);
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -168,6 +184,7 @@ static _noreturn_ void child(const LogWriter *w, int sock)
                         ;
                 (void) close(after.fd);
         }
+        (void) mallopt(M_MMAP_THRESHOLD, MMAP_MIN);
         c.file.settings = w->options.settings;
         c.file.dropped = on_dropped;
         c.file.userdata = &c;
@@ -275,6 +292,8 @@ static void restart(LogWriter *w)
 {
         if (now_usec(CLOCK_MONOTONIC) < w->started_usec + RESTART_USEC || start(w) < 0)
                 restart_later(w);
+        else
+                w->options.on_room(w->options.userdata);
 }
 
 static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
@@ -282,10 +301,7 @@ static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
         LogWriter *w = userdata;
 
         w->timer = sd_event_source_disable_unref(w->timer);
-        if (start(w) < 0)
-                restart_later(w);
-        else
-                w->options.on_room(w->options.userdata);
+        restart(w);
         return 0;
 }
 
@@ -406,14 +422,16 @@ static void send_message(LogWriter *w, const LogMessage *m, const void *data)
 void log_writer_add(LogWriter *w, const LogMessage *m, const void *data)
 {
         LogMessage part = *m;
+        const char *d = data ?: "";
+        size_t left = m->size;
 
         w->unsynced = true;
-        for (const char *d = data;; d += part.size) {
-                part.size = MIN(m->size - (uint32_t) (d - (const char *) data), LOG_DATA_MAX);
+        do {
+                part.size = (uint32_t) MIN(left, (size_t) LOG_DATA_MAX);
                 send_message(w, &part, d);
-                if (d + part.size == (const char *) data + m->size)
-                        return;
-        }
+                d += part.size;
+                left -= part.size;
+        } while (left > 0);
 }
 
 uint64_t log_writer_ask(LogWriter *w, LogMessage m)
