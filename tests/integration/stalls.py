@@ -340,7 +340,8 @@ def a_silent_client_is_disconnected(host):
     host.acnspawn("stop", "p").expect(0)
 
 
-COUNTS = "trap 'exit 0' TERM; touch /out/up; i=0; while :; do i=$((i + 1)); echo $i; done"
+# Without a handler: the shell would execute it only when its output is taken.
+COUNTS = "touch /out/up; i=0; while :; do i=$((i + 1)); echo $i; done"
 TICKS = "trap 'exit 0' TERM; touch /out/up; i=0; while :; do i=$((i + 1)); echo $i; sleep 0.05; done"
 
 
@@ -354,7 +355,9 @@ def lines_of(path):
 
 
 def is_counted(lines):
-    return lines == [str(n) for n in range(1, len(lines) + 1)]
+    """True if these are all lines of one or more executions."""
+    numbers = [0] + [int(l) for l in lines]
+    return all(b in (a + 1, 1) for a, b in zip(numbers, numbers[1:]))
 
 
 def hanging_log(host, fs):
@@ -407,7 +410,7 @@ def a_log_file_system_that_hangs_delays_its_app_alone(host):
         host.acnspawn("stop", "p").expect(0)
         lines = lines_of(fs.directory + "/a.log")
         true(is_counted(lines) and len(lines) > 10000, "lines are missing among %d" % len(lines))
-        true(is_counted(lines_of(b)), "lines of the other app")
+        true(is_counted(lines_of(b + ".1") + lines_of(b)), "lines of the other app")
 
 
 @case
@@ -439,8 +442,8 @@ def ends_in_time(host, *words):
             host.acnspawn("stop", *words, "p").expect(0)
         equal(host.state("p"), "exited")
         _, err = p.communicate(timeout=patience(20))
-        equal(re.sub(r"\d+ bytes", "N bytes", err.decode()),
-              "Warning: The file system of the log file %s/a.log of app a does not answer: N bytes of output at its end are given up\n" % fs.directory)
+        contains(re.sub(r"\d+ bytes", "N bytes", err.decode()), "Warning: The file system of the log file %s/a.log of app a does not answer: "
+                 "N bytes of output at its end are given up\n" % fs.directory)
         with within(5, "the removal"):
             host.acnspawn("rm", "p").expect(0)
         equal(len([w for w in writers if not has_ended(w)]), 1, "processes that cannot end")

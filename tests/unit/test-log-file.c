@@ -114,6 +114,19 @@ TEST(lines_are_appended)
         ASSERT_STREQ(text, "F one|F two|P three|F |F four|");
 }
 
+TEST(a_part_of_a_record_at_the_end_is_separated)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(scratch_new(&f.scratch));
+        ASSERT_OK(scratch_file(&f.scratch, "log", "2016-10-06T00:17:09"));
+        ASSERT_OK(open_log(&f, "log", LOG_FORMAT_CRI, UINT64_MAX));
+        say(&f, "one\n");
+        text = read_back(&f);
+        ASSERT_STREQ(text, "?|F one|");
+}
+
 static void expect_refusal(Fixture *f, const char *name, const char *message)
 {
         _cleanup_error_ Error e = ERROR_NULL, other = ERROR_NULL;
@@ -311,6 +324,7 @@ TEST(a_file_does_not_grow_beyond_its_limit)
 int main(void)
 {
         RUN(lines_are_appended);
+        RUN(a_part_of_a_record_at_the_end_is_separated);
         RUN(special_files_are_refused);
         RUN(a_renamed_file_is_written_until_it_is_reopened);
         RUN(streams_are_separate);

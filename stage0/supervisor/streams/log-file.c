@@ -89,17 +89,19 @@ static uint64_t size_limit(const LogFile *l)
         return MIN(l->settings.max_size, (uint64_t) limit.rlim_cur);
 }
 
-/* An earlier pod, or a replaced app, may have left a line without an end. */
+/* An earlier pod, or a replaced app, may have left a line without an end, and a process that was killed a part of a record. */
 static void look_at_end(LogFile *l)
 {
         _cleanup_free_ char *text = malloc(TAIL_SIZE);
         struct stat st;
 
-        if (!text || l->settings.format != LOG_FORMAT_CRI || fstat(l->fd, &st) < 0 || st.st_size == 0)
+        if (!text || fstat(l->fd, &st) < 0 || st.st_size == 0)
                 return;
         _cleanup_close_ int fd = fd_reopen(l->fd, O_RDONLY | O_NONBLOCK);
         ssize_t n = fd < 0 ? -1 : pread(fd, text, TAIL_SIZE, MAX(st.st_size - (off_t) TAIL_SIZE, (off_t) 0));
-        for (char *line = text, *end; n > 0 && (end = memchr(line, '\n', (size_t) (text + n - line)));
+        l->torn = n > 0 && text[n - 1] != '\n';
+        for (char *line = text, *end; n > 0 && l->settings.format == LOG_FORMAT_CRI &&
+                                      (end = memchr(line, '\n', (size_t) (text + n - line)));
              line = end + 1)
                 log_format_note_open(line, (size_t) (end - line), l->left_open);
 }
