@@ -221,13 +221,15 @@ static int start(Supervisor *s, Error *e)
         if (r >= 0)
                 r = open_server(s, e);
         if (r >= 0)
-                r = forwarders_open_logs(s->forwarders, e);
-        if (r >= 0)
                 r = start_systemd(s, e);
+        if (r >= 0)
+                r = forwarders_open_logs(s->forwarders, e);
         if (r >= 0)
                 r = server_open_metadata(s->server, s->event, e);
         if (r >= 0)
                 r = prepare_mounts(s, e);
+        if (r >= 0)
+                r = forwarders_await_logs(s->forwarders, e);
         if (r >= 0)
                 r = work_ahead(s, e);
         if (r >= 0)

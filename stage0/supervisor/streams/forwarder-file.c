@@ -111,12 +111,9 @@ static void note_answer(Reopening *x, const AppLog *l, uint64_t number, int r, m
         }
 }
 
-static void note_answers(const AppLog *l, uint64_t number, int r, mode_t type)
+static void drop_answered(Forwarders *all)
 {
-        Forwarders *all = l->all;
-
         for (Reopening **i = &all->reopenings, *x; (x = *i);) {
-                note_answer(x, l, number, r, type);
                 if (x->n_left > 0) {
                         i = &x->next;
                         continue;
@@ -125,6 +122,13 @@ static void note_answers(const AppLog *l, uint64_t number, int r, mode_t type)
                 all->n_reopenings--;
                 reopening_free(x);
         }
+}
+
+static void note_answers(const AppLog *l, uint64_t number, int r, mode_t type)
+{
+        for (Reopening *x = l->all->reopenings; x; x = x->next)
+                note_answer(x, l, number, r, type);
+        drop_answered(l->all);
 }
 
 /* The files will be opened as soon as their file systems answer. */
@@ -150,7 +154,14 @@ int forwarders_check_log(const PodApp *app, Error *e)
 
 static bool is_reopened(const AppInstance *a, const char *app)
 {
-        return a->log && a->log->writer && (!app || streq(a->name, app));
+        return a->log && a->log->file.path && (!app || streq(a->name, app));
+}
+
+static void ask_to_reopen(Reopening *x, AppLog *l)
+{
+        x->items[x->n].log = l;
+        x->items[x->n++].number = log_writer_ask(l->writer, (LogMessage){.step = LOG_REOPEN});
+        x->n_left++;
 }
 
 int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, void *userdata, Error *e)
@@ -169,7 +180,7 @@ int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, v
         Reopening *x = calloc(1, sizeof(Reopening) + n * sizeof(x->items[0]));
         if (!x)
                 return error_oom(e);
-        *x = (Reopening){.next = all->reopenings, .n = n, .n_left = n};
+        x->next = all->reopenings;
         int r = sd_event_add_time_relative(all->event, &x->timer, CLOCK_MONOTONIC, OPEN_USEC, 0, on_late, x);
         if (r < 0) {
                 free(x);
@@ -179,12 +190,10 @@ int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, v
         x->userdata = userdata;
         all->reopenings = x;
         all->n_reopenings++;
-        n = 0;
         FOREACH_APP(a, all->apps)
-        if (is_reopened(a, app)) {
-                x->items[n].log = a->log;
-                x->items[n++].number = log_writer_ask(a->log->writer, (LogMessage){.step = LOG_REOPEN});
-        }
+        if (is_reopened(a, app) && a->log->writer) /* otherwise the file is not open yet */
+                ask_to_reopen(x, a->log);
+        drop_answered(all);
         return 0;
 }
 
@@ -276,7 +285,7 @@ int forwarder_log_new(Forwarders *all, const char *app, const AppSettings *setti
                 l->file.path = strdup(l->file.path);
         if (!l->app || (settings->log_file.path && !l->file.path))
                 return error_oom(e);
-        int r = l->file.path ? start_writer(l, e) : 0;
+        int r = l->file.path && all->opens_logs ? start_writer(l, e) : 0;
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(l);
@@ -309,6 +318,17 @@ void forwarder_log_leave(AppLog *l)
 }
 
 int forwarders_open_logs(Forwarders *all, Error *e)
+{
+        int r = 0;
+
+        all->opens_logs = true;
+        FOREACH_APP(a, all->apps)
+        if (r >= 0 && a->log->file.path)
+                r = start_writer(a->log, e);
+        return r;
+}
+
+int forwarders_await_logs(Forwarders *all, Error *e)
 {
         uint64_t deadline = now_usec(CLOCK_MONOTONIC) + OPEN_USEC;
 

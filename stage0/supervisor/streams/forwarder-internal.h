@@ -97,6 +97,7 @@ struct Forwarders {
         Forwarder *first;
         Waiter *waiters;
         size_t n_waiters;
+        bool opens_logs; /* log files of apps that are added are opened at once */
         int host_fd;     /* the mount namespace of the host; negative: this one */
         AppLog *leaving; /* of removed apps, whose processes write the rest */
         Reopening *reopenings;

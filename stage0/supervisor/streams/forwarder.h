@@ -45,8 +45,10 @@ void forwarders_drain(Forwarders *all, const AppInstance *app);
 /* Passes on everything that is in the pipes of APP (NULL: of all apps). Then, which may be at once, FLUSHED is called
  * with FD, a copy of which is kept until then. -EUSERS: too many are waiting for that. */
 int forwarders_flush(Forwarders *all, const AppInstance *app, int fd, void (*flushed)(int fd));
-/* Waits until the log files of all apps are open. -ETIME: a file system does not answer. */
+/* Begins to open the log files of all apps, by processes in the cgroup and in the mount namespace that this process has now. */
 int forwarders_open_logs(Forwarders *all, Error *e);
+/* Waits until they are open. -ETIME: a file system does not answer. */
+int forwarders_await_logs(Forwarders *all, Error *e);
 /* Log files are opened in the mount namespace HOST_FD, a copy of which is kept, from now on. */
 int forwarders_set_host(Forwarders *all, int host_fd);
 /* Checks whether the log file of an app that is about to be added can be opened. Waits for its file system, but not for long: to be
