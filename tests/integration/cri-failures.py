@@ -542,7 +542,7 @@ def a_log_directory_that_hangs_delays_its_container_alone(host):
             equal(state(c, bad), "EXITED")
             c.call("RemoveContainer", container_id=bad)
             remove(c, i)
-        equal(read_text(logs + "/fine/0.log").split(" ", 1)[1], "stdout F line\n")
+        true(read_text(logs + "/fine/0.log").split(" ", 1)[1].startswith("stdout F line\n"), "the line of the container that was stopped")
         fs.answer()
         lines = [l.split(" ", 3)[3] for l in read_text(logs + "/bad/0.log").split("\n")[:-1]]
         equal(lines == [str(n) for n in range(1, len(lines) + 1)], True, "lines of the container")

@@ -78,7 +78,7 @@ static void on_lost(void *userdata, uint64_t bytes)
                       "The process that writes the log file %s of app %s was killed: %" PRIu64
                       " bytes of output that it had not written may be lost",
                       l->file.path, l->app, bytes) >= 0)
-                report(l, true, what, ".");
+                report(l, false, what, ".");
 }
 
 /* --- Opening anew -------------------------------------------------------------------------------------- */
