@@ -30,8 +30,9 @@
 #include "stage0/supervisor/streams/log-writer.h"
 
 #define INPUT_SIZE (4U * LOG_DATA_MAX)
-#define IDLE_MSEC 1000 /* after which memory is returned */
-#define MMAP_MIN 65536 /* larger buffers are returned to the kernel when they are freed */
+#define BATCH_USEC UINT64_C(1000) /* between two writes of little at least */
+#define IDLE_MSEC 1000            /* after which memory is returned */
+#define MMAP_MIN 65536            /* larger buffers are returned to the kernel when they are freed */
 #define AFTER_MSEC 10000
 #define RESTART_USEC UINT64_C(1000000) /* between two starts at least */
 #define END_USEC UINT64_C(10000)       /* the wait of log_writer_wait_for_end() */
@@ -131,9 +132,24 @@ static void wait_for_input(Child *c, char *input)
         (void) madvise(input, INPUT_SIZE, MADV_DONTNEED);
 }
 
+/* An app that writes without end, in small pieces, would have a write for each of them: waits until the last one is a millisecond ago, and
+ * reads what has come by then. */
+static size_t collect(const Child *c, char *input, size_t size, uint64_t last_usec)
+{
+        uint64_t passed = now_usec(CLOCK_MONOTONIC) - last_usec;
+
+        if (size >= LOG_DATA_MAX || passed >= BATCH_USEC)
+                return 0;
+        const struct timespec wait = {.tv_nsec = (long) (BATCH_USEC - passed) * 1000};
+        (void) nanosleep(&wait, NULL);
+        ssize_t n = recv(c->sock, input + size, INPUT_SIZE - size, MSG_DONTWAIT);
+        return n > 0 ? (size_t) n : 0;
+}
+
 static void take_messages(Child *c)
 {
         static char input[INPUT_SIZE] __attribute__((aligned(4096)));
+        uint64_t last_usec = 0;
         size_t size = 0;
 
         for (;;) {
@@ -145,6 +161,8 @@ static void take_messages(Child *c)
                 if (n <= 0)
                         return;
                 size += (size_t) n;
+                size += collect(c, input, size, last_usec);
+                last_usec = now_usec(CLOCK_MONOTONIC);
                 size_t used = take_all(c, input, size);
                 size -= used;
                 memmove(input, input + used, size);
