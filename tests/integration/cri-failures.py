@@ -9,6 +9,7 @@ import socket
 import threading
 
 from cri_client import *
+from hanging_fs import HangingFs
 
 FLUSHES = "trap 'sleep %s; exit 7' TERM; touch /tmp/up; while :; do sleep 0.05; done"
 IGNORES = "trap '' TERM; touch /tmp/up; while :; do sleep 0.05; done"
@@ -514,6 +515,37 @@ def many_slow_stops_do_not_block_other_calls(host):
             call.result()
         equal([status(c, a).exit_code for a in containers], [137] * 3)
         remove(c, *sandboxes_)
+
+
+@case
+def a_log_directory_that_hangs_delays_its_container_alone(host):
+    logs = host.path("pod-logs")
+    os.makedirs(logs + "/fine")
+    with HangingFs(logs + "/bad") as fs, Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c, log_directory=logs)
+        bad = run(c, i, "bad", image_id, "touch /tmp/up; i=0; while :; do i=$((i + 1)); echo $i; done", log_path="bad/0.log")
+        fine = run(c, i, "fine", image_id, "echo line; " + SLEEP, log_path="fine/0.log")
+        wait_for(lambda: os.path.getsize(logs + "/bad/0.log") > 100000, "lines of the container")
+        fs.hang()
+        with within(12, "calls while the file system hangs"):
+            for a in fine, bad:
+                equal(c.call("ExecSync", container_id=a, cmd=["echo", "x"]).stdout, b"x\n")
+            stop(c, fine, 5)
+            equal(status(c, fine).exit_code, 0)
+            later = run(c, i, "later", image_id, "echo line; " + SLEEP, log_path="fine/1.log")
+            os.rename(logs + "/fine/1.log", logs + "/fine/1.log.1")
+            c.call("ReopenContainerLog", container_id=later)
+            true(os.path.exists(logs + "/fine/1.log"), "the new file is there")
+            equal((state(c, bad), state(c, later)), ("RUNNING", "RUNNING"))
+            stop(c, bad, 5)
+            equal(state(c, bad), "EXITED")
+            c.call("RemoveContainer", container_id=bad)
+            remove(c, i)
+        true(read_text(logs + "/fine/0.log").split(" ", 1)[1].startswith("stdout F line\n"), "the line of the container that was stopped")
+        fs.answer()
+        lines = [l.split(" ", 3)[3] for l in read_text(logs + "/bad/0.log").split("\n")[:-1]]
+        equal(lines == [str(n) for n in range(1, len(lines) + 1)], True, "lines of the container")
 
 
 if __name__ == "__main__":

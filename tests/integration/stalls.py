@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """If the output of a pod is not read, or its journal is stopped, only the app that writes is blocked: the supervisor
-still serves launchers and stop requests."""
+still serves launchers and stop requests. The same if the file system of an app's log file hangs."""
 
 import pty
 import termios
 
+from hanging_fs import HangingFs
 from harness import *
 
 FLOOD = "trap 'exit 0' TERM; yes | head -c 3000000; sleep 1000 & wait"
@@ -337,6 +338,163 @@ def a_silent_client_is_disconnected(host):
     true(1 < time.monotonic() - begun, "hung up on after %.1f s" % (time.monotonic() - begun))
     s.close()
     host.acnspawn("stop", "p").expect(0)
+
+
+# Without a handler: the shell would execute it only when its output is taken.
+COUNTS = "touch /out/up; i=0; while :; do i=$((i + 1)); echo $i; done"
+TICKS = "trap 'exit 0' TERM; touch /out/up; i=0; while :; do i=$((i + 1)); echo $i; sleep 0.05; done"
+
+
+def writers_of(supervisor):
+    return processes_where(lambda pid: name_of(pid) == "write-log", children_of(supervisor))
+
+
+def lines_of(path):
+    """Complete lines of a plain log file."""
+    return read_text(path).split("\n")[:-1]
+
+
+def is_counted(lines):
+    """True if these are all numbers of one or more executions. The shell adds words of its own."""
+    numbers = [0] + [int(l) for l in lines if l.isdigit()]
+    return all(b in (a + 1, 1) for a, b in zip(numbers, numbers[1:]))
+
+
+def hanging_log(host, fs):
+    """Arguments for pod p of app a, whose log file is on FS, and of b, whose log file is elsewhere."""
+    return ["--name=p", "--exit-policy=never", host.shell(COUNTS, name="example.com/a"), "--log=none", "--log-file=%s/a.log,format=plain" % fs.directory,
+            "---", host.shell(TICKS, name="example.com/b"), "--log-file=%s,format=plain" % host.path("b.log")]
+
+
+def hang_in_use(host, fs):
+    """The file system hangs while app a writes, until that waits. Returns the UUID of the pod, and its processes that write log files."""
+    host.wait_up("a")
+    host.wait_up("b")
+    wait_for(lambda: os.path.getsize(fs.directory + "/a.log") > 100000, "output of the app")
+    fs.hang()
+    uuid = host.status("p")["uuid"]
+    apps = processes_where(lambda pid: "/app-a.service" in read_text("/proc/%d/cgroup" % pid), host.processes())
+    true(apps, "the app runs")
+    wait_for(lambda: at_rest(*apps), "that the app waits")
+    writers = writers_of(host.supervisor(uuid))
+    equal(len(writers), 2, "processes that write log files")
+    return uuid, writers
+
+
+@case
+def a_log_file_system_that_hangs_delays_its_app_alone(host):
+    with HangingFs(host.path("hanging")) as fs:
+        host.detach(*hanging_log(host, fs))
+        uuid, _ = hang_in_use(host, fs)
+        supervisor = host.supervisor(uuid)
+        b = host.path("b.log")
+        with within(8, "everything else"):
+            size = os.path.getsize(b)
+            wait_for(lambda: os.path.getsize(b) > size, "lines of the other app")
+            equal(host.acnspawn("enter", "--app=b", "p", "echo", "in").expect(0).out, "in\n")
+            equal(host.acnspawn("enter", "--app=a", "p", "echo", "in").expect(0).out, "in\n")
+            for verb in "stop-app", "start-app", "restart-app":
+                host.acnspawn(verb, "p", "b").expect(0)
+            os.rename(b, b + ".1")
+            host.acnspawn("logs", "--reopen", "--app=b", "p").expect(0)
+            true(os.path.exists(b), "the new file is there")
+            host.acnspawn("add-app", "p", "--start", host.shell(TICKS, name="example.com/c"), "--log-file=" + host.path("c.log")).expect(0)
+            wait_for(lambda: os.path.getsize(host.path("c.log")) > 0, "lines of the added app")
+            host.acnspawn("rm-app", "--force", "p", "c").expect(0)
+        reopening = host.start("logs", "--reopen", "--app=a", "p")
+        wait_at_rest(supervisor)
+        fs.answer()
+        equal(host.finish(reopening).rc, 0, "status of the call that waited")
+        size = os.path.getsize(fs.directory + "/a.log")
+        wait_for(lambda: os.path.getsize(fs.directory + "/a.log") > size + 300000, "that the app goes on")
+        host.acnspawn("stop", "p").expect(0)
+        lines = lines_of(fs.directory + "/a.log")
+        true(is_counted(lines) and len(lines) > 10000, "lines are missing among %d" % len(lines))
+        true(is_counted(lines_of(b + ".1") + lines_of(b)), "lines of the other app")
+
+
+@case
+def calls_that_open_a_log_file_do_not_wait_for_ever(host):
+    with HangingFs(host.path("hanging")) as fs:
+        host.detach(*hanging_log(host, fs))
+        hang_in_use(host, fs)
+        log = "%s/c.log" % fs.directory
+        adding = host.start("add-app", "p", host.shell(TICKS, name="example.com/c"), "--log-file=" + log)
+        reopening = host.start("logs", "--reopen", "p")
+        running = host.start("run", host.shell("true", name="example.com/d"), "--log-file=" + fs.directory + "/d.log")
+        for p, app, path in (adding, "c", log), (reopening, "a", fs.directory + "/a.log"), (running, "d", fs.directory + "/d.log"):
+            r = host.finish(p)
+            true(r.rc != 0, "status")
+            contains(r.err, "Cannot write the log of app %s to %s: its file system does not answer" % (app, path))
+        fs.answer()
+        host.acnspawn("logs", "--reopen", "p").expect(0)
+        host.acnspawn("add-app", "p", "example.com/c", "--log-file=" + log).expect(0)
+        host.acnspawn("stop", "--force", "p").expect(0)
+
+
+def ends_in_time(host, *words):
+    """The pod ends, and is removed, while the process that writes its log file cannot be killed."""
+    with HangingFs(host.path("hanging")) as fs:
+        p = subprocess.Popen(host.argv("run", *hanging_log(host, fs)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        host.children.append(p)
+        _, writers = hang_in_use(host, fs)
+        with within(15, "the end"):
+            host.acnspawn("stop", *words, "p").expect(0)
+        equal(host.state("p"), "exited")
+        _, err = p.communicate(timeout=patience(20))
+        contains(re.sub(r"\d+ bytes", "N bytes", err.decode()), "Warning: The file system of the log file %s/a.log of app a does not answer: "
+                 "N bytes of output at its end are given up\n" % fs.directory)
+        with within(5, "the removal"):
+            host.acnspawn("rm", "p").expect(0)
+        equal(len([w for w in writers if not has_ended(w)]), 1, "processes that cannot end")
+        fs.answer()
+        wait_for(lambda: all(map(has_ended, writers)), "the end of that process")
+        lines = lines_of(fs.directory + "/a.log")
+        true(is_counted(lines), "lines are missing among %d" % len(lines))
+        true(is_counted(lines_of(host.path("b.log"))), "lines of the other app")
+
+
+@case
+def a_pod_ends_while_the_file_system_of_a_log_hangs(host):
+    ends_in_time(host)
+
+
+@case
+def a_pod_is_killed_while_the_file_system_of_a_log_hangs(host):
+    ends_in_time(host, "--force")
+
+
+@case
+def a_process_that_writes_a_log_file_is_replaced(host):
+    log = host.path("a.log")
+    host.detach("--name=p", host.shell(TICKS, name="example.com/a"), "--log-file=%s,format=plain" % log)
+    host.wait_up("a")
+    supervisor = host.supervisor(host.status("p")["uuid"])
+    writer, = writers_of(supervisor)
+    wait_for(lambda: os.path.getsize(log) > 0, "lines in the file")
+    os.kill(writer, signal.SIGKILL)
+    wait_for(lambda: writers_of(supervisor) not in ([], [writer]), "another process")
+    size = os.path.getsize(log)
+    wait_for(lambda: os.path.getsize(log) > size, "more lines")
+    said = "acnspawn: the process that writes the log file %s of app a was killed: " % log
+    wait_for(lambda: said in host.acnspawn("logs", "p").expect(0).out, "the message")
+    host.acnspawn("stop", "p").expect(0)
+    lines = [int(l) for l in lines_of(log) if l.isdigit()]
+    true(lines == sorted(set(lines)), "lines are doubled, or not in order")
+
+
+@case
+def a_log_file_is_complete_after_the_death_of_the_supervisor(host):
+    log = host.path("a.log")
+    uuid = host.detach("--name=p", host.shell(COUNTS, name="example.com/a"), "--log=none", "--log-file=%s,format=plain" % log)
+    host.wait_up("a")
+    supervisor = host.supervisor(uuid)
+    writer, = writers_of(supervisor)
+    wait_for(lambda: os.path.getsize(log) > 100000, "lines in the file")
+    os.kill(supervisor, signal.SIGKILL)
+    wait_for(lambda: has_ended(writer), "the end of the process that writes the file")
+    true(is_counted(lines_of(log)), "lines are missing")
+    host.acnspawn("rm", "p").expect(0)
 
 
 main()

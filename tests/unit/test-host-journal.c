@@ -72,7 +72,7 @@ static int set_up(Fixture *f, LogTarget target)
         f->pod = (Pod){.uuid = (char *) "6dba1ba6-a5a2-4b0c-9a0a-0d8a36a1f0a7",
                        .config.name = (char *) "site"};
         f->manifest = (PodApp){.name = (char *) "web", .image_name = (char *) "example.com/web"};
-        f->log = (AppLog){.app = "web", .target = target, .fd = -EBADF};
+        f->log = (AppLog){.app = (char *) "web", .target = target};
         f->app = (AppInstance){.name = "web", .manifest = &f->manifest, .log = &f->log};
         f->apps[0] = &f->app;
         f->table = (AppTable){.items = f->apps, .n = 1};

@@ -262,6 +262,20 @@ static int stop(VarlinkCall *call, json_object *parameters, void *userdata)
         return 0;
 }
 
+static int answer_reopening(VarlinkCall *call, int r, const Error *e)
+{
+        if (r >= 0)
+                return varlink_reply(call, NULL);
+        return interface_reply_error(call, "org.acnspawn.Pod.LogsNotReopened", "message",
+                                     e->message ?: strerror(-r), NULL, NULL);
+}
+
+static void on_reopened(void *userdata, int r, const Error *e)
+{
+        (void) answer_reopening(userdata, r, e);
+        varlink_call_unref(userdata);
+}
+
 static int reopen_logs(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -272,11 +286,12 @@ static int reopen_logs(VarlinkCall *call, json_object *parameters, void *userdat
         const char *name = app ? json_object_get_string(app) : NULL;
         if (name && !interface_find_app(i, name))
                 return interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
-        int r = i->ops.reopen_logs(i->userdata, name ? interface_find_app(i, name)->name : NULL, &e);
+        int r = i->ops.reopen_logs(i->userdata, name ? interface_find_app(i, name)->name : NULL, on_reopened,
+                                   varlink_call_ref(call), &e);
         if (r >= 0)
-                return varlink_reply(call, NULL);
-        return interface_reply_error(call, "org.acnspawn.Pod.LogsNotReopened", "message",
-                                     e.message ?: strerror(-r), NULL, NULL);
+                return 0;
+        varlink_call_unref(call);
+        return answer_reopening(call, r, &e);
 }
 
 /* --- The service --------------------------------------------------------------------------------------- */

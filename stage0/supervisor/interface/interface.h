@@ -5,6 +5,7 @@
 
 #include "stage0/supervisor/apps/app-table.h"
 #include "stage0/supervisor/interface/file-keeper.h"
+#include "stage0/supervisor/streams/forwarder.h"
 
 typedef struct Interface Interface;
 
@@ -52,7 +53,7 @@ typedef struct InterfaceOps {
         /* The limits of an app have changed in the manifest. */
         void (*manifest_changed)(void *userdata);
         /* Opens the log file of APP, or all of them (NULL), anew, as forwarders_reopen(). */
-        int (*reopen_logs)(void *userdata, const char *app, Error *e);
+        int (*reopen_logs)(void *userdata, const char *app, LogsFunction function, void *data, Error *e);
         /* Stops the apps that are nested under APP. */
         void (*end_below)(void *userdata, const AppInstance *app);
         /* An app counts for the exit policy from now on. */

@@ -206,6 +206,8 @@ static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
         else
                 r = c->kind == CHANGE_REPLACES ? prepare_replaced(c, &d, ret, warnings, e)
                                                : prepare_added(c, &d, ret, warnings, e);
+        for (size_t i = first; r >= 0 && i < m->n_apps; i++)
+                r = forwarders_check_log(m->apps[i], e);
         return r < 0 ? r : pod_sync_added(c->supervisor->pod, first, first_volume, e);
 }
 

@@ -136,6 +136,8 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
                 }
                 return;
         }
+        if (app->begun)
+                forwarders_drain(s->forwarders, app); /* whoever reads the status finds all output */
         if (!app_life_ended(app, end))
                 return;
         kill_escaped(s, app);
@@ -486,11 +488,11 @@ static void on_manifest_changed(void *userdata)
         server_manifest_changed(s->server);
 }
 
-static int on_reopen_call(void *userdata, const char *app, Error *e)
+static int on_reopen_call(void *userdata, const char *app, LogsFunction function, void *data, Error *e)
 {
         const Supervisor *s = userdata;
 
-        return forwarders_reopen(s->forwarders, app, e);
+        return forwarders_reopen(s->forwarders, app, function, data, e);
 }
 
 static int open_null(void *userdata)

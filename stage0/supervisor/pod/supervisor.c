@@ -65,6 +65,8 @@ static int prepare_mounts(Supervisor *s, Error *e)
         _cleanup_close_ int host = -EBADF;
         int r = mount_namespace_unshare(&host, e);
 
+        if (r >= 0 && (r = forwarders_set_host(s->forwarders, host)) < 0)
+                (void) error_set_errno(e, r, "Cannot copy a descriptor");
         if (r >= 0)
                 r = pod_mounts_new(s->pod, &s->mounts, e);
         if (r >= 0)
@@ -230,9 +232,13 @@ static int start(Supervisor *s, Error *e)
         if (r >= 0)
                 r = start_systemd(s, e);
         if (r >= 0)
+                r = forwarders_open_logs(s->forwarders, e);
+        if (r >= 0)
                 r = server_open_metadata(s->server, s->event, e);
         if (r >= 0)
                 r = prepare_mounts(s, e);
+        if (r >= 0)
+                r = forwarders_await_logs(s->forwarders, e);
         if (r >= 0)
                 r = prepare_when_idle(s, e);
         if (r >= 0)

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 
 #include "stage0/supervisor/streams/buffered-writer.h"
 
@@ -62,17 +63,23 @@ static int open_own(BufferedWriter *o)
 }
 
 /* The number of bytes written, 0 if the stream takes no more. */
-static ssize_t write_some(BufferedWriter *o, const void *data, size_t size)
+static ssize_t write_parts(BufferedWriter *o, const struct iovec *parts, size_t n_parts)
 {
+        const struct msghdr m = {.msg_iov = (struct iovec *) parts, .msg_iovlen = n_parts};
         ssize_t n;
 
         do
-                n = o->is_socket ? send(o->own_fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL)
-                                 : write(o->own_fd, data, size);
+                n = o->is_socket ? sendmsg(o->own_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                 : writev(o->own_fd, parts, (int) n_parts);
         while (n < 0 && errno == EINTR);
         if (n < 0)
                 return errno == EAGAIN ? 0 : -errno;
         return n;
+}
+
+static ssize_t write_some(BufferedWriter *o, const void *data, size_t size)
+{
+        return write_parts(o, &(struct iovec){.iov_base = (void *) data, .iov_len = size}, 1);
 }
 
 static int write_kept(BufferedWriter *o)
@@ -139,6 +146,16 @@ static void compact(BufferedWriter *o)
         o->gone = 0;
 }
 
+static int keep(BufferedWriter *o, const void *data, size_t size)
+{
+        compact(o);
+        text_add_bytes(&o->kept, data, size);
+        if (o->kept.failed)
+                return -ENOMEM;
+        o->was_full = o->was_full || buffered_writer_is_full(o);
+        return sd_event_source_set_enabled(o->source, SD_EVENT_ON);
+}
+
 int buffered_writer_write(BufferedWriter *o, const void *data, size_t size)
 {
         const char *p = data;
@@ -154,14 +171,25 @@ int buffered_writer_write(BufferedWriter *o, const void *data, size_t size)
                 p += n;
                 size -= (size_t) n;
         }
-        if (size == 0)
-                return 0;
-        compact(o);
-        text_add_bytes(&o->kept, p, size);
-        if (o->kept.failed)
-                return -ENOMEM;
-        o->was_full = o->was_full || buffered_writer_is_full(o);
-        return sd_event_source_set_enabled(o->source, SD_EVENT_ON);
+        return size > 0 ? keep(o, p, size) : 0;
+}
+
+int buffered_writer_write_with_head(BufferedWriter *o, const void *head, size_t head_size, const void *data,
+                                    size_t size)
+{
+        const struct iovec parts[] = {{.iov_base = (void *) head, .iov_len = head_size},
+                                      {.iov_base = (void *) data, .iov_len = size}};
+        ssize_t n = o->own_fd < 0 || o->kept.size > 0 ? 0 : write_parts(o, parts, ELEMENTSOF(parts));
+
+        if (n < 0)
+                return (int) n;
+        size_t of_head = MIN((size_t) n, head_size), of_data = (size_t) n - of_head;
+        int r = of_head == head_size ? 0
+                                     : buffered_writer_write(o, (const char *) head + of_head,
+                                                             head_size - of_head);
+        return r < 0 || of_data == size
+                               ? r
+                               : buffered_writer_write(o, (const char *) data + of_data, size - of_data);
 }
 
 bool buffered_writer_is_full(const BufferedWriter *o)

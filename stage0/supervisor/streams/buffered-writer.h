@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* buffered-writer.c: writes to a standard stream of this process without ever waiting for its reader. */
+/* buffered-writer.c: writes to a standard stream of this process, or a socket, without ever waiting for its reader. */
 
 #include "basic/basic.h"
 #include "library/libsystemd.h"
@@ -16,6 +16,9 @@ BufferedWriter *buffered_writer_free(BufferedWriter *o);
 DEFINE_TRIVIAL_CLEANUP_FUNC(BufferedWriter *, buffered_writer_free);
 /* Data that cannot be written at once is buffered. Fails if there is no reader any more. */
 int buffered_writer_write(BufferedWriter *o, const void *data, size_t size);
+/* The same for HEAD with the data behind it, by one system call where that is possible. */
+int buffered_writer_write_with_head(BufferedWriter *o, const void *head, size_t head_size, const void *data,
+                                    size_t size);
 /* Whether the buffer is so full that nothing should be added before ROOM is called. */
 bool buffered_writer_is_full(const BufferedWriter *o);
 bool buffered_writer_is_empty(const BufferedWriter *o);

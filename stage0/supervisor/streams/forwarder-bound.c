@@ -246,6 +246,8 @@ static void write_record(Forwarders *all)
         {
                 LogBound *b = a->bound;
                 AppLog *l = a->log;
+                if (!b || !l) /* it is being replaced */
+                        continue;
                 b->changed = l->changed = false;
                 if (b->bytes > 0 || l->bytes > 0)
                         drops[n++] = (LogDrops){.app = a->name,
@@ -281,7 +283,7 @@ void forwarder_bounds_record(Forwarders *all, bool at_end)
         bool changed = false;
 
         FOREACH_APP(a, all->apps)
-        changed |= a->bound->changed || a->log->changed;
+        changed |= a->bound && a->log && (a->bound->changed || a->log->changed);
         if (changed && at_end)
                 write_record(all);
         else if (changed && !all->record_armed)

@@ -1,129 +1,293 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Output of apps, to log files of the host.
+/* Output of apps, to log files of the host: each file has a process that writes it (log-writer.c), as its file system may hang.
  *
- * The file of an app is opened before the pod starts, and anew on request, so that it can be renamed and a
- * new one made. It has to be a regular file: a symbolic link, FIFO or device in its place is refused. It is
- * only appended to: existing content, by an earlier start of the app or another pod, stays.
+ * While it hangs, the app is not read, and has to wait when its pipe is full. Nothing else waits for it: when the app ends, and
+ * once the pod ends, the supervisor goes on without the process after a moment, and says what is given up.
  *
- * The records of all that was read from an app at once are written by one call; only whole records are left
- * in the file. What cannot be written, as on a full disk or beyond the limit of the file's size, is dropped
- * and counted: neither the app nor the pod waits or ends. The journal, even if the app's lines do not go
- * there, has a line about it; `status` has the counts. */
-
-#include <sys/resource.h>
-#include <sys/stat.h>
+ * What the process cannot write is dropped and counted. The journal, even if the app's lines do not go there, has a line
+ * about it; `status` has the counts. */
 
 #include "stage0/supervisor/streams/forwarder-internal.h"
 
-#define TAIL_SIZE (4U * LOG_RECORD_MAX)
+#define OPEN_USEC UINT64_C(5000000)    /* the start of a pod, or a call, waits so long for an answer */
+#define SETTLE_USEC UINT64_C(200000)   /* the end of an app does, once: the event loop stands still */
+#define GIVE_UP_USEC UINT64_C(3000000) /* the end of a pod, without any progress */
+#define QUEUE_MAX (1U << 20)           /* bytes; more is not read even if an app has ended */
+#define REOPENINGS_MAX 64U
 
-/* --- Opening ------------------------------------------------------------------------------------------- */
+/* A call that waits for the answers of processes. */
+struct Reopening {
+        Reopening *next;
+        sd_event_source *timer;
+        LogsFunction function; /* NULL: it was called already */
+        void *userdata;
+        int r;
+        Error error;
+        size_t n, n_left;
+        struct {
+                AppLog *log; /* NULL: it has answered */
+                uint64_t number;
+        } items[];
+};
 
-static const char *kind_of(mode_t mode)
+/* --- Reports ------------------------------------------------------------------------------------------- */
+
+/* The stream of APP that has a place in the journal for a line about its file. */
+static Forwarder *find_stream(const AppLog *l, bool error)
 {
-        static const struct {
-                mode_t type;
-                const char *name;
-        } kinds[] = {{S_IFLNK, "a symbolic link"},    {S_IFDIR, "a directory"},    {S_IFIFO, "a FIFO"},
-                     {S_IFCHR, "a character device"}, {S_IFBLK, "a block device"}, {S_IFSOCK, "a socket"}};
+        Forwarder *found = NULL;
 
-        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
-                if ((mode & S_IFMT) == kinds[i].type)
-                        return kinds[i].name;
-        return "no regular file";
+        for (Forwarder *p = l->all->first; p; p = p->next)
+                if (p->log == l && (!found || p->error == error))
+                        found = p;
+        return found;
 }
 
-/* The type of the file is checked before it is opened: opening a device or a FIFO has effects of its own. */
-static int open_existing(const char *path, const char **ret_kind)
+static void report(const AppLog *l, bool error, const char *what, const char *more)
 {
-        _cleanup_close_ int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        struct stat st;
+        _cleanup_free_ char *line = NULL;
+        Forwarder *p = find_stream(l, error);
 
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return -errno;
-        if (!S_ISREG(st.st_mode)) {
-                *ret_kind = kind_of(st.st_mode);
-                return -EBADF;
+        log_warning("%s", what);
+        if (p && xasprintf(&line, "acnspawn: %c%s%s", what[0] == 'T' ? 't' : what[0], what + 1, more) >= 0)
+                forwarder_report_in_journal(p, line);
+}
+
+static void on_dropped(AppLog *l, const LogReply *r)
+{
+        _cleanup_free_ char *what = NULL;
+
+        l->lines += r->lines;
+        l->bytes += r->bytes;
+        l->changed = true;
+        forwarder_bounds_record(l->all, false);
+        if (l->reported || xasprintf(&what, "The log file %s of app %s takes no more: %s. Lines are dropped",
+                                     l->file.path, l->app, strerror(-r->code)) < 0)
+                return;
+        l->reported = true;
+        report(l, r->error, what, "; 'acnspawn status' says how many.");
+}
+
+static void on_lost(void *userdata, uint64_t bytes)
+{
+        _cleanup_free_ char *what = NULL;
+        const AppLog *l = userdata;
+
+        if (xasprintf(&what,
+                      "The process that writes the log file %s of app %s was killed: %" PRIu64
+                      " bytes of output that it had not written may be lost",
+                      l->file.path, l->app, bytes) >= 0)
+                report(l, false, what, ".");
+}
+
+/* --- Opening anew -------------------------------------------------------------------------------------- */
+
+static void conclude(Reopening *x)
+{
+        if (x->function)
+                x->function(x->userdata, x->r, &x->error);
+        x->function = NULL;
+        x->timer = sd_event_source_disable_unref(x->timer);
+}
+
+static void reopening_free(Reopening *x)
+{
+        conclude(x);
+        error_done(&x->error);
+        free(x);
+}
+
+/* Of several failures the first one is reported. */
+static void note_answer(Reopening *x, const AppLog *l, uint64_t number, int r, mode_t type)
+{
+        for (size_t i = 0; i < x->n; i++) {
+                if (x->items[i].log != l || x->items[i].number > number)
+                        continue;
+                x->items[i].log = NULL;
+                x->n_left--;
+                if (r < 0 && x->r >= 0)
+                        x->r = log_file_error(l->app, l->file.path, r, type, &x->error);
         }
-        return fd_reopen(fd, O_WRONLY | O_APPEND | O_NONBLOCK);
 }
 
-static int open_file(const char *path, const char **ret_kind)
+static void drop_answered(Forwarders *all)
 {
-        for (unsigned i = 0;; i++) {
-                int fd = open_existing(path, ret_kind);
-                if (fd != -ENOENT)
-                        return fd;
-                fd = open(path,
-                          O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
-                                          O_CLOEXEC,
-                          0640);
-                if (fd >= 0 || errno != EEXIST || i >= 10) /* created or removed meanwhile */
-                        return fd < 0 ? -errno : fd;
+        for (Reopening **i = &all->reopenings, *x; (x = *i);) {
+                if (x->n_left > 0) {
+                        i = &x->next;
+                        continue;
+                }
+                *i = x->next;
+                all->n_reopenings--;
+                reopening_free(x);
         }
 }
 
-/* A write beyond the limit of this process would end it. */
-static uint64_t size_limit(const AppLog *l)
+static void note_answers(const AppLog *l, uint64_t number, int r, mode_t type)
 {
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-                return l->file.max_size;
-        return MIN(l->file.max_size, (uint64_t) limit.rlim_cur);
+        for (Reopening *x = l->all->reopenings; x; x = x->next)
+                note_answer(x, l, number, r, type);
+        drop_answered(l->all);
 }
 
-static int log_open(AppLog *l, Error *e)
+/* The files will be opened as soon as their file systems answer. */
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
-        const char *kind = NULL;
+        Reopening *x = userdata;
 
-        int fd = open_file(l->file.path, &kind);
-        if (kind)
-                return error_set(e, -EBADF, "Cannot write the log of app %s to %s: it is %s", l->app,
-                                 l->file.path, kind);
-        if (fd < 0) {
-                int r = error_set_errno(e, fd, "Cannot write the log of app %s to %s", l->app, l->file.path);
-                return fd == -ENOENT ? error_hint(e, r,
-                                                  "The directory has to be there; only the file is created.")
-                                     : r;
-        }
-        safe_close(l->fd);
-        l->fd = fd;
-        l->limit = size_limit(l);
-        l->reported = l->torn = false;
+        for (size_t i = 0; x->r >= 0 && i < x->n; i++)
+                if (x->items[i].log)
+                        x->r = log_file_error(x->items[i].log->app, x->items[i].log->file.path, -ETIME, 0,
+                                              &x->error);
+        conclude(x);
         return 0;
 }
 
-/* An earlier pod, or a replaced app, may have left a line without an end. */
-static void look_at_end(AppLog *l)
+int forwarders_check_log(const PodApp *app, Error *e)
 {
-        _cleanup_free_ char *text = malloc(TAIL_SIZE);
-        struct stat st;
+        _cleanup_app_settings_ AppSettings s = {};
+        int r = app_settings_read(app, &s, e);
 
-        if (!text || l->file.format != LOG_FORMAT_CRI || fstat(l->fd, &st) < 0 || st.st_size == 0)
-                return;
-        _cleanup_close_ int fd = fd_reopen(l->fd, O_RDONLY | O_NONBLOCK);
-        ssize_t n = fd < 0 ? -1 : pread(fd, text, TAIL_SIZE, MAX(st.st_size - (off_t) TAIL_SIZE, (off_t) 0));
-        for (char *line = text, *end; n > 0 && (end = memchr(line, '\n', (size_t) (text + n - line)));
-             line = end + 1)
-                log_format_note_open(line, (size_t) (end - line), l->left_open);
+        return r < 0 || !s.log_file.path ? r : log_file_check(app->name, &s.log_file, e);
 }
 
-int forwarder_log_new(const char *app, const AppSettings *settings, AppLog **ret, Error *e)
+static bool is_reopened(const AppInstance *a, const char *app)
+{
+        return a->log && a->log->file.path && (!app || streq(a->name, app));
+}
+
+static void ask_to_reopen(Reopening *x, AppLog *l)
+{
+        x->items[x->n].log = l;
+        x->items[x->n++].number = log_writer_ask(l->writer, (LogMessage){.step = LOG_REOPEN});
+        x->n_left++;
+}
+
+int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, void *userdata, Error *e)
+{
+        size_t n = 0;
+
+        FOREACH_APP(a, all->apps)
+        n += is_reopened(a, app);
+        if (n == 0)
+                return app ? error_set(e, -ENODATA, "App %s has no log file", app)
+                           : error_set(e, -ENODATA, "No app of pod %s has a log file",
+                                       pod_display_name(all->pod));
+        if (all->n_reopenings >= REOPENINGS_MAX)
+                return error_set(e, -EUSERS, "Too many calls wait for log files of pod %s to be opened",
+                                 pod_display_name(all->pod));
+        Reopening *x = calloc(1, sizeof(Reopening) + n * sizeof(x->items[0]));
+        if (!x)
+                return error_oom(e);
+        x->next = all->reopenings;
+        int r = sd_event_add_time_relative(all->event, &x->timer, CLOCK_MONOTONIC, OPEN_USEC, 0, on_late, x);
+        if (r < 0) {
+                free(x);
+                return error_set_errno(e, r, "Cannot wait for log files to be opened");
+        }
+        x->function = function;
+        x->userdata = userdata;
+        all->reopenings = x;
+        all->n_reopenings++;
+        FOREACH_APP(a, all->apps)
+        if (is_reopened(a, app) && a->log->writer) /* otherwise the file is not open yet */
+                ask_to_reopen(x, a->log);
+        drop_answered(all);
+        return 0;
+}
+
+/* --- The processes ------------------------------------------------------------------------------------- */
+
+static void on_room(void *userdata)
+{
+        const AppLog *l = userdata;
+
+        for (Forwarder *p = l->all->first; p; p = p->next)
+                if (p->log == l)
+                        forwarder_update(p);
+}
+
+/* Streams that have ended go on when the process has written all of them. */
+static void end_streams(const AppLog *l, bool all)
+{
+        for (Forwarder *p = l->all->first, *next; p; p = next) {
+                next = p->next;
+                if (p->log == l && p->ended && !p->stored && (all || !forwarder_file_is_pending(p)))
+                        forwarder_end_written(p);
+        }
+}
+
+static void on_reply(void *userdata, const LogReply *r)
+{
+        AppLog *l = userdata;
+
+        if (r->kind == LOG_DROPPED) {
+                on_dropped(l, r);
+                return;
+        }
+        if (r->step == LOG_REOPEN) {
+                l->open_code = r->code;
+                l->open_type = r->type;
+                l->reported = l->reported && r->code < 0;
+        }
+        note_answers(l, r->number, r->step == LOG_REOPEN ? r->code : 0, r->type);
+        end_streams(l, false);
+}
+
+static void on_end(void *userdata)
+{
+        AppLog *l = userdata;
+
+        for (AppLog **i = &l->all->leaving; *i; i = &(*i)->next)
+                if (*i == l) {
+                        *i = l->next;
+                        break;
+                }
+        (void) forwarder_log_free(l);
+}
+
+/* The process of an app that was removed may still write the file. */
+static int find_process(const Forwarders *all, const char *path)
+{
+        for (const AppLog *l = all->leaving; l; l = l->next)
+                if (l->writer && streq(l->file.path, path))
+                        return log_writer_process(l->writer);
+        return -EBADF;
+}
+
+static int start_writer(AppLog *l, Error *e)
+{
+        const LogWriterOptions o = {.event = l->all->event,
+                                    .settings = l->file,
+                                    .host_fd = l->all->host_fd,
+                                    .after_fd = find_process(l->all, l->file.path),
+                                    .on_room = on_room,
+                                    .on_reply = on_reply,
+                                    .on_lost = on_lost,
+                                    .on_end = on_end,
+                                    .userdata = l};
+        int r = log_writer_new(&o, &l->writer);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot start the process that writes the log file of app %s",
+                                       l->app)
+                     : 0;
+}
+
+int forwarder_log_new(Forwarders *all, const char *app, const AppSettings *settings, AppLog **ret, Error *e)
 {
         _cleanup_(forwarder_log_freep) AppLog *l = calloc(1, sizeof(AppLog));
 
         if (!l)
                 return error_oom(e);
-        *l = (AppLog){.app = app, .target = settings->log, .file = settings->log_file, .fd = -EBADF};
-        if (l->file.path) {
+        *l = (AppLog){.all = all, .app = strdup(app), .target = settings->log, .file = settings->log_file};
+        if (l->file.path)
                 l->file.path = strdup(l->file.path);
-                int r = l->file.path ? log_open(l, e) : error_oom(e);
-                if (r < 0)
-                        return r;
-                look_at_end(l);
-        }
+        if (!l->app || (settings->log_file.path && !l->file.path))
+                return error_oom(e);
+        int r = l->file.path && all->opens_logs ? start_writer(l, e) : 0;
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(l);
         return 0;
 }
@@ -132,192 +296,171 @@ AppLog *forwarder_log_free(AppLog *l)
 {
         if (!l)
                 return NULL;
-        safe_close(l->fd);
+        if (l->writer)
+                note_answers(l, UINT64_MAX, -ECANCELED, 0);
+        log_writer_free(l->writer);
+        free(l->app);
         free(l->file.path);
         free(l);
         return NULL;
 }
 
-int forwarders_reopen(Forwarders *all, const char *app, Error *e)
+void forwarder_log_leave(AppLog *l)
 {
-        size_t n = 0;
+        if (!l)
+                return;
+        if (!l->writer || log_writer_finish(l->writer)) {
+                (void) forwarder_log_free(l);
+                return;
+        }
+        l->next = l->all->leaving;
+        l->all->leaving = l;
+}
+
+int forwarders_open_logs(Forwarders *all, Error *e)
+{
         int r = 0;
+
+        all->opens_logs = true;
+        FOREACH_APP(a, all->apps)
+        if (r >= 0 && a->log->file.path)
+                r = start_writer(a->log, e);
+        return r;
+}
+
+int forwarders_await_logs(Forwarders *all, Error *e)
+{
+        uint64_t deadline = now_usec(CLOCK_MONOTONIC) + OPEN_USEC;
 
         FOREACH_APP(a, all->apps)
         {
-                AppLog *l = a->log;
-                if (!l->file.path || (app && !streq(a->name, app)))
+                const AppLog *l = a->log;
+                if (!l->writer)
                         continue;
-                int k = log_open(l, r < 0 ? NULL : e);
-                r = r < 0 ? r : k;
-                n++;
+                int r = log_writer_wait(l->writer, 1, deadline) ? l->open_code : -ETIME;
+                if (r < 0)
+                        return log_file_error(l->app, l->file.path, r, l->open_type, e);
         }
-        if (n > 0)
-                return r;
-        return app ? error_set(e, -ENODATA, "App %s has no log file", app)
-                   : error_set(e, -ENODATA, "No app of pod %s has a log file", pod_display_name(all->pod));
+        return 0;
 }
 
-/* --- Writing ------------------------------------------------------------------------------------------- */
+/* --- Streams ------------------------------------------------------------------------------------------- */
 
-/* How many bytes of DATA are whole lines. */
-static size_t whole_lines(const char *data, size_t size)
+static bool has_file(const Forwarder *p)
 {
-        const char *newline = memrchr(data, '\n', size);
-
-        return newline ? (size_t) (newline - data) + 1 : 0;
+        return p->log && p->log->writer;
 }
 
-/* Takes the part of a record, which is the last SIZE bytes that we wrote, out of the file. */
-static int truncate_by(int fd, size_t size)
+static LogMessage message(const Forwarder *p, LogStep step, size_t size)
 {
-        off_t end = lseek(fd, 0, SEEK_CUR);
-        struct stat st;
+        LogMessage m = {.step = step, .size = (uint32_t) size, .stream = p->file_stream, .error = p->error};
 
-        if (end < (off_t) size || fstat(fd, &st) < 0 || st.st_size != end)
-                return -EBUSY;
-        return ftruncate(fd, end - (off_t) size) < 0 ? -errno : 0;
-}
-
-/* The number of bytes of DATA that are in the file: whole records unless it is all. *RET_ERROR: why it is
- * not more. */
-static size_t append(AppLog *l, const char *data, size_t size, int *ret_error)
-{
-        size_t done = 0;
-
-        while (done < size) {
-                ssize_t n = write(l->fd, data + done, size - done);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0) {
-                        *ret_error = n < 0 ? -errno : -EIO;
-                        break;
-                }
-                done += (size_t) n;
-        }
-        if (done == size) {
-                l->torn = false;
-                return done;
-        }
-        size_t whole = whole_lines(data, done);
-        if (done > 0)
-                l->torn = done > whole && truncate_by(l->fd, done - whole) < 0;
-        return whole;
-}
-
-/* How much of SIZE bytes the limits allow. */
-static size_t room_in(const AppLog *l, size_t size)
-{
-        struct stat st;
-
-        if (l->limit == UINT64_MAX || fstat(l->fd, &st) < 0)
-                return size;
-        uint64_t used = (uint64_t) st.st_size;
-        return used < l->limit ? (size_t) MIN((uint64_t) size, l->limit - used) : 0;
-}
-
-static void report(Forwarder *p, int error)
-{
-        _cleanup_free_ char *line = NULL;
-        AppLog *l = p->log;
-
-        if (l->reported)
-                return;
-        l->reported = true;
-        log_warning("The log file %s of app %s takes no more: %s. Lines are dropped.", l->file.path, l->app,
-                    strerror(-error));
-        if (xasprintf(&line,
-                      "acnspawn: the log file %s of app %s takes no more: %s. Lines are dropped; "
-                      "'acnspawn status' says how many.",
-                      l->file.path, l->app, strerror(-error)) >= 0)
-                forwarder_report_in_journal(p, line);
-}
-
-static void drop(Forwarder *p, const char *records, size_t size, int error)
-{
-        uint64_t lines = 0, bytes = 0;
-        AppLog *l = p->log;
-
-        log_format_count(l->file.format, records, size, &lines, &bytes);
-        l->lines += lines;
-        l->bytes += bytes;
-        l->changed = p->file_gap = true;
-        report(p, error);
-        forwarder_bounds_record(p->all, false);
-}
-
-/* The first OURS bytes are a line of acnspawn, not of the app. */
-static void write_records(Forwarder *p, const Text *records, size_t ours)
-{
-        AppLog *l = p->log;
-        int error = records->failed ? -ENOMEM : -EFBIG;
-        size_t size = records->failed ? 0 : records->size, done = room_in(l, size);
-
-        if (done < size)
-                done = whole_lines(records->data, done);
-        if (done > 0)
-                done = append(l, records->data, done, &error);
-        if (done > 0)
-                p->file_open = log_format_is_open(l->file.format, records->data, done);
-        p->file_gap &= done < ours;
-        done = MAX(done, ours);
-        if (done < records->size || records->failed)
-                drop(p, records->data + done, records->size - done, error);
-}
-
-/* After dropped records a reader must find the start of the next record and the next line. */
-static void end_broken_record(Forwarder *p, const struct timespec *now, Text *records)
-{
-        LogFormatter f = {.format = p->log->file.format, .error = p->error, .open = true};
-
-        if (p->log->torn)
-                text_add(records, "\n");
-        if ((p->file_gap && p->file_open) || p->log->left_open[p->error])
-                log_format_end(&f, now, records);
-}
-
-typedef enum Step { ADD, FLUSH, END } Step;
-
-static void write_step(Forwarder *p, Step step, const char *data, size_t size)
-{
-        Text *records = &p->all->records;
-        LogFormatter *f = &p->formatter;
-        struct timespec now;
-
-        if (!p->log || p->log->fd < 0)
-                return;
-        (void) clock_gettime(CLOCK_REALTIME, &now);
-        if (step == ADD) {
-                end_broken_record(p, &now, records);
-                p->log->left_open[p->error] = false;
-        }
-        size_t ours = records->size;
-        if (step == ADD)
-                log_format_add(f, &now, data, size, records);
-        else if (step == FLUSH)
-                log_format_flush(f, &now, records);
-        else
-                log_format_finish(f, &now, records);
-        if (records->size > ours || records->failed)
-                write_records(p, records, ours);
-        if (step == END)
-                p->log->left_open[p->error] = p->log->file.format == LOG_FORMAT_CRI && p->file_open;
-        records->size = 0;
-        if (records->failed)
-                text_done(records);
+        (void) clock_gettime(CLOCK_REALTIME, &m.time);
+        return m;
 }
 
 void forwarder_write_to_file(Forwarder *p, const char *data, size_t size)
 {
-        write_step(p, ADD, data, size);
+        if (!has_file(p))
+                return;
+        if (p->file_stream == 0)
+                p->file_stream = ++p->log->n_streams;
+        p->file_unflushed = true;
+        const LogMessage m = message(p, LOG_ADD, size);
+        log_writer_add(p->log->writer, &m, data);
 }
 
 void forwarder_flush_file(Forwarder *p)
 {
-        write_step(p, FLUSH, NULL, 0);
+        if (!has_file(p) || !p->file_unflushed)
+                return;
+        p->file_unflushed = false;
+        const LogMessage m = message(p, LOG_FLUSH, 0);
+        log_writer_add(p->log->writer, &m, NULL);
 }
 
 void forwarder_end_file(Forwarder *p)
 {
-        write_step(p, END, NULL, 0);
+        if (has_file(p) && p->file_stream > 0 && p->file_end == 0)
+                p->file_end = log_writer_ask(p->log->writer, message(p, LOG_END, 0));
+}
+
+bool forwarder_file_is_pending(const Forwarder *p)
+{
+        return has_file(p) && p->file_end > 0 && !log_writer_has_answered(p->log->writer, p->file_end);
+}
+
+bool forwarder_file_is_full(const Forwarder *p)
+{
+        return has_file(p) && log_writer_is_full(p->log->writer);
+}
+
+bool forwarder_file_is_flooded(const Forwarder *p)
+{
+        return has_file(p) && log_writer_unwritten(p->log->writer) > QUEUE_MAX;
+}
+
+void forwarders_settle_files(Forwarders *all, const AppInstance *app)
+{
+        uint64_t deadline = now_usec(CLOCK_MONOTONIC) + SETTLE_USEC;
+
+        FOREACH_APP(a, all->apps)
+        if ((!app || a == app) && a->log && a->log->writer)
+                log_writer_sync(a->log->writer);
+        FOREACH_APP(a, all->apps)
+        {
+                if ((app && a != app) || !a->log || !a->log->writer)
+                        continue;
+                if (!log_writer_settle(a->log->writer, deadline))
+                        end_streams(a->log, true);
+        }
+}
+
+/* --- The end of the pod -------------------------------------------------------------------------------- */
+
+/* False: it has ended, or was given up. */
+static bool wait_for_end(AppLog *l)
+{
+        LogEnd end = l->writer ? log_writer_wait_for_end(l->writer, GIVE_UP_USEC) : LOG_ENDED;
+
+        if (end == LOG_ENDS)
+                return true;
+        uint64_t lost = l->writer ? log_writer_unwritten(l->writer) : 0;
+        if (lost > 0 && end == LOG_GIVEN_UP)
+                log_warning("The file system of the log file %s of app %s does not answer: %" PRIu64
+                            " bytes of output at its end are given up",
+                            l->file.path, l->app, lost);
+        else if (lost > 0)
+                on_lost(l, lost);
+        note_answers(l, UINT64_MAX, -ECANCELED, 0);
+        l->writer = log_writer_free(l->writer);
+        return false;
+}
+
+void forwarders_end_files(Forwarders *all)
+{
+        bool waits = true;
+
+        FOREACH_APP(a, all->apps)
+        if (a->log && a->log->writer)
+                (void) log_writer_finish(a->log->writer);
+        while (waits) {
+                waits = false;
+                FOREACH_APP(a, all->apps)
+                waits |= a->log && wait_for_end(a->log);
+                for (AppLog *l = all->leaving; l; l = l->next)
+                        waits |= wait_for_end(l);
+        }
+}
+
+void forwarders_free_files(Forwarders *all)
+{
+        for (AppLog *l; (l = all->leaving);) {
+                all->leaving = l->next;
+                (void) forwarder_log_free(l);
+        }
+        for (Reopening *x; (x = all->reopenings);) {
+                all->reopenings = x->next;
+                reopening_free(x);
+        }
 }

@@ -7,9 +7,11 @@
 #include "stage0/report/journal-mark.h"
 #include "stage0/supervisor/streams/buffered-writer.h"
 #include "stage0/supervisor/streams/forwarder.h"
+#include "stage0/supervisor/streams/log-writer.h"
 
 typedef struct Forwarder Forwarder;
 typedef struct Waiter Waiter;
+typedef struct Reopening Reopening;
 
 /* The limit of an app's output in the journal; see forwarder-bound.c. */
 typedef struct LogBound {
@@ -23,28 +25,20 @@ typedef struct LogBound {
         bool unbounded, dropping, changed;
 } LogBound;
 
-/* One stream of an app as records of its log file; see log-format.c. FORMAT and ERROR are set first, the rest
- * is zero. */
-#define LOG_RECORD_MAX 16384U /* bytes of a record, with its newline */
-typedef struct LogFormatter {
-        int format; /* LogFormat */
-        bool error; /* standard error */
-        bool open;  /* the last record was a part of a line that is to go on */
-        Text rest;  /* bytes of a line that no record was made of yet */
-} LogFormatter;
-
 /* Where the output of an app goes; see forwarder-file.c. */
 typedef struct AppLog {
-        const char *app;
+        struct AppLog *next; /* of those whose app was removed */
+        Forwarders *all;
+        char *app;
         int target; /* LogTarget */
         LogFileSettings file;
-        int fd;                /* of the file; negative: there is none */
-        uint64_t limit;        /* bytes that it may have */
+        LogWriter *writer;     /* NULL: there is no file */
+        int open_code;         /* why it could not be opened last time, */
+        mode_t open_type;      /* or what it is */
+        uint32_t n_streams;    /* that were written to the file so far */
         uint64_t lines, bytes; /* that were dropped */
         bool changed;          /* the record of the drop is still to be written */
         bool reported;         /* a message says that lines are dropped */
-        bool torn;             /* the file ends within a record */
-        bool left_open[2];     /* an earlier execution did not end its last line on stdout, stderr */
 } AppLog;
 
 struct Forwarder {
@@ -52,6 +46,7 @@ struct Forwarder {
         Forwarders *all;
         const AppInstance *app;
         bool error, ended;
+        bool stored;   /* the end was stored, too */
         bool terminal; /* FD is the master of a terminal */
         bool held_return;
         int read_fd, journal_fd;
@@ -68,10 +63,10 @@ struct Forwarder {
         bool in_line, drop_line, dropped; /* of what goes to the journal */
         size_t overdraft;                 /* charged for its line beyond the budget */
         AppLog *log;                      /* NULL: only the journal */
-        LogFormatter formatter;
-        bool file_open;       /* the last record of this stream in the log file was a part of a line */
-        bool file_gap;        /* the rest of that line was dropped */
-        JournalMarker marker; /* of what the journal gets */
+        uint32_t file_stream;             /* its number in the log file; 0: nothing was written */
+        uint64_t file_end;                /* the message that ends it there; 0: it was not sent */
+        bool file_unflushed;              /* something was written since the last flush */
+        JournalMarker marker;             /* of what the journal gets */
         Text marked;
         bool journal_begun; /* a line in the journal has no end so far */
         Text message;       /* a line of acnspawn for the journal, to be written after that line */
@@ -89,7 +84,6 @@ struct Forwarders {
         sd_event *event;
         const Pod *pod;
         AppTable *apps;
-        Text records;                  /* of a log file, about to be written */
         sd_event_source *record_timer; /* records what was dropped */
         bool record_armed;
         Inputs *inputs; /* attached clients, which get the output as well; or NULL */
@@ -104,10 +98,19 @@ struct Forwarders {
         Forwarder *first;
         Waiter *waiters;
         size_t n_waiters;
+        bool opens_logs; /* log files of apps that are added are opened at once */
+        int host_fd;     /* the mount namespace of the host; negative: this one */
+        AppLog *leaving; /* of removed apps, whose processes write the rest */
+        Reopening *reopenings;
+        size_t n_reopenings;
 };
 
 /* forwarder.c: the pipe is drained or given up. P may be freed. */
 void forwarder_resume(Forwarder *p);
+/* Whether its pipe is read may have changed. */
+void forwarder_update(Forwarder *p);
+/* The stream has ended, and its log file has all of it. P may be freed. */
+void forwarder_end_written(Forwarder *p);
 
 /* forwarder-journal.c: to the journal and to the log file. DATA is changed. */
 void forwarder_store(Forwarder *p, char *data, size_t size);
@@ -124,30 +127,28 @@ bool forwarder_resume_host(Forwarder *p);
 /* Nothing comes any more: the last line needs no newline. */
 void forwarder_end_host(Forwarder *p);
 
-/* log-format.c: adds to OUT the records of DATA, which were written at NOW. */
-void log_format_add(LogFormatter *f, const struct timespec *now, const char *data, size_t size, Text *out);
-/* Adds text that has no newline so far, as a part of its line. */
-void log_format_flush(LogFormatter *f, const struct timespec *now, Text *out);
-/* The end of the line that was begun, if one was. */
-void log_format_end(LogFormatter *f, const struct timespec *now, Text *out);
-/* The stream has ended, perhaps within a line. */
-void log_format_finish(LogFormatter *f, const struct timespec *now, Text *out);
-/* How many lines end in the whole records RECORDS, and how many bytes of the app are in them. */
-void log_format_count(int format, const char *records, size_t size, uint64_t *ret_lines,
-                      uint64_t *ret_bytes);
-/* Notes in LEFT_OPEN, for the stream of RECORD (without its newline), whether its line continues. */
-void log_format_note_open(const char *record, size_t size, bool left_open[static 2]);
-/* Whether the last of the whole records RECORDS is a part of a line that is to go on. */
-bool log_format_is_open(int format, const char *records, size_t size);
-
-/* forwarder-file.c: the log of an app, whose file is opened. SETTINGS are lent. */
-int forwarder_log_new(const char *app, const AppSettings *settings, AppLog **ret, Error *e);
-AppLog *forwarder_log_free(AppLog *l); /* NULL is fine */
+/* forwarder-file.c: the log of an app, whose file is opened by a process of its own. SETTINGS are lent. */
+int forwarder_log_new(Forwarders *all, const char *app, const AppSettings *settings, AppLog **ret, Error *e);
+/* Does not wait for what is not written yet. NULL is fine. */
+AppLog *forwarder_log_free(AppLog *l);
 DEFINE_TRIVIAL_CLEANUP_FUNC(AppLog *, forwarder_log_free);
+/* Frees it when all is written. NULL is fine. */
+void forwarder_log_leave(AppLog *l);
 void forwarder_write_to_file(Forwarder *p, const char *data, size_t size);
-/* Flushes everything that was received to the file. */
+/* Everything that was received is to be in the file, and not only whole lines. */
 void forwarder_flush_file(Forwarder *p);
 void forwarder_end_file(Forwarder *p);
+/* True if the end of the stream is not in the file yet. */
+bool forwarder_file_is_pending(const Forwarder *p);
+/* True if the process of the file takes no more now. */
+bool forwarder_file_is_full(const Forwarder *p);
+/* True if so much waits for it that no more must be read for any reason. */
+bool forwarder_file_is_flooded(const Forwarder *p);
+/* Waits until the files of APP (NULL: of all apps) have everything that was received; for a moment, if their file systems do not answer. */
+void forwarders_settle_files(Forwarders *all, const AppInstance *app);
+/* The pod has ended: waits for the processes that write files, and kills those that are blocked. */
+void forwarders_end_files(Forwarders *all);
+void forwarders_free_files(Forwarders *all);
 
 /* forwarder-bound.c: of an app of P, which has as many as N_APPS of them. */
 int forwarder_bound_new(const Pod *p, const char *app, const AppSettings *s, size_t n_apps, LogBound **ret);

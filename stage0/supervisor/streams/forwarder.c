@@ -31,7 +31,6 @@ static Forwarder *forwarder_free(Forwarder *p)
         safe_close(p->journal_fd);
         text_done(&p->line);
         text_done(&p->pending);
-        text_done(&p->formatter.rest);
         text_done(&p->message);
         text_done(&p->marked);
         text_done(&p->host_lines);
@@ -49,10 +48,10 @@ static bool is_pending(const Forwarder *p)
 
 static bool must_wait(const Forwarder *p)
 {
-        return is_pending(p) || forwarder_must_wait(p);
+        return is_pending(p) || forwarder_must_wait(p) || forwarder_file_is_full(p);
 }
 
-static void update(Forwarder *p)
+void forwarder_update(Forwarder *p)
 {
         if (p->source)
                 (void) sd_event_source_set_enabled(p->source, must_wait(p) ? SD_EVENT_OFF : SD_EVENT_ON);
@@ -63,7 +62,7 @@ static void on_room(void *userdata)
         Forwarders *all = userdata;
 
         for (Forwarder *p = all->first; p; p = p->next)
-                update(p);
+                forwarder_update(p);
         if (forwarders_have_shown(all))
                 inputs_shown(all->inputs);
 }
@@ -118,10 +117,10 @@ static void answer_waiters(Forwarders *all)
 /* P may be freed. */
 static void settle(Forwarder *p)
 {
-        if (p->ended && !is_pending(p))
+        if (p->stored && !is_pending(p))
                 forget(p);
         else
-                update(p);
+                forwarder_update(p);
 }
 
 void forwarder_resume(Forwarder *p)
@@ -173,7 +172,16 @@ static void end(Forwarder *p)
         p->source = sd_event_source_disable_unref(p->source);
         p->read_fd = safe_close(p->read_fd);
         p->ended = true;
+        forwarder_end_file(p);
+        if (!forwarder_file_is_pending(p))
+                forwarder_end_written(p);
+}
+
+/* By then the journal has the line about what the file did not take. */
+void forwarder_end_written(Forwarder *p)
+{
         forwarder_end_storing(p);
+        p->stored = true;
         if (!is_pending(p))
                 forget(p);
 }
@@ -183,7 +191,7 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
         if (move(userdata) < 0)
                 end(userdata);
         else
-                update(userdata);
+                forwarder_update(userdata);
         return 0;
 }
 
@@ -194,7 +202,8 @@ static bool flush_one(Forwarder *p)
 {
         int pending = TERMINAL_MAX, r;
 
-        if (p->ended || (!p->terminal && ioctl(p->read_fd, FIONREAD, &pending) < 0))
+        if (p->ended || forwarder_file_is_flooded(p) ||
+            (!p->terminal && ioctl(p->read_fd, FIONREAD, &pending) < 0))
                 return !p->ended;
         do { /* once more when the pipe is empty, to detect its end */
                 r = move(p);
@@ -203,7 +212,7 @@ static bool flush_one(Forwarder *p)
         if (r < 0)
                 end(p);
         else
-                update(p);
+                forwarder_update(p);
         return r >= 0;
 }
 
@@ -236,6 +245,7 @@ void forwarders_drain(Forwarders *all, const AppInstance *app)
                 if ((!app || p->app == app) && flush_one(p))
                         forwarder_flush_file(p);
         }
+        forwarders_settle_files(all, app);
         answer_waiters(all);
 }
 
@@ -260,6 +270,9 @@ void forwarders_end(Forwarders *all)
                         host_journal_wait(all->host_journal, HOST_WAIT_MSEC);
                         (void) forwarder_resume_host(p);
                 }
+        for (Forwarder *p = all->first; p; p = p->next)
+                forwarder_end_file(p);
+        forwarders_end_files(all);
         while (all->first) {
                 forwarder_end_storing(all->first);
                 forget(all->first);
@@ -323,12 +336,11 @@ static int add(Forwarders *all, const Forwarder *like, uid_t owner, int *ret_wri
         p->bound = p->app->bound;
         p->log = p->app->log;
         forwarder_open_host(p);
-        p->formatter = (LogFormatter){.format = p->log ? p->log->file.format : 0, .error = p->error};
         p->next = all->first;
         all->first = p;
         if (!p->terminal)
                 *ret_write_fd = TAKE_FD(write_fd);
-        update(p);
+        forwarder_update(p);
         return 0;
 }
 
@@ -346,6 +358,12 @@ int forwarders_add_terminal(Forwarders *all, const AppInstance *app, int journal
                         .app = app, .terminal = true, .read_fd = master_fd, .journal_fd = journal_fd};
 
         return add(all, &like, 0, NULL);
+}
+
+int forwarders_set_host(Forwarders *all, int host_fd)
+{
+        all->host_fd = fcntl(host_fd, F_DUPFD_CLOEXEC, 3);
+        return all->host_fd < 0 ? -errno : 0;
 }
 
 void forwarders_set_inputs(Forwarders *all, Inputs *inputs)
@@ -375,7 +393,7 @@ static int add_app(Forwarders *all, AppInstance *app, Error *e)
         if (forwarder_bound_new(all->pod, app->name, &app->settings, all->apps->n, &app->bound) < 0)
                 return error_oom(e);
         all->prefix |= all->apps->n > 1;
-        return forwarder_log_new(app->name, &app->settings, &app->log, e);
+        return forwarder_log_new(all, app->name, &app->settings, &app->log, e);
 }
 
 int forwarders_add_app(Forwarders *all, AppInstance *app, Error *e)
@@ -389,7 +407,8 @@ int forwarders_add_app(Forwarders *all, AppInstance *app, Error *e)
 static void release_app(AppInstance *app)
 {
         app->bound = (free(app->bound), NULL);
-        app->log = forwarder_log_free(app->log);
+        forwarder_log_leave(app->log);
+        app->log = NULL;
 }
 
 static Forwarder *find_forwarder(const Forwarders *all, const AppInstance *app)
@@ -439,7 +458,8 @@ int forwarders_new(sd_event *event, const ForwarderOptions *o, Forwarders **ret,
                             .prefix = o->prefix,
                             .raw = o->raw,
                             .reader_gone = o->reader_gone,
-                            .userdata = o->userdata};
+                            .userdata = o->userdata,
+                            .host_fd = -EBADF};
         for (size_t i = 0; o->show && i < ELEMENTSOF(fds); i++) {
                 int r = buffered_writer_new(event, fds[i], on_room, all, &all->writers[i]);
                 if (r < 0)
@@ -475,7 +495,8 @@ Forwarders *forwarders_free(Forwarders *all)
         host_journal_free(all->host_journal);
         FOREACH_APP(app, all->apps)
         release_app(app);
-        text_done(&all->records);
+        forwarders_free_files(all);
+        safe_close(all->host_fd);
         free(all);
         return NULL;
 }

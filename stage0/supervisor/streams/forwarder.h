@@ -45,10 +45,21 @@ void forwarders_drain(Forwarders *all, const AppInstance *app);
 /* Passes on everything that is in the pipes of APP (NULL: of all apps). Then, which may be at once, FLUSHED is called
  * with FD, a copy of which is kept until then. -EUSERS: too many are waiting for that. */
 int forwarders_flush(Forwarders *all, const AppInstance *app, int fd, void (*flushed)(int fd));
+/* Begins to open the log files of all apps, by processes in the cgroup and in the mount namespace that this process has now. */
+int forwarders_open_logs(Forwarders *all, Error *e);
+/* Waits until they are open. -ETIME: a file system does not answer. */
+int forwarders_await_logs(Forwarders *all, Error *e);
+/* Log files are opened in the mount namespace HOST_FD, a copy of which is kept, from now on. */
+int forwarders_set_host(Forwarders *all, int host_fd);
+/* Checks whether the log file of an app that is about to be added can be opened. Waits for its file system, but not for long: to be
+ * called in a child process. */
+int forwarders_check_log(const PodApp *app, Error *e);
+typedef void (*LogsFunction)(void *userdata, int r, const Error *e);
 /* Opens the log file of APP, or those of all apps (NULL), anew by its path. Everything read before is in the old
  * file, everything read later goes to the new one. If that fails for an app, it keeps the old file; the others
- * get theirs. -ENODATA: there is no log file. */
-int forwarders_reopen(Forwarders *all, const char *app, Error *e);
+ * get theirs. FUNCTION is called with the result once, unless this fails: when the files are open, after a time-out, or at the end
+ * of the pod. -ENODATA: there is no log file. */
+int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, void *userdata, Error *e);
 /* Adds a message of the supervisor about APP, or about the pod (NULL), to the host's journal if the output of apps is there.
  * It is dropped if the journal takes nothing. */
 void forwarders_report(Forwarders *all, const AppInstance *app, HostRecord *r);

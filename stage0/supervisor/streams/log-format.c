@@ -18,7 +18,7 @@
  * In the plain format a record is the text with its newline, and without it if the line goes on.
  */
 
-#include "stage0/supervisor/streams/forwarder-internal.h"
+#include "stage0/supervisor/streams/log-file.h"
 
 #define TIME_SIZE (sizeof("2016-10-06T00:17:09.669794202Z ") - 1)
 #define TAG_OFFSET (TIME_SIZE + sizeof("stdout ") - 1)

@@ -5,8 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "library/libsystemd.h"
-#include "stage0/supervisor/streams/forwarder-internal.h"
+#include "stage0/supervisor/streams/log-file.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
@@ -14,61 +13,63 @@
 
 typedef struct Fixture {
         Scratch scratch;
-        Pod pod;
-        AppInstance app, *apps[1];
-        AppTable table;
-        LogBound bound;
-        Forwarders all;
-        Forwarder forwarder;
+        LogFile file;
+        uint64_t lines, bytes; /* that were dropped */
+        int code;
+        mode_t type;
         char path[PATH_MAX + 64];
 } Fixture;
 
-#define FIXTURE_NULL ((Fixture){.scratch = SCRATCH_NULL})
+#define FIXTURE_NULL ((Fixture){.scratch = SCRATCH_NULL, .file = LOG_FILE_NULL})
 
 static void fixture_done(Fixture *f)
 {
-        forwarder_log_free(f->app.log);
-        text_done(&f->all.records);
-        text_done(&f->forwarder.formatter.rest);
-        text_done(&f->forwarder.message);
-        sd_event_source_disable_unref(f->all.record_timer);
-        sd_event_unref(f->all.event);
+        log_file_done(&f->file);
         scratch_done(&f->scratch);
 }
 
-/* Opens the file NAME; -EINVAL and such if that is refused. */
-static int open_log(Fixture *f, const char *name, LogFormat format, uint64_t max_size, Error *e)
+static void on_dropped(void *userdata, bool error, uint64_t lines, uint64_t bytes, int code)
 {
-        AppSettings s = {.log_file = {.format = (int) format, .max_size = max_size}};
+        Fixture *f = userdata;
 
+        f->lines += lines;
+        f->bytes += bytes;
+        f->code = code;
+}
+
+/* Opens the file NAME; -EBADF and such if that is refused. */
+static int open_log(Fixture *f, const char *name, LogFormat format, uint64_t max_size)
+{
         snprintf(f->path, sizeof(f->path), "%s/%s", f->scratch.path, name);
-        s.log_file.path = strdup(f->path);
-        f->app = (AppInstance){.name = "web", .bound = &f->bound};
-        f->apps[0] = &f->app;
-        f->table = (AppTable){.items = f->apps, .n = 1};
-        f->pod = (Pod){.dir_fd = f->scratch.fd};
-        f->all.pod = &f->pod;
-        f->all.apps = &f->table;
-        int r = forwarder_log_new("web", &s, &f->app.log, e);
-        app_settings_done(&s);
-        f->forwarder = (Forwarder){
-                        .all = &f->all, .journal_fd = -EBADF, .formatter = {.format = (int) format}};
-        f->forwarder.log = f->app.log;
-        return r;
+        f->file = LOG_FILE_NULL;
+        f->file.settings = (LogFileSettings){.path = f->path, .format = (int) format, .max_size = max_size};
+        f->file.dropped = on_dropped;
+        f->file.userdata = f;
+        f->type = 0;
+        return log_file_open(&f->file, &f->type);
 }
 
 static int set_up(Fixture *f, LogFormat format, uint64_t max_size)
 {
         int r = scratch_new(&f->scratch);
 
-        if (r >= 0)
-                r = sd_event_new(&f->all.event);
-        return r < 0 ? r : open_log(f, "log", format, max_size, NULL);
+        return r < 0 ? r : open_log(f, "log", format, max_size);
+}
+
+static void take(Fixture *f, LogStep step, bool error, const char *text)
+{
+        const LogMessage m = {.step = step,
+                              .size = text ? (uint32_t) strlen(text) : 0,
+                              .stream = 1U + error,
+                              .error = error};
+
+        log_file_take(&f->file, &m, text);
 }
 
 static void say(Fixture *f, const char *text)
 {
-        forwarder_write_to_file(&f->forwarder, text, strlen(text));
+        take(f, LOG_ADD, false, text);
+        log_file_write(&f->file);
 }
 
 /* The texts of all records, with their tags in front if MARK: "F one|F two|". "?" stands for text that is
@@ -105,25 +106,41 @@ TEST(lines_are_appended)
         ASSERT_EQ(st.st_mode & 07777 & ~0640U, 0);
         say(&f, "one\ntw");
         say(&f, "o\nthree");
-        forwarder_flush_file(&f.forwarder);
-        text_done(&f.forwarder.formatter.rest);
-        forwarder_log_free(f.app.log);
-        ASSERT_OK(open_log(&f, "log", LOG_FORMAT_CRI, UINT64_MAX, NULL));
+        log_file_done(&f.file);
+        ASSERT_OK(open_log(&f, "log", LOG_FORMAT_CRI, UINT64_MAX));
         say(&f, "four\n");
         text = read_back(&f);
         /* An unterminated last line is not joined with the first line of the next start. */
         ASSERT_STREQ(text, "F one|F two|P three|F |F four|");
 }
 
+TEST(a_part_of_a_record_at_the_end_is_separated)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(scratch_new(&f.scratch));
+        ASSERT_OK(scratch_file(&f.scratch, "log", "2016-10-06T00:17:09"));
+        ASSERT_OK(open_log(&f, "log", LOG_FORMAT_CRI, UINT64_MAX));
+        say(&f, "one\n");
+        text = read_back(&f);
+        ASSERT_STREQ(text, "?|F one|");
+}
+
 static void expect_refusal(Fixture *f, const char *name, const char *message)
 {
-        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_error_ Error e = ERROR_NULL, other = ERROR_NULL;
         char all[PATH_MAX + 300];
 
-        ASSERT_TRUE(open_log(f, name, LOG_FORMAT_CRI, UINT64_MAX, &e) < 0);
+        int r = open_log(f, name, LOG_FORMAT_CRI, UINT64_MAX);
+        ASSERT_TRUE(r < 0);
+        ASSERT_ERR(log_file_error("web", f->path, r, f->type, &e), r);
         snprintf(all, sizeof(all), "Cannot write the log of app web to %s%s", f->path, message);
         ASSERT_CONTAINS(e.message, all);
-        ASSERT_NULL(f->app.log);
+        ASSERT_TRUE(f->file.fd < 0);
+        /* The same before an app is added. */
+        ASSERT_ERR(log_file_check("web", &f->file.settings, &other), r);
+        ASSERT_STREQ(other.message, e.message);
 }
 
 TEST(special_files_are_refused)
@@ -149,7 +166,6 @@ TEST(special_files_are_refused)
 TEST(a_renamed_file_is_written_until_it_is_reopened)
 {
         _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
-        _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *before = NULL, *after = NULL;
 
         ASSERT_OK(set_up(&f, LOG_FORMAT_CRI, UINT64_MAX));
@@ -157,46 +173,86 @@ TEST(a_renamed_file_is_written_until_it_is_reopened)
         ASSERT_OK(renameat(f.scratch.fd, "log", f.scratch.fd, "log.1"));
         say(&f, "two\nthr");
         ASSERT_OK(mkdirat(f.scratch.fd, "log", 0700)); /* a failure leaves the old file */
-        ASSERT_TRUE(forwarders_reopen(&f.all, "web", &e) < 0);
-        ASSERT_CONTAINS(e.message, "it is a directory");
-        say(&f, "ee\n");
+        ASSERT_TRUE(log_file_open(&f.file, &f.type) < 0);
+        ASSERT_TRUE(S_ISDIR(f.type));
+        take(&f, LOG_ADD, false, "ee\n"); /* taken before, and so in the old file */
         ASSERT_OK(unlinkat(f.scratch.fd, "log", AT_REMOVEDIR));
-        ASSERT_OK(forwarders_reopen(&f.all, NULL, NULL));
+        ASSERT_OK(log_file_open(&f.file, &f.type));
         say(&f, "four\n");
         after = read_back(&f);
         ASSERT_STREQ(after, "F four|");
         strcat(f.path, ".1");
         before = read_back(&f);
         ASSERT_STREQ(before, "F one|F two|F three|");
-        ASSERT_ERR(forwarders_reopen(&f.all, "db", NULL), -ENODATA);
 }
 
-/* A device that is always full, which open_log() would refuse. */
+/* Records of messages that come at once are written by one call, but for those of another stream. */
+TEST(streams_are_separate)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(set_up(&f, LOG_FORMAT_CRI, UINT64_MAX));
+        take(&f, LOG_ADD, false, "a\nb");
+        take(&f, LOG_ADD, true, "x");
+        take(&f, LOG_ADD, false, "c\n");
+        take(&f, LOG_FLUSH, true, NULL);
+        ASSERT_EQ(log_file_unwritten(&f.file), 0);
+        take(&f, LOG_ADD, true, "y\nz");
+        ASSERT_EQ(log_file_unwritten(&f.file), 1);
+        take(&f, LOG_END, true, NULL);
+        take(&f, LOG_ADD, true, "new\n"); /* of the next execution */
+        log_file_write(&f.file);
+        text = read_back(&f);
+        ASSERT_STREQ(text, "F a|F bc|P x|F y|P z|F |F new|");
+        ASSERT_EQ(f.lines + f.bytes, 0);
+}
+
+/* All output is dropped, and counted, until the file can be opened. */
+TEST(a_file_that_is_not_open_drops)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(scratch_new(&f.scratch));
+        ASSERT_ERR(open_log(&f, "missing/log", LOG_FORMAT_CRI, UINT64_MAX), -ENOENT);
+        say(&f, "one\n");
+        ASSERT_EQ(f.lines, 1);
+        ASSERT_EQ(f.bytes, 4);
+        ASSERT_EQ(f.code, -ENOENT);
+        ASSERT_OK(mkdirat(f.scratch.fd, "missing", 0700));
+        ASSERT_OK(log_file_open(&f.file, &f.type));
+        say(&f, "two\n");
+        text = read_back(&f);
+        ASSERT_STREQ(text, "F two|");
+        ASSERT_EQ(f.lines, 1);
+}
+
+/* A device that is always full, which log_file_open() would refuse. */
 TEST(lost_output_is_counted)
 {
         _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
         _cleanup_free_ char *text = NULL;
 
         ASSERT_OK(set_up(&f, LOG_FORMAT_CRI, UINT64_MAX));
-        AppLog *l = f.forwarder.log;
+        LogFile *l = &f.file;
         int file = l->fd;
         say(&f, "one\n");
         l->fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
         ASSERT_TRUE(l->fd >= 0);
         say(&f, "two\nthree\nfo");
-        ASSERT_EQ(l->lines, 2);
-        ASSERT_EQ(l->bytes, 10);
+        ASSERT_EQ(f.lines, 2);
+        ASSERT_EQ(f.bytes, 10);
         say(&f, "ur\n");
-        ASSERT_EQ(l->lines, 3);
-        ASSERT_EQ(l->bytes, 15);
+        ASSERT_EQ(f.lines, 3);
+        ASSERT_EQ(f.bytes, 15);
         close(l->fd);
         l->fd = file;
         say(&f, "five\n");
-        ASSERT_EQ(l->lines, 3);
+        ASSERT_EQ(f.lines, 3);
         text = read_back(&f);
         ASSERT_STREQ(text, "F one|F five|");
-        /* Said once. */
-        ASSERT_TRUE(l->reported && l->changed);
+        ASSERT_EQ(f.code, -ENOSPC);
 }
 
 /* The kernel takes a part of what is written. */
@@ -215,8 +271,8 @@ TEST(no_part_of_a_record_stays)
         ASSERT_OK(setrlimit(RLIMIT_FSIZE, &before));
         text = read_back(&f);
         ASSERT_STREQ(text, "F one|F two|");
-        ASSERT_EQ(f.forwarder.log->lines, 2);
-        ASSERT_EQ(f.forwarder.log->bytes, 11);
+        ASSERT_EQ(f.lines, 2);
+        ASSERT_EQ(f.bytes, 11);
         say(&f, "five\n");
         later = read_back(&f);
         ASSERT_STREQ(later, "F one|F two|F five|");
@@ -228,21 +284,22 @@ TEST(a_line_whose_end_was_dropped_is_closed)
         _cleanup_free_ char *text = NULL;
 
         ASSERT_OK(set_up(&f, LOG_FORMAT_CRI, UINT64_MAX));
-        AppLog *l = f.forwarder.log;
+        LogFile *l = &f.file;
         int file = l->fd;
         say(&f, "begun");
-        forwarder_flush_file(&f.forwarder);
+        take(&f, LOG_FLUSH, false, NULL);
+        log_file_write(l);
         l->fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
         say(&f, " and ended\n");
         say(&f, "lost\n");
-        ASSERT_EQ(l->lines, 2);
-        ASSERT_EQ(l->bytes, 16);
+        ASSERT_EQ(f.lines, 2);
+        ASSERT_EQ(f.bytes, 16);
         close(l->fd);
         l->fd = file;
         say(&f, "next\n");
         text = read_back(&f);
         ASSERT_STREQ(text, "P begun|F |F next|");
-        ASSERT_EQ(l->lines, 2);
+        ASSERT_EQ(f.lines, 2);
 }
 
 TEST(a_file_does_not_grow_beyond_its_limit)
@@ -255,8 +312,8 @@ TEST(a_file_does_not_grow_beyond_its_limit)
                 say(&f, "ten bytes\n");
         ASSERT_OK(stat(f.path, &st));
         ASSERT_EQ(st.st_size, 65530);
-        ASSERT_EQ(f.forwarder.log->lines, 10000 - 6553);
-        ASSERT_EQ(f.forwarder.log->bytes, (10000 - 6553) * 10);
+        ASSERT_EQ(f.lines, 10000 - 6553);
+        ASSERT_EQ(f.bytes, (10000 - 6553) * 10);
         /* One that was made empty has room again. */
         ASSERT_OK(truncate(f.path, 0));
         say(&f, "ten bytes\n");
@@ -266,11 +323,12 @@ TEST(a_file_does_not_grow_beyond_its_limit)
 
 int main(void)
 {
-        if (library_load(&systemd_library, NULL) < 0)
-                return 1;
         RUN(lines_are_appended);
+        RUN(a_part_of_a_record_at_the_end_is_separated);
         RUN(special_files_are_refused);
         RUN(a_renamed_file_is_written_until_it_is_reopened);
+        RUN(streams_are_separate);
+        RUN(a_file_that_is_not_open_drops);
         RUN(lost_output_is_counted);
         RUN(no_part_of_a_record_stays);
         RUN(a_line_whose_end_was_dropped_is_closed);
