@@ -12,6 +12,7 @@ from cri_client import *
 
 FLUSHES = "trap 'sleep %s; exit 7' TERM; touch /tmp/up; while :; do sleep 0.05; done"
 IGNORES = "trap '' TERM; touch /tmp/up; while :; do sleep 0.05; done"
+LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
 OTHER_BOOT = "00000000-0000-4000-8000-000000000000"
 PLUGIN = r"""#!/bin/sh
 set -e
@@ -160,7 +161,7 @@ def containers_run_while_their_supervisor_does_not_answer(host):
 @case
 def containers_run_while_their_supervisor_is_stopped(host):
     """A supervisor is stopped for longer than calls wait for it; with ACNSPAWN_TEST_LONG=1."""
-    if os.environ.get("ACNSPAWN_TEST_LONG") != "1":
+    if not LONG:
         raise Skip("it takes a minute and a half: ACNSPAWN_TEST_LONG=1")
     with Service(host) as s:
         c, image_id = s.client(), image(host)
@@ -490,20 +491,22 @@ def a_sandbox_that_dies_as_it_is_added_is_not_ready(host):
 
 
 @case
+@with_timeout(900 if LONG else CASE_TIMEOUT)
 def many_slow_stops_do_not_block_other_calls(host):
-    """A full node is drained: each container has a grace period."""
+    """A full node is drained: each container has a grace period. With ACNSPAWN_TEST_LONG=1 it has 110 pods, as many as a kubelet allows by
+    default."""
     with Service(host) as s:
         c, image_id = s.client(), image(host)
-        stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n) for n in range(3)]
+        stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n) for n in range(110 if LONG else 3)]
         for i in sandboxes_:
             containers.append(run(c, i, "main", image_id, IGNORES))
         quick = run(c, sandboxes_[0], "quick", image_id, SLEEP)
         for n in range(210): # over one connection
-            stops.append(begin_stop(c, containers[n % 3], 100))
+            stops.append(begin_stop(c, containers[n % len(containers)], 100))
         with within(20, "calls beside slow ones"):
             c.call("Version")
             c.call("Status")
-            equal(len(c.call("ListContainers").containers), 4)
+            equal(len(c.call("ListContainers").containers), len(containers) + 1)
             equal(state(c, quick), "RUNNING")
             equal(c.call("PodSandboxStatus", pod_sandbox_id=sandboxes_[0]).status.state, 0)
             equal(c.call("ExecSync", container_id=quick, cmd=["echo", "x"]).stdout, b"x\n")
@@ -512,7 +515,7 @@ def many_slow_stops_do_not_block_other_calls(host):
             stop(c, a, 0)
         for call in stops:
             call.result()
-        equal([status(c, a).exit_code for a in containers], [137] * 3)
+        equal({status(c, a).exit_code for a in containers}, {137})
         remove(c, *sandboxes_)
 
 
