@@ -292,19 +292,21 @@ def a_cancelled_sandbox_is_undone(host):
 
 @case
 def a_sandbox_is_undone_whenever_it_is_cancelled(host):
-    """The pod may still be prepared when its supervisor begins."""
+    """The pod may still be prepared when its supervisor begins. There are few at a time, as each takes three of root's inotify instances, of
+    which the machine may have 128."""
     with Service(host) as s:
         c = s.client()
-        for k in range(25):
-            call = c.begin("RunPodSandbox", config=sandbox_config("early-%d" % k))
-            time.sleep(0.01 * k)  # at varying moments
-            call.cancel()
         # Sandboxes whose call was answered before the cancellation remain.
         ready = lambda: sorted(uuid(i) for i, s in sandboxes(c) if s == "READY")
-        wait_for(lambda: pods_on_disk(host) == ready(), lambda: "pods %s to be removed, but for %s" % (pods_on_disk(host), ready()))
-        for i, _ in sandboxes(c):
-            remove(c, i)
-        equal(pods_on_disk(host), [])
+        for first in range(0, 25, 5):
+            for k in range(first, first + 5):
+                call = c.begin("RunPodSandbox", config=sandbox_config("early-%d" % k))
+                time.sleep(0.01 * k)  # at varying moments
+                call.cancel()
+            wait_for(lambda: pods_on_disk(host) == ready(), lambda: "pods %s to be removed, but for %s" % (pods_on_disk(host), ready()))
+            for i, _ in sandboxes(c):
+                remove(c, i)
+            equal(pods_on_disk(host), [])
 
 
 def library(host, name, text):
@@ -315,6 +317,31 @@ def library(host, name, text):
         f.write(text)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", host.path(name + ".so"), host.path(name + ".c"), "-ldl"], check=True)
     return host.path(name + ".so")
+
+
+EXHAUSTED = r"""
+#include <errno.h>
+
+int inotify_init1(int flags)
+{
+        errno = EMFILE;
+        return -1;
+}
+"""
+
+
+@case
+def a_service_that_cannot_start_names_the_limit_and_accepts_no_client(host):
+    """Root has no inotify instance left."""
+    preload = library(host, "exhausted", EXHAUSTED)
+    with Service(host) as s:
+        equal(s.stop(), 0)
+        p = subprocess.run([PROGRAM, *s.options], env=dict(os.environ, LD_PRELOAD=preload), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                           timeout=patience(20))
+        equal((p.returncode, os.path.exists(s.path)), (1, False))
+        contains(p.stderr, "Cannot create an inotify instance")
+        contains(p.stderr, "fs.inotify.max_user_instances")
+        s.start()
 
 
 UNREADABLE = r"""
@@ -494,10 +521,14 @@ def a_sandbox_that_dies_as_it_is_added_is_not_ready(host):
 @with_timeout(900 if LONG else CASE_TIMEOUT)
 def many_slow_stops_do_not_block_other_calls(host):
     """A full node is drained: each container has a grace period. With ACNSPAWN_TEST_LONG=1 it has 110 pods, as many as a kubelet allows by
-    default."""
+    default; they have users of their own, as the machine may have too few inotify instances for those of root."""
+    def own_users(n):
+        ranges = [{"host_id": 0x70000000 + 65536 * n, "container_id": 0, "length": 65536}]
+        return {"security_context": {"namespace_options": {"network": 2, "pid": 1, "userns_options": {"mode": 0, "uids": ranges, "gids": ranges}}}}
+
     with Service(host) as s:
         c, image_id = s.client(), image(host)
-        stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n) for n in range(110 if LONG else 3)]
+        stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n, linux=own_users(n)) for n in range(110 if LONG else 3)]
         for i in sandboxes_:
             containers.append(run(c, i, "main", image_id, IGNORES))
         quick = run(c, sandboxes_[0], "quick", image_id, SLEEP)
