@@ -18,6 +18,7 @@ import images
 from conformance import *
 
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
+FULL_NODE = 110  # pods, as many as a kubelet allows by default
 # In place of the name of a registry: the one of the test stands for it.
 IMAGES = "images.test"
 BUSYBOX = IMAGES + "/busybox:1"
@@ -242,12 +243,6 @@ def check_stopped_supervisor(world, kubelet):
     assert status["restartCount"] == 0 and containers_of(world, "hello") == before, "%s; %s" % (describe(kubelet.statuses["hello"]), containers_of(world, "hello"))
 
 
-def full_node():
-    """110 pods, as a kubelet allows by default, or fewer: each takes three of root's inotify instances, of which others need some."""
-    with open("/proc/sys/fs/inotify/max_user_instances") as f:
-        return min(110, int(f.read()) // 8)
-
-
 def slowest_call(world):
     """Seconds of the slowest of the calls by which a kubelet finds out whether its node is ready."""
     slowest = 0
@@ -259,11 +254,13 @@ def slowest_call(world):
 
 
 def check_drain(world, kubelet):
-    """All pods are deleted at once, and each takes longer to end than acnspawn's default stop time-out."""
-    names = ["drain-%d" % n for n in range(full_node())]
+    """All pods are deleted at once, and each takes longer to end than acnspawn's default stop time-out. They have users of their own: root has
+    128 inotify instances by default, of which a pod of root takes three."""
+    names = ["drain-%d" % n for n in range(FULL_NODE)]
     script = 'trap "sleep 11.5; touch /host/%s; exit 0" TERM; sleep 3600 & wait'
-    kubelet.wanted = [(name, "Running", {"terminationGracePeriodSeconds": 120, "containers": [container("main", script % name, volumeMounts=[mount("host", "/host")])],
-                                         "volumes": [{"name": "host", "hostPath": {"path": world.path("root/shared")}}]}) for name in names]
+    host = {"name": "host", "hostPath": {"path": world.path("root/shared")}}
+    kubelet.wanted = [(name, "Running", {"hostUsers": False, "terminationGracePeriodSeconds": 120, "volumes": [host], "containers": [
+        container("main", script % name, volumeMounts=[mount("host", "/host")])]}) for name in names]
     for name, _, spec in kubelet.wanted:
         world.write("manifests/%s.json" % name, json.dumps(manifest(name, spec)))
     try:
@@ -285,6 +282,7 @@ def check_drain(world, kubelet):
         f.seek(log)
         unhealthy = [line for line in f if "PLEG is not healthy" in line or "runtime sanity check failed" in line or "Container runtime not ready" in line]
     assert not unhealthy, unhealthy[0]
+    wait_for(lambda: not world.crictl("pods", "--quiet"), "the end of the sandboxes", 120)
 
 
 def run(world, wanted, count):
