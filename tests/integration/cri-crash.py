@@ -105,7 +105,7 @@ def made_anew(c, list_, remove_, make):
 @with_timeout(1800 if LONG else 120)
 def killed_at_many_steps_of_run_pod_sandbox(host):
     need_strace()
-    ranges = [{"host_id": 0x70000000, "container_id": 0, "length": 65536}]
+    ranges = [{"host_id": 0x71000000, "container_id": 0, "length": 65536}]
     config = sandbox_config(linux={"security_context": {"namespace_options": {
         "network": 2, "pid": 1, "userns_options": {"mode": 0, "uids": ranges, "gids": ranges}}}})
     with Service(host) as s:

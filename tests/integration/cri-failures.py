@@ -523,12 +523,13 @@ def many_slow_stops_do_not_block_other_calls(host):
     """A full node is drained: each container has a grace period. With ACNSPAWN_TEST_LONG=1 it has 110 pods, as many as a kubelet allows by
     default; they have users of their own, as the machine may have too few inotify instances for those of root."""
     def own_users(n):
-        ranges = [{"host_id": 0x70000000 + 65536 * n, "container_id": 0, "length": 65536}]
-        return {"security_context": {"namespace_options": {"network": 2, "pid": 1, "userns_options": {"mode": 0, "uids": ranges, "gids": ranges}}}}
+        ranges = [{"host_id": 0x72000000 + 65536 * n, "container_id": 0, "length": 65536}]
+        return {"linux": {"security_context": {"namespace_options": {"network": 2, "pid": 1, "userns_options": {"mode": 0, "uids": ranges, "gids": ranges}}}}}
 
     with Service(host) as s:
         c, image_id = s.client(), image(host)
-        stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n, linux=own_users(n)) for n in range(110 if LONG else 3)]
+        stops, containers, sandboxes_ = [], [], [run_sandbox(c, name="web%d" % n, **own_users(n) if LONG else {})
+                                           for n in range(110 if LONG else 3)]
         for i in sandboxes_:
             containers.append(run(c, i, "main", image_id, IGNORES))
         quick = run(c, sandboxes_[0], "quick", image_id, SLEEP)
