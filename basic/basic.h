@@ -437,6 +437,8 @@ int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mod
 /* Writes to an existing file without truncating it: for attribute files of the kernel. */
 int write_attribute_at(int dir_fd, const char *path, const char *value);
 int fsync_dir(int dir_fd);
+/* The file PATH, and its name. */
+int fsync_file_at(int dir_fd, const char *path);
 /* Waits for a flock on the file PATH, LOCK_EX or LOCK_SH, and creates the file if it is missing. Other users cannot open the
  * file: a user who can open a file or a directory can hold a lock on it for ever. O, which may be NULL, cancels the wait.
  * Returns the descriptor; errors of operation_check() have a message, others do not. */

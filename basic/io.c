@@ -184,6 +184,14 @@ int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, 
         return sync ? fsync_parent(dir_fd, path) : 0;
 }
 
+int fsync_file_at(int dir_fd, const char *path)
+{
+        _cleanup_close_ int fd =
+                        openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+
+        return fd < 0 || fsync(fd) < 0 ? -errno : fsync_parent(dir_fd, path);
+}
+
 int write_attribute_at(int dir_fd, const char *path, const char *value)
 {
         _cleanup_close_ int fd = openat(dir_fd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);

@@ -203,6 +203,6 @@ int main(int argc, char *argv[])
         (void) device_filter_available(); /* the processes of calls inherit the result */
         r = serve(&a, &e);
         if (r < 0)
-                error_print(&e, r);
+                error_print(&e, host_limits_hint(a.service.dir ?: ACNSPAWN_STATEDIR, &e, r));
         return r < 0 ? EXIT_STATUS_FAILURE : 0;
 }

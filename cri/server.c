@@ -217,16 +217,18 @@ static void server_done(CriServer *s)
         safe_close(s->lock_fd);
 }
 
+/* The socket comes last: clients that can connect are served. */
 static int serve(CriServer *s, void (*ready)(void), Error *e)
 {
         bool passed;
-        int fd = cri_socket_open(s->options->socket, &passed, e);
+        int r = cri_events_start(s, e);
 
+        if (r < 0)
+                return r;
+        int fd = cri_socket_open(s->options->socket, &passed, e);
         if (fd < 0)
                 return fd;
-        int r = grpc_server_listen(s->grpc, fd, e);
-        if (r >= 0)
-                r = cri_events_start(s, e);
+        r = grpc_server_listen(s->grpc, fd, e);
         if (r < 0)
                 return r;
         if (ready)

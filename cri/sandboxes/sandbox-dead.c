@@ -2,7 +2,8 @@
 
 /* Pods of dead sandboxes: no client knows them, but they hold names and users that a client may need for another sandbox.
  *
- * When the service starts, a worker removes those of an earlier boot of the host whose files a loss of power has emptied.
+ * When the service starts, a worker removes those of an earlier boot of the host whose files a loss of power has emptied: it came
+ * before they were up.
  * Removing one from its networks may fail for a while, for example if the agent of the plugin is a pod of this node: the
  * worker tries again, and releases the name and the users first. Pods whose calls were killed while they prepared them are
  * removed when another call needs their names or users.

@@ -134,8 +134,6 @@ int pod_sync_added(const Pod *p, size_t first_app, size_t first_volume, Error *e
         bool any = false;
         int r = 0;
 
-        if (p->config.boot_id)
-                return 0;
         for (size_t i = first_app; r >= 0 && i < m->n_apps; i++) {
                 _cleanup_free_ char *path = NULL;
 

@@ -7,7 +7,10 @@
  * that a pod which lies in "preparing" or "running" and is not locked has lost its process. All files of a
  * pod are synced before it becomes prepared, and the move to running before anything is done that cannot be
  * repeated, so that after a loss of power there are no incomplete pods and no pod runs twice. A pod that has
- * ended is run again as another pod, its successor (pod-successor.c). Pods that have an owner (pod-owner.c) are not synced.
+ * ended is run again as another pod, its successor (pod-successor.c).
+ *
+ * A pod that has an owner (pod-owner.c) does not run in another boot. It is synced once, while it starts, and only what the
+ * owner reads in the next boot. What a loss of power before that leaves of it may be empty.
  */
 
 #include <sys/file.h>
@@ -64,7 +67,7 @@ static int advance(Pod *p, PodState to, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot move pod %s from %s to %s", pod_display_name(p),
                                        pod_state_to_place(from), pod_state_to_place(to));
-        return p->config.boot_id ? 0 : sync_places(p, from, to, e);
+        return p->config.owner ? 0 : sync_places(p, from, to, e);
 }
 
 /* --- New pods ------------------------------------------------------------------------------------------ */
@@ -148,22 +151,50 @@ static int format_manifest(const Pod *p, char **ret, Error *e)
         return 0;
 }
 
+static int add_links(const Pod *p, SyncSet *s, Error *e)
+{
+        int r = registry_add_to_sync(p->store, REGISTRY_UIDS, s, e);
+
+        if (r >= 0)
+                r = host_uids_add_to_sync(p->store, s, e);
+        return r < 0 || !p->config.name ? r : registry_add_to_sync(p->store, REGISTRY_NAMES, s, e);
+}
+
+static int finish_sync(const Pod *p, SyncSet *s, int r, Error *e)
+{
+        if (r >= 0)
+                r = sync_finish(s);
+        return r < 0 ? error_set_errno(e, r, "Cannot write pod %s to disk", pod_display_name(p)) : 0;
+}
+
 /* Syncs all of the pod, and the links that belong to it. */
-static int sync_content(Pod *p, Error *e)
+static int sync_content(const Pod *p, Error *e)
 {
         _cleanup_sync_ SyncSet s = {};
+        int r = add_links(p, &s, e);
 
-        int r = registry_add_to_sync(p->store, REGISTRY_UIDS, &s, e);
-        if (r >= 0)
-                r = host_uids_add_to_sync(p->store, &s, e);
-        if (r >= 0 && p->config.name)
-                r = registry_add_to_sync(p->store, REGISTRY_NAMES, &s, e);
+        return r < 0 ? r : finish_sync(p, &s, sync_add_tree(&s, p->dir_fd), e);
+}
+
+/* Syncs what is read of a pod with an owner in the next boot, and that it is there. */
+static int sync_owned(const Pod *p, Error *e)
+{
+        static const char *const files[] = {"config", POD_MANIFEST_FILE, POD_OWNER_DATA_FILE};
+        _cleanup_sync_ SyncSet s = {};
+        int r = add_links(p, &s, e);
+
         if (r < 0)
                 return r;
-        r = sync_add_tree(&s, p->dir_fd);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(files); i++) {
+                r = sync_add_file(&s, p->dir_fd, files[i]);
+                if (r == -ENOENT) /* the owner has no data */
+                        r = 0;
+        }
         if (r >= 0)
-                r = sync_finish(&s);
-        return r < 0 ? error_set_errno(e, r, "Cannot write pod %s to disk", pod_display_name(p)) : 0;
+                r = sync_add(&s, p->dir_fd);
+        if (r >= 0)
+                r = add_place(p, POD_RUNNING, &s);
+        return finish_sync(p, &s, r, e);
 }
 
 static int publish(Pod *p, Error *e)
@@ -181,7 +212,7 @@ static int publish(Pod *p, Error *e)
                 r = write_part(p, "pod", manifest, strlen(manifest), e);
         if (r < 0)
                 return r;
-        r = p->config.boot_id ? 0 : sync_content(p, e);
+        r = p->config.owner ? 0 : sync_content(p, e);
         if (r >= 0)
                 r = advance(p, POD_PREPARED, e);
         if (r < 0)
@@ -274,7 +305,7 @@ int pod_update_manifest(Pod *p, Error *e)
 
         if (r < 0)
                 return r;
-        r = write_file_atomic_at(p->dir_fd, POD_MANIFEST_FILE, text, strlen(text), 0600, !p->config.boot_id);
+        r = write_file_atomic_at(p->dir_fd, POD_MANIFEST_FILE, text, strlen(text), 0600, true);
         return r < 0 ? error_set_errno(e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s",
                                        pod_display_name(p))
                      : 0;
@@ -357,7 +388,7 @@ int pod_begin_run(Pod *p, Error *e)
 
 int pod_sync_run(const Pod *p, Error *e)
 {
-        return p->config.boot_id ? 0 : sync_places(p, POD_PREPARED, POD_RUNNING, e);
+        return p->config.owner ? sync_owned(p, e) : sync_places(p, POD_PREPARED, POD_RUNNING, e);
 }
 
 #define ENDED_SIZE_MAX 128U

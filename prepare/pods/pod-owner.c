@@ -4,16 +4,16 @@
  *
  * The owner decides how long such a pod is kept after it has ended, so collectors leave it alone. The owner can keep data with
  * the pod, and with each of its apps: a file that acnspawn does not interpret, and that can be read whether or not the pod runs.
- * Such a pod is not synced to disk, because it does not run again after a reboot of the host: its owner makes a new one, and may
- * read the exit status of the apps of the old one. The pod records the ID of the boot in which it was made. After a loss of power its files may be
- * empty, and any collector removes it; a symbolic link also holds that ID, because file systems write the target of a link with its name.
+ * Such a pod does not run again after a reboot of the host: its owner makes a new one, and may read what the old one was and how
+ * its apps ended. So it is synced only while it starts (pod-life.c). It records the ID of the boot in which it was made. If the
+ * power was lost before the sync, its files may be empty, and any collector removes it; a symbolic link also holds that ID, because
+ * file systems write the target of a link with its name.
  */
 
 #include <sys/stat.h>
 
 #include "prepare/pods/pods-internal.h"
 
-#define OWNER_DATA "owner-data"
 #define OWNER_BOOT_LINK "owner-boot"
 #define CGROUP_PARENT_MAX 2048U
 #define CGROUP_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_.@\\-"
@@ -72,8 +72,8 @@ int pod_cgroup_parent_check(const char *s, Error *e)
 static int data_path(const Pod *p, const PodApp *app, char **ret)
 {
         if (app)
-                return pod_app_path(p, app, OWNER_DATA, ret);
-        *ret = strdup(OWNER_DATA);
+                return pod_app_path(p, app, POD_OWNER_DATA_FILE, ret);
+        *ret = strdup(POD_OWNER_DATA_FILE);
         return *ret ? 0 : -ENOMEM;
 }
 
@@ -125,7 +125,9 @@ static int replace_file(int dir_fd, const char *path, const OwnerData *d)
                 return -errno;
         const struct timespec times[] = {st.st_atim, st.st_mtim};
         r = loop_write(fd, d->data, d->size);
-        if (r >= 0 && (futimens(fd, times) < 0 || renameat(dir_fd, temporary, dir_fd, path) < 0))
+        /* A loss of power leaves what was there before, or this. */
+        if (r >= 0 &&
+            (futimens(fd, times) < 0 || fsync(fd) < 0 || renameat(dir_fd, temporary, dir_fd, path) < 0))
                 r = -errno;
         if (r < 0)
                 (void) unlinkat(dir_fd, temporary, 0);

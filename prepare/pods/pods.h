@@ -190,7 +190,8 @@ uint64_t pod_created_usec(const Pod *p);
  * another process was faster; -ESTALE: exited already. */
 int pod_begin_run(Pod *p, Error *e);
 /* Makes that move durable, which takes a while. Until then a loss of power may make it a prepared pod again, so nothing
- * that cannot be repeated must be done before. */
+ * that cannot be repeated must be done before. A pod with an owner never runs again: this makes the pod itself durable,
+ * at any time before it is reported as up. */
 int pod_sync_run(const Pod *p, Error *e);
 /* running -> exited. The lock is kept until the pod is freed. */
 int pod_end_run(Pod *p, Error *e);
@@ -239,7 +240,7 @@ typedef struct OwnerData {
 } OwnerData;
 
 /* Makes OWNER, an AC name, the owner of P (state preparing): collectors do not remove the pod before the host was rebooted,
- * and it is not synced to disk. */
+ * and it is not synced to disk before pod_sync_run(). */
 int pod_set_owner(Pod *p, const char *owner, Error *e);
 /* Whether P has an owner, and is a leftover of an earlier boot of the host. */
 bool pod_is_of_former_boot(const Pod *p);

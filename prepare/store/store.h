@@ -83,8 +83,8 @@ void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint6
 
 /* --- Durability (sync.c) ------------------------------------------------------------------------------- */
 
-/* A set of files to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree()
- * adds the directory and all files and directories below. Everything is on disk when sync_finish() returns,
+/* A set of files to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_file() opens the file;
+ * sync_add_tree() adds the directory and all files and directories below. Everything is on disk when sync_finish() returns,
  * which reports the last failure. */
 #define SYNC_BATCH 64U
 typedef struct SyncSet {
@@ -94,6 +94,7 @@ typedef struct SyncSet {
 } SyncSet;
 
 int sync_add(SyncSet *s, int fd);
+int sync_add_file(SyncSet *s, int dir_fd, const char *name);
 int sync_add_tree(SyncSet *s, int dir_fd);
 int sync_finish(SyncSet *s);
 void sync_done(SyncSet *s);

@@ -105,7 +105,7 @@ static int walk_enter(Walk *w, int dir_fd, const char *name)
         return 0;
 }
 
-static int add_file(SyncSet *s, int dir_fd, const char *name)
+int sync_add_file(SyncSet *s, int dir_fd, const char *name)
 {
         _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
@@ -142,7 +142,7 @@ static int walk_step(Walk *w, SyncSet *s)
                 return -errno;
         if (S_ISDIR(st.st_mode))
                 return walk_enter(w, dirfd(l->dir), de->d_name);
-        return S_ISREG(st.st_mode) ? add_file(s, dirfd(l->dir), de->d_name) : 0;
+        return S_ISREG(st.st_mode) ? sync_add_file(s, dirfd(l->dir), de->d_name) : 0;
 }
 
 int sync_add_tree(SyncSet *s, int dir_fd)

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A kubelet without an API server, on static pods, against acnspawn-cri: each pod is a case.
 
-    kubelet.py [--only=PATTERN]"""
+    kubelet.py [--only=PATTERN]
+
+With ACNSPAWN_TEST_LONG=1 a supervisor does not answer for more than a minute, and a full node is drained."""
 
 import argparse
 import fnmatch
@@ -15,6 +17,8 @@ import urllib.request
 import images
 from conformance import *
 
+LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
+FULL_NODE = 110  # pods, as many as a kubelet allows by default
 # In place of the name of a registry: the one of the test stands for it.
 IMAGES = "images.test"
 BUSYBOX = IMAGES + "/busybox:1"
@@ -203,6 +207,84 @@ def check_reboot(world, kubelet, count):
     count.line("ok" if good else "not ok", "a_reboot_runs_what_is_to_run", "" if good else "%d runs; %s" % (len(runs), "; ".join(wrong)))
 
 
+def result(count, name, check, *args):
+    """The line of a case that is a function."""
+    try:
+        check(*args)
+        count.line("ok", name)
+    except (AssertionError, TimeoutError) as e:
+        count.line("not ok", name, str(e))
+
+
+def containers_of(world, pod):
+    listed = json.loads(world.crictl("ps", "--all", "--label=io.kubernetes.pod.name=%s-node" % pod, "--output=json"))["containers"]
+    return sorted((c["id"], c["state"], c["metadata"].get("attempt", 0)) for c in listed)
+
+
+def check_stopped_supervisor(world, kubelet):
+    """The kubelet is restarted in the meantime, so that it has to ask for the container."""
+    pod, = world.crictl("pods", "--quiet", "--name=hello-node").split()
+    with open(world.path("store/pods/running/%s/runtime" % uuid.UUID(pod[:32]))) as f:
+        supervisor = json.load(f)["supervisor"]
+    before = containers_of(world, "hello")
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        world.stop(kubelet.process)
+        kubelet.process = start_kubelet(world, kubelet.config)
+        until = time.monotonic() + 75
+        while time.monotonic() < until:
+            now = containers_of(world, "hello")
+            assert now == before, "containers while the supervisor is stopped: %s, before: %s" % (now, before)
+            time.sleep(1)
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    wait_for(kubelet.is_done, "the pods, once the supervisor goes on", 120)
+    status, = kubelet.statuses["hello"]["containerStatuses"]
+    assert status["restartCount"] == 0 and containers_of(world, "hello") == before, "%s; %s" % (describe(kubelet.statuses["hello"]), containers_of(world, "hello"))
+
+
+def slowest_call(world):
+    """Seconds of the slowest of the calls by which a kubelet finds out whether its node is ready."""
+    slowest = 0
+    for words in ("version",), ("info",), ("pods", "--quiet"), ("ps", "--quiet"):
+        began = time.monotonic()
+        assert world.crictl(*words) or words[0] == "ps", "crictl %s has failed" % words[0]
+        slowest = max(slowest, time.monotonic() - began)
+    return slowest
+
+
+def check_drain(world, kubelet):
+    """All pods are deleted at once, and each takes longer to end than acnspawn's default stop time-out. They have users of their own: root has
+    128 inotify instances by default, of which a pod of root takes three."""
+    names = ["drain-%d" % n for n in range(FULL_NODE)]
+    script = 'trap "sleep 11.5; touch /host/%s; exit 0" TERM; sleep 3600 & wait'
+    host = {"name": "host", "hostPath": {"path": world.path("root/shared")}}
+    kubelet.wanted = [(name, "Running", {"hostUsers": False, "terminationGracePeriodSeconds": 120, "volumes": [host], "containers": [
+        container("main", script % name, volumeMounts=[mount("host", "/host")])]}) for name in names]
+    for name, _, spec in kubelet.wanted:
+        world.write("manifests/%s.json" % name, json.dumps(manifest(name, spec)))
+    try:
+        wait_for(kubelet.is_done, "%d pods" % len(names), 300)
+    finally:
+        log = os.path.getsize(world.path("kubelet.log"))
+        for name in names:
+            os.unlink(world.path("manifests/%s.json" % name))
+    left, slowest, until = None, 0, time.monotonic() + patience(300)
+    while left != []:
+        slowest = max(slowest, slowest_call(world))
+        left = json.loads(world.crictl("ps", "--output=json"))["containers"]
+        assert time.monotonic() < until, "%d containers have not ended" % len(left)
+    print("The slowest call while %d pods ended took %.1f s" % (len(names), slowest))
+    assert slowest < patience(5), "a call took %.1f s" % slowest
+    killed = [name for name in names if not os.path.exists(world.path("root/shared/" + name))]
+    assert not killed, "killed in their grace period: %s" % killed
+    with open(world.path("kubelet.log"), errors="replace") as f:
+        f.seek(log)
+        unhealthy = [line for line in f if "PLEG is not healthy" in line or "runtime sanity check failed" in line or "Container runtime not ready" in line]
+    assert not unhealthy, unhealthy[0]
+    wait_for(lambda: not world.crictl("pods", "--quiet"), "the end of the sandboxes", 120)
+
+
 def run(world, wanted, count):
     kubelet = Kubelet(world, wanted)
     began = time.monotonic()
@@ -212,6 +294,8 @@ def run(world, wanted, count):
     except TimeoutError:
         pass
     tell(count, kubelet, wanted)
+    if LONG and "hello" in kubelet.statuses:
+        result(count, "no_container_starts_beside_one_whose_supervisor_is_stopped", check_stopped_supervisor, world, kubelet)
     if "fails" in kubelet.statuses:
         check_reboot(world, kubelet, count)
     try:
@@ -221,6 +305,8 @@ def run(world, wanted, count):
         count.line("not ok", "pods_are_removed", str(e))
     if "flushes" in [name for name, _, _ in wanted]:
         count.line("ok" if os.path.exists(world.path("root/shared/flushed")) else "not ok", "grace_period_is_that_of_the_pod")
+    if LONG:
+        result(count, "a_full_node_is_drained", check_drain, world, kubelet)
     if count.failed:
         print("\n".join(complaints(world)))
 

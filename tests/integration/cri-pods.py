@@ -297,7 +297,7 @@ def sandboxes_of_an_earlier_boot_have_ended(host):
 
 @case
 def sandboxes_that_a_loss_of_power_has_emptied(host):
-    """Their files are not synced. They keep no volume from being removed, and gc removes them."""
+    """Their calls were not answered. They keep no volume from being removed, and gc removes them."""
     with Service(host) as s:
         c = s.client()
         i, kept = run_sandbox(c, name="old"), run_sandbox(c, name="new")

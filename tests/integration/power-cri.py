@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The power fails at any step of a kubelet's calls to acnspawn-cri (lost_power.py). Sandboxes do not run again in the next boot, and are not
-synced: readable ones are listed with the exit status of their containers, and the client removes them; gc removes the others, which do
-not get in the way. Images are complete or absent.
+"""The power fails at any step of a kubelet's calls to acnspawn-cri (lost_power.py). Sandboxes do not run again in the next boot. Those that
+calls were answered for are listed, with their containers and the exit status of these, and the client removes them. Of others, files may be
+empty: they are not listed, do not get in the way, and are removed. Images are complete or absent.
 With ACNSPAWN_TEST_LONG=1 every step is checked, on ext4 and XFS, otherwise a few of them."""
 
 from cri_client import *
@@ -56,8 +56,18 @@ def goes_on(client, image_id):
     remove(client, i)
 
 
-def look_at_endpoint(host, step, image_id=None):
-    """What it says in the next boot; returns the images."""
+def listed(c):
+    """The IDs of sandboxes, and of containers with their exit codes, or None if they have not ended."""
+    return sorted(i for i, _ in sandboxes(c)), {x.id: status(c, x.id).exit_code if x.state == messages().CONTAINER_EXITED else None
+                                                for x in c.call("ListContainers").containers}
+
+
+def is_kept(found, wanted):
+    return (found[0], found[1].keys()) == (wanted[0], wanted[1].keys()) and all(wanted[1][i] in (None, code) for i, code in found[1].items())
+
+
+def look_at_endpoint(host, step, image_id=None, expected=()):
+    """What it says in the next boot; returns the images. EXPECTED: what may be listed, or nothing in particular."""
     with Endpoint(host) as e:
         c = e.client()
         wait_for(lambda: answers(c), "a reply, after %s" % step)
@@ -65,6 +75,8 @@ def look_at_endpoint(host, step, image_id=None):
         equal([x for _, x in found if x != "NOTREADY"], [], "sandboxes after %s" % step)
         for x in c.call("ListContainers").containers:
             equal((x.state, state(c, x.id)), (messages().CONTAINER_EXITED, "EXITED"), "containers after %s" % step)
+        now = listed(c)
+        true(not expected or any(is_kept(now, x) for x in expected), "%s is listed, which is none of %s, after %s" % (now, expected, step))
         remove(c, *[i for i, _ in found])
         equal((sandboxes(c), list(c.call("ListContainers").containers)), ([], []), "what is left after %s" % step)
         if image_id and (LONG or step.is_end()):
@@ -90,10 +102,12 @@ def look_at_store(host, step):
     equal(read_text(host.dir + "/volumes/keep/data/precious"), "precious\n", "data that was there before, after %s" % step)
 
 
-def look_at_pods(host, step, image_id):
-    """The endpoint is started before anything else has looked at the store, or after; at the end in any case."""
-    if step.number % 2:
-        look_at_endpoint(host, step)
+def look_at_pods(host, step, expected):
+    """The endpoint is started before anything else has looked at the store, or after; at the end in any case. EXPECTED: the ID of the image,
+    and what is listed before the call and after it. A sandbox that was removed may be there once more."""
+    image_id, *expected = expected
+    if step.is_end() or step.number % 2:
+        look_at_endpoint(host, step, expected=expected[-1:] if step.is_end() and step.verb != "RemovePodSandbox" else expected)
     look_at_store(host, step)
     if LONG or step.is_end() or step.number % 2 == 0:
         look_at_endpoint(host, step, image_id)
@@ -104,32 +118,58 @@ def look_at_images(host, step, expected):
     look_at_store(host, step)
 
 
+def has_synced(host, sandbox):
+    """Whether the supervisor has no child that writes files to disk."""
+    return not any(name_of(p) == "keep-files" for p in children_of(host.supervisor(uuid_of(sandbox))))
+
+
 @loses_power(1200)
 def pods_of_a_kubelet_change(host, kind, busy):
+    """Without ACNSPAWN_TEST_LONG=1: before RunPodSandbox is answered, and then; when a container has ended; and when all is removed."""
     with store(host, kind) as s:
         image_id, found = image(host), []
         with Endpoint(host) as e:
             c = e.client()
 
             def change(name, *request, **more):
+                before = listed(c)
                 steps, reply = cut(s, e, c, busy, name, *request, **more)
-                found.append((steps if LONG else steps[-1:] if name == "RemovePodSandbox" else steps[:1], image_id))
+                after = listed(c)
+                if name == "StopContainer": # the exit code is written to disk after the reply
+                    after = after[0], dict.fromkeys(after[1])
+                found.append((steps, (image_id, before, after)))
                 return reply
+
+            def keep_end_of_container():
+                """The disk when the supervisor has written the exit code of a container to it."""
+                wait_for(lambda: not any(name_of(p) == "keep-files" for p in children_of(pids[0])), "the supervisor to write files")
+                if busy:
+                    s.disk.sync_neighbour()
+                step = Step("the end of a container", 0, "the end", host.path("end-of-container"))
+                s.disk.copy(step.file)
+                found.append(([step], (image_id, listed(c))))
             with open(e.conf + "/10-lan.conflist", "w") as f:
                 f.write(bridge(0, "lan", host.dir + "/leases"))
-            i = change("RunPodSandbox", config=sandbox_config(linux={})).pod_sandbox_id
+            i = change("RunPodSandbox", config=sandbox_config(linux={}), pick="pods/prepared|^the end").pod_sandbox_id
             equal(len(leases(host)), 1, "addresses")
             pids = [host.supervisor(uuid_of(i))]
-            a = change("CreateContainer", pids=pids, pod_sandbox_id=i, config=container_config("main", image_id, SLEEP)).container_id
             if not LONG:
+                a = create(c, i, "main", image_id, "exit 3")
+                c.call("StartContainer", container_id=a)
+                wait_for(lambda: state(c, a) == "EXITED", "the end of the container")
+                keep_end_of_container()
                 c.call("RemoveContainer", container_id=a)
             else:
+                a = change("CreateContainer", pids=pids, pod_sandbox_id=i, config=container_config("main", image_id, SLEEP)).container_id
                 change("StartContainer", pids=pids, container_id=a)
                 change("StopContainer", messages().StopContainerRequest(container_id=a, timeout=30), pids=pids)
+                keep_end_of_container()
                 change("RemoveContainer", pids=pids, container_id=a)
                 change("StopPodSandbox", pids=pids, pod_sandbox_id=i)
             c.call("StopPodSandbox", pod_sandbox_id=i)
             change("RemovePodSandbox", pod_sandbox_id=i)
+            if not LONG:
+                del found[-1][0][:-1]
     look_at_all(s.disk, found, look_at_pods)
 
 

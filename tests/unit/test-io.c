@@ -264,6 +264,19 @@ TEST(fsync_of_directories)
         ASSERT_ERR(fsync_dir(null_fd), -ENOTDIR);
 }
 
+TEST(fsync_of_files)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(mkdirat(s.fd, "d", 0700));
+        ASSERT_OK(scratch_file(&s, "d/f", "abc"));
+        ASSERT_OK(symlinkat("f", s.fd, "d/link"));
+        ASSERT_OK(fsync_file_at(s.fd, "d/f"));
+        ASSERT_ERR(fsync_file_at(s.fd, "d/none"), -ENOENT);
+        ASSERT_ERR(fsync_file_at(s.fd, "d/link"), -ELOOP);
+}
+
 static void *write_slowly(void *p)
 {
         int fd = *(int *) p;
@@ -382,6 +395,7 @@ int main(void)
         RUN(write_atomic_leaves_nothing_behind_when_it_fails);
         RUN(write_attribute_keeps_the_file);
         RUN(fsync_of_directories);
+        RUN(fsync_of_files);
         RUN(loop_read_and_write_over_a_pipe);
         RUN(descriptors_over_a_socket);
         RUN(descriptors_beyond_the_bound_are_closed);

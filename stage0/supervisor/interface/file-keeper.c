@@ -9,7 +9,7 @@
  *
  * There is one child at a time. What is given meanwhile is written by the next one, of each file the last content alone. The manifest is
  * that of the moment when a child begins: what a call that has failed has undone is not in it.
- * Files of a pod that is of no use after this boot are written without a child, and not synced.
+ * It also syncs files that others write: the status of an app that has ended, for the owner of a pod.
  *
  * A manifest that could not be written, as on a full disk, is written again until it can be. Meanwhile it is not known which one is on
  * disk: the child may have been killed after it had renamed the file. */
@@ -24,7 +24,7 @@
 #define RETRY_USEC UINT64_C(2000000)
 
 typedef struct KeptFile {
-        char *path, *text;
+        char *path, *text; /* TEXT is NULL: it is only synced, as it is then */
 } KeptFile;
 
 typedef struct Waiter {
@@ -39,6 +39,7 @@ typedef struct Round {
         Waiter *waiters;
         size_t n_waiters, waiters_allocated;
         bool has_manifest; /* it is to be written */
+        bool syncs;        /* there are files that are only synced, for which no call waits */
 } Round;
 
 struct FileKeeper {
@@ -68,13 +69,18 @@ static void round_done(Round *x)
 
 /* --- Writing ------------------------------------------------------------------------------------------- */
 
-static int write_files(int dir_fd, const Round *x, bool sync)
+static int write_files(int dir_fd, const Round *x)
 {
         int r = 0;
 
-        for (size_t i = 0; r >= 0 && i < x->n_files; i++)
-                r = write_file_atomic_at(dir_fd, x->files[i].path, x->files[i].text,
-                                         strlen(x->files[i].text), 0600, sync);
+        for (size_t i = 0; r >= 0 && i < x->n_files; i++) {
+                const KeptFile *f = &x->files[i];
+
+                if (f->text)
+                        r = write_file_atomic_at(dir_fd, f->path, f->text, strlen(f->text), 0600, true);
+                else
+                        (void) fsync_file_at(dir_fd, f->path); /* its app may have been removed */
+        }
         return r;
 }
 
@@ -88,7 +94,7 @@ static _noreturn_ void child(const FileKeeper *k, pid_t parent)
         int dir_fd = openat(k->pod->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir_fd < 0 || dup2(dir_fd, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0) < 0)
                 _exit(errno);
-        _exit(-write_files(0, &k->now, true));
+        _exit(-write_files(0, &k->now));
 }
 
 static void forget_child(FileKeeper *k)
@@ -146,14 +152,17 @@ static int start_child(FileKeeper *k)
         return r;
 }
 
+/* TEXT is taken over. NULL: see KeptFile. */
 static int add_file(Round *x, const char *path, char *text)
 {
         _cleanup_free_ char *content = text, *copy = NULL;
 
         for (size_t i = 0; i < x->n_files; i++)
                 if (streq(x->files[i].path, path)) {
-                        free(x->files[i].text);
-                        x->files[i].text = TAKE_PTR(content);
+                        if (content) {
+                                free(x->files[i].text);
+                                x->files[i].text = TAKE_PTR(content);
+                        }
                         return 0;
                 }
         copy = strdup(path);
@@ -175,17 +184,16 @@ static int add_manifest(FileKeeper *k, Error *e)
 
 static void begin(FileKeeper *k)
 {
-        bool durable = !k->pod->config.boot_id;
         _cleanup_error_ Error e = ERROR_NULL;
 
         k->now = k->next;
         k->next = (Round){};
         int r = add_manifest(k, &e);
-        if (r >= 0 && k->now.n_files > 0 && durable && start_child(k) >= 0)
+        if (r >= 0 && k->now.n_files > 0 && start_child(k) >= 0)
                 return;
         /* If there can be no child, the change waits for the disk here rather than being lost. */
         if (r >= 0)
-                r = write_files(k->pod->dir_fd, &k->now, durable);
+                r = write_files(k->pod->dir_fd, &k->now);
         conclude(k, r, &e);
 }
 
@@ -244,7 +252,7 @@ static void conclude(FileKeeper *k, int r, Error *why)
         for (size_t i = 0; i < done.n_waiters; i++)
                 done.waiters[i].function(done.waiters[i].userdata, r, &e);
         k->concludes = false;
-        if (k->next.n_waiters > 0)
+        if (k->next.n_waiters > 0 || k->next.syncs)
                 begin(k);
 }
 
@@ -253,6 +261,15 @@ static void conclude(FileKeeper *k, int r, Error *why)
 int file_keeper_replace(FileKeeper *k, const char *path, char *text)
 {
         return add_file(&k->next, path, text);
+}
+
+void file_keeper_sync(FileKeeper *k, const char *path)
+{
+        if (add_file(&k->next, path, NULL) < 0)
+                return;
+        k->next.syncs = true;
+        if (k->pid == 0 && !k->concludes)
+                begin(k);
 }
 
 static int wait_for(FileKeeper *k, bool manifest, FileKeeperFunction function, void *userdata)

@@ -20,6 +20,8 @@ FileKeeper *file_keeper_free(FileKeeper *k);
 /* TEXT, which is taken over, also on failure, is to be the content of the file PATH of the pod. It is written with the next
  * file_keeper_write(). */
 int file_keeper_replace(FileKeeper *k, const char *path, char *text);
+/* Syncs the file PATH of the pod as soon as possible. No call waits for it, and nothing reports a failure. */
+void file_keeper_sync(FileKeeper *k, const char *path);
 /* Writes the manifest and what was given so far, and calls FUNCTION once, unless this fails: perhaps before it returns. */
 int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata);
 /* Whether nothing is to be written; and the same call for what others have given so far. */

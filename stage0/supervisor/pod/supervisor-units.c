@@ -125,6 +125,15 @@ static void kill_escaped(Supervisor *s, AppInstance *app)
         app->root = 0; /* until the next execution */
 }
 
+/* The owner of a pod reads it in the next boot, so that what has completed does not run again. */
+static void keep_status(Supervisor *s, const AppInstance *app)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (s->pod->config.owner && xasprintf(&path, "status/%s", app->name) >= 0)
+                file_keeper_sync(s->keeper, path);
+}
+
 /* A report of systemd may be older than the last request of a launcher. */
 static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
 {
@@ -148,6 +157,7 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         readiness_ended(app);
         if (app_settings_readiness(&app->settings))
                 supervisor_notify_status(s);
+        keep_status(s, app);
         interface_executed(s->interface, app, START_ENDED);
         supervisor_check_ready(s);
         idle_watch_begin(s->idle_watch);

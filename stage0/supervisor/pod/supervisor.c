@@ -180,10 +180,10 @@ static int open_server(Supervisor *s, Error *e)
 /* nspawn, and the network that it needs. */
 static int start_systemd(Supervisor *s, Error *e)
 {
-        bool networks = s->pod->config.net == NET_NETWORKS;
-        /* State that plugins have lost in a power failure must not appear to be there; booting the pod's
-         * systemd again is harmless. */
-        int r = networks ? pod_sync_run(s->pod, e) : 0;
+        /* State that plugins have lost in a power failure must not appear to be there, in a pod that is run again; booting the
+         * pod's systemd again is harmless, and it boots while the disk is waited for. */
+        bool first = s->pod->config.net == NET_NETWORKS && !s->pod->config.owner;
+        int r = first ? pod_sync_run(s->pod, e) : 0;
 
         if (r >= 0)
                 r = open_network(s, e);
@@ -191,7 +191,7 @@ static int start_systemd(Supervisor *s, Error *e)
                 r = supervisor_connect_machine(s, e);
         if (r >= 0)
                 r = start_nspawn(s, e);
-        if (r >= 0 && !networks)
+        if (r >= 0 && !first)
                 r = pod_sync_run(s->pod, e);
         return r;
 }
