@@ -300,10 +300,11 @@ def the_signal_that_stops_an_app_can_be_chosen(host):
 
 @case
 def a_health_check_counts_no_restart_twice(host):
-    """Dependencies of the check must not start the app again."""
-    for number, check in enumerate(("true", "false")):
+    """Dependencies of the check must not start the app again; nor does it matter who counts, which is the supervisor if the check restarts the app."""
+    for check, action in ("true", "none"), ("false", "none"), ("true", "restart"):
         uuid = host.prepare("--volume=data,kind=empty,mode=0777", "--mount=data:/data", host.shell("echo x >>/data/runs; sleep 0.2; exit 5"),
-                            "--restart=on-failure", "--restart-delay=50ms", "--restart-limit=4", "--health-cmd=" + check, "--health-interval=100ms")
+                            "--restart=on-failure", "--restart-delay=50ms", "--restart-limit=4", "--health-cmd=" + check, "--health-interval=100ms",
+                            "--health-on-failure=" + action)
         host.acnspawn("run", uuid).expect(5)
         equal(read_text(host.pod_dir(uuid) + "/volumes/data/runs").count("x"), 5, "number of starts")
 
