@@ -89,7 +89,7 @@ const char *group_policy_to_string(GroupPolicy p);
 typedef enum HealthAction {
         HEALTH_NONE,    /* it is only reported */
         HEALTH_KILL,    /* SIGKILL for its main process; restart and exit policies count this as a failure */
-        HEALTH_RESTART, /* stopped and started again, whatever the restart policy */
+        HEALTH_RESTART, /* stopped and started again, whatever the restart policy, with its delays and limit */
         HEALTH_STOP,    /* stopped; for the exit policy it has failed */
         _HEALTH_ACTION_MAX,
 } HealthAction;
@@ -192,6 +192,18 @@ void app_settings_done(AppSettings *s);
 static inline bool app_settings_readiness(const AppSettings *s)
 {
         return s->notify || s->health.command;
+}
+/* True if an app may be restarted, by its restart policy or by its health check. */
+static inline bool app_settings_restarts(const AppSettings *s)
+{
+        return s->restart != RESTART_NO || (s->health.command && s->health.action == HEALTH_RESTART);
+}
+/* True if the app may be restarted because its health check has ended it. Its restarts are counted by the supervisor: whether
+ * a run was successful depends on the health check, and systemd knows only when the app was started. */
+static inline bool app_settings_health_restarts(const AppSettings *s)
+{
+        return s->health.command && (s->health.action == HEALTH_RESTART ||
+                                     (s->health.action == HEALTH_KILL && s->restart != RESTART_NO));
 }
 /* True if the user shares the pid namespace of the app with other apps. */
 static inline bool app_settings_share_processes(const AppSettings *s)

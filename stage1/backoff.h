@@ -29,23 +29,41 @@ static inline bool backoff_ended_successfully(const AppStatus *s)
                                                               s->signal == SIGTERM || s->signal == SIGPIPE);
 }
 
-/* Consecutive starts up to the last one: a run of at least RESTART_QUIET_USEC resets the count. */
+/* Consecutive starts up to the last one: a run of at least RESTART_QUIET_USEC resets the count. Failed checks of an unhealthy app
+ * may take longer than that: a check that succeeds after that time has reset the count. */
 static inline uint64_t backoff_consecutive_starts(const AppStatus *s)
 {
-        bool lasted = s->state == APP_ENDED && s->started_usec > 0 && s->ended_usec > s->started_usec &&
+        bool lasted = s->state == APP_ENDED && s->cause != CAUSE_UNHEALTHY && s->started_usec > 0 &&
+                      s->ended_usec > s->started_usec &&
                       s->ended_usec - s->started_usec >= RESTART_QUIET_USEC;
 
         return lasted ? 0 : s->consecutive_starts;
 }
 
-/* Whether systemd restarts an app that has ended like this, by its policy and LIMIT consecutive restarts. */
-static inline bool backoff_restarts(const AppStatus *s, RestartPolicy policy, uint32_t limit)
+/* Whether the health check restarts an app that has ended like this: not systemd, which would wait first. */
+static inline bool backoff_is_by_health(const AppStatus *s, const AppSettings *settings)
 {
-        if (s->restarting)
+        return s->cause == CAUSE_UNHEALTHY && settings->health.action == HEALTH_RESTART;
+}
+
+/* Whether an app that has ended like this is restarted, as long as it has restarts left. */
+static inline bool backoff_applies(const AppStatus *s, const AppSettings *settings)
+{
+        if (backoff_is_by_health(s, settings))
                 return true;
-        if (policy == RESTART_NO || (policy == RESTART_ON_FAILURE && backoff_ended_successfully(s)))
-                return false;
-        return limit == RESTART_LIMIT_NONE || backoff_consecutive_starts(s) <= limit;
+        return settings->restart == RESTART_ALWAYS ||
+               (settings->restart == RESTART_ON_FAILURE && !backoff_ended_successfully(s));
+}
+
+static inline bool backoff_is_used_up(const AppStatus *s, const AppSettings *settings)
+{
+        return settings->restart_limit != RESTART_LIMIT_NONE &&
+               backoff_consecutive_starts(s) > settings->restart_limit;
+}
+
+static inline bool backoff_restarts(const AppStatus *s, const AppSettings *settings)
+{
+        return s->restarting || (backoff_applies(s, settings) && !backoff_is_used_up(s, settings));
 }
 
 /* The time within which the first start and N consecutive restarts fall, if no run was long enough to reset

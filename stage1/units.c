@@ -179,18 +179,18 @@ int stage1_app_slice_text(const char *app, const IsolatorList *isolators, char *
 
 static bool needs_start_extension(const AppSettings *s)
 {
-        return s->restart != RESTART_NO && s->start_timeout_usec != UINT64_MAX;
+        return app_settings_restarts(s) && s->start_timeout_usec != UINT64_MAX;
 }
 
 /* An app that is restarted too often is not started any more: its unit fails then. */
 static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s)
 {
-        /* If connections start an app, the supervisor counts these starts, and restarts. */
-        bool by_sockets = stage1_app_is_socket_activated(app->app);
+        /* If connections start an app, or its health check restarts it, the supervisor counts the starts. */
+        bool by_supervisor = stage1_app_is_socket_activated(app->app) || app_settings_health_restarts(s);
 
-        if (s->restart == RESTART_NO && !by_sockets)
+        if (s->restart == RESTART_NO && !by_supervisor)
                 return;
-        if (s->restart_limit == RESTART_LIMIT_NONE || by_sockets) {
+        if (s->restart_limit == RESTART_LIMIT_NONE || by_supervisor) {
                 text_add(t, "StartLimitIntervalSec=0\n");
                 return;
         }
@@ -290,7 +290,7 @@ static void add_launch(Text *t, const char *key, const char *phase, const PodApp
 
 static void add_service_commands(Text *t, const PodApp *app, const AppSettings *s)
 {
-        if (s->restart != RESTART_NO)
+        if (app_settings_restarts(s))
                 text_addf(t, "ExecStartPre=/acnspawn/launch delay %s%s\n", app->name,
                           needs_start_extension(s) ? " extend" : "");
         if (app->app->pre_start) {

@@ -58,7 +58,7 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         if (p->state == POD_RUNNING && status_fd >= 0)
                 (void) replacement_status_read(status_fd, a->app->name, &a->replaced_by);
         a->image_policy = s.image_policy;
-        a->restart = s.restart;
+        a->restarts = app_settings_restarts(&s);
         a->restart_limit = s.restart_limit;
         a->log = (LogTarget) s.log;
         a->log_file = TAKE_PTR(s.log_file.path);
@@ -66,8 +66,7 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         if (s.health.command && status_fd >= 0)
                 a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
         if (p->state == POD_RUNNING && a->status.state == APP_ENDED && !a->status.restarting &&
-            a->status.consecutive_starts > 0 &&
-            backoff_restarts(&a->status, (RestartPolicy) s.restart, s.restart_limit))
+            a->status.consecutive_starts > 0 && backoff_restarts(&a->status, &s))
                 a->next_start_usec =
                                 a->status.ended_usec + backoff_delay(s.restart_usec, s.restart_max_usec,
                                                                      backoff_consecutive_starts(&a->status));

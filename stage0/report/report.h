@@ -24,7 +24,7 @@ typedef struct AppReport {
         int image_policy;              /* ImagePolicy */
         ReplacementStatus replaced_by; /* its image_id is NULL unless the app is being replaced */
         char *failed_image;       /* the ID of one that it was not ready with when it was updated, or NULL */
-        int restart;              /* RestartPolicy */
+        bool restarts;            /* it may be restarted */
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
         uint64_t next_start_usec; /* realtime; 0: no restart is pending */
         LogDrops drops;           /* output that is not in the journal, or not in its log file */

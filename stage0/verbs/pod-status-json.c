@@ -99,10 +99,10 @@ static bool put_readiness(json_object *o, const AppReport *a)
 
         failed |= a->has_health ? put_object(o, "health", health_json(&a->health))
                                 : put_text(o, "health", NULL);
-        failed |= a->restart == RESTART_NO ? put_text(o, "startsInRow", NULL)
-                                           : put_unsigned(o, "startsInRow", a->status.consecutive_starts);
+        failed |= a->restarts ? put_unsigned(o, "startsInRow", a->status.consecutive_starts)
+                              : put_text(o, "startsInRow", NULL);
         failed |= put_number(o, "restartLimit",
-                             a->restart == RESTART_NO || a->restart_limit == RESTART_LIMIT_NONE
+                             !a->restarts || a->restart_limit == RESTART_LIMIT_NONE
                                              ? -1
                                              : (int64_t) a->restart_limit,
                              0);

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "schema/settings.h"
+#include "stage0/pods/pods.h"
 #include "stage0/verbs/pod-status-shared.h"
 #include "stage0/verbs/pod-status-text.h"
 #include "stage1/backoff.h"
@@ -135,7 +136,7 @@ int app_status_phrase(const AppStatus *s, char **ret)
 static Color app_color(const AppStatus *s)
 {
         if (s->state == APP_ENDED)
-                return app_status_failed(s) ? COLOR_RED : COLOR_GREY;
+                return pod_end_is_failure(app_status_to_exit_code(s)) ? COLOR_RED : COLOR_GREY;
         if (s->state == APP_RUNNING)
                 return s->readiness == READINESS_STARTING ? COLOR_YELLOW : COLOR_GREEN;
         return s->state == APP_WAITING ? COLOR_NONE : COLOR_YELLOW;
@@ -181,7 +182,7 @@ static void add_restarts(Text *t, const Display *d, const AppReport *a)
 {
         uint64_t starts = backoff_consecutive_starts(&a->status), n = starts > 0 ? starts - 1 : 0;
 
-        if (a->restart == RESTART_NO || (n == 0 && a->next_start_usec == 0))
+        if (!a->restarts || (n == 0 && a->next_start_usec == 0))
                 return;
         text_addf(t, "%*srestarted %" PRIu64, STATUS_LABEL_WIDTH + 4, "", n);
         if (a->restart_limit != RESTART_LIMIT_NONE)

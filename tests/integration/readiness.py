@@ -545,6 +545,60 @@ def an_unhealthy_app_is_restarted(host):
     host.acnspawn("stop", uuid).expect(0)
 
 
+def flawed(host, *more, policy="on-failure"):
+    """An app whose check succeeds once, and then fails; /data has the times of its starts and ends."""
+    script = "trap 'cat /proc/uptime >>/data/ends; exit 0' TERM; cat /proc/uptime >>/data/starts; touch /tmp/up; while :; do sleep 0.05; done"
+    return host.prepare("--name=p", "--exit-policy=" + policy, "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
+                        host.shell(script, name="example.com/flawed"), "--health-cmd=test -e /tmp/up && echo >>/tmp/checks; test $(wc -l </tmp/checks) -eq 1",
+                        "--health-interval=100ms", "--health-retries=1", "--health-on-failure=restart", *more)
+
+
+def times(host, uuid, what):
+    path = "%s/volumes/data/%s" % (host.pod_dir(uuid), what)
+    return [float(line.split()[0]) for line in read_text(path).splitlines()] if os.path.exists(path) else []
+
+
+@case
+def an_unhealthy_app_waits_longer_before_each_restart_and_is_given_up(host):
+    uuid = flawed(host, "--restart-delay=100ms", "--restart-delay-max=300ms", "--restart-limit=4")
+    host.acnspawn("run", uuid).expect(125)
+    starts, ends = times(host, uuid, "starts"), times(host, uuid, "ends")
+    equal((len(starts), len(ends)), (5, 5), "starts and ends")
+    gaps = [start - end for start, end in zip(starts[1:], ends)]
+    for gap, least in zip(gaps, (0.1, 0.2, 0.3, 0.3)):
+        true(gap >= least - 0.02, "the app waited %r, expected 0.1, 0.2, 0.3, 0.3" % gaps)
+    status = host.app_status(uuid, "flawed")
+    equal((status["cause"], status["startsInRow"], status["restartLimit"], status["nextStart"]), ("unhealthy", 5, 4, None))
+    contains(host.acnspawn("status", uuid).out, "restarted 4 of at most 4 times in a row, and given up")
+
+
+@case
+def an_unhealthy_app_with_a_restart_policy_is_given_up_as_well(host):
+    uuid = flawed(host, "--restart=always", "--restart-delay=50ms", "--restart-limit=2", "---", host.shell("sleep 1000", name="example.com/other"), policy="all")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: "restarted 2 of at most 2 times in a row, and given up" in host.acnspawn("status", uuid).out, "the end of that")
+    host.wait_at_rest(uuid)
+    equal((len(times(host, uuid, "starts")), host.app_status(uuid, "flawed")["cause"]), (3, "unhealthy"))
+    equal(host.app_status(uuid, "other")["state"], "running")
+    host.acnspawn("start-app", uuid, "flawed").expect(0)  # and has all of its restarts once more
+    wait_for(lambda: len(times(host, uuid, "starts")) == 6, "three starts more")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_unhealthy_app_that_waits_is_restarted_or_stopped_at_once(host):
+    uuid = flawed(host, "--restart-delay=10min", "--restart-delay-max=10min")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    waits = lambda: host.app_status(uuid, "flawed")["nextStart"]
+    wait_for(waits, "the app waits")
+    contains(host.acnspawn("status", uuid).out, "restarted 0 of at most 10 times in a row, again in ")
+    host.acnspawn("restart-app", uuid, "flawed").expect(0)
+    equal(len(times(host, uuid, "starts")), 2)
+    wait_for(waits, "the app waits")
+    host.acnspawn("stop", uuid).expect(0)
+    equal((len(times(host, uuid, "starts")), host.app_status(uuid, "flawed")["cause"]), (2, "unhealthy"))
+
+
 @case
 def checks_go_on_however_many_there_are(host):
     """By default systemd does not restart a unit that has started five times in ten seconds."""

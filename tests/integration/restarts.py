@@ -124,6 +124,90 @@ def restart_app_begins_a_new_row(host):
     equal(len(stamps(host, uuid)), 6)
 
 
+def waiting(host, *options, then):
+    """A running pod whose app has failed once, and whose systemd waits ten minutes before it starts the app again, which then does THEN."""
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=10min", "--restart-delay-max=10min", *options,
+                    then="test $(wc -l </data/runs) -gt 1 || exit 1; " + then)
+    p = host.start("run", "--detach", uuid)  # which waits for an app with a health check
+    wait_for(lambda: host.app_status(uuid, "a")["nextStart"], "the app waits")
+    host.wait_at_rest(uuid)
+    return uuid, p
+
+
+STAYS = "trap 'exit 0' TERM; touch /tmp/up; while :; do sleep 0.05; done"
+
+
+@case
+def restart_app_does_not_wait_for_the_delay(host):
+    uuid, p = waiting(host, then=STAYS)
+    for starts in 2, 3:  # while it waits, and then while it runs
+        host.acnspawn("restart-app", uuid, "a").expect(0)
+        status = host.app_status(uuid, "a")
+        equal((status["state"], status["starts"], status["startsInRow"], status["nextStart"]), ("running", starts, 1, None))
+        wait_for(lambda: len(stamps(host, uuid)) == starts and host.acnspawn("enter", uuid, "--", "test", "-e", "/tmp/up").rc == 0, "the app")
+    host.acnspawn("stop", uuid).expect(0)
+    host.finish(p).expect(0)
+    equal((len(stamps(host, uuid)), host.app_status(uuid, "a")["exitStatus"]), (3, 0))
+
+
+@case
+def restart_app_during_the_delay_tells_what_becomes_of_the_app(host):
+    uuid, p = waiting(host, then="exit 7")
+    host.acnspawn("restart-app", uuid, "a").expect(0)  # it was executed
+    wait_for(lambda: host.app_status(uuid, "a")["nextStart"], "the app waits again")
+    status = host.app_status(uuid, "a")
+    equal((len(stamps(host, uuid)), status["exitStatus"], status["startsInRow"]), (2, 7, 1))
+    r = host.acnspawn("start-app", uuid, "a").expect(1)
+    contains(r.err, "starting")
+    host.acnspawn("stop-app", uuid, "a").expect(0)
+    wait_for(lambda: host.state(uuid) == "exited", "the end of the pod, whose app is stopped")
+    host.finish(p).expect(0)
+
+
+@case
+def restart_app_during_the_delay_waits_until_the_app_is_ready(host):
+    for end, good in ((STAYS, True), ("exit 7", False)):
+        uuid, p = waiting(host, "--health-cmd=test -e /tmp/up", "--health-interval=100ms", then="sleep 0.3; " + end)
+        r = host.acnspawn("restart-app", uuid, "a").expect(0 if good else 1)
+        equal(len(stamps(host, uuid)), 2)
+        if good:
+            equal((host.app_status(uuid, "a")["health"]["state"], host.app_status(uuid, "a")["ready"]), ("healthy", True))
+        else:
+            contains(r.err, "App a")
+        host.acnspawn("stop", uuid).expect(0)
+        host.finish(p).expect(0 if good else 7)
+        host.acnspawn("rm", uuid).expect(0)
+
+
+@case
+def restart_app_during_the_delay_tells_that_the_app_cannot_be_executed(host):
+    uuid = host.prepare("--exit-policy=all", host.image(["/no/such"], name="example.com/a"), "--restart=on-failure", "--restart-delay=10min",
+                        "--restart-delay-max=10min", "---", host.shell("sleep 1000", name="example.com/b"))
+    p = host.start("run", "--detach", uuid)
+    for starts in range(2):
+        wait_for(lambda: host.app_status(uuid, "a")["nextStart"], "the app waits")
+        host.wait_at_rest(uuid)
+        r = host.acnspawn("restart-app", uuid, "a").expect(1)
+        contains(r.err, "/no/such")
+    host.acnspawn("stop", uuid).expect(0)
+    host.finish(p)
+
+
+@case
+def restart_app_ends_a_delay_in_the_launcher(host):
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=300ms", "--restart-delay-max=10min",
+                    then="test $(wc -l </data/runs) -gt 4 || exit 1; " + STAYS)
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: len(stamps(host, uuid)) == 4, "four starts")
+    wait_for(lambda: host.app_status(uuid, "a")["state"] == "ended" and launchers(host, uuid), "the launcher that waits")
+    before = host.app_status(uuid, "a")["nextStart"]
+    host.acnspawn("restart-app", uuid, "a").expect(0)
+    status = host.app_status(uuid, "a")
+    equal((status["state"], status["starts"], status["startsInRow"]), ("running", 5, 1))
+    true(before and status["started"] < before, "the app was started at %r, and was due at %r" % (status["started"], before))
+    host.acnspawn("stop", uuid).expect(0)
+
+
 @case
 def without_a_limit_it_goes_on(host):
     uuid = crashing(host, "--restart=on-failure", "--restart-delay=1ms", "--restart-delay-max=5ms", "--restart-limit=infinity")
@@ -215,10 +299,11 @@ def the_signal_that_stops_an_app_can_be_chosen(host):
 
 @case
 def a_health_check_counts_no_restart_twice(host):
-    """Dependencies of the check must not start the app again."""
-    for number, check in enumerate(("true", "false")):
+    """Dependencies of the check must not start the app again; nor does it matter who counts, which is the supervisor if the check restarts the app."""
+    for check, action in ("true", "none"), ("false", "none"), ("true", "restart"):
         uuid = host.prepare("--volume=data,kind=empty,mode=0777", "--mount=data:/data", host.shell("echo x >>/data/runs; sleep 0.2; exit 5"),
-                            "--restart=on-failure", "--restart-delay=50ms", "--restart-limit=4", "--health-cmd=" + check, "--health-interval=100ms")
+                            "--restart=on-failure", "--restart-delay=50ms", "--restart-limit=4", "--health-cmd=" + check, "--health-interval=100ms",
+                            "--health-on-failure=" + action)
         host.acnspawn("run", uuid).expect(5)
         equal(read_text(host.pod_dir(uuid) + "/volumes/data/runs").count("x"), 5, "number of starts")
 

@@ -98,6 +98,9 @@ def has_all_files(tree):
     case("deb/has-what-meson-installs", sorted(wanted - shipped))
     more = shipped - wanted - {"/usr/share/lintian/overrides/acnspawn", "/usr/share/lintian/overrides/acnspawn-cri"}
     case("deb/has-nothing-else", sorted(p for p in more if not p.startswith(("/usr/share/doc/acnspawn/", "/usr/share/doc/acnspawn-cri/"))))
+    # Where systemd has none, dpkg warns, when the package is purged, of a directory that is not empty.
+    places = {os.path.dirname(p) for p in files if "/lib/systemd/" in p}
+    case("deb/directories-of-systemd", sorted(d for d in places if not re.search(r"(?m)^(.*, )?systemd(, .*)?: %s$" % d, output("dpkg-query", "--search", d))))
     case("deb/owners", sorted(p for p, (mode, owner) in files.items()
                                    if mode[0] != "l" and (owner != "root/root" or mode[5] == "w" or mode[8] == "w" or "s" in mode)))
 

@@ -78,6 +78,13 @@ for package in acnspawn acnspawn-cri acnspawn-doc; do
                 exit 1
         }
 done
+# A link to /usr/lib: dpkg would warn of its directories when the package is purged.
+below=$(dpkg-deb --contents "$out/acnspawn.deb" | grep -o ' \./lib/.*' || true)
+if [ -n "$below" ]; then
+        echo "not ok $name/directories: these are below /lib:$below"
+else
+        echo "ok $name/directories"
+fi
 # Libraries that are loaded have other names there.
 depends=$(dpkg-deb --field "$out/acnspawn.deb" Depends Recommends)
 missing=

@@ -263,6 +263,46 @@ TEST(restarts)
         ASSERT_EQ(f.app.status.exit_status, 1);
 }
 
+TEST(restarts_for_failed_checks)
+{
+        LaunchEvent bad = {.exit_status = 1, .counts = true, .message = ""}, good = {.message = ""};
+        MainEnd end = killed(SIGTERM, "success");
+        FIXTURE(f);
+
+        f.app.settings.health.command = (char **) &(char *[]){(char *) "x", NULL};
+        f.app.settings.health.retries = 1;
+        f.app.settings.health.action = HEALTH_RESTART;
+        f.app.settings.restart_usec = 100;
+        f.app.settings.restart_max_usec = 1000;
+        for (uint64_t n = 0; n < 7; n++) {
+                uint64_t now = now_usec(CLOCK_REALTIME);
+                /* The whole delay: systemd has not waited before. */
+                ASSERT_EQ(app_life_first_phase(&f.app), LAUNCH_DELAY);
+                ASSERT_EQ(app_life_delay(&f.app), n == 0 ? 0 : MIN(100U << (n - 1), 1000U));
+                app_life_starts(&f.app);
+                /* The checks fail for longer than a run that lasts. */
+                run(&f, now);
+                ASSERT_EQ(app_life_checked(&f.app, &good), 0);
+                app_life_ready(&f.app);
+                bad.number = app_life_checkable(&f.app);
+                ASSERT_EQ(app_life_checked(&f.app, &bad), 1);
+                end.usec = now + 5 * RESTART_QUIET_USEC;
+                ASSERT_TRUE(app_life_ended(&f.app, &end));
+                ASSERT_EQ(f.app.status.cause, CAUSE_UNHEALTHY);
+                ASSERT_EQ(f.app.status.consecutive_starts, n + 1);
+        }
+        /* It is healthy for long enough. */
+        app_life_starts(&f.app);
+        run(&f, now_usec(CLOCK_REALTIME) - RESTART_QUIET_USEC);
+        ASSERT_EQ(app_life_checked(&f.app, &good), 0);
+        ASSERT_EQ(f.app.status.consecutive_starts, 1);
+        /* It ends by itself: a call or a connection starts it again. */
+        app_life_ready(&f.app);
+        end = exited(1);
+        ASSERT_TRUE(app_life_ended(&f.app, &end));
+        ASSERT_EQ(app_life_delay(&f.app), 0);
+}
+
 TEST(readiness)
 {
         MainEnd end = exited(0);
@@ -356,6 +396,7 @@ int main(void)
         RUN(handlers);
         RUN(events_out_of_order);
         RUN(restarts);
+        RUN(restarts_for_failed_checks);
         RUN(readiness);
         RUN(health);
         RUN(ends_of_the_pod);

@@ -138,14 +138,39 @@ TEST(a_run_that_lasted_begins_the_row_anew)
                        .started_usec = 1000,
                        .ended_usec = 999 + RESTART_QUIET_USEC};
 
+        AppSettings settings = {.restart = RESTART_ON_FAILURE, .restart_limit = 5};
+
         ASSERT_EQ(backoff_consecutive_starts(&s), 5);
-        ASSERT_TRUE(backoff_restarts(&s, RESTART_ON_FAILURE, 5));
-        ASSERT_FALSE(backoff_restarts(&s, RESTART_ON_FAILURE, 4));
+        ASSERT_TRUE(backoff_restarts(&s, &settings));
+        settings.restart_limit = 4;
+        ASSERT_FALSE(backoff_restarts(&s, &settings));
         s.ended_usec++;
         ASSERT_EQ(backoff_consecutive_starts(&s), 0);
-        ASSERT_TRUE(backoff_restarts(&s, RESTART_ON_FAILURE, 4));
+        ASSERT_TRUE(backoff_restarts(&s, &settings));
         s.state = APP_RUNNING; /* the start after it is counted already */
         ASSERT_EQ(backoff_consecutive_starts(&s), 5);
+}
+
+TEST(an_unhealthy_app_has_not_lasted)
+{
+        AppSettings settings = {.restart_limit = 5, .health.action = HEALTH_RESTART};
+        AppStatus s = {.state = APP_ENDED,
+                       .cause = CAUSE_UNHEALTHY,
+                       .consecutive_starts = 5,
+                       .started_usec = 1000,
+                       .ended_usec = 1000 + 9 * RESTART_QUIET_USEC};
+
+        ASSERT_EQ(backoff_consecutive_starts(&s), 5);
+        ASSERT_TRUE(backoff_restarts(&s, &settings));
+        s.consecutive_starts++;
+        ASSERT_FALSE(backoff_restarts(&s, &settings));
+        settings.restart_limit = RESTART_LIMIT_NONE;
+        ASSERT_TRUE(backoff_restarts(&s, &settings));
+        settings.health.action = HEALTH_STOP;
+        ASSERT_FALSE(backoff_restarts(&s, &settings));
+        settings.health.action = HEALTH_RESTART;
+        s.cause = CAUSE_EXITED; /* the policy "no" is for other ends */
+        ASSERT_FALSE(backoff_restarts(&s, &settings));
 }
 
 TEST(no_record)
@@ -351,6 +376,7 @@ int main(void)
         RUN(health);
         RUN(delays);
         RUN(a_run_that_lasted_begins_the_row_anew);
+        RUN(an_unhealthy_app_has_not_lasted);
         RUN(newlines_stay_in_their_line);
         RUN(malformed_records);
         RUN(hostile_files);

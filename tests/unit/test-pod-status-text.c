@@ -7,6 +7,7 @@
 #include "schema/settings.h"
 #include "stage0/verbs/pod-status-json.h"
 #include "stage0/verbs/pod-status-text.h"
+#include "stage0/verbs/pod-words.h"
 #include "tests/unit/test.h"
 
 #define SECOND 1000000ULL
@@ -282,7 +283,7 @@ TEST(health_and_restarts)
                                     .last.ran = true,
                                     .message = (char *) "gone\x1b[2J"},
                          .has_health = true,
-                         .restart = RESTART_ALWAYS,
+                         .restarts = true,
                          .restart_limit = 10,
                          .log_file = (char *) "/l\x1b",
                          .filter = FILTER_PROFILE,
@@ -323,6 +324,25 @@ TEST(health_and_restarts)
         app.status.started_usec = app.status.ended_usec - RESTART_QUIET_USEC; /* begins the row anew */
         ASSERT_OK(pod_status_text(&p, &report, &plain, &v));
         ASSERT_TRUE(!strstr(v, "given up"));
+}
+
+TEST(what_was_stopped_is_not_red)
+{
+        const Display colored = {.colors = true, .now = NOW};
+        AppReport app = {&pod_apps[0],
+                         {.state = APP_ENDED, .cause = CAUSE_SIGNAL, .exit_status = -1, .signal = SIGTERM}};
+        PodReport report = {.apps = &app, .n_apps = 1, .exit_status = 128 + SIGTERM, .ended_usec = NOW};
+        const Pod p = make_pod(POD_EXITED);
+        _cleanup_free_ char *stopped = NULL, *killed = NULL;
+
+        ASSERT_OK(pod_status_text(&p, &report, &colored, &stopped));
+        ASSERT_TRUE(!strstr(stopped, "\033[0;1;31m"));
+        app.status.signal = SIGKILL;
+        report.exit_status = 128 + SIGKILL;
+        ASSERT_OK(pod_status_text(&p, &report, &colored, &killed));
+        ASSERT_CONTAINS(killed, "\033[0;1;31m");
+        ASSERT_EQ(pod_state_color(POD_EXITED, 128 + SIGTERM), COLOR_GREY);
+        ASSERT_EQ(pod_state_color(POD_EXITED, 1), COLOR_RED);
 }
 
 TEST(json)
@@ -368,6 +388,7 @@ int main(void)
         RUN(ended);
         RUN(phrases);
         RUN(health_and_restarts);
+        RUN(what_was_stopped_is_not_red);
         RUN(json);
         return TEST_END();
 }

@@ -49,6 +49,13 @@ def needs_package_in_machine(function):
     return needs_package(function, of_machine)
 
 
+def is_built_for_this_release():
+    """Units are where systemd of the release has its own. The package of Debian 12 has them in /lib, where later releases have none: dpkg
+    warns there of directories that it does not remove."""
+    found = [command("dpkg-query", "--search", "*/system/" + unit).split(": ")[1] for unit in ("acnspawn.socket", "systemd-journald.socket")]
+    return os.path.dirname(found[0]) == os.path.dirname(found[1])
+
+
 def pod(name):
     return json.loads(acnspawn("status", "--json=short", name))
 
@@ -164,7 +171,11 @@ def a_removal_ends_pods_in_order_and_a_purge_keeps_them(host):
         for name in "web", "box":
             equal(pod(name)["state"], "exited")
             contains(acnspawn("logs", name), "got term")
-        contains(dpkg("--purge", "acnspawn"), "Images, pods and volumes are kept in " + STORE)
+        fits = is_built_for_this_release()
+        out = dpkg("--purge", "acnspawn")
+        contains(out, "Images, pods and volumes are kept in " + STORE)
+        if fits:
+            lacks(out, "warning")
         dpkg("--install", PACKAGE)
         equal(pod("box")["state"], "exited")
 

@@ -296,6 +296,7 @@ def a_unit_that_starts_the_supervisor(host):
                     "--property=Delegate=yes", "/usr/lib/acnspawn/supervise", "--keep-unit", "web-1"], check=True)
     equal(show("ActiveState", "MainPID", unit=unit), ("active", str(host.supervisor(uuid))))
     equal(host.status(uuid)["unit"], unit)
+    host.wait_up("a")
     systemctl("stop", unit)
     equal((host.state(uuid), host.app_status(uuid, "a")["exitStatus"]), ("exited", 0))
 

@@ -56,7 +56,7 @@ static void reset(AppInstance *a)
 
 LaunchPhase app_life_first_phase(const AppInstance *a)
 {
-        if (a->settings.restart != RESTART_NO)
+        if (app_settings_restarts(&a->settings))
                 return LAUNCH_DELAY;
         return a->app->pre_start ? LAUNCH_PRE_START : LAUNCH_MAIN;
 }
@@ -96,22 +96,21 @@ void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
 
 static uint64_t earlier_starts(const AppInstance *a)
 {
-        bool on_demand = stage1_app_is_socket_activated(a->app);
-
-        /* The next start is triggered by a connection, not by systemd. */
-        if (on_demand && a->settings.restart == RESTART_ON_FAILURE && a->status.state == APP_ENDED &&
-            backoff_ended_successfully(&a->status))
+        /* The next start is triggered by a connection, or by a call. */
+        if (a->status.state == APP_ENDED && !backoff_applies(&a->status, &a->settings))
                 return 0;
         return backoff_consecutive_starts(&a->status);
 }
 
+/* Before a restart of its own systemd has waited for the first part. */
 uint64_t app_life_delay(const AppInstance *a)
 {
-        uint64_t n = earlier_starts(a);
+        bool by_health = a->status.state == APP_ENDED && backoff_is_by_health(&a->status, &a->settings);
+        uint64_t n = earlier_starts(a), first = a->settings.restart_usec;
 
-        return n == 0 ? 0
-                      : backoff_delay(a->settings.restart_usec, a->settings.restart_max_usec, n) -
-                                               a->settings.restart_usec;
+        if (n == 0)
+                return 0;
+        return backoff_delay(first, a->settings.restart_max_usec, n) - (by_health ? 0 : first);
 }
 
 /* Set here and not earlier: during the delay the status shows that the next start is pending. */
@@ -257,6 +256,18 @@ uint64_t app_life_checkable(const AppInstance *a)
         return s->state == APP_RUNNING && s->readiness == READINESS_READY ? s->starts : 0;
 }
 
+/* An app that is healthy RESTART_QUIET_USEC after its start has started successfully: the next restart is the first of a row. */
+static void reset_restarts(AppInstance *a)
+{
+        AppStatus *s = &a->status;
+
+        if (s->consecutive_starts <= 1 || s->started_usec == 0 ||
+            a->health.checked_usec < s->started_usec + RESTART_QUIET_USEC)
+                return;
+        s->consecutive_starts = 1;
+        save(a);
+}
+
 /* A check may have failed because the app ended; a result for an earlier execution is not taken. */
 int app_life_checked(AppInstance *a, const LaunchEvent *event)
 {
@@ -276,6 +287,7 @@ int app_life_checked(AppInstance *a, const LaunchEvent *event)
         if (event->exit_status == 0 && !event->timed_out) {
                 h->state = HEALTH_HEALTHY;
                 h->failures = 0;
+                reset_restarts(a);
         } else if (event->counts && ++h->failures >= check->retries) {
                 h->state = HEALTH_UNHEALTHY;
                 act = check->action != HEALTH_NONE && !h->action_sent;

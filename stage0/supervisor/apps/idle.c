@@ -30,13 +30,11 @@ IdleWatch *idle_watch_free(IdleWatch *w)
 /* Whether the app is active, or is going to be without a request. */
 static bool is_active(const AppInstance *app)
 {
-        const AppSettings *settings = &app->settings;
-
         if (app->status.state == APP_WAITING)
                 return !stage1_app_is_socket_activated(app->app);
         if (app->status.state != APP_ENDED)
                 return true;
-        return backoff_restarts(&app->status, (RestartPolicy) settings->restart, settings->restart_limit);
+        return backoff_restarts(&app->status, &app->settings);
 }
 
 static bool pod_is_idle(const AppTable *apps)

@@ -166,14 +166,11 @@ bool readiness_is_complete(const Readiness *r)
 
 static bool will_start_again(const AppWait *w)
 {
-        const AppSettings *settings = &w->app->settings;
-
         if (w->app->stop == STOP_TO_RESTART)
                 return true;
         if (w->app->stop != STOP_NONE && w->app->stop != STOP_KILLED)
                 return false;
-        return settings->restart != RESTART_NO &&
-               backoff_restarts(&w->app->status, (RestartPolicy) settings->restart, settings->restart_limit);
+        return backoff_restarts(&w->app->status, &w->app->settings);
 }
 
 /* --- Being executed ------------------------------------------------------------------------------------ */

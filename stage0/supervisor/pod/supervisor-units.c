@@ -74,17 +74,14 @@ static void judge(Supervisor *s)
 
 /* --- Ends of apps --------------------------------------------------------------------------------------- */
 
-/* systemd's start limit also counts starts by connections, so the restarts of an app with sockets are counted here. An app
- * that exceeds the limit ends the pod, as failed sockets do. If the pod continues without it, only a call can start it
- * again. */
+/* systemd's start limit also counts starts by connections, and a slow health check outlasts its interval, so the restarts of an
+ * app with sockets, or that its health check restarts, are counted here. An app that exceeds the limit has failed; with sockets
+ * it ends the pod, as failed sockets do. If the pod continues without it, only a call can start it again. */
 static void check_restarts(Supervisor *s, AppInstance *app)
 {
-        const AppSettings *settings = &app->settings;
-
-        if (!app->sockets || settings->restart == RESTART_NO ||
-            settings->restart_limit == RESTART_LIMIT_NONE ||
-            backoff_consecutive_starts(&app->status) <= settings->restart_limit ||
-            (settings->restart != RESTART_ALWAYS && backoff_ended_successfully(&app->status)))
+        if ((!app->sockets && !app_settings_health_restarts(&app->settings)) ||
+            !backoff_applies(&app->status, &app->settings) ||
+            !backoff_is_used_up(&app->status, &app->settings))
                 return;
         supervisor_give_up_app(s, app);
         if (s->ends || s->stop_requests > 0 || !s->manager)
@@ -592,10 +589,8 @@ static int act(Supervisor *s, AppInstance *app, PodUnit *u, HealthAction action)
 {
         if (action == HEALTH_KILL)
                 return manager_link_kill(s->manager, u->name, false, SIGKILL);
-        if (action == HEALTH_RESTART) {
-                app_life_forget_starts(app);
+        if (action == HEALTH_RESTART && !backoff_is_used_up(&app->status, &app->settings))
                 return manager_link_run(s->manager, "RestartUnit", u->name, NULL, NULL);
-        }
         u->unsound = true;
         return manager_link_run(s->manager, "StopUnit", u->name, NULL, NULL);
 }
