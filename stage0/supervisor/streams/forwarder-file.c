@@ -72,8 +72,11 @@ static void on_dropped(AppLog *l, const LogReply *r)
 static void on_lost(void *userdata, uint64_t bytes)
 {
         _cleanup_free_ char *what = NULL;
-        const AppLog *l = userdata;
+        AppLog *l = userdata;
 
+        if (bytes == 0 && l->killed) /* again, at once */
+                return;
+        l->killed = true;
         if (xasprintf(&what,
                       "The process that writes the log file %s of app %s was killed: %" PRIu64
                       " bytes of output that it had not written may be lost",
@@ -230,6 +233,7 @@ static void on_reply(void *userdata, const LogReply *r)
                 l->open_code = r->code;
                 l->open_type = r->type;
                 l->reported = l->reported && r->code < 0;
+                l->killed = false;
         }
         note_answers(l, r->number, r->step == LOG_REOPEN ? r->code : 0, r->type);
         end_streams(l, false);

@@ -39,6 +39,7 @@ typedef struct AppLog {
         uint64_t lines, bytes; /* that were dropped */
         bool changed;          /* the record of the drop is still to be written */
         bool reported;         /* a message says that lines are dropped */
+        bool killed; /* another one that the process was killed, and the next one has not opened the file yet */
 } AppLog;
 
 struct Forwarder {
