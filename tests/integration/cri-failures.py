@@ -4,6 +4,7 @@
 sandboxes that no client lists, and a reboot of the node."""
 
 import itertools
+import resource
 import signal
 import socket
 import threading
@@ -152,6 +153,30 @@ def containers_run_while_their_supervisor_does_not_answer(host):
                 equal(e.code().name, "UNAVAILABLE")
             equal([x.state for x in c.call("ListContainers").containers], [1], "it runs")
             equal(sandboxes(c), [(i, "READY")])
+        wait_for(lambda: state(c, a) == "RUNNING", "the status")
+        stop(c, a, 30)
+        equal((state(c, a), status(c, a).exit_code), ("EXITED", 0))
+        remove(c, i)
+
+
+@case
+def containers_run_while_their_supervisor_has_no_descriptors(host):
+    """It accepts no connection then; with ACNSPAWN_TEST_LONG=1, as a call waits for half a minute."""
+    if not LONG:
+        raise Skip("it takes half a minute: ACNSPAWN_TEST_LONG=1")
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = run(c, i, "main", image_id, SLEEP)
+        supervisor = host.supervisor(uuid(i))
+        wait_at_rest(supervisor)
+        limits = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
+        open_ = set(map(int, descriptors_of(supervisor)))
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (next(n for n in itertools.count() if n not in open_), limits[1]))
+        equal(c.refused("ContainerStatus", container_id=a)[0], "DEADLINE_EXCEEDED")
+        equal([x.state for x in c.call("ListContainers").containers], [1], "it runs")
+        equal(sandboxes(c), [(i, "READY")])
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, limits)
         wait_for(lambda: state(c, a) == "RUNNING", "the status")
         stop(c, a, 30)
         equal((state(c, a), status(c, a).exit_code), ("EXITED", 0))
