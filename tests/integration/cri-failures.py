@@ -328,7 +328,9 @@ def a_sandbox_is_undone_whenever_it_is_cancelled(host):
                 call = c.begin("RunPodSandbox", config=sandbox_config("early-%d" % k))
                 time.sleep(0.01 * k)  # at varying moments
                 call.cancel()
-            wait_for(lambda: pods_on_disk(host) == ready(), lambda: "pods %s to be removed, but for %s" % (pods_on_disk(host), ready()))
+            # By the reply to the list the calls before it have begun.
+            wait_for(lambda: ready() == pods_on_disk(host) and not s.children(),
+                     lambda: "pods %s to be removed, but for %s; calls: %s" % (pods_on_disk(host), ready(), s.children()))
             for i, _ in sandboxes(c):
                 remove(c, i)
             equal(pods_on_disk(host), [])
