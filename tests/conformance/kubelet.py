@@ -248,7 +248,7 @@ def slowest_call(world):
     slowest = 0
     for words in ("version",), ("info",), ("pods", "--quiet"), ("ps", "--quiet"):
         began = time.monotonic()
-        assert world.crictl(*words) or words[0] == "ps", "crictl %s has failed" % words[0]
+        assert world.crictl(*words) or words[0] in ("pods", "ps"), "crictl %s has failed" % words[0]
         slowest = max(slowest, time.monotonic() - began)
     return slowest
 

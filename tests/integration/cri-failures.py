@@ -4,6 +4,7 @@
 sandboxes that no client lists, and a reboot of the node."""
 
 import itertools
+import resource
 import signal
 import socket
 import threading
@@ -160,6 +161,30 @@ def containers_run_while_their_supervisor_does_not_answer(host):
 
 
 @case
+def containers_run_while_their_supervisor_has_no_descriptors(host):
+    """It accepts no connection then; with ACNSPAWN_TEST_LONG=1, as a call waits for half a minute."""
+    if not LONG:
+        raise Skip("it takes half a minute: ACNSPAWN_TEST_LONG=1")
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = run(c, i, "main", image_id, SLEEP)
+        supervisor = host.supervisor(uuid(i))
+        wait_at_rest(supervisor)
+        limits = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
+        open_ = set(map(int, descriptors_of(supervisor)))
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (next(n for n in itertools.count() if n not in open_), limits[1]))
+        equal(c.refused("ContainerStatus", container_id=a)[0], "DEADLINE_EXCEEDED")
+        equal([x.state for x in c.call("ListContainers").containers], [1], "it runs")
+        equal(sandboxes(c), [(i, "READY")])
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, limits)
+        wait_for(lambda: state(c, a) == "RUNNING", "the status")
+        stop(c, a, 30)
+        equal((state(c, a), status(c, a).exit_code), ("EXITED", 0))
+        remove(c, i)
+
+
+@case
 def containers_run_while_their_supervisor_is_stopped(host):
     """A supervisor is stopped for longer than calls wait for it; with ACNSPAWN_TEST_LONG=1."""
     if not LONG:
@@ -304,7 +329,9 @@ def a_sandbox_is_undone_whenever_it_is_cancelled(host):
                 call = c.begin("RunPodSandbox", config=sandbox_config("early-%d" % k))
                 time.sleep(0.01 * k)  # at varying moments
                 call.cancel()
-            wait_for(lambda: pods_on_disk(host) == ready(), lambda: "pods %s to be removed, but for %s" % (pods_on_disk(host), ready()))
+            # By the reply to the list the calls before it have begun.
+            wait_for(lambda: ready() == pods_on_disk(host) and not s.children(),
+                     lambda: "pods %s to be removed, but for %s; calls: %s" % (pods_on_disk(host), ready(), s.children()))
             for i, _ in sandboxes(c):
                 remove(c, i)
             equal(pods_on_disk(host), [])

@@ -3,9 +3,10 @@
 """Pods over reboots of the host: one in order, and one that is like a loss of power. The machine is really rebooted: this program
 is started again by each boot, goes on with the next case, and is done after the last one.
 
-The pods are in the store of the system: "keeper", which is declared and enabled, and others that were started by hand."""
+The pods are in the store of the system: "keeper", which is declared and enabled, and others that were started by hand. With
+ACNSPAWN_TEST_SANDBOX=yes a kubelet has made a sandbox before the loss of power."""
 
-from harness import *
+from cri_client import *
 
 PHASE = "/var/lib/acnspawn-test-phase"
 POD, UNIT = "/etc/acnspawn/pods/keeper.pod", "acnspawn@keeper.service"
@@ -95,6 +96,41 @@ def belongings(uuid):
     return found
 
 
+@contextlib.contextmanager
+def endpoint():
+    """A client of acnspawn-cri."""
+    command("systemctl", "start", "acnspawn-cri.socket")
+    c = Client("/run/acnspawn/cri.sock")
+    try:
+        wait_for(lambda: answers(c), "a reply of acnspawn-cri", timeout=60)
+        yield c
+    finally:
+        c.close()
+        command("systemctl", "stop", "acnspawn-cri.socket", "acnspawn-cri.service")
+
+
+def make_sandbox():
+    """Its ID, and those of a container that has ended and of one that runs. Nothing but acnspawn syncs them."""
+    image_id = next(i["id"] for i in json.loads(acnspawn("image", "list", "--json=short")) if i["name"] == "example.com/stay")
+    with endpoint() as c:
+        i = run_sandbox(c)
+        ended, runs = create(c, i, "ended", image_id, "exit 3"), create(c, i, "runs", image_id, STAY)
+        c.call("StartContainer", container_id=ended)
+        wait_for(lambda: state(c, ended) == "EXITED", "the end of a container", timeout=60)
+        c.call("StartContainer", container_id=runs)
+        return i, ended, runs
+
+
+def check_sandbox(i, ended, runs):
+    with endpoint() as c:
+        wait_for(lambda: sandboxes(c) == [(i, "NOTREADY")], lambda: "the sandbox of the earlier boot: %s" % sandboxes(c))
+        exit_code = lambda x: c.call("ContainerStatus", container_id=x).status.exit_code
+        equal((state(c, ended), exit_code(ended), state(c, runs)), ("EXITED", 3, "EXITED"))
+        true(exit_code(runs) > 0, "the one that ran has not succeeded")
+        remove(c, i)
+        equal(sandboxes(c), [])
+
+
 @with_timeout(600)
 def in_order(host):
     """Before the first reboot."""
@@ -147,7 +183,8 @@ def of_the_power(host):
     equal(byhand["predecessor"], before["byhand"])
     equal(leases(), {address(byhand)})
     sync("%s/%s" % (LEASES, address(byhand)))
-    remember(boot=2, uuids={"keeper": keeper["uuid"], "byhand": byhand["uuid"]}, old=list(before.values()), address=address(byhand))
+    sandbox = make_sandbox() if os.environ.get("ACNSPAWN_TEST_SANDBOX") == "yes" and not missing() else None
+    remember(boot=2, uuids={"keeper": keeper["uuid"], "byhand": byhand["uuid"]}, old=list(before.values()), address=address(byhand), sandbox=sandbox)
     print("ok of_the_power", flush=True)
     with open("/proc/sysrq-trigger", "w") as f:
         f.write("b")
@@ -159,6 +196,8 @@ def and_afterwards(host):
     """After the second reboot."""
     memory = remembered()
     before = memory["uuids"]
+    if memory["sandbox"]:
+        check_sandbox(*memory["sandbox"])
     keeper = up("keeper")
     equal(keeper["predecessor"], before["keeper"])
     wait_for(lambda: starts() == 3, "an answer of keeper with its old volume", timeout=120)

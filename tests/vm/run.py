@@ -9,7 +9,8 @@ a container for the programs that need no more.
 PROGRAM can also be one of tests/integration: named so, it runs in a machine, with the kernel of the release.
 
 The programs of CONTAINER run in the container if the release is that of this machine, ten times as fast; with --container=no, and if
-ACNSPAWN_TEST_LONG is set, they run in the virtual machines as well as the others, with the kernel of the release.
+ACNSPAWN_TEST_LONG is set, they run in the virtual machines as well as the others, with the kernel of the release; and reboot.py looks at
+what a loss of power leaves of a sandbox.
 
 FILE, or that in the environment variable ACNSPAWN_TEST_PACKAGE, is the package of Debian that is installed in the machine, acnspawn.deb
 or acnspawn_VERSION_ARCHITECTURE.deb; its dependencies are there. cri.py installs the package acnspawn-cri, the file beside it, and
@@ -49,7 +50,7 @@ OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 PACE = 50
 SECONDS = {"network": 150, "apparmor": 215, "units": 140, "machined": 70, "varlink": 60, "control": 20, "density": 225, "bus": 70,
            "limits": 145, "sockets": 60, "declared": 140, "cri": 105, "readiness": 60, "host-service": 25, "nested": 20, "packages": 300,
-           "quota": 25, "upgrade": 60, "reboot": 25, "tutorial": 5}
+           "quota": 25, "upgrade": 60, "reboot": 40, "tutorial": 5}
 SECONDS_OF_INTEGRATION = 900
 SECONDS_OF_CASE = 20 # of one that a container cannot run, in a program of which it runs the others
 BOUND = 4 # times as long, until a guest is ended
@@ -95,7 +96,7 @@ export ACNSPAWN_CRI=/usr/bin/acnspawn-cri ACNSPAWN_TEST_SCHEMA=/opt/tests/runtim
 export PYTHONPATH=/opt/tests/integration
 export ACNSPAWN_TEST_SLOW=$(python3 integration/pace.py)
 echo "guest: pace $ACNSPAWN_TEST_SLOW"
-export ACNSPAWN_TEST_NETWORK=NETWORK_CASES
+export ACNSPAWN_TEST_NETWORK=NETWORK_CASES ACNSPAWN_TEST_SANDBOX=WITH_SANDBOX
 for program in PROGRAMS; do
         [ -e done/$program ] && continue # in an earlier boot
 BEFORE_EACH
@@ -281,7 +282,7 @@ def run_guest(booted, kind, files, names, divided, path, networks):
     """Exit status of the programs NAMES, of which those DIVIDED run the cases of this kind of guest alone; lines of several guests do not
     mix."""
     replacements = {"INSTALL": FROM_PACKAGE if "package/acnspawn.deb" in files else FROM_BUILD, "BEFORE_EACH": BEFORE_EACH, "PROGRAMS": " ".join(names),
-                    "NETWORK_CASES": networks, "DIVIDED": " ".join(divided), "KIND": kind}
+                    "NETWORK_CASES": networks, "WITH_SANDBOX": "yes" if os.environ.get("ACNSPAWN_TEST_LONG") else "no", "DIVIDED": " ".join(divided), "KIND": kind}
     text = re.sub("|".join(replacements), lambda m: replacements[m.group()], MAIN)
     machine.pack({**files, "main": text.encode(), **{"cases/" + n: path_of(n) for n in names}}, path)
     report = Report(names)
