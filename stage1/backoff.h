@@ -30,7 +30,7 @@ static inline bool backoff_ended_successfully(const AppStatus *s)
 }
 
 /* Consecutive starts up to the last one: a run of at least RESTART_QUIET_USEC resets the count. Failed checks of an unhealthy app
- * may take longer than that: a check that succeeds after that time has reset the count. */
+ * may take longer than that: checks that succeeded for that time have reset the count. */
 static inline uint64_t backoff_consecutive_starts(const AppStatus *s)
 {
         bool lasted = s->state == APP_ENDED && s->cause != CAUSE_UNHEALTHY && s->started_usec > 0 &&

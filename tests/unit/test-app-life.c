@@ -291,9 +291,20 @@ TEST(restarts_for_failed_checks)
                 ASSERT_EQ(f.app.status.cause, CAUSE_UNHEALTHY);
                 ASSERT_EQ(f.app.status.consecutive_starts, n + 1);
         }
-        /* It is healthy for long enough. */
+        /* It takes long to start, and is healthy for long enough. */
         app_life_starts(&f.app);
-        run(&f, now_usec(CLOCK_REALTIME) - RESTART_QUIET_USEC);
+        run(&f, now_usec(CLOCK_REALTIME) - 2 * RESTART_QUIET_USEC);
+        for (unsigned i = 0; i < 2; i++) {
+                ASSERT_EQ(app_life_checked(&f.app, &good), 0);
+                ASSERT_EQ(f.app.status.consecutive_starts, 8);
+        }
+        f.app.healthy_usec -= RESTART_QUIET_USEC;
+        bad.number = 0;
+        bad.counts = false;
+        ASSERT_EQ(app_life_checked(&f.app, &bad), 0);
+        ASSERT_EQ(app_life_checked(&f.app, &good), 0);
+        ASSERT_EQ(f.app.status.consecutive_starts, 8);
+        f.app.healthy_usec -= RESTART_QUIET_USEC;
         ASSERT_EQ(app_life_checked(&f.app, &good), 0);
         ASSERT_EQ(f.app.status.consecutive_starts, 1);
         /* It ends by itself: a call or a connection starts it again. */

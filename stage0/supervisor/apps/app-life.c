@@ -194,6 +194,7 @@ static void begin_health(AppInstance *a)
                 return;
         health_status_done(&a->health);
         a->health = (HealthStatus){.last.exit_status = -1};
+        a->healthy_usec = 0;
         a->has_health = true;
         save_health(a);
 }
@@ -256,13 +257,12 @@ uint64_t app_life_checkable(const AppInstance *a)
         return s->state == APP_RUNNING && s->readiness == READINESS_READY ? s->starts : 0;
 }
 
-/* An app that is healthy RESTART_QUIET_USEC after its start has started successfully: the next restart is the first of a row. */
+/* An app that has been healthy for RESTART_QUIET_USEC was started successfully: the next restart is the first of a row. */
 static void reset_restarts(AppInstance *a)
 {
         AppStatus *s = &a->status;
 
-        if (s->consecutive_starts <= 1 || s->started_usec == 0 ||
-            a->health.checked_usec < s->started_usec + RESTART_QUIET_USEC)
+        if (s->consecutive_starts <= 1 || a->health.checked_usec < a->healthy_usec + RESTART_QUIET_USEC)
                 return;
         s->consecutive_starts = 1;
         save(a);
@@ -284,7 +284,9 @@ int app_life_checked(AppInstance *a, const LaunchEvent *event)
                                   .signal = event->signal};
         h->checked_usec = now_usec(CLOCK_REALTIME);
         set_text(&h->message, event->message);
-        if (event->exit_status == 0 && !event->timed_out) {
+        bool good = event->exit_status == 0 && !event->timed_out;
+        a->healthy_usec = !good ? 0 : a->healthy_usec ?: h->checked_usec;
+        if (good) {
                 h->state = HEALTH_HEALTHY;
                 h->failures = 0;
                 reset_restarts(a);

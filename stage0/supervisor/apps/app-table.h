@@ -39,6 +39,8 @@ typedef struct AppInstance {
         AppStatus status;    /* this and the next ones: app-life.c */
         HealthStatus health; /* of an app with a health check, once it was started */
         bool has_health;
+        /* Realtime: since when all checks have succeeded. 0: the last one has failed */
+        uint64_t healthy_usec;
         bool begun;         /* launchers of an execution have asked for something, and it has not ended */
         int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
         uint64_t oom_kills; /* in the app's cgroup before this execution */
