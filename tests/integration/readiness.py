@@ -268,7 +268,7 @@ def a_message_counts_when_its_sender_has_ended(host):
 
 @case
 def an_app_that_notifies_and_ends_at_once_was_ready(host):
-    for _ in range(5):
+    for _ in range(20):
         host.run("--rm", host.shell("poke notify READY=1", annotations=NOTIFY))
 
 

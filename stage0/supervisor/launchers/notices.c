@@ -489,6 +489,16 @@ void notices_end(AppInstance *app)
         a->ready = false;
 }
 
+bool notices_is_ready(AppInstance *app)
+{
+        AppNotices *a = app->notices;
+
+        if (!a)
+                return false;
+        receive_all(a);
+        return a->ready;
+}
+
 int notices_await(AppInstance *app, int sock, bool wait, void (*answer)(int sock))
 {
         AppNotices *a = app->notices;

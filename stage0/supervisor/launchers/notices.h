@@ -28,6 +28,8 @@ void notices_extend_stop(AppInstance *app, uint64_t usec);
 void notices_set_stopping(AppInstance *app, bool stopping);
 /* The processes of the pod are frozen, or continue: apps that are stopping have the time after that which they had left. */
 void notices_set_frozen(Notices *n, bool frozen);
+/* True if APP has reported in this execution that it is ready. Reads the messages that it has sent so far. */
+bool notices_is_ready(AppInstance *app);
 /* A launcher, at the other end of SOCK, asks whether APP has reported that it is ready. 1: it has. 0: it has
  * not; with WAIT, ANSWER is called with a copy of SOCK once it has. */
 int notices_await(AppInstance *app, int sock, bool wait, void (*answer)(int sock));

@@ -342,6 +342,11 @@ static void answer_flush(int fd)
         (void) send_fds_now(fd, &reply, sizeof(reply), NULL, 0);
 }
 
+bool server_app_is_ready(AppInstance *app)
+{
+        return notices_is_ready(app);
+}
+
 void server_end_execution(Server *s, AppInstance *app)
 {
         admission_end(app);

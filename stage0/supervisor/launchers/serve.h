@@ -23,6 +23,8 @@ int server_add_app(Server *s, AppInstance *app);
 void server_remove_app(Server *s, AppInstance *app);
 /* The manifest of the pod has changed in another way. */
 void server_manifest_changed(Server *s);
+/* See notices_is_ready(). */
+bool server_app_is_ready(AppInstance *app);
 /* The main process of APP has ended, or with it the whole execution; its exit status is in the app's status.
  * All of its output was read. */
 void server_end_execution(Server *s, AppInstance *app);

@@ -183,6 +183,8 @@ void supervisor_notify_status(Supervisor *s);
 void supervisor_asked(void *userdata, AppInstance *app, LaunchPhase what);
 int supervisor_prepare(void *userdata, AppInstance *app, Error *e);
 int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *event);
+/* The current execution of APP is ready. */
+void supervisor_app_ready(Supervisor *s, AppInstance *app);
 void supervisor_pod_ended(void *userdata);
 /* The launcher of APP has gone: it was executed, or could not be. */
 void supervisor_launcher_gone(void *userdata, AppInstance *app);

@@ -194,6 +194,15 @@ static void on_checked(Supervisor *s, AppInstance *app, const LaunchEvent *event
         judge_health(s, app);
 }
 
+void supervisor_app_ready(Supervisor *s, AppInstance *app)
+{
+        app_life_ready(app);
+        readiness_reported(app);
+        supervisor_notify_status(s);
+        interface_changed(s->interface, app);
+        supervisor_check_ready(s);
+}
+
 int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *event)
 {
         Supervisor *s = userdata;
@@ -210,11 +219,7 @@ int supervisor_reported(void *userdata, AppInstance *app, const LaunchEvent *eve
                 app_life_failed(app, event);
                 return 0;
         case LAUNCH_READY:
-                app_life_ready(app);
-                readiness_reported(app);
-                supervisor_notify_status(s);
-                interface_changed(s->interface, app);
-                supervisor_check_ready(s);
+                supervisor_app_ready(s, app);
                 return 0;
         case LAUNCH_CHECKED:
                 on_checked(s, app, event);

@@ -92,9 +92,18 @@ static void check_restarts(Supervisor *s, AppInstance *app)
         (void) manager_link_run(s->manager, "StopUnit", app->units[0].name, NULL, NULL);
 }
 
+/* The launcher that asks whether APP is ready does not run once the app has ended, which may have reported it before. */
+static void take_last_notice(Supervisor *s, AppInstance *app)
+{
+        if (app->settings.notify && !app->has_health && app->status.readiness == READINESS_STARTING &&
+            server_app_is_ready(app))
+                supervisor_app_ready(s, app);
+}
+
 void supervisor_main_ended(Supervisor *s, AppInstance *app, const MainEnd *end)
 {
         readiness_settle(app);
+        take_last_notice(s, app);
         app_life_main_ended(app, end);
         server_end_execution(s->server, app);
         supervisor_end_below(s, app);
@@ -142,8 +151,10 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
                 }
                 return;
         }
-        if (app->begun)
+        if (app->begun) {
                 forwarders_drain(s->forwarders, app); /* whoever reads the status finds all output */
+                take_last_notice(s, app);
+        }
         if (!app_life_ended(app, end))
                 return;
         kill_escaped(s, app);
