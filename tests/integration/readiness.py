@@ -550,7 +550,7 @@ def flawed(host, *more, policy="on-failure"):
     script = "trap 'cat /proc/uptime >>/data/ends; exit 0' TERM; cat /proc/uptime >>/data/starts; touch /tmp/up; while :; do sleep 0.05; done"
     return host.prepare("--name=p", "--exit-policy=" + policy, "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
                         host.shell(script, name="example.com/flawed"), "--health-cmd=test -e /tmp/up && echo >>/tmp/checks; test $(wc -l </tmp/checks) -eq 1",
-                        "--health-interval=100ms", "--health-retries=1", "--health-on-failure=restart", *more)
+                        "--health-interval=100ms", "--health-retries=1", "--health-start-period=60s", "--health-on-failure=restart", *more)
 
 
 def times(host, uuid, what):
