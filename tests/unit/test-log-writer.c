@@ -270,7 +270,7 @@ TEST(what_was_sent_is_written_after_the_death_of_the_supervisor)
         ASSERT_EQ(status, 0);
         uint64_t deadline = in(20 * SECOND);
         while (size < n * strlen(LINE) && now_usec(CLOCK_MONOTONIC) < deadline) {
-                _cleanup_free_ char *text = content(&f, "log", &size);
+                free(content(&f, "log", &size));
                 (void) poll(NULL, 0, 10);
         }
         ASSERT_EQ(size, n * strlen(LINE));
