@@ -155,8 +155,8 @@ def a_launched_app_finds_itself_in_the_metadata(host):
     """The app reads its metadata before its launch is done, and its health check needs the result."""
     uuid = empty_pod(host)
     id = fetch(host, GET + "get apps/$AC_APP_NAME/image/id >/out/id; get pod/manifest >/out/manifest && touch /out/good; " + STAY)
-    host.acnspawn("launch-group", "p", "example.com/stay", "--name=a", "--health-cmd=test -e /out/good", "--health-interval=100ms",
-                  "---", "example.com/stay", "--name=b", "--health-cmd=test -e /out/good", "--health-interval=100ms").expect(0)
+    check = ("--health-cmd=test -e /out/good", "--health-interval=100ms", "--health-start-period=60s")
+    host.acnspawn("launch-group", "p", "example.com/stay", "--name=a", *check, "---", "example.com/stay", "--name=b", *check).expect(0)
     for app in "a", "b":
         equal(host.written(app, "out/id").decode(), id)
         equal([x["name"] for x in json.loads(host.written(app, "out/manifest"))["apps"]], ["a", "b"])

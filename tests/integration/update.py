@@ -347,7 +347,8 @@ def an_image_that_does_not_get_ready_is_not_tried_again(host):
 @case
 def the_time_to_get_ready_is_limited(host):
     fetch(host, image(host, 1))
-    run(host, "p", "example.com/web", "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms")
+    run(host, "p", "example.com/web", "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
+        "--health-start-period=60s")
     fetch(host, image(host, 2, script="while :; do sleep 0.05; done"))
     equal(rows(host, "--ready-timeout=1s", rc=1), [("p", "web", "rolled back")])
     wait_for(lambda: host.app_status("p", "web")["ready"], "the old app to be ready again")
