@@ -206,6 +206,7 @@ def credentials_are_changed_with_the_app_that_has_them(host):
         f.write("first")
     key = "LoadCredential=key:" + host.path("key")
     uuid = s.start(("web", one, key, "SetCredential=user:u"), ("all", one), ("stays", one, "SetCredential=key:k"), pod="SetCredential=shared:s")
+    wait_for(lambda: (len(s.said("web")), s.said("all")) == (3, ["shared=s"]), "what the apps have")
     before = s.lives()
     equal(s.apply()[0], [])
     # The content alone.
