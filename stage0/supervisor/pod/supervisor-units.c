@@ -152,7 +152,8 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
                 return;
         }
         if (app->begun) {
-                forwarders_drain(s->forwarders, app); /* whoever reads the status finds all output */
+                /* All output is stored before the status says that the app has ended. */
+                forwarders_drain(s->forwarders, app);
                 take_last_notice(s, app);
         }
         if (!app_life_ended(app, end))
