@@ -9,8 +9,9 @@
  * repeated, so that after a loss of power there are no incomplete pods and no pod runs twice. A pod that has
  * ended is run again as another pod, its successor (pod-successor.c).
  *
- * A pod that has an owner (pod-owner.c) does not run in another boot. It is synced once, while it starts, and only what the
- * owner reads in the next boot. What a loss of power before that leaves of it may be empty.
+ * A pod that has an owner (pod-owner.c) does not run in another boot. Only what the owner reads in the next boot is synced: the
+ * pod while it starts, its apps when they are added, and the status of an app when it ends. What a loss of power before that leaves
+ * may be empty.
  */
 
 #include <sys/file.h>
