@@ -180,17 +180,16 @@ static int sync_content(const Pod *p, Error *e)
 /* Syncs what is read of a pod with an owner in the next boot, and that it is there. */
 static int sync_owned(const Pod *p, Error *e)
 {
-        static const char *const files[] = {"config", POD_MANIFEST_FILE, POD_OWNER_DATA_FILE};
+        static const char *const files[] = {"config", POD_MANIFEST_FILE};
         _cleanup_sync_ SyncSet s = {};
         int r = add_links(p, &s, e);
 
         if (r < 0)
                 return r;
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(files); i++) {
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(files); i++)
                 r = sync_add_file(&s, p->dir_fd, files[i]);
-                if (r == -ENOENT) /* the owner has no data */
-                        r = 0;
-        }
+        if (r >= 0 && (r = sync_add_file(&s, p->dir_fd, POD_OWNER_DATA_FILE)) == -ENOENT)
+                r = 0; /* the owner has no data */
         if (r >= 0)
                 r = sync_add(&s, p->dir_fd);
         if (r >= 0)
