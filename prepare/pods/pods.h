@@ -107,7 +107,8 @@ typedef struct Pod {
         bool locked;
         int store_lock_fd;     /* keeps the images until the pod is published */
         PodConfig config;      /* filled in by pod_load() */
-        PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
+        PodManifest *manifest; /* filled in by pod_load(); NULL: none there, damaged, or UNREADABLE */
+        bool unreadable;       /* set by pod_load() if one of the two cannot be read now, but may be whole */
         bool found_by_uuid;    /* set by pod_find() */
         char *former_name; /* set by pod_load() instead of config.name if it belongs to another pod now */
 } Pod;

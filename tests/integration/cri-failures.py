@@ -439,6 +439,30 @@ def a_sandbox_that_cannot_be_read_now_is_kept(host):
             equal(pods_on_disk(host), [])
 
 
+@case
+def an_emptied_sandbox_that_cannot_be_read_now_is_removed_later(host):
+    """Its configuration cannot be read when the service starts."""
+    with Service(host) as s:
+        c = s.client()
+        i, other = run_sandbox(c), run_sandbox(c, name="other")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        c.call("StopPodSandbox", pod_sandbox_id=other)
+        kill_service(s)
+        path = lose_power(host, i, "pod")
+        os.rename(path + "/config", path + "/whole")
+        os.symlink("config", path + "/config")
+        lose_power(host, other, "pod")
+        c = restart_service(s)
+        wait_for(lambda: uuid(other) not in pods_on_disk(host), "the removal of the other one")
+        equal(pods_on_disk(host), [uuid(i)])
+        p = host.acnspawn("gc")
+        true(p.rc != 0, "gc reports it")
+        contains(p.err, "Cannot read 'config' of pod %s" % uuid(i))
+        equal(pods_on_disk(host), [uuid(i)])
+        os.rename(path + "/whole", path + "/config")
+        wait_for(lambda: pods_on_disk(host) == [], "the removal")
+
+
 HOLD = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
