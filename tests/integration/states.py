@@ -231,6 +231,29 @@ def timeouts_stop_while_a_pod_is_paused(host):
 
 
 @case
+def a_start_timeout_stops_while_a_pod_is_paused(host):
+    """An app gets ready after the pause; another has the rest of its time then, and does not."""
+    limit = patience(2)
+    uuid = empty_pod(host)
+    id = fetch(host, "touch /out/up; while ! test -e /out/go; do sleep 0.05; done; touch /out/good; " + STAY)
+    settings = annotated(start_timeout="%dms" % (limit * 1000), health_cmd="test -e /out/good", health_interval="100ms", health_start_period="60s")
+    c = Connection(host, uuid)
+    for app in "a", "b":
+        c.call("AddApp", **adding(app, id, annotations=settings))
+    starts = {app: send_call(host, uuid, "StartApp", app=app) for app in ("a", "b")}
+    for app in "a", "b":
+        await_file(host, app, "up")
+    equal(c.call("Pause"), {})
+    time.sleep(limit + 0.5)
+    equal(c.call("Resume"), {})
+    touch(host, uuid, "a", "go")
+    equal((answer(starts["a"]), app_of(c, "a")["starts"]), ({}, 1))
+    equal(answer(starts["b"])[0], "JobFailed")
+    equal(host.app_status(uuid, "b")["cause"], "not-ready")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def output_is_logged_after_a_long_pause(host):
     """The journal of the pod accepts nothing during the pause."""
     if not LONG:
