@@ -380,6 +380,7 @@ UNREADABLE = r"""
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int call(const char *name, int fd, const char *path, int flags, va_list args)
 {
@@ -388,6 +389,7 @@ static int call(const char *name, int fd, const char *path, int flags, va_list a
         int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, int) : 0;
 
         if (unreadable && strcmp(base, unreadable) == 0) {
+                close(creat(getenv("HIT"), 0600));
                 errno = EIO;
                 return -1;
         }
@@ -427,9 +429,10 @@ def a_sandbox_that_cannot_be_read_now_is_kept(host):
             c.call("StopPodSandbox", pod_sandbox_id=i)
             kill_service(s)
             lose_power(host, i)
-            s.env = {"LD_PRELOAD": preload, "UNREADABLE": name}
+            hit = host.path("hit-" + name)
+            s.env = {"LD_PRELOAD": preload, "UNREADABLE": name, "HIT": hit}
             c = restart_service(s)
-            time.sleep(1)  # in which those that are dead are removed
+            wait_for(lambda: os.path.exists(hit) and not s.children(), "the worker to have read it")
             equal(pods_on_disk(host), [uuid(i)], name)
             kill_service(s)
             s.env = {}
