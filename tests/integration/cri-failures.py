@@ -129,6 +129,14 @@ def full_interface(host, sandbox):
         os.close(directory)
 
 
+def is_answered(c, **fields):
+    try:
+        return c.call("ContainerStatus", **fields)
+    except grpc.RpcError as e:
+        equal(e.code().name, "UNAVAILABLE")
+        return None
+
+
 @case
 def containers_run_while_their_supervisor_does_not_answer(host):
     with Service(host) as s:
@@ -145,7 +153,8 @@ def containers_run_while_their_supervisor_does_not_answer(host):
                 equal(e.code().name, "UNAVAILABLE")
             equal([x.state for x in c.call("ListContainers").containers], [1], "it runs")
             equal(sandboxes(c), [(i, "READY")])
-        wait_for(lambda: state(c, a) == "RUNNING", "the status")
+        wait_for(lambda: is_answered(c, container_id=a), "the supervisor to have noticed that the connections are closed")
+        equal(state(c, a), "RUNNING")
         stop(c, a, 30)
         equal((state(c, a), status(c, a).exit_code), ("EXITED", 0))
         remove(c, i)
