@@ -432,7 +432,8 @@ def a_sandbox_that_cannot_be_read_now_is_kept(host):
             hit = host.path("hit-" + name)
             s.env = {"LD_PRELOAD": preload, "UNREADABLE": name, "HIT": hit}
             c = restart_service(s)
-            wait_for(lambda: os.path.exists(hit) and not s.children(), "the worker to have read it")
+            # It waits then, to read it again.
+            wait_for(lambda: os.path.exists(hit) and s.children() and at_rest(*map(int, s.children())), "the worker to have read it")
             equal(pods_on_disk(host), [uuid_of(i)], name)
             kill_service(s)
             s.env = {}
@@ -456,12 +457,12 @@ def an_emptied_sandbox_that_cannot_be_read_now_is_removed_later(host):
         os.symlink("config", path + "/config")
         lose_power(host, other, "pod")
         c = restart_service(s)
-        wait_for(lambda: uuid(other) not in pods_on_disk(host), "the removal of the other one")
-        equal(pods_on_disk(host), [uuid(i)])
+        wait_for(lambda: uuid_of(other) not in pods_on_disk(host), "the removal of the other one")
+        equal(pods_on_disk(host), [uuid_of(i)])
         p = host.acnspawn("gc")
         true(p.rc != 0, "gc reports it")
-        contains(p.err, "Cannot read 'config' of pod %s" % uuid(i))
-        equal(pods_on_disk(host), [uuid(i)])
+        contains(p.err, "Cannot read 'config' of pod %s" % uuid_of(i))
+        equal(pods_on_disk(host), [uuid_of(i)])
         os.rename(path + "/whole", path + "/config")
         wait_for(lambda: pods_on_disk(host) == [], "the removal")
 
