@@ -349,6 +349,15 @@ def writers_of(supervisor):
     return processes_where(lambda pid: name_of(pid) == "write-log", children_of(supervisor))
 
 
+def mounts_of(pid):
+    return os.readlink("/proc/%d/ns/mnt" % pid)
+
+
+def below(pid, name):
+    """Children of children of the process."""
+    return processes_where(lambda p: name_of(p) == name, [n for child in children_of(pid) for n in children_of(child)])
+
+
 def lines_of(path):
     """Complete lines of a plain log file."""
     return read_text(path).split("\n")[:-1]
@@ -472,10 +481,12 @@ def a_process_that_writes_a_log_file_is_replaced(host):
     supervisor = host.supervisor(host.status("p")["uuid"])
     writer, = writers_of(supervisor)
     wait_for(lambda: os.path.getsize(log) > 0, "lines in the file")
+    mounts = mounts_of(writer)
     os.kill(writer, signal.SIGKILL)
     wait_for(lambda: writers_of(supervisor) not in ([], [writer]), "another process")
     size = os.path.getsize(log)
     wait_for(lambda: os.path.getsize(log) > size, "more lines")
+    equal([mounts_of(w) for w in writers_of(supervisor)], [mounts], "mount namespace of the other process")
     said = "acnspawn: the process that writes the log file %s of app a was killed: " % log
     wait_for(lambda: said in host.acnspawn("logs", "p").expect(0).out, "the message")
     host.acnspawn("stop", "p").expect(0)

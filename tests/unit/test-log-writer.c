@@ -25,6 +25,8 @@ typedef struct Fixture {
         LogReply last;
 } Fixture;
 
+static const int no_fd = -EBADF;
+
 #define FIXTURE_NULL ((Fixture){.scratch = SCRATCH_NULL})
 
 static void fixture_done(Fixture *f)
@@ -74,7 +76,7 @@ static int start_writer(Fixture *f)
         f->options = (LogWriterOptions){
                         .event = f->event,
                         .settings = {.path = f->path, .format = LOG_FORMAT_PLAIN, .max_size = UINT64_MAX},
-                        .host_fd = -EBADF,
+                        .host_fd = &no_fd,
                         .after_fd = -EBADF,
                         .on_room = on_room,
                         .on_reply = on_reply,

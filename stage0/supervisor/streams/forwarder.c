@@ -366,6 +366,11 @@ int forwarders_set_host(Forwarders *all, int host_fd)
         return all->host_fd < 0 ? -errno : 0;
 }
 
+int forwarders_host(const Forwarders *all)
+{
+        return all->host_fd;
+}
+
 void forwarders_set_inputs(Forwarders *all, Inputs *inputs)
 {
         all->inputs = inputs;
