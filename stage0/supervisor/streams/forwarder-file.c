@@ -19,6 +19,7 @@
 /* A call that waits for the answers of processes. */
 struct Reopening {
         Reopening *next;
+        Forwarders *all;
         sd_event_source *timer;
         LogsFunction function; /* NULL: it was called already */
         void *userdata;
@@ -134,7 +135,7 @@ static void note_answers(const AppLog *l, uint64_t number, int r, mode_t type)
         drop_answered(l->all);
 }
 
-/* The files will be opened as soon as their file systems answer. */
+/* The files will be opened as soon as their file systems answer. The call does not wait for that, and is not counted any more. */
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Reopening *x = userdata;
@@ -144,6 +145,8 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
                         x->r = log_file_error(x->items[i].log->app, x->items[i].log->file.path, -ETIME, 0,
                                               &x->error);
         conclude(x);
+        x->n_left = 0;
+        drop_answered(x->all);
         return 0;
 }
 
@@ -177,9 +180,11 @@ int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, v
                 return app ? error_set(e, -ENODATA, "App %s has no log file", app)
                            : error_set(e, -ENODATA, "No app of pod %s has a log file",
                                        pod_display_name(all->pod));
-        if (all->n_reopenings >= REOPENINGS_MAX)
-                return error_set(e, -EUSERS, "Too many calls wait for log files of pod %s to be opened",
-                                 pod_display_name(all->pod));
+        if (all->n_reopenings >= REOPENINGS_MAX) {
+                int r = error_set(e, -EUSERS, "Too many calls wait for log files of pod %s to be opened",
+                                  pod_display_name(all->pod));
+                return error_hint(e, r, "Each of them waits for a few seconds at most. Try it again then.");
+        }
         Reopening *x = calloc(1, sizeof(Reopening) + n * sizeof(x->items[0]));
         if (!x)
                 return error_oom(e);
@@ -189,6 +194,7 @@ int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, v
                 free(x);
                 return error_set_errno(e, r, "Cannot wait for log files to be opened");
         }
+        x->all = all;
         x->function = function;
         x->userdata = userdata;
         all->reopenings = x;
