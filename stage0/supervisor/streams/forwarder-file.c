@@ -354,6 +354,22 @@ int forwarders_await_logs(Forwarders *all, Error *e)
         return 0;
 }
 
+static void move_process(const AppLog *l, const Cgroups *c)
+{
+        pid_t pid = l && l->writer ? log_writer_pid(l->writer) : 0;
+
+        if (pid > 0)
+                (void) pod_cgroup_move(l->all->pod, c, pid, NULL);
+}
+
+void forwarders_move_writers(const Forwarders *all, const Cgroups *c)
+{
+        FOREACH_APP(a, all->apps)
+        move_process(a->log, c);
+        for (const AppLog *l = all->leaving; l; l = l->next)
+                move_process(l, c);
+}
+
 /* --- Streams ------------------------------------------------------------------------------------------- */
 
 static bool has_file(const Forwarder *p)

@@ -229,6 +229,11 @@ int log_writer_process(const LogWriter *w)
         return w->pid_fd;
 }
 
+pid_t log_writer_pid(const LogWriter *w)
+{
+        return w->pid;
+}
+
 static void on_message(LogWriter *w)
 {
         const LogReply r = w->reply;

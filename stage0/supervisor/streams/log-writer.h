@@ -70,3 +70,5 @@ LogEnd log_writer_wait_for_end(LogWriter *w, uint64_t patience_usec);
 uint64_t log_writer_unwritten(const LogWriter *w);
 /* A pidfd of the process, lent; negative: there is none. */
 int log_writer_process(const LogWriter *w);
+/* 0: there is none. */
+pid_t log_writer_pid(const LogWriter *w);
