@@ -48,9 +48,11 @@ struct LogWriter {
         uint64_t numbered, answered;
         uint64_t sent, *written; /* bytes of output; the latter is shared with the process */
         uint64_t started_usec;
-        uint64_t hung_usec; /* since when its file system is taken to hang; 0: it is not */
-        bool unsynced;      /* something was added since a message with a number */
-        bool closed;        /* the process has closed the socket: it ends */
+        uint64_t hung_usec;    /* since when its file system is taken to hang; 0: it is not */
+        uint64_t hung_written; /* what was written by then */
+        bool unsynced;         /* something was added since a message with a number */
+        bool closed;           /* the process has closed the socket: it ends */
+        bool failed;           /* the last attempt to start it again */
         bool finishes;
         uint64_t left, left_usec; /* then: what was unwritten, and since when it was not less */
 };
@@ -312,12 +314,19 @@ static void restart_later(LogWriter *w)
                             w->options.settings.path);
 }
 
+/* on_room() is called without a process, too: it stops the reading of streams. */
 static void restart(LogWriter *w)
 {
-        if (now_usec(CLOCK_MONOTONIC) < w->started_usec + RESTART_USEC || start(w) < 0)
+        bool early = now_usec(CLOCK_MONOTONIC) < w->started_usec + RESTART_USEC;
+        int r = early ? 0 : start(w);
+
+        if (r < 0 && !w->failed)
+                log_warning("Cannot start the process that writes the log file %s: %s. It is tried again every second",
+                            w->options.settings.path, strerror(-r));
+        w->failed = r < 0;
+        if (early || r < 0)
                 restart_later(w);
-        else
-                w->options.on_room(w->options.userdata);
+        w->options.on_room(w->options.userdata);
 }
 
 static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
@@ -374,7 +383,6 @@ static int start(LogWriter *w)
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
         uint64_t lost = log_writer_unwritten(w);
-        w->sent = *w->written = 0;
         w->started_usec = now_usec(CLOCK_MONOTONIC);
         w->pid = fork();
         if (w->pid == 0)
@@ -385,14 +393,16 @@ static int start(LogWriter *w)
         if (r >= 0)
                 r = watch(w);
         if (r < 0) {
-                if (w->pid > 0) {
-                        (void) kill(w->pid, SIGKILL);
-                        leave_process(w->options.event, w->pid);
-                }
+                pid_t pid = w->pid;
                 w->pid = 0;
-                close_process(w);
+                close_process(w); /* leave_process() needs a descriptor, and these may be the last ones */
+                if (pid > 0) {
+                        (void) kill(pid, SIGKILL);
+                        leave_process(w->options.event, pid);
+                }
                 return r;
         }
+        w->sent = *w->written = 0;
         w->options.after_fd = -EBADF; /* of the first process alone */
         (void) log_writer_ask(w, (LogMessage){.step = LOG_REOPEN});
         if (lost > 0)

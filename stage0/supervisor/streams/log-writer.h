@@ -28,7 +28,7 @@ typedef struct LogWriterOptions {
         const int *host_fd;
         int after_fd; /* a process (pidfd), lent, whose end the new process waits for; negative: none. It may be blocked: not for long */
         /* From the event loop, and from functions that wait. None of them may free the writer. */
-        void (*on_room)(void *userdata); /* more can be added */
+        void (*on_room)(void *userdata); /* log_writer_is_full() may have changed */
         void (*on_reply)(void *userdata, const LogReply *r);
         void (*on_lost)(void *userdata,
                         uint64_t bytes); /* the process was killed: so much was perhaps not written */
