@@ -386,6 +386,29 @@ TEST(a_process_that_does_not_end_is_given_up)
         ASSERT_EQ(end, LOG_ENDED);
 }
 
+/* Its patience counts from the end of the pod, not from the time when it was taken to hang. */
+TEST(a_slow_process_is_not_given_up_at_once)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+
+        ASSERT_OK(set_up(&f));
+        ASSERT_TRUE(settle(&f));
+        ASSERT_OK(signal_process(f.writer, SIGSTOP));
+        say_line(f.writer);
+        ASSERT_FALSE(log_writer_settle(f.writer, in(0)));
+        uint64_t hung = now_usec(CLOCK_MONOTONIC);
+        ASSERT_OK(signal_process(f.writer, SIGCONT));
+        while (log_writer_unwritten(f.writer) > 0 || now_usec(CLOCK_MONOTONIC) < hung + SECOND)
+                (void) poll(NULL, 0, 10);
+        ASSERT_OK(signal_process(f.writer, SIGSTOP));
+        say_line(f.writer);
+        ASSERT_FALSE(log_writer_finish(f.writer));
+        ASSERT_EQ(log_writer_wait_for_end(f.writer, SECOND), LOG_ENDS);
+        ASSERT_OK(signal_process(f.writer, SIGCONT));
+        ASSERT_TRUE(wait_for_event(&f, &f.ends));
+        ASSERT_EQ(f.losses, 0);
+}
+
 TEST(what_is_dropped_is_reported)
 {
         _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
@@ -413,6 +436,7 @@ int main(void)
         RUN(what_comes_while_no_process_can_be_started_is_reported);
         RUN(what_was_sent_is_written_after_the_death_of_the_supervisor);
         RUN(a_process_that_does_not_end_is_given_up);
+        RUN(a_slow_process_is_not_given_up_at_once);
         RUN(what_is_dropped_is_reported);
         return TEST_END();
 }

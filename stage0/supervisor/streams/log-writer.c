@@ -219,9 +219,14 @@ static _noreturn_ void child(const LogWriter *w, int sock)
 
 static int start(LogWriter *w);
 
+static uint64_t read_written(const LogWriter *w)
+{
+        return __atomic_load_n(w->written, __ATOMIC_ACQUIRE);
+}
+
 uint64_t log_writer_unwritten(const LogWriter *w)
 {
-        uint64_t written = __atomic_load_n(w->written, __ATOMIC_ACQUIRE);
+        uint64_t written = read_written(w);
 
         return w->sent > written ? w->sent - written : 0;
 }
@@ -529,8 +534,10 @@ bool log_writer_settle(LogWriter *w, uint64_t deadline)
         if (w->hung_usec > 0)
                 return false;
         bool settled = log_writer_wait(w, w->numbered, deadline);
-        if (!settled)
+        if (!settled) {
                 w->hung_usec = now_usec(CLOCK_MONOTONIC);
+                w->hung_written = read_written(w);
+        }
         return settled;
 }
 
@@ -539,7 +546,9 @@ bool log_writer_finish(LogWriter *w)
         w->finishes = true;
         w->timer = sd_event_source_disable_unref(w->timer);
         w->left = log_writer_unwritten(w);
-        w->left_usec = w->hung_usec ?: now_usec(CLOCK_MONOTONIC);
+        /* A file system that is only slow has taken something since. */
+        bool hangs = w->hung_usec > 0 && read_written(w) == w->hung_written;
+        w->left_usec = hangs ? w->hung_usec : now_usec(CLOCK_MONOTONIC);
         shut_down(w);
         return w->pid == 0;
 }
