@@ -320,6 +320,9 @@ void forwarder_log_leave(AppLog *l)
         if (!l)
                 return;
         if (!l->writer || log_writer_finish(l->writer)) {
+                uint64_t lost = l->writer ? log_writer_unwritten(l->writer) : 0;
+                if (lost > 0) /* since the process was killed */
+                        on_lost(l, lost);
                 (void) forwarder_log_free(l);
                 return;
         }
@@ -347,7 +350,8 @@ int forwarders_await_logs(Forwarders *all, Error *e)
                 const AppLog *l = a->log;
                 if (!l->writer)
                         continue;
-                int r = log_writer_wait(l->writer, 1, deadline) ? l->open_code : -ETIME;
+                bool opened = log_writer_wait(l->writer, 1, deadline);
+                int r = opened ? l->open_code : now_usec(CLOCK_MONOTONIC) < deadline ? -ECHILD : -ETIME;
                 if (r < 0)
                         return log_file_error(l->app, l->file.path, r, l->open_type, e);
         }

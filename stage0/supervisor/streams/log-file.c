@@ -138,6 +138,12 @@ int log_file_error(const char *app, const char *path, int r, mode_t type, Error 
                               app, path);
                 return error_hint(e, r, "Once it answers, try it again.");
         }
+        if (r == -ECHILD) {
+                r = error_set(e, r,
+                              "Cannot write the log of app %s to %s: the process that opens it ended without an answer",
+                              app, path);
+                return error_hint(e, r, "Try it again when the host is less busy.");
+        }
         r = error_set_errno(e, r, "Cannot write the log of app %s to %s", app, path);
         return r == -ENOENT ? error_hint(e, r, "The directory has to be there; only the file is created.")
                             : r;
