@@ -5,8 +5,8 @@
 
 #include "stage0/supervisor/apps/app-table.h"
 
-/* The phase that an execution of the app begins with. */
-LaunchPhase app_life_first_phase(const AppInstance *a);
+/* Whether a launcher that asks for PHASE begins an execution of the app. */
+bool app_life_is_first_phase(const AppInstance *a, LaunchPhase phase);
 /* A launcher asks for PHASE, and gets it. */
 void app_life_begin_phase(AppInstance *a, LaunchPhase phase);
 /* How long the start of the app, which is about to be started again, has to wait; in microseconds. */
