@@ -15,6 +15,10 @@ typedef struct GcItem {
         uint64_t size;     /* bytes of disk space */
 } GcItem;
 
+/* Whether the object of this KIND and ID, as in a GcItem, may be removed. Trees that are rendered from an image are removed with
+ * it, and records of what is not there any more ("name", "uids", "origin") are always. */
+typedef bool (*GcSelected)(const char *kind, const char *id, void *userdata);
+
 typedef enum GcParts {
         GC_PODS = 1 << 0,      /* with names and uid ranges */
         GC_DOWNLOADS = 1 << 1, /* with partly unpacked images */
@@ -32,6 +36,7 @@ typedef struct GcOptions {
         /* Called before a pod directory is removed, to clean up what the pod left elsewhere (cgroups, for
          * example); if it fails, the pod stays. May be NULL. */
         int (*release)(Pod *p, void *userdata, Error *e);
+        GcSelected selected; /* NULL: each */
         /* Called for each thing that was removed (or would be). May be NULL. */
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
@@ -51,6 +56,7 @@ typedef struct ImageGcOptions {
         char *const *kept;   /* IDs of images that stay, with what they depend on; or NULL */
         bool dry_run;
         bool unmeasured; /* the items have no sizes */
+        GcSelected selected; /* NULL: each */
         /* Called for each "image", "layer" or "rendered" tree that was (or would be) removed; may be NULL. */
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
@@ -78,11 +84,22 @@ typedef enum PruneParts {
         PRUNE_VOLUMES = 1 << 3,   /* named volumes that no pod uses */
 } PruneParts;
 
+/* What stays though no pod of the store needs it: what pods need that are declared in files. */
+typedef struct PruneKept {
+        char **images;    /* IDs, as in ImageGcOptions */
+        char **volumes;   /* names */
+        bool all_volumes; /* it is not known which */
+} PruneKept;
+
+void prune_kept_done(PruneKept *k);
+#define _cleanup_prune_kept_ _cleanup_(prune_kept_done)
+
 typedef struct PruneOptions {
-        unsigned parts;    /* PruneParts */
-        char *const *kept; /* as in ImageGcOptions */
+        unsigned parts;        /* PruneParts */
+        const PruneKept *kept; /* or NULL */
         bool dry_run, unmeasured;
         /* As in GcOptions. */
+        GcSelected selected;
         int (*release)(Pod *p, void *userdata, Error *e);
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
@@ -121,6 +138,6 @@ typedef struct StoreUsage {
 } StoreUsage;
 
 /* KEPT: as in PruneOptions. */
-int store_usage_read(Store *s, char *const *kept, StoreUsage *ret, Error *e);
+int store_usage_read(Store *s, const PruneKept *kept, StoreUsage *ret, Error *e);
 void store_usage_done(StoreUsage *u);
 #define _cleanup_store_usage_ _cleanup_(store_usage_done)

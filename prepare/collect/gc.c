@@ -43,6 +43,11 @@ static void note_removed(const Collector *c, const GcItem *item)
                 c->options->removed(item, c->options->userdata);
 }
 
+static bool is_selected(const Collector *c, const char *kind, const char *id)
+{
+        return !c->options->selected || c->options->selected(kind, id, c->options->userdata);
+}
+
 static uint64_t measure(const Collector *c, int dir_fd, const char *name)
 {
         bool measured = c->options->removed && !c->options->unmeasured;
@@ -109,7 +114,7 @@ static int mark_exited(Collector *c, Pod *p, Error *e)
 /* 1: it is to be removed, and is locked. 0: it stays. */
 static int lock_if_due(Collector *c, Pod *p, Error *e)
 {
-        if (!is_due(c, p))
+        if (!is_due(c, p) || !is_selected(c, "pod", p->uuid))
                 return 0;
         if (c->options->dry_run) /* an embryo is most often about to be prepared */
                 return p->state != POD_EMBRYO;
@@ -202,6 +207,8 @@ static void collect_temporary(Collector *c, int tmp_fd, const char *name)
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_close_ int fd = -EBADF;
 
+        if (!is_selected(c, "image", name))
+                return;
         int r = lock_temporary(tmp_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT)
                 return;
@@ -288,7 +295,8 @@ static void collect_download(Collector *c, int downloads_fd, const char *name)
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_close_ int fd = -EBADF;
 
-        if (!entry_is_old(c, downloads_fd, name) || is_part_of_another(downloads_fd, name))
+        if (!entry_is_old(c, downloads_fd, name) || is_part_of_another(downloads_fd, name) ||
+            !is_selected(c, "download", name))
                 return;
         int r = lock_temporary(downloads_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT || (r >= 0 && !entry_is_old(c, downloads_fd, name)))
@@ -354,10 +362,16 @@ static void note_layer(const GcItem *item, void *userdata)
         note_removed(userdata, item);
 }
 
+static bool layer_is_selected(const char *kind, const char *id, void *userdata)
+{
+        return is_selected(userdata, kind, id);
+}
+
 static void collect_layers(Collector *c)
 {
         const LayersCollect options = {.dry_run = c->options->dry_run,
                                        .unmeasured = c->options->unmeasured,
+                                       .selected = layer_is_selected,
                                        .removed = note_layer,
                                        .userdata = c};
         _cleanup_error_ Error e = ERROR_NULL;

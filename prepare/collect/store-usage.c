@@ -185,7 +185,7 @@ static void mark_item(const GcItem *item, void *userdata)
 }
 
 /* Volumes of a pod whose manifest cannot be read are not known: none is marked then. */
-static int mark_reclaimable(StoreUsage *u, Store *s, char *const *kept, Error *e)
+static int mark_reclaimable(StoreUsage *u, Store *s, const PruneKept *kept, Error *e)
 {
         const PruneOptions o = {.parts = PRUNE_IMAGES | PRUNE_PODS | PRUNE_DOWNLOADS,
                                 .kept = kept,
@@ -202,7 +202,7 @@ static int mark_reclaimable(StoreUsage *u, Store *s, char *const *kept, Error *e
         return r;
 }
 
-int store_usage_read(Store *s, char *const *kept, StoreUsage *ret, Error *e)
+int store_usage_read(Store *s, const PruneKept *kept, StoreUsage *ret, Error *e)
 {
         static const struct {
                 StoreKind kind;

@@ -400,6 +400,10 @@ void pod_request_done(PodRequest *r);
 /* Moves the apps and volumes of Q's template to Q, which has none of its own, and removes the template.
  * -EINVAL: something in it is for pods as a whole, or cannot be said of an app in that form. */
 int pod_request_take_template(PodRequest *q, Error *e);
+/* Appends the names of the named volumes that Q is for, each once (request-volumes.c). -ENOMEM. */
+int request_named_volumes(const PodRequest *q, char ***names);
+/* The same of a pod that is being prepared and has no manifest yet. */
+int pod_awaited_volumes(const Pod *p, char ***ret);
 
 /* --- Definitions of pods (definition.c) ---------------------------------------------------------------- */
 

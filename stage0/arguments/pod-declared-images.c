@@ -161,28 +161,52 @@ static int add_pod(Needed *n, const Declared *d)
         return r < 0 ? r : add_volumes(n, d);
 }
 
-int context_declared_images(Context *c, char ***ret)
+static int for_each_declared(Context *c, int (*function)(Context *c, Declared *d, void *userdata),
+                             void *userdata)
 {
         _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
-        Needed n = {.context = c};
 
         if (declared_dirs(c->config_dirs[0], &dirs) < 0)
                 return error_oom(&c->error);
-        int r = c->store ? declared_list(dirs, &names, &c->error) : 0;
+        int r = declared_list(dirs, &names, &c->error);
         for (char **name = names; r >= 0 && name && *name; name++) {
                 _cleanup_(declared_freep) Declared *d = NULL;
+
                 r = declared_load(dirs, *name, &d, &c->error);
                 if (r == -ENOENT || r == -ERFKILL) { /* it has just been removed, or masked */
                         error_done(&c->error);
                         r = 0;
-                        continue;
-                }
-                if (r >= 0 && add_pod(&n, d) < 0)
-                        r = error_oom(&c->error);
+                } else if (r >= 0)
+                        r = function(c, d, userdata);
         }
+        return r;
+}
+
+int context_for_each_declared(Context *c, int (*function)(Context *c, Declared *d, void *userdata),
+                              void *userdata, const char *what)
+{
+        int r = for_each_declared(c, function, userdata);
+
+        return r < 0 ? error_prefix(&c->error, r, "%s", what) : 0;
+}
+
+static int add_declared(Context *c, Declared *d, void *userdata)
+{
+        int r = add_pod(userdata, d);
+
+        return r == -ENOMEM ? error_oom(&c->error) : r;
+}
+
+int context_declared_images(Context *c, char ***ret)
+{
+        Needed n = {.context = c};
+
+        int r = c->store ? context_for_each_declared(c, add_declared, &n,
+                                                     "Cannot find out which images declared pods need")
+                         : 0;
         if (r < 0) {
                 strv_free(n.ids);
-                return error_prefix(&c->error, r, "Cannot find out which images declared pods need");
+                return r;
         }
         *ret = n.ids;
         return 0;
