@@ -26,11 +26,24 @@ typedef enum GcParts {
         GC_ORIGINS = 1 << 3, /* what is recorded of the origins of removed images */
 } GcParts;
 
+/* Pods that stay though they are due: something outside of the store refers to them. */
+typedef struct KeptPods {
+        char **names; /* names, UUIDs and beginnings of UUIDs, of KEPT_PREFIX_MIN characters at least */
+        bool all;     /* it is not known which */
+} KeptPods;
+
+#define KEPT_PREFIX_MIN 8U
+void kept_pods_done(KeptPods *k);
+#define _cleanup_kept_pods_ _cleanup_(kept_pods_done)
+/* True if P is one of them; K may be NULL. */
+bool kept_pods_have(const KeptPods *k, const Pod *p);
+
 typedef struct GcOptions {
         unsigned parts;                 /* GcParts; 0: all */
         uint64_t grace_usec;            /* exited pods younger than this stay */
         uint64_t expire_prepared_usec;  /* prepared pods older than this are removed; UINT64_MAX: never */
         uint64_t expire_downloads_usec; /* the same for interrupted downloads */
+        const KeptPods *kept;           /* prepared and exited pods that stay; or NULL */
         bool dry_run;
         bool unmeasured; /* the items have no sizes, which take a while */
         /* Called before a pod directory is removed, to clean up what the pod left elsewhere (cgroups, for
@@ -86,6 +99,7 @@ typedef enum PruneParts {
 
 /* What stays though no pod of the store needs it: what pods need that are declared in files. */
 typedef struct PruneKept {
+        KeptPods pods;
         char **images;    /* IDs, as in ImageGcOptions */
         char **volumes;   /* names */
         bool all_volumes; /* it is not known which */

@@ -64,6 +64,23 @@ static bool is_older(uint64_t since, uint64_t age)
         return now >= since && now - since >= age;
 }
 
+void kept_pods_done(KeptPods *k)
+{
+        strv_free(k->names);
+        *k = (KeptPods){};
+}
+
+bool kept_pods_have(const KeptPods *k, const Pod *p)
+{
+        if (!k || k->all)
+                return k;
+        STRV_FOREACH (name, k->names)
+                if (streq_ptr(p->config.name, *name) ||
+                    (strlen(*name) >= KEPT_PREFIX_MIN && startswith(p->uuid, *name)))
+                        return true;
+        return false;
+}
+
 /* The owner of a pod decides how long it is kept, except for a pod of an earlier boot whose files a loss of power has
  * emptied. */
 static bool is_emptied(const Pod *p)
@@ -84,11 +101,13 @@ static bool is_due(const Collector *c, const Pod *p)
                 if (owned)
                         return pod_is_of_former_boot(p);
                 return c->options->expire_prepared_usec != UINT64_MAX &&
+                       !kept_pods_have(c->options->kept, p) &&
                        is_older(pod_created_usec(p), c->options->expire_prepared_usec);
         case POD_EXITED:
                 if (owned)
                         return is_emptied(p);
-                return is_older(pod_ended_usec(p), c->options->grace_usec);
+                return !kept_pods_have(c->options->kept, p) &&
+                       is_older(pod_ended_usec(p), c->options->grace_usec);
         default:
                 return false;
         }

@@ -32,6 +32,7 @@ static int prune_pods_and_downloads(Store *s, const PruneOptions *o, Error *e)
 
         return store_gc(s,
                         &(GcOptions){.parts = parts,
+                                     .kept = o->kept ? &o->kept->pods : NULL,
                                      .expire_prepared_usec = UINT64_MAX,
                                      .dry_run = o->dry_run,
                                      .unmeasured = o->unmeasured,
@@ -77,6 +78,7 @@ static int prune_volumes(Store *s, const PruneOptions *o, Error *e)
 
 void prune_kept_done(PruneKept *k)
 {
+        kept_pods_done(&k->pods);
         strv_free(k->images);
         strv_free(k->volumes);
         *k = (PruneKept){};

@@ -53,6 +53,8 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
 /* For both functions the store is open, or does not exist. */
 /* The IDs of the images that declared pods would be made of now; to be freed. */
 int context_declared_images(Context *c, char ***ret);
+/* The same, with those of the pods in KEPT that have ended: they can be run again. */
+int context_needed_images(Context *c, const KeptPods *kept, char ***ret);
 /* The names of the named volumes that they would have, whether or not these exist (pod-declared-volumes.c); to be freed. -EINVAL:
  * a mistake in a file, so they are not all known. */
 int context_declared_volumes(Context *c, char ***ret);

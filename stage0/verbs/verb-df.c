@@ -116,7 +116,9 @@ static int show(Context *c, const Arguments *a)
         _cleanup_prune_kept_ PruneKept kept = {};
 
         (void) interrupt_catch(c->operation);
-        int r = context_declared_images(c, &kept.images);
+        int r = c->store ? pods_of_units(c->config_dirs[0], &kept.pods.names, &c->error) : 0;
+        if (r >= 0)
+                r = context_needed_images(c, &kept.pods, &kept.images);
         if (r >= 0 && c->store && context_declared_volumes(c, &kept.volumes) < 0) {
                 log_warning("%s", c->error.message ?: "");
                 error_done(&c->error);

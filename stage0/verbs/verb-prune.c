@@ -44,11 +44,13 @@ static int take_word(Context *c, const char *word, Arguments *a)
                              shown ?: "");
 }
 
-/* What declared pods need is read each time: a pod may have been declared since it was asked. */
+/* What declared pods and units of the host need is read each time: a pod may have been declared since it was asked. */
 static int read_kept(Context *c, const Arguments *a, PruneKept *ret)
 {
-        int r = a->parts & PRUNE_IMAGES ? context_declared_images(c, &ret->images) : 0;
+        int r = pods_of_units(c->config_dirs[0], &ret->pods.names, &c->error);
 
+        if (r >= 0 && a->parts & PRUNE_IMAGES)
+                r = context_needed_images(c, &ret->pods, &ret->images);
         return r < 0 || !(a->parts & PRUNE_VOLUMES) ? r : context_declared_volumes(c, &ret->volumes);
 }
 

@@ -947,4 +947,39 @@ def without_the_privileges_that_it_takes(host):
     contains(host.acnspawn("status", "q").expect(1).err, "There is no pod 'q'")
 
 
+@case
+def pods_of_enabled_units_stay(host):
+    """acnspawn@NAME could not start without its pod, unless a file declares that: the pod, by its name or UUID, and its image."""
+    os.makedirs(host.path("units/multi-user.target.wants"))
+    os.makedirs(host.path("config/pods"))
+    env = dict(os.environ, SYSTEMD_UNIT_PATH=host.path("units"), ACNSPAWN_CONFIG_DIR=host.path("config"))
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
+    names = ["prepared", "ended", "declared", "other"]
+    uuids = {n: host.prepare("--name=" + n, "example.com/a") for n in names + ["by-uuid"]}
+    for n in "ended", "by-uuid", "declared", "other":
+        host.run(n)
+    with open(host.path("config/pods/declared.pod"), "w") as f:
+        f.write("[App a]\nImage=example.com/x\n")
+    for instance in "prepared", "ended", "declared", uuids["by-uuid"]:
+        os.symlink("/lib/systemd/system/acnspawn@.service", host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
+    gone = lambda *args: {r["id"] for r in json.loads(host.acnspawn(*args, "--json=short", env=env).expect(0).out) if r["kind"] in ("pod", "image")}
+    gc = "gc", "--grace-period=0", "--expire-prepared=0"
+    equal(gone(*gc, "--dry-run"), {uuids["declared"], uuids["other"]})
+    equal(gone("prune", "--dry-run"), {uuids["declared"], uuids["other"]})
+    equal(gone(*gc), {uuids["declared"], uuids["other"]})
+    host.acnspawn("rm", uuids["prepared"]).expect(0)
+    equal(gone("image", "gc", "--grace-period=0"), set(), "while a pod of it may be run again")
+    host.run("ended")
+    # What cannot be found out is not "none": only pods stay then.
+    os.symlink("loop.wants", host.path("units/loop.wants"))
+    r = host.acnspawn(*gc, env=env).expect(1)
+    contains(r.err, "Cannot find out which pods units of the host need: Cannot read which units are enabled")
+    contains(host.acnspawn("image", "gc", "--grace-period=0", env=env).expect(1).err, "Cannot find out which pods units of the host need")
+    os.unlink(host.path("units/loop.wants"))
+    for instance in "ended", uuids["by-uuid"]:
+        os.unlink(host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
+    true({uuids["by-uuid"], uuids["ended"]} <= gone(*gc), "nothing needs them now")
+    equal(gone("image", "gc", "--grace-period=0"), {image})
+
+
 main()

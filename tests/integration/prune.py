@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """acnspawn df and prune: what the store uses, and that prune frees what df says it would, and nothing else."""
 
+import hashlib
+
 from harness import *
 from terminals import Terminal
 
@@ -296,6 +298,60 @@ def what_was_shown_is_removed(host):
         equal(df(host)["downloads"]["count"], 2)
     finally:
         del os.environ["ACNSPAWN_CONFIG_DIR"]
+
+
+@contextlib.contextmanager
+def unreadable(path):
+    """Reading the file at PATH fails with EIO, as this process has nothing at its address 0."""
+    subprocess.run(["mount", "--bind", "/proc/%d/mem" % os.getpid(), path], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+@case
+def what_cannot_be_found_out_is_not_unneeded(host):
+    """A mistake in registries.d, or a bad block: the images of declared pods stay, and what says where they came from."""
+    ids = {n: host.acnspawn("fetch", host.shell("true", name="example.com/" + n, **more)).expect(0).out.strip()
+           for n, more in (("base", {}), ("named", {"dependencies": [{"imageName": "example.com/base"}]}), ("pulled", {}), ("idle", {}))}
+    place = "docker://registry.example.com/app:latest"
+    os.makedirs(os.path.join(host.dir, "remotes"), exist_ok=True)
+    record = os.path.join(host.dir, "remotes", hashlib.sha256(place.encode()).hexdigest())
+    with open(record, "w") as f:
+        json.dump({"url": place, "image": ids["pulled"]}, f)
+    os.utime(record, (0, 0))
+    config = declare(host, a="[App a]\nImage=docker://registry.example.com/app\n[App b]\nImage=example.com/named\n")
+    images = lambda: sorted(os.listdir(os.path.join(host.dir, "images")))
+    gc, all_of = ("image", "gc", "--grace-period=0"), sorted(ids.values())
+
+    def refused(*words):
+        for verb in gc, ("prune", "--force", "images"):
+            r = host.acnspawn(*verb, **config).expect(1)
+            for word in words:
+                contains(r.err, word)
+        equal(images(), all_of)
+        true(os.path.exists(record), "the record stays")
+
+    os.mkdir(host.path("config/registries.d"))
+    with open(host.path("config/registries.d/x.conf"), "w") as f:
+        f.write("[[registry\n")
+    refused("Cannot find out which images declared pods need", "x.conf")
+    os.unlink(host.path("config/registries.d/x.conf"))
+    with unreadable(record):
+        refused("Cannot find out which images declared pods need", "Input/output error")
+        host.acnspawn("gc", **config).expect(0)
+    true(os.path.exists(record), "the record stays")
+    # An image that cannot be read may need others.
+    with unreadable(os.path.join(host.dir, "images", ids["named"], "manifest")):
+        r = host.acnspawn(*gc, **config).expect(1)
+        contains(r.err, "the image %s cannot be read: Input/output error" % ids["named"])
+    equal(images(), all_of)
+    declare(host, m="[Pod]\nPodManifest=%s\n" % host.path("config"))  # which is no file
+    refused("Cannot find out which images declared pods need")
+    os.unlink(host.path("config/pods/m.pod"))
+    host.acnspawn(*gc, **config).expect(0)
+    equal(images(), sorted(ids[n] for n in ("base", "named", "pulled")))
 
 
 @case
