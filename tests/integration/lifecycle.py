@@ -982,4 +982,29 @@ def pods_of_enabled_units_stay(host):
     equal(gone("image", "gc", "--grace-period=0"), {image})
 
 
+@case
+def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
+    """A collector comes too late for that. What was run by hand stays until one comes."""
+    os.makedirs(host.path("config/pods"))
+    env = dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
+    host.acnspawn("fetch", host.shell("exit 3", name="example.com/a")).expect(0)
+    with open(host.path("config/pods/looping.pod"), "w") as f:
+        f.write("[App a]\nImage=example.com/a\n")
+    pods = lambda: sorted(os.path.basename(p) for p in host.pods())
+    host.run("--name=by-hand", "example.com/a", rc=3)
+    host.run("by-hand", rc=3)
+    before, made = pods(), []
+    for _ in range(9):
+        host.run("--declared=looping", rc=3, env=env)
+        made += [p for p in pods() if p not in before + made]
+    equal(len(made), 9)
+    equal(pods(), sorted(before + made[-6:]))
+    made = [host.prepare("example.com/a")]
+    for _ in range(9):
+        host.run("--service", made[0], rc=3, env=env)
+        made += [p for p in pods() if p not in before + made and host.status(p).get("predecessor") == made[0]]
+    true(made[0] in pods(), "the pod that the unit names stays")
+    equal(sorted(p for p in pods() if p in made), sorted(made[:1] + made[-6:]))
+
+
 main()
