@@ -138,6 +138,8 @@ static int lock_if_due(Collector *c, Pod *p, Error *e)
         if (c->options->dry_run) /* an embryo is most often about to be prepared */
                 return p->state != POD_EMBRYO;
         int r = lock_without_waiting(p, e);
+        if (r >= 0 && p->place == POD_EXITED)
+                r = pod_exclude_readers(p, false, e);
         return r < 0 ? r : is_due(c, p); /* its state may have changed meanwhile */
 }
 

@@ -518,6 +518,13 @@ int pod_lock(Pod *p, bool wait, Error *e)
         return 0;
 }
 
+void pod_unlock(Pod *p)
+{
+        if (p->locked)
+                (void) flock(p->dir_fd, LOCK_UN);
+        p->locked = false;
+}
+
 int pod_take_lock(Pod *p, int fd, Error *e)
 {
         struct stat given, ours;

@@ -8,6 +8,7 @@
 /* --- Pods (pod.c, pod-life.c) -------------------------------------------------------------------------- */
 
 #define POD_CONFIG_SIZE_MAX (64U * 1024U)
+#define POD_CONFIG_FILE "config"
 #define POD_OWNER_DATA_FILE "owner-data" /* of a pod, and of an app (pod-owner.c) */
 
 /* The states that are directories, in the order of a pod's life. */

@@ -106,6 +106,7 @@ typedef struct Pod {
         int dir_fd;     /* the pod directory; carries the flock while LOCKED */
         bool locked;
         int store_lock_fd;     /* keeps the images until the pod is published */
+        int readers_fd;        /* has a lock of its readers, see pod_lock_for_reading() */
         PodConfig config;      /* filled in by pod_load() */
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
         bool found_by_uuid;    /* set by pod_find() */
@@ -210,6 +211,13 @@ int pod_open_by_name(Store *s, const char *name, Pod **ret, Error *e);
 /* Locks the pod, and updates its state if it was moved before. WAIT: wait for processes that only check
  * whether it is locked. -EBUSY: another process has the lock; -ENOENT: it was removed. */
 int pod_lock(Pod *p, bool wait, Error *e);
+/* Gives the lock back. */
+void pod_unlock(Pod *p);
+/* Shares the files of a pod that has ended with other readers, until P is freed. -EBUSY, -ENOENT. (pod-readers.c) */
+int pod_lock_for_reading(Pod *p, Error *e);
+/* For the process that has locked the pod, before it changes or removes the files: there are no readers, until P is freed. WAIT: wait
+ * for them, for a second. -EBUSY. */
+int pod_exclude_readers(Pod *p, bool wait, Error *e);
 /* Takes FD, the pod's directory opened and locked by another process, and its lock for P. -ESTALE: it is
  * another directory; -EBUSY: it is locked, but by another descriptor. */
 int pod_take_lock(Pod *p, int fd, Error *e);
