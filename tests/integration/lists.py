@@ -137,4 +137,43 @@ def health_of_pods(host):
     true("(" not in host.acnspawn("list").expect(0).out, "no health after the end")
 
 
+@case
+def what_only_looks_works_on_a_frozen_file_system(host):
+    """As for a snapshot: who wrote anything, or only asked to make what is there, would wait in state D until it is thawed."""
+    if not shutil.which("mkfs.ext4"):
+        raise Skip("mkfs.ext4 is missing")
+    disk, place, usual = host.path("disk"), host.path("place"), host.dir
+    with open(disk, "wb") as f:
+        f.truncate(256 << 20)
+    subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+    os.mkdir(place)
+    if subprocess.run(["mount", "-o", "loop", disk, place], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("no loop device can be mounted here")
+    frozen, looks = False, []
+    try:
+        host.dir = place + "/store"
+        host.acnspawn("run", "--detach", "--name=p", host.shell("echo words; exec sleep 1000", name="example.com/a")).expect(0)
+        wait_for(lambda: "words" in host.acnspawn("logs", "p").out, "the output of the app")
+        host.acnspawn("volume", "create", "v").expect(0)
+        subprocess.run(["fsfreeze", "-f", place], check=True)
+        frozen = True
+        for words in (("list",), ("list", "--all", "--json"), ("status", "p"), ("logs", "p"), ("enter", "p", "true"), ("image", "list"), ("volume", "list", "--size"),
+                      ("cat-manifest", "p"), ("stats", "p"), ("top", "p"), ("df",), ("gc", "--dry-run"), ("prune", "--dry-run", "all", "volumes")):
+            looks.append((words, subprocess.Popen(host.argv(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)))
+        host.children += [p for _, p in looks]
+        end = time.monotonic() + patience(15)
+        while any(p.poll() is None for _, p in looks) and time.monotonic() < end:
+            time.sleep(0.02)
+        equal([w for w, p in looks if p.poll() is None], [], "what waits")
+        equal([(w, p.returncode, p.stderr.read()) for w, p in looks if p.returncode != 0], [], "what fails")
+    finally:
+        if frozen:
+            subprocess.run(["fsfreeze", "-u", place], check=True)
+        for _, p in looks:
+            p.communicate()
+        host.acnspawn("rm", "--force", "p")
+        host.dir = usual
+        wait_for(lambda: subprocess.run(["umount", place]).returncode == 0, "that the file system is not in use")
+
+
 main()
