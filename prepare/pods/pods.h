@@ -173,8 +173,12 @@ int pod_look(Store *s, const char *uuid, Pod **ret, Error *e);
  * that damaged pods can be shown and removed: this returns the error. */
 int pod_load(Pod *p, Error *e);
 /* All pods, by time of creation. Pods that are removed meanwhile are left out; incomplete ones are listed
- * with their state. */
+ * with their state. Pods that cannot be opened are left out with a message of the store's operation. */
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e);
+/* The same, with the UUIDs of the latter. */
+int pod_list_with_unread(Store *s, Pod ***ret, size_t *ret_n, char ***unread, Error *e);
+/* The same, which fails if a pod cannot be opened: for what must not take that for "there is no such pod". */
+int pod_list_all(Store *s, Pod ***ret, size_t *ret_n, Error *e);
 void pod_list_free(Pod **l, size_t n);
 /* The host's uid of the pod's root user. */
 uint32_t pod_root_uid(const Pod *p);

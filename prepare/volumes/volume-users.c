@@ -95,7 +95,7 @@ int volume_users_read(Store *s, VolumeUsers *ret, Error *e)
         Pod **pods = NULL;
         size_t n = 0;
 
-        int r = pod_list(s, &pods, &n, e);
+        int r = pod_list_all(s, &pods, &n, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < n && r >= 0; i++)

@@ -248,7 +248,7 @@ static int add_kept(Context *c, const KeptPods *kept, char ***ids)
 
         if (!c->store || !kept->names)
                 return 0;
-        int r = pod_list(c->store, &pods, &n, &c->error);
+        int r = pod_list_all(c->store, &pods, &n, &c->error);
         if (r < 0)
                 return r;
         for (size_t i = 0; r >= 0 && i < n; i++)
