@@ -102,12 +102,12 @@ static bool is_due(const Collector *c, const Pod *p)
                         return pod_is_of_former_boot(p);
                 return c->options->expire_prepared_usec != UINT64_MAX &&
                        !kept_pods_have(c->options->kept, p) &&
-                       is_older(pod_created_usec(p), c->options->expire_prepared_usec);
+                       pod_created_age_usec(p) >= c->options->expire_prepared_usec;
         case POD_EXITED:
                 if (owned)
                         return is_emptied(p);
                 return !kept_pods_have(c->options->kept, p) &&
-                       is_older(pod_ended_usec(p), c->options->grace_usec);
+                       pod_ended_age_usec(p) >= c->options->grace_usec;
         default:
                 return false;
         }

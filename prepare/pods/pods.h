@@ -186,6 +186,9 @@ uint32_t pod_root_uid(const Pod *p);
 int pod_path(const Pod *p, char **ret);
 /* When a pod that has run ended, in microseconds since the epoch. */
 uint64_t pod_ended_usec(const Pod *p);
+/* How long ago that was, and its creation, as far as it can be known where the clock was set since. */
+uint64_t pod_ended_age_usec(const Pod *p);
+uint64_t pod_created_age_usec(const Pod *p);
 /* Whether the host was rebooted before the end of a pod, which has ended, could be recorded (pod-boot.c). */
 bool pod_ended_by_reboot(const Pod *p);
 /* When it was created, as in its configuration; without a configuration, the time of its directory. */

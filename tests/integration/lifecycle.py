@@ -803,7 +803,7 @@ def pods_that_a_reboot_has_ended_are_marked(host):
     os.rename(host.pod_dir(cut), host.path("aside"))
     host.acnspawn("gc", "--grace-period=1h").expect(0)
     os.rename(host.path("aside"), os.path.join(host.dir, "pods/running", cut))
-    equal(len(read_text(os.path.join(host.pod_dir(before), "ended")).splitlines()), 2, "lines of the record of the end")
+    equal(len(read_text(os.path.join(host.pod_dir(before), "ended")).splitlines()), 3, "lines of the record of the end")
     reboot(host, cut)
     equal(listed_end(host, cut), ("exited", "reboot", 125))
     for uuid, cause in (before, "pod-killed"), (stopped, "signal"):
