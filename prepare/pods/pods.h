@@ -180,6 +180,8 @@ int pod_list_with_unread(Store *s, Pod ***ret, size_t *ret_n, char ***unread, Er
 /* The same, which fails if a pod cannot be opened: for what must not take that for "there is no such pod". */
 int pod_list_all(Store *s, Pod ***ret, size_t *ret_n, Error *e);
 void pod_list_free(Pod **l, size_t n);
+/* The layers in the file PATH of the pod's directory, at least one, the uppermost first (pod-lowers.c). */
+int pod_lowers_read(const Pod *p, const char *path, char ***ret);
 /* The host's uid of the pod's root user. */
 uint32_t pod_root_uid(const Pod *p);
 /* Absolute path of the pod directory in its present state. */

@@ -1007,4 +1007,23 @@ def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
     equal(sorted(p for p in pods() if p in made), sorted(made[:1] + made[-6:]))
 
 
+@case
+def a_prepared_pod_of_a_store_that_was_moved_runs(host):
+    host.acnspawn("fetch", host.shell("cat /data/words", name="example.com/a")).expect(0)
+    host.acnspawn("volume", "create", "v").expect(0)
+    with open(os.path.join(host.dir, "volumes/v/data/words"), "w") as f:
+        f.write("words")
+    host.prepare("--name=p", "--volume=e,kind=empty", "example.com/a", "--volume=v:/data", "--mount=e:/e")
+    usual = host.dir
+    os.rename(usual, host.path("moved"))
+    host.dir = host.path("moved")
+    try:
+        equal(host.run("p").out, "words")
+        equal(host.run("p").out, "words")
+    finally:
+        host.acnspawn("gc", "--grace-period=0", "--expire-prepared=0")
+        os.rename(host.dir, usual)
+        host.dir = usual
+
+
 main()
