@@ -68,7 +68,7 @@ typedef struct ImageGcOptions {
         uint64_t grace_usec; /* images used more recently stay */
         char *const *kept;   /* IDs of images that stay, with what they depend on; or NULL */
         bool dry_run;
-        bool unmeasured; /* the items have no sizes */
+        bool unmeasured;     /* the items have no sizes */
         GcSelected selected; /* NULL: each */
         /* Called for each "image", "layer" or "rendered" tree that was (or would be) removed; may be NULL. */
         void (*removed)(const GcItem *item, void *userdata);

@@ -107,7 +107,8 @@ static uint64_t measure_logs(const Pod *p)
 /* What cannot be examined does not keep the rest from being shown. */
 static void show_failure(Store *s, int r, Error *e)
 {
-        operation_message(s->operation, LOG_LEVEL_WARNING, "%s.", e && e->message ? e->message : strerror(-r));
+        operation_message(s->operation, LOG_LEVEL_WARNING, "%s.",
+                          e && e->message ? e->message : strerror(-r));
         error_done(e);
 }
 

@@ -18,7 +18,7 @@ struct ImageIndex {
         Image **items; /* sorted by ID */
         size_t n, allocated;
         size_t n_damaged;
-        Error damage; /* error of the first of these */
+        Error damage;  /* error of the first of these */
         char **unread; /* those of them that cannot be read now, but may be whole */
         int unread_error;
         bool listed;
@@ -370,9 +370,10 @@ int image_index_check_read(const ImageIndex *x, const char *but, Error *e)
 {
         STRV_FOREACH (id, x->unread)
                 if (!streq(*id, but))
-                        return error_set_errno(e, x->unread_error,
-                                               "Cannot determine which images are needed, as the image %s cannot be read",
-                                               *id);
+                        return error_set_errno(
+                                        e, x->unread_error,
+                                        "Cannot determine which images are needed, as the image %s cannot be read",
+                                        *id);
         return 0;
 }
 

@@ -396,7 +396,8 @@ int pod_sync_run(const Pod *p, Error *e)
 /* What the clock of this boot, which is never set, showed at the time USEC of the other, as far as can be said. */
 static uint64_t boot_time_of(uint64_t usec)
 {
-        uint64_t now = now_usec(CLOCK_REALTIME), since = now - MIN(usec, now), boot = now_usec(CLOCK_BOOTTIME);
+        uint64_t now = now_usec(CLOCK_REALTIME), since = now - MIN(usec, now),
+                 boot = now_usec(CLOCK_BOOTTIME);
 
         return boot - MIN(since, boot);
 }
@@ -464,7 +465,8 @@ uint64_t pod_ended_usec(const Pod *p)
 
 /* --- Ages ---------------------------------------------------------------------------------------------- */
 
-#define CLOCK_IS_SET_USEC (UINT64_C(1577836800) * 1000000U) /* 2020: what is earlier was recorded before the clock was set */
+#define CLOCK_IS_SET_USEC                                                                                   \
+        (UINT64_C(1577836800) * 1000000U) /* 2020: what is earlier was recorded before the clock was set */
 
 /* How long ago that was, by a clock that may have been set since: if it cannot be true, at most since the host was booted. */
 static uint64_t age_by_clock(uint64_t usec)
@@ -487,7 +489,8 @@ uint64_t pod_ended_age_usec(const Pod *p)
 
         if (pod_read_ended(p, &text) >= 0 && (id = strchr(text, '\n')) && (time = strchr(++id, '\n'))) {
                 *time++ = 0;
-                if (read_boot_id(&boot) >= 0 && streq(boot, id) && parse_u64(time, &then) >= 0 && then <= now)
+                if (read_boot_id(&boot) >= 0 && streq(boot, id) && parse_u64(time, &then) >= 0 &&
+                    then <= now)
                         return now - then;
         }
         return age_by_clock(pod_ended_usec(p));

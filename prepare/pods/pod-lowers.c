@@ -26,7 +26,8 @@ static int add_lower(const Pod *p, char ***lowers, const char *lower)
 {
         const char *place = path_has_prefix(lower, store_path(p->store)) ? NULL : place_in_store(lower);
 
-        return place ? strv_extendf(lowers, "%s%s", store_path(p->store), place) : strv_extend(lowers, lower);
+        return place ? strv_extendf(lowers, "%s%s", store_path(p->store), place)
+                     : strv_extend(lowers, lower);
 }
 
 int pod_lowers_read(const Pod *p, const char *path, char ***ret)

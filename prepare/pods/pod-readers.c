@@ -19,7 +19,8 @@ static int open_file(Pod *p)
 {
         if (p->readers_fd >= 0)
                 return 1;
-        int fd = openat(p->dir_fd, POD_CONFIG_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        int fd = openat(p->dir_fd, POD_CONFIG_FILE,
+                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT || errno == ELOOP ? 0 : -errno;
         p->readers_fd = fd;
@@ -59,6 +60,7 @@ int pod_exclude_readers(Pod *p, bool wait, Error *e)
         int r = lock_file(p, LOCK_EX, wait);
 
         if (r == -EBUSY)
-                return error_set(e, r, "The files of pod %s are being read by another process", pod_display_name(p));
+                return error_set(e, r, "The files of pod %s are being read by another process",
+                                 pod_display_name(p));
         return r < 0 ? error_set_errno(e, r, "Cannot exclude readers of pod %s", pod_display_name(p)) : 0;
 }

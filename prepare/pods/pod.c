@@ -55,7 +55,11 @@ int pod_alloc(Store *s, const char *uuid, Pod **ret)
 
         if (!p)
                 return -ENOMEM;
-        *p = (Pod){.store = store_ref(s), .uuid = strdup(uuid), .dir_fd = -EBADF, .store_lock_fd = -EBADF, .readers_fd = -EBADF};
+        *p = (Pod){.store = store_ref(s),
+                   .uuid = strdup(uuid),
+                   .dir_fd = -EBADF,
+                   .store_lock_fd = -EBADF,
+                   .readers_fd = -EBADF};
         if (!p->uuid)
                 return -ENOMEM;
         *ret = TAKE_PTR(p);

@@ -78,7 +78,8 @@ int awaited_volumes_write(const Pod *p, const PodRequest *q, Error *e)
         if (t.failed)
                 return error_oom(e);
         int r = write_file_atomic_at(p->dir_fd, AWAITED_FILE, t.data, t.size, 0600, false);
-        return r < 0 ? error_set_errno(e, r, "Cannot write '" AWAITED_FILE "' of pod %s", pod_display_name(p))
+        return r < 0 ? error_set_errno(e, r, "Cannot write '" AWAITED_FILE "' of pod %s",
+                                       pod_display_name(p))
                      : 0;
 }
 

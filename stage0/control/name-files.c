@@ -8,7 +8,6 @@
 
 #include "stage0/control/control-internal.h"
 
-
 typedef struct RequestedFile {
         const char *path, *option;
         bool is_set;

@@ -16,10 +16,12 @@
 
 /* Where units are enabled: the search path of systemd's manager. */
 static const char *const unit_directories[] = {
-                "/etc/systemd/system.control",    "/run/systemd/system.control",     "/run/systemd/transient",
-                "/run/systemd/generator.early",   "/etc/systemd/system",             "/etc/systemd/system.attached",
-                "/run/systemd/system",            "/run/systemd/system.attached",    "/run/systemd/generator",
-                "/usr/local/lib/systemd/system",  "/usr/lib/systemd/system",         "/lib/systemd/system",
+                "/etc/systemd/system.control", "/run/systemd/system.control",
+                "/run/systemd/transient",      "/run/systemd/generator.early",
+                "/etc/systemd/system",         "/etc/systemd/system.attached",
+                "/run/systemd/system",         "/run/systemd/system.attached",
+                "/run/systemd/generator",      "/usr/local/lib/systemd/system",
+                "/usr/lib/systemd/system",     "/lib/systemd/system",
                 "/run/systemd/generator.late",
 };
 
@@ -108,8 +110,9 @@ static int read_list(sd_bus_message *m, char ***names)
                 const char *unit, *skipped[8];
                 uint32_t job;
 
-                r = sd_bus_message_read(m, "(ssssssouso)", &unit, &skipped[0], &skipped[1], &skipped[2], &skipped[3],
-                                        &skipped[4], &skipped[5], &job, &skipped[6], &skipped[7]);
+                r = sd_bus_message_read(m, "(ssssssouso)", &unit, &skipped[0], &skipped[1], &skipped[2],
+                                        &skipped[3], &skipped[4], &skipped[5], &job, &skipped[6],
+                                        &skipped[7]);
                 if (r <= 0)
                         return r;
                 r = add_unit(names, unit);

@@ -19,7 +19,6 @@
 
 #include "stage0/mounts/mounts-internal.h"
 
-
 int mount_namespace_unshare(int *ret_before, Error *e)
 {
         _cleanup_close_ int before = ret_before ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
