@@ -27,9 +27,12 @@ static int wait_for_lock(int fd, int mode, const Operation *o, Error *e)
 
 int lock_file_at(int dir_fd, const char *path, int mode, const Operation *o, Error *e)
 {
-        _cleanup_close_ int fd =
-                        openat(dir_fd, path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+        const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+        _cleanup_close_ int fd = openat(dir_fd, path, flags);
 
+        /* With O_CREAT it would wait for a file system that is frozen, even if the file exists. */
+        if (fd < 0 && errno == ENOENT)
+                fd = openat(dir_fd, path, flags | O_CREAT, 0600);
         if (fd < 0)
                 return -errno;
         int r = wait_for_lock(fd, mode, o, e);

@@ -85,7 +85,7 @@ static int clear(CriJob *j, bool abandoned, Cleared *c, Error *e)
         CriJob own = *j;
         Pod **pods = NULL;
         size_t n = 0;
-        int r = pod_list(j->store, &pods, &n, e);
+        int r = pod_list_all(j->store, &pods, &n, e);
 
         own.memory = (CriMemory){};
         for (size_t i = 0; r >= 0 && i < n; i++)

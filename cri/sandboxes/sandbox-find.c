@@ -145,7 +145,7 @@ int sandbox_list(CriJob *j, Sandbox **ret, size_t *ret_n, Error *e)
         Pod **pods = NULL;
         size_t n = 0, k = 0;
 
-        int r = pod_list(j->store, &pods, &n, e);
+        int r = pod_list_all(j->store, &pods, &n, e);
         if (r < 0)
                 return r;
         Sandbox *l = calloc(MAX(n, (size_t) 1), sizeof(Sandbox));

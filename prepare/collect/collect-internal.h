@@ -13,6 +13,7 @@ typedef struct LayersCollect {
         bool dry_run, unmeasured;
         char *const *gone_images; /* for a dry run, counted as already removed: IDs of images … */
         char *const *gone_trees;  /* … and keys of rendered trees */
+        GcSelected selected;      /* NULL: each */
         /* For each layer and rendered tree that is removed, or would be; or NULL. */
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;

@@ -15,6 +15,10 @@ typedef struct GcItem {
         uint64_t size;     /* bytes of disk space */
 } GcItem;
 
+/* Whether the object of this KIND and ID, as in a GcItem, may be removed. Trees that are rendered from an image are removed with
+ * it, and records of what is not there any more ("name", "uids", "origin") are always. */
+typedef bool (*GcSelected)(const char *kind, const char *id, void *userdata);
+
 typedef enum GcParts {
         GC_PODS = 1 << 0,      /* with names and uid ranges */
         GC_DOWNLOADS = 1 << 1, /* with partly unpacked images */
@@ -22,16 +26,30 @@ typedef enum GcParts {
         GC_ORIGINS = 1 << 3, /* what is recorded of the origins of removed images */
 } GcParts;
 
+/* Pods that stay though they are due: something outside of the store refers to them. */
+typedef struct KeptPods {
+        char **names; /* names, UUIDs and beginnings of UUIDs, of KEPT_PREFIX_MIN characters at least */
+        bool all;     /* it is not known which */
+} KeptPods;
+
+#define KEPT_PREFIX_MIN 8U
+void kept_pods_done(KeptPods *k);
+#define _cleanup_kept_pods_ _cleanup_(kept_pods_done)
+/* True if P is one of them; K may be NULL. */
+bool kept_pods_have(const KeptPods *k, const Pod *p);
+
 typedef struct GcOptions {
         unsigned parts;                 /* GcParts; 0: all */
         uint64_t grace_usec;            /* exited pods younger than this stay */
         uint64_t expire_prepared_usec;  /* prepared pods older than this are removed; UINT64_MAX: never */
         uint64_t expire_downloads_usec; /* the same for interrupted downloads */
+        const KeptPods *kept;           /* prepared and exited pods that stay; or NULL */
         bool dry_run;
         bool unmeasured; /* the items have no sizes, which take a while */
         /* Called before a pod directory is removed, to clean up what the pod left elsewhere (cgroups, for
          * example); if it fails, the pod stays. May be NULL. */
         int (*release)(Pod *p, void *userdata, Error *e);
+        GcSelected selected; /* NULL: each */
         /* Called for each thing that was removed (or would be). May be NULL. */
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
@@ -50,7 +68,8 @@ typedef struct ImageGcOptions {
         uint64_t grace_usec; /* images used more recently stay */
         char *const *kept;   /* IDs of images that stay, with what they depend on; or NULL */
         bool dry_run;
-        bool unmeasured; /* the items have no sizes */
+        bool unmeasured;     /* the items have no sizes */
+        GcSelected selected; /* NULL: each */
         /* Called for each "image", "layer" or "rendered" tree that was (or would be) removed; may be NULL. */
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
@@ -78,11 +97,23 @@ typedef enum PruneParts {
         PRUNE_VOLUMES = 1 << 3,   /* named volumes that no pod uses */
 } PruneParts;
 
+/* What stays though no pod of the store needs it: what pods need that are declared in files. */
+typedef struct PruneKept {
+        KeptPods pods;
+        char **images;    /* IDs, as in ImageGcOptions */
+        char **volumes;   /* names */
+        bool all_volumes; /* it is not known which */
+} PruneKept;
+
+void prune_kept_done(PruneKept *k);
+#define _cleanup_prune_kept_ _cleanup_(prune_kept_done)
+
 typedef struct PruneOptions {
-        unsigned parts;    /* PruneParts */
-        char *const *kept; /* as in ImageGcOptions */
+        unsigned parts;        /* PruneParts */
+        const PruneKept *kept; /* or NULL */
         bool dry_run, unmeasured;
         /* As in GcOptions. */
+        GcSelected selected;
         int (*release)(Pod *p, void *userdata, Error *e);
         void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
@@ -121,6 +152,6 @@ typedef struct StoreUsage {
 } StoreUsage;
 
 /* KEPT: as in PruneOptions. */
-int store_usage_read(Store *s, char *const *kept, StoreUsage *ret, Error *e);
+int store_usage_read(Store *s, const PruneKept *kept, StoreUsage *ret, Error *e);
 void store_usage_done(StoreUsage *u);
 #define _cleanup_store_usage_ _cleanup_(store_usage_done)

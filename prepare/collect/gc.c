@@ -43,6 +43,11 @@ static void note_removed(const Collector *c, const GcItem *item)
                 c->options->removed(item, c->options->userdata);
 }
 
+static bool is_selected(const Collector *c, const char *kind, const char *id)
+{
+        return !c->options->selected || c->options->selected(kind, id, c->options->userdata);
+}
+
 static uint64_t measure(const Collector *c, int dir_fd, const char *name)
 {
         bool measured = c->options->removed && !c->options->unmeasured;
@@ -57,6 +62,23 @@ static bool is_older(uint64_t since, uint64_t age)
         uint64_t now = now_usec(CLOCK_REALTIME);
 
         return now >= since && now - since >= age;
+}
+
+void kept_pods_done(KeptPods *k)
+{
+        strv_free(k->names);
+        *k = (KeptPods){};
+}
+
+bool kept_pods_have(const KeptPods *k, const Pod *p)
+{
+        if (!k || k->all)
+                return k;
+        STRV_FOREACH (name, k->names)
+                if (streq_ptr(p->config.name, *name) ||
+                    (strlen(*name) >= KEPT_PREFIX_MIN && startswith(p->uuid, *name)))
+                        return true;
+        return false;
 }
 
 /* The owner of a pod decides how long it is kept, except for a pod of an earlier boot whose files a loss of power has
@@ -79,11 +101,13 @@ static bool is_due(const Collector *c, const Pod *p)
                 if (owned)
                         return pod_is_of_former_boot(p);
                 return c->options->expire_prepared_usec != UINT64_MAX &&
-                       is_older(pod_created_usec(p), c->options->expire_prepared_usec);
+                       !kept_pods_have(c->options->kept, p) &&
+                       pod_created_age_usec(p) >= c->options->expire_prepared_usec;
         case POD_EXITED:
                 if (owned)
                         return is_emptied(p);
-                return is_older(pod_ended_usec(p), c->options->grace_usec);
+                return !kept_pods_have(c->options->kept, p) &&
+                       pod_ended_age_usec(p) >= c->options->grace_usec;
         default:
                 return false;
         }
@@ -109,11 +133,13 @@ static int mark_exited(Collector *c, Pod *p, Error *e)
 /* 1: it is to be removed, and is locked. 0: it stays. */
 static int lock_if_due(Collector *c, Pod *p, Error *e)
 {
-        if (!is_due(c, p))
+        if (!is_due(c, p) || !is_selected(c, "pod", p->uuid))
                 return 0;
         if (c->options->dry_run) /* an embryo is most often about to be prepared */
                 return p->state != POD_EMBRYO;
         int r = lock_without_waiting(p, e);
+        if (r >= 0 && p->place == POD_EXITED)
+                r = pod_exclude_readers(p, false, e);
         return r < 0 ? r : is_due(c, p); /* its state may have changed meanwhile */
 }
 
@@ -216,6 +242,8 @@ static void collect_temporary(Collector *c, int tmp_fd, const char *name)
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_close_ int fd = -EBADF;
 
+        if (!is_selected(c, "image", name))
+                return;
         int r = lock_temporary(tmp_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT)
                 return;
@@ -302,7 +330,8 @@ static void collect_download(Collector *c, int downloads_fd, const char *name)
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_close_ int fd = -EBADF;
 
-        if (!entry_is_old(c, downloads_fd, name) || is_part_of_another(downloads_fd, name))
+        if (!entry_is_old(c, downloads_fd, name) || is_part_of_another(downloads_fd, name) ||
+            !is_selected(c, "download", name))
                 return;
         int r = lock_temporary(downloads_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT || (r >= 0 && !entry_is_old(c, downloads_fd, name)))
@@ -368,10 +397,16 @@ static void note_layer(const GcItem *item, void *userdata)
         note_removed(userdata, item);
 }
 
+static bool layer_is_selected(const char *kind, const char *id, void *userdata)
+{
+        return is_selected(userdata, kind, id);
+}
+
 static void collect_layers(Collector *c)
 {
         const LayersCollect options = {.dry_run = c->options->dry_run,
                                        .unmeasured = c->options->unmeasured,
+                                       .selected = layer_is_selected,
                                        .removed = note_layer,
                                        .userdata = c};
         _cleanup_error_ Error e = ERROR_NULL;

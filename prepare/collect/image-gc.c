@@ -38,6 +38,11 @@ static void note_removed(const Collection *c, const GcItem *item)
                 c->options->removed(item, c->options->userdata);
 }
 
+static bool is_selected(const Collection *c, const char *kind, const char *id)
+{
+        return !c->options->selected || c->options->selected(kind, id, c->options->userdata);
+}
+
 /* The disk space of KIND/NAME in the store. */
 static uint64_t measure(const Collection *c, const char *kind, const char *name)
 {
@@ -103,7 +108,8 @@ static bool is_due(const Collection *c, const Image *i)
         uint64_t now = now_usec(CLOCK_REALTIME);
 
         return now >= i->last_used && now - i->last_used >= c->options->grace_usec &&
-               !strv_contains(c->gone, i->id) && !strv_contains(c->options->kept, i->id);
+               !strv_contains(c->gone, i->id) && !strv_contains(c->options->kept, i->id) &&
+               is_selected(c, "image", i->id);
 }
 
 /* Read again from the disk: another process may just have used it. */
@@ -195,6 +201,8 @@ static int remove_rendered(Collection *c, const char *name, Error *e)
         _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
         _cleanup_free_ char *path = NULL;
 
+        if (!is_selected(c, "rendered", name))
+                return 0;
         if (xasprintf(&path, "rendered/%s", name) < 0)
                 return error_oom(e);
         uint64_t size = measure(c, "rendered", name);
@@ -213,12 +221,18 @@ static void note_layer(const GcItem *item, void *userdata)
         note_removed(userdata, item);
 }
 
+static bool layer_is_selected(const char *kind, const char *id, void *userdata)
+{
+        return is_selected(userdata, kind, id);
+}
+
 static void collect_layers(Collection *c)
 {
         const LayersCollect o = {.dry_run = c->options->dry_run,
                                  .unmeasured = c->options->unmeasured,
                                  .gone_images = c->gone,
                                  .gone_trees = c->gone_trees,
+                                 .selected = layer_is_selected,
                                  .removed = note_layer,
                                  .userdata = c};
         _cleanup_error_ Error e = ERROR_NULL;

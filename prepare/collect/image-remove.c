@@ -174,6 +174,8 @@ static int list_images_that_need(ImageIndex *index, const char *id, char *const 
         size_t n;
 
         int r = image_index_refresh(index, e);
+        if (r >= 0)
+                r = image_index_check_read(index, id, e);
         if (r < 0)
                 return r;
         list = image_index_images(index, &n);

@@ -149,6 +149,8 @@ static int add_pods(Named *n, Store *s)
 static int detach(Store *s, const LayersCollect *c, const char *kind, const char *path, StoreTemporary *t,
                   size_t *n, Error *e)
 {
+        if (c->selected && !c->selected(kind, strrchr(path, '/') + 1, c->userdata))
+                return 0;
         uint64_t size = c->removed && !c->unmeasured ? disk_usage_at(s->fd, path, s->operation) : 0;
 
         int r = c->dry_run ? 0 : store_detach_tree(s, path, &t[*n], e);

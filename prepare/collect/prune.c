@@ -32,9 +32,11 @@ static int prune_pods_and_downloads(Store *s, const PruneOptions *o, Error *e)
 
         return store_gc(s,
                         &(GcOptions){.parts = parts,
+                                     .kept = o->kept ? &o->kept->pods : NULL,
                                      .expire_prepared_usec = UINT64_MAX,
                                      .dry_run = o->dry_run,
                                      .unmeasured = o->unmeasured,
+                                     .selected = o->selected,
                                      .release = o->release,
                                      .removed = o->removed,
                                      .userdata = o->userdata},
@@ -44,22 +46,42 @@ static int prune_pods_and_downloads(Store *s, const PruneOptions *o, Error *e)
 static int prune_images(Store *s, const PruneOptions *o, Error *e)
 {
         return image_gc(s,
-                        &(ImageGcOptions){.kept = o->kept,
+                        &(ImageGcOptions){.kept = o->kept ? o->kept->images : NULL,
                                           .dry_run = o->dry_run,
                                           .unmeasured = o->unmeasured,
+                                          .selected = o->selected,
                                           .removed = o->removed,
                                           .userdata = o->userdata},
                         e);
 }
 
+static bool volume_is_selected(const char *name, void *userdata)
+{
+        const PruneOptions *o = userdata;
+
+        return !o->selected || o->selected("volume", name, o->userdata);
+}
+
 static int prune_volumes(Store *s, const PruneOptions *o, Error *e)
 {
+        if (o->kept && o->kept->all_volumes)
+                return 0;
         return named_volumes_prune(s,
-                                   &(VolumePrune){.dry_run = o->dry_run,
+                                   &(VolumePrune){.kept = o->kept ? o->kept->volumes : NULL,
+                                                  .dry_run = o->dry_run,
                                                   .unmeasured = o->unmeasured,
+                                                  .selected = volume_is_selected,
                                                   .removed = note_volume,
                                                   .userdata = (void *) o},
                                    e);
+}
+
+void prune_kept_done(PruneKept *k)
+{
+        kept_pods_done(&k->pods);
+        strv_free(k->images);
+        strv_free(k->volumes);
+        *k = (PruneKept){};
 }
 
 int store_prune(Store *s, const PruneOptions *o, Error *e)

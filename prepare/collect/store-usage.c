@@ -104,6 +104,14 @@ static uint64_t measure_logs(const Pod *p)
         return fd < 0 ? 0 : disk_usage_at(fd, "journal", p->store->operation);
 }
 
+/* What cannot be examined does not keep the rest from being shown. */
+static void show_failure(Store *s, int r, Error *e)
+{
+        operation_message(s->operation, LOG_LEVEL_WARNING, "%s.",
+                          e && e->message ? e->message : strerror(-r));
+        error_done(e);
+}
+
 static int add_pods(StoreUsage *u, Store *s, Error *e)
 {
         _cleanup_strv_free_ char **uuids = NULL;
@@ -120,8 +128,11 @@ static int add_pods(StoreUsage *u, Store *s, Error *e)
                         r = 0;
                         continue;
                 }
-                if (r < 0)
-                        return r;
+                if (r < 0) {
+                        show_failure(s, r, e);
+                        r = 0;
+                        continue;
+                }
                 (void) pod_load(p, NULL);
                 uint64_t all = disk_usage_at(p->dir_fd, ".", s->operation), logs = measure_logs(p);
                 r = add_object(u, STORE_PODS, p->uuid, p->config.name, all - MIN(all, logs), e);
@@ -185,7 +196,7 @@ static void mark_item(const GcItem *item, void *userdata)
 }
 
 /* Volumes of a pod whose manifest cannot be read are not known: none is marked then. */
-static int mark_reclaimable(StoreUsage *u, Store *s, char *const *kept, Error *e)
+static int mark_reclaimable(StoreUsage *u, Store *s, const PruneKept *kept, Error *e)
 {
         const PruneOptions o = {.parts = PRUNE_IMAGES | PRUNE_PODS | PRUNE_DOWNLOADS,
                                 .kept = kept,
@@ -197,12 +208,16 @@ static int mark_reclaimable(StoreUsage *u, Store *s, char *const *kept, Error *e
 
         volumes.parts = PRUNE_VOLUMES;
         int r = store_prune(s, &o, e);
+        if (r < 0 && !operation_ended(r)) {
+                show_failure(s, r, e);
+                r = 0;
+        }
         if (r >= 0)
                 (void) store_prune(s, &volumes, NULL);
         return r;
 }
 
-int store_usage_read(Store *s, char *const *kept, StoreUsage *ret, Error *e)
+int store_usage_read(Store *s, const PruneKept *kept, StoreUsage *ret, Error *e)
 {
         static const struct {
                 StoreKind kind;

@@ -10,17 +10,24 @@
 #include "prepare/fetch/fetch-internal.h"
 #include "prepare/registry/registry.h"
 
-static int find_by_place(Store *s, const char *place, char **ret)
+/* 1: *RET; 0: there is none. */
+static int find_by_place(Store *s, const char *place, char **ret, Error *e)
 {
         _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_error_ Error error = ERROR_NULL;
         _cleanup_remote_ Remote m = {};
 
         int r = remote_read(s, place, &m);
+        if (r < 0 && r != -ENOENT)
+                return error_set_errno(e, r, "Cannot read what came from '%s'", place);
         if (r >= 0)
-                r = image_open(s, m.image, &i, NULL); /* it may have been removed */
-        if (r >= 0)
-                *ret = TAKE_PTR(m.image);
-        return r;
+                r = image_open(s, m.image, &i, &error);
+        if (r == -ENOENT) /* it may have been removed */
+                return 0;
+        if (r < 0)
+                return error_move(e, &error);
+        *ret = TAKE_PTR(m.image);
+        return 1;
 }
 
 static int find_by_reference(Store *s, const char *reference, char **ret, Error *e)
@@ -58,12 +65,12 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
                 return image_find_id(s, reference, ret, e);
         if (ref.kind == REFERENCE_DOCKER || ref.kind == REFERENCE_URL) {
                 r = place_of(&ref, config_dirs, &place, e);
-                if (r >= 0 && find_by_place(s, place, ret) >= 0)
-                        return 0;
+                if (r >= 0)
+                        r = find_by_place(s, place, ret, e);
         } else
                 r = find_by_reference(s, reference, ret, e);
         if (r != 0)
-                return r < 0 ? r : 0;
+                return MIN(r, 0);
         shown = text_escape_for_terminal(reference);
         r = error_set(e, -ENOENT, "No image in the store %s came from '%s'", store_path(s), shown ?: "?");
         return error_hint(e, r,

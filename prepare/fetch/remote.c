@@ -32,8 +32,9 @@ static int remote_path(const char *place, char **ret)
         unsigned char digest[SHA256_DIGEST_LENGTH];
         _cleanup_free_ char *hex = NULL;
 
-        if (library_load(&crypto_library, NULL) < 0)
-                return -ENOENT; /* the request that follows has the message */
+        int r = library_load(&crypto_library, NULL);
+        if (r < 0)
+                return r == -ENOENT ? -ELIBACC : r; /* the request that follows has the message */
         (void) SHA256((const unsigned char *) place, strlen(place), digest);
         hex = hex_encode(digest, sizeof(digest));
         return hex ? xasprintf(ret, DIRECTORY "/%s", hex) : -ENOMEM;
@@ -69,15 +70,19 @@ static uint64_t get_number(json_object *o, const char *name)
         return n < 0 ? 0 : (uint64_t) n;
 }
 
+/* -EBADMSG: the entry is invalid; other errors: it cannot be read now. */
 static int read_object(Store *s, const char *path, json_object **ret)
 {
         _cleanup_free_ char *text = NULL;
         size_t size;
 
         int r = read_file_at(store_fd(s), path, REMOTE_SIZE_MAX, &text, &size);
-        if (r >= 0)
-                r = json_parse_strict(text, size, ret, NULL, NULL);
-        return r >= 0 && !json_object_is_type(*ret, json_type_object) ? -EBADMSG : r;
+        if (r < 0)
+                return r == -EFBIG ? -EBADMSG : r;
+        r = json_parse_strict(text, size, ret, NULL, NULL);
+        if (r >= 0 && json_object_is_type(*ret, json_type_object))
+                return 0;
+        return r == -ENOMEM ? r : -EBADMSG;
 }
 
 /* Whether the entry is for PLACE: it is for another one only if the file was edited. */
@@ -110,7 +115,7 @@ int remote_read(Store *s, const char *place, Remote *ret)
         if (r >= 0)
                 r = get_string(o, "signer", &m.signer);
         if (r < 0)
-                return r == -ENOMEM ? r : -ENOENT;
+                return r == -EBADMSG ? -ENOENT : r;
         if (!m.image || image_id_check(m.image, NULL) < 0)
                 return -ENOENT;
         m.expires_usec = get_number(o, "expires");
@@ -180,9 +185,9 @@ static bool is_useful(Store *s, const char *path, char **ret_url)
         _cleanup_free_ char *image = NULL;
 
         int r = read_object(s, path, &o);
-        if (r == -ENOMEM || r == -ENOENT)
-                return true;
-        if (r < 0 || get_string(o, "image", &image) < 0 || get_string(o, "url", ret_url) < 0)
+        if (r < 0)
+                return r != -EBADMSG; /* what cannot be read now may be useful */
+        if (get_string(o, "image", &image) < 0 || get_string(o, "url", ret_url) < 0)
                 return false;
         return image && image_id_check(image, NULL) >= 0 && image_is_there(s, image);
 }

@@ -18,7 +18,9 @@ struct ImageIndex {
         Image **items; /* sorted by ID */
         size_t n, allocated;
         size_t n_damaged;
-        Error damage; /* error of the first of these */
+        Error damage;  /* error of the first of these */
+        char **unread; /* those of them that cannot be read now, but may be whole */
+        int unread_error;
         bool listed;
 };
 
@@ -33,6 +35,7 @@ static void forget_all(ImageIndex *x)
 {
         image_list_free(x->items, x->n);
         error_done(&x->damage);
+        strv_free(x->unread);
 }
 
 int image_index_new(Store *s, ImageIndex **ret, Error *e)
@@ -110,6 +113,29 @@ int image_list_ids(Store *s, const char *prefix, char ***ret, Error *e)
         return 0;
 }
 
+/* The medium, not the content, is the reason. */
+static bool is_unread(int r)
+{
+        static const int errors[] = {-EIO, -EACCES, -EPERM, -ESTALE, -ETIMEDOUT, -EUCLEAN, -ENXIO, -ENODEV};
+
+        for (size_t i = 0; i < ELEMENTSOF(errors); i++)
+                if (r == errors[i])
+                        return true;
+        return false;
+}
+
+static int note_damage(ImageIndex *x, const char *id, int r, Error *error, Error *e)
+{
+        if (is_unread(r)) {
+                x->unread_error = r;
+                if (strv_extend(&x->unread, id) < 0)
+                        return error_oom(e);
+        }
+        if (x->n_damaged++ == 0)
+                x->damage = TAKE_GENERIC(*error, Error, ERROR_NULL);
+        return 0;
+}
+
 /* Adds one image. Those that have vanished are left out; those that are damaged are counted. */
 static int read_image(ImageIndex *x, const char *id, Error *e)
 {
@@ -123,11 +149,8 @@ static int read_image(ImageIndex *x, const char *id, Error *e)
                 (void) error_move(e, &error);
                 return r;
         }
-        if (r < 0) {
-                if (x->n_damaged++ == 0)
-                        x->damage = TAKE_GENERIC(error, Error, ERROR_NULL);
-                return 0;
-        }
+        if (r < 0)
+                return note_damage(x, id, r, &error, e);
         if (GREEDY_REALLOC(x->items, x->allocated, x->n + 1) < 0)
                 return error_oom(e);
         i->dir_fd = safe_close(i->dir_fd);
@@ -341,6 +364,17 @@ static int compare_images(const void *a, const void *b)
 Store *image_index_store(const ImageIndex *x)
 {
         return x->store;
+}
+
+int image_index_check_read(const ImageIndex *x, const char *but, Error *e)
+{
+        STRV_FOREACH (id, x->unread)
+                if (!streq(*id, but))
+                        return error_set_errno(
+                                        e, x->unread_error,
+                                        "Cannot determine which images are needed, as the image %s cannot be read",
+                                        *id);
+        return 0;
 }
 
 size_t image_index_n_damaged(const ImageIndex *x)

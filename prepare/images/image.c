@@ -133,6 +133,8 @@ static int read_image(Image *i, Error *e)
         if (fstatat(i->dir_fd, "used", &st, AT_SYMLINK_NOFOLLOW) >= 0)
                 i->last_used = (uint64_t) st.st_mtim.tv_sec * 1000000U +
                                (uint64_t) st.st_mtim.tv_nsec / 1000U;
+        else if (errno != ENOENT)
+                return error_set_errno(e, errno, "Cannot examine when it was last used");
         return 0;
 }
 

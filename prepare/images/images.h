@@ -84,6 +84,8 @@ ImageIndex *image_index_free(ImageIndex *x);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ImageIndex *, image_index_free);
 /* Updates the index for added and removed images. */
 int image_index_refresh(ImageIndex *x, Error *e);
+/* Fails if an image other than BUT could not be read, as it was listed, though it may be whole: what it needs is not known. */
+int image_index_check_read(const ImageIndex *x, const char *but, Error *e);
 /* Requests an update before the next look-up. */
 void image_index_invalidate(ImageIndex *x);
 /* The same, and the image of this ID is read again. */

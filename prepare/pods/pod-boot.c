@@ -33,7 +33,9 @@ bool pod_ended_by_reboot(const Pod *p)
                 return false;
         started[n] = 0;
         if (pod_read_ended(p, &text) >= 0) {
-                const char *id = strchr(text, '\n');
+                char *id = strchr(text, '\n');
+                if (id)
+                        id[1 + strcspn(id + 1, "\n")] = 0;
                 return id && id[1] && !streq(id + 1, started);
         }
         return read_boot_id(&now) >= 0 && !streq(now, started);

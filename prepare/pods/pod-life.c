@@ -393,14 +393,25 @@ int pod_sync_run(const Pod *p, Error *e)
 
 #define ENDED_SIZE_MAX 128U
 
-/* Writes the time when the pod ended to a file, as the times of the directory may change; and the boot (pod-boot.c). */
+/* What the clock of this boot, which is never set, showed at the time USEC of the other, as far as can be said. */
+static uint64_t boot_time_of(uint64_t usec)
+{
+        uint64_t now = now_usec(CLOCK_REALTIME), since = now - MIN(usec, now),
+                 boot = now_usec(CLOCK_BOOTTIME);
+
+        return boot - MIN(since, boot);
+}
+
+/* Writes the time when the pod ended to a file, as the times of the directory may change; and the boot (pod-boot.c) with its own clock,
+ * as the host's may be set later. */
 static void write_ended(Pod *p, uint64_t usec)
 {
         _cleanup_free_ char *text = NULL, *boot = NULL;
 
         (void) read_boot_id(&boot);
         /* A full disk must not keep the pod from ending. */
-        if (xasprintf(&text, "%" PRIu64 "\n%s%s", usec, boot ?: "", boot ? "\n" : "") >= 0)
+        if ((boot ? xasprintf(&text, "%" PRIu64 "\n%s\n%" PRIu64 "\n", usec, boot, boot_time_of(usec))
+                  : xasprintf(&text, "%" PRIu64 "\n", usec)) >= 0)
                 (void) write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false);
 }
 
@@ -450,6 +461,39 @@ uint64_t pod_ended_usec(const Pod *p)
                         latest = MAX(latest, timespec_usec(st.st_ctim));
         }
         return latest;
+}
+
+/* --- Ages ---------------------------------------------------------------------------------------------- */
+
+#define CLOCK_IS_SET_USEC                                                                                   \
+        (UINT64_C(1577836800) * 1000000U) /* 2020: what is earlier was recorded before the clock was set */
+
+/* How long ago that was, by a clock that may have been set since: if it cannot be true, at most since the host was booted. */
+static uint64_t age_by_clock(uint64_t usec)
+{
+        uint64_t now = now_usec(CLOCK_REALTIME);
+
+        return usec > now || usec < CLOCK_IS_SET_USEC ? now_usec(CLOCK_BOOTTIME) : now - usec;
+}
+
+uint64_t pod_created_age_usec(const Pod *p)
+{
+        return age_by_clock(pod_created_usec(p));
+}
+
+uint64_t pod_ended_age_usec(const Pod *p)
+{
+        _cleanup_free_ char *text = NULL, *boot = NULL;
+        uint64_t then, now = now_usec(CLOCK_BOOTTIME);
+        char *id, *time;
+
+        if (pod_read_ended(p, &text) >= 0 && (id = strchr(text, '\n')) && (time = strchr(++id, '\n'))) {
+                *time++ = 0;
+                if (read_boot_id(&boot) >= 0 && streq(boot, id) && parse_u64(time, &then) >= 0 &&
+                    then <= now)
+                        return now - then;
+        }
+        return age_by_clock(pod_ended_usec(p));
 }
 
 /* --- The lock ------------------------------------------------------------------------------------------ */
@@ -516,6 +560,13 @@ int pod_lock(Pod *p, bool wait, Error *e)
         p->state = state_unlocked(place);
         p->locked = true;
         return 0;
+}
+
+void pod_unlock(Pod *p)
+{
+        if (p->locked)
+                (void) flock(p->dir_fd, LOCK_UN);
+        p->locked = false;
 }
 
 int pod_take_lock(Pod *p, int fd, Error *e)

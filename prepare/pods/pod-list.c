@@ -95,7 +95,27 @@ static int allow_descriptors(size_t n, Error *e)
                         "limit.");
 }
 
-int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
+/* The reason is one of this process or of the host, not of one pod. */
+static bool is_shortage(int r)
+{
+        return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
+/* 1: *RET; 0: it was removed meanwhile, or cannot be opened and is added to *UNREAD. */
+static int open_listed(Store *s, const char *uuid, Pod **ret, char ***unread, Error *e)
+{
+        _cleanup_error_ Error error = ERROR_NULL;
+
+        int r = pod_open(s, uuid, ret, &error);
+        if (r >= 0 || r == -ENOENT)
+                return r >= 0;
+        if (!unread || is_shortage(r))
+                return error_move(e, &error);
+        operation_message(s->operation, LOG_LEVEL_WARNING, "%s.", error.message ?: uuid);
+        return strv_extend(unread, uuid) < 0 ? error_oom(e) : 0;
+}
+
+static int list(Store *s, Pod ***ret, size_t *ret_n, char ***unread, Error *e)
 {
         _cleanup_strv_free_ char **uuids = NULL;
         size_t n = 0;
@@ -109,19 +129,34 @@ int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
         if (!l)
                 return error_oom(e);
         STRV_FOREACH (uuid, uuids) {
-                r = pod_open(s, *uuid, &l[n], e);
-                if (r >= 0)
-                        n++;
-                else if (r != -ENOENT) {
+                r = open_listed(s, *uuid, &l[n], unread, e);
+                if (r < 0) {
                         pod_list_free(l, n);
                         return r;
                 }
+                n += r > 0;
         }
-        error_done(e);
         qsort(l, n, sizeof(Pod *), compare_pods);
         *ret = l;
         *ret_n = n;
         return 0;
+}
+
+int pod_list_with_unread(Store *s, Pod ***ret, size_t *ret_n, char ***unread, Error *e)
+{
+        return list(s, ret, ret_n, unread, e);
+}
+
+int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
+{
+        _cleanup_strv_free_ char **unread = NULL;
+
+        return list(s, ret, ret_n, &unread, e);
+}
+
+int pod_list_all(Store *s, Pod ***ret, size_t *ret_n, Error *e)
+{
+        return list(s, ret, ret_n, NULL, e);
 }
 
 /* --- Finding one --------------------------------------------------------------------------------------- */

@@ -94,6 +94,8 @@ int pod_remove(Pod *p, Error *e)
                                   pod_display_name(p), pod_display_name(p));
         }
         r = pod_lock(p, true, e);
+        if (r >= 0 && p->place == POD_EXITED)
+                r = pod_exclude_readers(p, true, e);
         return r < 0 ? r : remove_locked(p, e);
 }
 

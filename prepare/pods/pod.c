@@ -55,7 +55,11 @@ int pod_alloc(Store *s, const char *uuid, Pod **ret)
 
         if (!p)
                 return -ENOMEM;
-        *p = (Pod){.store = store_ref(s), .uuid = strdup(uuid), .dir_fd = -EBADF, .store_lock_fd = -EBADF};
+        *p = (Pod){.store = store_ref(s),
+                   .uuid = strdup(uuid),
+                   .dir_fd = -EBADF,
+                   .store_lock_fd = -EBADF,
+                   .readers_fd = -EBADF};
         if (!p->uuid)
                 return -ENOMEM;
         *ret = TAKE_PTR(p);
@@ -67,6 +71,7 @@ Pod *pod_free(Pod *p)
         if (!p)
                 return NULL;
         safe_close(p->store_lock_fd);
+        safe_close(p->readers_fd);
         safe_close(p->dir_fd);
         pod_config_done(&p->config);
         free(p->former_name);

@@ -8,6 +8,7 @@
 /* --- Pods (pod.c, pod-life.c) -------------------------------------------------------------------------- */
 
 #define POD_CONFIG_SIZE_MAX (64U * 1024U)
+#define POD_CONFIG_FILE "config"
 #define POD_OWNER_DATA_FILE "owner-data" /* of a pod, and of an app (pod-owner.c) */
 
 /* The states that are directories, in the order of a pod's life. */
@@ -34,8 +35,8 @@ int pod_resolver_check(const PodConfig *c, Error *e);
 
 /* Records the current boot, when the pod is started (pod-boot.c). */
 int pod_record_boot(const Pod *p);
-/* The record of the end: the time, and on a second line the boot ID, which earlier versions left out; without the last
- * newline (pod-life.c). -ENOENT. */
+/* The record of the end: the time; on a second line the boot ID, and on a third what CLOCK_BOOTTIME showed, which earlier versions left
+ * out; without the last newline (pod-life.c). -ENOENT. */
 int pod_read_ended(const Pod *p, char **ret);
 
 /* --- Names and ranges of uids (pod-links.c, uids.c) ---------------------------------------------------- */

@@ -106,6 +106,7 @@ typedef struct Pod {
         int dir_fd;     /* the pod directory; carries the flock while LOCKED */
         bool locked;
         int store_lock_fd;     /* keeps the images until the pod is published */
+        int readers_fd;        /* has a lock of its readers, see pod_lock_for_reading() */
         PodConfig config;      /* filled in by pod_load() */
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, damaged, or UNREADABLE */
         bool unreadable;       /* set by pod_load() if one of the two cannot be read now, but may be whole */
@@ -173,15 +174,24 @@ int pod_look(Store *s, const char *uuid, Pod **ret, Error *e);
  * that damaged pods can be shown and removed: this returns the error. */
 int pod_load(Pod *p, Error *e);
 /* All pods, by time of creation. Pods that are removed meanwhile are left out; incomplete ones are listed
- * with their state. */
+ * with their state. Pods that cannot be opened are left out with a message of the store's operation. */
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e);
+/* The same, with the UUIDs of the latter. */
+int pod_list_with_unread(Store *s, Pod ***ret, size_t *ret_n, char ***unread, Error *e);
+/* The same, which fails if a pod cannot be opened: for what must not take that for "there is no such pod". */
+int pod_list_all(Store *s, Pod ***ret, size_t *ret_n, Error *e);
 void pod_list_free(Pod **l, size_t n);
+/* The layers in the file PATH of the pod's directory, at least one, the uppermost first (pod-lowers.c). */
+int pod_lowers_read(const Pod *p, const char *path, char ***ret);
 /* The host's uid of the pod's root user. */
 uint32_t pod_root_uid(const Pod *p);
 /* Absolute path of the pod directory in its present state. */
 int pod_path(const Pod *p, char **ret);
 /* When a pod that has run ended, in microseconds since the epoch. */
 uint64_t pod_ended_usec(const Pod *p);
+/* How long ago that was, and its creation, as far as it can be known where the clock was set since. */
+uint64_t pod_ended_age_usec(const Pod *p);
+uint64_t pod_created_age_usec(const Pod *p);
 /* Whether the host was rebooted before the end of a pod, which has ended, could be recorded (pod-boot.c). */
 bool pod_ended_by_reboot(const Pod *p);
 /* When it was created, as in its configuration; without a configuration, the time of its directory. */
@@ -211,6 +221,13 @@ int pod_open_by_name(Store *s, const char *name, Pod **ret, Error *e);
 /* Locks the pod, and updates its state if it was moved before. WAIT: wait for processes that only check
  * whether it is locked. -EBUSY: another process has the lock; -ENOENT: it was removed. */
 int pod_lock(Pod *p, bool wait, Error *e);
+/* Gives the lock back. */
+void pod_unlock(Pod *p);
+/* Shares the files of a pod that has ended with other readers, until P is freed. -EBUSY, -ENOENT. (pod-readers.c) */
+int pod_lock_for_reading(Pod *p, Error *e);
+/* For the process that has locked the pod, before it changes or removes the files: there are no readers, until P is freed. WAIT: wait
+ * for them, for a second. -EBUSY. */
+int pod_exclude_readers(Pod *p, bool wait, Error *e);
 /* Takes FD, the pod's directory opened and locked by another process, and its lock for P. -ESTALE: it is
  * another directory; -EBUSY: it is locked, but by another descriptor. */
 int pod_take_lock(Pod *p, int fd, Error *e);
@@ -401,6 +418,10 @@ void pod_request_done(PodRequest *r);
 /* Moves the apps and volumes of Q's template to Q, which has none of its own, and removes the template.
  * -EINVAL: something in it is for pods as a whole, or cannot be said of an app in that form. */
 int pod_request_take_template(PodRequest *q, Error *e);
+/* Appends the names of the named volumes that Q is for, each once (request-volumes.c). -ENOMEM. */
+int request_named_volumes(const PodRequest *q, char ***names);
+/* The same of a pod that is being prepared and has no manifest yet. */
+int pod_awaited_volumes(const Pod *p, char ***ret);
 
 /* --- Definitions of pods (definition.c) ---------------------------------------------------------------- */
 

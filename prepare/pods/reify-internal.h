@@ -57,6 +57,10 @@ int app_overrides_members(const AppOverrides *o, json_object **ret);
 
 int reify_warn(Reify *r, Error *e, const char *format, ...) _printf_(3, 4);
 
+/* Record the named volumes of the request with the pod while its images are fetched (request-volumes.c). */
+int awaited_volumes_write(const Pod *p, const PodRequest *q, Error *e);
+void awaited_volumes_drop(const Pod *p);
+
 /* Copies of parts of manifests (pod-request.c). The previous value of RET is ignored. */
 int copy_string(const char *s, char **ret); /* NULL stays NULL */
 int volume_copy(const Volume *v, Volume *ret);

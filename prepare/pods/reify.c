@@ -254,11 +254,15 @@ int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e)
 
         int k = check_request(p, request, e);
         if (k >= 0)
+                k = awaited_volumes_write(p, request, e);
+        if (k >= 0)
                 k = reify_fetch(&r, e);
         if (k >= 0)
                 k = reify_fetch_volumes(&r, e);
         if (k >= 0 && p->store_lock_fd < 0)
                 k = store_lock_shared(p->store, &p->store_lock_fd, e);
+        if (k >= 0) /* the lock keeps them now */
+                awaited_volumes_drop(p);
         if (k >= 0)
                 k = reify_all(&r, e);
         if (k < 0)

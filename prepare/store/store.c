@@ -160,11 +160,14 @@ static void spread(int fd, const char *name)
         (void) ioctl(dir_fd, FS_IOC_SETFLAGS, &flags);
 }
 
-/* Each time, not only for a new store: the creating process may have been killed in between. */
+/* Each time, not only for a new store: the creating process may have been killed in between. Only what is missing is made: while a file
+ * system is frozen, mkdir() waits even for a directory that exists, and most commands only look. */
 static int make_directories(int fd, const char *path, Error *e)
 {
         for (size_t i = 0; i < ELEMENTSOF(store_directories); i++) {
                 const char *name = store_directories[i].name;
+                if (faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) >= 0)
+                        continue;
                 if (mkdirat(fd, name, 0700) >= 0) {
                         if (store_directories[i].nursery)
                                 spread(fd, name);
@@ -179,7 +182,7 @@ static int open_directory(const char *dir, char **ret_path, int *ret_fd, Error *
         _cleanup_free_ char *path = NULL;
         _cleanup_close_ int fd = -EBADF;
 
-        if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
+        if (access(dir, F_OK) < 0 && mkdir(dir, 0700) < 0 && errno != EEXIST) {
                 _cleanup_free_ char *parent = strdup(dir);
                 if (!parent)
                         return error_oom(e);

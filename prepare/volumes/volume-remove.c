@@ -140,7 +140,8 @@ static int detach_unused(Store *s, const VolumePrune *o, Detached *d, Error *e)
                 StoreTemporary *t = &d->trees[d->n];
 
                 *t = STORE_TEMPORARY_NULL;
-                if (is_used(&users, *name))
+                if (is_used(&users, *name) || strv_contains(o->kept, *name) ||
+                    (o->selected && !o->selected(*name, o->userdata)))
                         continue;
                 if (strv_extend(&d->names, *name) < 0)
                         return error_oom(e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Which pods use which named volumes: those whose manifests have them, whatever their state, as a pod that
- * has ended may be run again from what it was made of. */
+ * has ended may be run again from what it was made of; and those whose images are still being fetched, which have no manifest yet. */
 
 #include "prepare/volumes/volumes-internal.h"
 #include "schema/settings.h"
@@ -46,10 +46,23 @@ static bool is_user(const Pod *p)
 
 static int note_unknown(VolumeUsers *u, const Pod *p)
 {
-        if (u->unknown || p->state == POD_PREPARING) /* it has none yet */
+        if (u->unknown)
                 return 0;
         u->unknown = strdup(pod_display_name(p));
         return u->unknown ? 0 : -ENOMEM;
+}
+
+/* Of a pod without a manifest. */
+static int read_awaited(VolumeUsers *u, const Pod *p)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        int r = p->state == POD_PREPARING ? pod_awaited_volumes(p, &names) : -ENOENT;
+        if (r < 0 && r != -ENOMEM)
+                return note_unknown(u, p);
+        for (char **name = names; r >= 0 && name && *name; name++)
+                r = note_user(u, p, *name);
+        return r;
 }
 
 static int read_pod(VolumeUsers *u, const Pod *p)
@@ -60,7 +73,7 @@ static int read_pod(VolumeUsers *u, const Pod *p)
         if (!is_user(p) || pod_is_of_former_boot(p)) /* that is never run again */
                 return 0;
         if (!m)
-                return note_unknown(u, p);
+                return read_awaited(u, p);
         for (size_t i = 0; i < m->n_volumes; i++) {
                 VolumeSettings s;
 
@@ -82,7 +95,7 @@ int volume_users_read(Store *s, VolumeUsers *ret, Error *e)
         Pod **pods = NULL;
         size_t n = 0;
 
-        int r = pod_list(s, &pods, &n, e);
+        int r = pod_list_all(s, &pods, &n, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < n && r >= 0; i++)

@@ -69,14 +69,17 @@ int volume_users_of(const VolumeUsers *u, const char *volume, char ***ret);
 int named_volume_remove(Store *s, const char *name, Error *e);
 
 typedef struct VolumePrune {
+        char *const *kept; /* names of volumes that stay; or NULL */
         bool dry_run;
         bool unmeasured; /* sizes are 0, as they take a while */
+        /* Says whether a volume may be removed; NULL: each. */
+        bool (*selected)(const char *name, void *userdata);
         /* Called for each volume that was, or would be, removed. */
         void (*removed)(const char *name, uint64_t size, void *userdata);
         void *userdata;
 } VolumePrune;
 
-/* Removes all volumes that no pod uses. Continues after a failure and returns the first one. */
+/* Removes all volumes that no pod uses, other than KEPT. Continues after a failure and returns the first one. */
 int named_volumes_prune(Store *s, const VolumePrune *o, Error *e);
 
 /* --- As archives (volume-archive.c) -------------------------------------------------------------------- */

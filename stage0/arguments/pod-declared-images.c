@@ -32,7 +32,8 @@ static const DeclaredSetting *last_setting(const Declared *d, DeclaredSection se
         return found;
 }
 
-/* What is not valid is as if it was not there: no pod is made of it. *RET stays NULL then. */
+/* What is not valid is as if it was not there: no pod is made of it. *RET stays NULL then. A specifier whose value cannot be found
+ * out is an error. */
 static int read_value(const Declared *d, const DeclaredSetting *s, char **ret)
 {
         _cleanup_free_ char *value = NULL;
@@ -44,7 +45,7 @@ static int read_value(const Declared *d, const DeclaredSetting *s, char **ret)
         int r = declared_value(s->value, &value, &reason);
         if (r >= 0)
                 r = declared_expand(value, d->name, ret, &bad);
-        return r == -ENOMEM ? r : 0;
+        return r == -EINVAL ? 0 : r;
 }
 
 /* --- Images that are needed ---------------------------------------------------------------------------- */
@@ -54,18 +55,25 @@ typedef struct Needed {
         char **ids;
 } Needed;
 
+/* Only an image that is not there is not needed; whatever else keeps it from being found is an error. */
 static int add_reference(Needed *n, const char *reference)
 {
         Context *c = n->context;
         _cleanup_reference_ Reference x = {};
-        _cleanup_free_ char *id = NULL;
+        _cleanup_error_ Error error = ERROR_NULL;
+        _cleanup_free_ char *id = NULL, *shown = NULL;
 
         if (reference_parse(reference, &x, NULL) < 0 || !is_in_store_only(x.kind))
                 return 0;
-        int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL);
-        if (r == -ENOMEM || (r >= 0 && strv_extend(&n->ids, id) < 0))
-                return -ENOMEM;
-        return 0;
+        int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &error);
+        if (r == -ENOENT || (r == -EINVAL && x.kind == REFERENCE_IMAGE)) /* it is no name */
+                return 0;
+        if (r < 0) {
+                shown = reference_for_display(reference);
+                (void) error_move(&c->error, &error);
+                return error_prefix(&c->error, r, "the image '%s'", shown ?: "?");
+        }
+        return strv_extend(&n->ids, id);
 }
 
 static int add_manifest_app(Needed *n, const PodApp *a)
@@ -94,14 +102,17 @@ static int add_manifest(Needed *n, const char *path)
         _cleanup_free_ char *text = NULL;
         size_t size = 0;
 
+        Error *e = &n->context->error;
         int r = read_file_at(AT_FDCWD, path, MANIFEST_MAX, &text, &size);
-        if (r >= 0)
-                r = pod_manifest_parse(text, size, &m, NULL, NULL);
+        if (r == -ENOENT)
+                return 0;
+        r = r < 0 ? error_set_errno(e, r, "Cannot read '%s'", path)
+                  : pod_manifest_parse(text, size, &m, NULL, e);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = add_manifest_app(n, m->apps[i]);
         for (size_t i = 0; r >= 0 && i < m->n_volumes; i++)
                 r = add_manifest_volume(n, m, &m->volumes[i]);
-        return r == -ENOMEM ? r : 0;
+        return r;
 }
 
 /* The image of a volume, NAME,kind=image,source=REFERENCE. */
@@ -131,14 +142,14 @@ static int add_volumes(Needed *n, const Declared *d)
                 if (s->section != DECLARED_POD || !streq(s->key, "Volume"))
                         continue;
                 r = declared_words(s->value, &words, &reason);
+                if (r == -EINVAL) /* what is not valid makes no pod */
+                        r = 0;
                 for (char **w = words; r >= 0 && w && *w; w++) {
                         _cleanup_free_ char *text = NULL;
                         char bad;
                         r = declared_expand(*w, d->name, &text, &bad);
-                        if (r >= 0)
-                                r = add_volume(n, text);
+                        r = r >= 0 ? add_volume(n, text) : r == -EINVAL ? 0 : r;
                 }
-                r = r == -ENOMEM ? r : 0; /* what is not valid makes no pod */
         }
         return r;
 }
@@ -161,31 +172,102 @@ static int add_pod(Needed *n, const Declared *d)
         return r < 0 ? r : add_volumes(n, d);
 }
 
-int context_declared_images(Context *c, char ***ret)
+static int for_each_declared(Context *c, int (*function)(Context *c, Declared *d, void *userdata),
+                             void *userdata)
 {
         _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
-        Needed n = {.context = c};
 
         if (declared_dirs(c->config_dirs[0], &dirs) < 0)
                 return error_oom(&c->error);
-        int r = c->store ? declared_list(dirs, &names, &c->error) : 0;
+        int r = declared_list(dirs, &names, &c->error);
         for (char **name = names; r >= 0 && name && *name; name++) {
                 _cleanup_(declared_freep) Declared *d = NULL;
+
                 r = declared_load(dirs, *name, &d, &c->error);
                 if (r == -ENOENT || r == -ERFKILL) { /* it has just been removed, or masked */
                         error_done(&c->error);
                         r = 0;
-                        continue;
-                }
-                if (r >= 0 && add_pod(&n, d) < 0)
-                        r = error_oom(&c->error);
+                } else if (r >= 0)
+                        r = function(c, d, userdata);
         }
+        return r;
+}
+
+int context_for_each_declared(Context *c, int (*function)(Context *c, Declared *d, void *userdata),
+                              void *userdata, const char *what)
+{
+        int r = for_each_declared(c, function, userdata);
+
+        return r < 0 ? error_prefix(&c->error, r, "%s", what) : 0;
+}
+
+static int add_declared(Context *c, Declared *d, void *userdata)
+{
+        int r = add_pod(userdata, d);
+
+        return r < 0 && !c->error.message ? error_set_errno(&c->error, r, "pod '%s'", d->name) : r;
+}
+
+int context_declared_images(Context *c, char ***ret)
+{
+        Needed n = {.context = c};
+
+        int r = c->store ? context_for_each_declared(c, add_declared, &n,
+                                                     "Cannot find out which images declared pods need")
+                         : 0;
         if (r < 0) {
                 strv_free(n.ids);
-                return error_prefix(&c->error, r, "Cannot find out which images declared pods need");
+                return r;
         }
         *ret = n.ids;
         return 0;
+}
+
+/* --- Images of pods that are kept ----------------------------------------------------------------------- */
+
+static int add_images_of(const Pod *p, char ***ids)
+{
+        const PodManifest *m = p->manifest;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && m && i < m->n_apps; i++)
+                r = m->apps[i]->image_id ? strv_extend(ids, m->apps[i]->image_id) : 0;
+        for (size_t i = 0; r >= 0 && m && i < m->n_volumes; i++) {
+                VolumeSettings s;
+
+                r = volume_settings_read(m, &m->volumes[i], &s, NULL);
+                r = r < 0 ? (r == -ENOMEM ? r : 0) : s.image[0] ? strv_extend(ids, s.image) : 0;
+        }
+        return r;
+}
+
+static int add_kept(Context *c, const KeptPods *kept, char ***ids)
+{
+        Pod **pods = NULL;
+        size_t n = 0;
+
+        if (!c->store || !kept->names)
+                return 0;
+        int r = pod_list_all(c->store, &pods, &n, &c->error);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                if (kept_pods_have(kept, pods[i]))
+                        r = add_images_of(pods[i], ids);
+        pod_list_free(pods, n);
+        return r < 0 ? error_oom(&c->error) : 0;
+}
+
+int context_needed_images(Context *c, const KeptPods *kept, char ***ret)
+{
+        _cleanup_strv_free_ char **ids = NULL;
+
+        int r = context_declared_images(c, &ids);
+        if (r >= 0)
+                r = add_kept(c, kept, &ids);
+        if (r >= 0)
+                *ret = TAKE_PTR(ids);
+        return r;
 }
 
 /* --- Checking the images of one pod -------------------------------------------------------------------- */

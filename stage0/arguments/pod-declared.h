@@ -53,6 +53,14 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
 /* For both functions the store is open, or does not exist. */
 /* The IDs of the images that declared pods would be made of now; to be freed. */
 int context_declared_images(Context *c, char ***ret);
+/* The same, with those of the pods in KEPT that have ended: they can be run again. */
+int context_needed_images(Context *c, const KeptPods *kept, char ***ret);
+/* The names of the named volumes that they would have, whether or not these exist (pod-declared-volumes.c); to be freed. -EINVAL:
+ * a mistake in a file, so they are not all known. */
+int context_declared_volumes(Context *c, char ***ret);
+/* Calls FUNCTION for each declared pod. WHAT, as "Cannot find out …", begins the message of an error. */
+int context_for_each_declared(Context *c, int (*function)(Context *c, Declared *d, void *userdata),
+                              void *userdata, const char *what);
 /* Adds findings about the images and networks of D: images that cannot be read, that are not in the store (a warning), or
  * that cannot make a pod. declared_apply() has filled in A and RUN, which cannot be used afterwards. STORE: the content of
  * the store is known, which takes root. */

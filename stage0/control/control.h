@@ -134,6 +134,10 @@ int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warni
  * process was faster. */
 int lock_ended_pod(Pod *old, Error *e);
 
+/* former.c: removes some of the eldest pods that ended before P, which a unit of the host starts: only the last few stay.
+ * CONFIG_DIR as for pods_of_units(). */
+void remove_former_pods(const Pod *p, const char *config_dir);
+
 /* stop.c: requests a running pod to shut down, and kills it if it has not ended after TIMEOUT_USEC (0: at once, without a
  * request; UINT64_MAX: never; STOP_AS_CONFIGURED: pod_stop_timeout()). Waits until it has ended; after two seconds a message
  * says what it waits for. 1: it was killed. */

@@ -8,8 +8,6 @@
 
 #include "stage0/control/control-internal.h"
 
-#define LOWERS_SIZE_MAX (1024U * 1024U)
-
 typedef struct RequestedFile {
         const char *path, *option;
         bool is_set;
@@ -48,12 +46,10 @@ static const Mount *find_mount(const PodApp *app, const char *path)
 
 static int list_layers(Pod *p, const PodApp *app, char ***ret)
 {
-        _cleanup_free_ char *name = NULL, *text = NULL;
+        _cleanup_free_ char *name = NULL;
 
         int r = pod_app_path(p, app, "lowers", &name);
-        if (r >= 0)
-                r = read_file_at(p->dir_fd, name, LOWERS_SIZE_MAX, &text, NULL);
-        return r < 0 ? r : strv_split(text, "\n", ret);
+        return r < 0 ? r : pod_lowers_read(p, name, ret);
 }
 
 int app_image_has(Pod *p, const PodApp *app, const char *path)

@@ -134,9 +134,37 @@ static int open_running(Pod *p, AppRootView view, AppRoot *x, Error *e)
         return r;
 }
 
-static int open_resting(Pod *p, AppRootView view, AppRoot *x, Error *e)
+/* A pod whose supervisor was killed lies where pods lie that run: while it is locked there it seems to run. What it has left on the
+ * host does not keep its files from being used; it is released again when the pod is removed. */
+static int leave_running(Pod *p, Error *e)
 {
         int r = pod_lock(p, true, e);
+
+        if (r < 0 || p->place != POD_RUNNING)
+                return r;
+        (void) pod_release(p, NULL, NULL);
+        return pod_end_run(p, e);
+}
+
+/* Readers of a pod that has ended share it, and do not keep it from being run again; all others are alone. */
+static int lock_resting(Pod *p, bool writes, Error *e)
+{
+        bool was_locked = p->locked;
+        int r = p->state != POD_EXITED || p->place == POD_RUNNING || writes ? leave_running(p, e) : 0;
+
+        if (r < 0 || p->state != POD_EXITED)
+                return r;
+        if (writes)
+                return pod_exclude_readers(p, true, e);
+        r = pod_lock_for_reading(p, e);
+        if (!was_locked)
+                pod_unlock(p);
+        return r;
+}
+
+static int open_resting(Pod *p, AppRootView view, AppRoot *x, Error *e)
+{
+        int r = lock_resting(p, view == APP_ROOT_WRITE, e);
 
         if (r < 0)
                 return r;

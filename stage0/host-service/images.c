@@ -171,6 +171,8 @@ static void add_removed(const GcItem *item, void *userdata)
 int job_collect_garbage(HostJob *j, Error *e)
 {
         json_object *o = json_object_new_object(), *list = json_object_new_array();
+        const char *const *dirs = j->options->config_dirs;
+        _cleanup_kept_pods_ KeptPods kept = {};
         GcOptions options = GC_OPTIONS_DEFAULT;
 
         if (json_member_add(o, "removed", list) < 0)
@@ -181,6 +183,9 @@ int job_collect_garbage(HostJob *j, Error *e)
         options.removed = add_removed;
         options.release = pod_release;
         options.userdata = list;
-        int r = j->store ? store_gc(j->store, &options, e) : 0;
+        options.kept = &kept;
+        int r = j->store ? pods_of_units(dirs ? dirs[0] : NULL, &kept.names, e) : 0;
+        if (r >= 0)
+                r = j->store ? store_gc(j->store, &options, e) : 0;
         return r < 0 ? r : job_reply(j, o);
 }

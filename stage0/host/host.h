@@ -380,6 +380,12 @@ void inherited_settings_leave(bool in_unit);
  * store_gc(). */
 int pod_release(Pod *p, void *userdata, Error *e);
 
+/* --- host-units.c -------------------------------------------------------------------------------------- */
+
+/* The names and UUIDs of the pods that enabled or loaded units acnspawn@… of the host refer to, and that no file declares:
+ * KeptPods.names. CONFIG_DIR as for declared_dirs(). */
+int pods_of_units(const char *config_dir, char ***ret, Error *e);
+
 /* --- wait.c -------------------------------------------------------------------------------------------- */
 
 /* Sets the error of an operation that requires a running pod: -ESRCH, with a hint for the pod's state. */

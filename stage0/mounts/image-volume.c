@@ -35,7 +35,7 @@ static int format_options(PodMounts *m, const Volume *v, AppOverlay *o, char **r
 
         if (xasprintf(&path, "volumes/%s/lowers", v->name) < 0)
                 return error_oom(e);
-        int r = pod_mounts_read_lowers(m, path, &lowers);
+        int r = pod_lowers_read(m->pod, path, &lowers);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the list of image layers of volume %s", v->name);
         text_add(&t, "lowerdir=");

@@ -89,8 +89,6 @@ struct PodMounts {
 int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e);
 /* The same of any LOWERS, which are layers of O from now on. */
 int pod_mounts_add_layers(PodMounts *m, char *const *lowers, AppOverlay *o, Text *t, Error *e);
-/* The lower directories in the file PATH of the pod directory, at least one. */
-int pod_mounts_read_lowers(const PodMounts *m, const char *path, char ***ret);
 #define OVERLAY_OPTIONS_MAX 4000U /* the kernel takes one page */
 /* As pod_app_path(), of an app of the pod by its name. */
 int pod_mounts_app_path(const PodMounts *m, const char *app, const char *file, char **ret);

@@ -19,8 +19,6 @@
 
 #include "stage0/mounts/mounts-internal.h"
 
-#define LOWERS_SIZE_MAX (1024U * 1024U)
-
 int mount_namespace_unshare(int *ret_before, Error *e)
 {
         _cleanup_close_ int before = ret_before ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
@@ -368,28 +366,13 @@ int pod_mounts_app_path(const PodMounts *m, const char *app, const char *file, c
         return known ? pod_app_path(m->pod, known, file, ret) : -ENOENT;
 }
 
-int pod_mounts_read_lowers(const PodMounts *m, const char *path, char ***ret)
-{
-        _cleanup_strv_free_ char **lowers = NULL;
-        _cleanup_free_ char *text = NULL;
-
-        int r = read_file_at(m->dir_fd, path, LOWERS_SIZE_MAX, &text, NULL);
-        if (r >= 0)
-                r = strv_split(text, "\n", &lowers);
-        if (r >= 0 && strv_length(lowers) == 0)
-                r = -ENOENT;
-        if (r >= 0)
-                *ret = TAKE_PTR(lowers);
-        return r;
-}
-
 static int read_lowers(PodMounts *m, const char *app, char ***ret, Error *e)
 {
         _cleanup_free_ char *name = NULL;
         int r = pod_mounts_app_path(m, app, "lowers", &name);
 
         if (r >= 0)
-                r = pod_mounts_read_lowers(m, name, ret);
+                r = pod_lowers_read(m->pod, name, ret);
         return r < 0 ? error_set_errno(e, r, "Cannot read the list of image layers of app %s", app) : 0;
 }
 

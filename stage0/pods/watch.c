@@ -215,14 +215,15 @@ static PodState place_of(const Pod *p)
 
 static int list_pods(PodsWatch *w, PodsEventKind kind, Error *e)
 {
+        _cleanup_strv_free_ char **unread = NULL;
         Pod **pods = NULL;
         size_t n = 0;
 
-        int r = pod_list(w->store, &pods, &n, e);
+        int r = pod_list_with_unread(w->store, &pods, &n, &unread, e);
         if (r < 0)
                 return r;
         for (WatchedPod *p = w->pods; p; p = p->next)
-                p->seen = false;
+                p->seen = strv_contains(unread, p->uuid); /* it has not gone */
         for (size_t i = 0; i < n; i++) {
                 if (pods[i]->state == POD_EMBRYO)
                         continue;

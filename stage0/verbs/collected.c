@@ -34,6 +34,7 @@ int collected_init(Collected *t, bool states)
 void collected_done(Collected *t)
 {
         t->table = table_free(t->table);
+        t->objects = strv_free(t->objects);
 }
 
 /* Hashes are shortened; UUIDs and origins of images are not. */
@@ -56,6 +57,7 @@ void collected_add(const GcItem *item, void *userdata)
         Collected *t = userdata;
         _cleanup_free_ char *size = item->size > 0 ? format_size(item->size) : NULL;
 
+        (void) strv_extendf(&t->objects, "%s %s", item->kind, item->id); /* without memory it stays */
         table_add_text(t->table, item->kind);
         add_id(t, item->id);
         table_add_text(t->table, item->name);
@@ -63,6 +65,26 @@ void collected_add(const GcItem *item, void *userdata)
                 table_add_text(t->table, item->state);
         table_add_number_as(t->table, (int64_t) item->size, size ?: "-");
         t->size += item->size;
+}
+
+void collected_sort(Collected *t)
+{
+        strv_sort(t->objects);
+}
+
+static int compare_objects(const void *a, const void *b)
+{
+        return strcmp(a, *(char *const *) b);
+}
+
+bool collected_select(const char *kind, const char *id, void *userdata)
+{
+        const Collected *t = userdata, *shown = t->shown;
+        _cleanup_free_ char *object = NULL;
+
+        return !shown || (shown->objects && xasprintf(&object, "%s %s", kind, id) >= 0 &&
+                          bsearch(object, shown->objects, strv_length(shown->objects), sizeof(char *),
+                                  compare_objects));
 }
 
 static int show(Context *c, const Collected *t, bool dry_run)

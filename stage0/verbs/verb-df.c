@@ -113,12 +113,19 @@ static int show(Context *c, const Arguments *a)
                         a->verbose ? table_new(verbose_columns, ELEMENTSOF(verbose_columns))
                                    : table_new(columns, ELEMENTSOF(columns));
         _cleanup_store_usage_ StoreUsage u = {};
-        _cleanup_strv_free_ char **kept = NULL;
+        _cleanup_prune_kept_ PruneKept kept = {};
 
         (void) interrupt_catch(c->operation);
-        int r = context_declared_images(c, &kept);
+        int r = c->store ? pods_of_units(c->config_dirs[0], &kept.pods.names, &c->error) : 0;
+        if (r >= 0)
+                r = context_needed_images(c, &kept.pods, &kept.images);
+        if (r >= 0 && c->store && context_declared_volumes(c, &kept.volumes) < 0) {
+                log_warning("%s", c->error.message ?: "");
+                error_done(&c->error);
+                kept.all_volumes = true; /* 'prune volumes' removes none */
+        }
         if (r >= 0 && c->store)
-                r = store_usage_read(c->store, kept, &u, &c->error);
+                r = store_usage_read(c->store, &kept, &u, &c->error);
         if (r < 0)
                 return r;
         if (!t || (a->verbose && add_objects(t, &u) < 0))

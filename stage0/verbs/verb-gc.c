@@ -23,13 +23,18 @@ static const Option options[] = {
 
 static int collect(Context *c, GcOptions *o, Collected *t)
 {
-        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_kept_pods_ KeptPods kept = {};
+        _cleanup_error_ Error e = ERROR_NULL, unknown = ERROR_NULL;
 
+        int k = c->store ? pods_of_units(c->config_dirs[0], &kept.names, &unknown) : 0;
+        kept.all = k < 0; /* the other things are collected all the same */
+        o->kept = &kept;
         o->removed = collected_add;
         o->release = pod_release;
         o->userdata = t;
         int r = c->store ? store_gc(c->store, o, &e) : 0;
-        return collected_show(c, t, o->dry_run, r, &e);
+        return r < 0 ? collected_show(c, t, o->dry_run, r, &e)
+                     : collected_show(c, t, o->dry_run, k, &unknown);
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -56,7 +61,7 @@ const Verb verb_gc = {
                 .text = "Removes pods that have ended, prepared pods that were never run, preparations "
                         "that were interrupted, partly unpacked images, and interrupted downloads. Prints "
                         "what it removed, and how much disk space that freed. What is in use is not "
-                        "touched; it may be run at any time.",
+                        "touched, nor is a pod that an enabled or loaded unit acnspawn@NAME needs; it may be run at any time.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -18,10 +18,13 @@ static const Option options[] = {
 
 static int collect(Context *c, ImageGcOptions *o, Collected *t)
 {
+        _cleanup_kept_pods_ KeptPods pods = {};
         _cleanup_strv_free_ char **kept = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        int r = context_declared_images(c, &kept);
+        int r = c->store ? pods_of_units(c->config_dirs[0], &pods.names, &c->error) : 0;
+        if (r >= 0)
+                r = context_needed_images(c, &pods, &kept);
         if (r < 0)
                 return r;
         o->kept = kept;

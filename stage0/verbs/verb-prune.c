@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* acnspawn prune: removes what is not used, without a grace period. On a terminal it shows what would be removed
- * and asks; elsewhere it has to be told not to ask. */
+ * and asks, and then removes that and nothing else; elsewhere it has to be told not to ask. */
 
 #include "stage0/arguments/pod-declared.h"
 #include "stage0/verbs/collected.h"
@@ -9,7 +9,6 @@
 typedef struct Arguments {
         bool dry_run, force;
         unsigned parts;
-        char **kept; /* IDs of images of declared pods */
 } Arguments;
 
 #define ALL_PARTS (PRUNE_IMAGES | PRUNE_PODS | PRUNE_DOWNLOADS)
@@ -45,24 +44,43 @@ static int take_word(Context *c, const char *word, Arguments *a)
                              shown ?: "");
 }
 
-/* *RET_N: the number of objects. */
-static int prune(Context *c, const Arguments *a, bool dry_run, size_t *ret_n)
+/* What declared pods and units of the host need is read each time: a pod may have been declared since it was asked. */
+static int read_kept(Context *c, const Arguments *a, PruneKept *ret)
+{
+        int r = pods_of_units(c->config_dirs[0], &ret->pods.names, &c->error);
+
+        if (r >= 0 && a->parts & PRUNE_IMAGES)
+                r = context_needed_images(c, &ret->pods, &ret->images);
+        return r < 0 || !(a->parts & PRUNE_VOLUMES) ? r : context_declared_volumes(c, &ret->volumes);
+}
+
+static int prune(Context *c, const Arguments *a, bool dry_run, Collected *t)
+{
+        _cleanup_prune_kept_ PruneKept kept = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = c->store ? read_kept(c, a, &kept) : 0;
+        if (r < 0)
+                return r;
+        const PruneOptions o = {.parts = a->parts,
+                                .kept = &kept,
+                                .dry_run = dry_run,
+                                .selected = collected_select,
+                                .release = pod_release,
+                                .removed = collected_add,
+                                .userdata = t};
+        r = c->store ? store_prune(c->store, &o, &e) : 0;
+        return collected_show(c, t, dry_run, r, &e);
+}
+
+static int prune_once(Context *c, const Arguments *a, bool dry_run, const Collected *shown)
 {
         _cleanup_(collected_done) Collected t = {};
-        _cleanup_error_ Error e = ERROR_NULL;
 
         if (collected_init(&t, true) < 0)
                 return error_oom(&c->error);
-        const PruneOptions o = {.parts = a->parts,
-                                .kept = a->kept,
-                                .dry_run = dry_run,
-                                .release = pod_release,
-                                .removed = collected_add,
-                                .userdata = &t};
-        int r = c->store ? store_prune(c->store, &o, &e) : 0;
-        if (ret_n)
-                *ret_n = table_n_rows(t.table);
-        return collected_show(c, &t, dry_run, r, &e);
+        t.shown = shown;
+        return prune(c, a, dry_run, &t);
 }
 
 /* 1: yes. */
@@ -76,13 +94,16 @@ static int ask(void)
 
 static int show_and_ask(Context *c, const Arguments *a)
 {
-        size_t n = 0;
+        _cleanup_(collected_done) Collected shown = {};
 
-        int r = prune(c, a, true, &n);
-        if (r < 0 || n == 0)
+        if (collected_init(&shown, true) < 0)
+                return error_oom(&c->error);
+        int r = prune(c, a, true, &shown);
+        if (r < 0 || table_n_rows(shown.table) == 0)
                 return r;
+        collected_sort(&shown);
         if (ask())
-                return prune(c, a, false, NULL);
+                return prune_once(c, a, false, &shown);
         log_info("Nothing was removed.");
         return EXIT_STATUS_FAILURE;
 }
@@ -111,11 +132,7 @@ static int run(Context *c, int argc, char **argv)
         if (r < 0)
                 return r;
         (void) interrupt_catch(c->operation);
-        r = context_declared_images(c, &a.kept);
-        if (r >= 0)
-                r = asks ? show_and_ask(c, &a) : prune(c, &a, a.dry_run, NULL);
-        strv_free(a.kept);
-        return r;
+        return asks ? show_and_ask(c, &a) : prune_once(c, &a, a.dry_run, NULL);
 }
 
 const Verb verb_prune = {
@@ -126,7 +143,7 @@ const Verb verb_prune = {
                 .summary = "Remove unused images, pods, downloads and volumes",
                 .text = "Removes images that no pod, declared ones included, and no other image needs, pods that have ended, and "
                         "interrupted downloads, whatever their age; of named kinds only those. Named volumes that "
-                        "no pod uses are only removed if 'volumes' is given. Prints what it removed, and how much "
+                        "no pod, declared ones included, uses are only removed if 'volumes' is given. Prints what it removed, and how much "
                         "disk space that freed. On a terminal it asks first.",
                 .words = PARTS,
                 .options = (const Option *const[]){options, NULL},

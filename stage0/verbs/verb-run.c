@@ -463,6 +463,8 @@ static int run(Context *c, int argc, char **argv)
                 r = get_pod(c, &a, &own, &declared, &p, &is_new);
         if (r >= 0)
                 r = hand_over_interrupts(c, p, is_new, &own);
+        if (r >= 0 && is_new && (own.service || own.keep_unit || own.declared))
+                remove_former_pods(p, c->config_dirs[0]);
         return r < 0 ? r : run_it(c, TAKE_PTR(p), is_new, &own);
 }
 

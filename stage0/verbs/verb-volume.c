@@ -2,6 +2,7 @@
 
 /* acnspawn volume list, show, rm, prune: named volumes of the store. */
 
+#include "stage0/arguments/pod-declared.h"
 #include "stage0/cli/filter.h"
 #include "stage0/verbs/collected.h"
 #include "stage0/verbs/image-json.h"
@@ -393,10 +394,14 @@ static void add_pruned(const char *name, uint64_t size, void *userdata)
 
 static int prune_all(Context *c, Collected *t, bool dry_run)
 {
-        const VolumePrune o = {.dry_run = dry_run, .removed = add_pruned, .userdata = t};
+        _cleanup_strv_free_ char **kept = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        int r = c->store ? named_volumes_prune(c->store, &o, &e) : 0;
+        int r = c->store ? context_declared_volumes(c, &kept) : 0;
+        if (r < 0)
+                return r;
+        const VolumePrune o = {.kept = kept, .dry_run = dry_run, .removed = add_pruned, .userdata = t};
+        r = c->store ? named_volumes_prune(c->store, &o, &e) : 0;
         return collected_show(c, t, dry_run, r, &e);
 }
 
@@ -420,7 +425,7 @@ const Verb verb_volume_prune = {
                 .page = "acnspawn-volume",
                 .synopsis = "[OPTIONS…]",
                 .summary = "Remove named volumes that no pod uses",
-                .text = "Removes all named volumes that no pod uses, with their files, and prints their "
+                .text = "Removes all named volumes that no pod, declared ones included, uses, with their files, and prints their "
                         "names and how much disk space that freed. Nothing else removes volumes that were "
                         "not named: neither 'acnspawn rm' nor 'acnspawn gc'.",
                 .options = (const Option *const[]){prune_options, NULL},

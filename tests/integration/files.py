@@ -435,4 +435,41 @@ def a_pod_that_runs_can_be_exported(host, *options):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
+def reader(host, pod):
+    """An export that has begun, and cannot end before its output is read."""
+    p = subprocess.Popen(host.argv("export", "--compression=none", pod), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    host.children.append(p)
+    true(p.stdout.read(1), "the export has begun")
+    return p
+
+
+@case
+def who_reads_an_ended_pod_is_not_in_the_way(host):
+    """It has ended for all, also if its supervisor was killed; it can be run again and read by others, and is not removed meanwhile."""
+    host.acnspawn("fetch", host.shell("head -c 3000000 /dev/urandom >/big; echo words >/small; exec sleep 1000", name="example.com/a")).expect(0)
+    for killed in False, True:
+        uuid = host.detach("--name=p", "example.com/a", "--environment=A=1")
+        wait_for(lambda: host.acnspawn("cp", "p:/small", "-").rc == 0, "what the app writes")
+        if killed:
+            os.kill(host.supervisor(uuid), signal.SIGKILL)
+            wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        else:
+            host.acnspawn("stop", "p").expect(0)
+        readers = [reader(host, uuid), reader(host, uuid)]
+        equal(host.state(uuid), "exited")
+        with within(4, "a stop of what has ended"):
+            host.acnspawn("stop", "--force", uuid)
+        with within(8, "a start beside readers"):
+            host.acnspawn("run", "--detach", "p").expect(0)
+        contains(host.acnspawn("cp", uuid + ":/small", "-").expect(0).out, "words")
+        contains(host.acnspawn("rm", uuid).expect(1).err, "The files of pod %s are being read by another process" % uuid)
+        contains(host.acnspawn("cp", "/etc/hostname", uuid + ":/x").expect(1).err, "are being read by another process")
+        equal(host.acnspawn("gc", "--grace-period=0").expect(0).out.count(uuid), 0, "removals by gc")
+        for r in readers:
+            r.communicate(timeout=patience(60))
+            equal(r.returncode, 0, "status of export")
+        host.acnspawn("rm", uuid).expect(0)
+        host.acnspawn("rm", "--force", "p").expect(0)
+
+
 main()

@@ -803,7 +803,7 @@ def pods_that_a_reboot_has_ended_are_marked(host):
     os.rename(host.pod_dir(cut), host.path("aside"))
     host.acnspawn("gc", "--grace-period=1h").expect(0)
     os.rename(host.path("aside"), os.path.join(host.dir, "pods/running", cut))
-    equal(len(read_text(os.path.join(host.pod_dir(before), "ended")).splitlines()), 2, "lines of the record of the end")
+    equal(len(read_text(os.path.join(host.pod_dir(before), "ended")).splitlines()), 3, "lines of the record of the end")
     reboot(host, cut)
     equal(listed_end(host, cut), ("exited", "reboot", 125))
     for uuid, cause in (before, "pod-killed"), (stopped, "signal"):
@@ -945,6 +945,85 @@ def without_the_privileges_that_it_takes(host):
         contains(p.stderr, "CAP_SYS_ADMIN")
     equal(host.state("p"), "exited")
     contains(host.acnspawn("status", "q").expect(1).err, "There is no pod 'q'")
+
+
+@case
+def pods_of_enabled_units_stay(host):
+    """acnspawn@NAME could not start without its pod, unless a file declares that: the pod, by its name or UUID, and its image."""
+    os.makedirs(host.path("units/multi-user.target.wants"))
+    os.makedirs(host.path("config/pods"))
+    env = dict(os.environ, SYSTEMD_UNIT_PATH=host.path("units"), ACNSPAWN_CONFIG_DIR=host.path("config"))
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
+    names = ["prepared", "ended", "declared", "other"]
+    uuids = {n: host.prepare("--name=" + n, "example.com/a") for n in names + ["by-uuid"]}
+    for n in "ended", "by-uuid", "declared", "other":
+        host.run(n)
+    with open(host.path("config/pods/declared.pod"), "w") as f:
+        f.write("[App a]\nImage=example.com/x\n")
+    for instance in "prepared", "ended", "declared", uuids["by-uuid"]:
+        os.symlink("/lib/systemd/system/acnspawn@.service", host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
+    gone = lambda *args: {r["id"] for r in json.loads(host.acnspawn(*args, "--json=short", env=env).expect(0).out) if r["kind"] in ("pod", "image")}
+    gc = "gc", "--grace-period=0", "--expire-prepared=0"
+    equal(gone(*gc, "--dry-run"), {uuids["declared"], uuids["other"]})
+    equal(gone("prune", "--dry-run"), {uuids["declared"], uuids["other"]})
+    equal(gone(*gc), {uuids["declared"], uuids["other"]})
+    host.acnspawn("rm", uuids["prepared"]).expect(0)
+    equal(gone("image", "gc", "--grace-period=0"), set(), "while a pod of it may be run again")
+    host.run("ended")
+    # What cannot be found out is not "none": only pods stay then.
+    os.symlink("loop.wants", host.path("units/loop.wants"))
+    r = host.acnspawn(*gc, env=env).expect(1)
+    contains(r.err, "Cannot find out which pods units of the host need: Cannot read which units are enabled")
+    contains(host.acnspawn("image", "gc", "--grace-period=0", env=env).expect(1).err, "Cannot find out which pods units of the host need")
+    os.unlink(host.path("units/loop.wants"))
+    for instance in "ended", uuids["by-uuid"]:
+        os.unlink(host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
+    true({uuids["by-uuid"], uuids["ended"]} <= gone(*gc), "nothing needs them now")
+    equal(gone("image", "gc", "--grace-period=0"), {image})
+
+
+@case
+def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
+    """A collector comes too late for that. What was run by hand stays until one comes."""
+    os.makedirs(host.path("config/pods"))
+    env = dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
+    host.acnspawn("fetch", host.shell("exit 3", name="example.com/a")).expect(0)
+    with open(host.path("config/pods/looping.pod"), "w") as f:
+        f.write("[App a]\nImage=example.com/a\n")
+    pods = lambda: sorted(os.path.basename(p) for p in host.pods())
+    host.run("--name=by-hand", "example.com/a", rc=3)
+    host.run("by-hand", rc=3)
+    before, made = pods(), []
+    for _ in range(9):
+        host.run("--declared=looping", rc=3, env=env)
+        made += [p for p in pods() if p not in before + made]
+    equal(len(made), 9)
+    equal(pods(), sorted(before + made[-6:]))
+    made = [host.prepare("example.com/a")]
+    for _ in range(9):
+        host.run("--service", made[0], rc=3, env=env)
+        made += [p for p in pods() if p not in before + made and host.status(p).get("predecessor") == made[0]]
+    true(made[0] in pods(), "the pod that the unit names stays")
+    equal(sorted(p for p in pods() if p in made), sorted(made[:1] + made[-6:]))
+
+
+@case
+def a_prepared_pod_of_a_store_that_was_moved_runs(host):
+    host.acnspawn("fetch", host.shell("cat /data/words", name="example.com/a")).expect(0)
+    host.acnspawn("volume", "create", "v").expect(0)
+    with open(os.path.join(host.dir, "volumes/v/data/words"), "w") as f:
+        f.write("words")
+    host.prepare("--name=p", "--volume=e,kind=empty", "example.com/a", "--volume=v:/data", "--mount=e:/e")
+    usual = host.dir
+    os.rename(usual, host.path("moved"))
+    host.dir = host.path("moved")
+    try:
+        equal(host.run("p").out, "words")
+        equal(host.run("p").out, "words")
+    finally:
+        host.acnspawn("gc", "--grace-period=0", "--expire-prepared=0")
+        os.rename(host.dir, usual)
+        host.dir = usual
 
 
 main()

@@ -137,4 +137,72 @@ def health_of_pods(host):
     true("(" not in host.acnspawn("list").expect(0).out, "no health after the end")
 
 
+@case
+def a_pod_that_cannot_be_opened_is_missing_alone(host):
+    """What looks at all pods shows the others, and says which one it is; but nothing takes it for one that is not there."""
+    ended = host.prepare("--name=ended", host.shell("true", name="example.com/a"))
+    host.run("ended")
+    host.detach("--name=p", host.shell("echo words; exec sleep 1000", name="example.com/b"))
+    wait_for(lambda: "words" in host.acnspawn("logs", "p").out, "the output of the app")
+    host.acnspawn("volume", "create", "v").expect(0)
+    bad = "11111111-2222-4333-8444-555555555555"
+    with open(os.path.join(host.dir, "pods/exited", bad), "w"):
+        pass
+    for words in ("list", "--all"), ("stats",), ("top",), ("update", "--dry-run"), ("df",), ("network", "reload"):
+        r = host.acnspawn(*words).expect(0)
+        contains(r.err, "Cannot open pod %s: " % bad, "the message of %s" % words[0])
+    equal(names(host, "--all"), ["ended", "p"])
+    host.run("--name=beside", "example.com/a")
+    monitor = host.start("monitor", "--json=short")
+    while "beside" not in (line := monitor.stdout.readline().decode()):
+        true(line, "the events of the others")
+    monitor.kill()
+    for words in ("prune", "--force", "volumes"), ("volume", "rm", "v"):
+        contains(host.acnspawn(*words).expect(1).err, "Cannot open pod %s: " % bad)
+    r = host.acnspawn("gc", "--grace-period=0", "--json=short").expect(1)
+    contains(r.err, "Cannot open pod %s: " % bad)
+    true(ended in [x["id"] for x in json.loads(r.out)], "other pods are collected")
+    os.unlink(os.path.join(host.dir, "pods/exited", bad))
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_only_looks_works_on_a_frozen_file_system(host):
+    """As for a snapshot: who wrote anything, or only asked to make what is there, would wait in state D until it is thawed."""
+    if not shutil.which("mkfs.ext4"):
+        raise Skip("mkfs.ext4 is missing")
+    disk, place, usual = host.path("disk"), host.path("place"), host.dir
+    with open(disk, "wb") as f:
+        f.truncate(256 << 20)
+    subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+    os.mkdir(place)
+    if subprocess.run(["mount", "-o", "loop", disk, place], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("no loop device can be mounted here")
+    frozen, looks = False, []
+    try:
+        host.dir = place + "/store"
+        host.acnspawn("run", "--detach", "--name=p", host.shell("echo words; exec sleep 1000", name="example.com/a")).expect(0)
+        wait_for(lambda: "words" in host.acnspawn("logs", "p").out, "the output of the app")
+        host.acnspawn("volume", "create", "v").expect(0)
+        subprocess.run(["fsfreeze", "-f", place], check=True)
+        frozen = True
+        for words in (("list",), ("list", "--all", "--json"), ("status", "p"), ("logs", "p"), ("enter", "p", "true"), ("image", "list"), ("volume", "list", "--size"),
+                      ("cat-manifest", "p"), ("stats", "p"), ("top", "p"), ("df",), ("gc", "--dry-run"), ("prune", "--dry-run", "all", "volumes")):
+            looks.append((words, subprocess.Popen(host.argv(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)))
+        host.children += [p for _, p in looks]
+        end = time.monotonic() + patience(15)
+        while any(p.poll() is None for _, p in looks) and time.monotonic() < end:
+            time.sleep(0.02)
+        equal([w for w, p in looks if p.poll() is None], [], "what waits")
+        equal([(w, p.returncode, p.stderr.read()) for w, p in looks if p.returncode != 0], [], "what fails")
+    finally:
+        if frozen:
+            subprocess.run(["fsfreeze", "-u", place], check=True)
+        for _, p in looks:
+            p.communicate()
+        host.acnspawn("rm", "--force", "p")
+        host.dir = usual
+        wait_for(lambda: subprocess.run(["umount", place]).returncode == 0, "that the file system is not in use")
+
+
 main()

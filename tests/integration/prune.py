@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """acnspawn df and prune: what the store uses, and that prune frees what df says it would, and nothing else."""
 
+import hashlib
+
 from harness import *
 from terminals import Terminal
 
@@ -192,6 +194,164 @@ def images_of_declared_pods_stay(host):
     contains(host.acnspawn("prune", "--force", "images", **config).expect(1).err, "Cannot find out which images declared pods need")
     os.rmdir(os.path.join(declared, "a.pod"))
     equal(images(run("prune", "--json", "--force", "images")), sorted([base, ids["named"]]))
+
+
+def declare(host, **pods):
+    """Files of pods by their names; the environment with which acnspawn finds them."""
+    os.makedirs(host.path("config/pods"), exist_ok=True)
+    for name, text in pods.items():
+        with open(host.path("config/pods/%s.pod" % name), "w") as f:
+            f.write(text)
+    return {"env": dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))}
+
+
+def make_volumes(host, *names):
+    for name in names:
+        host.acnspawn("volume", "create", name).expect(0)
+
+
+def volumes(host):
+    return sorted(os.listdir(os.path.join(host.dir, "volumes")))
+
+
+@case
+def volumes_of_declared_pods_stay(host):
+    """In whatever form a file names them, while the pods do not run and nothing in the store says that they use them."""
+    make_volumes(host, "by-source", "by-name", "of-only-app", "of-app", "of-manifest", "idle")
+    with open(host.path("manifest"), "w") as f:
+        json.dump({"acVersion": "0.8.11", "acKind": "PodManifest", "apps": [{"name": "a", "image": {"name": "example.com/x"}}],
+                   "volumes": [{"name": "l", "kind": "empty"}],
+                   "annotations": [{"name": "acnspawn/volume/l", "value": "kind=named,source=of-manifest"}]}, f)
+    config = declare(host, a="[Pod]\nVolume=v,kind=named,source=by-source by-name,kind=named\n[App a]\nImage=example.com/x\nVolume=of-app:/data\n",
+                     b="[Pod]\nVolume=of-only-app:/data\n[App a]\nImage=example.com/x\n", c="[Pod]\nPodManifest=%s\n" % host.path("manifest"))
+    run = lambda *args: json.loads(host.acnspawn(*args, **config).expect(0).out)
+    reclaimable = lambda: [r["id"] for r in run("df", "--verbose", "--json") if r["kind"] == "volumes" and r["reclaimable"]]
+    kept = ["by-name", "by-source", "of-app", "of-manifest", "of-only-app"]
+    equal(reclaimable(), ["idle"])
+    equal([r["name"] for r in run("volume", "prune", "--dry-run", "--json")], ["idle"])
+    equal([r["id"] for r in run("prune", "--dry-run", "--json", "volumes")], ["idle"])
+    equal([r["id"] for r in run("prune", "--force", "--json", "volumes")], ["idle"])
+    equal(run("volume", "prune", "--json"), [])
+    equal(volumes(host), kept)
+    # Where a file has a mistake the names of its volumes are not known, and nothing is removed; other kinds are.
+    for text, why in (("[Pod]\nVolume=by-name,kind=nmaed\n[App a]\nImage=example.com/x\n", "b.pod:2:"), ("[App a\nImage=example.com/x\n", "b.pod: "),
+                      ("[Pod]\nPodManifest=/nonexistent\n", "/nonexistent")):
+        declare(host, b=text)
+        for verb in ("prune", "--force", "volumes"), ("prune", "--force", "volumes", "pods"), ("volume", "prune"):
+            r = host.acnspawn(*verb, **config).expect(1)
+            contains(r.err, "Cannot find out which volumes declared pods use: ")
+            contains(r.err, why)
+        contains(host.acnspawn("df", **config).expect(0).err, "Cannot find out which volumes declared pods use: ")
+        equal(reclaimable(), [])
+        run("prune", "--force", "--json", "pods")
+        equal(volumes(host), kept)
+    for name in "a", "b", "c":
+        os.unlink(host.path("config/pods/%s.pod" % name))
+    equal(sorted(r["id"] for r in run("prune", "--force", "--json", "volumes")), kept)
+
+
+@case
+def volumes_of_a_pod_that_is_being_prepared_stay(host):
+    """While its image is fetched the pod has no manifest: here the image comes from a pipe."""
+    make_volumes(host, "data", "more", "idle")
+    with open(os.path.join(host.dir, "volumes/data/data/precious"), "w") as f:
+        f.write("words")
+    image = open(host.shell("cat /data/precious", name="example.com/a"), "rb").read()
+    p = subprocess.Popen(host.argv("run", "--rm", "--volume=m,kind=named,source=more", "-", "--volume=data:/data"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
+    host.children.append(p)
+    p.stdin.write(image[:100])
+    p.stdin.flush()
+    wait_for(lambda: os.listdir(os.path.join(host.dir, "pods/preparing")) and os.listdir(os.path.join(host.dir, "tmp")), "the pod that is being prepared")
+    equal([r["id"] for r in prune(host, "--force", "volumes")], ["idle"])
+    contains(host.acnspawn("volume", "rm", "data").expect(1).err, "is used by the pod")
+    out, err = p.communicate(image[100:], patience(60))
+    equal((p.returncode, out), (0, b"words"), "the pod, which says %r" % err)
+    equal([r["id"] for r in prune(host, "--force", "volumes")], ["data", "more"])
+
+
+@case
+def what_was_shown_is_removed(host):
+    """... and nothing that can be removed only since."""
+    make_volumes(host, "shown", "declared")
+    config = declare(host, x="[App a]\nImage=example.com/x\n")
+    os.environ["ACNSPAWN_CONFIG_DIR"] = config["env"]["ACNSPAWN_CONFIG_DIR"]
+    try:
+        host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0)
+        host.prepare("--name=shown", "example.com/a")
+        host.prepare("--name=later", "--volume=used:/data", "example.com/a")
+        host.run("shown")
+        t = Terminal(host, "prune", "all", "volumes")
+        t.expect(b"Remove all of that? [y/N]")
+        host.run("later")
+        host.acnspawn("rm", "later").expect(0)
+        host.run("--name=last", "example.com/a")
+        idle = host.acnspawn("fetch", host.image(name="example.com/idle")).expect(0).out.strip()
+        make_volumes(host, "new")
+        declare(host, y="[App a]\nImage=example.com/x\nVolume=declared:/data\n")
+        download(host)
+        t.send(b"y\n")
+        equal(t.end(), 0)
+        equal(volumes(host), ["declared", "new", "used"])
+        equal([r["name"] for r in objects(host) if r["kind"] == "pods"], ["last"])
+        true(idle in os.listdir(os.path.join(host.dir, "images")), "the new image stays")
+        equal(df(host)["downloads"]["count"], 2)
+    finally:
+        del os.environ["ACNSPAWN_CONFIG_DIR"]
+
+
+@contextlib.contextmanager
+def unreadable(path):
+    """Reading the file at PATH fails with EIO, as this process has nothing at its address 0."""
+    subprocess.run(["mount", "--bind", "/proc/%d/mem" % os.getpid(), path], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+@case
+def what_cannot_be_found_out_is_not_unneeded(host):
+    """A mistake in registries.d, or a bad block: the images of declared pods stay, and what says where they came from."""
+    ids = {n: host.acnspawn("fetch", host.shell("true", name="example.com/" + n, **more)).expect(0).out.strip()
+           for n, more in (("base", {}), ("named", {"dependencies": [{"imageName": "example.com/base"}]}), ("pulled", {}), ("idle", {}))}
+    place = "docker://registry.example.com/app:latest"
+    os.makedirs(os.path.join(host.dir, "remotes"), exist_ok=True)
+    record = os.path.join(host.dir, "remotes", hashlib.sha256(place.encode()).hexdigest())
+    with open(record, "w") as f:
+        json.dump({"url": place, "image": ids["pulled"]}, f)
+    os.utime(record, (0, 0))
+    config = declare(host, a="[App a]\nImage=docker://registry.example.com/app\n[App b]\nImage=example.com/named\n")
+    images = lambda: sorted(os.listdir(os.path.join(host.dir, "images")))
+    gc, all_of = ("image", "gc", "--grace-period=0"), sorted(ids.values())
+
+    def refused(*words):
+        for verb in gc, ("prune", "--force", "images"):
+            r = host.acnspawn(*verb, **config).expect(1)
+            for word in words:
+                contains(r.err, word)
+        equal(images(), all_of)
+        true(os.path.exists(record), "the record stays")
+
+    os.mkdir(host.path("config/registries.d"))
+    with open(host.path("config/registries.d/x.conf"), "w") as f:
+        f.write("[[registry\n")
+    refused("Cannot find out which images declared pods need", "x.conf")
+    os.unlink(host.path("config/registries.d/x.conf"))
+    with unreadable(record):
+        refused("Cannot find out which images declared pods need", "Input/output error")
+        host.acnspawn("gc", **config).expect(0)
+    true(os.path.exists(record), "the record stays")
+    # An image that cannot be read may need others.
+    with unreadable(os.path.join(host.dir, "images", ids["named"], "manifest")):
+        r = host.acnspawn(*gc, **config).expect(1)
+        contains(r.err, "the image %s cannot be read: Input/output error" % ids["named"])
+    equal(images(), all_of)
+    declare(host, m="[Pod]\nPodManifest=%s\n" % host.path("config"))  # which is no file
+    refused("Cannot find out which images declared pods need")
+    os.unlink(host.path("config/pods/m.pod"))
+    host.acnspawn(*gc, **config).expect(0)
+    equal(images(), sorted(ids[n] for n in ("base", "named", "pulled")))
 
 
 @case

@@ -1862,6 +1862,50 @@ TEST(gc_grace)
         ASSERT_TRUE(is_clean(s));
 }
 
+static void write_end(const Pod *p, uint64_t clock, const char *boot, uint64_t boot_time)
+{
+        char text[96];
+
+        snprintf(text, sizeof(text), "%" PRIu64 "\n%s\n%" PRIu64 "\n", clock, boot, boot_time);
+        ASSERT_OK(write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false));
+}
+
+/* The clock may have been set since: from 1970, or back. In the same boot its own clock tells the age; that of an end in another boot
+ * is known only by a clock that can be right. */
+TEST(gc_after_the_clock_was_set)
+{
+        static const char other[] = "00000000-0000-4000-8000-000000000000";
+        const uint64_t second = 1000000U, clock = now_usec(CLOCK_REALTIME);
+        const GcOptions o = {.grace_usec = USEC_HOUR, .expire_prepared_usec = UINT64_MAX};
+        const uint64_t ends[] = {second, clock + 9 * USEC_HOUR, clock - 9 * USEC_HOUR};
+        _cleanup_free_ char *boot = NULL;
+        _cleanup_(pod_freep) Pod *p = NULL;
+        STORE(s, dir);
+
+        ASSERT_OK(read_boot_id(&boot));
+        ASSERT_OK(prepare_exited(s, "web"));
+        ASSERT_OK(pod_find(s, "web", &p, &e));
+        ASSERT_LE(pod_ended_age_usec(p), 60 * second);
+        for (size_t i = 0; i < ELEMENTSOF(ends); i++) {
+                write_end(p, ends[i], boot, now_usec(CLOCK_BOOTTIME) - second);
+                ASSERT_LE(second, pod_ended_age_usec(p));
+                ASSERT_LE(pod_ended_age_usec(p), 60 * second);
+                ASSERT_OK(store_gc(s, &o, &e));
+                ASSERT_EQ(count(s, "pods/exited"), 1);
+        }
+        for (size_t i = 0; i < 2; i++) {
+                uint64_t before = now_usec(CLOCK_BOOTTIME);
+
+                write_end(p, ends[i], other, 0);
+                ASSERT_LE(before, pod_ended_age_usec(p));
+                ASSERT_LE(pod_ended_age_usec(p), before + 60 * second);
+        }
+        write_end(p, ends[2], other, 0);
+        ASSERT_LE(9 * USEC_HOUR, pod_ended_age_usec(p));
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(count(s, "pods/exited"), 0);
+}
+
 TEST(gc_prepared)
 {
         STORE(s, dir);
@@ -2033,6 +2077,7 @@ int main(void)
         RUN(cgroup_parents);
         RUN(damaged);
         RUN(gc_grace);
+        RUN(gc_after_the_clock_was_set);
         RUN(gc_prepared);
         RUN(gc_failure);
         RUN(gc_rubbish);

@@ -418,6 +418,31 @@ def logs_from_the_journal_of_the_host(host):
 
 
 @case
+def the_pod_of_a_loaded_unit_stays(host):
+    """One that has failed, and one that another unit needs, though neither is enabled. Once they are not loaded any more nothing refers to them."""
+    uuid = host.prepare("--name=web-1", host.shell("exit 3", name="example.com/a"))
+    needed = host.prepare("--name=needed", "example.com/a")
+    gc = lambda: {x["id"] for x in json.loads(host.acnspawn("gc", "--grace-period=0", "--expire-prepared=0", "--json=short").expect(0).out) if x["kind"] == "pod"}
+    with drop_ins(host):
+        with open("/run/systemd/system/needs.service", "w") as f:
+            f.write("[Unit]\nRequisite=acnspawn@needed.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\n")
+        try:
+            systemctl("daemon-reload")
+            systemctl("start", UNIT, rc=None)
+            wait_for(lambda: show("ActiveState") == ("failed",), "the unit has failed", timeout=60)
+            wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+            systemctl("start", "needs.service")  # its order is a reference, too
+            equal(gc(), set())
+            systemctl("stop", "needs.service")
+            systemctl("reset-failed", UNIT)
+            wait_for(lambda: not systemctl("list-units", "--all", "--plain", "--no-legend", "acnspawn@*.service"), "that no unit is loaded")
+            equal(gc(), {uuid, needed})
+        finally:
+            systemctl("stop", "needs.service", rc=None)
+            os.unlink("/run/systemd/system/needs.service")
+
+
+@case
 def gc_by_its_service_and_timer(host):
     uuid = host.prepare("--name=web-1", host.shell("true", name="example.com/a"))
     kept = host.prepare("example.com/a")
