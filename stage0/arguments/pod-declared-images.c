@@ -35,16 +35,7 @@ static const DeclaredSetting *last_setting(const Declared *d, DeclaredSection se
 /* What is not valid is as if it was not there: no pod is made of it. *RET stays NULL then. */
 static int read_value(const Declared *d, const DeclaredSetting *s, char **ret)
 {
-        _cleanup_free_ char *value = NULL;
-        const char *reason;
-        char bad;
-
-        if (!s)
-                return 0;
-        int r = declared_value(s->value, &value, &reason);
-        if (r >= 0)
-                r = declared_expand(value, d->name, ret, &bad);
-        return r == -ENOMEM ? r : 0;
+        return s ? declared_setting_value(d, s, ret) : 0;
 }
 
 /* --- Images that are needed ---------------------------------------------------------------------------- */
