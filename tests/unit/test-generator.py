@@ -101,11 +101,15 @@ def the_network_of_a_pod(d):
     check("the rest", (made, said, status), ({}, [], 0))
 
 
-STORE_UNITS = ["acnspawn-cri.service", "acnspawn-gc.service", "acnspawn-update.service", "acnspawn-update@.service", "acnspawn.service", "acnspawn@.service"]
+UNITS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "units")
+STORE_UNITS = sorted(name[:-3] for name in os.listdir(UNITS) if name.endswith(".service.in"))
 
 
 def the_file_system_of_the_store(d):
     """All units that use the store have that of acnspawn.conf, beside the usual one, which is in the units."""
+    for unit in STORE_UNITS:
+        with open(f"{UNITS}/{unit}.in") as f:
+            check(f"whether {unit} waits for the usual store", "\nRequiresMountsFor=@statedir@\n" in f.read(), True)
     conf = os.path.join(d, "acnspawn.conf")
     with open(conf, "w") as f:
         f.write("[Store]\nDirectory=/srv/100% pods\n[Pod]\nNet=nonsense\n")
