@@ -507,7 +507,11 @@ int open_in_root(int root_fd, const char *path, int flags);
 int open_no_symlinks(int dir_fd, const char *path, int flags);
 /* Opens PATH below DIR_FD: "..", absolute paths and symlinks cannot leave it (-EXDEV, -ELOOP). */
 int open_beneath(int dir_fd, const char *path, int flags);
-/* Opens PATH (O_PATH) from the kernel's caches alone (RESOLVE_CACHED), as a file system may hang; -EAGAIN in all other cases. */
+/* Opens PATH (O_PATH), to mount it elsewhere; without SYMLINKS it refuses any (-ELOOP). A file system that is mounted there when
+ * it is used is mounted. */
+int open_to_mount(const char *path, bool symlinks);
+/* Opens PATH (O_PATH) from the kernel's caches alone (RESOLVE_CACHED), as a file system may hang; -EAGAIN in all other cases, such as a file
+ * system that has to be mounted. */
 int open_cached(const char *path, bool symlinks);
 /* Reads the attributes of the file that the kernel has cached, without a request to its file system. */
 struct statx;

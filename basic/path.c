@@ -50,6 +50,22 @@ int open_beneath(int dir_fd, const char *path, int flags)
                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
+static int open_path(const char *path, bool symlinks, int flags)
+{
+        if (!symlinks)
+                return open_no_symlinks(AT_FDCWD, path, O_PATH | flags);
+        int fd = open(path, O_PATH | O_CLOEXEC | flags);
+        return fd < 0 ? -errno : fd;
+}
+
+/* With O_PATH alone the kernel leaves an automount as it is; with O_DIRECTORY it has the file system mounted. */
+int open_to_mount(const char *path, bool symlinks)
+{
+        int fd = open_path(path, symlinks, O_DIRECTORY);
+
+        return fd == -ENOTDIR ? open_path(path, symlinks, 0) : fd;
+}
+
 int open_cached(const char *path, bool symlinks)
 {
         const struct open_how how = {

@@ -27,6 +27,7 @@
         F(sd_bus_match_signal)                                                                              \
         F(sd_bus_message_append)                                                                            \
         F(sd_bus_message_append_array)                                                                      \
+        F(sd_bus_message_append_strv)                                                                       \
         F(sd_bus_message_close_container)                                                                   \
         F(sd_bus_message_enter_container)                                                                   \
         F(sd_bus_message_exit_container)                                                                    \
@@ -112,6 +113,7 @@ extern Library systemd_library;
 #define sd_bus_match_signal(...) SYSTEMD_CALL(sd_bus_match_signal, __VA_ARGS__)
 #define sd_bus_message_append(...) SYSTEMD_CALL(sd_bus_message_append, __VA_ARGS__)
 #define sd_bus_message_append_array(...) SYSTEMD_CALL(sd_bus_message_append_array, __VA_ARGS__)
+#define sd_bus_message_append_strv(...) SYSTEMD_CALL(sd_bus_message_append_strv, __VA_ARGS__)
 #define sd_bus_message_close_container(...) SYSTEMD_CALL(sd_bus_message_close_container, __VA_ARGS__)
 #define sd_bus_message_enter_container(...) SYSTEMD_CALL(sd_bus_message_enter_container, __VA_ARGS__)
 #define sd_bus_message_exit_container(...) SYSTEMD_CALL(sd_bus_message_exit_container, __VA_ARGS__)

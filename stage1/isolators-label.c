@@ -181,6 +181,12 @@ const Isolator *apparmor_default(const App *app)
         return &defaults[stage1_app_may_mount(app)];
 }
 
+bool stage1_has_no_profiles(const HostFeatures *h)
+{
+        return profile_mode(h, APP_PROFILE) == PROFILE_MISSING &&
+               profile_mode(h, APP_PROFILE_MOUNTS) == PROFILE_MISSING;
+}
+
 /* --- SELinux ------------------------------------------------------------------------------------------- */
 
 /* Only the kernel knows the policy. FILE of selinuxfs is queried for the access of a process of CONTEXT to

@@ -136,8 +136,9 @@ typedef struct LaunchReport {
         char message[LAUNCH_MESSAGE_MAX];
 } LaunchReport;
 
-/* Security modules that are active on the host; labels for others are ignored. */
-enum { LAUNCH_APPARMOR = 1, LAUNCH_SELINUX = 2 };
+/* Security modules that are active on the host; labels for others are ignored. LAUNCH_NO_PROFILES: AppArmor has none of the
+ * profiles below. To request one would be a denial in the kernel's log. */
+enum { LAUNCH_APPARMOR = 1, LAUNCH_SELINUX = 2, LAUNCH_NO_PROFILES = 4 };
 
 /* The profiles that come with acnspawn: if AppArmor has them loaded, apps without a profile of their own run
  * in the first, or in the second if they may mount. */

@@ -188,6 +188,8 @@ uint64_t stage1_tasks_max(const IsolatorList *l, bool pod_scope);
 #define STAGE1_DEFAULTS_MAX 2U
 size_t stage1_default_isolators(const IsolatorList *l, const App *app, const HostFeatures *h,
                                 const Isolator *ret[static STAGE1_DEFAULTS_MAX]);
+/* Whether AppArmor is known to have none of the profiles that come with acnspawn. */
+bool stage1_has_no_profiles(const HostFeatures *h);
 /* Whether the filter of APP allows mounting; its capabilities may still not. */
 bool stage1_app_may_mount(const App *app);
 /* Requests of a pod's isolators for the pod as a whole, in competition with other pods; 0: none. */

@@ -6,15 +6,24 @@
  *
  * For each NAME.pod: a drop-in of acnspawn@NAME.service with [Unit] and [Service]; acnspawn@NAME.socket of
  * [Socket], and of exposed ports that are socket-activated (stage0/declared/listen.c); a drop-in of acnspawn-update@NAME.timer with [Update], and a link that starts that timer; links of
- * [Install], so that the unit is started with others. It runs while the machine boots, with hardly anything
+ * [Install], so that the unit is started with others. File systems that a pod uses, and the network, are dependencies of its
+ * service, in a drop-in of their own (stage0/declared/needs.c); so is the file system of a store that acnspawn.conf has
+ * somewhere else, of all units that use it.
+ *
+ * It runs while the machine boots, with hardly anything
  * there: it reads the files, and does nothing else. What is wrong with one pod is said in the kernel's log, from
- * which the journal takes it, and does not hinder the others. */
+ * which the journal takes it, and does not hinder the others; nor do directories that cannot be read. */
 
 #include <sys/stat.h>
 
+#include "config.h"
+#include "stage0/cli/conf.h"
 #include "stage0/declared/declared.h"
 
 #define HEADER "# Made by acnspawn-generator\n"
+/* Of different names: a drop-in of an instance is instead of one of the template that has the same. */
+#define STORE_DROP_IN "40-store.conf"
+#define NEEDS_DROP_IN "41-needs.conf"
 
 typedef struct Generator {
         int dir_fd;
@@ -116,6 +125,61 @@ static int write_socket(Generator *g, const Declared *d)
         return write_unit_file(g, NULL, file, &t);
 }
 
+/* --- Needs --------------------------------------------------------------------------------------------- */
+
+/* Units that use the store. Those files themselves have the usual place of it. */
+static const char *const store_units[] = {
+                "acnspawn@.service",   "acnspawn.service",        "acnspawn-cri.service",
+                "acnspawn-gc.service", "acnspawn-update.service", "acnspawn-update@.service",
+};
+
+static int write_needs(Generator *g, const char *unit, const char *file, const Text *needs)
+{
+        _cleanup_free_ char *dir = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (needs->failed || xasprintf(&dir, "%s.d", unit) < 0)
+                return -ENOMEM;
+        text_addf(&t, HEADER "[Unit]\n%s", needs->data);
+        return write_unit_file(g, dir, file, &t);
+}
+
+static int write_pod_needs(Generator *g, const Declared *d)
+{
+        _cleanup_free_ char *unit = NULL;
+        _cleanup_text_ Text t = {};
+
+        int r = xasprintf(&unit, "acnspawn@%s.service", d->name);
+        if (r >= 0)
+                r = declared_add_mounts(d, &t);
+        if (r >= 0)
+                r = declared_uses_network(d);
+        if (r > 0)
+                text_add(&t, "Wants=network-online.target\nAfter=network-online.target\n");
+        return r < 0 || t.size == 0 ? r : write_needs(g, unit, NEEDS_DROP_IN, &t);
+}
+
+/* A value that is not valid is said by the commands that use it. */
+static void generate_store(Generator *g, const char *config_dir)
+{
+        _cleanup_(conf_done) Conf conf = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_text_ Text t = {};
+        const char *dir = NULL;
+
+        int r = conf_load(config_dir, &conf, &e);
+        if (r >= 0)
+                r = conf_store_directory(&conf, &dir, &e);
+        if (r >= 0 && (!dir || streq(dir, ACNSPAWN_STATEDIR)))
+                return;
+        if (r >= 0)
+                r = declared_add_mount(dir, &t);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(store_units); i++)
+                r = write_needs(g, store_units[i], STORE_DROP_IN, &t);
+        if (r < 0)
+                say_error(g, &e, r, "Units do not wait for the file system of the store");
+}
+
 /* --- [Update] ------------------------------------------------------------------------------------------ */
 
 /* Times that the file names are in place of the daily one of acnspawn-update@.timer. */
@@ -198,7 +262,7 @@ static void generate(Generator *g, char *const *dirs, const char *name)
         _cleanup_(declared_freep) Declared *d = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        int r = declared_load(dirs, name, &d, &e);
+        int r = declared_load_partly(dirs, name, &d, &e);
         if (r < 0) {
                 say_error(g, &e, r, name);
                 return;
@@ -210,6 +274,8 @@ static void generate(Generator *g, char *const *dirs, const char *name)
         if (r >= 0)
                 r = write_drop_in(g, d);
         if (r >= 0)
+                r = write_pod_needs(g, d);
+        if (r >= 0)
                 r = write_timer(g, d);
         if (r >= 0)
                 r = install_all(g, d);
@@ -217,12 +283,28 @@ static void generate(Generator *g, char *const *dirs, const char *name)
                 say(g, true, "Cannot write the units of pod %s: %s", name, strerror(-r));
 }
 
+static void generate_pods(Generator *g, const char *config_dir)
+{
+        _cleanup_strv_free_ char **dirs = NULL, **readable = NULL, **failures = NULL, **names = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = declared_dirs(config_dir, &dirs);
+        if (r >= 0)
+                r = declared_readable_dirs(dirs, &readable, &failures);
+        STRV_FOREACH (failure, failures)
+                say(g, true, "Pods are left out: %s", *failure);
+        if (r >= 0)
+                r = declared_list(readable, &names, &e);
+        if (r < 0)
+                say_error(g, &e, r, "Cannot list the declared pods");
+        STRV_FOREACH (name, names)
+                generate(g, readable, *name);
+}
+
 int main(int argc, char *argv[])
 {
-        const char *scope = getenv("SYSTEMD_SCOPE");
+        const char *scope = getenv("SYSTEMD_SCOPE"), *config_dir = getenv("ACNSPAWN_CONFIG_DIR");
         Generator g = {.dir_fd = -EBADF, .kernel_log = scope && streq(scope, "system")};
-        _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
-        _cleanup_error_ Error e = ERROR_NULL;
 
         if (argc != 2 && argc != 4) {
                 (void) fprintf(stderr, "This is a generator of systemd, see acnspawn-generator(8): it takes "
@@ -234,13 +316,8 @@ int main(int argc, char *argv[])
                 say(&g, true, "Cannot open '%s': %s", argv[1], strerror(errno));
                 return 1;
         }
-        int r = declared_dirs(getenv("ACNSPAWN_CONFIG_DIR"), &dirs);
-        if (r >= 0)
-                r = declared_list(dirs, &names, &e);
-        if (r < 0)
-                say_error(&g, &e, r, "Cannot list the declared pods");
-        STRV_FOREACH (name, names)
-                generate(&g, dirs, *name);
+        generate_store(&g, config_dir);
+        generate_pods(&g, config_dir);
         safe_close(g.dir_fd);
         return g.failed;
 }

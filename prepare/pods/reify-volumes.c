@@ -77,15 +77,6 @@ static int refuse_source(const Volume *v, int code, Error *e)
         return r;
 }
 
-/* Opens the source of a host volume. */
-static int open_source(const Volume *v, const VolumeSettings *s)
-{
-        if (!s->symlinks)
-                return open_no_symlinks(AT_FDCWD, v->source, O_PATH);
-        int fd = open(v->source, O_PATH | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
-}
-
 /* Checks that do not depend on the host. */
 static int check_source(const Volume *v, char **ret_normal, Error *e)
 {
@@ -117,7 +108,7 @@ static int check_host_volume(Volume *v, const VolumeSettings *s, Error *e)
         free(v->source);
         v->source = TAKE_PTR(normal);
 
-        fd = open_source(v, s);
+        fd = open_to_mount(v->source, s->symlinks);
         if (fd < 0)
                 return refuse_source(v, fd, e);
         if (fstat(fd, &st) < 0)

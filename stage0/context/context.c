@@ -289,6 +289,13 @@ int context_open_store_as_root(Context *c)
         return r < 0 ? r : context_open_store(c);
 }
 
+int context_open_store_if_there_as_root(Context *c)
+{
+        int r = require_root(c);
+
+        return r < 0 ? r : context_open_store_if_there(c);
+}
+
 int context_open_existing_store_as_root(Context *c)
 {
         int r = require_root(c);

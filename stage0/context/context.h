@@ -112,9 +112,9 @@ int context_open_existing_store(Context *c);
 /* context_parse(), and then the same: for verbs that need words and existing objects. Returns as context_parse(). */
 int context_parse_for_store(Context *c, const Option *options, void *data, int argc, char **argv,
                             Words *words);
-/* The same as the first and the last for verbs that always require root, independent of the owner of the
- * store. */
+/* The same for verbs that always require root, independent of the owner of the store. */
 int context_open_store_as_root(Context *c);
+int context_open_store_if_there_as_root(Context *c);
 int context_open_existing_store_as_root(Context *c);
 
 /* --- Results ------------------------------------------------------------------------------------------- */

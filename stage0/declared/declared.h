@@ -86,12 +86,16 @@ bool declared_name_is_valid(const char *name);
 /* The names of the pods that are declared, sorted; those that are masked are left out. Directories that do not
  * exist are empty. */
 int declared_list(char *const *dirs, char ***ret, Error *e);
+/* For who has to go on with the rest: those of the directories that can be read, or do not exist, and why others cannot be. -ENOMEM. */
+int declared_readable_dirs(char *const *dirs, char ***ret, char ***ret_failures);
 /* Whether a file declares or masks the pod. */
 bool declared_exists(char *const *dirs, const char *name);
 /* Reads a pod with its drop-ins. Mistakes in the files are findings. -ENOENT: no file declares it; -ERFKILL: it is masked
  * (an empty file, or a link to /dev/null); other errors are of the system. */
 int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e);
-/* The same of a file at any place, with the drop-ins beside it. */
+/* The same, but drop-ins, and directories of them, that cannot be read are findings: D is not all that declares the pod then. */
+int declared_load_partly(char *const *dirs, const char *name, Declared **ret, Error *e);
+/* A file at any place, with the drop-ins beside it. */
 int declared_load_file(const char *path, Declared **ret, Error *e);
 
 /* --- Syntax (parse.c) ---------------------------------------------------------------------------------- */
@@ -137,6 +141,15 @@ int declared_add_ports(const Declared *d, Text *t);
 /* Adds warnings about apps whose ports have no socket, and about a [Socket] without an address. -ENOMEM. */
 int declared_check_sockets(Declared *d);
 
+/* --- What the pod needs of the host (needs.c) ---------------------------------------------------------- */
+
+/* Adds RequiresMountsFor= for the files of the host that the pod uses: sources of its volumes, images, and others. -ENOMEM. */
+int declared_add_mounts(const Declared *d, Text *t);
+/* The line itself, in a unit. -ENOMEM. */
+int declared_add_mount(const char *path, Text *t);
+/* 1: a start of the pod may fetch an image from the network; 0: it does not; or -ENOMEM. */
+int declared_uses_network(const Declared *d);
+
 /* --- Words and specifiers (words.c) -------------------------------------------------------------------- */
 
 /* Splits at spaces; quotes and backslashes as in units. -EINVAL with the reason. */
@@ -148,3 +161,6 @@ int declared_quote(const char *word, bool whole, char **ret);
 /* Replaces specifiers of the pod NAME. -EINVAL: an unknown one, that is *RET_BAD, or 0 at the end of the
  * text; other errors: its value cannot be found out. */
 int declared_expand(const char *s, const char *name, char **ret, char *ret_bad);
+/* The words, or the value as a whole, of a setting with their specifiers replaced. *RET stays if it is not valid. -ENOMEM. */
+int declared_setting_words(const Declared *d, const DeclaredSetting *s, char ***ret);
+int declared_setting_value(const Declared *d, const DeclaredSetting *s, char **ret);

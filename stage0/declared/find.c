@@ -154,6 +154,31 @@ static int read_first(char *const *dirs, const char *path, const char *file, Dec
         return -ENOENT;
 }
 
+/* Those of DIRS in which list_files() succeeds, and why it does not in the others. */
+static int readable_dirs(char *const *dirs, const char *path, const char *suffix, size_t max, char ***ret,
+                         char ***ret_failures)
+{
+        _cleanup_strv_free_ char **l = NULL, **failures = NULL;
+
+        STRV_FOREACH (dir, dirs) {
+                _cleanup_strv_free_ char **files = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                int r = list_files((char *[]){*dir, NULL}, path, suffix, max, &files, &e);
+
+                r = strv_extend(r < 0 ? &failures : &l, r < 0 ? e.message ?: strerror(-r) : *dir);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(l);
+        *ret_failures = TAKE_PTR(failures);
+        return 0;
+}
+
+int declared_readable_dirs(char *const *dirs, char ***ret, char ***ret_failures)
+{
+        return readable_dirs(dirs, NULL, DECLARED_SUFFIX, DECLARED_PODS_MAX, ret, ret_failures);
+}
+
 int declared_list(char *const *dirs, char ***ret, Error *e)
 {
         _cleanup_strv_free_ char **files = NULL, **l = NULL;
@@ -186,14 +211,13 @@ bool declared_exists(char *const *dirs, const char *name)
 
 /* --- Reading ------------------------------------------------------------------------------------------- */
 
-static int read_drop_ins(char *const *dirs, const char *file, Declared *d, Error *e)
+#define DROP_INS ".conf", DECLARED_DROP_INS_MAX
+
+static int read_drop_ins(char *const *dirs, const char *path, Declared *d, Error *e)
 {
         _cleanup_strv_free_ char **files = NULL;
-        _cleanup_free_ char *path = NULL;
 
-        if (xasprintf(&path, "%s.d", file) < 0)
-                return error_oom(e);
-        int r = list_files(dirs, path, ".conf", DECLARED_DROP_INS_MAX, &files, e);
+        int r = list_files(dirs, path, DROP_INS, &files, e);
         if (r < 0)
                 return r;
         STRV_FOREACH (drop_in, files) {
@@ -204,22 +228,51 @@ static int read_drop_ins(char *const *dirs, const char *file, Declared *d, Error
         return 0;
 }
 
-static int load(char *const *dirs, const char *name, const char *file, Declared **ret, Error *e)
+static int add_failure(Declared *d, const char *text, Error *e)
+{
+        const DeclaredPlace place = {.file = d->files[0]};
+
+        return declared_add_finding(d, &place, true, NULL, "%s", text) < 0 ? error_oom(e) : 0;
+}
+
+/* The same, and what cannot be read are findings. */
+static int read_drop_ins_partly(char *const *dirs, const char *path, Declared *d, Error *e)
+{
+        _cleanup_strv_free_ char **readable = NULL, **failures = NULL, **files = NULL;
+
+        int r = readable_dirs(dirs, path, DROP_INS, &readable, &failures);
+        if (r < 0)
+                return error_oom(e);
+        STRV_FOREACH (failure, failures)
+                r = r < 0 ? r : add_failure(d, *failure, e);
+        if (r >= 0)
+                r = list_files(readable, path, DROP_INS, &files, e);
+        STRV_FOREACH (drop_in, files) {
+                _cleanup_error_ Error why = ERROR_NULL;
+                int k = r < 0 ? 0 : read_first(readable, path, *drop_in, d, &why);
+                if (k < 0 && k != -ERFKILL && k != -ENOENT)
+                        r = add_failure(d, why.message ?: strerror(-k), e);
+        }
+        return r;
+}
+
+static int load(char *const *dirs, const char *name, const char *file, bool partly, Declared **ret, Error *e)
 {
         _cleanup_(declared_freep) Declared *d = declared_new(name);
+        _cleanup_free_ char *path = NULL;
 
-        if (!d)
+        if (!d || xasprintf(&path, "%s.d", file) < 0)
                 return error_oom(e);
         int r = read_first(dirs, NULL, file, d, e);
         if (r >= 0)
-                r = read_drop_ins(dirs, file, d, e);
+                r = (partly ? read_drop_ins_partly : read_drop_ins)(dirs, path, d, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(d);
         return 0;
 }
 
-int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e)
+static int load_name(char *const *dirs, const char *name, bool partly, Declared **ret, Error *e)
 {
         _cleanup_free_ char *file = NULL, *list = NULL;
 
@@ -227,7 +280,7 @@ int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e)
                 return error_set(e, -EINVAL, "'%s' is not a valid name for a pod", name);
         if (xasprintf(&file, "%s" DECLARED_SUFFIX, name) < 0)
                 return error_oom(e);
-        int r = load(dirs, name, file, ret, e);
+        int r = load(dirs, name, file, partly, ret, e);
         if (r == -ERFKILL)
                 return error_set(e, r, "Pod '%s' is masked", name);
         if (r != -ENOENT)
@@ -235,6 +288,16 @@ int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e)
         r = error_set(e, r, "No file declares a pod '%s'", name);
         list = strv_join(dirs, ", ");
         return error_hint(e, r, "It would be %s, in one of: %s", file, list ?: "?");
+}
+
+int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e)
+{
+        return load_name(dirs, name, false, ret, e);
+}
+
+int declared_load_partly(char *const *dirs, const char *name, Declared **ret, Error *e)
+{
+        return load_name(dirs, name, true, ret, e);
 }
 
 int declared_load_file(const char *path, Declared **ret, Error *e)
@@ -252,7 +315,7 @@ int declared_load_file(const char *path, Declared **ret, Error *e)
                                   "Its name is that of the pod, in lower case letters, digits, '-' and '.', "
                                   "with the suffix '" DECLARED_SUFFIX "'.");
         }
-        int r = load((char *[]){dir, NULL}, name, file, ret, e);
+        int r = load((char *[]){dir, NULL}, name, file, false, ret, e);
         if (r == -ERFKILL)
                 return error_set(e, r, "'%s' is empty, or a link to /dev/null: it masks pod '%s'", path,
                                  name);

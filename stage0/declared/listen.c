@@ -72,25 +72,20 @@ static bool is_meant(const Exposed *x, const char *word)
         return !word[n] ? !x->udp : streq(word + n, x->udp ? "/udp" : "/tcp") && is_number(x->port);
 }
 
-/* The words of a setting; none if they are not valid. */
+/* The words of a setting, split once more; none if they are not valid. */
 static int words_of(const Declared *d, const DeclaredSetting *s, const char *separators, char ***ret)
 {
         _cleanup_strv_free_ char **words = NULL;
-        const char *reason;
 
-        int r = declared_words(s->value, &words, &reason);
-        for (size_t i = 0; r >= 0 && words && words[i]; i++) {
-                _cleanup_free_ char *expanded = NULL;
+        int r = declared_setting_words(d, s, &words);
+        STRV_FOREACH (joined, words) {
                 _cleanup_strv_free_ char **split = NULL;
-                char bad;
-                r = declared_expand(words[i], d->name, &expanded, &bad);
-                if (r >= 0)
-                        r = strv_split(expanded, separators, &split);
+                r = r < 0 ? r : strv_split(*joined, separators, &split);
                 STRV_FOREACH (word, split)
                         if (r >= 0)
                                 r = strv_extend(ret, *word);
         }
-        return r == -ENOMEM ? r : 0;
+        return r;
 }
 
 /* All words of the settings with one of the names in the section. */

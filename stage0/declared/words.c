@@ -313,3 +313,32 @@ int declared_expand(const char *s, const char *name, char **ret, char *ret_bad)
         }
         return text_take(&t, ret, NULL);
 }
+
+int declared_setting_words(const Declared *d, const DeclaredSetting *s, char ***ret)
+{
+        _cleanup_strv_free_ char **words = NULL, **l = NULL;
+        const char *reason;
+
+        int r = declared_words(s->value, &words, &reason);
+        STRV_FOREACH (word, words) {
+                char *expanded = NULL, bad;
+                r = r < 0 ? r : declared_expand(*word, d->name, &expanded, &bad);
+                if (r >= 0)
+                        r = strv_consume(&l, expanded);
+        }
+        if (r >= 0)
+                *ret = TAKE_PTR(l);
+        return r == -ENOMEM ? r : 0;
+}
+
+int declared_setting_value(const Declared *d, const DeclaredSetting *s, char **ret)
+{
+        _cleanup_free_ char *value = NULL;
+        const char *reason;
+        char bad;
+
+        int r = declared_value(s->value, &value, &reason);
+        if (r >= 0)
+                r = declared_expand(value, d->name, ret, &bad);
+        return r == -ENOMEM ? r : 0;
+}

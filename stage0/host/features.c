@@ -98,7 +98,10 @@ int pod_disks(const Pod *p, char ***ret)
 
 uint32_t security_modules(const HostFeatures *h)
 {
-        return (h->apparmor ? LAUNCH_APPARMOR : 0U) | (h->selinux > SELINUX_NO_POLICY ? LAUNCH_SELINUX : 0U);
+        uint32_t apparmor = h->apparmor ? LAUNCH_APPARMOR : 0U,
+                 missing = h->apparmor && stage1_has_no_profiles(h) ? LAUNCH_NO_PROFILES : 0U;
+
+        return apparmor | missing | (h->selinux > SELINUX_NO_POLICY ? LAUNCH_SELINUX : 0U);
 }
 
 int pod_features(Pod *p, bool keep_unit, HostFeatures *ret)

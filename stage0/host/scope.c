@@ -10,11 +10,14 @@
  * The request is sent over systemd's private socket, which does not depend on a D-Bus daemon.
  */
 
+#include <limits.h>
+
 #include "library/libsystemd.h"
 #include "schema/settings.h"
 #include "stage0/host/host-internal.h"
 
-#define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
+#define START_TIMEOUT_USEC                                                                                  \
+        (120 * UINT64_C(1000000)) /* it may have a file system mounted, which waits for its device */
 #define MANAGER_STOP_USEC (90 * UINT64_C(1000000)) /* for the pod's systemd: the default of units */
 
 static void bus_unrefp(sd_bus **b)
@@ -66,13 +69,72 @@ static int append_requests(sd_bus_message *m, const Pod *p)
         return r;
 }
 
-/* When the host is shut down, what the end of a pod takes is stopped after the scope: file systems and name spaces that
- * are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
+/* When the host is shut down, what a pod uses until its end is stopped after the scope: the network, file systems and name
+ * spaces that are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
 static int append_order(sd_bus_message *m, const char *controller)
 {
-        return controller ? sd_bus_message_append(m, "(sv)", "After", "as", 3, "basic.target",
-                                                  "dbus.service", "systemd-machined.service")
-                          : sd_bus_message_append(m, "(sv)", "After", "as", 1, "basic.target");
+        return controller ? sd_bus_message_append(m, "(sv)", "After", "as", 4, "basic.target",
+                                                  "network.target", "dbus.service",
+                                                  "systemd-machined.service")
+                          : sd_bus_message_append(m, "(sv)", "After", "as", 2, "basic.target",
+                                                  "network.target");
+}
+
+/* The source of a host volume without symlinks, as far as that is known without asking its file system, which may not answer. */
+static int real_source(const Volume *v, char **ret)
+{
+        _cleanup_close_ int fd = open_cached(v->source, true);
+        _cleanup_free_ char *link = NULL;
+        char path[PATH_MAX];
+
+        if (xasprintf(&link, "/proc/self/fd/%d", fd) < 0)
+                return -ENOMEM;
+        ssize_t n = fd < 0 ? fd : readlink(link, path, sizeof(path) - 1);
+        path[MAX(n, 0)] = 0;
+        *ret = strdup(n > 0 && path_is_normalized(path) ? path : v->source);
+        return *ret ? 0 : -ENOMEM;
+}
+
+/* systemd writes the paths into the file of the unit as they are. So a name with characters that mean something there ends the
+ * path: the directory above it. */
+static int add_mount(const char *path, char ***paths)
+{
+        size_t n = 0;
+
+        if (!path_is_normalized(path) || strlen(path) >= PATH_MAX || !utf8_is_valid(path, strlen(path)))
+                return 0;
+        while ((unsigned char) path[n] > ' ' && path[n] != 0x7f && !strchr("\"'\\%", path[n]))
+                n++;
+        while (path[n] && n > 1 && path[n] != '/')
+                n--;
+        return strv_extendf(paths, "%.*s", (int) n, path);
+}
+
+/* File systems that are mounted by units of the host: those of the store and of host volumes. */
+static int append_mounts(sd_bus_message *m, const Pod *p)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+        int r = add_mount(store_path(p->store), &paths);
+
+        for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_volumes; i++) {
+                _cleanup_free_ char *source = NULL;
+                if (p->manifest->volumes[i].kind != VOLUME_HOST)
+                        continue;
+                r = real_source(&p->manifest->volumes[i], &source);
+                if (r >= 0)
+                        r = add_mount(source, &paths);
+        }
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'r', "sv");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", "RequiresMountsFor");
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'v', "as");
+        if (r >= 0)
+                r = sd_bus_message_append_strv(m, paths);
+        if (r >= 0)
+                r = sd_bus_message_close_container(m);
+        return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
 /* The unit's name, without its suffix, is also that of cgroups created on hosts without systemd. */
@@ -95,15 +157,17 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const c
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'a', "(sv)");
         if (r >= 0)
-                r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)(sv)(sv)", "Description", "s", description,
+                r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)(sv)(sv)(sv)", "Description", "s", description,
                                           "Slice", "s", slice_of(p), "Delegate", "b", 1, "TasksMax", "t",
-                                          UINT64_MAX, "CollectMode", "s", "inactive-or-failed", "PIDs", "au",
-                                          1, (uint32_t) pid);
+                                          UINT64_MAX, "CollectMode", "s", "inactive-or-failed",
+                                          "TimeoutStopUSec", "t", pod_stop_timeout(p), "PIDs", "au", 1,
+                                          (uint32_t) pid);
         if (r >= 0 && controller)
-                r = sd_bus_message_append(m, "(sv)(sv)", "Controller", "s", controller, "TimeoutStopUSec",
-                                          "t", pod_stop_timeout(p));
+                r = sd_bus_message_append(m, "(sv)", "Controller", "s", controller);
         if (r >= 0)
                 r = append_order(m, controller);
+        if (r >= 0)
+                r = append_mounts(m, p);
         if (r >= 0)
                 r = append_requests(m, p);
         return r < 0 ? r : sd_bus_message_close_container(m);
@@ -140,9 +204,15 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
                 r = systemd_run_job(bus, call, START_TIMEOUT_USEC, &result, &error);
         if (r >= 0 && !streq(result, "done"))
                 r = -EIO;
-        return r < 0 ? error_set(e, r, "systemd did not create a scope for pod %s: %s", pod_display_name(p),
-                                 result ?: error.message ?: strerror(-r))
-                     : 0;
+        if (r >= 0)
+                return 0;
+        error_set(e, r, "systemd did not create a scope for pod %s: %s", pod_display_name(p),
+                  result ?: error.message ?: strerror(-r));
+        return streq_ptr(result, "dependency")
+                               ? error_hint(e, r,
+                                            "The file system of the store, or of a host volume, could not be "
+                                            "mounted: see 'systemctl --failed'.")
+                               : r;
 }
 
 bool unit_is_own(const char *unit)

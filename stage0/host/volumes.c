@@ -22,15 +22,9 @@ bool volume_is_recursive(const Volume *v)
 
 static int open_source(const Volume *v, const VolumeSettings *s, bool cached, Error *e)
 {
-        int fd;
-
         if (cached)
                 return open_cached(v->source, s->symlinks);
-        if (s->symlinks) {
-                fd = open(v->source, O_PATH | O_CLOEXEC);
-                fd = fd < 0 ? -errno : fd;
-        } else
-                fd = open_no_symlinks(AT_FDCWD, v->source, O_PATH);
+        int fd = open_to_mount(v->source, s->symlinks);
         if (fd == -ELOOP && !s->symlinks) {
                 (void) error_set(e, fd, "Source %s of volume %s is, or passes through, a symbolic link",
                                  v->source, v->name);

@@ -167,9 +167,32 @@ static int add_all(Run *x)
         return r;
 }
 
+/* Without a store no pod runs, which is no failure of the timers. */
+static int update_all(Run *x, const Words *words, Arguments *a)
+{
+        Context *c = x->context;
+
+        if (!c->store) {
+                if (!c->quiet)
+                        log_info("There is no store at '%s', and no pod to update.", c->dir);
+                return 0;
+        }
+        (void) interrupt_catch(c->operation);
+        int r = context_show_fetching(c, &a->update.fetch);
+        if (r >= 0)
+                r = updater_new(c->store, &a->update, &x->updater, &c->error);
+        for (size_t i = 0; r >= 0 && i < words->n; i++)
+                r = add_named(x, words->list[i], a->if_running);
+        if (r >= 0 && words->n == 0)
+                r = add_all(x);
+        if (r >= 0)
+                r = updater_finish(x->updater, &c->error);
+        context_end_fetching(c);
+        return r;
+}
+
 static int update(Context *c, const Words *words, Arguments *a)
 {
-        _cleanup_(updater_freep) Updater *updater = NULL;
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
         Run x = {.context = c, .table = t};
 
@@ -177,18 +200,8 @@ static int update(Context *c, const Words *words, Arguments *a)
                 return error_oom(&c->error);
         a->update.done = on_result;
         a->update.userdata = &x;
-        (void) interrupt_catch(c->operation);
-        int r = context_show_fetching(c, &a->update.fetch);
-        if (r >= 0)
-                r = updater_new(c->store, &a->update, &updater, &c->error);
-        x.updater = updater;
-        for (size_t i = 0; r >= 0 && i < words->n; i++)
-                r = add_named(&x, words->list[i], a->if_running);
-        if (r >= 0 && words->n == 0)
-                r = add_all(&x);
-        if (r >= 0)
-                r = updater_finish(updater, &c->error);
-        context_end_fetching(c);
+        int r = update_all(&x, words, a);
+        _cleanup_(updater_freep) Updater *updater = x.updater;
         /* What was done is shown, also if it ended early. */
         int k = table_n_rows(t) > 0 || c->json != JSON_OFF
                                 ? context_show_table_as(c, t, &a->format, usual, NULL)
@@ -216,7 +229,8 @@ static int run(Context *c, int argc, char **argv)
         if (r > 0 && context_check_format(c, &a.format) < 0)
                 r = -EINVAL;
         if (r > 0) {
-                r = context_open_existing_store_as_root(c);
+                r = words.n > 0 && !a.if_running ? context_open_existing_store_as_root(c)
+                                                 : context_open_store_if_there_as_root(c);
                 if (r >= 0)
                         r = update(c, &words, &a);
         }

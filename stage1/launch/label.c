@@ -47,13 +47,13 @@ static bool is_unconfined(int attr_fd)
         return false;
 }
 
-/* The kernel fails if the profile is not loaded; the app then runs without, and 'acnspawn status' reports
- * that. */
-static int choose_default_profile(LaunchConfig *c, int attr_fd, Failure *f)
+/* The kernel fails if the profile is not loaded, which the supervisor may not know; the app then runs without, and
+ * 'acnspawn status' reports that. */
+static int choose_default_profile(LaunchConfig *c, unsigned modules, int attr_fd, Failure *f)
 {
         const char *name = c->may_mount ? APP_PROFILE_MOUNTS : APP_PROFILE;
 
-        if (!is_unconfined(attr_fd))
+        if (modules & LAUNCH_NO_PROFILES || !is_unconfined(attr_fd))
                 return 0;
         c->apparmor_profile = strdup(name);
         if (!c->apparmor_profile)
@@ -96,7 +96,7 @@ int label_next_exec(LaunchConfig *c, unsigned modules, int attr_fd, Failure *f)
 
         if (modules & LAUNCH_APPARMOR)
                 r = c->apparmor_profile ? choose_profile(c, attr_fd, f)
-                                        : choose_default_profile(c, attr_fd, f);
+                                        : choose_default_profile(c, modules, attr_fd, f);
         if (r >= 0 && c->selinux_context && modules & LAUNCH_SELINUX)
                 r = choose_context(c, attr_fd, f);
         return r;

@@ -44,6 +44,28 @@ INPUT(declared, parse_declared,
 INPUT(declared_with_mistakes, parse_declared,
       "Key=early\n[App]\n[App a b]\nno assignment\n[Unit]\nExecStart=x\n[Install]\nAlias=y\n[Pod")
 
+static int find_needs(void *userdata, Text *result, Error *e)
+{
+        _cleanup_(declared_freep) Declared *d = declared_new("x");
+        const char *s = userdata;
+
+        int r = d ? declared_parse(d, "x.pod", s, strlen(s)) : -ENOMEM;
+        if (r >= 0)
+                r = declared_add_mounts(d, result);
+        if (r >= 0)
+                r = declared_uses_network(d);
+        if (r < 0)
+                return without_message(r, e);
+        text_addf(result, "network: %d\n", r);
+        return 0;
+}
+
+INPUT(needs_of_declared, find_needs,
+      "[Pod]\nVolume=a,kind=host,source=/srv/%i '/b c:/d' e,kind=image,source=/e.aci\nEnvironmentFile=/f\n"
+      "LoadCredential=g:/h\n[App web]\nImage=oci:/i:1\nLogFile=/j,format=cri\n[App db]\nImage=k.example/l\n")
+INPUT(needs_of_declared_with_mistakes, find_needs,
+      "[Pod]\nVolume=a,kind=host,source=../b '/c\nEnvironmentFile=%?\nLoadCredential=g\n[App web]\nImage='/i\nLogFile=,j\n")
+
 static int read_words(void *userdata, Text *result, Error *e)
 {
         _cleanup_free_ char *whole = NULL, *expanded = NULL, *quoted = NULL;
@@ -325,6 +347,8 @@ int main(void)
 {
         RUN(declared);
         RUN(declared_with_mistakes);
+        RUN(needs_of_declared);
+        RUN(needs_of_declared_with_mistakes);
         RUN(words);
         RUN(words_with_a_mistake);
         RUN(task_group);

@@ -359,6 +359,40 @@ TEST(masks_and_strange_files)
         ASSERT_STREQ(names[2], "link");
 }
 
+/* The generator goes on with the rest; others have to know that it is not all. */
+TEST(what_cannot_be_read)
+{
+        _cleanup_(dirs_done) Dirs d = DIRS_NULL;
+        _cleanup_(declared_freep) Declared *x = NULL;
+        _cleanup_strv_free_ char **dirs = NULL, **failures = NULL, **names = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(dirs_new(&d));
+        ASSERT_OK(put(&d, "./etc", ""));
+        ASSERT_OK(put(&d, "lib/a.pod", "[Pod]\nA=lib\n"));
+        ASSERT_OK(put(&d, "run/a.pod.d", ""));
+        ASSERT_OK(put(&d, "lib/a.pod.d/1.conf", "[Pod]\nB=lib\n"));
+        ASSERT_OK(put(&d, "lib/a.pod.d/2.conf/x", ""));
+        ASSERT_OK(put(&d, "lib/a.pod.d/3.conf", "[Pod]\nC=lib\n"));
+        ASSERT_EQ(declared_list(d.list, &names, &e), -ENOTDIR);
+        ASSERT_EQ(declared_load(d.list, "a", &x, &e), -ENOTDIR);
+        ASSERT_OK(declared_readable_dirs(d.list, &dirs, &failures));
+        ASSERT_EQ(strv_length(dirs), 2);
+        ASSERT_EQ(strv_length(failures), 1);
+        ASSERT_TRUE(endswith(failures[0], "/etc': Not a directory"));
+        ASSERT_OK(declared_list(dirs, &names, &e));
+        ASSERT_EQ(strv_length(names), 1);
+        ASSERT_EQ(declared_load(dirs, "a", &x, &e), -ENOTDIR);
+        ASSERT_OK(declared_load_partly(dirs, "a", &x, &e));
+        ASSERT_STREQ(value(x, DECLARED_POD, "A"), "lib");
+        ASSERT_STREQ(value(x, DECLARED_POD, "B"), "lib");
+        ASSERT_STREQ(value(x, DECLARED_POD, "C"), "lib");
+        ASSERT_EQ(x->n_findings, 2);
+        ASSERT_TRUE(x->has_errors);
+        ASSERT_TRUE(endswith(x->findings[0].text, "/run/a.pod.d': Not a directory"));
+        ASSERT_TRUE(endswith(x->findings[1].text, "/lib/a.pod.d/2.conf' is not a regular file"));
+}
+
 TEST(names)
 {
         static const char *const good[] = {"a", "web-1", "1.2", "a.b-c"};
@@ -558,6 +592,7 @@ int main(void)
         RUN(specifiers);
         RUN(files_take_precedence);
         RUN(masks_and_strange_files);
+        RUN(what_cannot_be_read);
         RUN(names);
         RUN(keys_are_the_options);
         RUN(a_pod_is_applied);

@@ -158,7 +158,7 @@ def updates_in_the_store_of(host):
     path = "/run/systemd/system/acnspawn-update@.service.d"
     os.makedirs(path)
     with open(path + "/test.conf", "w") as f:
-        f.write("[Unit]\nConditionPathExists=\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n" % host.dir)
+        f.write("[Service]\nEnvironment=ACNSPAWN_DIR=%s\n" % host.dir)
     try:
         yield
     finally:
@@ -201,6 +201,27 @@ def updates_by_the_timer_of_a_pod(host):
         systemctl("start", UPDATE)
         equal((runs(), host.app_status("web", "a")["starts"]), ((second, "running"), starts))
         equal(show("ActiveState"), ("active",))
+
+
+@case
+def a_directory_that_cannot_be_read(host):
+    """Limits of pods that run stay in force when systemd reads all units anew."""
+    with declared(host, "[App a]\nImage=%s\n[Service]\nMemoryMax=1G\nIPAddressDeny=any\n" % host.shell(STAY, name="example.com/a")):
+        systemctl("start", UNIT)
+        before = show("MemoryMax", "IPAddressDeny", "DropInPaths")
+        os.makedirs("/run/acnspawn", exist_ok=True)
+        moved = os.path.isdir("/run/acnspawn/pods")
+        if moved:
+            os.rename("/run/acnspawn/pods", "/run/acnspawn/pods.kept")
+        open("/run/acnspawn/pods", "x").close()
+        try:
+            systemctl("daemon-reload")
+            equal(show("MemoryMax", "IPAddressDeny", "DropInPaths"), before)
+            equal(show("ActiveState"), ("active",))
+        finally:
+            os.unlink("/run/acnspawn/pods")
+            if moved:
+                os.rename("/run/acnspawn/pods.kept", "/run/acnspawn/pods")
 
 
 @case

@@ -181,6 +181,37 @@ def a_removal_ends_pods_in_order_and_a_purge_keeps_them(host):
 
 
 @needs_package
+def a_store_that_is_somewhere_else(host):
+    """That of acnspawn.conf: its pods are ended by a removal, the units of gc and update use it, and a purge keeps it."""
+    conf, store = "/etc/acnspawn/acnspawn.conf", host.path("other")
+    os.makedirs(os.path.dirname(conf), exist_ok=True)
+    with open(conf, "w") as f:
+        f.write("[Store]\nDirectory = %s\n" % store)
+    try:
+        systemctl("daemon-reload")
+        for unit in "update", "update@box":
+            systemctl("start", "acnspawn-%s.service" % unit)
+        true(not os.path.exists(store), "a store was made that nobody uses")
+        acnspawn("run", "--detach", "--name=box", "--insecure-options=signature", host.shell(STAY, name="example.com/stay"), "--name=app")
+        uuid = pod("box")["uuid"]
+        for unit, said in ("gc", "Nothing to remove."), ("update", "No app of a running pod has an image policy."):
+            systemctl("start", "acnspawn-%s.service" % unit)
+            contains(systemctl("show", "-P", "RequiresMountsFor", "acnspawn-%s.service" % unit), store)
+            wait_for(lambda: said in command("journalctl", "-b", "-o", "cat", "-u", "acnspawn-%s.service" % unit), "what %s says" % unit, timeout=60)
+        wait_for(lambda: "started" in acnspawn("logs", "box"), "output of box", timeout=60)
+        out = dpkg("--remove", "acnspawn")
+        contains(out, "Stopping the pods that run: " + uuid)
+        equal(supervisors(), {})
+        contains(dpkg("--purge", "acnspawn"), "The store in %s is kept." % store)
+        dpkg("--install", PACKAGE)
+        equal((pod("box")["uuid"], pod("box")["state"]), (uuid, "exited"))
+        acnspawn("rm", "box")
+    finally:
+        os.unlink(conf)
+        systemctl("daemon-reload")
+
+
+@needs_package
 def a_purge_of_an_unused_store_leaves_nothing(host):
     acnspawn("gc", "--grace-period=0")
     acnspawn("list")

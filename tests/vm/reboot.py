@@ -3,8 +3,8 @@
 """Pods over reboots of the host: one in order, and one that is like a loss of power. The machine is really rebooted: this program
 is started again by each boot, goes on with the next case, and is done after the last one.
 
-The pods are in the store of the system: "keeper", which is declared and enabled, and others that were started by hand. With
-ACNSPAWN_TEST_SANDBOX=yes a kubelet has made a sandbox before the loss of power."""
+The pods are in the store of the system, which is on a file system that is mounted late at each boot: "keeper", which is declared and enabled,
+and others that were started by hand. With ACNSPAWN_TEST_SANDBOX=yes a kubelet has made a sandbox before the loss of power."""
 
 from cri_client import *
 
@@ -13,9 +13,27 @@ POD, UNIT = "/etc/acnspawn/pods/keeper.pod", "acnspawn@keeper.service"
 NETWORK, LEASES = "/etc/acnspawn/net.d/50-lan.conflist", "/var/lib/cni/networks/lan"
 LAN = {"cniVersion": "0.4.0", "name": "lan", "plugins": [
     {"type": "bridge", "bridge": "lan0", "isGateway": True, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.91.0.0/24"}]]}}]}
+# The store of the system is on a mount that nothing waits for, unless it says so; "late" is when it comes and goes. "lan" stands for the network.
+CONF, STORE, WITNESSED = "/etc/acnspawn/acnspawn.conf", "/srv/late/store", "/var/lib/acnspawn-test-witness"
+MOUNT = "/var/lib/acnspawn-test-late /srv/late none bind,nofail,_netdev,x-systemd.requires=late.service 0 0\n"
+WITNESS = """[Unit]
+%s
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c '%s'
+ExecStop=/bin/sh -c 'cat /proc/uptime >""" + WITNESSED + """/%%N'
+[Install]
+WantedBy=multi-user.target
+"""
+WITNESSES = {
+    "late": WITNESS % ("After=basic.target network.target", "n=0; while [ $$n -lt 30 ] && ! [ -e " + STORE + " ]; do sleep 0.1; n=$$((n + 1)); done"),
+    "lan": WITNESS % ("Wants=network.target\nBefore=network.target", "true")}
 # Not synced by the machine, which is switched off suddenly: the app does that itself.
 SERVE = "echo started >>/data/starts; sync; touch /out/up; exec httpd -f -p 80 -h /data"
 STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
+# It takes a while to end, and says when it did.
+LINGER = "trap 'sleep 2; cat /proc/uptime >/data/$AC_APP_NAME; sync; exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
 DECLARED = """[Pod]
 Net=default
 Port=8090:80
@@ -131,20 +149,55 @@ def check_sandbox(i, ended, runs):
         equal(sandboxes(c), [])
 
 
+def mount_late():
+    """The mount of the store, which each boot makes from now on."""
+    for directory in MOUNT.split()[:2] + [WITNESSED]:
+        os.makedirs(directory)
+    with open("/etc/fstab", "a") as f:
+        f.write(MOUNT)
+    for name, text in WITNESSES.items():
+        with open("/etc/systemd/system/%s.service" % name, "w") as f:
+            f.write(text)
+    command("systemctl", "daemon-reload")
+    command("systemctl", "enable", "--now", "late.service", "lan.service")
+    command("systemctl", "start", "srv-late.mount")
+    os.mkdir("/srv/late/data")
+
+
+def unmount_late():
+    command("systemctl", "stop", "srv-late.mount")
+    equal(os.listdir("/srv/late"), [], "files below the mount point of the store")
+    command("systemctl", "disable", "--now", "late.service", "lan.service")
+    fstab = read_text("/etc/fstab")
+    with open("/etc/fstab", "w") as f:
+        f.write(fstab.replace(MOUNT, ""))
+    for name in WITNESSES:
+        os.unlink("/etc/systemd/system/%s.service" % name)
+    for directory in MOUNT.split()[0], WITNESSED:
+        shutil.rmtree(directory)
+    command("systemctl", "daemon-reload")
+
+
+def uptime(path):
+    return float(read_text(path).split()[0])
+
+
 @with_timeout(600)
 def in_order(host):
     """Before the first reboot."""
-    for path, text in (POD, DECLARED), (NETWORK, json.dumps(LAN)):
+    mount_late()
+    for path, text in (CONF, "[Store]\nDirectory=%s\n" % STORE), (POD, DECLARED), (NETWORK, json.dumps(LAN)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as f:
             f.write(text)
-    for name, script in ("serve", SERVE), ("stay", STAY):
+    for name, script in ("serve", SERVE), ("stay", STAY), ("linger", LINGER):
         acnspawn("fetch", "--insecure-options=signature", host.shell(script, name="example.com/" + name))
     command("systemctl", "daemon-reload")
     command("systemctl", "enable", "--now", UNIT)
-    acnspawn("run", "--detach", "--name=byhand", "--net=lan", "example.com/stay", "--name=app")
+    data = "--volume=/srv/late/data:/data"
+    acnspawn("run", "--detach", "--name=byhand", "--net=lan", data, "example.com/linger", "--name=byhand")
     acnspawn("run", "--detach", "--name=killed", "example.com/stay", "--name=app")
-    acnspawn("run", "--detach", "--name=alone", "--register=no", "example.com/stay", "--name=app")
+    acnspawn("run", "--detach", "--name=alone", "--register=no", data, "example.com/linger", "--name=alone")
     pods = {name: up(name) for name in ("keeper", "byhand", "killed", "alone")}
     wait_for(lambda: starts() == 1, "an answer of keeper", timeout=60)
     equal(leases(), {address(pods["byhand"])})
@@ -173,6 +226,11 @@ def of_the_power(host):
     # They were ended in order, with what the apps make of it.
     equal([(a["cause"], a["exitStatus"]) for a in status("byhand")["apps"]], [("exited", 0)])
     equal([(a["cause"], a["exitStatus"]) for a in status("alone")["apps"]], [("exited", 0)])
+    # And before what they use was taken away.
+    for name in "byhand", "alone":
+        for witness in WITNESSES:
+            ended, gone = uptime("/srv/late/data/" + name), uptime("%s/%s" % (WITNESSED, witness))
+            true(ended < gone, "the pod %s ended %s s after the boot, when %s was stopped at %s" % (name, ended, witness, gone))
     killed = status("killed")
     equal((killed["ended"], killed["endedBy"]), (memory["killed"], None), "the pod that ended before")
     for name, uuid in before.items():
@@ -183,6 +241,9 @@ def of_the_power(host):
     equal(byhand["predecessor"], before["byhand"])
     equal(leases(), {address(byhand)})
     sync("%s/%s" % (LEASES, address(byhand)))
+    command("systemctl", "start", "acnspawn-update.service")
+    wait_for(lambda: "No app of a running pod has an image policy." in command("journalctl", "-b", "-o", "cat", "-u", "acnspawn-update.service"),
+             "what the unit of update says", timeout=60)
     sandbox = make_sandbox() if os.environ.get("ACNSPAWN_TEST_SANDBOX") == "yes" and not missing() else None
     remember(boot=2, uuids={"keeper": keeper["uuid"], "byhand": byhand["uuid"]}, old=list(before.values()), address=address(byhand), sandbox=sandbox)
     print("ok of_the_power", flush=True)
@@ -221,8 +282,9 @@ def and_afterwards(host):
     equal(belongings(keeper["uuid"]), [], "what is left of keeper")
     acnspawn("rm", "keeper")
     acnspawn("volume", "rm", "keeper-data")
-    for path in POD, NETWORK, PHASE:
+    for path in CONF, POD, NETWORK, PHASE:
         os.unlink(path)
+    unmount_late()
 
 
 for function in (in_order, of_the_power, and_afterwards)[remembered()["boot"]:][:1]:

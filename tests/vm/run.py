@@ -50,7 +50,7 @@ OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 PACE = 50
 SECONDS = {"network": 150, "apparmor": 215, "units": 140, "machined": 70, "varlink": 60, "control": 20, "density": 225, "bus": 70,
            "limits": 145, "sockets": 60, "declared": 140, "cri": 105, "readiness": 60, "host-service": 25, "nested": 20, "packages": 300,
-           "quota": 25, "upgrade": 60, "reboot": 40, "tutorial": 5}
+           "quota": 25, "upgrade": 60, "reboot": 60, "tutorial": 5}
 SECONDS_OF_INTEGRATION = 900
 SECONDS_OF_CASE = 20 # of one that a container cannot run, in a program of which it runs the others
 BOUND = 4 # times as long, until a guest is ended

@@ -35,7 +35,7 @@ def drop_ins(host, **texts):
         os.makedirs("/run/systemd/system/" + unit)
     for key, unit in units.items():
         with open("/run/systemd/system/%s/test.conf" % unit, "w") as f:
-            f.write("[Unit]\nConditionPathExists=\n[Service]\nEnvironment=ACNSPAWN_DIR=%s\n%s" % (host.dir, texts.get(key, "")))
+            f.write("[Service]\nEnvironment=ACNSPAWN_DIR=%s\n%s" % (host.dir, texts.get(key, "")))
     try:
         systemctl("daemon-reload")
         yield
@@ -440,6 +440,58 @@ def the_pod_of_a_loaded_unit_stays(host):
         finally:
             systemctl("stop", "needs.service", rc=None)
             os.unlink("/run/systemd/system/needs.service")
+
+
+@case
+def what_a_detached_pod_uses_outlives_it(host):
+    """When the host is shut down: mounts of the store and of volumes, and the network; and the pod has the time to end that its apps have."""
+    source, odd = host.path("data"), host.path("odd\nname %n")
+    os.mkdir(source)
+    os.mkdir(odd)
+    for option in "--register=auto", "--register=no":
+        host.acnspawn("run", "--detach", "--replace", "--name=p", option, "--stop-timeout=55s", "--volume=%s:/data" % source, "--volume=%s:/odd" % odd,
+                      host.shell(STAY, name="example.com/a")).expect(0)
+        uuid = host.status("p")["uuid"]
+        scope = "acnspawn-%s.scope" % uuid
+        equal(set(show("RequiresMountsFor", unit=scope)[0].split()), {os.path.realpath(p) for p in (host.dir, source, os.path.dirname(odd))}, "mounts of " + option)
+        contains(show("After", unit=scope)[0].split(), "network.target")
+        equal(show("TimeoutStopUSec", unit=scope), ("3min 20s",), "time to stop of " + option)
+        host.acnspawn("stop", "p").expect(0)
+
+
+@contextlib.contextmanager
+def automount(what, where):
+    """WHAT at WHERE, once it is used."""
+    name = where[1:].replace("/", "-")
+    units = {name + ".mount": "[Mount]\nWhat=%s\nWhere=%s\nType=none\nOptions=bind\n" % (what, where), name + ".automount": "[Automount]\nWhere=%s\n" % where}
+    for unit, text in units.items():
+        with open("/run/systemd/system/" + unit, "w") as f:
+            f.write(text)
+    try:
+        systemctl("daemon-reload")
+        systemctl("start", name + ".automount")
+        equal(show("ActiveState", unit=name + ".mount"), ("inactive",))
+        yield name + ".mount"
+    finally:
+        systemctl("stop", name + ".automount", name + ".mount", rc=None)
+        for unit in units:
+            os.unlink("/run/systemd/system/" + unit)
+        systemctl("daemon-reload")
+        os.rmdir(where)
+
+
+@of_machine
+def a_volume_that_is_mounted_when_it_is_used(host):
+    """By the preparation of a pod, and by its start, if it was unmounted meanwhile."""
+    what, where = host.path("data"), "/srv/cold"
+    os.mkdir(what)
+    with automount(what, where) as unit:
+        host.prepare("--name=p", "--volume=%s:/data" % where, host.shell("echo $AC_APP_NAME >>/data/made", name="example.com/a"))
+        equal(show("ActiveState", unit=unit), ("active",))
+        systemctl("stop", unit)
+        systemctl("start", unit.replace(".mount", ".automount"))
+        host.acnspawn("run", "p").expect(0)
+        equal(read_text(what + "/made"), "a\n")
 
 
 @case
