@@ -193,6 +193,8 @@ int pod_begin_run(Pod *p, Error *e);
  * that cannot be repeated must be done before. A pod with an owner never runs again: this makes the pod itself durable,
  * at any time before it is reported as up. */
 int pod_sync_run(const Pod *p, Error *e);
+/* The file that holds the space for the record of the end of a pod until then (file_reserve_at()). */
+#define POD_ENDED_RESERVE "ended.reserve"
 /* running -> exited. The lock is kept until the pod is freed. */
 int pod_end_run(Pod *p, Error *e);
 /* Removes a pod that is not running. -EBUSY: it is. */

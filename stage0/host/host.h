@@ -178,6 +178,8 @@ typedef struct PodResult {
         bool at_shutdown; /* the host's systemd has ended the pod, on its way to a reboot or power-off */
 } PodResult;
 
+/* Makes these and the records of apps, empty, before P is started: they are written on a full disk, too. Can be repeated. */
+int pod_reserve_records(const Pod *p, Error *e);
 int pod_result_write(Pod *p, const PodResult *r);
 int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
 
@@ -214,7 +216,7 @@ int pod_drops_read(const Pod *p, const char *app, LogDrops *ret);
 
 /* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
 
-/* The directory of the records, which the pod's supervisor makes and writes; -ENOENT: no process has run the pod. */
+/* The directory of the records, which the pod's supervisor writes; -ENOENT: no process has run the pod. */
 int pod_open_statuses(const Pod *p);
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what is not recorded is filled in:
  * the pod has ended, and its supervisor did not record how. *RET is an array of p->manifest->n_apps. */
