@@ -377,7 +377,9 @@ void inherited_settings_leave(bool in_unit);
 
 /* --- release.c ----------------------------------------------------------------------------------------- */
 
-/* Releases the resources outside its directory that a pod has left at its end. To be called before the pod is
+/* Kills the processes that a pod has left at its end, and removes its cgroups. */
+int pod_release_processes(Pod *p, Error *e);
+/* Releases all resources outside its directory that it has left. To be called before the pod is
  * removed. -EBUSY, naming the mount, if a file system is mounted below that directory. Also for
  * store_gc(). */
 int pod_release(Pod *p, void *userdata, Error *e);

@@ -120,7 +120,8 @@ static int ask_versions(const char *type, const char *network, const CniTarget *
                         .path = t->path,
                         .input = input,
                         .interruptible = t->interruptible,
-                        .stop = t->stop};
+                        .stop = t->stop,
+                        .deadline = t->deadline};
         size_t size = 0;
         unsigned code;
 
@@ -204,7 +205,8 @@ static int run_plugin(const Attachment *a, json_object *plugin, const char *comm
                         .path = t->path,
                         .input = input,
                         .interruptible = t->interruptible,
-                        .stop = t->stop};
+                        .stop = t->stop,
+                        .deadline = t->deadline};
         r = cni_plugin_run(&call, ret, ret_size, &code, e);
         return r < 0 && code == CODE_INCOMPATIBLE ? explain_version(&call, a, t, r, e) : r;
 }

@@ -815,6 +815,93 @@ def a_killed_pod_that_cannot_be_taken_out(host):
     nothing_is_left(host, uuid)
 
 
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
+def kill_one(host, uuid):
+    host.kill_pods()
+    wait_for(lambda: host.state(uuid) == "exited", "the end of pod %s" % uuid)
+
+
+@case
+def a_plugin_that_hangs_for_dead_pods_delays_one_start_by_seconds(host):
+    """It is not waited for once for each dead pod, and for the next start, also if the first one is killed, not at all."""
+    need_plugins()
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ -e $0.hang ] && { touch $0.up; sleep 1000; }
+        echo '{}'""")
+    hang, other = host.path("cni/own-plugin.hang"), host.shell("true", name="example.com/other")
+    dead = [host.detach("--net=own", host.shell("sleep 1000")) for _ in range(3)]
+    for uuid in dead:
+        kill_one(host, uuid)
+    touch(hang)
+    with within(15, "a start beside three dead pods"):
+        host.acnspawn("run", "--net=default", other).expect(0)
+    p = host.start("run", "--net=default", other)
+    os.unlink(host.path("cni/own-plugin.up"))
+    wait_for(lambda: os.path.exists(host.path("cni/own-plugin.up")), "the plugin for the next one")
+    host.kill_pods()
+    host.finish(p)
+    with within(15, "a start beside three dead pods"):
+        host.acnspawn("run", "--net=default", other).expect(0)
+    with within(4, "a start when all of them were tried"):
+        host.acnspawn("run", "--net=default", other).expect(0)
+    os.unlink(hang)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    nothing_is_left(host, dead[0])
+
+
+@case
+def networks_of_an_earlier_boot(host):
+    """What plugins keep in memory alone is gone, and a record that a loss of power has damaged names nothing else."""
+    need_plugins()
+    own_plugin(host, "bridge", "[ ! -e $0.bad ] || exit 1; exec /usr/lib/cni/bridge")
+    configure(host)
+    for what in "whole", "damaged":
+        uuid = host.detach("--net=default", host.shell("sleep 1000"))
+        kill_one(host, uuid)
+        touch(host.path("cni/bridge.bad"))
+        if what == "damaged":
+            with open(os.path.join(host.one_pod(), "network"), "wb") as f:
+                f.write(bytes(4096))
+        contains(host.acnspawn("rm", uuid).expect(1).err, "network")
+        boot = os.path.join(host.one_pod(), "boot")
+        os.unlink(boot)
+        os.symlink("6a3f11ab-5a0d-4c9b-9a52-3f1f0f6f0001", boot)
+        host.acnspawn("rm", uuid).expect(0)
+        os.unlink(host.path("cni/bridge.bad"))
+        forget_network_of(uuid)
+        nothing_is_left(host, uuid)
+
+
+@case
+def a_declared_pod_whose_networks_cannot_be_undone_starts_again(host):
+    need_plugins()
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ -e $0.bad ] && exit 1
+        echo '{}'""")
+    os.makedirs(host.path("config/pods"), exist_ok=True)
+    with open(host.path("config/pods/web.pod"), "w") as f:
+        f.write("[Pod]\nNetwork=own\n[App a]\nImage=%s\n" % host.shell("trap 'exit 0' TERM; touch /up; while :; do sleep 0.05; done"))
+
+    def run(*more):
+        uuid = host.acnspawn("run", "--detach", "--declared=web", *more).expect(0).out.strip()
+        wait_for(lambda: os.path.exists(os.path.join(host.upper("a", host.pod_dir(uuid)), "up")), "app a")
+        return uuid
+    first = run()
+    kill_one(host, first)
+    touch(host.path("cni/own-plugin.bad"))
+    second = run()
+    equal((host.state(first), host.state(second), host.state("web")), ("exited", "running", "running"))
+    third = run("--replace")
+    equal((host.state(second), host.state(third), host.state("web")), ("exited", "running", "running"))
+    contains(host.acnspawn("rm", first).expect(1).err, "Cannot remove pod %s from its networks" % first)
+    os.unlink(host.path("cni/own-plugin.bad"))
+    host.acnspawn("stop", "web").expect(0)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    equal(host.pods(), [])
+
+
 @case
 def a_host_that_was_started_anew(host):
     """The records exist; namespaces, interfaces, rules and allocated addresses do not."""
