@@ -76,9 +76,8 @@ static int wrong_state(AcnPod *a, const AcnCall *c, const char *state, Error *e)
         static const struct {
                 const char *state, *text;
         } texts[] = {
-                        {"created", "it has not started"},
-                        {"starting", "it is starting"},
-                        {"stopping", "it is stopping"},
+                        {"created", "it has not started"}, {"starting", "it is starting"},
+                        {"running", "it is just ending"},  {"stopping", "it is stopping"},
                         {"exited", "it has ended"},
         };
         const char *text = "its state does not allow that";

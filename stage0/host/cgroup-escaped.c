@@ -32,6 +32,7 @@ typedef struct Escaped {
         pid_t leader;
         pid_t found[FOUND_MAX]; /* in all rounds; a number that was reused meanwhile counts once */
         size_t n;
+        bool more; /* this round has found processes that no round before it had */
 } Escaped;
 
 /* --- Searching ----------------------------------------------------------------------------------------- */
@@ -69,6 +70,7 @@ static void note_found(Escaped *s, pid_t pid)
         for (size_t i = 0; i < s->n; i++)
                 if (s->found[i] == pid)
                         return;
+        s->more = true;
         if (s->n < FOUND_MAX)
                 s->found[s->n++] = pid;
 }
@@ -130,7 +132,6 @@ static void search_cgroup(Escaped *s, int dir_fd, const char *path, unsigned dep
 int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed)
 {
         _cleanup_free_ char *slice = NULL, *own = NULL, *unified = NULL, *payload = NULL;
-        size_t before = 0;
 
         int r = nested_slices(app, &slice);
         if (r >= 0)
@@ -145,11 +146,9 @@ int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *
         if (fd < 0)
                 return -errno;
         Escaped s = {.own = own, .root = root, .leader = leader};
-        for (unsigned i = 0; i < ROUNDS_MAX; i++) {
+        for (unsigned i = 0; i == 0 || (i < ROUNDS_MAX && s.more); i++) {
+                s.more = false;
                 search_cgroup(&s, fd, "", 0);
-                if (s.n == before)
-                        break;
-                before = s.n;
         }
         *ret_killed = s.n;
         return 0;

@@ -36,9 +36,9 @@ struct PodsWatch {
         void *userdata;
         uint64_t sequence;
         WatchedPod *pods;
-        bool is_complete;           /* all pods were listed once */
-        bool is_behind;             /* the last listing has failed: the timer repeats it */
-        int fd;                     /* inotify */
+        bool is_complete;     /* all pods were listed once */
+        uint64_t relist_usec; /* when a listing that has failed is repeated (CLOCK_MONOTONIC); 0: none has */
+        int fd;               /* inotify */
         int places[_POD_STATE_MAX]; /* watch descriptors */
         sd_event_source *io, *timer, *start;
 };

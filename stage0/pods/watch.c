@@ -245,8 +245,9 @@ static int list_pods(PodsWatch *w, PodsEventKind kind, Error *e)
 
 static void catch_up(PodsWatch *w)
 {
-        w->is_behind = list_pods(w, w->is_complete ? PODS_CHANGED : PODS_PRESENT, NULL) < 0;
-        if (w->is_behind)
+        int r = list_pods(w, w->is_complete ? PODS_CHANGED : PODS_PRESENT, NULL);
+        w->relist_usec = r < 0 ? now_usec(CLOCK_MONOTONIC) + USEC_PER_SEC : 0;
+        if (r < 0)
                 watch_arm(w);
         else if (!w->is_complete) {
                 w->is_complete = true;
@@ -331,8 +332,10 @@ static uint64_t due_usec(const WatchedPod *p, uint64_t now)
 
 void watch_arm(PodsWatch *w)
 {
-        uint64_t now = now_usec(CLOCK_MONOTONIC), due = w->is_behind ? USEC_PER_SEC : UINT64_MAX;
+        uint64_t now = now_usec(CLOCK_MONOTONIC), due = UINT64_MAX;
 
+        if (w->relist_usec > 0)
+                due = w->relist_usec > now ? w->relist_usec - now : 0;
         for (const WatchedPod *p = w->pods; p; p = p->next)
                 due = MIN(due, due_usec(p, now));
         if (due == UINT64_MAX)
@@ -359,7 +362,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         PodsWatch *w = userdata;
         uint64_t now = now_usec(CLOCK_MONOTONIC);
 
-        if (w->is_behind)
+        if (w->relist_usec > 0 && now >= w->relist_usec)
                 catch_up(w);
         for (WatchedPod *p = w->pods; p; p = p->next) {
                 if (p->ending && now - p->since_usec > 2 * USEC_PER_SEC)

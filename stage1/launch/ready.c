@@ -156,7 +156,9 @@ int launch_delay(Launch *l, const LaunchNumbers *n)
                 return 0;
         if (n->extend)
                 extend_start(delay + EXTRA_USEC);
-        return pause_for(-1, delay) || launch_send_event(l, &starts) < 0 ? 125 : 0;
+        if (pause_for(-1, delay)) /* the unit is stopped, and would fail by any other exit status */
+                return 0;
+        return launch_send_event(l, &starts) < 0 ? 125 : 0;
 }
 
 /* --- After it ------------------------------------------------------------------------------------------ */

@@ -212,7 +212,7 @@ def result(count, name, check, *args):
     try:
         check(*args)
         count.line("ok", name)
-    except (AssertionError, TimeoutError) as e:
+    except (AssertionError, TimeoutError, ValueError, KeyError) as e:  # crictl may print nothing, or something else
         count.line("not ok", name, str(e))
 
 

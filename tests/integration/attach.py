@@ -487,7 +487,8 @@ def errors_of_attach(host):
                 "--stdin", "---", sleeper, "--name=d")
     contains(host.acnspawn("attach", "q").expect(1).err, "has several apps: say which one with --app=")
     wait_for(lambda: host.app_status("q", "c")["state"] == "ended", "end of app c")
-    contains(host.acnspawn("attach", "--app=c", "q").expect(1).err, "is not running: it has ended")
+    # Its status is written before the unit is down.
+    wait_for(lambda: "is not running: it has ended" in host.acnspawn("attach", "--app=c", "q").expect(1).err, "the end of its unit")
     host.acnspawn("pause", "q")
     if host.state("q") == "paused":
         contains(host.acnspawn("attach", "--app=a", "q").expect(1).err, "is paused")

@@ -242,9 +242,7 @@ def an_app_ends_with_its_session(host):
     h = session(c, "web/s", STAY)
     wait_for(lambda: "web/s" in apps(host), "the app")
     h.close()
-    wait_for(lambda: apps(host).get("web/s") in ("exited", None), "the app to end")
-    if "web/s" in apps(host):
-        equal(c.call("REMOVE_CONTAINER", "web/s"), (200, ""))
+    wait_for(lambda: "web/s" not in apps(host) or c.call("REMOVE_CONTAINER", "web/s")[0] == 200, "the app to end, and to be removed")
     nothing_more(held, before, "descriptors of the supervisor")
     equal(apps(host), {"web": "running", "web/other": "running"})
     host.acnspawn("stop", "p").expect(0)

@@ -12,10 +12,6 @@ from lost_power import LONG, NAMED, stopped
 POINTS = 3
 
 
-def uuid_of(id):
-    return "%s-%s-%s-%s-%s" % (id[:8], id[8:12], id[12:16], id[16:20], id[20:32])
-
-
 def kill(service, *pids):
     """The process of a call is stopped at this moment."""
     for pid in (service.process.pid, *pids):
@@ -152,7 +148,4 @@ def killed_at_many_steps_of_create_container(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

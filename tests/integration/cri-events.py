@@ -174,7 +174,4 @@ def after_a_restart_only_what_is_new(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

@@ -319,7 +319,4 @@ def the_service_is_killed_in_the_middle_of_a_download(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

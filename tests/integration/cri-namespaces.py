@@ -191,7 +191,4 @@ def namespaces_of_other_sandboxes_are_refused(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

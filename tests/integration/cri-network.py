@@ -21,28 +21,13 @@ esac
 """
 
 
-def own_plugin(host):
-    """A directory with it."""
-    directory = host.path("plugins")
-    os.mkdir(directory)
-    with open(directory + "/own", "w") as f:
-        f.write(PLUGIN)
-    os.chmod(directory + "/own", 0o755)
-    return directory
-
-
-def configure(directory, name, file="10-net.conflist"):
-    with open(os.path.join(directory, file), "w") as f:
-        json.dump({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "own"}]}, f)
-
-
 def pod_network(name="web", **more):
     return sandbox_config(name=name, linux={}, **more)
 
 
 @case
 def addresses_and_counters_of_a_sandbox(host):
-    directory = own_plugin(host)
+    directory = plugin(host, PLUGIN)
     with Service(host, "--cni-bin-dir=" + host.path("none"), "--cni-bin-dir=" + directory) as s:
         c = s.client()
         code, message = c.refused("RunPodSandbox", config=pod_network())
@@ -80,7 +65,7 @@ def has_sctp():
 @case
 def interfaces_that_a_container_makes_harm_no_list(host):
     """With names that are no text, which no message can have, and many of them."""
-    with Service(host, "--cni-bin-dir=" + own_plugin(host)) as s:
+    with Service(host, "--cni-bin-dir=" + plugin(host, PLUGIN)) as s:
         c = s.client()
         configure(s.conf, "pods")
         i = c.call("RunPodSandbox", config=pod_network()).pod_sandbox_id
@@ -102,7 +87,7 @@ def interfaces_that_a_container_makes_harm_no_list(host):
 
 @case
 def ports_of_the_host_by_all_protocols(host):
-    directory = own_plugin(host)
+    directory = plugin(host, PLUGIN)
     port = lambda protocol, host_port=18300: {"protocol": protocol, "container_port": 80, "host_port": host_port, "host_ip": "127.0.0.1"}
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
@@ -122,7 +107,7 @@ def ports_of_the_host_by_all_protocols(host):
 
 @case
 def a_plugin_that_fails_leaves_nothing(host):
-    directory = own_plugin(host)
+    directory = plugin(host, PLUGIN)
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
         configure(s.conf, "pods")
@@ -140,7 +125,7 @@ def a_plugin_that_fails_leaves_nothing(host):
 
 @case
 def taking_down_is_repeated(host):
-    directory = own_plugin(host)
+    directory = plugin(host, PLUGIN)
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
         configure(s.conf, "pods")
@@ -160,7 +145,4 @@ def taking_down_is_repeated(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

@@ -79,7 +79,7 @@ def life_of_a_container(host):
             equal((t.state, t.exit_code, t.reason), (2, 0, "Completed"))
         # Another signal than SIGTERM.
         info = json.loads(c.call("ContainerStatus", container_id=a, verbose=True).info["info"])
-        equal((uuid(i), a[:32], "pid" in info), (info["pod"], info["app"], False))
+        equal((uuid_of(i), a[:32], "pid" in info), (info["pod"], info["app"], False))
         n = create(c, i, "signal", image_id, "trap 'exit 9' USR1; trap '' TERM; touch /tmp/up; " + SLEEP[len("trap 'exit 0' TERM; "):], stop_signal=29)
         c.call("StartContainer", container_id=n)
         wait_for(lambda: c.call("ExecSync", container_id=n, cmd=["test", "-e", "/tmp/up"]).exit_code == 0, "a shell that ignores SIGTERM")
@@ -230,10 +230,6 @@ def the_endpoint_can_be_killed_between_calls(host):
         equal(sandboxes(again()), [])
 
 
-def uuid(sandbox):
-    return "%s-%s-%s-%s-%s" % (sandbox[:8], sandbox[8:12], sandbox[12:16], sandbox[16:20], sandbox[20:32])
-
-
 def places(host, *states):
     """The UUIDs of the pods in the store."""
     return sorted(u for s in states for u in os.listdir(os.path.join(host.dir, "pods", s)) if len(u) == 36)
@@ -252,7 +248,7 @@ def sandboxes_whose_calls_were_killed_are_listed(host):
                     os.kill(int(child), 9)
             wait_for(call.done, "the end of the call")
             there = lambda: places(host, "prepared", "running", "exited")
-            wait_for(lambda: sorted(uuid(i) for i, _ in sandboxes(c)) == there(),
+            wait_for(lambda: sorted(uuid_of(i) for i, _ in sandboxes(c)) == there(),
                      lambda: "sandboxes %s, pods %s" % (sandboxes(c), there()))
             remove(c, *[i for i, _ in sandboxes(c)])
             equal(sandboxes(c), [])
@@ -268,11 +264,11 @@ def sandboxes_of_an_earlier_boot_have_ended(host):
         for x in a, b:
             c.call("StartContainer", container_id=x)
         wait_for(lambda: state(c, a) == "EXITED", "the end of a container")
-        os.kill(host.supervisor(uuid(i)), 9)
+        os.kill(host.supervisor(uuid_of(i)), 9)
         wait_for(lambda: (i, "NOTREADY") in sandboxes(c), "the end of the sandbox")
         s.process.kill()
         s.process.wait(60)
-        path = os.path.join(host.dir, "pods/running", uuid(i), "config")
+        path = os.path.join(host.dir, "pods/running", uuid_of(i), "config")
         config = read_text(path)
         boot = read_text("/proc/sys/kernel/random/boot_id").strip()
         contains(config, boot)
@@ -291,7 +287,7 @@ def sandboxes_of_an_earlier_boot_have_ended(host):
         k = run_sandbox(c, name="old", attempt=1)
         remove(c, i)
         equal(sorted(sandboxes(c)), sorted([(k, "READY"), (kept, "READY")]))
-        equal(places(host, "running", "exited", "garbage"), sorted([uuid(kept), uuid(k)]))
+        equal(places(host, "running", "exited", "garbage"), sorted([uuid_of(kept), uuid_of(k)]))
         remove(c, kept, k)
 
 
@@ -305,7 +301,7 @@ def sandboxes_that_a_loss_of_power_has_emptied(host):
         s.process.kill()
         s.process.wait(60)
         host.acnspawn("volume", "create", "spare").expect(0)
-        path = os.path.join(host.dir, "pods/exited", uuid(i))
+        path = os.path.join(host.dir, "pods/exited", uuid_of(i))
         for name in os.listdir(path):
             if os.path.isfile(os.path.join(path, name)):
                 os.truncate(os.path.join(path, name), 0)
@@ -315,7 +311,7 @@ def sandboxes_that_a_loss_of_power_has_emptied(host):
         os.symlink("00000000-0000-4000-8000-000000000000", path + "/owner-boot")
         host.acnspawn("volume", "rm", "spare").expect(0)
         host.acnspawn("gc").expect(0)
-        equal(places(host, "running", "exited", "garbage"), [uuid(kept)])
+        equal(places(host, "running", "exited", "garbage"), [uuid_of(kept)])
         s.start()
         c = s.client()
         wait_for(lambda: answers(c), "a reply after the restart")
@@ -332,7 +328,7 @@ def the_service_survives_supervisors_killed_during_calls(host):
         c, image_id = s.client(), image(host)
         for n in range(200 if LONG else 8):
             i = run_sandbox(c, name="killed-%d" % n)
-            pid, begun, results = host.supervisor(uuid(i)), threading.Event(), []
+            pid, begun, results = host.supervisor(uuid_of(i)), threading.Event(), []
 
             def call():
                 begun.set()
@@ -362,7 +358,7 @@ def killed_supervisor(host):
         i = run_sandbox(c)
         a = create(c, i, "main", image_id, SLEEP)
         c.call("StartContainer", container_id=a)
-        os.kill(host.supervisor(uuid(i)), 9)
+        os.kill(host.supervisor(uuid_of(i)), 9)
         wait_for(lambda: sandboxes(c) == [(i, "NOTREADY")], "the end of the sandbox")
         equal(state(c, a), "EXITED")
         remove(c, i)
@@ -392,7 +388,4 @@ def unsupported_fields_are_named(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

@@ -608,7 +608,4 @@ def modules_that_the_host_does_not_have(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

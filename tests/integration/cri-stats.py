@@ -209,7 +209,4 @@ def interrupted_downloads_count_as_images(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

@@ -690,7 +690,4 @@ def ports_of_sandboxes_in_the_network_of_the_host(host):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
-    main()
+    main_of_cri()

@@ -37,6 +37,13 @@ def missing():
     return None if os.path.exists(PROGRAM) else "acnspawn-cri is not built (libprotobuf-c-dev, protobuf-c-compiler)"
 
 
+def main_of_cri():
+    if missing():
+        print("SKIP: " + missing())
+        sys.exit(77)
+    main()
+
+
 @functools.lru_cache()
 def messages():
     """The module of the messages. It is loaded before its directory goes."""
@@ -153,6 +160,24 @@ class Service:
             equal(forks, [], "places where a process with gRPC has forked")
 
 
+# Network plugins.
+
+def plugin(host, script):
+    """Makes a network plugin, "own". Returns its directory."""
+    directory = host.path("plugins")
+    os.mkdir(directory)
+    with open(directory + "/own", "w") as f:
+        f.write(script)
+    os.chmod(directory + "/own", 0o755)
+    return directory
+
+
+def configure(directory, name, file="10-net.conflist"):
+    """Makes a network of that plugin."""
+    with open(os.path.join(directory, file), "w") as f:
+        json.dump({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "own"}]}, f)
+
+
 # Sandboxes and containers.
 
 SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
@@ -168,6 +193,11 @@ def sandbox_config(name="web", uid="u1", attempt=0, **more):
 
 def run_sandbox(client, **config):
     return client.call("RunPodSandbox", config=sandbox_config(**config)).pod_sandbox_id
+
+
+def uuid_of(sandbox):
+    """Of its pod."""
+    return "%s-%s-%s-%s-%s" % (sandbox[:8], sandbox[8:12], sandbox[12:16], sandbox[16:20], sandbox[20:32])
 
 
 def image(host):

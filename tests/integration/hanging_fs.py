@@ -151,6 +151,8 @@ class HangingFs:
         self.directory = directory
 
     def __enter__(self):
+        from harness import need_fuse  # not in the server
+        need_fuse()
         os.makedirs(self.directory, exist_ok=True)
         self.server = subprocess.Popen([sys.executable, os.path.abspath(__file__), self.directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if self.server.stdout.read(1) != b"\n":

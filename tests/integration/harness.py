@@ -177,6 +177,11 @@ def read_text(path):
         return f.read()
 
 
+def need_fuse():
+    if " fuse\n" not in read_text("/proc/misc"):
+        raise Skip("this kernel has no /dev/fuse")
+
+
 # --- Images ------------------------------------------------------------------------------------------------------------
 
 class Dir:

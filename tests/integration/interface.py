@@ -202,10 +202,6 @@ def write(path, text):
         f.write(text)
 
 
-def is_answered(c, seconds):
-    return bool(select.select([c.socket], [], [], seconds)[0])
-
-
 @case
 def other_calls_are_answered_while_a_pod_is_being_paused(host):
     """The freezer is frozen by the test, when it is time."""

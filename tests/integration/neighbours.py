@@ -296,6 +296,8 @@ def held_at_its_end(pid):
     try:
         yield
     finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WSTOPPED)
         equal(ptrace(PTRACE_DETACH, pid, None, None), 0, "result of ptrace()")
 
@@ -318,7 +320,8 @@ def a_killed_process_that_stays_is_killed_once(host):
         host.acnspawn("stop-app", "p", "a").expect(0)
         contains(read_text(host.path("messages")), "left 1 process in other cgroups of pod p, which was killed")
     host.acnspawn("stop", "p").expect(0)
-    equal(p.wait(20), 0)
+    equal(p.wait(patience(20)), 0)
+    equal(read_text(host.path("messages")).count(" in other cgroups of pod p"), 1, "messages")
 
 
 @case

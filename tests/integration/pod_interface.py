@@ -3,6 +3,7 @@
 description."""
 
 import re
+import select
 import socket
 
 from harness import *
@@ -131,6 +132,10 @@ class Connection:
 
     def state(self, app):
         return [a for a in self.call("Describe")["apps"] if a["name"] == app][0]["state"]
+
+
+def is_answered(c, seconds):
+    return bool(select.select([c.socket], [], [], seconds)[0])
 
 
 # Parameters of each method, for an app.

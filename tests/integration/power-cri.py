@@ -26,10 +26,6 @@ class Endpoint(Service):
         return "".join(l for l in super().said().splitlines(keepends=True) if "insecure" not in l)
 
 
-def uuid_of(sandbox):
-    return "%s-%s-%s-%s-%s" % (sandbox[:8], sandbox[8:12], sandbox[12:16], sandbox[16:20], sandbox[20:32])
-
-
 def cut(s, endpoint, client, busy, name, *request, pids=(), pick=None, **fields):
     """The losses of power in a call, and its reply."""
     calls = []
@@ -118,11 +114,6 @@ def look_at_images(host, step, expected):
     look_at_store(host, step)
 
 
-def has_synced(host, sandbox):
-    """Whether the supervisor has no child that writes files to disk."""
-    return not any(name_of(p) == "keep-files" for p in children_of(host.supervisor(uuid_of(sandbox))))
-
-
 @loses_power(1200)
 def pods_of_a_kubelet_change(host, kind, busy):
     """Without ACNSPAWN_TEST_LONG=1: before RunPodSandbox is answered, and then; when a container has ended; and when all is removed."""
@@ -193,8 +184,5 @@ def images_of_a_kubelet_change(host, kind, busy):
 
 
 if __name__ == "__main__":
-    if missing():
-        print("SKIP: " + missing())
-        sys.exit(77)
     be_alone()
-    main()
+    main_of_cri()

@@ -64,8 +64,7 @@ def a_read_only_root_stays_so(host):
 @both
 def devices_of_apps_that_may_mount_are_filtered(host, *options):
     """Wherever the node is: the flags of mounts do not matter. A device that is given is not refused, nor those of a volume with devices."""
-    if " fuse\n" not in read_text("/proc/misc"):
-        raise Skip("this kernel has no /dev/fuse")
+    need_fuse()
     os.mkdir(host.path("devices"))
     os.mknod(host.path("devices/fuse"), stat.S_IFCHR | 0o666, os.makedev(*FUSE))
     os.chmod(host.path("devices/fuse"), 0o666)
@@ -154,8 +153,7 @@ def protocols_that_load_modules_are_refused(host):
 @contextlib.contextmanager
 def hanging_program(host, *options):
     """A pod whose app executes a file of a FUSE that answers nothing any more."""
-    if " fuse\n" not in read_text("/proc/misc"):
-        raise Skip("this kernel has no /dev/fuse")
+    need_fuse()
     uuid = host.detach("--name=p", *options, host.shell("mkdir /f && poke fuse /f && exec /f/program wait /out/up", name="example.com/a"),
                        "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "--device=/dev/fuse")
     host.wait_up("a", uuid)
@@ -196,8 +194,7 @@ def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
 @contextlib.contextmanager
 def distant_file(host, name="distant"):
     """A file of the host on a FUSE, and the process that serves it."""
-    if " fuse\n" not in read_text("/proc/misc"):
-        raise Skip("this kernel has no /dev/fuse")
+    need_fuse()
     where = host.path(name)
     os.mkdir(where)
     subprocess.run([os.path.join(HELPERS, "poke"), "fuse", where], check=True, stdout=subprocess.DEVNULL)

@@ -599,6 +599,40 @@ def an_unhealthy_app_that_waits_is_restarted_or_stopped_at_once(host):
     equal((len(times(host, uuid, "starts")), host.app_status(uuid, "flawed")["cause"]), (2, "unhealthy"))
 
 
+def stops_alone(host, uuid, app):
+    """A stop by a call is no failure, for which the pod would end."""
+    host.acnspawn("stop-app", uuid, app).expect(0)
+    host.wait_at_rest(uuid)
+    equal((host.state(uuid), host.app_status(uuid, "other")["state"]), ("running", "running"))
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_app_that_waits_to_be_started_again_is_stopped_alone(host):
+    """In the launcher, after a failed check; and in the pod's systemd, after an execution that did not become ready."""
+    other = ("---", host.shell("sleep 1000", name="example.com/other"))
+    uuid = flawed(host, "--restart-delay=10min", "--restart-delay-max=10min", *other)
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: host.app_status(uuid, "flawed")["nextStart"], "the app waits")
+    stops_alone(host, uuid, "flawed")
+    uuid = host.prepare("--name=q", "--exit-policy=on-failure", host.shell("exit 0", name="example.com/late", annotations=NOTIFY), "--restart=always",
+                        "--restart-delay=10min", "--restart-delay-max=10min", *other)
+    p = host.start("run", uuid)
+    wait_for(lambda: host.app_status(uuid, "late")["nextStart"], "the app waits")
+    host.wait_at_rest(uuid)
+    stops_alone(host, uuid, "late")
+    host.finish(p)
+
+
+@case
+def an_app_without_restarts_left_is_stopped_alone(host):
+    uuid = host.detach("--exit-policy=on-failure", host.shell("trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/last"),
+                       "--restart=always", "--restart-limit=0", "--health-cmd=true", "--health-interval=100ms", "--health-on-failure=restart",
+                       "---", host.shell("sleep 1000", name="example.com/other"))
+    host.wait_up("last")
+    stops_alone(host, uuid, "last")
+
+
 @case
 def checks_go_on_however_many_there_are(host):
     """By default systemd does not restart a unit that has started five times in ten seconds."""

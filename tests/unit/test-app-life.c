@@ -80,7 +80,7 @@ TEST(a_life)
         MainEnd end = exited(3);
         FIXTURE(f);
 
-        ASSERT_EQ(app_life_first_phase(&f.app), LAUNCH_MAIN);
+        ASSERT_TRUE(app_life_is_first_phase(&f.app, LAUNCH_MAIN));
         run(&f, 1000);
         ASSERT_EQ(f.app.status.state, APP_RUNNING);
         ASSERT_EQ(f.app.status.starts, 1);
@@ -191,7 +191,7 @@ TEST(handlers)
         FIXTURE(f);
 
         f.image.pre_start = (char **) &(char *[]){(char *) "x", NULL};
-        ASSERT_EQ(app_life_first_phase(&f.app), LAUNCH_PRE_START);
+        ASSERT_TRUE(app_life_is_first_phase(&f.app, LAUNCH_PRE_START));
         app_life_begin_phase(&f.app, LAUNCH_PRE_START);
         ASSERT_EQ(f.app.status.state, APP_PRE_START);
         app_life_pre_start_ended(&f.app, &event);
@@ -241,12 +241,14 @@ TEST(restarts)
         f.app.settings.restart_usec = 100;
         f.app.settings.restart_max_usec = 1000;
         for (uint64_t n = 0; n < 5; n++) {
-                ASSERT_EQ(app_life_first_phase(&f.app), LAUNCH_DELAY);
+                ASSERT_TRUE(app_life_is_first_phase(&f.app, LAUNCH_DELAY));
+                ASSERT_TRUE(app_life_is_first_phase(&f.app, LAUNCH_MAIN)); /* the unit has no delay */
                 app_life_begin_phase(&f.app, LAUNCH_DELAY);
                 ASSERT_EQ(app_life_delay(&f.app), n == 0 ? 0 : MIN(100U << (n - 1), 1000U) - 100);
                 ASSERT_EQ(f.app.status.consecutive_starts, n);
                 app_life_starts(&f.app);
                 ASSERT_TRUE(f.app.status.restarting);
+                ASSERT_FALSE(app_life_is_first_phase(&f.app, LAUNCH_MAIN));
                 run(&f, 1000);
                 ASSERT_EQ(f.app.status.consecutive_starts, n + 1);
                 ASSERT_EQ(f.app.status.starts, n + 1);
@@ -277,7 +279,7 @@ TEST(restarts_for_failed_checks)
         for (uint64_t n = 0; n < 7; n++) {
                 uint64_t now = now_usec(CLOCK_REALTIME);
                 /* The whole delay: systemd has not waited before. */
-                ASSERT_EQ(app_life_first_phase(&f.app), LAUNCH_DELAY);
+                ASSERT_TRUE(app_life_is_first_phase(&f.app, LAUNCH_DELAY));
                 ASSERT_EQ(app_life_delay(&f.app), n == 0 ? 0 : MIN(100U << (n - 1), 1000U));
                 app_life_starts(&f.app);
                 /* The checks fail for longer than a run that lasts. */

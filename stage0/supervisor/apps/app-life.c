@@ -100,13 +100,6 @@ static void reset(AppInstance *a)
         a->status = s;
 }
 
-LaunchPhase app_life_first_phase(const AppInstance *a)
-{
-        if (app_settings_restarts(&a->settings))
-                return LAUNCH_DELAY;
-        return a->app->pre_start ? LAUNCH_PRE_START : LAUNCH_MAIN;
-}
-
 /* The kernel counts the processes that it has killed for want of memory, for the cgroup of the app and all below. */
 static uint64_t count_oom_kills(const AppInstance *a)
 {
@@ -120,13 +113,25 @@ static uint64_t count_oom_kills(const AppInstance *a)
         return kills ? strtoull(kills + strlen("\noom_kill "), NULL, 10) : 0;
 }
 
+/* The units of a pod that an earlier version has prepared have no delay for restarts by health checks. */
+bool app_life_is_first_phase(const AppInstance *a, LaunchPhase phase)
+{
+        LaunchPhase after_delay = a->app->pre_start ? LAUNCH_PRE_START : LAUNCH_MAIN;
+
+        if (!app_settings_restarts(&a->settings))
+                return phase == after_delay;
+        return phase == LAUNCH_DELAY || (phase == after_delay && !a->status.restarting);
+}
+
 void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
 {
-        if (phase == app_life_first_phase(a))
+        bool first = app_life_is_first_phase(a, phase);
+
+        if (first)
                 a->stop = STOP_NONE;
         if (phase == LAUNCH_DELAY || phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
                 a->begun = true;
-        if (phase == app_life_first_phase(a) && a->status.starts > 0)
+        if (first && a->status.starts > 0)
                 a->oom_kills = count_oom_kills(a);
         if (phase == LAUNCH_PRE_START) {
                 reset(a);
@@ -308,7 +313,7 @@ static void reset_restarts(AppInstance *a)
 {
         AppStatus *s = &a->status;
 
-        if (s->consecutive_starts <= 1 || a->health.checked_usec < a->healthy_usec + RESTART_QUIET_USEC)
+        if (s->consecutive_starts <= 1 || now_usec(CLOCK_MONOTONIC) < a->healthy_usec + RESTART_QUIET_USEC)
                 return;
         s->consecutive_starts = 1;
         save(a);
@@ -331,7 +336,7 @@ int app_life_checked(AppInstance *a, const LaunchEvent *event)
         h->checked_usec = now_usec(CLOCK_REALTIME);
         set_text(&h->message, event->message);
         bool good = event->exit_status == 0 && !event->timed_out;
-        a->healthy_usec = !good ? 0 : a->healthy_usec ?: h->checked_usec;
+        a->healthy_usec = !good ? 0 : a->healthy_usec ?: now_usec(CLOCK_MONOTONIC);
         if (good) {
                 h->state = HEALTH_HEALTHY;
                 h->failures = 0;

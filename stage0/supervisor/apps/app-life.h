@@ -8,8 +8,8 @@
 /* Makes its records, empty, so that they can be written on a full disk, too. A record that cannot be written all the same is tried
  * again, which is reported. */
 int app_life_reserve(AppInstance *a);
-/* The phase that an execution of the app begins with. */
-LaunchPhase app_life_first_phase(const AppInstance *a);
+/* Whether a launcher that asks for PHASE begins an execution of the app. */
+bool app_life_is_first_phase(const AppInstance *a, LaunchPhase phase);
 /* A launcher asks for PHASE, and gets it. */
 void app_life_begin_phase(AppInstance *a, LaunchPhase phase);
 /* How long the start of the app, which is about to be started again, has to wait; in microseconds. */

@@ -70,6 +70,11 @@ bool app_is_ending(const AppInstance *a)
         return u->life == UNIT_UP && (a->stop != STOP_NONE || u->activity == UNIT_STOPS);
 }
 
+bool app_was_stopped(const AppInstance *a)
+{
+        return a->stop != STOP_NONE && a->stop != STOP_KILLED;
+}
+
 const AppInstance *app_missing_parent(const AppInstance *a)
 {
         const AppInstance *parent = app_table_parent(a);

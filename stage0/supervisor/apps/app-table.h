@@ -82,6 +82,8 @@ AppInstance *app_table_parent(const AppInstance *a);
 bool app_is_up(const AppInstance *a);
 /* True if the app is up and about to end: it is being stopped or restarted, or stops by itself. */
 bool app_is_ending(const AppInstance *a);
+/* True if A is stopped, or was, by a call, with its parent, its group or its pod: it did not end by itself, and has not failed. */
+bool app_was_stopped(const AppInstance *a);
 /* The app that A is nested under, if it does not run or is ending, so that A cannot be started; otherwise NULL. */
 const AppInstance *app_missing_parent(const AppInstance *a);
 /* The last one of the apps that are nested under the app NAME, at any level: nothing is nested under it. NULL: there is none. */

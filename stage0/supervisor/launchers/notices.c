@@ -25,8 +25,8 @@
  * A call that stops an app may give it more time than its unit allows. The unit cannot be changed while it runs, so the
  * supervisor sends EXTEND_TIMEOUT_USEC in the name of the main process. The timer of the unit's stop also runs while the pod is paused, and
  * would have the pod's systemd kill the app as soon as both continue. So the supervisor sends the time that is left while they are frozen:
- * systemd reads its socket before it looks at its timers. The time-out of a post-stop handler, during which there is no main process, is not
- * extended.
+ * systemd reads its socket before it looks at its timers. The same is done for an app that is not ready yet. The time-outs of pre-start and
+ * post-stop handlers, during which there is no main process, are not extended.
  *
  * An app that sends too many messages is not read from for the rest of the second. */
 
@@ -41,7 +41,7 @@
 #define EXTEND_MAX_USEC (UINT64_C(365) * 24 * 3600 * 1000000)
 #define STOP_MARGIN_USEC                                                                                    \
         UINT64_C(5000000) /* systemd kills the app this long after the process that waits for the stop */
-#define GRACE_USEC UINT64_C(1000000) /* the least time that a stop has left after a pause */
+#define GRACE_USEC UINT64_C(1000000) /* the least time that a start or a stop has left after a pause */
 #define WINDOW_USEC UINT64_C(1000000)
 #define WINDOW_MAX 200U     /* messages that are read of an app per second */
 #define WINDOW_MAIN_PIDS 4U /* requests that are processed; each looks at all processes of the app */
@@ -58,6 +58,7 @@ struct AppNotices {
         unsigned n, n_main_pids;
         bool warned;           /* a refused main process was reported, in this execution */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
+        uint64_t start_until;  /* when the app has to be ready; UINT64_MAX: it has no time-out */
         uint64_t stop_until;   /* when the call that stops the app kills it; or 0 */
         uint64_t unit_until; /* when the time-out of its unit is over that began with the stop; UINT64_MAX: it has none */
         bool stopping;
@@ -93,8 +94,12 @@ int notices_add_app(Notices *n, AppInstance *app)
         app->notices = malloc(sizeof(AppNotices));
         if (!app->notices)
                 return -ENOMEM;
-        *app->notices = (AppNotices){
-                        .all = n, .app = app, .fd = -EBADF, .waiting_fd = -EBADF, .asking_fd = -EBADF};
+        *app->notices = (AppNotices){.all = n,
+                                     .app = app,
+                                     .start_until = UINT64_MAX,
+                                     .fd = -EBADF,
+                                     .waiting_fd = -EBADF,
+                                     .asking_fd = -EBADF};
         return 0;
 }
 
@@ -203,11 +208,26 @@ static void extend(AppNotices *a)
         if ((!a->ready && a->waiting_fd < 0) || a->extend_until <= now)
                 return;
         snprintf(value, sizeof(value), "%" PRIu64, a->extend_until - now);
+        a->start_until = MAX(a->start_until, a->extend_until);
         a->extend_until = 0;
         pass_on(a, "EXTEND_TIMEOUT_USEC", value);
 }
 
-/* --- Time to stop -------------------------------------------------------------------------------------- */
+/* --- Time to start, and to stop ------------------------------------------------------------------------ */
+
+/* The pod is frozen: the time counts from when systemd reads the message, as in extend_stop(). */
+static void extend_start(AppNotices *a)
+{
+        uint64_t now = a->all->frozen_usec;
+        const PodUnit *u = &a->app->units[0];
+        char value[24];
+
+        if (u->life != UNIT_UP || u->activity != UNIT_STARTS || app_is_ending(a->app) ||
+            a->start_until == UINT64_MAX)
+                return;
+        snprintf(value, sizeof(value), "%" PRIu64, MAX(a->start_until, now + GRACE_USEC) - now);
+        pass_on(a, "EXTEND_TIMEOUT_USEC", value);
+}
 
 /* A unit has only one timer in systemd; once it is stopping, that is the timer of its stop. The time counts from when systemd reads the message,
  * which in a frozen pod is when it continues. */
@@ -234,10 +254,13 @@ void notices_set_frozen(Notices *n, bool frozen)
                 AppNotices *a = app->notices;
                 if (!a)
                         continue;
+                a->start_until += a->start_until < UINT64_MAX ? passed : 0;
                 a->stop_until += a->stop_until > 0 ? passed : 0;
                 a->unit_until += a->unit_until < UINT64_MAX ? passed : 0;
-                if (frozen)
-                        extend_stop(a);
+                if (!frozen)
+                        continue;
+                extend_start(a);
+                extend_stop(a);
         }
 }
 
@@ -466,6 +489,7 @@ int notices_begin(PodMounts *m, AppInstance *app, int *ret_fd, Error *e)
         AppNotices *a = app->notices;
         char byte;
 
+        a->start_until = deadline_after(app->settings.start_timeout_usec);
         if (!app->settings.notify)
                 return 0;
         int r = a->fd < 0 ? open_socket(a, m) : 0;

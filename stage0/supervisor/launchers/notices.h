@@ -26,7 +26,7 @@ void notices_end(AppInstance *app);
 void notices_extend_stop(AppInstance *app, uint64_t usec);
 /* The pod's systemd reports whether it is stopping APP. */
 void notices_set_stopping(AppInstance *app, bool stopping);
-/* The processes of the pod are frozen, or continue: apps that are stopping have the time after that which they had left. */
+/* The processes of the pod are frozen, or continue: apps that are starting or stopping have the time after that which they had left. */
 void notices_set_frozen(Notices *n, bool frozen);
 /* True if APP has reported in this execution that it is ready. Reads the messages that it has sent so far. */
 bool notices_is_ready(AppInstance *app);

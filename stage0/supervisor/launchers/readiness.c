@@ -168,7 +168,7 @@ static bool will_start_again(const AppWait *w)
 {
         if (w->app->stop == STOP_TO_RESTART)
                 return true;
-        if (w->app->stop != STOP_NONE && w->app->stop != STOP_KILLED)
+        if (app_was_stopped(w->app))
                 return false;
         return backoff_restarts(&w->app->status, &w->app->settings);
 }

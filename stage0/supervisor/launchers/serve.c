@@ -401,7 +401,7 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
         if (!app)
                 return error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
         int r = admission_check_process(s->admission, app, q->peer.pid, peer_fd, e);
-        if (r >= 0 && phase == app_life_first_phase(app)) {
+        if (r >= 0 && app_life_is_first_phase(app, phase)) {
                 s->events.superseded(s->userdata, app);
                 if (app_table_find(s->apps, q->request.app) != app)
                         return error_set(e, -ENOENT, "App %s was just removed", q->request.app);

@@ -79,7 +79,7 @@ static void judge(Supervisor *s)
  * it ends the pod, as failed sockets do. If the pod continues without it, only a call can start it again. */
 static void check_restarts(Supervisor *s, AppInstance *app)
 {
-        if ((!app->sockets && !app_settings_health_restarts(&app->settings)) ||
+        if (app_was_stopped(app) || (!app->sockets && !app_settings_health_restarts(&app->settings)) ||
             !backoff_applies(&app->status, &app->settings) ||
             !backoff_is_used_up(&app->status, &app->settings))
                 return;
@@ -220,6 +220,8 @@ void supervisor_end_superseded(void *userdata, AppInstance *app)
 {
         Supervisor *s = userdata;
 
+        /* The unit was not down if a restart has replaced the stop of an app that had failed. */
+        app->units[0].unsound = false;
         manager_link_drain(s->manager);
         if (app_table_has(s->apps, app))
                 end_unknown(s, app, true);
@@ -295,10 +297,11 @@ static int on_leave(sd_event_source *source, void *userdata)
 }
 
 /* Marks the unit of an app as failed if the app is down and did not become ready: systemd may have recorded success. An app that
- * is restarted at once is not down; its next execution is judged. */
+ * is restarted at once is not down; its next execution is judged. One that a call stops while it waits for a restart has not
+ * failed. */
 static void judge_readiness(PodUnit *u)
 {
-        if (u == &u->app->units[0] && u->app->status.cause == CAUSE_NOT_READY)
+        if (u == &u->app->units[0] && u->app->status.cause == CAUSE_NOT_READY && !app_was_stopped(u->app))
                 u->unsound = true;
 }
 
