@@ -54,6 +54,11 @@ def configure(host, name=None, document=None):
     os.environ["CNI_PATH"] = host.path("cni") if os.path.isdir(host.path("cni")) else ""
 
 
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
 def web(host, name, script=SERVE, **app):
     section = {"ports": [WEB], "environment": [{"name": "NAME", "value": name}]}
     section.update(app)
@@ -692,6 +697,23 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
 
 
 @case
+def a_bridge_that_a_failed_start_has_left_is_used(host):
+    """As on a host without space in /run, where addresses are kept."""
+    need_plugins()
+    leases = host.path("leases")
+    touch(leases)
+    configure(host, "own.conflist", {"cniVersion": "1.0.0", "name": "own", "plugins": [
+        {"type": "bridge", "bridge": "acnspawnb0", "isGateway": True, "ipam": {"type": "host-local", "dataDir": leases, "subnet": "10.98.0.0/24"}}]})
+    image = host.shell("ip -4 addr show eth0 | grep -c inet")
+    contains(host.acnspawn("run", "--net=own", image).expect(1).err, "Cannot connect pod")
+    contains(interfaces(), "acnspawnb0")
+    os.unlink(leases)
+    for _ in range(2):
+        equal(host.acnspawn("run", "--net=own", image).expect(0).out, "1\n")
+    subprocess.run(["ip", "link", "del", "acnspawnb0"], check=True)
+
+
+@case
 def a_plugin_that_hangs_ends_with_the_run(host):
     need_plugins()
     own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; sleep 1000 & sleep 1000; }")
@@ -813,11 +835,6 @@ def a_killed_pod_that_cannot_be_taken_out(host):
     write(".bad")
     host.acnspawn("gc", "--grace-period=0").expect(0)
     nothing_is_left(host, uuid)
-
-
-def touch(path):
-    with open(path, "w"):
-        pass
 
 
 def kill_one(host, uuid):
