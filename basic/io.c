@@ -197,7 +197,20 @@ int file_reserve_at(int dir_fd, const char *name)
         return r;
 }
 
-/* In place, and not longer than the file was: that needs no space. */
+/* In place, as that needs no space. Until the next content of the file is on disk, a loss of power must not show this one under another
+ * name. */
+static void blank(int dir_fd, const char *name)
+{
+        _cleanup_close_ int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+        char lines[RESERVED_SIZE];
+        struct stat st;
+
+        memset(lines, '\n', sizeof(lines));
+        if (fd >= 0 && fstat(fd, &st) >= 0)
+                (void) loop_write(fd, lines, MIN((size_t) st.st_size, sizeof(lines)));
+}
+
+/* The same. */
 static int use_reserve(int dir_fd, const char *path, const char *reserve, const void *p, size_t n)
 {
         _cleanup_close_ int fd = openat(dir_fd, reserve, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
@@ -207,8 +220,10 @@ static int use_reserve(int dir_fd, const char *path, const char *reserve, const 
                 return r;
         if (ftruncate(fd, (off_t) n) < 0)
                 return -errno;
-        if (renameat2(dir_fd, reserve, dir_fd, path, RENAME_EXCHANGE) >= 0)
+        if (renameat2(dir_fd, reserve, dir_fd, path, RENAME_EXCHANGE) >= 0) {
+                blank(dir_fd, reserve);
                 return 0;
+        }
         return errno != ENOENT || renameat(dir_fd, reserve, dir_fd, path) < 0 ? -errno : 0;
 }
 

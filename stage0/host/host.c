@@ -6,10 +6,9 @@
 
 #include <sys/stat.h>
 
-#include "stage0/host/host.h"
+#include "stage0/host/host-internal.h"
 
 #define FILE_SIZE_MAX 4096U
-#define RESERVE "result.reserve"
 
 typedef struct Field {
         const char *key;
@@ -25,7 +24,7 @@ static int write_fields(Pod *p, const char *name, const Field *fields, size_t n)
                 if (json_member_add(o, fields[i].key, json_object_new_int64(fields[i].value)) < 0)
                         return -ENOMEM;
         const char *text = json_print(o);
-        return text ? write_file_reserved_at(p->dir_fd, name, RESERVE, text, strlen(text)) : -ENOMEM;
+        return text ? write_file_reserved_at(p->dir_fd, name, RECORD_RESERVE, text, strlen(text)) : -ENOMEM;
 }
 
 static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
@@ -55,9 +54,11 @@ static int reserve(const Pod *p)
 {
         _cleanup_close_ int fd = -EBADF;
 
-        int r = file_reserve_at(p->dir_fd, RESERVE);
+        int r = file_reserve_at(p->dir_fd, RECORD_RESERVE);
         if (r >= 0)
                 r = file_reserve_at(p->dir_fd, POD_ENDED_RESERVE);
+        if (r >= 0)
+                r = file_reserve_at(p->dir_fd, DROPS_FILE);
         if (r < 0)
                 return r;
         if (mkdirat(p->dir_fd, "status", 0700) < 0 && errno != EEXIST)
@@ -116,7 +117,7 @@ int pod_result_write(Pod *p, const PodResult *r)
 
         int k = write_fields(p, "result", fields, ELEMENTSOF(fields));
         if (k >= 0) {
-                (void) unlinkat(p->dir_fd, RESERVE, 0);
+                (void) unlinkat(p->dir_fd, RECORD_RESERVE, 0);
                 (void) unlinkat(p->dir_fd, "status/" STATUS_RESERVE, 0);
         }
         return k;

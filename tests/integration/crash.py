@@ -146,7 +146,7 @@ def full_disk_while_apps_end(host):
             equal(exits(host, "p"), {"one": ("ended", 7), "two": ("running", None)})
             host.acnspawn("start-app", "p", "one").expect(0)
             wait_for(lambda: exits(host, "p")["one"] == ("running", None), "the state of app one")
-            contains(host.acnspawn("add-app", "p", images[0], "--name=three").expect(1).err, "No space left")
+            contains(host.acnspawn("add-app", "p", "example.com/one", "--name=three").expect(1).err, "No space left")
             host.acnspawn("stop", "p").expect(0)
             equal(host.acnspawn("wait", "p").rc, 0)
             equal(host.acnspawn("wait", "p", "two").rc, 3)
@@ -169,6 +169,19 @@ def full_disk_at_the_end_of_a_pod(host):
             true("annot" not in p.stderr.read(), "nothing has failed")
             equal(host.acnspawn("wait", "p").rc, 7)
         equal(host.status("p")["exitStatus"], 7)
+
+
+@case
+def output_that_a_full_disk_drops_is_counted(host):
+    with small_disk(host):
+        script = "trap 'seq 1 20000' USR1; trap 'exit 0' TERM; touch /up; while :; do sleep 0.05; done"
+        host.acnspawn("run", "--detach", "--name=p", host.shell(script, name="example.com/one"), "--log-file=" + os.path.join(host.dir, "one.log")).expect(0)
+        wait_trap(host, "one")
+        with filled(host):
+            host.acnspawn("kill", "--signal=USR1", "--app=one", "p").expect(0)
+            wait_for(lambda: host.app_status("p", "one")["logFileDroppedLines"] > 0, "the count of lines that were dropped")
+        host.acnspawn("stop", "p").expect(0)
+        true(host.app_status("p", "one")["logFileDroppedLines"] > 0, "the count of lines that were dropped")
 
 
 @case
