@@ -217,7 +217,7 @@ static void server_done(CriServer *s)
         safe_close(s->lock_fd);
 }
 
-/* The socket comes last: clients that can connect are served. */
+/* The socket comes last: clients that can connect to a socket of its own are served. Connections to a socket of systemd wait. */
 static int serve(CriServer *s, void (*ready)(void), Error *e)
 {
         bool passed;

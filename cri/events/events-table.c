@@ -298,8 +298,7 @@ static void sandbox_removed(CriServer *s, SeenSandbox *x)
         drop_sandbox(s, x);
 }
 
-/* The watch of the pods began after the store was read: it does not report pods that were removed in between, and pods that were
- * added in between are not in the table. */
+/* The watch of the pods began after the store was read: it does not report pods that were removed in between. */
 static void drop_unnamed_sandboxes(CriServer *s)
 {
         for (SeenSandbox *x = s->events->sandboxes, *next; x; x = next) {
@@ -319,6 +318,7 @@ void events_table_take(const PodsEvent *v, void *userdata)
         SeenSandbox *x = uuid ? events_table_find(s, uuid) : NULL;
         AcnApp app = {};
 
+        /* Pods that were added between the read of the store and the begin of the watch are not in the table. */
         if (!x && v->kind != PODS_COMPLETE) {
                 s->events->stale |= (v->kind == PODS_CHANGED || v->kind == PODS_PRESENT) &&
                                     !streq_ptr(state, "garbage");

@@ -14,28 +14,25 @@
 #define PAUSE_MSEC 500
 #define PAUSE_MAX_MSEC 60000
 
-/* True if R says that a file cannot be read now, which may be whole. */
-static bool is_temporary(int r)
-{
-        return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO;
-}
-
-/* True if P is of an earlier boot and cannot be listed as a sandbox. */
-static bool is_unusable(CriJob *j, Pod *p)
+/* True if P is of an earlier boot and cannot be listed as a sandbox. -EAGAIN: a file of it cannot be read now, which may be
+ * whole. */
+static int is_unusable(CriJob *j, Pod *p)
 {
         Sandbox s = {};
 
         if (!pod_is_of_former_boot(p))
                 return false;
-        if ((!p->config.owner || !p->manifest) && is_temporary(pod_load(p, NULL)))
-                return false;
+        if (p->unreadable)
+                (void) pod_load(p, NULL);
         bool ours = streq_ptr(p->config.owner, CRI_OWNER);
         if (p->config.owner && !ours)
                 return false;
+        if (p->unreadable)
+                return -EAGAIN;
         if (!ours || !p->manifest || p->state != POD_EXITED)
                 return true;
         int r = sandbox_open(j, p, &s, NULL); /* S only borrows P */
-        return r < 0 && !is_temporary(r);
+        return r >= 0 ? false : r == -ENOENT || r == -EBADMSG ? true : -EAGAIN;
 }
 
 /* P is locked by this process, so no other one works on it: its call was killed. */
@@ -48,7 +45,7 @@ static bool is_abandoned(const Pod *p)
 /* The results for all pods. */
 typedef struct Cleared {
         size_t n;    /* pods whose name and users are free now */
-        size_t left; /* pods that could not be removed */
+        size_t left; /* pods that could not be removed, or not be read */
 } Cleared;
 
 /* Another process is about to run or to remove a pod that it has locked. A pod of an earlier boot releases its name and
@@ -56,13 +53,17 @@ typedef struct Cleared {
  * worker of the start. */
 static void clear_pod(CriJob *j, Pod *p, bool abandoned, Cleared *c)
 {
-        bool former = is_unusable(j, p);
+        int former = p->state == POD_RUNNING ? false : is_unusable(j, p);
 
+        if (former < 0) {
+                c->left += !abandoned;
+                return;
+        }
         if (p->state == POD_RUNNING || (!former && !(abandoned && is_abandoned(p))))
                 return;
         if (pod_lock(p, false, NULL) < 0) {
-                c->n += former;
-                c->left += former && !abandoned;
+                c->n += former > 0;
+                c->left += former > 0 && !abandoned;
                 return;
         }
         if (!former && !is_abandoned(p)) /* it ran in the meantime, and has ended */
@@ -101,14 +102,15 @@ bool sandbox_clear_dead(CriJob *j)
         return clear(j, true, &c, NULL) >= 0 && c.n > 0;
 }
 
-/* Runs in a worker until none is left. */
+/* Runs in a worker until none is left. A failure to list the pods is temporary, too. */
 static int remove_emptied(CriJob *j, const void *request, void *reply, Error *e)
 {
         for (int pause = PAUSE_MSEC;; pause = MIN(2 * pause, PAUSE_MAX_MSEC)) {
                 Cleared c = {};
                 int r = clear(j, false, &c, e);
-                if (r < 0 || c.left == 0)
+                if (operation_ended(r) || (r >= 0 && c.left == 0))
                         return r;
+                error_done(e);
                 r = operation_poll(store_operation(j->store), -1, 0, pause, e);
                 if (r < 0)
                         return r;

@@ -136,12 +136,26 @@ static int remove_pod(Collector *c, Pod *p, Error *e)
         return r;
 }
 
+/* Only the files of a pod say whether it has an owner. Pods of other states are removed regardless of that, or stay. */
+static int read_again(Pod *p, Error *e)
+{
+        if (!p->unreadable || (p->state != POD_PREPARED && p->state != POD_EXITED))
+                return 0;
+        int r = pod_load(p, e);
+        if (p->unreadable)
+                return r;
+        error_done(e);
+        return 0;
+}
+
 static void collect_pod(Collector *c, const char *uuid)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = pod_open(c->store, uuid, &p, &e);
+        if (r >= 0)
+                r = read_again(p, &e);
         if (r >= 0)
                 r = mark_exited(c, p, &e);
         if (r >= 0)

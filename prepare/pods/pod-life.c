@@ -9,8 +9,9 @@
  * repeated, so that after a loss of power there are no incomplete pods and no pod runs twice. A pod that has
  * ended is run again as another pod, its successor (pod-successor.c).
  *
- * A pod that has an owner (pod-owner.c) does not run in another boot. It is synced once, while it starts, and only what the
- * owner reads in the next boot. What a loss of power before that leaves of it may be empty.
+ * A pod that has an owner (pod-owner.c) does not run in another boot. Only what the owner reads in the next boot is synced: the
+ * pod while it starts, its apps when they are added, and the status of an app when it ends. What a loss of power before that leaves
+ * may be empty.
  */
 
 #include <sys/file.h>
@@ -179,17 +180,16 @@ static int sync_content(const Pod *p, Error *e)
 /* Syncs what is read of a pod with an owner in the next boot, and that it is there. */
 static int sync_owned(const Pod *p, Error *e)
 {
-        static const char *const files[] = {"config", POD_MANIFEST_FILE, POD_OWNER_DATA_FILE};
+        static const char *const files[] = {"config", POD_MANIFEST_FILE};
         _cleanup_sync_ SyncSet s = {};
         int r = add_links(p, &s, e);
 
         if (r < 0)
                 return r;
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(files); i++) {
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(files); i++)
                 r = sync_add_file(&s, p->dir_fd, files[i]);
-                if (r == -ENOENT) /* the owner has no data */
-                        r = 0;
-        }
+        if (r >= 0 && (r = sync_add_file(&s, p->dir_fd, POD_OWNER_DATA_FILE)) == -ENOENT)
+                r = 0; /* the owner has no data */
         if (r >= 0)
                 r = sync_add(&s, p->dir_fd);
         if (r >= 0)

@@ -5,9 +5,9 @@
  * The owner decides how long such a pod is kept after it has ended, so collectors leave it alone. The owner can keep data with
  * the pod, and with each of its apps: a file that acnspawn does not interpret, and that can be read whether or not the pod runs.
  * Such a pod does not run again after a reboot of the host: its owner makes a new one, and may read what the old one was and how
- * its apps ended. So it is synced only while it starts (pod-life.c). It records the ID of the boot in which it was made. If the
- * power was lost before the sync, its files may be empty, and any collector removes it; a symbolic link also holds that ID, because
- * file systems write the target of a link with its name.
+ * its apps ended. So the pod is synced while it starts (pod-life.c), its apps when they are added, and the status of an app when it
+ * ends. It records the ID of the boot in which it was made. If the power was lost before the sync, its files may be empty, and any
+ * collector removes it; a symbolic link also holds that ID, because file systems write the target of a link with its name.
  */
 
 #include <sys/stat.h>

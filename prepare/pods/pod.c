@@ -212,16 +212,25 @@ int pod_open(Store *s, const char *uuid, Pod **ret, Error *e)
         return 0;
 }
 
-static int read_part(const Pod *p, const char *name, size_t max, char **ret, size_t *ret_size, Error *e)
+/* A loss of power empties or removes a file; after any other failure it may be whole. */
+static int read_part(Pod *p, const char *name, size_t max, char **ret, size_t *ret_size, Error *e)
 {
         int r = read_file_at(p->dir_fd, name, max, ret, ret_size);
 
         if (r == -ENOENT)
                 return error_set(e, r, "Pod %s has no %s", pod_display_name(p),
                                  streq(name, "pod") ? "manifest" : name);
-        if (r < 0)
+        if (r < 0) {
+                p->unreadable = true;
                 return error_set_errno(e, r, "Cannot read '%s' of pod %s", name, pod_display_name(p));
+        }
         return 0;
+}
+
+static int parse_error(Pod *p, int r, const char *what, Error *e)
+{
+        p->unreadable |= r == -ENOMEM;
+        return error_prefix(e, r, "The %s of pod %s is damaged", what, pod_display_name(p));
 }
 
 static int load_config(Pod *p, Error *e)
@@ -235,7 +244,7 @@ static int load_config(Pod *p, Error *e)
                 return r;
         r = pod_config_parse(text, size, &c, e);
         if (r < 0)
-                return error_prefix(e, r, "The configuration of pod %s is damaged", pod_display_name(p));
+                return parse_error(p, r, "configuration", e);
         pod_config_done(&p->config);
         p->config = c;
         c = (PodConfig){};
@@ -269,7 +278,7 @@ static int load_manifest(Pod *p, Error *e)
         if (r >= 0)
                 r = check_reified(m, e);
         if (r < 0)
-                return error_prefix(e, r, "The manifest of pod %s is damaged", pod_display_name(p));
+                return parse_error(p, r, "manifest", e);
         pod_manifest_free(p->manifest);
         p->manifest = TAKE_PTR(m);
         return 0;
@@ -277,6 +286,7 @@ static int load_manifest(Pod *p, Error *e)
 
 int pod_load(Pod *p, Error *e)
 {
+        p->unreadable = false;
         /* Independently: a pod is found by its name even if its manifest is damaged. */
         int r = load_config(p, e);
         int q = load_manifest(p, r < 0 ? NULL : e);

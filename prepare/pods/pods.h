@@ -90,7 +90,7 @@ typedef struct PodConfig {
         char *stage1;               /* directory of a systemd tree to boot instead of the host's, or NULL */
         char *predecessor;          /* UUID of the pod that this one was made from, or NULL */
         char *owner;                /* the program that removes it, or NULL; see pod_set_owner() */
-        char *boot_id;              /* not NULL: the pod is of no use after that boot of the host */
+        char *boot_id;              /* not NULL: the pod does not run in another boot of the host */
         bool host_pid, host_ipc;    /* the pod is in these namespaces of the host */
         uint64_t capabilities; /* what an app of it can have, bit n is capability n; 0: a pod of an earlier version */
         char *cgroup_parent; /* "/kubepods/podX": the cgroup, or on hosts with systemd the slice, that it is in; or NULL */
@@ -107,7 +107,8 @@ typedef struct Pod {
         bool locked;
         int store_lock_fd;     /* keeps the images until the pod is published */
         PodConfig config;      /* filled in by pod_load() */
-        PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
+        PodManifest *manifest; /* filled in by pod_load(); NULL: none there, damaged, or UNREADABLE */
+        bool unreadable;       /* set by pod_load() if one of the two cannot be read now, but may be whole */
         bool found_by_uuid;    /* set by pod_find() */
         char *former_name; /* set by pod_load() instead of config.name if it belongs to another pod now */
 } Pod;

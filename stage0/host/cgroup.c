@@ -39,7 +39,7 @@ bool pod_cgroup_is_below_parent(const Pod *p)
 
 /* A cgroup that enables controllers for its children must not contain processes: in the scope they are all
  * in children of it. */
-int pod_cgroup_move_self(const Pod *p, const Cgroups *c, Error *e)
+int pod_cgroup_move(const Pod *p, const Cgroups *c, pid_t pid, Error *e)
 {
         if (!host_runs_systemd() || pod_cgroup_is_below_parent(p))
                 return 0;
@@ -48,9 +48,10 @@ int pod_cgroup_move_self(const Pod *p, const Cgroups *c, Error *e)
                 int r = xasprintf(&own, "%.*s/" CGROUP_SUPERVISOR, (int) (strrchr(*path, '/') - *path),
                                   *path);
                 if (r >= 0)
-                        r = cgroup_put(own, getpid());
+                        r = cgroup_put(own, pid);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot go to the cgroup next to %s", *path);
+                        return error_set_errno(e, r, "Cannot move a process to the cgroup next to %s",
+                                               *path);
         }
         return 0;
 }
@@ -154,7 +155,7 @@ int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Er
         if (r >= 0)
                 r = make_cgroups(p, pid, place, &c, e);
         if (r >= 0 && systemd && place->along)
-                r = pod_cgroup_move_self(p, &c, e);
+                r = pod_cgroup_move(p, &c, getpid(), e);
         if (r >= 0 && below && c.unified)
                 cgroup_hand_on_controllers(c.unified);
         if (r >= 0 && !systemd)

@@ -51,8 +51,8 @@ int cgroup_parent_check(const char *parent, Error *e);
 /* Creates cgroups for P, recorded in the pod directory, so that gc finds them, and moves process PID
  * there. */
 int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e);
-/* Moves this process to the supervisor's cgroup of P; PodPlace.along does so when the cgroups are created. */
-int pod_cgroup_move_self(const Pod *p, const Cgroups *c, Error *e);
+/* Moves the process PID to the supervisor's cgroup of P; PodPlace.along does so with this one when the cgroups are created. */
+int pod_cgroup_move(const Pod *p, const Cgroups *c, pid_t pid, Error *e);
 /* Whether the cgroup of P is below a cgroup that another program has made, and not a part of a unit of the host's systemd. */
 bool pod_cgroup_is_below_parent(const Pod *p);
 /* Kills all processes in the recorded cgroups of P and removes them. Succeeds if none are recorded. */

@@ -432,7 +432,8 @@ def a_sandbox_that_cannot_be_read_now_is_kept(host):
             hit = host.path("hit-" + name)
             s.env = {"LD_PRELOAD": preload, "UNREADABLE": name, "HIT": hit}
             c = restart_service(s)
-            wait_for(lambda: os.path.exists(hit) and not s.children(), "the worker to have read it")
+            # It waits then, to read it again.
+            wait_for(lambda: os.path.exists(hit) and s.children() and at_rest(*map(int, s.children())), "the worker to have read it")
             equal(pods_on_disk(host), [uuid_of(i)], name)
             kill_service(s)
             s.env = {}
@@ -440,6 +441,118 @@ def a_sandbox_that_cannot_be_read_now_is_kept(host):
             equal(sandboxes(c), [(i, "NOTREADY")], name)
             remove(c, i)
             equal(pods_on_disk(host), [])
+
+
+@case
+def an_emptied_sandbox_that_cannot_be_read_now_is_removed_later(host):
+    """Its configuration cannot be read when the service starts."""
+    with Service(host) as s:
+        c = s.client()
+        i, other = run_sandbox(c), run_sandbox(c, name="other")
+        c.call("StopPodSandbox", pod_sandbox_id=i)
+        c.call("StopPodSandbox", pod_sandbox_id=other)
+        kill_service(s)
+        path = lose_power(host, i, "pod")
+        os.rename(path + "/config", path + "/whole")
+        os.symlink("config", path + "/config")
+        lose_power(host, other, "pod")
+        c = restart_service(s)
+        wait_for(lambda: uuid_of(other) not in pods_on_disk(host), "the removal of the other one")
+        equal(pods_on_disk(host), [uuid_of(i)])
+        p = host.acnspawn("gc")
+        true(p.rc != 0, "gc reports it")
+        contains(p.err, "Cannot read 'config' of pod %s" % uuid_of(i))
+        equal(pods_on_disk(host), [uuid_of(i)])
+        os.rename(path + "/whole", path + "/config")
+        wait_for(lambda: pods_on_disk(host) == [], "the removal")
+
+
+STALL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void note(const char *variable)
+{
+        int fd = open(getenv(variable), O_WRONLY | O_CREAT | O_APPEND, 0600);
+        char text[32];
+
+        (void) !write(fd, text, (size_t) snprintf(text, sizeof(text), "%d\n", getpid()));
+        (void) close(fd);
+}
+
+int fsync(int fd)
+{
+        int (*original)(int) = (int (*)(int)) dlsym(RTLD_NEXT, "fsync"), held = 0, r;
+
+        while (access(getenv("HOLD"), F_OK) == 0) {
+                if (!held++)
+                        note("HELD");
+                (void) usleep(10000);
+        }
+        r = original(fd);
+        if (held)
+                note("SYNCED");
+        return r;
+}
+"""
+
+
+def stalls(host):
+    """A disk that does not take anything while the file "hold" exists."""
+    return {"LD_PRELOAD": library(host, "stall", STALL), **{n: host.path(n.lower()) for n in ("HOLD", "HELD", "SYNCED")}}
+
+
+def lines_of(host, name):
+    return read_text(host.path(name)).split() if os.path.exists(host.path(name)) else []
+
+
+def end_stall(host):
+    """The disk takes everything again, and processes that have waited for that end."""
+    held = set(lines_of(host, "held"))
+    os.unlink(host.path("hold"))
+    wait_for(lambda: not any(os.path.exists("/proc/" + p) for p in held), "the end of processes that sync")
+
+
+@case
+def a_sandbox_is_undone_while_the_disk_stalls(host):
+    """A supervisor answers while the sandbox is being written to disk, and the sandbox is not up."""
+    with Service(host, env=stalls(host)) as s:
+        c = s.client()
+        touch(host.path("hold"))
+        call = c.begin("RunPodSandbox", config=sandbox_config("early"))
+        wait_for(lambda: lines_of(host, "held") or call.done(), "the sync")
+        pod, = pods_on_disk(host)
+        with within(12, "a call to the supervisor, and the end"):
+            wait_for(lambda: host.acnspawn("status", "--json=short", pod).rc == 0 and host.status(pod).get("leader"), "the pod's systemd")
+            true(not call.done(), "the sandbox is not up")
+            call.cancel()
+            wait_for(lambda: pods_on_disk(host) == [], lambda: "pods %s to be removed" % pods_on_disk(host))
+        equal(sandboxes(c), [])
+        end_stall(host)
+        remove(c, run_sandbox(c))
+
+
+@case
+def a_sandbox_ends_while_the_disk_stalls(host):
+    """The status of its container is written once the disk takes it."""
+    with Service(host, env=stalls(host)) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c)
+        a = run(c, i, "main", image_id, "trap 'exit 3' TERM; touch /tmp/up; while :; do sleep 0.05; done")
+        touch(host.path("hold"))
+        with within(12, "the end"):
+            stop(c, a, 5)
+            wait_for(lambda: lines_of(host, "held"), "the sync")
+            c.call("StopPodSandbox", pod_sandbox_id=i)
+        equal((sandboxes(c), status(c, a).exit_code), ([(i, "NOTREADY")], 3))
+        equal(lines_of(host, "synced"), [])
+        end_stall(host)
+        true(lines_of(host, "synced"), "it was synced")
+        remove(c, i)
 
 
 HOLD = r"""

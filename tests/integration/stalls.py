@@ -6,6 +6,7 @@ still serves launchers and stop requests. The same if the file system of an app'
 import pty
 import termios
 
+import pod_interface
 from hanging_fs import HangingFs
 from harness import *
 
@@ -349,6 +350,15 @@ def writers_of(supervisor):
     return processes_where(lambda pid: name_of(pid) == "write-log", children_of(supervisor))
 
 
+def mounts_of(pid):
+    return os.readlink("/proc/%d/ns/mnt" % pid)
+
+
+def below(pid, name):
+    """Children of children of the process."""
+    return processes_where(lambda p: name_of(p) == name, [n for child in children_of(pid) for n in children_of(child)])
+
+
 def lines_of(path):
     """Complete lines of a plain log file."""
     return read_text(path).split("\n")[:-1]
@@ -417,15 +427,23 @@ def a_log_file_system_that_hangs_delays_its_app_alone(host):
 def calls_that_open_a_log_file_do_not_wait_for_ever(host):
     with HangingFs(host.path("hanging")) as fs:
         host.detach(*hanging_log(host, fs))
-        hang_in_use(host, fs)
+        uuid, writers = hang_in_use(host, fs)
         log = "%s/c.log" % fs.directory
         adding = host.start("add-app", "p", host.shell(TICKS, name="example.com/c"), "--log-file=" + log)
         reopening = host.start("logs", "--reopen", "p")
         running = host.start("run", host.shell("true", name="example.com/d"), "--log-file=" + fs.directory + "/d.log")
+        checking, = wait_for(lambda: below(host.supervisor(uuid), "check-log"), "the check of the file of the added app")
+        wait_for(lambda: at_rest(checking), "that it waits")
+        equal(mounts_of(checking), mounts_of(writers[0]), "mount namespace of the check")
+        calls = [pod_interface.Connection(host, uuid) for _ in range(64)]
+        for c in calls:
+            c.send("ReopenLogs", {"app": "a"})
         for p, app, path in (adding, "c", log), (reopening, "a", fs.directory + "/a.log"), (running, "d", fs.directory + "/d.log"):
             r = host.finish(p)
             true(r.rc != 0, "status")
             contains(r.err, "Cannot write the log of app %s to %s: its file system does not answer" % (app, path))
+        true(all("error" in c.receive() for c in calls), "an error for each call")
+        equal(calls[0].call("ReopenLogs", app="b"), {})
         fs.answer()
         host.acnspawn("logs", "--reopen", "p").expect(0)
         host.acnspawn("add-app", "p", "example.com/c", "--log-file=" + log).expect(0)
@@ -472,10 +490,12 @@ def a_process_that_writes_a_log_file_is_replaced(host):
     supervisor = host.supervisor(host.status("p")["uuid"])
     writer, = writers_of(supervisor)
     wait_for(lambda: os.path.getsize(log) > 0, "lines in the file")
+    mounts = mounts_of(writer)
     os.kill(writer, signal.SIGKILL)
     wait_for(lambda: writers_of(supervisor) not in ([], [writer]), "another process")
     size = os.path.getsize(log)
     wait_for(lambda: os.path.getsize(log) > size, "more lines")
+    equal([mounts_of(w) for w in writers_of(supervisor)], [mounts], "mount namespace of the other process")
     said = "acnspawn: the process that writes the log file %s of app a was killed: " % log
     wait_for(lambda: said in host.acnspawn("logs", "p").expect(0).out, "the message")
     host.acnspawn("stop", "p").expect(0)

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -24,6 +25,8 @@ typedef struct Fixture {
         uint64_t lost, dropped;
         LogReply last;
 } Fixture;
+
+static const int no_fd = -EBADF;
 
 #define FIXTURE_NULL ((Fixture){.scratch = SCRATCH_NULL})
 
@@ -74,7 +77,7 @@ static int start_writer(Fixture *f)
         f->options = (LogWriterOptions){
                         .event = f->event,
                         .settings = {.path = f->path, .format = LOG_FORMAT_PLAIN, .max_size = UINT64_MAX},
-                        .host_fd = -EBADF,
+                        .host_fd = &no_fd,
                         .after_fd = -EBADF,
                         .on_room = on_room,
                         .on_reply = on_reply,
@@ -247,6 +250,83 @@ TEST(a_process_that_is_killed_is_replaced)
         ASSERT_STREQ(text, LINE "last\n");
 }
 
+/* From now on exactly two more descriptors can be opened. */
+static int limit_descriptors(struct rlimit *ret_before)
+{
+        int first = dup(STDIN_FILENO), second = dup(STDIN_FILENO); /* the lowest ones that are free */
+
+        if (second < 0 || getrlimit(RLIMIT_NOFILE, ret_before) < 0)
+                return -errno;
+        const struct rlimit limit = {.rlim_cur = (rlim_t) second + 1, .rlim_max = ret_before->rlim_max};
+        close(first);
+        close(second);
+        return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+}
+
+/* The queue would block the event loop. */
+TEST(a_process_without_a_queue_is_refused)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+        struct rlimit before;
+
+        ASSERT_OK(set_up(&f));
+        f.writer = log_writer_free(f.writer);
+        ASSERT_OK(limit_descriptors(&before));
+        int r = log_writer_new(&f.options, &f.writer);
+        ASSERT_OK(setrlimit(RLIMIT_NOFILE, &before));
+        ASSERT_ERR(r, -EMFILE);
+        ASSERT_NULL(f.writer);
+}
+
+static size_t count(const char *text, const char *words)
+{
+        size_t n = 0;
+
+        for (; text && (text = strstr(text, words)); text++)
+                n++;
+        return n;
+}
+
+TEST(what_comes_while_no_process_can_be_started_is_reported)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+        _cleanup_free_ char *said = NULL;
+        struct rlimit before;
+        int attempts = 0;
+
+        ASSERT_OK(set_up(&f));
+        ASSERT_TRUE(settle(&f));
+        ASSERT_OK(scratch_file(&f.scratch, "said", ""));
+        int old = dup(STDERR_FILENO), err = openat(f.scratch.fd, "said", O_WRONLY | O_APPEND | O_CLOEXEC);
+        ASSERT_TRUE(old >= 0 && err >= 0 && dup2(err, STDERR_FILENO) >= 0);
+        close(err);
+        int r = signal_process(f.writer, SIGKILL);
+        /* It is not started at once: streams are not read meanwhile. */
+        f.rooms = 0;
+        bool ended = wait_for_event(&f, &f.rooms) && log_writer_process(f.writer) < 0 &&
+                     log_writer_is_full(f.writer);
+        say_line(f.writer);
+        int k = limit_descriptors(&before);
+        for (; ended && k >= 0 && attempts < 2; attempts++) {
+                f.rooms = 0;
+                ended = wait_for_event(&f, &f.rooms) && log_writer_process(f.writer) < 0;
+        }
+        say_line(f.writer);
+        (void) setrlimit(RLIMIT_NOFILE, &before);
+        while (log_writer_process(f.writer) < 0 && sd_event_run(f.event, SECOND) >= 0)
+                ;
+        (void) dup2(old, STDERR_FILENO);
+        close(old);
+        ASSERT_OK(r);
+        ASSERT_OK(k);
+        ASSERT_TRUE(ended);
+        ASSERT_EQ(attempts, 2);
+        ASSERT_EQ(f.lost, 2 * strlen(LINE));
+        said = content(&f, "said", NULL);
+        ASSERT_EQ(count(said, "Cannot start the process that writes the log file"), 1);
+        ASSERT_CONTAINS(said, strerror(EMFILE));
+}
+
 TEST(what_was_sent_is_written_after_the_death_of_the_supervisor)
 {
         _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
@@ -306,6 +386,29 @@ TEST(a_process_that_does_not_end_is_given_up)
         ASSERT_EQ(end, LOG_ENDED);
 }
 
+/* Its patience counts from the end of the pod, not from the time when it was taken to hang. */
+TEST(a_slow_process_is_not_given_up_at_once)
+{
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
+
+        ASSERT_OK(set_up(&f));
+        ASSERT_TRUE(settle(&f));
+        ASSERT_OK(signal_process(f.writer, SIGSTOP));
+        say_line(f.writer);
+        ASSERT_FALSE(log_writer_settle(f.writer, in(0)));
+        uint64_t hung = now_usec(CLOCK_MONOTONIC);
+        ASSERT_OK(signal_process(f.writer, SIGCONT));
+        while (log_writer_unwritten(f.writer) > 0 || now_usec(CLOCK_MONOTONIC) < hung + SECOND)
+                (void) poll(NULL, 0, 10);
+        ASSERT_OK(signal_process(f.writer, SIGSTOP));
+        say_line(f.writer);
+        ASSERT_FALSE(log_writer_finish(f.writer));
+        ASSERT_EQ(log_writer_wait_for_end(f.writer, SECOND), LOG_ENDS);
+        ASSERT_OK(signal_process(f.writer, SIGCONT));
+        ASSERT_TRUE(wait_for_event(&f, &f.ends));
+        ASSERT_EQ(f.losses, 0);
+}
+
 TEST(what_is_dropped_is_reported)
 {
         _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;
@@ -329,8 +432,11 @@ int main(void)
         RUN(a_file_is_opened_anew_between_messages);
         RUN(the_queue_is_bounded);
         RUN(a_process_that_is_killed_is_replaced);
+        RUN(a_process_without_a_queue_is_refused);
+        RUN(what_comes_while_no_process_can_be_started_is_reported);
         RUN(what_was_sent_is_written_after_the_death_of_the_supervisor);
         RUN(a_process_that_does_not_end_is_given_up);
+        RUN(a_slow_process_is_not_given_up_at_once);
         RUN(what_is_dropped_is_reported);
         return TEST_END();
 }

@@ -1631,6 +1631,34 @@ TEST(owned_pods_of_a_former_boot_are_collected)
         }
 }
 
+/* The disk fails for a while: this is no loss of power, and the owner of the pod may not be known. */
+TEST(unreadable_pods_of_a_former_boot_are_kept)
+{
+        static const char *const unreadable[] = {"config", "pod"};
+
+        for (unsigned i = 0; i < ELEMENTSOF(unreadable); i++) {
+                STORE(s, dir);
+                _cleanup_(pod_freep) Pod *p = NULL;
+                char uuid[UUID_TEXT_SIZE];
+
+                ASSERT_OK(make_former(s, true, &p, &e));
+                strcpy(uuid, p->uuid);
+                ASSERT_OK(renameat(p->dir_fd, unreadable[i], p->dir_fd, "whole"));
+                ASSERT_OK(symlinkat(unreadable[i], p->dir_fd, unreadable[i]));
+                p = pod_free(p);
+                ASSERT_ERR(store_gc(s, &gc_everything, &e), -ELOOP);
+                ASSERT_ERR(store_prune(s, &(PruneOptions){.parts = PRUNE_PODS}, &e), -ELOOP);
+                ASSERT_OK(pod_open(s, uuid, &p, &e));
+                ASSERT_TRUE(p->unreadable && p->state == POD_EXITED);
+                ASSERT_OK(renameat(p->dir_fd, "whole", p->dir_fd, unreadable[i]));
+                ASSERT_OK(pod_load(p, &e));
+                ASSERT_FALSE(p->unreadable);
+                p = pod_free(p);
+                ASSERT_OK(store_gc(s, &gc_everything, &e));
+                ASSERT_OK(pod_open(s, uuid, &p, &e));
+        }
+}
+
 /* The owner may read the exit status of its apps. */
 TEST(an_owner_keeps_its_pods_of_a_former_boot)
 {
@@ -1998,6 +2026,7 @@ int main(void)
         RUN(config_refused);
         RUN(owner_removes_its_pods);
         RUN(owned_pods_of_a_former_boot_are_collected);
+        RUN(unreadable_pods_of_a_former_boot_are_kept);
         RUN(an_owner_keeps_its_pods_of_a_former_boot);
         RUN(a_pod_gives_up_what_others_need);
         RUN(data_of_the_owner);

@@ -3,6 +3,7 @@
 """Pods as machines of systemd-machined: shown, stopped and powered off by machinectl, read by journalctl, and refused by name."""
 
 from harness import *
+from terminals import Terminal
 
 SCRIPT = "trap 'echo got term; exit 3' TERM; echo hello; touch /out/up; while :; do sleep 1000 & wait $!; done"
 
@@ -40,6 +41,26 @@ def a_pod_is_shown_as_a_machine(host):
     uuid, r = started(host)
     lacks(r.err, "cannot be registered")
     wait_for(lambda: "p1" in machines(), "the machine")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@case
+def no_process_of_a_pod_stays_with_a_client_that_detaches(host):
+    """The end of the client's session ends what is in its cgroup."""
+    image = host.shell("echo up; touch /out/up; while read x; do :; done", name="example.com/a")
+    uuid = host.prepare("--name=p1", image, "--input=terminal", "--log-file=" + host.path("a.log"))
+    t = Terminal(host, "run", uuid)
+    host.wait_up("a", uuid)
+    t.wait_raw()
+    supervisor = host.supervisor(uuid)
+    true(processes_where(lambda pid: name_of(pid) == "write-log", children_of(supervisor)), "a process that writes the file")
+    wait_for(lambda: os.path.getsize(host.path("a.log")) > 0, "a line in the file")
+    t.send(b"\x1d\x1d\x1d")
+    equal(t.end(), 0)
+    scope = "/acnspawn-%s.scope/" % uuid
+    equal({name_of(p): read_text("/proc/%d/cgroup" % p) for p in [supervisor, *children_of(supervisor)]
+           if scope not in read_text("/proc/%d/cgroup" % p)}, {})
+    contains(read_text("/proc/%d/cgroup" % supervisor), scope + "supervisor\n")
     host.acnspawn("stop", "--force", uuid).expect(0)
 
 

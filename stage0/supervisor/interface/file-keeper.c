@@ -4,12 +4,13 @@
  *
  * After a loss of power a pod is run again from its manifest and its definitions, so a file of these that is replaced has
  * to be on disk before what it replaces is removed, and before a change is reported as made. But the supervisor
- * must never block, and a disk may take seconds: a child writes, syncs and renames the files, and syncs their directory. The
+ * must never block, and a disk may take seconds: a child writes, syncs and renames the files, and syncs their directory. Such a
  * child ends with the supervisor: nothing is renamed in the directory of a pod that has ended.
  *
  * There is one child at a time. What is given meanwhile is written by the next one, of each file the last content alone. The manifest is
  * that of the moment when a child begins: what a call that has failed has undone is not in it.
- * It also syncs files that others write: the status of an app that has ended, for the owner of a pod.
+ * It also syncs files that others write: the status of an app that has ended, for the owner of a pod, and the pod itself
+ * when it starts. The end of a pod does not wait for a child that only syncs, which may end after the supervisor.
  *
  * A manifest that could not be written, as on a full disk, is written again until it can be. Meanwhile it is not known which one is on
  * disk: the child may have been killed after it had renamed the file. */
@@ -40,6 +41,7 @@ typedef struct Round {
         size_t n_waiters, waiters_allocated;
         bool has_manifest; /* it is to be written */
         bool syncs;        /* there are files that are only synced, for which no call waits */
+        bool run;          /* pod_sync_run() is to be called */
 } Round;
 
 struct FileKeeper {
@@ -67,34 +69,65 @@ static void round_done(Round *x)
         *x = (Round){};
 }
 
+/* True if X has files that are written; else it only syncs. */
+static bool replaces(const Round *x)
+{
+        for (size_t i = 0; i < x->n_files; i++)
+                if (x->files[i].text)
+                        return true;
+        return x->has_manifest;
+}
+
 /* --- Writing ------------------------------------------------------------------------------------------- */
 
-static int write_files(int dir_fd, const Round *x)
+static int write_files(const Pod *p, const Round *x)
 {
-        int r = 0;
+        int r = x->run ? pod_sync_run(p, NULL) : 0;
 
         for (size_t i = 0; r >= 0 && i < x->n_files; i++) {
                 const KeptFile *f = &x->files[i];
 
                 if (f->text)
-                        r = write_file_atomic_at(dir_fd, f->path, f->text, strlen(f->text), 0600, true);
-                else
-                        (void) fsync_file_at(dir_fd, f->path); /* its app may have been removed */
+                        r = write_file_atomic_at(p->dir_fd, f->path, f->text, strlen(f->text), 0600, true);
         }
         return r;
 }
 
-/* Closes all inherited descriptors, such as the pod's lock and pipes: a slow disk must not keep them
- * open. */
+/* Apps of these files may have been removed. */
+static void sync_files(const Pod *p, const Round *x)
+{
+        for (size_t i = 0; i < x->n_files; i++)
+                if (!x->files[i].text)
+                        (void) fsync_file_at(p->dir_fd, x->files[i].path);
+}
+
+/* Opens the directories of the pod and of the store again, and closes all inherited descriptors, such as the pod's lock and pipes: a
+ * slow disk must not keep them open. */
+static int keep_directories(Pod *p)
+{
+        int dir_fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int store = dir_fd < 0 ? -EBADF
+                               : openat(store_fd(p->store), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (store < 0 || dup2(dir_fd, 0) < 0 || dup2(store, 1) < 0 ||
+            syscall(SYS_close_range, 2, ~0U, 0) < 0)
+                return -errno;
+        p->dir_fd = 0;
+        p->store->fd = 1;
+        return 0;
+}
+
 static _noreturn_ void child(const FileKeeper *k, pid_t parent)
 {
         (void) prctl(PR_SET_NAME, "keep-files");
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+        if (replaces(&k->now) && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent))
                 _exit(ECANCELED);
-        int dir_fd = openat(k->pod->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dir_fd < 0 || dup2(dir_fd, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0) < 0)
-                _exit(errno);
-        _exit(-write_files(0, &k->now));
+        int r = keep_directories(k->pod);
+        if (r >= 0)
+                r = write_files(k->pod, &k->now);
+        if (r >= 0)
+                sync_files(k->pod, &k->now);
+        _exit(-r);
 }
 
 static void forget_child(FileKeeper *k)
@@ -189,11 +222,11 @@ static void begin(FileKeeper *k)
         k->now = k->next;
         k->next = (Round){};
         int r = add_manifest(k, &e);
-        if (r >= 0 && k->now.n_files > 0 && start_child(k) >= 0)
+        if (r >= 0 && (k->now.n_files > 0 || k->now.run) && start_child(k) >= 0)
                 return;
-        /* If there can be no child, the change waits for the disk here rather than being lost. */
+        /* If there can be no child, a change waits for the disk here rather than being lost; what is only synced does not. */
         if (r >= 0)
-                r = write_files(k->pod->dir_fd, &k->now);
+                r = write_files(k->pod, &k->now);
         conclude(k, r, &e);
 }
 
@@ -290,9 +323,16 @@ int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata
         return wait_for(k, true, function, userdata);
 }
 
+int file_keeper_sync_run(FileKeeper *k, FileKeeperFunction function, void *userdata)
+{
+        k->next.run = true;
+        return wait_for(k, false, function, userdata);
+}
+
+/* Calls that have waited longer come first. */
 bool file_keeper_is_idle(const FileKeeper *k)
 {
-        return k->pid == 0 && k->next.n_files == 0 && !k->next.has_manifest;
+        return !replaces(&k->now) && k->now.n_waiters == 0 && !replaces(&k->next);
 }
 
 int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata)
@@ -303,7 +343,12 @@ int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata)
 void file_keeper_finish(FileKeeper *k)
 {
         while (k->pid > 0)
-                conclude(k, reap(k, 0), NULL);
+                if (replaces(&k->now))
+                        conclude(k, reap(k, 0), NULL);
+                else {
+                        forget_child(k);
+                        conclude(k, -ESHUTDOWN, NULL);
+                }
 }
 
 bool file_keeper_is_behind(const FileKeeper *k)
@@ -331,10 +376,11 @@ FileKeeper *file_keeper_free(FileKeeper *k)
 {
         if (!k)
                 return NULL;
-        if (k->pid > 0) {
+        if (k->pid > 0 && replaces(&k->now)) {
                 (void) kill(k->pid, SIGKILL);
                 (void) reap(k, 0);
         }
+        forget_child(k);
         sd_event_source_disable_unref(k->timer);
         round_done(&k->now);
         round_done(&k->next);

@@ -22,12 +22,15 @@ FileKeeper *file_keeper_free(FileKeeper *k);
 int file_keeper_replace(FileKeeper *k, const char *path, char *text);
 /* Syncs the file PATH of the pod as soon as possible. No call waits for it, and nothing reports a failure. */
 void file_keeper_sync(FileKeeper *k, const char *path);
+/* Calls pod_sync_run(), and FUNCTION once, unless this fails. -ESHUTDOWN: the pod has ended before that was done. */
+int file_keeper_sync_run(FileKeeper *k, FileKeeperFunction function, void *userdata);
 /* Writes the manifest and what was given so far, and calls FUNCTION once, unless this fails: perhaps before it returns. */
 int file_keeper_write(FileKeeper *k, FileKeeperFunction function, void *userdata);
-/* Whether nothing is to be written; and the same call for what others have given so far. */
+/* True if nothing is to be written and no call waits, whether or not files are synced; and the same call for what others have given
+ * so far. */
 bool file_keeper_is_idle(const FileKeeper *k);
 int file_keeper_wait(FileKeeper *k, FileKeeperFunction function, void *userdata);
-/* Waits for the disk, until all functions are called. */
+/* Waits for the disk where files are written, until all functions are called. */
 void file_keeper_finish(FileKeeper *k);
 /* Whether the last write has failed: the manifest on disk may be that of another moment. It is written again, some seconds later. */
 bool file_keeper_is_behind(const FileKeeper *k);

@@ -150,7 +150,8 @@ static void on_left(Supervisor *s)
 
         s->detached = true;
         (void) prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
-        (void) pod_cgroup_move_self(s->pod, &s->cgroup, NULL);
+        (void) pod_cgroup_move(s->pod, &s->cgroup, getpid(), NULL);
+        forwarders_move_writers(s->forwarders, &s->cgroup);
         (void) !chdir("/");
         forwarders_show_nothing(s->forwarders);
         for (int fd = 0; null >= 0 && fd <= 2; fd++)

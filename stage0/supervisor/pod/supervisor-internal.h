@@ -62,6 +62,7 @@ typedef struct Supervisor {
         sd_event_source *connect_source, *leave_source, *reconnect_source;
         uint64_t reconnect_usec; /* the delay before the current attempt; 0: the connection is there */
         bool booted, heard, ready, detached;
+        bool syncing;  /* the pod is being written to disk, and does not count as up */
         bool follows;  /* the connection is there, or being made */
         bool linked;   /* it is there, and the states of all units were read from it */
         bool ends;     /* by the exit policy */

@@ -207,16 +207,17 @@ static int prepare(const AppChange *c, char **ret, char ***warnings, Error *e)
                 r = c->kind == CHANGE_REPLACES ? prepare_replaced(c, &d, ret, warnings, e)
                                                : prepare_added(c, &d, ret, warnings, e);
         for (size_t i = first; r >= 0 && i < m->n_apps; i++)
-                r = forwarders_check_log(m->apps[i], e);
+                r = forwarders_check_log(c->supervisor->forwarders, m->apps[i], e);
         return r < 0 ? r : pod_sync_added(c->supervisor->pod, first, first_volume, e);
 }
 
 /* Of what is inherited only what is needed. The pod's lock is not, nor are connections: this process may outlast the pod, if it waits for the
  * file system of a volume. */
-static int close_others(Pod *p, int sock)
+static int close_others(const Supervisor *s, int sock)
 {
+        Pod *p = s->pod;
         _cleanup_close_ int dir_fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int kept[] = {sock, p->dir_fd, store_fd(p->store)};
+        int kept[] = {sock, p->dir_fd, store_fd(p->store), forwarders_host(s->forwarders)};
 
         int r = process_leave_streams();
         if (r < 0)
@@ -239,7 +240,7 @@ static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)
         (void) prctl(PR_SET_NAME, "prepare-apps");
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
                 _exit(1);
-        int r = close_others(c->supervisor->pod, sock);
+        int r = close_others(c->supervisor, sock);
         if (r >= 0)
                 r = prepare(c, &added, &warnings, &e);
         if (r < 0 && e.code == 0)

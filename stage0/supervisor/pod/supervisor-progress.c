@@ -72,7 +72,7 @@ void supervisor_check_ready(void *userdata)
 {
         Supervisor *s = userdata;
 
-        if (s->ready || s->late || !s->booted || !readiness_is_settled(s->readiness))
+        if (s->ready || s->late || !s->booted || s->syncing || !readiness_is_settled(s->readiness))
                 return;
         s->ready = true;
         cgroup_moves_expect(s->moves, MOVES_OF_START_USEC);
@@ -274,7 +274,9 @@ static void on_slow(void *userdata)
                 return;
         (void) error_set(&e, -ETIMEDOUT, "Pod %s is not up after %llu s: %s", pod_display_name(s->pod),
                          (unsigned long long) (s->options->start_wait_usec / 1000000U),
-                         isempty(which) ? "its systemd is still starting" : which);
+                         s->booted && s->syncing ? "its files are still being written to disk"
+                         : isempty(which)        ? "its systemd is still starting"
+                                                 : which);
         (void) error_hint(&e, -ETIMEDOUT,
                           "It keeps running: 'acnspawn status %s' shows how far it is, 'acnspawn stop %s' "
                           "ends it. --ready-timeout= says how long to wait.",

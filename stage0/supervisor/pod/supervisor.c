@@ -177,6 +177,29 @@ static int open_server(Supervisor *s, Error *e)
         return 0;
 }
 
+static void on_synced(void *userdata, int r, const Error *e)
+{
+        Supervisor *s = userdata;
+
+        s->syncing = false;
+        if (r >= 0)
+                supervisor_check_ready(s);
+        else if (r != -ESHUTDOWN && s->refusal.code >= 0) {
+                (void) error_set_errno(&s->refusal, r, "Cannot write pod %s to disk",
+                                       pod_display_name(s->pod));
+                supervisor_kill(s);
+        }
+}
+
+/* A pod with an owner only has to be on disk before it counts as up: the interface is served meanwhile. */
+static int sync_run(Supervisor *s, Error *e)
+{
+        if (!s->pod->config.owner)
+                return pod_sync_run(s->pod, e);
+        s->syncing = true;
+        return file_keeper_sync_run(s->keeper, on_synced, s) < 0 ? error_oom(e) : 0;
+}
+
 /* nspawn, and the network that it needs. */
 static int start_systemd(Supervisor *s, Error *e)
 {
@@ -192,7 +215,7 @@ static int start_systemd(Supervisor *s, Error *e)
         if (r >= 0)
                 r = start_nspawn(s, e);
         if (r >= 0 && !first)
-                r = pod_sync_run(s->pod, e);
+                r = sync_run(s, e);
         return r;
 }
 

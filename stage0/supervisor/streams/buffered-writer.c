@@ -54,8 +54,10 @@ static int open_own(BufferedWriter *o)
         if (fstat(o->fd, &st) < 0)
                 return -errno;
         o->is_socket = S_ISSOCK(st.st_mode);
-        if (o->is_socket)
-                return fcntl(o->fd, F_DUPFD_CLOEXEC, 3);
+        if (o->is_socket) {
+                int fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 3);
+                return fd < 0 ? -errno : fd;
+        }
         if (!S_ISFIFO(st.st_mode) && (!isatty(o->fd) || is_multiplexer(&st)))
                 return -ENOTSUP;
         snprintf(path, sizeof(path), "/proc/self/fd/%d", o->fd);
@@ -123,6 +125,8 @@ int buffered_writer_new(sd_event *event, int fd, void (*room)(void *userdata), v
                 return -ENOMEM;
         *o = (BufferedWriter){.fd = fd, .own_fd = -EBADF, .room = room, .userdata = userdata};
         o->own_fd = open_own(o);
+        if (o->is_socket && o->own_fd < 0) /* writes to FD itself would block */
+                return o->own_fd;
         o->is_terminal = isatty(fd);
         if (o->own_fd >= 0) {
                 int r = sd_event_add_io(event, &o->source, o->own_fd, EPOLLOUT, on_writable, o);

@@ -19,6 +19,7 @@
 /* A call that waits for the answers of processes. */
 struct Reopening {
         Reopening *next;
+        Forwarders *all;
         sd_event_source *timer;
         LogsFunction function; /* NULL: it was called already */
         void *userdata;
@@ -134,7 +135,7 @@ static void note_answers(const AppLog *l, uint64_t number, int r, mode_t type)
         drop_answered(l->all);
 }
 
-/* The files will be opened as soon as their file systems answer. */
+/* The files will be opened as soon as their file systems answer. The call does not wait for that, and is not counted any more. */
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Reopening *x = userdata;
@@ -144,15 +145,17 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
                         x->r = log_file_error(x->items[i].log->app, x->items[i].log->file.path, -ETIME, 0,
                                               &x->error);
         conclude(x);
+        x->n_left = 0;
+        drop_answered(x->all);
         return 0;
 }
 
-int forwarders_check_log(const PodApp *app, Error *e)
+int forwarders_check_log(const Forwarders *all, const PodApp *app, Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
         int r = app_settings_read(app, &s, e);
 
-        return r < 0 || !s.log_file.path ? r : log_file_check(app->name, &s.log_file, e);
+        return r < 0 || !s.log_file.path ? r : log_file_check(app->name, &s.log_file, all->host_fd, e);
 }
 
 static bool is_reopened(const AppInstance *a, const char *app)
@@ -177,9 +180,11 @@ int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, v
                 return app ? error_set(e, -ENODATA, "App %s has no log file", app)
                            : error_set(e, -ENODATA, "No app of pod %s has a log file",
                                        pod_display_name(all->pod));
-        if (all->n_reopenings >= REOPENINGS_MAX)
-                return error_set(e, -EUSERS, "Too many calls wait for log files of pod %s to be opened",
-                                 pod_display_name(all->pod));
+        if (all->n_reopenings >= REOPENINGS_MAX) {
+                int r = error_set(e, -EUSERS, "Too many calls wait for log files of pod %s to be opened",
+                                  pod_display_name(all->pod));
+                return error_hint(e, r, "Each of them waits for a few seconds at most. Try it again then.");
+        }
         Reopening *x = calloc(1, sizeof(Reopening) + n * sizeof(x->items[0]));
         if (!x)
                 return error_oom(e);
@@ -189,6 +194,7 @@ int forwarders_reopen(Forwarders *all, const char *app, LogsFunction function, v
                 free(x);
                 return error_set_errno(e, r, "Cannot wait for log files to be opened");
         }
+        x->all = all;
         x->function = function;
         x->userdata = userdata;
         all->reopenings = x;
@@ -264,7 +270,7 @@ static int start_writer(AppLog *l, Error *e)
 {
         const LogWriterOptions o = {.event = l->all->event,
                                     .settings = l->file,
-                                    .host_fd = l->all->host_fd,
+                                    .host_fd = &l->all->host_fd,
                                     .after_fd = find_process(l->all, l->file.path),
                                     .on_room = on_room,
                                     .on_reply = on_reply,
@@ -314,6 +320,9 @@ void forwarder_log_leave(AppLog *l)
         if (!l)
                 return;
         if (!l->writer || log_writer_finish(l->writer)) {
+                uint64_t lost = l->writer ? log_writer_unwritten(l->writer) : 0;
+                if (lost > 0) /* since the process was killed */
+                        on_lost(l, lost);
                 (void) forwarder_log_free(l);
                 return;
         }
@@ -341,11 +350,28 @@ int forwarders_await_logs(Forwarders *all, Error *e)
                 const AppLog *l = a->log;
                 if (!l->writer)
                         continue;
-                int r = log_writer_wait(l->writer, 1, deadline) ? l->open_code : -ETIME;
+                bool opened = log_writer_wait(l->writer, 1, deadline);
+                int r = opened ? l->open_code : now_usec(CLOCK_MONOTONIC) < deadline ? -ECHILD : -ETIME;
                 if (r < 0)
                         return log_file_error(l->app, l->file.path, r, l->open_type, e);
         }
         return 0;
+}
+
+static void move_process(const AppLog *l, const Cgroups *c)
+{
+        pid_t pid = l && l->writer ? log_writer_pid(l->writer) : 0;
+
+        if (pid > 0)
+                (void) pod_cgroup_move(l->all->pod, c, pid, NULL);
+}
+
+void forwarders_move_writers(const Forwarders *all, const Cgroups *c)
+{
+        FOREACH_APP(a, all->apps)
+        move_process(a->log, c);
+        for (const AppLog *l = all->leaving; l; l = l->next)
+                move_process(l, c);
 }
 
 /* --- Streams ------------------------------------------------------------------------------------------- */

@@ -143,7 +143,7 @@ void forwarder_end_file(Forwarder *p);
 bool forwarder_file_is_pending(const Forwarder *p);
 /* True if the process of the file takes no more now. */
 bool forwarder_file_is_full(const Forwarder *p);
-/* True if so much waits for it that no more must be read for any reason. */
+/* True if so much waits for it that no more must be read before the pipe is closed. */
 bool forwarder_file_is_flooded(const Forwarder *p);
 /* Waits until the files of APP (NULL: of all apps) have everything that was received; for a moment, if their file systems do not answer. */
 void forwarders_settle_files(Forwarders *all, const AppInstance *app);

@@ -197,12 +197,13 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 
 /* Reads as much as was in the pipe when it was called, so that a process that goes on writing does not keep
  * us here. The kernel does not count what is in flight through a terminal, but it is bounded by this size.
- * Returns whether more may come; if not, P may be freed. */
-static bool flush_one(Forwarder *p)
+ * Returns whether more may come; if not, P may be freed. CLOSES: the caller closes the pipe then. It is read
+ * although much waits for the log file: the journals get the rest, and what the file does not get is counted. */
+static bool flush_one(Forwarder *p, bool closes)
 {
         int pending = TERMINAL_MAX, r;
 
-        if (p->ended || forwarder_file_is_flooded(p) ||
+        if (p->ended || (!closes && forwarder_file_is_flooded(p)) ||
             (!p->terminal && ioctl(p->read_fd, FIONREAD, &pending) < 0))
                 return !p->ended;
         do { /* once more when the pipe is empty, to detect its end */
@@ -242,7 +243,7 @@ void forwarders_drain(Forwarders *all, const AppInstance *app)
 
         for (Forwarder *p = all->first; p; p = next) {
                 next = p->next;
-                if ((!app || p->app == app) && flush_one(p))
+                if ((!app || p->app == app) && flush_one(p, false))
                         forwarder_flush_file(p);
         }
         forwarders_settle_files(all, app);
@@ -263,7 +264,7 @@ void forwarders_end(Forwarders *all)
 
         for (Forwarder *p = all->first; p; p = next) {
                 next = p->next;
-                (void) flush_one(p);
+                (void) flush_one(p, true);
         }
         for (Forwarder *p = all->first; p; p = p->next)
                 if (p->host_full) {
@@ -366,6 +367,11 @@ int forwarders_set_host(Forwarders *all, int host_fd)
         return all->host_fd < 0 ? -errno : 0;
 }
 
+int forwarders_host(const Forwarders *all)
+{
+        return all->host_fd;
+}
+
 void forwarders_set_inputs(Forwarders *all, Inputs *inputs)
 {
         all->inputs = inputs;
@@ -425,7 +431,7 @@ void forwarders_remove_app(Forwarders *all, AppInstance *app)
         for (Forwarder *p = all->first, *next; p; p = next) {
                 next = p->next;
                 if (p->app == app)
-                        (void) flush_one(p);
+                        (void) flush_one(p, true);
         }
         for (Forwarder *p; (p = find_forwarder(all, app));) {
                 forwarder_end_storing(p);

@@ -51,9 +51,13 @@ int forwarders_open_logs(Forwarders *all, Error *e);
 int forwarders_await_logs(Forwarders *all, Error *e);
 /* Log files are opened in the mount namespace HOST_FD, a copy of which is kept, from now on. */
 int forwarders_set_host(Forwarders *all, int host_fd);
+/* That copy, lent; negative: there is none. */
+int forwarders_host(const Forwarders *all);
 /* Checks whether the log file of an app that is about to be added can be opened. Waits for its file system, but not for long: to be
- * called in a child process. */
-int forwarders_check_log(const PodApp *app, Error *e);
+ * called in a child process, which has kept forwarders_host(). */
+int forwarders_check_log(const Forwarders *all, const PodApp *app, Error *e);
+/* Moves the processes that write log files to the supervisor's cgroup of the pod. */
+void forwarders_move_writers(const Forwarders *all, const Cgroups *c);
 typedef void (*LogsFunction)(void *userdata, int r, const Error *e);
 /* Opens the log file of APP, or those of all apps (NULL), anew by its path. Everything read before is in the old
  * file, everything read later goes to the new one. If that fails for an app, it keeps the old file; the others

@@ -12,6 +12,7 @@
  * waits or ends. */
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -136,6 +137,12 @@ int log_file_error(const char *app, const char *path, int r, mode_t type, Error 
                 r = error_set(e, r, "Cannot write the log of app %s to %s: its file system does not answer",
                               app, path);
                 return error_hint(e, r, "Once it answers, try it again.");
+        }
+        if (r == -ECHILD) {
+                r = error_set(e, r,
+                              "Cannot write the log of app %s to %s: the process that opens it ended without an answer",
+                              app, path);
+                return error_hint(e, r, "Try it again when the host is less busy.");
         }
         r = error_set_errno(e, r, "Cannot write the log of app %s to %s", app, path);
         return r == -ENOENT ? error_hint(e, r, "The directory has to be there; only the file is created.")
@@ -333,8 +340,9 @@ typedef struct Found {
         mode_t type;
 } Found;
 
-static _noreturn_ void check_child(const char *path, int fd, pid_t parent)
+static _noreturn_ void check_child(const char *path, int host_fd, int fd, pid_t parent)
 {
+        int kept[] = {fd, host_fd};
         Found found = {};
 
         (void) prctl(PR_SET_NAME, "check-log");
@@ -342,7 +350,9 @@ static _noreturn_ void check_child(const char *path, int fd, pid_t parent)
                 _exit(1);
         int r = process_leave_streams();
         if (r >= 0)
-                r = fds_close_others(&fd, 1);
+                r = fds_close_others(kept, ELEMENTSOF(kept));
+        if (r >= 0 && host_fd >= 0 && setns(host_fd, CLONE_NEWNS) < 0)
+                r = -errno;
         int file = r < 0 ? r : open_file(path, &found.type);
         if (file >= 0 && close(file) < 0)
                 file = -errno;
@@ -351,7 +361,7 @@ static _noreturn_ void check_child(const char *path, int fd, pid_t parent)
 }
 
 /* The process ends with this one if it does not answer. */
-int log_file_check(const char *app, const LogFileSettings *settings, Error *e)
+int log_file_check(const char *app, const LogFileSettings *settings, int host_fd, Error *e)
 {
         Found found = {.r = -ETIME};
         pid_t parent = getpid();
@@ -361,7 +371,7 @@ int log_file_check(const char *app, const LogFileSettings *settings, Error *e)
                 return error_set_errno(e, -errno, "Cannot make a pipe");
         pid_t pid = fork();
         if (pid == 0)
-                check_child(settings->path, fds[1], parent);
+                check_child(settings->path, host_fd, fds[1], parent);
         int r = pid < 0 ? -errno : 0;
         safe_close(fds[1]);
         struct pollfd p = {.fd = fds[0], .events = POLLIN};

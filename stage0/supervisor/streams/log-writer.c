@@ -48,9 +48,11 @@ struct LogWriter {
         uint64_t numbered, answered;
         uint64_t sent, *written; /* bytes of output; the latter is shared with the process */
         uint64_t started_usec;
-        uint64_t hung_usec; /* since when its file system is taken to hang; 0: it is not */
-        bool unsynced;      /* something was added since a message with a number */
-        bool closed;        /* the process has closed the socket: it ends */
+        uint64_t hung_usec;    /* since when its file system is taken to hang; 0: it is not */
+        uint64_t hung_written; /* what was written by then */
+        bool unsynced;         /* something was added since a message with a number */
+        bool closed;           /* the process has closed the socket: it ends */
+        bool failed;           /* the last attempt to start it again */
         bool finishes;
         uint64_t left, left_usec; /* then: what was unwritten, and since when it was not less */
 };
@@ -172,7 +174,8 @@ static void take_messages(Child *c)
 /* The signals that end the supervisor come to the whole cgroup or process group: this process ends after it. */
 static int leave_supervisor(const LogWriterOptions *o, int sock)
 {
-        int kept[] = {sock, o->host_fd, o->after_fd};
+        const int host_fd = *o->host_fd;
+        int kept[] = {sock, host_fd, o->after_fd};
         sigset_t all;
 
         (void) sigfillset(&all);
@@ -181,12 +184,12 @@ static int leave_supervisor(const LogWriterOptions *o, int sock)
         int r = process_leave_streams();
         if (r >= 0)
                 r = fds_close_others(kept, ELEMENTSOF(kept));
-        if (r >= 0 && o->host_fd >= 0 && setns(o->host_fd, CLONE_NEWNS) < 0)
+        if (r >= 0 && host_fd >= 0 && setns(host_fd, CLONE_NEWNS) < 0)
                 r = -errno;
         if (r >= 0 && chdir("/") < 0)
                 r = -errno;
-        if (o->host_fd >= 0)
-                (void) close(o->host_fd);
+        if (host_fd >= 0)
+                (void) close(host_fd);
         return r;
 }
 
@@ -216,9 +219,14 @@ static _noreturn_ void child(const LogWriter *w, int sock)
 
 static int start(LogWriter *w);
 
+static uint64_t read_written(const LogWriter *w)
+{
+        return __atomic_load_n(w->written, __ATOMIC_ACQUIRE);
+}
+
 uint64_t log_writer_unwritten(const LogWriter *w)
 {
-        uint64_t written = __atomic_load_n(w->written, __ATOMIC_ACQUIRE);
+        uint64_t written = read_written(w);
 
         return w->sent > written ? w->sent - written : 0;
 }
@@ -226,6 +234,11 @@ uint64_t log_writer_unwritten(const LogWriter *w)
 int log_writer_process(const LogWriter *w)
 {
         return w->pid_fd;
+}
+
+pid_t log_writer_pid(const LogWriter *w)
+{
+        return w->pid;
 }
 
 static void on_message(LogWriter *w)
@@ -306,12 +319,19 @@ static void restart_later(LogWriter *w)
                             w->options.settings.path);
 }
 
+/* on_room() is called without a process, too: it stops the reading of streams. */
 static void restart(LogWriter *w)
 {
-        if (now_usec(CLOCK_MONOTONIC) < w->started_usec + RESTART_USEC || start(w) < 0)
+        bool early = now_usec(CLOCK_MONOTONIC) < w->started_usec + RESTART_USEC;
+        int r = early ? 0 : start(w);
+
+        if (r < 0 && !w->failed)
+                log_warning("Cannot start the process that writes the log file %s: %s. It is tried again every second",
+                            w->options.settings.path, strerror(-r));
+        w->failed = r < 0;
+        if (early || r < 0)
                 restart_later(w);
-        else
-                w->options.on_room(w->options.userdata);
+        w->options.on_room(w->options.userdata);
 }
 
 static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
@@ -368,7 +388,6 @@ static int start(LogWriter *w)
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
         uint64_t lost = log_writer_unwritten(w);
-        w->sent = *w->written = 0;
         w->started_usec = now_usec(CLOCK_MONOTONIC);
         w->pid = fork();
         if (w->pid == 0)
@@ -379,14 +398,16 @@ static int start(LogWriter *w)
         if (r >= 0)
                 r = watch(w);
         if (r < 0) {
-                if (w->pid > 0) {
-                        (void) kill(w->pid, SIGKILL);
-                        leave_process(w->options.event, w->pid);
-                }
+                pid_t pid = w->pid;
                 w->pid = 0;
-                close_process(w);
+                close_process(w); /* leave_process() needs a descriptor, and these may be the last ones */
+                if (pid > 0) {
+                        (void) kill(pid, SIGKILL);
+                        leave_process(w->options.event, pid);
+                }
                 return r;
         }
+        w->sent = *w->written = 0;
         w->options.after_fd = -EBADF; /* of the first process alone */
         (void) log_writer_ask(w, (LogMessage){.step = LOG_REOPEN});
         if (lost > 0)
@@ -513,8 +534,10 @@ bool log_writer_settle(LogWriter *w, uint64_t deadline)
         if (w->hung_usec > 0)
                 return false;
         bool settled = log_writer_wait(w, w->numbered, deadline);
-        if (!settled)
+        if (!settled) {
                 w->hung_usec = now_usec(CLOCK_MONOTONIC);
+                w->hung_written = read_written(w);
+        }
         return settled;
 }
 
@@ -523,7 +546,9 @@ bool log_writer_finish(LogWriter *w)
         w->finishes = true;
         w->timer = sd_event_source_disable_unref(w->timer);
         w->left = log_writer_unwritten(w);
-        w->left_usec = w->hung_usec ?: now_usec(CLOCK_MONOTONIC);
+        /* A file system that is only slow has taken something since. */
+        bool hangs = w->hung_usec > 0 && read_written(w) == w->hung_written;
+        w->left_usec = hangs ? w->hung_usec : now_usec(CLOCK_MONOTONIC);
         shut_down(w);
         return w->pid == 0;
 }

@@ -23,10 +23,12 @@ typedef struct LogReply {
 typedef struct LogWriterOptions {
         sd_event *event;
         LogFileSettings settings; /* lent */
-        int host_fd; /* the mount namespace of the host, lent; negative: the current one is that of the host */
+        /* The mount namespace of the host, lent; negative: the current one is that of the host. It is read whenever a process is
+         * started, also in place of one that was killed. */
+        const int *host_fd;
         int after_fd; /* a process (pidfd), lent, whose end the new process waits for; negative: none. It may be blocked: not for long */
         /* From the event loop, and from functions that wait. None of them may free the writer. */
-        void (*on_room)(void *userdata); /* more can be added */
+        void (*on_room)(void *userdata); /* log_writer_is_full() may have changed */
         void (*on_reply)(void *userdata, const LogReply *r);
         void (*on_lost)(void *userdata,
                         uint64_t bytes); /* the process was killed: so much was perhaps not written */
@@ -68,3 +70,5 @@ LogEnd log_writer_wait_for_end(LogWriter *w, uint64_t patience_usec);
 uint64_t log_writer_unwritten(const LogWriter *w);
 /* A pidfd of the process, lent; negative: there is none. */
 int log_writer_process(const LogWriter *w);
+/* 0: there is none. */
+pid_t log_writer_pid(const LogWriter *w);
