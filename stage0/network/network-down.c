@@ -7,6 +7,8 @@
 
 #include "stage0/network/network-internal.h"
 
+#define STUCK_USEC (600 * UINT64_C(1000000)) /* until starts of others try it again */
+
 /* As with plugins: the first failure is reported; the other networks are processed all the same. What a network had in an EARLIER
  * boot is gone, unless its plugins keep it on disk. */
 static int detach_all(const NetworkRecord *record, bool earlier, const CniTarget *t, Error *e)
@@ -85,7 +87,7 @@ static int undo(Pod *p, const NetworkRecord *record, const char *netns, bool ear
         return r < 0 ? r : settle_leases(record, e);
 }
 
-/* O: NULL, or the start of another pod. It notes the attempt first: the starts of others, and those after it has been killed, leave it
+/* O: NULL, or the start of another pod. It notes the attempt first: the starts of others, and those soon after it has been killed, leave it
  * to the removal of P. */
 static int take_out(Pod *p, const OtherStart *o, Error *e)
 {
@@ -106,7 +108,7 @@ static int take_out(Pod *p, const OtherStart *o, Error *e)
                 return remove_rest(p, netns, e);
         if (r < 0)
                 return tell_leftover(p, r, e);
-        if (o && record.stuck)
+        if (o && record.stuck && network_record_age(p) < STUCK_USEC)
                 return -EBUSY;
         if (o)
                 set_stuck(p, &record, true);

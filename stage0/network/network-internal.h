@@ -127,6 +127,8 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e); /* -ENOENT,
 /* If a network of it has state that outlives the boot, it is on disk before the return. */
 int network_record_write(Pod *p, const NetworkRecord *r, Error *e);
 int network_record_remove(Pod *p, Error *e);
+/* The time since it was written; UINT64_MAX: not known. */
+uint64_t network_record_age(const Pod *p);
 
 /* --- leases.c: what the plugin "host-local" keeps on disk ---------------------------------------------- */
 
