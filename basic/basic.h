@@ -432,6 +432,13 @@ int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *r
 /* Writes a new file beside PATH and renames it over: readers see the old or the new content, never a
  * mixture. With SYNC the content is on disk before the rename and the rename before the return. */
 int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode, bool sync);
+/* For small files that have to be written while the disk is full. file_reserve_at() makes the file NAME, unless it exists, with
+ * space for RESERVED_SIZE bytes, which are newlines. write_file_reserved_at() is write_file_atomic_at() without SYNC; if there is no
+ * space, it writes to the file RESERVE, and exchanges it with PATH, whose space is the reserve then. Without a file PATH the reserve
+ * is used up. */
+#define RESERVED_SIZE 4096U
+int file_reserve_at(int dir_fd, const char *name);
+int write_file_reserved_at(int dir_fd, const char *path, const char *reserve, const void *p, size_t n);
 /* Writes a new regular file with MODE, whatever the umask is; -EEXIST if it exists. */
 int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode);
 /* Writes to an existing file without truncating it: for attribute files of the kernel. */

@@ -184,6 +184,56 @@ int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, 
         return sync ? fsync_parent(dir_fd, path) : 0;
 }
 
+int file_reserve_at(int dir_fd, const char *name)
+{
+        char blank[RESERVED_SIZE];
+
+        memset(blank, '\n', sizeof(blank));
+        int r = write_file_new_at(dir_fd, name, blank, sizeof(blank), 0600);
+        if (r == -EEXIST)
+                return 0;
+        if (r < 0)
+                (void) unlinkat(dir_fd, name, 0);
+        return r;
+}
+
+/* In place, as that needs no space. Until the next content of the file is on disk, a loss of power must not show this one under another
+ * name. */
+static void blank(int dir_fd, const char *name)
+{
+        _cleanup_close_ int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+        char lines[RESERVED_SIZE];
+        struct stat st;
+
+        memset(lines, '\n', sizeof(lines));
+        if (fd >= 0 && fstat(fd, &st) >= 0)
+                (void) loop_write(fd, lines, MIN((size_t) st.st_size, sizeof(lines)));
+}
+
+/* The same. */
+static int use_reserve(int dir_fd, const char *path, const char *reserve, const void *p, size_t n)
+{
+        _cleanup_close_ int fd = openat(dir_fd, reserve, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+
+        int r = fd < 0 ? -errno : loop_write(fd, p, n);
+        if (r < 0)
+                return r;
+        if (ftruncate(fd, (off_t) n) < 0)
+                return -errno;
+        if (renameat2(dir_fd, reserve, dir_fd, path, RENAME_EXCHANGE) >= 0) {
+                blank(dir_fd, reserve);
+                return 0;
+        }
+        return errno != ENOENT || renameat(dir_fd, reserve, dir_fd, path) < 0 ? -errno : 0;
+}
+
+int write_file_reserved_at(int dir_fd, const char *path, const char *reserve, const void *p, size_t n)
+{
+        int r = write_file_atomic_at(dir_fd, path, p, n, 0600, false);
+
+        return (r == -ENOSPC || r == -EDQUOT) && use_reserve(dir_fd, path, reserve, p, n) >= 0 ? 0 : r;
+}
+
 int fsync_file_at(int dir_fd, const char *path)
 {
         _cleanup_close_ int fd =

@@ -4,7 +4,8 @@
  *
  * A record is a small file of KEY=VALUE lines. The supervisor of the pod is the only process that writes it; it is
  * replaced by rename, so that a reader gets all of one record. Whatever is wrong with a file, reading it is bounded
- * and every value is checked; a record that does not parse is refused.
+ * and every value is checked; a record that does not parse is refused. The space for records is reserved before an app is
+ * started, so that they can be written on a full disk: a record without any line is reserved, and stands for none.
  */
 
 #include "stage1/app-status.h"
@@ -234,7 +235,7 @@ static int read_whole_record(int fd, char **ret)
         return 0;
 }
 
-/* -ENOENT: there is no such record. */
+/* -ENOENT: there is no such record, or nothing in it yet. */
 static int read_record(int dir_fd, const char *name, const Field *fields, void *target)
 {
         _cleanup_close_ int fd = open_beneath(dir_fd, name, O_RDONLY | O_NONBLOCK);
@@ -246,6 +247,8 @@ static int read_record(int dir_fd, const char *name, const Field *fields, void *
         int r = read_whole_record(fd, &text);
         if (r >= 0)
                 r = strv_split(text, "\n", &lines);
+        if (r >= 0 && text[0] && !lines)
+                r = -ENOENT;
         for (char **line = lines; r >= 0 && line && *line; line++)
                 r = read_line(fields, target, *line);
         return r;
@@ -289,23 +292,7 @@ static void write_field(Text *t, FieldType type, const void *p)
         }
 }
 
-/* There is one writer, so one name is enough for what is not a record yet. */
-static int replace_file(int dir_fd, const char *name, const char *data, size_t size)
-{
-        static const char temporary[] = ".new";
-        _cleanup_close_ int fd =
-                        openat(dir_fd, temporary,
-                               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
-
-        if (fd < 0)
-                return -errno;
-        int r = loop_write(fd, data, size);
-        if (r < 0)
-                return r;
-        return renameat(dir_fd, temporary, dir_fd, name) < 0 ? -errno : 0;
-}
-
-static int write_record(int dir_fd, const char *name, const Field *fields, const void *source)
+static int write_record(int dir_fd, const char *name, const Field *fields, const void *source, bool reserved)
 {
         _cleanup_free_ char *lines = NULL;
         _cleanup_text_ Text t = {};
@@ -321,18 +308,31 @@ static int write_record(int dir_fd, const char *name, const Field *fields, const
                 return r;
         if (size > APP_RECORD_SIZE_MAX)
                 return -E2BIG;
-        return replace_file(dir_fd, name, lines, size);
+        return reserved ? write_file_reserved_at(dir_fd, name, STATUS_RESERVE, lines, size)
+                        : write_file_atomic_at(dir_fd, name, lines, size, 0600, false);
 }
 
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s)
 {
-        return write_record(status_dir_fd, app, status_fields, s);
+        return write_record(status_dir_fd, app, status_fields, s, true);
 }
 
 /* A file name that is not a valid app name, so that it cannot collide with an app's record. */
 static int health_name(const char *app, char **ret)
 {
         return xasprintf(ret, "%s.health", app);
+}
+
+int app_status_reserve(int status_dir_fd, const char *app, bool has_health)
+{
+        _cleanup_free_ char *name = NULL;
+
+        int r = file_reserve_at(status_dir_fd, STATUS_RESERVE);
+        if (r >= 0)
+                r = file_reserve_at(status_dir_fd, app);
+        if (r >= 0 && has_health)
+                r = health_name(app, &name);
+        return r < 0 || !has_health ? r : file_reserve_at(status_dir_fd, name);
 }
 
 int health_status_read(int status_dir_fd, const char *app, HealthStatus *ret)
@@ -355,7 +355,21 @@ int health_status_write(int status_dir_fd, const char *app, const HealthStatus *
         _cleanup_free_ char *name = NULL;
         int r = health_name(app, &name);
 
-        return r < 0 ? r : write_record(status_dir_fd, name, health_fields, s);
+        return r < 0 ? r : write_record(status_dir_fd, name, health_fields, s, true);
+}
+
+void health_status_remove(int status_dir_fd, const char *app)
+{
+        _cleanup_free_ char *name = NULL;
+
+        if (health_name(app, &name) >= 0)
+                (void) unlinkat(status_dir_fd, name, 0);
+}
+
+void app_status_remove(int status_dir_fd, const char *app)
+{
+        (void) unlinkat(status_dir_fd, app, 0);
+        health_status_remove(status_dir_fd, app);
 }
 
 static int replacement_name(const char *app, char **ret)
@@ -393,7 +407,7 @@ int replacement_status_write(int status_dir_fd, const char *app, const Replaceme
         if (r < 0)
                 return r;
         if (s)
-                return write_record(status_dir_fd, name, replacement_fields, s);
+                return write_record(status_dir_fd, name, replacement_fields, s, false);
         return unlinkat(status_dir_fd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 

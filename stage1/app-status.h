@@ -91,6 +91,13 @@ void app_status_done(AppStatus *s);
  * state is APP_WAITING, and the result success. -EBADMSG, -EFBIG: the file is no record. */
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
+/* Reserves the space for both records of APP, unless they exist: they can be written on a full disk then, as long as the app is not
+ * removed. */
+#define STATUS_RESERVE ".reserve" /* the name of a file of status/, which no app can have */
+int app_status_reserve(int status_dir_fd, const char *app, bool has_health);
+/* Removes them, or that of its health check alone. */
+void app_status_remove(int status_dir_fd, const char *app);
+void health_status_remove(int status_dir_fd, const char *app);
 
 /* Result of an app's health check, with a record of its own beside the app's. */
 typedef enum HealthState {

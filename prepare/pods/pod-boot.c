@@ -23,15 +23,33 @@ int pod_record_boot(const Pod *p)
         return symlinkat(id, p->dir_fd, BOOT_LINK) < 0 ? -errno : 0;
 }
 
+/* False: it has not been started, or is of an earlier version. */
+static bool read_boot(const Pod *p, char started[static UUID_TEXT_SIZE + 1])
+{
+        ssize_t n = readlinkat(p->dir_fd, BOOT_LINK, started, UUID_TEXT_SIZE + 1);
+
+        if (n <= 0 || n >= (ssize_t) UUID_TEXT_SIZE + 1)
+                return false;
+        started[n] = 0;
+        return true;
+}
+
+bool pod_ran_in_earlier_boot(const Pod *p)
+{
+        _cleanup_free_ char *now = NULL;
+        char started[UUID_TEXT_SIZE + 1];
+
+        return p->state != POD_PREPARED && read_boot(p, started) && read_boot_id(&now) >= 0 &&
+               !streq(now, started);
+}
+
 bool pod_ended_by_reboot(const Pod *p)
 {
         _cleanup_free_ char *text = NULL, *now = NULL;
         char started[UUID_TEXT_SIZE + 1];
 
-        ssize_t n = p->state == POD_EXITED ? readlinkat(p->dir_fd, BOOT_LINK, started, sizeof(started)) : -1;
-        if (n <= 0 || n >= (ssize_t) sizeof(started)) /* none: the pod is of an earlier version */
+        if (p->state != POD_EXITED || !read_boot(p, started))
                 return false;
-        started[n] = 0;
         if (pod_read_ended(p, &text) >= 0) {
                 char *id = strchr(text, '\n');
                 if (id)

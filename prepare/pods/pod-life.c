@@ -409,10 +409,15 @@ static void write_ended(Pod *p, uint64_t usec)
         _cleanup_free_ char *text = NULL, *boot = NULL;
 
         (void) read_boot_id(&boot);
-        /* A full disk must not keep the pod from ending. */
-        if ((boot ? xasprintf(&text, "%" PRIu64 "\n%s\n%" PRIu64 "\n", usec, boot, boot_time_of(usec))
-                  : xasprintf(&text, "%" PRIu64 "\n", usec)) >= 0)
-                (void) write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false);
+        int r = boot ? xasprintf(&text, "%" PRIu64 "\n%s\n%" PRIu64 "\n", usec, boot, boot_time_of(usec))
+                     : xasprintf(&text, "%" PRIu64 "\n", usec);
+        if (r >= 0)
+                r = write_file_reserved_at(p->dir_fd, "ended", POD_ENDED_RESERVE, text, strlen(text));
+        if (r >= 0)
+                (void) unlinkat(p->dir_fd, POD_ENDED_RESERVE, 0);
+        else /* this must not keep the pod from ending */
+                log_warning("The time when pod %s ended cannot be recorded: %s", pod_display_name(p),
+                            strerror(-r));
 }
 
 int pod_read_ended(const Pod *p, char **ret)

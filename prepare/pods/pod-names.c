@@ -57,6 +57,12 @@ int hostname_check(const char *s, Error *e)
         return fault ? refuse(e, "host name", s ?: "", fault) : 0;
 }
 
+void pod_drop_name(const Pod *p)
+{
+        if (p->config.name)
+                registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
+}
+
 int pod_reserve_name(Pod *p, const char *name, Error *e)
 {
         _cleanup_free_ char *copy = NULL, *holder = NULL;

@@ -142,6 +142,8 @@ static inline uint32_t pod_n_uids(const PodConfig *c)
 }
 /* Reserves the pod's name; -EEXIST with the pod that has it. */
 int pod_reserve_name(Pod *p, const char *name, Error *e);
+/* Others can have the name of P from now on. */
+void pod_drop_name(const Pod *p);
 /* Makes P (state preparing) the successor of OLD, which this process has locked and which has ended: OLD's
  * name, if it has one, passes to P when P is published. -EBUSY: another process was faster; -EEXIST: a name
  * that OLD once had belongs to a third pod. (pod-successor.c) */
@@ -194,6 +196,8 @@ uint64_t pod_ended_age_usec(const Pod *p);
 uint64_t pod_created_age_usec(const Pod *p);
 /* Whether the host was rebooted before the end of a pod, which has ended, could be recorded (pod-boot.c). */
 bool pod_ended_by_reboot(const Pod *p);
+/* Whether it was started in another boot of the host, of which nothing but what is on disk is left. */
+bool pod_ran_in_earlier_boot(const Pod *p);
 /* When it was created, as in its configuration; without a configuration, the time of its directory. */
 uint64_t pod_created_usec(const Pod *p);
 
@@ -204,6 +208,8 @@ int pod_begin_run(Pod *p, Error *e);
  * that cannot be repeated must be done before. A pod with an owner never runs again: this makes the pod itself durable,
  * at any time before it is reported as up. */
 int pod_sync_run(const Pod *p, Error *e);
+/* The file that holds the space for the record of the end of a pod until then (file_reserve_at()). */
+#define POD_ENDED_RESERVE "ended.reserve"
 /* running -> exited. The lock is kept until the pod is freed. */
 int pod_end_run(Pod *p, Error *e);
 /* Removes a pod that is not running. -EBUSY: it is. */

@@ -108,6 +108,24 @@ static int check_sockets(const Pod *p, Error *e)
         return error_hint(e, r, "It ends when its apps have ended, without --exit-idle-time=.");
 }
 
+/* OTHER has ended, and cannot be removed, because of its networks for example. It does not keep the name; gc and rm try again. R and E say
+ * why. */
+static int leave_unnamed(Pod *other, int r, Error *e)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+
+        if (operation_ended(r) || pod_open(other->store, other->uuid, &now, NULL) < 0 ||
+            pod_lock(now, true, NULL) < 0 || now->state != POD_EXITED ||
+            pod_release_processes(now, NULL) < 0)
+                return r;
+        if (now->place == POD_RUNNING)
+                (void) pod_end_run(now, NULL);
+        pod_drop_name(now);
+        operation_message(pod_operation(now), LOG_LEVEL_WARNING, "Pod %s stays, without its name: %s",
+                          now->uuid, e && e->message ? e->message : strerror(-r));
+        return 0;
+}
+
 /* Another pod may take the name meanwhile, and then keeps it. */
 static int take_name(Pod *p, const PrepareOptions *o, Error *e)
 {
@@ -116,6 +134,8 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
         int r = o->replace ? pod_open_by_name(p->store, o->name, &other, e) : -ENOENT;
         if (r >= 0)
                 r = discard_pod(other, e);
+        if (r < 0 && other)
+                r = leave_unnamed(other, r, e);
         if (r < 0 && r != -ENOENT)
                 return error_prefix(e, r, "Cannot replace pod '%s'", o->name);
         error_done(e);

@@ -146,12 +146,13 @@ static PrepareOptions options_of(const PodConfig *c)
         };
 }
 
-/* A pod whose supervisor was killed may have left things on the host. */
+/* A pod whose supervisor was killed may have left processes. Its networks do not keep a successor from starting, which tries to undo them
+ * before it makes its own (network_up()); what is left is tried again, and reported, by gc and rm. */
 static int tidy_up(Pod *old, Error *e)
 {
         if (old->place != POD_RUNNING)
                 return 0;
-        int r = pod_release(old, NULL, e);
+        int r = pod_release_processes(old, e);
         return r < 0 ? r : pod_end_run(old, e);
 }
 

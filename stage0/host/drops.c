@@ -2,13 +2,13 @@
 
 /* The amount of the apps' output that is not in the pod's journal, and not in their log files, as counted by
  * the process that runs the pod: a file in the pod directory with a line for each app, "APP LINES BYTES
- * FILE-LINES FILE-BYTES". Earlier versions did not write the last two. */
+ * FILE-LINES FILE-BYTES". Earlier versions did not write the last two. A full disk is what makes log files lose lines, so the space for the
+ * file is reserved. */
 
 #include <inttypes.h>
 
-#include "stage0/host/host.h"
+#include "stage0/host/host-internal.h"
 
-#define DROPS_FILE "dropped"
 #define DROPS_SIZE_MAX (1024U * 1024U)
 
 int pod_drops_write(const Pod *p, const LogDrops *l, size_t n)
@@ -20,7 +20,7 @@ int pod_drops_write(const Pod *p, const LogDrops *l, size_t n)
                           l[i].bytes, l[i].file_lines, l[i].file_bytes);
         if (t.failed)
                 return -ENOMEM;
-        return write_file_atomic_at(p->dir_fd, DROPS_FILE, t.data ?: "", t.size, 0600, false);
+        return write_file_reserved_at(p->dir_fd, DROPS_FILE, RECORD_RESERVE, t.data ?: "", t.size);
 }
 
 static int read_line(const char *line, const char *app, LogDrops *ret)

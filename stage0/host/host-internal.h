@@ -5,6 +5,11 @@
 
 #include "stage0/host/host.h"
 
+/* --- host.c: records that can be written on a full disk ------------------------------------------------- */
+
+#define RECORD_RESERVE "result.reserve" /* as in write_file_reserved_at() */
+#define DROPS_FILE "dropped"            /* drops.c */
+
 /* --- cgroup-places.c ----------------------------------------------------------------------------------- */
 
 /* The cgroups of process PID. -ENOSYS: cgroup v2 is not mounted. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Information about a running or exited pod for other processes, as small JSON files in its directory:
- * "runtime" while it runs, "result" when it has ended. */
+ * "runtime" while it runs, "result" when it has ended. The space for them is reserved before the pod starts: a full disk does not
+ * change how the pod ends. */
 
-#include "stage0/host/host.h"
+#include <sys/stat.h>
+
+#include "stage0/host/host-internal.h"
 
 #define FILE_SIZE_MAX 4096U
 
@@ -21,7 +24,7 @@ static int write_fields(Pod *p, const char *name, const Field *fields, size_t n)
                 if (json_member_add(o, fields[i].key, json_object_new_int64(fields[i].value)) < 0)
                         return -ENOMEM;
         const char *text = json_print(o);
-        return text ? write_file_atomic_at(p->dir_fd, name, text, strlen(text), 0600, false) : -ENOMEM;
+        return text ? write_file_reserved_at(p->dir_fd, name, RECORD_RESERVE, text, strlen(text)) : -ENOMEM;
 }
 
 static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
@@ -45,6 +48,34 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
                 fields[i].value = json_object_get_int64(v);
         }
         return 0;
+}
+
+static int reserve(const Pod *p)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = file_reserve_at(p->dir_fd, RECORD_RESERVE);
+        if (r >= 0)
+                r = file_reserve_at(p->dir_fd, POD_ENDED_RESERVE);
+        if (r >= 0)
+                r = file_reserve_at(p->dir_fd, DROPS_FILE);
+        if (r < 0)
+                return r;
+        if (mkdirat(p->dir_fd, "status", 0700) < 0 && errno != EEXIST)
+                return -errno;
+        fd = pod_open_statuses(p);
+        if (fd < 0)
+                return fd;
+        for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
+                r = app_status_reserve(fd, p->manifest->apps[i]->name, false);
+        return r;
+}
+
+int pod_reserve_records(const Pod *p, Error *e)
+{
+        int r = reserve(p);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot make the records of pod %s", pod_display_name(p)) : 0;
 }
 
 int pod_runtime_write(Pod *p, const PodRuntime *r)
@@ -84,7 +115,12 @@ int pod_result_write(Pod *p, const PodResult *r)
                         {.key = "atShutdown", .value = r->at_shutdown},
         };
 
-        return write_fields(p, "result", fields, ELEMENTSOF(fields));
+        int k = write_fields(p, "result", fields, ELEMENTSOF(fields));
+        if (k >= 0) {
+                (void) unlinkat(p->dir_fd, RECORD_RESERVE, 0);
+                (void) unlinkat(p->dir_fd, "status/" STATUS_RESERVE, 0);
+        }
+        return k;
 }
 
 int pod_result_read(Pod *p, PodResult *ret)

@@ -178,6 +178,8 @@ typedef struct PodResult {
         bool at_shutdown; /* the host's systemd has ended the pod, on its way to a reboot or power-off */
 } PodResult;
 
+/* Makes these and the records of apps, empty, before P is started: they are written on a full disk, too. Can be repeated. */
+int pod_reserve_records(const Pod *p, Error *e);
 int pod_result_write(Pod *p, const PodResult *r);
 int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
 
@@ -214,7 +216,7 @@ int pod_drops_read(const Pod *p, const char *app, LogDrops *ret);
 
 /* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
 
-/* The directory of the records, which the pod's supervisor makes and writes; -ENOENT: no process has run the pod. */
+/* The directory of the records, which the pod's supervisor writes; -ENOENT: no process has run the pod. */
 int pod_open_statuses(const Pod *p);
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what is not recorded is filled in:
  * the pod has ended, and its supervisor did not record how. *RET is an array of p->manifest->n_apps. */
@@ -375,7 +377,9 @@ void inherited_settings_leave(bool in_unit);
 
 /* --- release.c ----------------------------------------------------------------------------------------- */
 
-/* Releases the resources outside its directory that a pod has left at its end. To be called before the pod is
+/* Kills the processes that a pod has left at its end, and removes its cgroups. */
+int pod_release_processes(Pod *p, Error *e);
+/* Releases all resources outside its directory that it has left. To be called before the pod is
  * removed. -EBUSY, naming the mount, if a file system is mounted below that directory. Also for
  * store_gc(). */
 int pod_release(Pod *p, void *userdata, Error *e);

@@ -67,6 +67,17 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
         return error_hint(e, r, "Unmount it first: umount %s", shown ?: path);
 }
 
+int pod_release_processes(Pod *p, Error *e)
+{
+        user_claim_remove_leftovers(p);
+        socket_filter_remove_leftovers();
+        bool systemd = host_runs_systemd();
+        int r = systemd ? library_load(&systemd_library, e) : 0;
+        if (r >= 0)
+                r = pod_cgroup_remove(p, e);
+        return r >= 0 && systemd ? pod_scope_stop(p, e) : r;
+}
+
 int pod_release(Pod *p, void *userdata, Error *e)
 {
         if (p->state == POD_RUNNING)
@@ -76,13 +87,6 @@ int pod_release(Pod *p, void *userdata, Error *e)
          * and another process may be about to create them. */
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
-        user_claim_remove_leftovers(p);
-        socket_filter_remove_leftovers();
-        bool systemd = host_runs_systemd();
-        r = systemd ? library_load(&systemd_library, e) : 0;
-        if (r >= 0)
-                r = pod_cgroup_remove(p, e);
-        if (r >= 0 && systemd)
-                r = pod_scope_stop(p, e);
+        r = pod_release_processes(p, e);
         return r < 0 ? r : network_down(p, e);
 }

@@ -11,6 +11,7 @@
  */
 
 #include <limits.h>
+#include <sys/statvfs.h>
 
 #include "library/libsystemd.h"
 #include "schema/settings.h"
@@ -193,6 +194,15 @@ static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller
         return r;
 }
 
+/* systemd does not say so: it does not find a unit that it could not write. */
+static bool run_is_full(void)
+{
+        struct statvfs fs;
+
+        return statvfs("/run", &fs) >= 0 &&
+               ((fs.f_blocks > 0 && fs.f_bavail == 0) || (fs.f_files > 0 && fs.f_favail == 0));
+}
+
 static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, Error *e)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -206,6 +216,13 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
                 r = -EIO;
         if (r >= 0)
                 return 0;
+        if (run_is_full()) {
+                r = error_set(e, -ENOSPC,
+                              "systemd did not create a scope for pod %s: there is no space in /run",
+                              pod_display_name(p));
+                return error_hint(e, r,
+                                  "Remove files there, or make it larger: mount -o remount,size=SIZE /run");
+        }
         error_set(e, r, "systemd did not create a scope for pod %s: %s", pod_display_name(p),
                   result ?: error.message ?: strerror(-r));
         return streq_ptr(result, "dependency")

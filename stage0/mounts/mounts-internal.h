@@ -15,14 +15,24 @@ typedef enum NameFile { NAME_HOSTNAME, NAME_HOSTS, NAME_RESOLV_CONF, _NAME_FILE_
 
 const char *name_file_path(NameFile f); /* "/etc/hosts" */
 
+#define HOST_NAME_FILES 3U
+
 typedef struct NameFiles {
         char *text[_NAME_FILE_MAX]; /* NULL: none is made */
         bool asked[_NAME_FILE_MAX]; /* by the user: it takes the place of what an image brings */
+        bool lacks_servers;         /* the pod has networks, and no name server that it can reach */
+        struct {
+                dev_t device;
+                ino_t inode;
+                struct timespec changed;
+        } read[HOST_NAME_FILES]; /* files of the host that they are made of, as they were then */
 } NameFiles;
 
 void name_files_done(NameFiles *f);
 /* For a pod whose networks are up; in the host's mounts. */
 int name_files_make(Pod *p, NameFiles *ret, Error *e);
+/* Whether files of the host were changed since then. */
+bool name_files_are_old(const NameFiles *f);
 /* Pure. The content of a resolver file; with REACHABLE only those servers that are not on the host's own
  * loopback and can be reached from elsewhere. Lines that are not understood are skipped. */
 int resolv_conf_parse(const char *text, bool reachable, NetworkDns *ret);
@@ -109,7 +119,8 @@ int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name);
  * the pod. */
 int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e);
 
-/* name-files.c. Puts the files of names into the root of APP, an overlay nothing was written to yet. */
+/* name-files.c. Puts the files of names into the root of APP, an overlay nothing was written to yet: as they would be for a pod that
+ * is started now. */
 int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e);
 
 /* volume.c. A detached mount of the volume for one process of an app. SOURCE, which is taken: that of its source, if it is of the host. */

@@ -23,8 +23,8 @@ void pod_mounts_set_host(PodMounts *m, int host_fd);
 int pod_mounts_mount_devices(PodMounts *m, Error *e);
 PodMounts *pod_mounts_free(PodMounts *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);
-/* Sets the content of the files of names for overlays that are made from now on; without this call they are
- * not written. The pod's networks must be up. */
+/* Sets the content of the files of names for overlays that are made from now on, until files of the host are changed; without this
+ * call they are not written. The pod's networks must be up. */
 int pod_mounts_make_names(PodMounts *m, Error *e);
 /* Makes the overlay of APP, if it is not there yet; with FRESH one that nothing was written to. */
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);

@@ -150,11 +150,24 @@ static int open_etc(int root_fd, uid_t owner)
         return fd;
 }
 
+/* If they cannot be made now, those that were made before are used. */
+static void renew(PodMounts *m)
+{
+        NameFiles now = {};
+
+        if (!m->names.text[NAME_HOSTNAME] || !name_files_are_old(&m->names) ||
+            name_files_make(m->pod, &now, NULL) < 0)
+                return;
+        name_files_done(&m->names);
+        m->names = now;
+}
+
 int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e)
 {
         uid_t owner = pod_root_uid(m->pod);
         _cleanup_close_ int etc_fd = open_etc(root_fd, owner);
 
+        renew(m);
         for (NameFile f = 0; f < _NAME_FILE_MAX; f++) {
                 const char *path = name_file_path(f);
                 bool asked = m->names.asked[f];
@@ -172,5 +185,13 @@ int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *
 
 int pod_mounts_make_names(PodMounts *m, Error *e)
 {
-        return name_files_make(m->pod, &m->names, e);
+        int r = name_files_make(m->pod, &m->names, e);
+        if (r >= 0 && m->names.lacks_servers)
+                operation_message(
+                                pod_operation(m->pod), LOG_LEVEL_WARNING,
+                                "Apps of pod %s have no name servers: its networks name none, and those of the "
+                                "host's /etc/resolv.conf are on the host's own loopback or one link only; "
+                                "--dns=ADDRESS gives them one",
+                                pod_display_name(m->pod));
+        return r;
 }

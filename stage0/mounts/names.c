@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The content of /etc/hostname, /etc/hosts and /etc/resolv.conf of a pod's apps (spec: OS-SPEC.md, "Linux"):
- * the same for all of them, made once, when the pod's networks are up.
+ * the same for all of them, made when the pod's networks are up, and again for the next root of an app if files of the host were
+ * changed meanwhile.
  *
  * Name servers are those of the options; else those that the pod's networks provide; else those of the host,
  * as far as they can be reached from the pod: a resolver on the host's loopback cannot, unless the pod
@@ -10,6 +11,7 @@
  * replace those found. */
 
 #include <arpa/inet.h>
+#include <sys/stat.h>
 
 #include "stage0/mounts/mounts-internal.h"
 
@@ -21,6 +23,10 @@ static const char *const paths[_NAME_FILE_MAX] = {
                 [NAME_HOSTS] = "/etc/hosts",
                 [NAME_RESOLV_CONF] = "/etc/resolv.conf",
 };
+
+/* The first two have name servers. */
+static const char *const host_files[HOST_NAME_FILES] = {"/etc/resolv.conf",
+                                                        "/run/systemd/resolve/resolv.conf", "/etc/hosts"};
 
 const char *name_file_path(NameFile f)
 {
@@ -128,12 +134,10 @@ static int read_host_file(const char *path, bool required, char **ret, Error *e)
 
 static int host_servers(bool required, bool reachable, NetworkDns *ret, Error *e)
 {
-        static const char *const files[] = {"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"};
-
-        for (size_t i = 0; i < ELEMENTSOF(files) && !ret->servers; i++) {
+        for (size_t i = 0; i < 2 && !ret->servers; i++) {
                 _cleanup_free_ char *text = NULL;
 
-                int r = read_host_file(files[i], required && i == 0, &text, e);
+                int r = read_host_file(host_files[i], required && i == 0, &text, e);
                 if (r < 0)
                         return r;
                 if (r == 0)
@@ -199,13 +203,7 @@ static int make_resolv_conf(Pod *p, NameFiles *f, Error *e)
         int r = find_servers(p, &d, e);
         if (r < 0)
                 return r;
-        if (c->net == NET_NETWORKS && !d.servers)
-                operation_message(
-                                pod_operation(p), LOG_LEVEL_WARNING,
-                                "Apps of pod %s have no name servers: its networks name none, and those of the "
-                                "host's /etc/resolv.conf are on the host's own loopback or one link only; "
-                                "--dns=ADDRESS gives them one",
-                                pod_display_name(p));
+        f->lacks_servers = c->net == NET_NETWORKS && !d.servers;
         if (c->dns_search) {
                 free(d.domain);
                 d.domain = NULL;
@@ -283,11 +281,37 @@ static int make_hosts(Pod *p, const char *hostname, NameFiles *f, Error *e)
         return text_take(&t, &f->text[NAME_HOSTS], NULL) < 0 ? error_oom(e) : 0;
 }
 
+static void note_host_files(NameFiles *f)
+{
+        for (size_t i = 0; i < HOST_NAME_FILES; i++) {
+                struct stat st = {};
+
+                (void) stat(host_files[i], &st); /* it may come later */
+                f->read[i].device = st.st_dev;
+                f->read[i].inode = st.st_ino;
+                f->read[i].changed = st.st_mtim;
+        }
+}
+
+bool name_files_are_old(const NameFiles *f)
+{
+        NameFiles now = {};
+
+        note_host_files(&now);
+        for (size_t i = 0; i < HOST_NAME_FILES; i++)
+                if (now.read[i].device != f->read[i].device || now.read[i].inode != f->read[i].inode ||
+                    now.read[i].changed.tv_sec != f->read[i].changed.tv_sec ||
+                    now.read[i].changed.tv_nsec != f->read[i].changed.tv_nsec)
+                        return true;
+        return false;
+}
+
 int name_files_make(Pod *p, NameFiles *ret, Error *e)
 {
         _cleanup_(name_files_done) NameFiles f = {};
         _cleanup_free_ char *hostname = NULL;
 
+        note_host_files(&f);
         if (pod_hostname(p, &hostname) < 0 || xasprintf(&f.text[NAME_HOSTNAME], "%s\n", hostname) < 0)
                 return error_oom(e);
         f.asked[NAME_HOSTNAME] = p->config.hostname;

@@ -8,6 +8,13 @@
  * declares to support ("capabilities").
  */
 
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
 #include "stage0/network/network-internal.h"
 
 #define CODE_INCOMPATIBLE 1U /* the protocol's code for a version that the plugin does not support */
@@ -120,7 +127,8 @@ static int ask_versions(const char *type, const char *network, const CniTarget *
                         .path = t->path,
                         .input = input,
                         .interruptible = t->interruptible,
-                        .stop = t->stop};
+                        .stop = t->stop,
+                        .deadline = t->deadline};
         size_t size = 0;
         unsigned code;
 
@@ -204,7 +212,8 @@ static int run_plugin(const Attachment *a, json_object *plugin, const char *comm
                         .path = t->path,
                         .input = input,
                         .interruptible = t->interruptible,
-                        .stop = t->stop};
+                        .stop = t->stop,
+                        .deadline = t->deadline};
         r = cni_plugin_run(&call, ret, ret_size, &code, e);
         return r < 0 && code == CODE_INCOMPATIBLE ? explain_version(&call, a, t, r, e) : r;
 }
@@ -233,12 +242,40 @@ static int add_one(Attachment *a, json_object *plugin, const CniTarget *t, Error
         return 0;
 }
 
+/* If the plugin "bridge" fails for the first container of a bridge, at its address for example, it leaves the bridge without ports, and
+ * so without a hardware address. From then on it fails for that. */
+static void repair_bridge(json_object *plugin)
+{
+        _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        static const unsigned char none[ETH_ALEN];
+        struct ifreq request = {};
+        json_object *v;
+
+        const char *name =
+                        json_object_object_get_ex(plugin, "bridge", &v) ? json_object_get_string(v) : "cni0";
+        if (!streq(cni_plugin_type(plugin), "bridge") || fd < 0 || isempty(name) || strlen(name) >= IFNAMSIZ)
+                return;
+        strcpy(request.ifr_name, name);
+        if (ioctl(fd, SIOCGIFHWADDR, &request) < 0 || request.ifr_hwaddr.sa_family != ARPHRD_ETHER ||
+            memcmp(request.ifr_hwaddr.sa_data, none, ETH_ALEN) != 0 ||
+            getrandom(request.ifr_hwaddr.sa_data, ETH_ALEN, 0) != ETH_ALEN)
+                return;
+        request.ifr_hwaddr.sa_data[0] =
+                        (char) ((request.ifr_hwaddr.sa_data[0] & 0xfc) | 2); /* local, of one */
+        if (ioctl(fd, SIOCSIFHWADDR, &request) < 0)
+                log_debug("The bridge %s has no hardware address, and cannot be given one: %m", name);
+}
+
 int cni_attach(Attachment *a, const CniTarget *t, Error *e)
 {
         int r = 0;
 
-        for (size_t i = 0; r >= 0 && i < json_object_array_length(a->plugins); i++)
-                r = add_one(a, json_object_array_get_idx(a->plugins, i), t, e);
+        for (size_t i = 0; r >= 0 && i < json_object_array_length(a->plugins); i++) {
+                json_object *plugin = json_object_array_get_idx(a->plugins, i);
+
+                repair_bridge(plugin);
+                r = add_one(a, plugin, t, e);
+        }
         return r;
 }
 

@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Removes pods from their networks: undoes the operations in the record of a pod, in the reverse order. All
- * of it is idempotent, so that it can be repeated after an interruption.
+ * of it is idempotent, so that it can be repeated after an interruption. Leftovers of one pod are never in the way of another: its start
+ * tries to undo them once, for some seconds.
  */
 
 #include "stage0/network/network-internal.h"
 
-/* As with plugins: the first failure is reported; the other networks are processed all the same. */
-static int detach_all(const NetworkRecord *record, const CniTarget *t, Error *e)
+#define STUCK_USEC (600 * UINT64_C(1000000)) /* until starts of others try it again */
+
+/* As with plugins: the first failure is reported; the other networks are processed all the same. What a network had in an EARLIER
+ * boot is gone, unless its plugins keep it on disk. */
+static int detach_all(const NetworkRecord *record, bool earlier, const CniTarget *t, Error *e)
 {
         int result = 0;
 
         for (size_t i = record->n_attachments; i-- > 0;) {
+                const Attachment *a = &record->attachments[i];
                 _cleanup_error_ Error own = ERROR_NULL;
 
-                int r = cni_detach(&record->attachments[i], t, result < 0 ? NULL : &own);
+                if (earlier && cni_state_is_volatile(a->plugins))
+                        continue;
+                int r = cni_detach(a, t, result < 0 ? NULL : &own);
                 if (r < 0 && result >= 0) {
                         result = r;
                         (void) error_move(e, &own);
@@ -54,14 +61,45 @@ static int remove_rest(const Pod *p, const char *netns, Error *e)
         return r < 0 ? r : network_forwarding_release(p, e);
 }
 
-/* FOR_OTHER: called before another pod starts, which waits for a hanging plugin once, not every time, and
- * until it is stopped (STOP). */
-static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
+/* Before another pod starts, which waits for a hanging plugin for a while, and until it is stopped. */
+typedef struct OtherStart {
+        const NetworkStop *stop;
+        uint64_t deadline;
+} OtherStart;
+
+static void set_stuck(Pod *p, NetworkRecord *record, bool stuck)
+{
+        record->stuck = stuck;
+        (void) network_record_write(p, record, NULL);
+}
+
+static int undo(Pod *p, const NetworkRecord *record, const char *netns, bool earlier, const OtherStart *o,
+                Error *e)
+{
+        CniTarget t = {.container = p->uuid,
+                       .netns = network_namespace_is_bound(netns) ? netns : "",
+                       .path = record->plugin_path,
+                       .interruptible = o,
+                       .stop = o ? o->stop : NULL,
+                       .deadline = o ? o->deadline : 0};
+        int r = detach_all(record, earlier, &t, e);
+
+        return r < 0 ? r : settle_leases(record, e);
+}
+
+/* O: NULL, or the start of another pod. It notes the attempt first: the starts of others, and those soon after it has been killed, leave it
+ * to the removal of P. */
+static int take_out(Pod *p, const OtherStart *o, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
         _cleanup_free_ char *netns = NULL;
+        bool earlier = pod_ran_in_earlier_boot(p);
 
         int r = network_record_read(p, &record, e);
+        if (r == -EBADMSG && earlier) { /* what a loss of power has left of it */
+                error_done(e);
+                r = -ENOENT;
+        }
         if (r == -ENOENT && p->config.net != NET_NETWORKS)
                 return 0;
         if (network_namespace_path(p, &netns) < 0)
@@ -70,21 +108,13 @@ static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
                 return remove_rest(p, netns, e);
         if (r < 0)
                 return tell_leftover(p, r, e);
-        if (for_other && record.stuck)
+        if (o && record.stuck && network_record_age(p) < STUCK_USEC)
                 return -EBUSY;
-        bool bound = network_namespace_is_bound(netns);
-        CniTarget t = {.container = p->uuid,
-                       .netns = bound ? netns : "",
-                       .path = record.plugin_path,
-                       .interruptible = for_other,
-                       .stop = stop};
-        r = detach_all(&record, &t, e);
-        if (r >= 0)
-                r = settle_leases(&record, e);
-        if (r < 0 && r != -EINTR && for_other) {
-                record.stuck = true;
-                (void) network_record_write(p, &record, NULL);
-        }
+        if (o)
+                set_stuck(p, &record, true);
+        r = undo(p, &record, netns, earlier, o, e);
+        if (r == -EINTR && o)
+                set_stuck(p, &record, false);
         if (r < 0)
                 return tell_leftover(p, r, e);
         r = remove_rest(p, netns, e);
@@ -93,18 +123,19 @@ static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
 
 int network_down(Pod *p, Error *e)
 {
-        return take_out(p, false, NULL, e);
+        return take_out(p, NULL, e);
 }
 
 void network_undo_dead_pods(Store *s, const NetworkStop *stop)
 {
+        const OtherStart o = {.stop = stop, .deadline = deadline_after(cni_others_usec)};
         Pod **pods = NULL;
         size_t n = 0;
 
         if (pod_list(s, &pods, &n, NULL) < 0)
                 return;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n && deadline_left(o.deadline) > 0; i++)
                 if (pods[i]->state == POD_EXITED)
-                        (void) take_out(pods[i], true, stop, NULL);
+                        (void) take_out(pods[i], &o, NULL);
         pod_list_free(pods, n);
 }

@@ -70,6 +70,7 @@ int network_request_parse(const char *s, NetworkRequest *ret, Error *e);
 #define CNI_OUTPUT_MAX (1024U * 1024U)
 extern uint64_t cni_timeout_usec; /* per plugin; shorter in tests */
 extern uint64_t cni_notice_usec;  /* after which waiting is reported */
+extern uint64_t cni_others_usec;  /* for all plugins of all dead pods, before a pod starts */
 
 typedef struct CniCall {
         const char *command; /* "ADD" */
@@ -80,6 +81,7 @@ typedef struct CniCall {
         json_object *input;
         bool interruptible;      /* see network_up() */
         const NetworkStop *stop; /* the same, if it is interruptible */
+        uint64_t deadline;       /* see CniTarget */
 } CniCall;
 
 /* Whether it is one of the plugins that the CNI project itself maintains. */
@@ -110,7 +112,7 @@ typedef struct Attachment {
 
 typedef struct NetworkRecord {
         char *plugin_path;
-        bool stuck; /* the start of another pod could not undo it either */
+        bool stuck; /* the start of another pod could not undo it either, or is trying to */
         PortMapping *ports;
         size_t n_ports;
         Attachment *attachments;
@@ -125,6 +127,8 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e); /* -ENOENT,
 /* If a network of it has state that outlives the boot, it is on disk before the return. */
 int network_record_write(Pod *p, const NetworkRecord *r, Error *e);
 int network_record_remove(Pod *p, Error *e);
+/* The time since it was written; UINT64_MAX: not known. */
+uint64_t network_record_age(const Pod *p);
 
 /* --- leases.c: what the plugin "host-local" keeps on disk ---------------------------------------------- */
 
@@ -136,8 +140,8 @@ int cni_leases_settle_in(const char *directory, const char *network);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */
 
-/* Removes pods whose process was killed from their networks. Failures are reported when the pods are
- * removed. */
+/* Removes pods whose process was killed from their networks, for cni_others_usec at most. Failures are recorded, and reported when the
+ * pods are removed. */
 void network_undo_dead_pods(Store *s, const NetworkStop *stop);
 
 /* --- attach.c: a network's plugins, one after the other ------------------------------------------------ */
@@ -148,6 +152,7 @@ typedef struct CniTarget {
         const char *path;        /* directories of plugins */
         bool interruptible;      /* see network_up() */
         const NetworkStop *stop; /* the same, if it is interruptible */
+        uint64_t deadline;       /* for all plugins together, beside cni_timeout_usec for each; 0: none */
 } CniTarget;
 
 /* The highest version of N that all plugins support. */

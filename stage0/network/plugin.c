@@ -23,6 +23,7 @@
 
 uint64_t cni_timeout_usec = 60 * 1000000ULL;
 uint64_t cni_notice_usec = 3 * 1000000ULL;
+uint64_t cni_others_usec = 5 * 1000000ULL;
 
 /* --- Finding the program ------------------------------------------------------------------------------- */
 
@@ -260,16 +261,21 @@ static bool stop_is_pending(const NetworkStop *stop)
         return false;
 }
 
-static void tell_of_wait(const CniCall *c)
+static uint64_t time_limit(const CniCall *c)
+{
+        return c->deadline == 0 ? cni_timeout_usec : MIN(cni_timeout_usec, deadline_left(c->deadline));
+}
+
+static void tell_of_wait(const CniCall *c, uint64_t limit_usec)
 {
         log_info("Waiting for the CNI plugin '%s' of network '%s' (%s), for %u s at most.", c->type,
-                 c->network, c->command, (unsigned) (cni_timeout_usec / 1000000));
+                 c->network, c->command, (unsigned) (limit_usec / 1000000));
 }
 
 /* Reads until it has ended. Other processes that keep its output open are not waited for. */
 static int follow(const CniCall *call, Child *c, Answer *a)
 {
-        uint64_t begin = now_usec(CLOCK_MONOTONIC);
+        uint64_t begin = now_usec(CLOCK_MONOTONIC), limit = time_limit(call);
 
         for (bool ended = false, notified = false; !ended;) {
                 struct pollfd fds[] = {
@@ -287,12 +293,12 @@ static int follow(const CniCall *call, Child *c, Answer *a)
                 if (r < 0)
                         return r;
                 uint64_t waited = now_usec(CLOCK_MONOTONIC) - begin;
-                if (!ended && waited > cni_timeout_usec)
+                if (!ended && waited > limit)
                         return -ETIME;
                 if (!ended && call->interruptible && stop_is_pending(call->stop))
                         return -EINTR;
                 if (!ended && !notified && waited > cni_notice_usec) {
-                        tell_of_wait(call);
+                        tell_of_wait(call, limit);
                         notified = true;
                 }
         }
@@ -399,7 +405,9 @@ static int fail_to_follow(const CniCall *c, int code, Error *e)
         _cleanup_free_ char *text = NULL;
         int r = 0;
 
-        if (code == -ETIME)
+        if (code == -ETIME && c->deadline > 0)
+                r = xasprintf(&text, "it did not end in time and was killed");
+        else if (code == -ETIME)
                 r = xasprintf(&text, "it did not end within %u s and was killed",
                               (unsigned) (cni_timeout_usec / 1000000));
         else if (code == -EFBIG)

@@ -12,6 +12,8 @@
  * with that boot.
  */
 
+#include <sys/stat.h>
+
 #include "stage0/network/network-internal.h"
 
 #define RECORD_FILE "network"
@@ -308,4 +310,15 @@ int network_record_remove(Pod *p, Error *e)
                 return error_set_errno(e, -errno, "Cannot remove the network record of pod %s",
                                        pod_display_name(p));
         return 0;
+}
+
+uint64_t network_record_age(const Pod *p)
+{
+        uint64_t now = now_usec(CLOCK_REALTIME);
+        struct stat st;
+
+        if (fstatat(p->dir_fd, RECORD_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_mtim.tv_sec < 0)
+                return UINT64_MAX;
+        uint64_t then = (uint64_t) st.st_mtim.tv_sec * 1000000U;
+        return then > now ? UINT64_MAX : now - then;
 }

@@ -89,9 +89,123 @@ def contents_are_on_disk_before_they_are_published(host):
 def on_small_disk(host, megabytes):
     """Puts the store on a file system that is soon full."""
     os.mkdir(host.dir, 0o700)
-    p = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dm,mode=0700" % megabytes, "acnspawn-test", host.dir], stderr=subprocess.PIPE)
+    p = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dm,nr_inodes=8000,mode=0700" % megabytes, "acnspawn-test", host.dir], stderr=subprocess.PIPE)
     if p.returncode != 0:
         raise Skip("cannot mount a tmpfs here")
+
+
+@contextlib.contextmanager
+def filled(host):
+    """Without a free block, or inode, in the file system of the store."""
+    top = os.path.join(host.dir, "tmp", ".filler")
+    os.mkdir(top)
+    try:
+        with open(os.path.join(top, "blocks"), "wb", buffering=0) as f:
+            for size in 1 << 20, 4096, 1:
+                with contextlib.suppress(OSError):
+                    while True:
+                        f.write(b"x" * size)
+        with contextlib.suppress(OSError):
+            for i in range(100000):
+                os.close(os.open(os.path.join(top, str(i)), os.O_CREAT | os.O_WRONLY))
+        yield
+    finally:
+        shutil.rmtree(top)
+
+
+WAITS = "trap 'exit %d' TERM; touch /up; while :; do sleep 0.05; done"
+
+
+def wait_trap(host, *apps):
+    for app in apps:
+        wait_for(lambda: os.path.exists(os.path.join(host.upper(app), "up")), "the handler of app %s" % app)
+
+
+def exits(host, pod):
+    return {a["name"]: (a["state"], a["exitStatus"]) for a in host.status(pod)["apps"]}
+
+
+@contextlib.contextmanager
+def small_disk(host, megabytes=96):
+    on_small_disk(host, megabytes)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", host.dir], check=True)
+
+
+@case
+def full_disk_while_apps_end(host):
+    """How they have ended is recorded: while the pod runs, when it has ended, and when there is space again."""
+    with small_disk(host):
+        images = [host.shell(WAITS % n, name="example.com/" + a) for a, n in (("one", 7), ("two", 3))]
+        host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", *images).expect(0)
+        wait_trap(host, "one", "two")
+        with filled(host):
+            host.acnspawn("stop-app", "p", "one").expect(0)
+            equal(exits(host, "p"), {"one": ("ended", 7), "two": ("running", None)})
+            host.acnspawn("start-app", "p", "one").expect(0)
+            wait_for(lambda: exits(host, "p")["one"] == ("running", None), "the state of app one")
+            contains(host.acnspawn("add-app", "p", "example.com/one", "--name=three").expect(1).err, "No space left")
+            host.acnspawn("stop", "p").expect(0)
+            equal(host.acnspawn("wait", "p").rc, 0)
+            equal(host.acnspawn("wait", "p", "two").rc, 3)
+            equal(exits(host, "p")["two"], ("ended", 3))
+        equal((host.status("p")["exitStatus"], host.status("p")["state"]), (0, "exited"))
+        equal(exits(host, "p")["two"], ("ended", 3))
+        equal([n for n in os.listdir(host.one_pod()) if "reserve" in n], [])
+
+
+@case
+def full_disk_at_the_end_of_a_pod(host):
+    with small_disk(host):
+        p = subprocess.Popen(host.argv("run", "--name=p", host.shell(WAITS % 7, name="example.com/one")), stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        host.children.append(p)
+        wait_trap(host, "one")
+        with filled(host):
+            host.acnspawn("stop-app", "p", "one").expect(0)
+            equal(p.wait(20), 7)
+            true("annot" not in p.stderr.read(), "nothing has failed")
+            equal(host.acnspawn("wait", "p").rc, 7)
+        equal(host.status("p")["exitStatus"], 7)
+
+
+@case
+def output_that_a_full_disk_drops_is_counted(host):
+    with small_disk(host):
+        script = "trap 'seq 1 20000' USR1; trap 'exit 0' TERM; touch /up; while :; do sleep 0.05; done"
+        host.acnspawn("run", "--detach", "--name=p", host.shell(script, name="example.com/one"), "--log-file=" + os.path.join(host.dir, "one.log")).expect(0)
+        wait_trap(host, "one")
+        with filled(host):
+            host.acnspawn("kill", "--signal=USR1", "--app=one", "p").expect(0)
+            wait_for(lambda: host.app_status("p", "one")["logFileDroppedLines"] > 0, "the count of lines that were dropped")
+        host.acnspawn("stop", "p").expect(0)
+        true(host.app_status("p", "one")["logFileDroppedLines"] > 0, "the count of lines that were dropped")
+
+
+@case
+def a_pod_is_not_used_up_by_a_full_disk(host):
+    with small_disk(host):
+        uuid = host.prepare(host.shell("true", name="example.com/one"))
+        with filled(host):
+            contains(host.acnspawn("run", uuid).expect(1).err, "No space left")
+            equal(host.state(uuid), "prepared")
+        host.acnspawn("run", uuid).expect(0)
+
+
+@case
+def a_state_that_cannot_be_recorded_is_recorded_later(host):
+    host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell(WAITS % 7, name="example.com/one")).expect(0)
+    wait_trap(host, "one")
+    record = os.path.join(host.one_pod(), "status", "one")
+    os.rename(record, record + ".kept")
+    os.mkdir(record)
+    host.acnspawn("stop-app", "p", "one").expect(0)
+    os.rmdir(record)
+    wait_for(lambda: exits(host, "p")["one"] == ("ended", 7), "the record")
+    host.acnspawn("stop", "p").expect(0)
+    equal(host.acnspawn("wait", "p", "one").rc, 7)
 
 
 @case

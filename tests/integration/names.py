@@ -210,6 +210,24 @@ def files_copied_into_a_prepared_pod_stay(host):
 
 
 @case
+def a_restarted_app_has_the_name_servers_that_the_host_has_then(host):
+    image = host.shell("cp /etc/resolv.conf /seen; touch /up; trap 'exit 0' TERM; while :; do sleep 0.05; done", name="example.com/a")
+    host.detach("--net=host", "--name=p", image)
+    wait_for(lambda: os.path.exists(os.path.join(host.upper("a"), "up")), "the app")
+    equal(host.written("a", "seen").decode(), HOST_RESOLV)
+    try:
+        with open("/etc/resolv.conf", "w") as f:
+            f.write("nameserver 192.0.2.54\n")
+        host.acnspawn("restart-app", "p", "a").expect(0)
+        wait_for(lambda: os.path.exists(os.path.join(host.upper("a"), "up")), "the app again")
+        equal(host.written("a", "seen").decode(), "nameserver 192.0.2.54\n")
+        host.acnspawn("stop", "p").expect(0)
+    finally:
+        with open("/etc/resolv.conf", "w") as f:
+            f.write(HOST_RESOLV)
+
+
+@case
 def they_are_kept_with_the_pod_and_shown(host):
     uuid = host.prepare("--dns=192.0.2.7", "--dns-search=example.com", "--dns-option=ndots:2", "--hosts-entry=192.0.2.9=nine,n9",
                         host.shell(CAT, name="example.com/a"))

@@ -54,6 +54,11 @@ def configure(host, name=None, document=None):
     os.environ["CNI_PATH"] = host.path("cni") if os.path.isdir(host.path("cni")) else ""
 
 
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
 def web(host, name, script=SERVE, **app):
     section = {"ports": [WEB], "environment": [{"name": "NAME", "value": name}]}
     section.update(app)
@@ -692,6 +697,23 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
 
 
 @case
+def a_bridge_that_a_failed_start_has_left_is_used(host):
+    """As on a host without space in /run, where addresses are kept."""
+    need_plugins()
+    leases = host.path("leases")
+    touch(leases)
+    configure(host, "own.conflist", {"cniVersion": "1.0.0", "name": "own", "plugins": [
+        {"type": "bridge", "bridge": "acnspawnb0", "isGateway": True, "ipam": {"type": "host-local", "dataDir": leases, "subnet": "10.98.0.0/24"}}]})
+    image = host.shell("ip -4 addr show eth0 | grep -c inet")
+    contains(host.acnspawn("run", "--net=own", image).expect(1).err, "Cannot connect pod")
+    contains(interfaces(), "acnspawnb0")
+    os.unlink(leases)
+    for _ in range(2):
+        equal(host.acnspawn("run", "--net=own", image).expect(0).out, "1\n")
+    subprocess.run(["ip", "link", "del", "acnspawnb0"], check=True)
+
+
+@case
 def a_plugin_that_hangs_ends_with_the_run(host):
     need_plugins()
     own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; sleep 1000 & sleep 1000; }")
@@ -813,6 +835,92 @@ def a_killed_pod_that_cannot_be_taken_out(host):
     write(".bad")
     host.acnspawn("gc", "--grace-period=0").expect(0)
     nothing_is_left(host, uuid)
+
+
+def kill_one(host, uuid):
+    host.kill_pods()
+    wait_for(lambda: host.state(uuid) == "exited", "the end of pod %s" % uuid)
+
+
+@case
+def a_plugin_that_hangs_for_dead_pods_delays_one_start_by_seconds(host):
+    """It is not waited for once for each dead pod, and for the next start, also if the first one is killed, not at all."""
+    need_plugins()
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ -e $0.hang ] && { touch $0.up; sleep 1000; }
+        echo '{}'""")
+    hang, other = host.path("cni/own-plugin.hang"), host.shell("true", name="example.com/other")
+    dead = [host.detach("--net=own", host.shell("sleep 1000")) for _ in range(2)]
+    for uuid in dead:
+        kill_one(host, uuid)
+    touch(hang)
+    with within(15, "a start beside two dead pods"):
+        host.acnspawn("run", "--net=default", other).expect(0)
+    p = host.start("run", "--net=default", other)
+    os.unlink(host.path("cni/own-plugin.up"))
+    wait_for(lambda: os.path.exists(host.path("cni/own-plugin.up")), "the plugin for the next one")
+    host.kill_pods()
+    host.finish(p)
+    with within(4, "a start when all of them were tried"):
+        host.acnspawn("run", "--net=default", other).expect(0)
+    os.unlink(hang)
+    records = [os.path.join(host.pod_dir(uuid), "network") for uuid in dead]
+    equal([os.path.exists(r) for r in records], [True] * 2)
+    for r in records:
+        os.utime(r, (1, 1))
+    host.acnspawn("run", "--net=default", other).expect(0)
+    equal([os.path.exists(r) for r in records], [False] * 2)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    nothing_is_left(host, dead[0])
+
+
+@case
+def networks_of_an_earlier_boot(host):
+    """What plugins keep in memory alone is gone, and a record that a loss of power has damaged names nothing else."""
+    need_plugins()
+    own_plugin(host, "bridge", "[ ! -e $0.bad ] || exit 1; exec /usr/lib/cni/bridge")
+    configure(host)
+    for what in "whole", "damaged":
+        uuid = host.detach("--net=default", host.shell("sleep 1000"))
+        kill_one(host, uuid)
+        touch(host.path("cni/bridge.bad"))
+        if what == "damaged":
+            with open(os.path.join(host.one_pod(), "network"), "wb") as f:
+                f.write(bytes(4096))
+        contains(host.acnspawn("rm", uuid).expect(1).err, "network")
+        boot = os.path.join(host.one_pod(), "boot")
+        os.unlink(boot)
+        os.symlink("6a3f11ab-5a0d-4c9b-9a52-3f1f0f6f0001", boot)
+        host.acnspawn("rm", uuid).expect(0)
+        os.unlink(host.path("cni/bridge.bad"))
+        forget_network_of(uuid)
+        nothing_is_left(host, uuid)
+
+
+@case
+def a_declared_pod_whose_networks_cannot_be_undone_starts_again(host):
+    need_plugins()
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ -e $0.bad ] && exit 1
+        echo '{}'""")
+    os.makedirs(host.path("config/pods"), exist_ok=True)
+    with open(host.path("config/pods/web.pod"), "w") as f:
+        f.write("[Pod]\nNetwork=own\n[App a]\nImage=%s\n" % host.shell("trap 'exit 0' TERM; touch /up; while :; do sleep 0.05; done"))
+
+    def run(*more):
+        uuid = host.acnspawn("run", "--detach", "--declared=web", *more).expect(0).out.strip()
+        wait_for(lambda: os.path.exists(os.path.join(host.upper("a", host.pod_dir(uuid)), "up")), "app a")
+        return uuid
+    first = run()
+    kill_one(host, first)
+    touch(host.path("cni/own-plugin.bad"))
+    second = run()
+    equal((host.state(first), host.state(second), host.state("web")), ("exited", "running", "running"))
+    third = run("--replace")
+    equal((host.state(second), host.state(third), host.state("web")), ("exited", "running", "running"))
+    contains(host.acnspawn("rm", first).expect(1).err, "Cannot remove pod %s from its networks" % first)
+    os.unlink(host.path("cni/own-plugin.bad"))
+    host.acnspawn("stop", "web").expect(0)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    equal(host.pods(), [])
 
 
 @case

@@ -297,14 +297,40 @@ TEST(records_are_replaced)
         ASSERT_OK(app_status_write(s.fd, "web", &old));
         ASSERT_OK(read_file_at(s.fd, "web", APP_RECORD_SIZE_MAX, &before, NULL));
         ASSERT_OK(fd = openat(s.fd, "web", O_RDONLY | O_CLOEXEC));
-        ASSERT_OK(scratch_file(&s, ".new", "of a process that was killed"));
         ASSERT_OK(app_status_write(s.fd, "web", &new));
         ASSERT_OK(read_fd_bounded(fd, APP_RECORD_SIZE_MAX, &kept, &n));
         ASSERT_OK(read_file_at(s.fd, "web", APP_RECORD_SIZE_MAX, &after, NULL));
         ASSERT_STREQ(kept, before);
         ASSERT_TRUE(strstr(after, "STATE=ended\n"));
-        ASSERT_NULL(strstr(after, "killed"));
-        ASSERT_ERR(faccessat(s.fd, ".new", F_OK, 0) < 0 ? -errno : 0, -ENOENT);
+        ASSERT_NULL(strstr(after, "running"));
+}
+
+/* What is reserved stands for no record; a reserve that is used has the space of the record that it replaces. */
+TEST(space_for_records_is_reserved)
+{
+        const AppStatus running = {.state = APP_RUNNING, .exit_status = -1};
+        const HealthStatus healthy = {.state = HEALTH_HEALTHY};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_app_status_ AppStatus out = {};
+        _cleanup_health_status_ HealthStatus health = {};
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(app_status_reserve(s.fd, "web", true));
+        ASSERT_OK(app_status_read(s.fd, "web", &out));
+        ASSERT_EQ(out.state, APP_WAITING);
+        ASSERT_ERR(health_status_read(s.fd, "web", &health), -ENOENT);
+        ASSERT_OK(app_status_write(s.fd, "web", &running));
+        ASSERT_OK(health_status_write(s.fd, "web", &healthy));
+        ASSERT_OK(app_status_reserve(s.fd, "web", true));
+        ASSERT_OK(app_status_read(s.fd, "web", &out));
+        ASSERT_EQ(out.state, APP_RUNNING);
+        ASSERT_OK(health_status_read(s.fd, "web", &health));
+        ASSERT_EQ(health.state, HEALTH_HEALTHY);
+        health_status_remove(s.fd, "web");
+        ASSERT_ERR(health_status_read(s.fd, "web", &health), -ENOENT);
+        app_status_remove(s.fd, "web");
+        ASSERT_ERR(faccessat(s.fd, "web", F_OK, 0) < 0 ? -errno : 0, -ENOENT);
+        ASSERT_OK(faccessat(s.fd, STATUS_RESERVE, F_OK, 0));
 }
 
 TEST(long_messages_are_cut)
@@ -381,6 +407,7 @@ int main(void)
         RUN(malformed_records);
         RUN(hostile_files);
         RUN(records_are_replaced);
+        RUN(space_for_records_is_reserved);
         RUN(long_messages_are_cut);
         RUN(exit_codes);
         RUN(names);

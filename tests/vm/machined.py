@@ -203,6 +203,35 @@ def a_pod_without_registration_is_no_machine(host):
 
 
 @case
+def a_machine_that_machined_has_lost_is_registered_again(host):
+    """It does not find those that it could not write, because /run was full, when it is started again."""
+    uuid, _ = started(host)
+    wait_for(lambda: "p1" in machines(), "the machine")
+    subprocess.run(["systemctl", "stop", "systemd-machined.service"], check=True)
+    os.unlink("/run/systemd/machines/p1")
+    wait_for(lambda: "p1" in machines(), "the machine again", timeout=20)
+    subprocess.run(["systemctl", "restart", "systemd-machined.service"], check=True)
+    wait_for(lambda: "p1" in machines(), "the machine, which another machined knows", timeout=20)
+    host.acnspawn("stop", uuid).expect(0)
+    wait_for(lambda: "p1" not in machines(), "the machine's end", timeout=20)
+
+
+@case
+def a_full_run_is_named(host):
+    """Of a pod with no users of its own, of which nothing else is written there."""
+    uuid = host.prepare("--name=p1", "--no-userns", host.shell("true"))
+    try:
+        with open("/run/filler", "wb", buffering=0) as f:
+            for size in 1 << 20, 4096, 1:
+                with contextlib.suppress(OSError):
+                    while True:
+                        f.write(b"x" * size)
+        contains(host.acnspawn("run", uuid).expect(1).err, "no space in /run")
+    finally:
+        os.unlink("/run/filler")
+
+
+@case
 def pods_run_without_machined(host):
     subprocess.run(["systemctl", "mask", "--now", "--runtime", "systemd-machined.service"], check=True, capture_output=True)
     try:

@@ -14,21 +14,67 @@
 #include "stage0/supervisor/apps/app-life.h"
 #include "stage1/backoff.h"
 
-/* The pod continues when the disk is full. */
-static void save(const AppInstance *a)
+#define RETRY_USEC UINT64_C(2000000)
+
+/* --- Records ------------------------------------------------------------------------------------------- */
+
+static int write_records(const AppInstance *a)
+{
+        int r = app_status_write(a->table->status_fd, a->name, &a->status);
+
+        return r >= 0 && a->has_health ? health_status_write(a->table->status_fd, a->name, &a->health) : r;
+}
+
+static void on_retry(void *userdata)
+{
+        AppTable *t = userdata;
+        bool all = true;
+
+        FOREACH_APP(a, t)
+        {
+                a->is_behind = a->is_behind && write_records(a) < 0;
+                all = all && !a->is_behind;
+        }
+        if (!all && pod_timer_set(t->retry, RETRY_USEC) >= 0)
+                return;
+        t->retry = pod_timer_free(t->retry);
+        if (all)
+                log_notice("The states of all apps of pod %s are recorded again.", pod_display_name(t->pod));
+}
+
+/* The pod continues. */
+static void try_later(AppInstance *a, int r)
+{
+        AppTable *t = a->table;
+
+        a->is_behind = true;
+        if (t->retry)
+                return;
+        log_warning("The state of app %s of pod %s cannot be recorded: %s. Until it can be, other programs see an earlier one.",
+                    a->name, pod_display_name(t->pod), strerror(-r));
+        if (t->event)
+                (void) pod_timer_new(NULL, t->event, RETRY_USEC, on_retry, t, &t->retry);
+}
+
+static void save(AppInstance *a)
 {
         int r = a->table ? app_status_write(a->table->status_fd, a->name, &a->status) : 0;
 
         if (r < 0)
-                log_debug("The status of app %s is not recorded: %s", a->name, strerror(-r));
+                try_later(a, r);
 }
 
-static void save_health(const AppInstance *a)
+static void save_health(AppInstance *a)
 {
         int r = a->table ? health_status_write(a->table->status_fd, a->name, &a->health) : 0;
 
         if (r < 0)
-                log_debug("The health of app %s is not recorded: %s", a->name, strerror(-r));
+                try_later(a, r);
+}
+
+int app_life_reserve(AppInstance *a)
+{
+        return app_status_reserve(a->table->status_fd, a->name, a->settings.health.command);
 }
 
 /* Text from a launcher is stored as one line. */
@@ -490,17 +536,23 @@ void app_life_finish(AppInstance *a, const char *message)
                 changed = true;
         }
         changed |= app_status_finish(a->manifest, &a->status, CAUSE_POD_KILLED, now_usec(CLOCK_REALTIME));
-        if (changed)
+        if (changed || a->is_behind)
                 save(a);
+        if (a->is_behind && a->has_health)
+                save_health(a);
 }
 
 void app_life_forget(AppInstance *a)
 {
-        _cleanup_free_ char *health = NULL;
+        if (a->table)
+                app_status_remove(a->table->status_fd, a->name);
+}
 
+void app_life_reset(AppInstance *a)
+{
         if (!a->table)
                 return;
-        (void) unlinkat(a->table->status_fd, a->name, 0);
-        if (a->has_health && xasprintf(&health, "%s.health", a->name) >= 0)
-                (void) unlinkat(a->table->status_fd, health, 0);
+        health_status_remove(a->table->status_fd, a->name);
+        (void) app_life_reserve(a); /* the record of its state stays */
+        save(a);
 }

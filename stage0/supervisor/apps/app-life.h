@@ -5,6 +5,9 @@
 
 #include "stage0/supervisor/apps/app-table.h"
 
+/* Makes its records, empty, so that they can be written on a full disk, too. A record that cannot be written all the same is tried
+ * again, which is reported. */
+int app_life_reserve(AppInstance *a);
 /* Whether a launcher that asks for PHASE begins an execution of the app. */
 bool app_life_is_first_phase(const AppInstance *a, LaunchPhase phase);
 /* A launcher asks for PHASE, and gets it. */
@@ -45,3 +48,5 @@ void app_life_sockets_failed(AppInstance *a);
 void app_life_finish(AppInstance *a, const char *message);
 /* The app is removed, and its records with it. */
 void app_life_forget(AppInstance *a);
+/* It is another app of the same name now, which has not started. */
+void app_life_reset(AppInstance *a);

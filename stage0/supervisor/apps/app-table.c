@@ -109,6 +109,10 @@ int app_table_add(AppTable *t, PodApp *manifest, AppInstance **ret, Error *e)
         if (pod_units_new(a, &a->units, &a->n_units) < 0 ||
             GREEDY_REALLOC(t->items, t->allocated, t->n + 1) < 0)
                 return error_oom(e);
+        r = app_life_reserve(a);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the records of app %s of pod %s", a->name,
+                                       pod_display_name(t->pod));
         t->items[t->n++] = a;
         if (ret)
                 *ret = a;
@@ -129,7 +133,6 @@ int app_table_change(AppInstance *a, PodApp *manifest, Error *e)
         }
         for (size_t i = 0; i < changed.n_units; i++)
                 changed.units[i].app = a;
-        app_life_forget(a);
         pod_units_free(a->units, a->n_units);
         app_settings_done(&a->settings);
         a->manifest = manifest;
@@ -146,6 +149,7 @@ int app_table_change(AppInstance *a, PodApp *manifest, Error *e)
         a->stop = STOP_NONE;
         a->has_health = a->begun = a->given_up = a->executed = false;
         a->oom_kills = 0;
+        app_life_reset(a);
         return 0;
 }
 
@@ -162,13 +166,8 @@ void app_table_remove(AppTable *t, AppInstance *a)
 
 static int open_statuses(AppTable *t, Error *e)
 {
-        int dir_fd = t->pod->dir_fd;
-
-        if (mkdirat(dir_fd, "status", 0700) < 0 && errno != EEXIST)
-                return error_set_errno(e, -errno, "Cannot make the directory of the statuses of pod %s",
-                                       pod_display_name(t->pod));
-        t->status_fd = openat(dir_fd, "status", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return t->status_fd < 0 ? error_set_errno(e, -errno,
+        t->status_fd = pod_open_statuses(t->pod);
+        return t->status_fd < 0 ? error_set_errno(e, t->status_fd,
                                                   "Cannot open the directory of the statuses of pod %s",
                                                   pod_display_name(t->pod))
                                 : 0;
@@ -201,6 +200,7 @@ AppTable *app_table_free(AppTable *t)
         for (size_t i = 0; i < t->n; i++)
                 instance_free(t->items[i]);
         free(t->items);
+        pod_timer_free(t->retry);
         safe_close(t->status_fd);
         free(t);
         return NULL;

@@ -39,6 +39,7 @@ typedef struct AppInstance {
         AppStatus status;    /* this and the next ones: app-life.c */
         HealthStatus health; /* of an app with a health check, once it was started */
         bool has_health;
+        bool is_behind; /* the records of both could not be written, and are tried again */
         /* Realtime: since when all checks have succeeded. 0: the last one has failed */
         uint64_t healthy_usec;
         bool begun;         /* launchers of an execution have asked for something, and it has not ended */
@@ -60,6 +61,8 @@ typedef struct AppTable {
         Pod *pod;
         PodPause *pause; /* lent; NULL: timers of apps never stop */
         int status_fd;   /* status/ of the pod directory */
+        sd_event *event; /* lent; NULL: records that could not be written are not tried again */
+        PodTimer *retry; /* some could not be written; or NULL */
         AppInstance **items;
         size_t n, allocated;
 } AppTable;

@@ -19,6 +19,9 @@
  * of the host that is restarted then (Restart=) is there all the time. So a machine of that name whose leader has ended, or
  * that is of the unit that this process is in, is unregistered first.
  *
+ * machined finds its machines again in /run when it is started again, unless /run was full when it wrote them there. So the pod is registered
+ * again with each machined that appears on the bus, which refuses that if it knows the machine.
+ *
  * A machine has a system bus, for systemctl -M: the pod gets units for one (see stage1/bus-units.c). */
 
 #include <sys/syscall.h>
@@ -38,6 +41,7 @@ struct Machine {
         char *name;
         pid_t leader;
         bool registered, cleared; /* cleared: a machine of an earlier pod was unregistered */
+        bool again;               /* it is being registered with another machined than before */
 };
 
 /* --- Messages ------------------------------------------------------------------------------------------ */
@@ -118,6 +122,30 @@ static int match_request_stop(Machine *m)
         return r;
 }
 
+static int call_register(Machine *m);
+
+static int on_owner(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+        const char *name, *old, *new;
+        Machine *m = userdata;
+
+        if (sd_bus_message_read(message, "sss", &name, &old, &new) < 0 || isempty(new) || !m->registered)
+                return 0;
+        m->again = true;
+        if (call_register(m) < 0)
+                m->again = false;
+        return 0;
+}
+
+static int match_owner(Machine *m)
+{
+        return sd_bus_add_match(m->bus, NULL,
+                                "type='signal',sender='org.freedesktop.DBus',path='/org/freedesktop/DBus',"
+                                "interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" MACHINED
+                                "'",
+                                on_owner, m);
+}
+
 /* --- A machine that was left --------------------------------------------------------------------------- */
 
 static bool process_has_ended(uint32_t pid)
@@ -189,6 +217,8 @@ static int connect_bus(Machine *m, Error *e)
 
         if (r >= 0)
                 r = match_request_stop(m);
+        if (r >= 0)
+                r = match_owner(m);
         if (r >= 0)
                 return m->mode == REGISTER_YES ? check_name(m, e) : 0;
         r = error_set_errno(e, r, "Pod %s cannot be registered: there is no system bus",
@@ -319,6 +349,13 @@ static int on_registered(sd_bus_message *message, void *userdata, sd_bus_error *
         const sd_bus_error *error = sd_bus_message_get_error(message);
         Machine *m = userdata;
 
+        if (m->again) {
+                if (error && !is_taken(error))
+                        log_warning("Pod %s cannot be registered again: %s", pod_display_name(m->pod),
+                                    error->message ?: error->name);
+                m->again = false;
+                return 0;
+        }
         if (error && is_taken(error) && !m->cleared && remove_left(m) > 0) {
                 m->cleared = true;
                 if (call_register(m) >= 0)

@@ -156,8 +156,8 @@ static AppStatus *list_counted(const Supervisor *s, const AppStatus *statuses)
 }
 
 /* Reads how the apps ended, and derives the pod's result from that. *RET, which may stay NULL, is for
- * explain_failures(). */
-static int conclude(Supervisor *s, AppStatus **ret, Error *e)
+ * explain_failures(). UNRECORDED gets the failure to write the result, which it does not change. */
+static int conclude(Supervisor *s, AppStatus **ret, Error *unrecorded, Error *e)
 {
         PodResult result = {.started_usec = s->runtime.started_usec, .ended_usec = now_usec(CLOCK_REALTIME)};
         _cleanup_free_ char *reason = NULL;
@@ -174,7 +174,8 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
         result.at_shutdown = (s->stopped_by_host || !s->in_order) && host_is_shutting_down();
         int r = pod_result_write(s->pod, &result);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot write the result of pod %s", pod_display_name(s->pod));
+                (void) error_set_errno(unrecorded, r, "The result of pod %s cannot be recorded",
+                                       pod_display_name(s->pod));
         return booted < 0 ? booted : result.exit_status;
 }
 
@@ -268,7 +269,7 @@ void supervisor_leave_networks(Supervisor *s, Error *e)
 
 int supervisor_finish(Supervisor *s, Error *e)
 {
-        Error errors[3] = {};
+        Error errors[4] = {};
         _cleanup_free_ AppStatus *statuses = NULL;
         int wait_status = 0;
 
@@ -285,7 +286,7 @@ int supervisor_finish(Supervisor *s, Error *e)
         s->mounts = pod_mounts_free(s->mounts);
         (void) pod_cgroup_remove(s->pod, &errors[0]);
         supervisor_leave_networks(s, &errors[2]);
-        int status = conclude(s, &statuses, e);
+        int status = conclude(s, &statuses, &errors[3], e);
         status = judge_readiness(s, statuses, status, e);
         if (s->refusal.code < 0)
                 status = error_move(e, &s->refusal);

@@ -17,7 +17,10 @@ static void set_leader(Supervisor *s)
                 return;
         s->leader_fd = (int) syscall(SYS_pidfd_open, leader, 0);
         s->runtime.leader = leader;
-        (void) pod_runtime_write(s->pod, &s->runtime);
+        int k = pod_runtime_write(s->pod, &s->runtime);
+        if (k < 0)
+                log_warning("The PID 1 of pod %s cannot be recorded, so other programs do not find it: %s.",
+                            pod_display_name(s->pod), strerror(-k));
         if (s->server)
                 server_set_leader(s->server, leader);
         int r = pod_limit_terminals(s->pod, leader);

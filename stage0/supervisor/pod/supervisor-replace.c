@@ -69,7 +69,7 @@ static void record(Supervisor *s, const AppInstance *app, const PodApp *new)
         int r = replacement_status_write(s->apps->status_fd, app->name, new ? &status : NULL);
 
         if (r < 0)
-                log_debug("The replacement of app %s is not recorded: %s", app->name, strerror(-r));
+                log_warning("The replacement of app %s is not recorded: %s", app->name, strerror(-r));
 }
 
 /* --- The end of the change ----------------------------------------------------------------------------- */

@@ -245,6 +245,7 @@ static int start(Supervisor *s, Error *e)
                 r = error_oom(e);
         if (r >= 0) {
                 s->apps->pause = s->pause;
+                s->apps->event = s->event;
                 pod_pause_watch(s->pause, on_frozen, s);
         }
         if (r >= 0 && file_keeper_new(s->pod, s->event, supervisor_remove_leftovers, s, &s->keeper) < 0)

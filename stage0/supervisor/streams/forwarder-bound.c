@@ -235,13 +235,13 @@ void forwarder_bound_end(Forwarder *p, Text *out)
 
 /* --- The record ---------------------------------------------------------------------------------------- */
 
-static void write_record(Forwarders *all)
+static int write_record(Forwarders *all)
 {
         _cleanup_free_ LogDrops *drops = calloc(all->apps->n + 1, sizeof(LogDrops));
         size_t n = 0;
 
         if (!drops)
-                return; /* status does not show it then; the journal does */
+                return -ENOMEM; /* status does not show it then; the journal does */
         FOREACH_APP(a, all->apps)
         {
                 LogBound *b = a->bound;
@@ -256,15 +256,16 @@ static void write_record(Forwarders *all)
                                                 .file_lines = l->lines,
                                                 .file_bytes = l->bytes};
         }
-        (void) pod_drops_write(all->pod, drops, n);
+        return pod_drops_write(all->pod, drops, n);
 }
+
+static int arm_record(Forwarders *all);
 
 static int on_record(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Forwarders *all = userdata;
 
-        all->record_armed = false;
-        write_record(all);
+        all->record_armed = write_record(all) < 0 && arm_record(all) >= 0;
         return 0;
 }
 
@@ -284,8 +285,11 @@ void forwarder_bounds_record(Forwarders *all, bool at_end)
 
         FOREACH_APP(a, all->apps)
         changed |= a->bound && a->log && (a->bound->changed || a->log->changed);
-        if (changed && at_end)
-                write_record(all);
-        else if (changed && !all->record_armed)
+        if (at_end && (changed || all->record_armed)) {
+                int r = write_record(all);
+                if (r < 0)
+                        log_warning("The amount of output of pod %s that was dropped cannot be recorded: %s.",
+                                    pod_display_name(all->pod), strerror(-r));
+        } else if (changed && !all->record_armed)
                 all->record_armed = arm_record(all) >= 0;
 }
