@@ -10,6 +10,9 @@
 #include "stage0/arguments/pod-declared.h"
 #include "stage0/arguments/pod-values.h"
 
+/* Far more than the number of changes of a pod. */
+#define FIND_TRIES 64
+
 /* --- Keys ---------------------------------------------------------------------------------------------- */
 
 /* Words that systemd does not write with one capital. */
@@ -605,6 +608,8 @@ int context_load_declared(Context *c, const char *name, PodArguments *a, RunArgu
         return 0;
 }
 
+/* --- Preparing declared pods --------------------------------------------------------------------------- */
+
 static int refuse_running(Context *c, const Pod *old)
 {
         int r = error_set(&c->error, -EBUSY, "Pod '%s' runs already (%s)", old->config.name, old->uuid);
@@ -615,25 +620,85 @@ static int refuse_running(Context *c, const Pod *old)
                           old->config.name);
 }
 
+/* WHAT: what another process does with the pod. */
+static int refuse_busy(Context *c, const char *name, const Pod *old, const char *what)
+{
+        error_done(&c->error);
+        int r = error_set(&c->error, -EBUSY, "Pod '%s' is being %s by another process (%s)", name, what,
+                          old->uuid);
+        return error_hint(&c->error, r, "'acnspawn list' shows its state.");
+}
+
+/* What was never run is removed later, so nothing else may run it meanwhile. */
+static int lock_unused(Context *c, const char *name, Pod *old)
+{
+        PodState was = old->state;
+        int r = pod_lock(old, true, &c->error);
+
+        if (r == -EBUSY)
+                return refuse_busy(c, name, old, "started or removed");
+        return r >= 0 && old->state != was ? -EAGAIN : r;
+}
+
+/* Locks OLD, which has the name, for what is done with a pod of its state. -EAGAIN, -ENOENT: it has changed since it was found. */
+static int take_old(Context *c, PodArguments *a, Pod *old)
+{
+        int r;
+
+        switch (old->state) {
+        case POD_RUNNING:
+                return refuse_running(c, old);
+        case POD_EMBRYO:
+        case POD_PREPARING:
+                return refuse_busy(c, a->options.name, old, "prepared");
+        case POD_EXITED:
+                r = lock_ended_pod(old, &c->error);
+                if (r < 0)
+                        return old->locked && old->state == POD_GARBAGE ? -ENOENT : r;
+                a->options.predecessor = old;
+                a->options.name = NULL;
+                return 0;
+        case POD_PREPARED:
+        case POD_ABORTED_PREPARE:
+                r = lock_unused(c, a->options.name, old);
+                if (r >= 0)
+                        a->options.unused = old;
+                return r;
+        default:
+                return -ENOENT; /* its name is free */
+        }
+}
+
+/* Another process may change the pod between the two steps, so they are repeated. *RET is NULL if no pod has the name. */
+static int find_old(Context *c, PodArguments *a, Pod **ret)
+{
+        for (unsigned tries = 0;; tries++) {
+                _cleanup_(pod_freep) Pod *old = NULL;
+
+                int r = pod_open_by_name(c->store, a->options.name, &old, &c->error);
+                if (r == -ENOENT) {
+                        error_done(&c->error);
+                        return 0;
+                }
+                if (r >= 0)
+                        r = take_old(c, a, old);
+                if (r >= 0)
+                        *ret = TAKE_PTR(old);
+                if (r == -EAGAIN && old && tries >= FIND_TRIES)
+                        return refuse_busy(c, a->options.name, old, "changed");
+                if ((r != -ENOENT && r != -EAGAIN) || tries >= FIND_TRIES)
+                        return r;
+                error_done(&c->error);
+        }
+}
+
 int context_prepare_declared(Context *c, PodArguments *a, Pod **ret)
 {
         _cleanup_(pod_freep) Pod *old = NULL;
+        int r = a->options.replace ? 0 : find_old(c, a, &old);
 
-        int r = a->options.replace ? -ENOENT : pod_open_by_name(c->store, a->options.name, &old, &c->error);
-        if (r < 0 && r != -ENOENT)
-                return r;
-        error_done(&c->error);
-        if (r >= 0 && old->state == POD_RUNNING)
-                return refuse_running(c, old);
-        if (r >= 0 && old->state == POD_EXITED) {
-                r = lock_ended_pod(old, &c->error);
-                if (r < 0)
-                        return r;
-                a->options.predecessor = old;
-                a->options.name = NULL;
-        } else if (r >= 0) /* it never ran */
-                a->options.replace = true;
-        r = pod_arguments_prepare(c, a, ret);
-        a->options.predecessor = NULL;
+        if (r >= 0)
+                r = pod_arguments_prepare(c, a, ret);
+        a->options.predecessor = a->options.unused = NULL;
         return r;
 }

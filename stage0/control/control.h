@@ -74,6 +74,8 @@ typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
         /* Another pod with the name is stopped and removed, as soon as this one has passed all checks. */
         bool replace;
+        /* A pod with the name that never ran, locked by the caller: it is removed as soon as this one has passed all checks. */
+        Pod *unused;
         bool private_users;
         uint32_t uid_base, n_uid_ranges; /* see pod_take_uids(); 0: one that is free */
         NetMode net;

@@ -108,6 +108,12 @@ static int check_sockets(const Pod *p, Error *e)
         return error_hint(e, r, "It ends when its apps have ended, without --exit-idle-time=.");
 }
 
+/* Whether a pod that has the name may be there until the new one has passed all checks. */
+static bool replaces(const PrepareOptions *o)
+{
+        return o->replace || o->unused;
+}
+
 /* Another pod may take the name meanwhile, and then keeps it. */
 static int take_name(Pod *p, const PrepareOptions *o, Error *e)
 {
@@ -116,6 +122,8 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
         int r = o->replace ? pod_open_by_name(p->store, o->name, &other, e) : -ENOENT;
         if (r >= 0)
                 r = discard_pod(other, e);
+        else if (o->unused)
+                r = discard_pod(o->unused, e);
         if (r < 0 && r != -ENOENT)
                 return error_prefix(e, r, "Cannot replace pod '%s'", o->name);
         error_done(e);
@@ -201,7 +209,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = o->uid_base > 0 ? pod_take_uids(p, o->uid_base, o->n_uid_ranges, e)
                                     : pod_allocate_uids(p, e);
-        if (r >= 0 && o->name && !o->replace)
+        if (r >= 0 && o->name && !replaces(o))
                 r = take_name(p, o, e);
         if (r >= 0 && o->predecessor)
                 r = expect_name(p, o->predecessor, e);
@@ -235,7 +243,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = warn_of_grants(p, request, 0, warnings, e);
         if (r < 0 || o->dry_run)
                 return r;
-        if (o->replace)
+        if (replaces(o))
                 r = take_name(p, o, e);
         if (r >= 0)
                 r = write_root(p, e);

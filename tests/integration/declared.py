@@ -3,8 +3,10 @@
 """Declared pods: .pod files, the commands for them, and pods that are made of them."""
 
 import socket
+import threading
 
 from harness import *
+from web import Web
 
 STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
 
@@ -183,6 +185,77 @@ def defaults_of_the_host(host):
     uuid = d.acnspawn("prepare", "--declared=web").expect(0).out.strip()
     isolators = {i["name"]: i["value"] for i in definition(host, uuid)[0]["isolators"]}
     equal((isolators["resource/memory"]["limit"], isolators["resource/tasks"]["limit"]), ("200Mi", "77"))
+
+
+# --- Two at once ----------------------------------------------------------------------------------------------------------------
+
+class Fetching:
+    """A configuration that declares the pod "web" with an image whose download waits until go() is called."""
+
+    def __init__(self, d, web, word):
+        self.host, self.web, self.url, self.may = d.host, web, "https://example.com/%s.aci" % word, threading.Event()
+        with open(d.host.shell("echo %s; %s" % (word, STAY), name="example.com/" + word), "rb") as f:
+            web.put(self.url, f.read(), pause=self.may)
+        self.config = d.host.path("config-" + word)
+        os.makedirs(os.path.join(self.config, "pods"))
+        with open(os.path.join(self.config, "pods", "web.pod"), "w") as f:
+            f.write("[Pod]\nInsecureOptions=signature\nVolume=data,kind=empty\n[App a]\nImage=%s\nMount=data:/data\n" % self.url)
+
+    def start(self, *args):
+        """The command in the background, once it fetches or has ended."""
+        p = self.host.start(*args, env=self.web.env(ACNSPAWN_CONFIG_DIR=self.config))
+        wait_for(lambda: self.web.asked(self.url) or p.poll() is not None, "the request of the image")
+        return p
+
+    def go(self, p):
+        self.may.set()
+        return self.host.finish(p)
+
+
+@case
+def of_two_starts_at_once_the_second_is_refused(host):
+    """What the first call prepares is not taken for a pod that never ran: the second neither stops it nor removes its volumes."""
+    d = Declared(host)
+    with Web(host.path("server"), ["example.com"]) as web:
+        for n, (first, second) in enumerate(((("run", "--detach"), ("run", "--detach")), (("run", "--detach"), ("prepare",)),
+                                             (("run", "--detach"), ("run", "--detach", "--replace")))):
+            one, two = Fetching(d, web, "one%d" % n), Fetching(d, web, "two%d" % n)
+            p = one.start(*first, "--declared=web")
+            q = two.start(*second, "--declared=web")
+            uuid = one.go(p).expect(0).out.strip()
+            host.wait_up("a", uuid)
+            r = two.go(q)
+            if "--replace" in second:
+                equal(r.expect(0).out.strip(), host.status("web")["uuid"])
+                host.acnspawn("rm", "--force", "web").expect(0)
+                continue
+            contains(r.expect(1).err, "Pod 'web' is being prepared by another process (%s)" % uuid)
+            equal(web.asked(two.url), [])
+            equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (uuid, "running", 1))
+            host.acnspawn("rm", "--force", "web").expect(0)
+
+
+@case
+def a_prepared_pod_that_is_replaced_is_not_run_meanwhile(host):
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.shell(STAY, name="example.com/a"))
+    with Web(host.path("server"), ["example.com"]) as web:
+        prepared = d.acnspawn("prepare", "--declared=web").expect(0).out.strip()
+        one = Fetching(d, web, "one")
+        p = one.start("run", "--detach", "--declared=web")
+        contains(host.acnspawn("run", "--detach", prepared).expect(1).err, "is being started or removed by another process")
+        contains(d.acnspawn("prepare", "--declared=web").expect(1).err, "Pod 'web' is being started or removed by another process")
+        uuid = one.go(p).expect(0).out.strip()
+        equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (uuid, "running", 1))
+        host.acnspawn("stop", "web").expect(0)
+        # What is not made leaves the prepared one as it was.
+        host.acnspawn("rm", "web").expect(0)
+        prepared = d.acnspawn("prepare", "--declared=web").expect(0).out.strip()
+        two = Fetching(d, web, "two")
+        p = two.start("run", "--detach", "--declared=web")
+        p.terminate()
+        two.go(p)
+        equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (prepared, "prepared", 1))
 
 
 # --- The commands -----------------------------------------------------------------------------------------------------------------
