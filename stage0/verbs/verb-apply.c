@@ -157,16 +157,19 @@ static void warn_about_units(Context *c, const char *name)
 }
 
 /* The declared pod is prepared, but for its last steps, so that everything is checked and fetched before anything is
- * changed. */
+ * changed. The file is read with the lock held: of two calls at once the second applies what is declared by then. */
 static int apply_one(Context *c, Run *x, const char *name)
 {
         _cleanup_(pod_freep) Pod *p = NULL, *wanted = NULL;
         _cleanup_run_arguments_ RunArguments run;
         _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_close_ int lock_fd = -EBADF;
 
         run_arguments_init(&run);
         pod_arguments_init(&a);
         int r = find_running(c, name, &p);
+        if (r >= 0 && !x->dry_run)
+                r = apply_lock(p, &lock_fd, &c->error);
         if (r >= 0)
                 r = context_load_declared(c, name, &a, &run);
         if (r < 0)
