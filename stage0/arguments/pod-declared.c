@@ -536,6 +536,9 @@ int declared_report(Context *c, const Declared *d)
 
 /* --- Defaults of the host (acnspawn.conf) -------------------------------------------------------------- */
 
+/* Verbs that compare a declared pod with another one, or check it, have the pod that this one makes. */
+#define MAKING_VERB "run"
+
 /* What the file says in a section takes precedence. */
 static void mark_settings(const Declared *d, DeclaredSection section, size_t app, OptionSet *set)
 {
@@ -560,7 +563,7 @@ static int apply_conf_to_apps(Context *c, const Declared *d, PodArguments *a)
 
                 mark_settings(d, DECLARED_APP, i, &set);
                 app_arguments_mark_conf(&a->request.apps[i], &set);
-                int r = context_apply_conf(c, "App", &set);
+                int r = context_apply_conf_as(c, MAKING_VERB, "App", &set);
                 if (r < 0)
                         return r;
         }
@@ -575,7 +578,7 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
         pod_arguments_mark_conf(a, &sets[0]);
         for (size_t i = 0; i < ELEMENTSOF(sets); i++) {
                 mark_settings(d, DECLARED_POD, 0, &sets[i]);
-                int r = context_apply_conf(c, sections[i], &sets[i]);
+                int r = context_apply_conf_as(c, MAKING_VERB, sections[i], &sets[i]);
                 if (r < 0)
                         return r;
         }

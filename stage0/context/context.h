@@ -92,6 +92,8 @@ const char *const *context_config_dirs(const Context *c);
 int context_read_conf(Context *c);
 /* Sets the options of SET that are not on the command line to the values of SECTION of acnspawn.conf for this verb. */
 int context_apply_conf(Context *c, const char *section, const OptionSet *set);
+/* The same with the values for another verb. */
+int context_apply_conf_as(Context *c, const char *verb, const char *section, const OptionSet *set);
 /* Determines the directory of the store, and sets c->dir. */
 int context_find_dir(Context *c);
 

@@ -127,6 +127,34 @@ def limits_are_changed_while_the_app_runs(host):
     s.acnspawn("stop", "p").expect(0)
 
 
+@case
+def defaults_of_the_host_are_part_of_what_is_declared(host):
+    s = Service(host)
+    one = image(host, "one")
+    def conf(text):
+        with open(os.path.join(s.config, "acnspawn.conf"), "w") as f:
+            f.write(text)
+    conf("[App]\nTasksMax=77\nLog=pod\n[Pod]\nStopTimeout=7s\nTasksMax=500\nHostsEntry=10.1.1.1=there\n")
+    s.start(("web", one), ("own", one, "TasksMax=50"))
+    before = s.lives()
+    equal(s.apply()[0], [])
+    equal(s.lives(), before)
+    conf("[App]\nTasksMax=78\nLog=pod\n[Pod]\nStopTimeout=7s\nTasksMax=500\nHostsEntry=10.1.1.1=there\n")
+    equal(s.apply()[0], [("web", "limit", "resource/tasks", "done")])
+    equal(s.lives(), before)
+    conf("[App]\nTasksMax=78\nLog=pod\n[Pod]\nStopTimeout=8s\n")
+    equal(s.apply(rc=1)[0], [(None, "new pod", "hosts-entry, stop-timeout, resource/tasks", "refused")])
+    s.acnspawn("run", "--detach", "--replace", "--declared=p").expect(0)
+    wait_for(lambda: {a["state"] for a in s.apps().values()} == {"running"}, "the apps")
+    equal(s.apply()[0], [])
+    equal(s.acnspawn("pod", "verify", "p").expect(0).err, "")
+    conf("[Pod]\nMemory=x\n")
+    contains(s.acnspawn("pod", "verify", "p").expect(1).out, "acnspawn.conf:2: Memory=")
+    s.declare(("web", "example.com/not-there"))
+    contains(s.acnspawn("pod", "verify", "p").expect(1).out, "acnspawn.conf:2: Memory=")
+    s.acnspawn("stop", "p").expect(0)
+
+
 # --- What goes wrong --------------------------------------------------------------------------------------------------------
 
 @case
