@@ -140,6 +140,43 @@ def a_registry_that_cannot_be_reached(host):
     host.acnspawn("stop", "a", "b").expect(0)
 
 
+@case
+@with_timeout(120)
+def a_pod_starts_while_the_registry_is_away(host):
+    """--pull-policy=update: of what is in the store, with a warning; what is not in the store cannot be started."""
+    registry = Registry(host)
+    reference = publish(host, registry, 1)
+    options = ("run", "--detach", "--name=p", HTTP, "--pull-policy=update")
+    with Web(host.path("web"), ["example.com"]) as web:
+        base = open(host.shell(say(1), name="example.com/base"), "rb").read()
+        more = image_manifest("example.com/app", {"exec": ["/bin/sh", "-c", say(1)], "user": "0", "group": "0"},
+                              dependencies=[{"imageName": "example.com/base"}])
+        for name, data in ("base", base), ("app", open(write_aci(host.path("app.aci"), more, {}), "rb").read()):
+            for url in "https://example.com/%s-latest-linux-%s.aci" % (name, os_arch()), "https://example.com/%s-1-linux-%s.aci" % (name, os_arch()), \
+                    "https://example.com/%s.aci" % name:
+                web.put(url, data, etag=True)
+        words = (reference, "--name=a", "---", "example.com/app", "--name=b", "---", "https://example.com/base.aci", "--name=c")
+        env = web.env(no_proxy="127.0.0.1")
+        signed = ("--insecure-options=http,signature",)
+        host.acnspawn(*options, *signed, *words, env=env).expect(0)
+        before = [image_of(host, "p", app) for app in "abc"]
+        host.acnspawn("rm", "--force", "p").expect(0)
+        web.dead.add("example.com")
+        registry.process.kill()
+        registry.process.wait()
+        r = host.acnspawn(*options, *signed, *words, env=env).expect(0)
+        for what in reference, "example.com/app", "https://example.com/base.aci", "example.com/base":
+            contains(r.err, "The image %s of the store is used, as its server cannot be asked for a newer one: Cannot fetch" % what)
+        equal([image_of(host, "p", app) for app in "abc"], before)
+        host.acnspawn("rm", "--force", "p").expect(0)
+        host.acnspawn("fetch", *signed, "--pull-policy=update", reference, env=env).expect(1)
+        host.acnspawn(*options, *signed, reference + "x", env=env).expect(1)
+        # What the server says about the image counts.
+        web.dead.clear()
+        web.pages.clear()
+        contains(host.acnspawn(*options, *signed, "https://example.com/base.aci", env=env).expect(1).err, "the server does not have it")
+
+
 # --- Servers, files, the store -----------------------------------------------------------------------------------------
 
 @case
