@@ -135,6 +135,32 @@ def the_watchdog_of_the_unit(host):
 
 
 @case
+def a_fetch_extends_the_time_to_start(host):
+    """TimeoutStartSec= of the unit is not for images that take long, as long as they come."""
+    d = Declared(host)
+    with Web(host.path("server"), ["example.com"]) as web, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(host.path("notify"))
+        s.setblocking(False)
+        one = Fetching(d, web, "one")
+        one.may.set()
+
+        def start():
+            said = []
+            p = host.start("run", "--service", "web", env=web.env(ACNSPAWN_CONFIG_DIR=one.config, NOTIFY_SOCKET=host.path("notify")))
+            def is_ready():
+                with contextlib.suppress(BlockingIOError):
+                    said.append(s.recv(4096).decode())
+                return "READY=1" in said
+            wait_for(is_ready, "the pod")
+            host.acnspawn("stop", "web").expect(0)
+            one.go(p)
+            return said
+        said = start()
+        true(0 <= said.index("EXTEND_TIMEOUT_USEC=300000000") < said.index("READY=1"), "what the unit is told: %s" % said)
+        lacks(start(), "EXTEND_TIMEOUT_USEC=300000000", "what the unit is told")
+
+
+@case
 def what_cannot_be_combined(host):
     d = Declared(host)
     d.write("web", "[App a]\nImage=%s\n" % host.image(name="example.com/a"))
