@@ -476,6 +476,33 @@ def pods_that_do_not_run(host):
 
 
 @case
+def pods_that_cannot_be_updated_just_now(host):
+    """One that is paused, or that another call changes, is no failure of an update of all pods, as a timer does it each night, nor with --if-running."""
+    fetch(host, image(host, 1))
+    for name in "p", "q", "r":
+        run(host, name, "example.com/web", "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
+            "--health-start-period=1h")
+    fetch(host, image(host, 2))
+    host.acnspawn("pause", "p").expect(0)
+    equal(rows(host), [("p", "web", "passed over"), ("q", "web", "replaced"), ("r", "web", "replaced")])
+    contains(update(host, "--if-running", "p").err, "Pod p is paused")
+    contains(update(host, "p", rc=1).err, "Pod p is paused")
+    host.acnspawn("resume", "p").expect(0)
+    equal(rows(host, "p"), [("p", "web", "replaced")])
+    # Another update is under way, whose app does not get ready.
+    fetch(host, image(host, 3, script="echo starts; while :; do sleep 0.05; done"))
+    p = host.start("update", HTTP, "p")
+    wait_for(lambda: "starts" in host.acnspawn("logs", "--app=web", "p").out, "the start of the new app")
+    fetch(host, image(host, 4))
+    equal(rows(host), [("p", "web", "passed over"), ("q", "web", "replaced"), ("r", "web", "replaced")])
+    contains(update(host, "p", rc=1).err, "App web of pod p is just being replaced")
+    # A pod that ends while its app is replaced.
+    host.acnspawn("stop", "--force", "p").expect(0)
+    host.finish(p).expect(1)
+    host.acnspawn("stop", "q", "r").expect(0)
+
+
+@case
 def apps_without_a_policy_are_left_alone(host):
     run(host, "p", "--image-policy=local", image(host, 1, name="example.com/a"), "--name=a", "--image-policy=none")
     contains(update(host).err, "No app of a running pod has an image policy")
