@@ -120,6 +120,8 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
         _cleanup_(pod_freep) Pod *other = NULL;
 
         int r = o->replace ? pod_open_by_name(p->store, o->name, &other, e) : -ENOENT;
+        if (r >= 0 && other->state == POD_RUNNING)
+                r = pod_keep_images(p, e);
         if (r >= 0)
                 r = discard_pod(other, e);
         else if (o->unused)
@@ -148,8 +150,10 @@ static int expect_name(Pod *p, const Pod *old, Error *e)
 static int succeed(Pod *p, Pod *old, Error *e)
 {
         _cleanup_free_ char *name = NULL;
-        int r = old->state == POD_RUNNING ? stop_pod(old, STOP_AS_CONFIGURED, e) : 0;
+        int r = old->state == POD_RUNNING ? pod_keep_images(p, e) : 0;
 
+        if (r >= 0 && old->state == POD_RUNNING)
+                r = stop_pod(old, STOP_AS_CONFIGURED, e);
         if (r >= 0)
                 r = pod_lock(old, true, e);
         if (r >= 0)

@@ -284,6 +284,45 @@ def a_prepared_pod_that_is_replaced_is_not_run_meanwhile(host):
         equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (prepared, "prepared", 1))
 
 
+@case
+def a_pod_that_stops_for_long_holds_no_lock_of_the_store(host):
+    """While it is replaced, images are removed as ever, but not those of the new pod."""
+    d = Declared(host)
+    os.mkdir(host.path("signals"))
+    os.chmod(host.path("signals"), 0o777)
+    there = lambda name: os.path.exists(host.path("signals", name))
+    slow = host.shell("trap 'touch /signals/stops; until [ -e /signals/go ]; do sleep 0.05; done; exit 0' TERM; touch /signals/up; "
+                      "while :; do sleep 0.05; done", name="example.com/slow")
+    other = host.shell(STAY, name="example.com/other")
+    for path in slow, other:
+        host.acnspawn("fetch", path).expect(0)
+    def declare(name):
+        d.write("web", "[Pod]\nStopTimeout=60s\n[App a]\nImage=example.com/%s\nVolume=%s:/signals\n" % (name, host.path("signals")))
+    for words, name in ((("--declared=web",), "other"), (("web",), "slow")):
+        declare("slow")
+        d.acnspawn("run", "--detach", "--replace", "--declared=web").expect(0)
+        wait_for(lambda: there("up"), "the old pod")
+        declare(name)
+        p = host.start("run", "--detach", "--replace", *words, env=d.env)
+        wait_for(lambda: there("stops"), "the stop of the old pod")
+        host.acnspawn("fetch", host.image(name="example.com/unused")).expect(0)
+        os.rename(os.path.join(d.dir, "web.pod"), os.path.join(d.dir, "web.away"))
+        with within(10, "removing images"):
+            removed = d.acnspawn("prune", "--force", "images").expect(0).out
+        os.rename(os.path.join(d.dir, "web.away"), os.path.join(d.dir, "web.pod"))
+        contains(removed, "example.com/unused")
+        lacks(removed, "example.com/" + name)
+        equal(p.poll(), None)
+        open(host.path("signals", "go"), "w").close()
+        uuid = host.finish(p).expect(0).out.strip()
+        equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (uuid, "running", 1))
+        host.acnspawn("rm", "--force", "web").expect(0)
+        for name in os.listdir(host.path("signals")):
+            os.unlink(host.path("signals", name))
+        for path in slow, other:
+            host.acnspawn("fetch", path).expect(0)
+
+
 # --- The commands -----------------------------------------------------------------------------------------------------------------
 
 @case
