@@ -40,6 +40,7 @@ typedef struct ApplyPlan {
         ApplyStep *steps; /* in the order in which they are taken */
         size_t n;
         char **new_pod; /* what only a new pod can have: keys of the pod */
+        char **later; /* what has no effect before the next start, and does not hinder the steps: keys of the pod */
 } ApplyPlan;
 
 /* Computes the steps from P, which runs and is loaded, to the pod that Q describes. WANTED was prepared from Q and not

@@ -605,9 +605,13 @@ int context_load_declared(Context *c, const char *name, PodArguments *a, RunArgu
                 r = context_apply_declared_conf(c, d, a, own);
         if (r < 0)
                 return r;
-        if (strv_extend(&a->strings, d->name) < 0)
+        char *words = NULL;
+        if (run_arguments_format(own, &words) < 0 || strv_consume(&a->strings, words) < 0 ||
+            strv_extend(&a->strings, d->name) < 0)
                 return error_oom(&c->error);
-        a->options.name = a->strings[strv_length(a->strings) - 1];
+        size_t n = strv_length(a->strings);
+        a->options.declared_run = a->strings[n - 2];
+        a->options.name = a->strings[n - 1];
         return 0;
 }
 

@@ -42,6 +42,8 @@ static int configure(Pod *p, const PrepareOptions *o)
                 return -ENOMEM;
         if (o->cgroup_parent && !(c->cgroup_parent = strdup(o->cgroup_parent)))
                 return -ENOMEM;
+        if (o->declared_run && !(c->declared_run = strdup(o->declared_run)))
+                return -ENOMEM;
         return 0;
 }
 

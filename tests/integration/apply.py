@@ -155,6 +155,25 @@ def defaults_of_the_host_are_part_of_what_is_declared(host):
     s.acnspawn("stop", "p").expect(0)
 
 
+@case
+def what_takes_effect_at_the_next_start_is_said(host):
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("a", one), pod="Rm=no\nReadyTimeout=1min")
+    before = s.lives()
+    equal(s.apply(), ([], "Pod p is as it is declared.\n"))
+    s.declare(("a", one), pod="Rm=yes\nRegister=no\nReadyTimeout=2min")
+    equal(s.apply(), ([], "Warning: Another rm, register, ready-timeout of pod p takes effect when it is started again.\n"))
+    s.declare(("a", one, "TasksMax=100"), pod="ReadyTimeout=60s\nRegister=auto\nRm=yes")
+    done, messages = s.apply()
+    equal(([d[3] for d in done], messages), (["done"], "Warning: Another rm of pod p takes effect when it is started again.\n"))
+    # What the command line says is not a change of the file.
+    s.acnspawn("run", "--detach", "--replace", "--rm", "--register=no", "--declared=p").expect(0)
+    wait_for(lambda: {a["state"] for a in s.apps().values()} == {"running"}, "the apps")
+    equal(s.apply(), ([], "Pod p is as it is declared.\n"))
+    s.acnspawn("stop", "p").expect(0)
+
+
 # --- What goes wrong --------------------------------------------------------------------------------------------------------
 
 @case

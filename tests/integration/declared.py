@@ -37,7 +37,7 @@ class Declared:
 def definition(host, uuid):
     d = json.loads(read_text(os.path.join(host.pod_dir(uuid), "definition")))
     c = json.loads(read_text(os.path.join(host.pod_dir(uuid), "config")))
-    return d, {k: v for k, v in c.items() if k not in ("name", "uidBase", "createdUSec", "predecessor")}
+    return d, {k: v for k, v in c.items() if k not in ("name", "uidBase", "createdUSec", "predecessor", "declaredRun")}
 
 
 # --- Running them ---------------------------------------------------------------------------------------------------------------
