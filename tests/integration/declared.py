@@ -351,6 +351,14 @@ def verify(host):
         ("13", "Alias", "systemd refuses other names of an instance such as acnspawn@NAME.service, unless they are instances themselves"),
         ("15", "RequiredBy", "a quote is not closed"),
         ("16", "Other", "a declared pod has WantedBy=, RequiredBy= and UpheldBy= in [Install]")])
+    early = d.write("early", "[App a]\nImage=x\n[Install]\nWantedBy=sockets.target\nWantedBy=multi-user.target basic.target\n")
+    equal(re.findall(r"(?m)^%s:(\d+): error: (.*)$" % re.escape(early), d.acnspawn("pod", "verify", "early").expect(1).out), [
+        ("4", "WantedBy=: the pod has no socket for sockets.target, before which no service starts. Add a section [Socket], or name multi-user.target."),
+        ("5", "WantedBy=: no service starts before basic.target. Name multi-user.target.")])
+    d.write("early", "[App a]\nImage=x\n[Socket]\nListenStream=80\n[Install]\nWantedBy=sockets.target\n")
+    lacks(d.acnspawn("pod", "verify", "early").out, "WantedBy")
+    d.write("early", "[App a]\nImage=x\n[Unit]\nDefaultDependencies=no\n[Install]\nWantedBy=sockets.target sysinit.target\n")
+    lacks(d.acnspawn("pod", "verify", "early").out, "WantedBy")
     net = d.write("net", "[App a]\nImage=x\n[Pod]\nNetwork=nonet:IP=192.0.2.1 host2\n")
     lines = [l.split(": ", 2)[1:] for l in d.acnspawn("pod", "verify", "net").expect(1).out.splitlines() if l.startswith(net + ":4: ")]
     equal([(severity, text.split(". ")[0].rstrip(".")) for severity, text in lines],
@@ -388,6 +396,10 @@ def list_and_cat(host):
     equal(rows[1]["uuid"], host.status("web")["uuid"])
     equal(d.acnspawn("pod", "cat", "web").expect(0).out, "# %s\n%s\n\n# %s\n[Pod]\nHostname=x\n" % (web, d.read("web"), drop_in))
     contains(d.acnspawn("pod", "cat", "none").expect(1).err, "No file declares a pod 'none'")
+    d.write("Web", "[App a]\nImage=x\n")
+    r = d.acnspawn("pod", "list", "--json").expect(0)
+    equal(len(json.loads(r.out)), 2)
+    contains(r.err, "'Web.pod' declares no pod: its name is that of the pod, in lower case letters")
 
 
 @case
