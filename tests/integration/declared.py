@@ -420,6 +420,12 @@ def create_writes_a_file(host):
     d.acnspawn("pod", "create", "--force", "web", "--", image, "--name=b", "--set-credential=key:geheim").expect(0)
     contains(d.read("web"), "[App b]\nImage=%s\nSetCredential=key:geheim\n" % image)
     equal(os.stat(path).st_mode & 0o777, 0o600, "mode of a file with a secret")
+    for words in ("--environment=PASSWORD", image), (image, "--environment=PASSWORD=x"):
+        host.acnspawn("pod", "create", "--force", "web", "--", *words, env=dict(d.env, PASSWORD="geheim")).expect(0)
+        equal(os.stat(path).st_mode & 0o777, 0o600, "mode of a file with an environment")
+    host.prepare("--name=made", "--environment=PASSWORD=x", image)
+    d.acnspawn("pod", "create", "--force", "web", "--from=made").expect(0)
+    equal(os.stat(path).st_mode & 0o777, 0o600, "mode of the file of a pod with an environment")
     contains(d.acnspawn("pod", "create", "db", "--output=-", "--", image).expect(0).out, "Image=" + image)
     contains(d.acnspawn("pod", "create", "db", "--output=-", "--", "--executor").expect(0).out, "\n[Pod]\nExitPolicy=tasks\n")
     equal(sorted(os.listdir(d.dir)), ["web.pod"])
