@@ -372,7 +372,7 @@ static void warn_stored(const Fetcher *f, const char *what, Error *e)
         operation_message(
                         f->store->operation, LOG_LEVEL_WARNING,
                         "The image %s of the store is used, as its server cannot be asked for a newer one: %s.",
-                        what, e->message ?: "for an unknown reason");
+                        what, e && e->message ? e->message : "for an unknown reason");
         error_done(e);
 }
 

@@ -122,7 +122,7 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
         _cleanup_(pod_freep) Pod *other = NULL;
 
         int r = o->replace ? pod_open_by_name(p->store, o->name, &other, e) : -ENOENT;
-        if (r >= 0 && other->state == POD_RUNNING)
+        if (r >= 0)
                 r = pod_keep_images(p, e);
         if (r >= 0)
                 r = discard_pod(other, e);

@@ -282,6 +282,8 @@ static void give_up(Context *c, const char *uuid, PodState was, int error, bool 
         Error first = c->error;
         int r = -EBUSY;
 
+        if (!is_new && !remove)
+                return;
         c->error = ERROR_NULL;
         if (find_and_lock(c, uuid, &p) >= 0 && is_to_be_removed(p, was, error, is_new, remove)) {
                 pod_return_name(p);
