@@ -285,6 +285,24 @@ def a_prepared_pod_that_is_replaced_is_not_run_meanwhile(host):
 
 
 @case
+def a_start_that_is_killed_can_be_repeated(host):
+    """At any of its steps, over a pod that was prepared: whatever it leaves has not run, and keeps no start from what is declared."""
+    need_strace()
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.shell("true", name="example.com/a"))
+    words = ("prepare", "--declared=web")
+    d.acnspawn(*words).expect(0)
+    for number in spread(count_calls(host, *words, env=d.env), 8):
+        d.acnspawn(*words).expect(0)
+        kill_at(host, number, *words, env=d.env)
+        d.acnspawn("run", "--declared=web").expect(0)
+        equal(host.status("web")["state"], "exited")
+        host.acnspawn("rm", "web").expect(0)
+        host.acnspawn("gc").expect(0)
+        equal(host.pods(), [], "pods after step %d" % number)
+
+
+@case
 def a_pod_that_stops_for_long_holds_no_lock_of_the_store(host):
     """While it is replaced, images are removed as ever, but not those of the new pod."""
     d = Declared(host)
