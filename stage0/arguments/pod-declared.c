@@ -636,6 +636,15 @@ static int refuse_busy(Context *c, const char *name, const Pod *old, const char 
         return error_hint(&c->error, r, "'acnspawn list' shows its state.");
 }
 
+/* True if another process has started or removed the pod since it was found. */
+static bool has_moved(const Pod *old)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+        int r = pod_look(old->store, old->uuid, &now, NULL);
+
+        return r == -ENOENT || (r >= 0 && now->place != old->place);
+}
+
 /* What was never run is removed later, so nothing else may run it meanwhile. */
 static int lock_unused(Context *c, const char *name, Pod *old)
 {
@@ -643,7 +652,7 @@ static int lock_unused(Context *c, const char *name, Pod *old)
         int r = pod_lock(old, true, &c->error);
 
         if (r == -EBUSY)
-                return refuse_busy(c, name, old, "started or removed");
+                return has_moved(old) ? -EAGAIN : refuse_busy(c, name, old, "started or removed");
         return r >= 0 && old->state != was ? -EAGAIN : r;
 }
 
@@ -661,7 +670,7 @@ static int take_old(Context *c, PodArguments *a, Pod *old)
         case POD_EXITED:
                 r = lock_ended_pod(old, &c->error);
                 if (r < 0)
-                        return old->locked && old->state == POD_GARBAGE ? -ENOENT : r;
+                        return r == -EBUSY && (old->state == POD_GARBAGE || has_moved(old)) ? -EAGAIN : r;
                 a->options.predecessor = old;
                 a->options.name = NULL;
                 return 0;

@@ -29,13 +29,13 @@ COMMANDS = {
 STARTS, ENDS, LOOKS = {"run", "run --declared"}, {"stop", "rm"}, {"apply", "update", "export", "gc", "prune"}
 # Why a command may fail whose pod another command changes.
 REASONS = {
-    "run": r"is running already|runs already|is being|was run again already|in use by another process|was removed|is \w+ by now|belongs to (another )?pod"
-           r"|neither a pod nor an image|There is no pod|needs '?--name",
+    "run": r"is running already|runs already|is being|is still being prepared|was run again already|in use by another process|was removed|is \w+ by now|belongs to (another )?pod"
+           r"|neither a pod nor an image|There is no pod",
     "apply": r"is not running|does not run|is about to end|was removed|has ended|There is no pod|no longer runs",
-    "rm": r"There is no pod|was removed|in use by another process|is being|is still being prepared|has no pod|no such pod",
+    "rm": r"There is no pod|was removed|in use by another process|is being|is still being prepared",
     "stop": r"is not running|There is no pod|was removed|does not run|has ended",
     "export": r"There is no pod|was removed|in use by another process|is being|it changed while it was read"
-              r"|has no root yet",
+              r"|has no root yet",  # an app of a pod that ends just then
 }
 REASONS["run --declared"] = REASONS["run"]
 
@@ -144,7 +144,7 @@ def judge(scene, results, before, ran, starts):
             yield "pod %s is left in %s" % (uuid, place)
     # Data.
     for uuid in set(before) - set(after) - removed:
-        if before[uuid] == "prepared" and "run --declared" in ok: # which never ran
+        if before[uuid] == "prepared" and "run --declared" in results and results["run --declared"].rc != 1: # which never ran
             continue
         yield "pod %s is gone, and no command says so" % uuid
     for uuid in removed & set(after):
@@ -203,6 +203,8 @@ def judge_success(scene, results, ran, ok):
             yield "%s fails, and the pod ran all the time" % name
         if name in STARTS and not ran and other in LOOKS - {"export", "prune"}:
             yield "%s fails, and no other command was to start or remove the pod" % name
+        if name == "run --declared" and not ran and other in ("prune", "rm") and results[name].rc == 1:
+            yield "%s fails, though what it is made of is there" % name
     if "export" in ok:
         path = scene.host.path("export-%d.aci" % scene.rounds)
         with tarfile.open(path) as tar:
