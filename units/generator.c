@@ -229,7 +229,7 @@ static int install(Generator *g, const Declared *d, const DeclaredSetting *s)
 
         int r = suffix ? declared_words(s->value, &words, &reason) : 0;
         STRV_FOREACH (word, words)
-                if (r >= 0 && declared_is_unit_name(*word))
+                if (r >= 0 && declared_is_unit_name(*word) && declared_may_start_with(d, *word))
                         r = link_pod(g, d, *word, suffix);
         return r == -EINVAL ? 0 : r;
 }
@@ -283,6 +283,18 @@ static void generate(Generator *g, char *const *dirs, const char *name)
                 say(g, true, "Cannot write the units of pod %s: %s", name, strerror(-r));
 }
 
+static void say_misnamed(Generator *g, char *const *dirs)
+{
+        _cleanup_strv_free_ char **files = NULL;
+
+        if (declared_list_misnamed(dirs, &files, NULL) < 0)
+                return;
+        STRV_FOREACH (file, files) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(*file);
+                say(g, false, "'%.300s' declares no pod: it is not named like one", shown ?: "?");
+        }
+}
+
 static void generate_pods(Generator *g, const char *config_dir)
 {
         _cleanup_strv_free_ char **dirs = NULL, **readable = NULL, **failures = NULL, **names = NULL;
@@ -299,6 +311,7 @@ static void generate_pods(Generator *g, const char *config_dir)
                 say_error(g, &e, r, "Cannot list the declared pods");
         STRV_FOREACH (name, names)
                 generate(g, readable, *name);
+        say_misnamed(g, readable);
 }
 
 int main(int argc, char *argv[])

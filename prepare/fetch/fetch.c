@@ -339,6 +339,67 @@ static int (*const kinds[_REFERENCE_KIND_MAX])(Fetcher *f, const Reference *r, c
                 [REFERENCE_DOCKER_ARCHIVE] = fetch_oci,  [REFERENCE_OCI_ARCHIVE] = fetch_oci,
 };
 
+/* --- Without the network ------------------------------------------------------------------------------- */
+
+/* The server was not reached, or did not do its work, which says nothing about the image. */
+static bool is_unreachable(int code)
+{
+        static const int codes[] = {-EHOSTUNREACH, -ENETUNREACH, -ENETDOWN,  -ECONNREFUSED, -ECONNRESET,
+                                    -ETIMEDOUT,    -EBUSY,       -EREMOTEIO, -EADDRNOTAVAIL};
+
+        for (size_t i = 0; i < ELEMENTSOF(codes); i++)
+                if (code == codes[i])
+                        return true;
+        return false;
+}
+
+static int only_stored(const Fetcher *f, Fetcher **ret)
+{
+        FetchOptions o = f->options;
+
+        o.policy = PULL_NEVER;
+        return fetcher_new(f->store, &o, ret, NULL);
+}
+
+static bool may_be_stored(const Fetcher *f, int r)
+{
+        return f->options.or_stored && f->options.policy == PULL_UPDATE && is_unreachable(r);
+}
+
+/* E: why a newer one could not be looked for. */
+static void warn_stored(const Fetcher *f, const char *what, Error *e)
+{
+        operation_message(
+                        f->store->operation, LOG_LEVEL_WARNING,
+                        "The image %s of the store is used, as its server cannot be asked for a newer one: %s.",
+                        what, e && e->message ? e->message : "for an unknown reason");
+        error_done(e);
+}
+
+/* The result of what failed with R, or R. */
+static int stored_reference(Fetcher *f, int r, const Reference *x, const char *what, Image **ret,
+                            bool *ret_found, Error *e)
+{
+        _cleanup_(fetcher_freep) Fetcher *local = NULL;
+
+        if (!may_be_stored(f, r) || only_stored(f, &local) < 0 ||
+            kinds[x->kind](local, x, what, ret, ret_found, NULL) < 0)
+                return r;
+        warn_stored(f, what, e);
+        return 0;
+}
+
+static int stored_target(Fetcher *f, int r, const FetchTarget *w, Image **ret, bool *ret_found, Error *e)
+{
+        _cleanup_(fetcher_freep) Fetcher *local = NULL;
+
+        if (!may_be_stored(f, r) || only_stored(f, &local) < 0 ||
+            fetch_target(local, w, ret, ret_found, NULL) < 0)
+                return r;
+        warn_stored(f, w->what, e);
+        return 0;
+}
+
 /* Reports the result, and returns the image. */
 static int conclude(Fetcher *f, const char *what, int r, Image *i, bool found)
 {
@@ -366,6 +427,7 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e)
         if (!shown)
                 return error_oom(e);
         r = kinds[x.kind](f, &x, shown, &i, &found, e);
+        r = stored_reference(f, r, &x, shown, &i, &found, e);
         r = conclude(f, shown, r, i, found);
         if (r >= 0 && !f->options.no_dependencies)
                 r = fetch_dependencies(f, i, e);
@@ -387,6 +449,7 @@ int fetch_image_by_name(Fetcher *f, const char *name, const PairList *labels, co
                 return error_oom(e);
         const FetchTarget w = {.what = shown, .name = &n, .id = id};
         int r = fetch_target(f, &w, &i, &found, e);
+        r = stored_target(f, r, &w, &i, &found, e);
         if (r < 0 || !found)
                 r = conclude(f, shown, r, i, found);
         if (r < 0)

@@ -58,9 +58,11 @@ typedef struct FetchOptions {
         unsigned insecure;     /* InsecureOptions */
         uint64_t speed_min;    /* as in TransferOptions */
         const char *signature; /* file with the detached signature, instead of the one beside the image */
-        const char *passphrase_file;       /* for encrypted images */
-        const char *const *config_dirs;    /* NULL: the defaults */
-        bool no_dependencies;              /* of fetched images */
+        const char *passphrase_file;    /* for encrypted images */
+        const char *const *config_dirs; /* NULL: the defaults */
+        bool no_dependencies;           /* of fetched images */
+        /* With PULL_UPDATE, an image of the store is taken, with a warning, if its server cannot be asked for a newer one. */
+        bool or_stored;
         const struct RegistryLogin *login; /* credentials for a registry (registry.h), or NULL */
 } FetchOptions;
 

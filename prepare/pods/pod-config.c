@@ -88,6 +88,7 @@ void pod_config_done(PodConfig *c)
         free(c->owner);
         free(c->boot_id);
         free(c->cgroup_parent);
+        free(c->declared_run);
         strv_free(c->networks);
         strv_free(c->dns);
         strv_free(c->dns_search);
@@ -139,6 +140,7 @@ static const struct Member {
                 {"hostIPC", MEMBER_BOOLEAN, offsetof(PodConfig, host_ipc), true},
                 {"capabilities", MEMBER_NUMBER, offsetof(PodConfig, capabilities), true},
                 {"cgroupParent", MEMBER_TEXT, offsetof(PodConfig, cgroup_parent), true},
+                {"declaredRun", MEMBER_TEXT, offsetof(PodConfig, declared_run), true},
 };
 
 static const void *member_of(const PodConfig *c, const struct Member *m)

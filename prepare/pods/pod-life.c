@@ -197,6 +197,29 @@ static int sync_owned(const Pod *p, Error *e)
         return finish_sync(p, &s, r, e);
 }
 
+/* In place of that of pod_keep_images(), if there is one. */
+static int write_manifest(Pod *p, const char *text, Error *e)
+{
+        int r = write_file_atomic_at(p->dir_fd, POD_MANIFEST_FILE, text, strlen(text), 0600, false);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot write '" POD_MANIFEST_FILE "' of pod %s",
+                                       pod_display_name(p))
+                     : 0;
+}
+
+int pod_keep_images(Pod *p, Error *e)
+{
+        _cleanup_free_ char *manifest = NULL;
+
+        int r = format_manifest(p, &manifest, e);
+        if (r >= 0)
+                r = write_manifest(p, manifest, e);
+        if (r < 0)
+                return r;
+        p->store_lock_fd = safe_close(p->store_lock_fd);
+        return 0;
+}
+
 static int publish(Pod *p, Error *e)
 {
         _cleanup_free_ char *config = NULL, *manifest = NULL;
@@ -209,7 +232,7 @@ static int publish(Pod *p, Error *e)
         if (r >= 0)
                 r = write_part(p, "config", config, strlen(config), e);
         if (r >= 0)
-                r = write_part(p, "pod", manifest, strlen(manifest), e);
+                r = write_manifest(p, manifest, e);
         if (r < 0)
                 return r;
         r = p->config.owner ? 0 : sync_content(p, e);

@@ -94,6 +94,7 @@ typedef struct PodConfig {
         bool host_pid, host_ipc;    /* the pod is in these namespaces of the host */
         uint64_t capabilities; /* what an app of it can have, bit n is capability n; 0: a pod of an earlier version */
         char *cgroup_parent; /* "/kubepods/podX": the cgroup, or on hosts with systemd the slice, that it is in; or NULL */
+        char *declared_run;  /* of a declared pod: how its file says that it is run, in words KEY=VALUE; NULL: not known */
 } PodConfig;
 
 void pod_config_done(PodConfig *c);
@@ -105,7 +106,7 @@ typedef struct Pod {
         PodState place; /* parent of the directory; differs from STATE if a process was killed (see pod.c) */
         int dir_fd;     /* the pod directory; carries the flock while LOCKED */
         bool locked;
-        int store_lock_fd;     /* keeps the images until the pod is published */
+        int store_lock_fd;     /* keeps the images until the pod is published, or pod_keep_images() */
         int readers_fd;        /* has a lock of its readers, see pod_lock_for_reading() */
         PodConfig config;      /* filled in by pod_load() */
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, damaged, or UNREADABLE */
@@ -155,6 +156,10 @@ int pod_successor_check(Pod *old, const Pod *reference, Error *e);
 int pod_successor(const Pod *p, char **ret);
 /* Returns the name of P, which did not run, to its predecessor, if that still exists. */
 void pod_return_name(Pod *p);
+/* To be called before the preparation of P, which has a manifest, waits for long: the manifest is written, so that other
+ * processes see which images P needs, and the lock of the store is released. What changes later is written again when
+ * P is published. */
+int pod_keep_images(Pod *p, Error *e);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
 /* The file with a pod's manifest. pod_format_manifest() formats the manifest of a running pod, which its supervisor has

@@ -42,14 +42,15 @@ static int fetch_template_image(Reify *r, size_t i, Error *e)
 
 int reify_fetch(Reify *r, Error *e)
 {
-        static const FetchOptions local = {.policy = PULL_NEVER};
         const PodRequest *q = r->request;
+        FetchOptions o = q->fetch ? *q->fetch : (FetchOptions){.policy = PULL_NEVER};
 
         r->n_found = q->template ? q->template->n_apps : q->n_apps;
         r->found = calloc(r->n_found, sizeof(Image *));
         if (!r->found)
                 return error_oom(e);
-        int k = fetcher_new(r->pod->store, q->fetch ?: &local, &r->fetcher, e);
+        o.or_stored = true; /* a pod that was running has to start again while a registry is away */
+        int k = fetcher_new(r->pod->store, &o, &r->fetcher, e);
         if (k < 0)
                 return k;
         r->index = fetcher_index(r->fetcher);

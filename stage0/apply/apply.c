@@ -4,6 +4,8 @@
  * or not at all. An app that was added and does not get ready is removed again; one that was replaced the supervisor puts
  * back itself. */
 
+#include <sys/file.h>
+
 #include "stage0/apply/apply-internal.h"
 #include "stage1/stage1.h"
 
@@ -90,6 +92,21 @@ static bool starts(const Applier *a, const char *app)
         return !added || !stage1_app_is_socket_activated(added->app);
 }
 
+/* Another call was faster; what it has made of the app is its own. */
+static bool is_of_others(int r)
+{
+        return r == -EALREADY || r == -EBUSY || r == -ENOENT;
+}
+
+/* 0 as well if another call has started the app. */
+static int note_start(int r, Error *e)
+{
+        if (r != -EALREADY)
+                return r;
+        error_done(e);
+        return 0;
+}
+
 static int add(Applier *a, ApplyStep *s, Error *e)
 {
         _cleanup_free_ Volume *volumes = calloc(a->request->n_volumes + 1, sizeof(Volume));
@@ -102,6 +119,8 @@ static int add(Applier *a, ApplyStep *s, Error *e)
         if (r < 0 || !starts(a, s->app))
                 return r;
         r = acn_start_app_tentatively(a->connection, s->app, e);
+        if (is_of_others(r))
+                return note_start(r == -ENOENT ? -EBUSY : r, e);
         return r < 0 ? take_back(a, s, r, e) : 0;
 }
 
@@ -147,7 +166,16 @@ static int remove_app(Applier *a, ApplyStep *s, Error *e)
 /* It stays if that fails, as it is the app of another call. */
 static int start(Applier *a, ApplyStep *s, Error *e)
 {
-        return acn_start_app(a->connection, s->app, e);
+        return note_start(acn_start_app(a->connection, s->app, e), e);
+}
+
+/* Whether another call has added the app or removed it since the plan was made. */
+static bool is_overtaken(const Applier *a, const ApplyStep *s, int r)
+{
+        if ((r != -ENOENT && r != -EEXIST) || pod_load(a->pod, NULL) < 0)
+                return false;
+        bool exists = pod_manifest_find_app(a->pod->manifest, s->app);
+        return exists == (s->change == APPLY_ADD);
 }
 
 static int take_step(Applier *a, ApplyStep *s, Error *e)
@@ -162,9 +190,23 @@ static int take_step(Applier *a, ApplyStep *s, Error *e)
 
         s->result = APPLY_FAILED;
         int r = functions[s->change](a, s, e);
+        if (is_overtaken(a, s, r))
+                return -EBUSY;
         if (r >= 0)
                 s->result = APPLY_DONE;
         return r;
+}
+
+int apply_lock(Pod *p, int *ret_fd, Error *e)
+{
+        int fd = lock_file_at(p->dir_fd, "applying", LOCK_EX, pod_operation(p), e);
+
+        if (fd < 0)
+                return operation_ended(fd) ? fd
+                                           : error_set_errno(e, fd, "Cannot lock pod %s for its changes",
+                                                             pod_display_name(p));
+        *ret_fd = fd;
+        return 0;
 }
 
 int apply_plan_run(ApplyPlan *plan, Pod *p, const PodRequest *q, Error *e)

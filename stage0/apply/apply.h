@@ -40,6 +40,7 @@ typedef struct ApplyPlan {
         ApplyStep *steps; /* in the order in which they are taken */
         size_t n;
         char **new_pod; /* what only a new pod can have: keys of the pod */
+        char **later; /* what has no effect before the next start, and does not hinder the steps: keys of the pod */
 } ApplyPlan;
 
 /* Computes the steps from P, which runs and is loaded, to the pod that Q describes. WANTED was prepared from Q and not
@@ -50,7 +51,10 @@ int apply_plan_new(Pod *p, const Pod *wanted, PodRequest *q, ApplyPlan **ret, Er
 ApplyPlan *apply_plan_free(ApplyPlan *plan);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ApplyPlan *, apply_plan_free);
 
+/* Waits until no other process changes P by a plan, and keeps others from it until *RET_FD is closed. */
+int apply_lock(Pod *p, int *ret_fd, Error *e);
+
 /* Takes the steps of PLAN, which needs no new pod, one after the other; each app is ready, or executed if it does not report
  * that, before the next step. The first that fails is undone and ends it: its error is in E, and the steps after it are
- * skipped. -EBUSY: another call is just changing the app, so that a new plan is needed when it has. */
+ * skipped. -EBUSY: another call changes the app or has changed it since the plan was made, so that a new plan is needed. */
 int apply_plan_run(ApplyPlan *plan, Pod *p, const PodRequest *q, Error *e);

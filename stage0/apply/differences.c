@@ -109,6 +109,24 @@ int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, 
         return 0;
 }
 
+/* Only of a pod that was made of its file. */
+int differences_of_runs(const Pod *p, const Pod *wanted, char ***ret)
+{
+        _cleanup_strv_free_ char **old = NULL, **new = NULL, **keys = NULL;
+
+        if (!p->config.declared_run || !wanted->config.declared_run)
+                return 0;
+        if (strv_split(p->config.declared_run, " ", &old) < 0 ||
+            strv_split(wanted->config.declared_run, " ", &new) < 0)
+                return -ENOMEM;
+        STRV_FOREACH (word, new)
+                if (!strv_contains(old, *word) &&
+                    strv_extendf(&keys, "%.*s", (int) strcspn(*word, "="), *word) < 0)
+                        return -ENOMEM;
+        *ret = TAKE_PTR(keys);
+        return 0;
+}
+
 /* --- An app -------------------------------------------------------------------------------------------- */
 
 /* Whether the member is a limit that NEW has, too. */

@@ -20,6 +20,7 @@ ApplyPlan *apply_plan_free(ApplyPlan *plan)
                 step_done(&plan->steps[i]);
         free(plan->steps);
         strv_free(plan->new_pod);
+        strv_free(plan->later);
         free(plan);
         return NULL;
 }
@@ -156,7 +157,8 @@ static int fill_plan(Planner *x, const Pod *wanted, PodRequest *q, Error *e)
                 return r;
         plan->steps = calloc(p->manifest->n_apps + wanted->manifest->n_apps + 1, sizeof(ApplyStep));
         if (!plan->steps || pod_request_separate(q) < 0 ||
-            differences_of_pods(p, wanted, &old.request, q, &plan->new_pod) < 0)
+            differences_of_pods(p, wanted, &old.request, q, &plan->new_pod) < 0 ||
+            differences_of_runs(p, wanted, &plan->later) < 0)
                 return error_oom(e);
         if (old.request.template || q->template) /* which is one thing */
                 return 0;

@@ -345,22 +345,11 @@ static int check_networks(Context *c, Declared *d, const PodArguments *a)
         return r == -ENOMEM ? r : 0;
 }
 
-/* The same that 'acnspawn prepare --dry-run' does, without the network. */
-static int try_to_prepare(Context *c, Declared *d, PodArguments *a, RunArguments *run)
+/* R, of something about the pod as a whole, becomes a finding. */
+static int add_failure(Context *c, Declared *d, int r)
 {
         const DeclaredPlace whole = {.file = d->files[0]};
-        _cleanup_(pod_freep) Pod *p = NULL;
 
-        int r = context_apply_declared_conf(c, d, a, run);
-        a->fetch.policy = PULL_NEVER;
-        a->options.dry_run = true;
-        a->options.name = NULL; /* another pod may have it, which is not changed */
-        if (r >= 0)
-                r = pod_arguments_prepare(c, a, &p);
-        if (r >= 0) {
-                pod_abandon(p);
-                return 0;
-        }
         if (operation_ended(r) || r == -ENOMEM)
                 return r;
         int k = declared_add_finding(d, &whole, true, c->error.hint, "%s", c->error.message ?: strerror(-r));
@@ -368,11 +357,28 @@ static int try_to_prepare(Context *c, Declared *d, PodArguments *a, RunArguments
         return k < 0 ? error_oom(&c->error) : 0;
 }
 
+/* The same that 'acnspawn prepare --dry-run' does, without the network. */
+static int try_to_prepare(Context *c, Declared *d, PodArguments *a)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        a->fetch.policy = PULL_NEVER;
+        a->options.dry_run = true;
+        a->options.name = NULL; /* another pod may have it, which is not changed */
+        int r = pod_arguments_prepare(c, a, &p);
+        if (r < 0)
+                return add_failure(c, d, r);
+        pod_abandon(p);
+        return 0;
+}
+
 int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run, bool store)
 {
         bool all = a->request.n_apps == d->n_apps && !a->manifest_file;
-        int r = 0;
+        int r = d->has_errors ? 0 : context_apply_declared_conf(c, d, a, run);
 
+        if (r < 0)
+                r = add_failure(c, d, r);
         for (size_t i = 0; r >= 0 && i < a->request.n_apps && i < d->n_apps; i++) {
                 r = a->request.apps[i].reference ? check_image(c, d, i, a->request.apps[i].reference, store)
                                                  : 0;
@@ -381,7 +387,7 @@ int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, Run
                 all = all && r > 0;
         }
         if (r >= 0 && all && c->store && !d->has_errors)
-                r = try_to_prepare(c, d, a, run);
+                r = try_to_prepare(c, d, a);
         else if (r >= 0 && check_networks(c, d, a) < 0)
                 r = error_oom(&c->error);
         declared_sort_findings(d);

@@ -10,6 +10,9 @@
 #include "stage0/arguments/pod-declared.h"
 #include "stage0/arguments/pod-values.h"
 
+/* Far more than the number of changes of a pod. */
+#define FIND_TRIES 64
+
 /* --- Keys ---------------------------------------------------------------------------------------------- */
 
 /* Words that systemd does not write with one capital. */
@@ -533,6 +536,9 @@ int declared_report(Context *c, const Declared *d)
 
 /* --- Defaults of the host (acnspawn.conf) -------------------------------------------------------------- */
 
+/* Verbs that compare a declared pod with another one, or check it, have the pod that this one makes. */
+#define MAKING_VERB "run"
+
 /* What the file says in a section takes precedence. */
 static void mark_settings(const Declared *d, DeclaredSection section, size_t app, OptionSet *set)
 {
@@ -557,7 +563,7 @@ static int apply_conf_to_apps(Context *c, const Declared *d, PodArguments *a)
 
                 mark_settings(d, DECLARED_APP, i, &set);
                 app_arguments_mark_conf(&a->request.apps[i], &set);
-                int r = context_apply_conf(c, "App", &set);
+                int r = context_apply_conf_as(c, MAKING_VERB, "App", &set);
                 if (r < 0)
                         return r;
         }
@@ -572,7 +578,7 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
         pod_arguments_mark_conf(a, &sets[0]);
         for (size_t i = 0; i < ELEMENTSOF(sets); i++) {
                 mark_settings(d, DECLARED_POD, 0, &sets[i]);
-                int r = context_apply_conf(c, sections[i], &sets[i]);
+                int r = context_apply_conf_as(c, MAKING_VERB, sections[i], &sets[i]);
                 if (r < 0)
                         return r;
         }
@@ -599,11 +605,17 @@ int context_load_declared(Context *c, const char *name, PodArguments *a, RunArgu
                 r = context_apply_declared_conf(c, d, a, own);
         if (r < 0)
                 return r;
-        if (strv_extend(&a->strings, d->name) < 0)
+        char *words = NULL;
+        if (run_arguments_format(own, &words) < 0 || strv_consume(&a->strings, words) < 0 ||
+            strv_extend(&a->strings, d->name) < 0)
                 return error_oom(&c->error);
-        a->options.name = a->strings[strv_length(a->strings) - 1];
+        size_t n = strv_length(a->strings);
+        a->options.declared_run = a->strings[n - 2];
+        a->options.name = a->strings[n - 1];
         return 0;
 }
+
+/* --- Preparing declared pods --------------------------------------------------------------------------- */
 
 static int refuse_running(Context *c, const Pod *old)
 {
@@ -615,25 +627,94 @@ static int refuse_running(Context *c, const Pod *old)
                           old->config.name);
 }
 
+/* WHAT: what another process does with the pod. */
+static int refuse_busy(Context *c, const char *name, const Pod *old, const char *what)
+{
+        error_done(&c->error);
+        int r = error_set(&c->error, -EBUSY, "Pod '%s' is being %s by another process (%s)", name, what,
+                          old->uuid);
+        return error_hint(&c->error, r, "'acnspawn list' shows its state.");
+}
+
+/* True if another process has started or removed the pod since it was found. */
+static bool has_moved(const Pod *old)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+        int r = pod_look(old->store, old->uuid, &now, NULL);
+
+        return r == -ENOENT || (r >= 0 && now->place != old->place);
+}
+
+/* What was never run is removed later, so nothing else may run it meanwhile. */
+static int lock_unused(Context *c, const char *name, Pod *old)
+{
+        PodState was = old->state;
+        int r = pod_lock(old, true, &c->error);
+
+        if (r == -EBUSY)
+                return has_moved(old) ? -EAGAIN : refuse_busy(c, name, old, "started or removed");
+        return r >= 0 && old->state != was ? -EAGAIN : r;
+}
+
+/* Locks OLD, which has the name, for what is done with a pod of its state. -EAGAIN, -ENOENT: it has changed since it was found. */
+static int take_old(Context *c, PodArguments *a, Pod *old)
+{
+        int r;
+
+        switch (old->state) {
+        case POD_RUNNING:
+                return refuse_running(c, old);
+        case POD_EMBRYO:
+        case POD_PREPARING:
+                return refuse_busy(c, a->options.name, old, "prepared");
+        case POD_EXITED:
+                r = lock_ended_pod(old, &c->error);
+                if (r < 0)
+                        return r == -EBUSY && (old->state == POD_GARBAGE || has_moved(old)) ? -EAGAIN : r;
+                a->options.predecessor = old;
+                a->options.name = NULL;
+                return 0;
+        case POD_PREPARED:
+        case POD_ABORTED_PREPARE:
+                r = lock_unused(c, a->options.name, old);
+                if (r >= 0)
+                        a->options.unused = old;
+                return r;
+        default:
+                return -ENOENT; /* its name is free */
+        }
+}
+
+/* Another process may change the pod between the two steps, so they are repeated. *RET is NULL if no pod has the name. */
+static int find_old(Context *c, PodArguments *a, Pod **ret)
+{
+        for (unsigned tries = 0;; tries++) {
+                _cleanup_(pod_freep) Pod *old = NULL;
+
+                int r = pod_open_by_name(c->store, a->options.name, &old, &c->error);
+                if (r == -ENOENT) {
+                        error_done(&c->error);
+                        return 0;
+                }
+                if (r >= 0)
+                        r = take_old(c, a, old);
+                if (r >= 0)
+                        *ret = TAKE_PTR(old);
+                if (r == -EAGAIN && old && tries >= FIND_TRIES)
+                        return refuse_busy(c, a->options.name, old, "changed");
+                if ((r != -ENOENT && r != -EAGAIN) || tries >= FIND_TRIES)
+                        return r;
+                error_done(&c->error);
+        }
+}
+
 int context_prepare_declared(Context *c, PodArguments *a, Pod **ret)
 {
         _cleanup_(pod_freep) Pod *old = NULL;
+        int r = a->options.replace ? 0 : find_old(c, a, &old);
 
-        int r = a->options.replace ? -ENOENT : pod_open_by_name(c->store, a->options.name, &old, &c->error);
-        if (r < 0 && r != -ENOENT)
-                return r;
-        error_done(&c->error);
-        if (r >= 0 && old->state == POD_RUNNING)
-                return refuse_running(c, old);
-        if (r >= 0 && old->state == POD_EXITED) {
-                r = lock_ended_pod(old, &c->error);
-                if (r < 0)
-                        return r;
-                a->options.predecessor = old;
-                a->options.name = NULL;
-        } else if (r >= 0) /* it never ran */
-                a->options.replace = true;
-        r = pod_arguments_prepare(c, a, ret);
-        a->options.predecessor = NULL;
+        if (r >= 0)
+                r = pod_arguments_prepare(c, a, ret);
+        a->options.predecessor = a->options.unused = NULL;
         return r;
 }

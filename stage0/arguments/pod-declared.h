@@ -45,7 +45,7 @@ int pod_writer_take(PodWriter *w, char **ret);
 /* Everything that the pod P was made of. */
 int pod_writer_add_pod(PodWriter *w, const Pod *p, Error *e);
 
-/* Gives options of the pod and its apps that D does not set the values of acnspawn.conf. */
+/* Gives options of the pod and its apps that D does not set the values of acnspawn.conf, whatever the verb. */
 int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, RunArguments *own);
 
 /* --- Images (pod-declared-images.c) -------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ int context_declared_volumes(Context *c, char ***ret);
 /* Calls FUNCTION for each declared pod. WHAT, as "Cannot find out …", begins the message of an error. */
 int context_for_each_declared(Context *c, int (*function)(Context *c, Declared *d, void *userdata),
                               void *userdata, const char *what);
-/* Adds findings about the images and networks of D: images that cannot be read, that are not in the store (a warning), or
- * that cannot make a pod. declared_apply() has filled in A and RUN, which cannot be used afterwards. STORE: the content of
- * the store is known, which takes root. */
+/* Gives A and RUN, which declared_apply() has filled in, the values of acnspawn.conf, and adds findings about what is not valid
+ * there, and about the images and networks of D: images that cannot be read, that are not in the store (a warning), or that
+ * cannot make a pod. A and RUN cannot be used afterwards. STORE: the content of the store is known, which takes root. */
 int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, RunArguments *run, bool store);

@@ -31,6 +31,12 @@ int run_arguments_take_policy(Context *c, const RunArguments *own, PodArguments 
         return 0;
 }
 
+int run_arguments_format(const RunArguments *a, char **ret)
+{
+        return xasprintf(ret, "rm=%s register=%s ready-timeout=%" PRIu64, a->remove ? "yes" : "no",
+                         register_mode_to_string(a->registration), a->ready_timeout_usec);
+}
+
 int option_detach_keys(const Option *o, const char *value, void *target, Error *e)
 {
         int r = detach_keys_parse(value, target);

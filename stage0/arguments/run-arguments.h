@@ -30,6 +30,9 @@ void run_arguments_done(RunArguments *a);
 /* The exit policy of a new pod: that of --executor is "tasks". */
 int run_arguments_take_policy(Context *c, const RunArguments *own, PodArguments *a);
 
+/* What of A a running pod cannot show: PodConfig.declared_run. -ENOMEM. */
+int run_arguments_format(const RunArguments *a, char **ret);
+
 extern const Option run_options[]; /* data: RunArguments */
 
 int option_detach_keys(const Option *o, const char *value, void *target, Error *e); /* DetachKeys */

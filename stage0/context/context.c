@@ -196,11 +196,16 @@ int context_read_conf(Context *c)
         return 0;
 }
 
-int context_apply_conf(Context *c, const char *section, const OptionSet *set)
+int context_apply_conf_as(Context *c, const char *verb, const char *section, const OptionSet *set)
 {
         int r = context_read_conf(c);
 
-        return r < 0 ? r : conf_apply(&c->conf, c->verb->name, section, set, &c->error);
+        return r < 0 ? r : conf_apply(&c->conf, verb, section, set, &c->error);
+}
+
+int context_apply_conf(Context *c, const char *section, const OptionSet *set)
+{
+        return context_apply_conf_as(c, c->verb->name, section, set);
 }
 
 int context_find_dir(Context *c)

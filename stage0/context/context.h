@@ -31,6 +31,8 @@ typedef struct Context {
         bool usage;           /* the error is a usage error */
         Operation *operation; /* of the whole program: signals to end it cancel this, see interrupt_catch() */
         struct Progress *progress; /* where the operation's progress is shown now, or NULL */
+        /* Of the latest message that extends the time of a unit to start: when it was sent, and after how many bytes. */
+        uint64_t extended_usec, extended_done;
         Store *store;              /* filled in by context_open_store() */
         Conf conf;                 /* read by context_read_conf(), … */
         bool has_conf;             /* … which was called */
@@ -92,6 +94,8 @@ const char *const *context_config_dirs(const Context *c);
 int context_read_conf(Context *c);
 /* Sets the options of SET that are not on the command line to the values of SECTION of acnspawn.conf for this verb. */
 int context_apply_conf(Context *c, const char *section, const OptionSet *set);
+/* The same with the values for another verb. */
+int context_apply_conf_as(Context *c, const char *verb, const char *section, const OptionSet *set);
 /* Determines the directory of the store, and sets c->dir. */
 int context_find_dir(Context *c);
 

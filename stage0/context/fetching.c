@@ -2,6 +2,7 @@
 
 /* Fetching images: options and progress output. */
 
+#include "library/libsystemd.h"
 #include "stage0/context/fetching.h"
 
 int option_pull_policy(const Option *o, const char *value, void *target, Error *e)
@@ -41,6 +42,23 @@ static const char *const phases[_OPERATION_PHASE_MAX] = {
                 [OPERATION_IMPORTING] = "verifying and unpacking",
 };
 
+/* The host's unit starts until the pod is up, and TimeoutStartSec= is for what hangs: while bytes come, it has that time again. */
+#define EXTEND_MESSAGE "EXTEND_TIMEOUT_USEC=300000000"
+#define EXTEND_INTERVAL_USEC (5 * UINT64_C(1000000))
+
+static void extend_start(Context *c, const OperationProgress *p)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        if (!phases[p->phase] || p->done == 0 || p->done == c->extended_done ||
+            (c->extended_usec > 0 && now - c->extended_usec < EXTEND_INTERVAL_USEC) ||
+            !getenv("NOTIFY_SOCKET") || library_load(&systemd_library, NULL) < 0)
+                return;
+        c->extended_usec = now;
+        c->extended_done = p->done;
+        (void) sd_pid_notify(0, 0, EXTEND_MESSAGE);
+}
+
 static void show_progress(const OperationProgress *p, void *userdata)
 {
         static const ProgressState states[_OPERATION_PHASE_MAX] = {
@@ -48,8 +66,9 @@ static void show_progress(const OperationProgress *p, void *userdata)
                         [OPERATION_UNCHANGED] = PROGRESS_UNCHANGED,
                         [OPERATION_FAILED] = PROGRESS_FAILED,
         };
-        const Context *c = userdata;
+        Context *c = userdata;
 
+        extend_start(c, p);
         if (!c->progress)
                 return;
         if (phases[p->phase])

@@ -74,6 +74,8 @@ typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
         /* Another pod with the name is stopped and removed, as soon as this one has passed all checks. */
         bool replace;
+        /* A pod with the name that never ran, locked by the caller: it is removed as soon as this one has passed all checks. */
+        Pod *unused;
         bool private_users;
         uint32_t uid_base, n_uid_ranges; /* see pod_take_uids(); 0: one that is free */
         NetMode net;
@@ -88,6 +90,7 @@ typedef struct PrepareOptions {
         const char *owner;         /* the program that it belongs to, see pod_set_owner(); or NULL */
         OwnerData owner_data;      /* not owned */
         const char *cgroup_parent; /* see PodConfig; or NULL */
+        const char *declared_run;  /* the same */
         bool host_pid, host_ipc;   /* the same; both take the users of the host */
         /* The new pod is the successor of this one, which has ended and is locked by the caller; or which
          * runs, and is stopped as soon as the new one has passed all checks. The new one gets its name, if

@@ -42,6 +42,8 @@ static int configure(Pod *p, const PrepareOptions *o)
                 return -ENOMEM;
         if (o->cgroup_parent && !(c->cgroup_parent = strdup(o->cgroup_parent)))
                 return -ENOMEM;
+        if (o->declared_run && !(c->declared_run = strdup(o->declared_run)))
+                return -ENOMEM;
         return 0;
 }
 
@@ -126,6 +128,12 @@ static int leave_unnamed(Pod *other, int r, Error *e)
         return 0;
 }
 
+/* Whether a pod that has the name may be there until the new one has passed all checks. */
+static bool replaces(const PrepareOptions *o)
+{
+        return o->replace || o->unused;
+}
+
 /* Another pod may take the name meanwhile, and then keeps it. */
 static int take_name(Pod *p, const PrepareOptions *o, Error *e)
 {
@@ -133,9 +141,13 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
 
         int r = o->replace ? pod_open_by_name(p->store, o->name, &other, e) : -ENOENT;
         if (r >= 0)
+                r = pod_keep_images(p, e);
+        if (r >= 0) {
                 r = discard_pod(other, e);
-        if (r < 0 && other)
-                r = leave_unnamed(other, r, e);
+                if (r < 0)
+                        r = leave_unnamed(other, r, e);
+        } else if (o->unused)
+                r = discard_pod(o->unused, e);
         if (r < 0 && r != -ENOENT)
                 return error_prefix(e, r, "Cannot replace pod '%s'", o->name);
         error_done(e);
@@ -160,8 +172,10 @@ static int expect_name(Pod *p, const Pod *old, Error *e)
 static int succeed(Pod *p, Pod *old, Error *e)
 {
         _cleanup_free_ char *name = NULL;
-        int r = old->state == POD_RUNNING ? stop_pod(old, STOP_AS_CONFIGURED, e) : 0;
+        int r = old->state == POD_RUNNING ? pod_keep_images(p, e) : 0;
 
+        if (r >= 0 && old->state == POD_RUNNING)
+                r = stop_pod(old, STOP_AS_CONFIGURED, e);
         if (r >= 0)
                 r = pod_lock(old, true, e);
         if (r >= 0)
@@ -221,7 +235,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = o->uid_base > 0 ? pod_take_uids(p, o->uid_base, o->n_uid_ranges, e)
                                     : pod_allocate_uids(p, e);
-        if (r >= 0 && o->name && !o->replace)
+        if (r >= 0 && o->name && !replaces(o))
                 r = take_name(p, o, e);
         if (r >= 0 && o->predecessor)
                 r = expect_name(p, o->predecessor, e);
@@ -255,7 +269,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = warn_of_grants(p, request, 0, warnings, e);
         if (r < 0 || o->dry_run)
                 return r;
-        if (o->replace)
+        if (replaces(o))
                 r = take_name(p, o, e);
         if (r >= 0)
                 r = write_root(p, e);

@@ -88,6 +88,8 @@ bool declared_name_is_valid(const char *name);
 int declared_list(char *const *dirs, char ***ret, Error *e);
 /* For who has to go on with the rest: those of the directories that can be read, or do not exist, and why others cannot be. -ENOMEM. */
 int declared_readable_dirs(char *const *dirs, char ***ret, char ***ret_failures);
+/* The names of files beside those of pods that declare none, as they are not named like a pod. */
+int declared_list_misnamed(char *const *dirs, char ***ret, Error *e);
 /* Whether a file declares or masks the pod. */
 bool declared_exists(char *const *dirs, const char *name);
 /* Reads a pod with its drop-ins. Mistakes in the files are findings. -ENOENT: no file declares it; -ERFKILL: it is masked
@@ -116,6 +118,8 @@ const char *declared_refused(const DeclaredSetting *s);
 /* "wants", "requires" or "upholds", for a key of [Install]; NULL: it is none. */
 const char *declared_install_suffix(const char *key);
 bool declared_is_unit_name(const char *s);
+/* True if the pod can be started with TARGET, of [Install]: those that come before every service are for its socket, or none. */
+bool declared_may_start_with(const Declared *d, const char *target);
 /* Adds findings about these sections. -ENOMEM. */
 int declared_check_units(Declared *d);
 
@@ -135,6 +139,8 @@ int declared_service_is_known(const Declared *d, const char *generated);
 
 /* True if [Socket] has addresses, which replace those of the ports. */
 bool declared_has_addresses(const Declared *d);
+/* True if the host's systemd has a socket unit for the pod: of [Socket], or of its ports. */
+bool declared_has_socket(const Declared *d);
 /* Adds ListenStream= and ListenDatagram= for the ports of the host at which Port= of [Pod] exposes ports that
  * SocketActivated= of an app names. -ENOMEM. */
 int declared_add_ports(const Declared *d, Text *t);

@@ -201,6 +201,22 @@ int declared_list(char *const *dirs, char ***ret, Error *e)
         return 0;
 }
 
+int declared_list_misnamed(char *const *dirs, char ***ret, Error *e)
+{
+        _cleanup_strv_free_ char **files = NULL, **l = NULL;
+
+        int r = list_files(dirs, NULL, DECLARED_SUFFIX, DECLARED_PODS_MAX, &files, e);
+        STRV_FOREACH (file, files) {
+                _cleanup_free_ char *name = strndup(*file, strlen(*file) - strlen(DECLARED_SUFFIX));
+
+                if (!name || (!declared_name_is_valid(name) && strv_extend(&l, *file) < 0))
+                        return error_oom(e);
+        }
+        if (r >= 0)
+                *ret = TAKE_PTR(l);
+        return r;
+}
+
 bool declared_exists(char *const *dirs, const char *name)
 {
         _cleanup_free_ char *file = NULL;

@@ -152,6 +152,14 @@ int declared_add_ports(const Declared *d, Text *t)
         return 0;
 }
 
+bool declared_has_socket(const Declared *d)
+{
+        _cleanup_text_ Text ports = {};
+
+        return declared_has_section(d, DECLARED_SOCKET) ||
+               (!declared_has_addresses(d) && declared_add_ports(d, &ports) >= 0 && ports.size > 0);
+}
+
 /* --- Checking ------------------------------------------------------------------------------------------ */
 
 static int is_exposed(char *const *exposed, const char *word)

@@ -84,6 +84,49 @@ static int find(Declared *d, const DeclaredSetting *s, const char *why)
         return declared_add_finding(d, &s->place, true, NULL, "%s=: %s", s->key, why);
 }
 
+/* systemd starts services after these targets, and a target after what it wants. */
+static bool comes_before_services(const char *target)
+{
+        static const char *const early[] = {"sockets.target",      "paths.target",   "slices.target",
+                                            "basic.target",        "sysinit.target", "local-fs.target",
+                                            "local-fs-pre.target", "swap.target"};
+
+        for (size_t i = 0; i < ELEMENTSOF(early); i++)
+                if (streq(target, early[i]))
+                        return true;
+        return false;
+}
+
+static bool has_default_dependencies(const Declared *d)
+{
+        bool yes = true;
+
+        for (size_t i = 0; i < d->n_settings; i++)
+                if (d->settings[i].section == DECLARED_UNIT &&
+                    streq(d->settings[i].key, "DefaultDependencies"))
+                        yes = parse_boolean(d->settings[i].value) != 0;
+        return yes;
+}
+
+bool declared_may_start_with(const Declared *d, const char *target)
+{
+        return !comes_before_services(target) || !has_default_dependencies(d) ||
+               (streq(target, "sockets.target") && declared_has_socket(d));
+}
+
+static int refuse_early(Declared *d, const DeclaredSetting *s, const char *target)
+{
+        bool sockets = streq(target, "sockets.target");
+
+        return declared_add_finding(
+                        d, &s->place, true,
+                        sockets ? "Add a section [Socket], or name multi-user.target."
+                                : "Name multi-user.target.",
+                        sockets ? "%s=: the pod has no socket for %s, before which no service starts"
+                                : "%s=: no service starts before %s",
+                        s->key, target);
+}
+
 /* The words of a key of [Install]. */
 static int check_units(Declared *d, const DeclaredSetting *s)
 {
@@ -96,6 +139,8 @@ static int check_units(Declared *d, const DeclaredSetting *s)
         STRV_FOREACH (word, words)
                 if (r >= 0 && !declared_is_unit_name(*word))
                         r = find(d, s, "a word is not the name of a unit");
+                else if (r >= 0 && !declared_may_start_with(d, *word))
+                        r = refuse_early(d, s, *word);
         return r;
 }
 

@@ -36,3 +36,18 @@ bool host_is_shutting_down(void)
                                           &error, &state) >= 0 &&
                streq(state, "stopping");
 }
+
+char *host_unit_restart(const char *unit)
+{
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+        _cleanup_free_ char *path = NULL;
+        char *value = NULL;
+
+        if (!endswith(unit, ".service") || library_load(&systemd_library, NULL) < 0 ||
+            host_systemd_connect(&bus) < 0 || sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0 ||
+            sd_bus_get_property_string(bus, SYSTEMD_NAME, path, "org.freedesktop.systemd1.Service",
+                                       "Restart", &error, &value) < 0)
+                return NULL;
+        return value;
+}

@@ -155,6 +155,8 @@ int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, ch
 
 /* Whether the host is being rebooted or powered off, in order. */
 bool host_is_shutting_down(void);
+/* Restart= of the unit UNIT of the host, to be freed; NULL: it is not a service, or that is not known. */
+char *host_unit_restart(const char *unit);
 
 /* --- machine-name.c ------------------------------------------------------------------------------------ */
 

@@ -29,8 +29,7 @@ static bool are_of_oci(const Image *old, const Image *new)
 
 static int check_name(const Image *old, const Image *new, Error *e)
 {
-        if (are_of_oci(old, new) ||
-            streq(old->manifest->name, new->manifest->name))
+        if (are_of_oci(old, new) || streq(old->manifest->name, new->manifest->name))
                 return 0;
         int r = error_set(e, -EBADMSG,
                           "It means the image %.19s by now, which is %s, but the app's image is %s", new->id,
@@ -59,7 +58,8 @@ static int check_version(const Image *old, const Image *new, Error *e)
         const char *before = pair_list_get(&old->manifest->labels, "version"),
                    *after = pair_list_get(&new->manifest->labels, "version");
 
-        if (are_of_oci(old, new) || !is_ordered(before) || !is_ordered(after) || image_version_compare(after, before) >= 0)
+        if (are_of_oci(old, new) || !is_ordered(before) || !is_ordered(after) ||
+            image_version_compare(after, before) >= 0)
                 return 0;
         return error_set(e, -ESTALE,
                          "It means the image %.19s by now, whose version %s is before that of the app's "

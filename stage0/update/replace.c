@@ -29,6 +29,12 @@ static uint64_t ready_timeout(const AppUpdate *a, const UpdateOptions *o)
         return UINT64_MAX; /* the start time-out of the app applies */
 }
 
+/* The pod ends or is paused, or another call changes the app. */
+static bool is_passing(int r)
+{
+        return r == -EBUSY || r == -ESRCH || r == -ECONNRESET || r == -ESHUTDOWN;
+}
+
 static int replace(Pod *p, AppReplacement *y, const UpdateOptions *options)
 {
         _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
@@ -44,6 +50,8 @@ static int replace(Pod *p, AppReplacement *y, const UpdateOptions *options)
                 r = acn_replace_app(pod, a->app->name, &o, &replaced, &a->warnings, &a->error);
         if (r >= 0)
                 a->result = replaced ? UPDATE_REPLACED : UPDATE_CURRENT;
+        else if (options->passes_over && is_passing(r))
+                a->result = UPDATE_PASSED_OVER;
         if (r != -ECONNABORTED)
                 return r;
         a->result = UPDATE_ROLLED_BACK;

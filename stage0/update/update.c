@@ -28,6 +28,7 @@ const char *update_result_to_string(UpdateResult r)
                         [UPDATE_ROLLED_BACK] = "rolled back",
                         [UPDATE_FAILED_BEFORE] = "failed before",
                         [UPDATE_FAILED] = "failed",
+                        [UPDATE_PASSED_OVER] = "passed over",
         };
 
         return words[r];
@@ -173,6 +174,14 @@ static void add_hint(Error *e)
                           hint ? " " : "");
 }
 
+static bool has_ended(const Updater *u, const Pod *p)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+        int r = pod_look(u->store, p->uuid, &now, NULL);
+
+        return r == -ENOENT || (r >= 0 && now->state != POD_RUNNING);
+}
+
 static void report_results(const Updater *u, PodUpdate *x)
 {
         for (size_t i = 0; i < x->n; i++) {
@@ -181,6 +190,8 @@ static void report_results(const Updater *u, PodUpdate *x)
 
                 if (y->pending) /* no result: interrupted */
                         continue;
+                if (a->result == UPDATE_FAILED && u->options->passes_over && has_ended(u, x->pod))
+                        a->result = UPDATE_PASSED_OVER;
                 if (y->code < 0)
                         (void) error_prefix(&a->error, y->code, "Pod %s: app %s (%s)",
                                             pod_display_name(x->pod), a->app->name,

@@ -13,6 +13,7 @@ typedef enum UpdateResult {
         UPDATE_ROLLED_BACK,   /* it was not ready with the newer one, and has the old one again */
         UPDATE_FAILED_BEFORE, /* the same was so with this image before: it was not tried */
         UPDATE_FAILED,        /* nothing was changed */
+        UPDATE_PASSED_OVER,   /* the pod has ended meanwhile, is paused, or another call changes the app */
         _UPDATE_RESULT_MAX,
 } UpdateResult;
 
@@ -26,7 +27,7 @@ typedef struct AppUpdate {
         char *newer_id;  /* NULL: none, or unknown */
         UpdateResult result;
         char **warnings;
-        Error error; /* of UPDATE_ROLLED_BACK and UPDATE_FAILED; names pod, app and reference */
+        Error error; /* of UPDATE_ROLLED_BACK, _FAILED and _PASSED_OVER; names pod, app and reference */
 } AppUpdate;
 
 #define UPDATE_READY_DEFAULT (UINT64_MAX - 1)
@@ -35,6 +36,7 @@ typedef struct UpdateOptions {
         FetchOptions fetch;          /* its policy is not used: each app has its own */
         bool dry_run;                /* newer images are fetched, and no app is replaced */
         bool retry;                  /* also images that failed before */
+        bool passes_over;            /* what cannot be updated just now; otherwise that is UPDATE_FAILED */
         bool allow_older;            /* also images that are older than the app's present one */
         uint64_t ready_timeout_usec; /* as acn_replace_app(); UPDATE_READY_DEFAULT: that of the app, or ten minutes */
         uint64_t fetch_timeout_usec; /* of asking for, and fetching, one image; UINT64_MAX: none */

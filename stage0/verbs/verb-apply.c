@@ -78,6 +78,17 @@ static int refuse(Context *c, const Pod *p, const ApplyPlan *plan)
                           pod, pod);
 }
 
+static int warn_of_later(Context *c, const Pod *p, const ApplyPlan *plan)
+{
+        _cleanup_free_ char *list = strv_join(plan->later, ", ");
+
+        if (!list)
+                return error_oom(&c->error);
+        log_warning("Another %s of pod %s takes effect when it is started again.", list,
+                    pod_display_name(p));
+        return 0;
+}
+
 /* --- A pod --------------------------------------------------------------------------------------------- */
 
 /* Makes a plan and takes its steps. 0: another call is changing an app, which may be tried again as RETRY says. */
@@ -89,7 +100,7 @@ static int apply_once(Context *c, Run *x, Pod *p, PodArguments *a, const Pod *wa
         int r = apply_plan_new(p, wanted, &a->request, &plan, &c->error);
         if (r < 0)
                 return r;
-        if (plan->n == 0 && !plan->new_pod && !c->quiet)
+        if (plan->n == 0 && !plan->new_pod && !plan->later && !c->quiet)
                 log_info("Pod %s is as it is declared.", pod_display_name(p));
         if (!x->dry_run && plan->new_pod)
                 r = refuse(c, p, plan);
@@ -98,6 +109,8 @@ static int apply_once(Context *c, Run *x, Pod *p, PodArguments *a, const Pod *wa
                 busy = r == -EBUSY && retry;
         }
         int k = show(c, x, p, plan, !busy);
+        if (k >= 0 && !busy && plan->later)
+                k = warn_of_later(c, p, plan);
         if (!busy)
                 return r < 0 ? r : k < 0 ? k : 1;
         error_done(&c->error);
@@ -157,16 +170,19 @@ static void warn_about_units(Context *c, const char *name)
 }
 
 /* The declared pod is prepared, but for its last steps, so that everything is checked and fetched before anything is
- * changed. */
+ * changed. The file is read with the lock held: of two calls at once the second applies what is declared by then. */
 static int apply_one(Context *c, Run *x, const char *name)
 {
         _cleanup_(pod_freep) Pod *p = NULL, *wanted = NULL;
         _cleanup_run_arguments_ RunArguments run;
         _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_close_ int lock_fd = -EBADF;
 
         run_arguments_init(&run);
         pod_arguments_init(&a);
         int r = find_running(c, name, &p);
+        if (r >= 0 && !x->dry_run)
+                r = apply_lock(p, &lock_fd, &c->error);
         if (r >= 0)
                 r = context_load_declared(c, name, &a, &run);
         if (r < 0)

@@ -290,7 +290,8 @@ static int write_file(Context *c, const Arguments *a, const char *name, const ch
         int r = output_open(file, a->force, &o, &c->error);
         if (r < 0)
                 return r;
-        if (fchmod(o.fd, secret ? 0600 : 0644) < 0)
+        /* What programs get by their environment is often a password. */
+        if (fchmod(o.fd, secret || strstr(text, "\nEnvironment=") ? 0600 : 0644) < 0)
                 return error_set_errno(&c->error, -errno, "Cannot write '%s'", file);
         r = loop_write(o.fd, text, strlen(text));
         if (r < 0)

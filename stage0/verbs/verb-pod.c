@@ -157,6 +157,20 @@ static int add_row(Context *c, Table *t, char *const *dirs, const char *name)
         return 0;
 }
 
+static void warn_of_misnamed(char *const *dirs)
+{
+        _cleanup_strv_free_ char **files = NULL;
+
+        if (declared_list_misnamed(dirs, &files, NULL) < 0)
+                return;
+        STRV_FOREACH (file, files) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(*file);
+                log_warning("'%s' declares no pod: its name is that of the pod, in lower case letters, digits, '-' and '.', with the suffix '" DECLARED_SUFFIX
+                            "'.",
+                            shown ?: "?");
+        }
+}
+
 static int list(Context *c, int argc, char **argv)
 {
         _cleanup_(table_freep) Table *t = table_new(list_columns, ELEMENTSOF(list_columns));
@@ -174,6 +188,7 @@ static int list(Context *c, int argc, char **argv)
                 r = context_open_store_if_there(c);
         if (r < 0)
                 return r;
+        warn_of_misnamed(dirs);
         STRV_FOREACH (name, names) {
                 r = add_row(c, t, dirs, *name);
                 if (r < 0)

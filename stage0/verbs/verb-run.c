@@ -205,16 +205,19 @@ static int find_or_prepare(Context *c, PodArguments *a, const RunArguments *own,
 
 /* --- Running ------------------------------------------------------------------------------------------- */
 
+static int release_and_remove(Context *c, Pod *p)
+{
+        int r = pod_release(p, NULL, &c->error);
+
+        return r < 0 ? r : pod_remove(p, &c->error);
+}
+
 static int remove_pod(Context *c, const char *uuid)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
-
         int r = context_find_pod(c, uuid, &p); /* in its current state */
-        if (r >= 0)
-                r = pod_release(p, NULL, &c->error);
-        if (r >= 0)
-                r = pod_remove(p, &c->error);
-        return r;
+
+        return r < 0 ? r : release_and_remove(c, p);
 }
 
 /* Freeing P releases the lock on the pod, so that it can be removed. */
@@ -264,6 +267,14 @@ static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool 
         return remove && was == POD_PREPARED && error != -EBUSY && error != -ESTALE;
 }
 
+/* In its current state, which does not change any more unless it runs. */
+static int find_and_lock(Context *c, const char *uuid, Pod **ret)
+{
+        int r = context_find_pod(c, uuid, ret);
+
+        return r < 0 || (*ret)->state == POD_RUNNING ? r : pod_lock(*ret, true, &c->error);
+}
+
 /* Keeps the present error. */
 static void give_up(Context *c, const char *uuid, PodState was, int error, bool is_new, bool remove)
 {
@@ -271,10 +282,12 @@ static void give_up(Context *c, const char *uuid, PodState was, int error, bool 
         Error first = c->error;
         int r = -EBUSY;
 
+        if (!is_new && !remove)
+                return;
         c->error = ERROR_NULL;
-        if (context_find_pod(c, uuid, &p) >= 0 && is_to_be_removed(p, was, error, is_new, remove)) {
+        if (find_and_lock(c, uuid, &p) >= 0 && is_to_be_removed(p, was, error, is_new, remove)) {
                 pod_return_name(p);
-                r = remove_pod(c, uuid);
+                r = release_and_remove(c, p);
         }
         error_done(&c->error);
         c->error = first;

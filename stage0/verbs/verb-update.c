@@ -33,7 +33,8 @@ static const Option options[] = {
                 {NULL, "allow-older", 0, NULL, false,
                  "Also replace apps by images that are older than their present ones", NULL, option_true,
                  offsetof(Arguments, update.allow_older)},
-                {NULL, "if-running", 0, NULL, false, "Pass over named pods that do not run, or do not exist",
+                {NULL, "if-running", 0, NULL, false,
+                 "Pass over named pods that do not run, are paused or changed by another command, or do not exist",
                  NULL, option_true, offsetof(Arguments, if_running)},
                 {NULL, "ready-timeout", 0, "TIME", false,
                  "Go back to the old image unless the new app is ready within this time (default: its own "
@@ -55,7 +56,7 @@ typedef struct Run {
         Context *context;
         Updater *updater;
         Table *table;
-        bool failed;
+        bool failed, passes_over; /* passes_over: what cannot be updated just now is no failure */
 } Run;
 
 /* --- Results ------------------------------------------------------------------------------------------- */
@@ -102,7 +103,10 @@ static void on_result(const Pod *p, const AppUpdate *u, void *userdata)
         if (u->result == UPDATE_FAILED_BEFORE)
                 log_warning("Pod %s: app %s: image %.19s (%s) failed before; --retry tries it again",
                             pod_display_name(p), u->app->name, u->newer_id, u->reference);
-        if (u->error.message) {
+        if (u->result == UPDATE_PASSED_OVER) {
+                if (!x->context->quiet)
+                        log_info("%s.", u->error.message ?: "");
+        } else if (u->error.message) {
                 error_print(&u->error, u->error.code);
                 x->failed = true;
         }
@@ -123,6 +127,23 @@ static int report_pod(Run *x, int r)
         return 0;
 }
 
+/* Adds P, which is taken over. What has ended by now is passed over, unless the user has named it. */
+static int add(Run *x, Pod *p, size_t *ret_n)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+        _cleanup_free_ char *uuid = strdup(p->uuid);
+        Context *c = x->context;
+
+        int r = updater_add(x->updater, p, ret_n, &c->error);
+        if (r >= 0 || operation_ended(r) || !uuid || !x->passes_over)
+                return r;
+        int k = pod_look(c->store, uuid, &now, NULL);
+        if (k != -ENOENT && (k < 0 || now->state == POD_RUNNING))
+                return r;
+        error_done(&c->error);
+        return 0;
+}
+
 /* With --if-running that a pod does not run is no failure: timers of pods elapse whether these run or not. */
 static int add_named(Run *x, const char *word, bool if_running)
 {
@@ -140,7 +161,7 @@ static int add_named(Run *x, const char *word, bool if_running)
                               pod_state_to_string(p->state));
         _cleanup_free_ char *name = r >= 0 ? strdup(pod_display_name(p)) : NULL;
         if (r >= 0)
-                r = updater_add(x->updater, TAKE_PTR(p), &n, &c->error);
+                r = add(x, TAKE_PTR(p), &n);
         if (r >= 0 && n == 0 && !c->quiet)
                 log_info("No app of pod %s has an image policy; --image-policy= of prepare and run says it.",
                          name ?: word);
@@ -158,7 +179,7 @@ static int add_all(Run *x)
                 size_t n = 0;
                 if (pods[i]->state != POD_RUNNING)
                         continue;
-                r = report_pod(x, updater_add(x->updater, TAKE_PTR(pods[i]), &n, &c->error));
+                r = report_pod(x, add(x, TAKE_PTR(pods[i]), &n));
                 n_apps += n;
         }
         pod_list_free(pods, n_pods);
@@ -194,10 +215,11 @@ static int update_all(Run *x, const Words *words, Arguments *a)
 static int update(Context *c, const Words *words, Arguments *a)
 {
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
-        Run x = {.context = c, .table = t};
+        Run x = {.context = c, .table = t, .passes_over = words->n == 0 || a->if_running};
 
         if (!t)
                 return error_oom(&c->error);
+        a->update.passes_over = x.passes_over;
         a->update.done = on_result;
         a->update.userdata = &x;
         int r = update_all(&x, words, a);

@@ -127,6 +127,53 @@ def limits_are_changed_while_the_app_runs(host):
     s.acnspawn("stop", "p").expect(0)
 
 
+@case
+def defaults_of_the_host_are_part_of_what_is_declared(host):
+    s = Service(host)
+    one = image(host, "one")
+    def conf(text):
+        with open(os.path.join(s.config, "acnspawn.conf"), "w") as f:
+            f.write(text)
+    conf("[App]\nTasksMax=77\nLog=pod\n[Pod]\nStopTimeout=7s\nTasksMax=500\nHostsEntry=10.1.1.1=there\n")
+    s.start(("web", one), ("own", one, "TasksMax=50"))
+    before = s.lives()
+    equal(s.apply()[0], [])
+    equal(s.lives(), before)
+    conf("[App]\nTasksMax=78\nLog=pod\n[Pod]\nStopTimeout=7s\nTasksMax=500\nHostsEntry=10.1.1.1=there\n")
+    equal(s.apply()[0], [("web", "limit", "resource/tasks", "done")])
+    equal(s.lives(), before)
+    conf("[App]\nTasksMax=78\nLog=pod\n[Pod]\nStopTimeout=8s\n")
+    equal(s.apply(rc=1)[0], [(None, "new pod", "hosts-entry, stop-timeout, resource/tasks", "refused")])
+    s.acnspawn("run", "--detach", "--replace", "--declared=p").expect(0)
+    wait_for(lambda: {a["state"] for a in s.apps().values()} == {"running"}, "the apps")
+    equal(s.apply()[0], [])
+    equal(s.acnspawn("pod", "verify", "p").expect(0).err, "")
+    conf("[Pod]\nMemory=x\n")
+    contains(s.acnspawn("pod", "verify", "p").expect(1).out, "acnspawn.conf:2: Memory=")
+    s.declare(("web", "example.com/not-there"))
+    contains(s.acnspawn("pod", "verify", "p").expect(1).out, "acnspawn.conf:2: Memory=")
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_takes_effect_at_the_next_start_is_said(host):
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("a", one), pod="Rm=no\nReadyTimeout=1min")
+    before = s.lives()
+    equal(s.apply(), ([], "Pod p is as it is declared.\n"))
+    s.declare(("a", one), pod="Rm=yes\nRegister=no\nReadyTimeout=2min")
+    equal(s.apply(), ([], "Warning: Another rm, register, ready-timeout of pod p takes effect when it is started again.\n"))
+    s.declare(("a", one, "TasksMax=100"), pod="ReadyTimeout=60s\nRegister=auto\nRm=yes")
+    done, messages = s.apply()
+    equal(([d[3] for d in done], messages), (["done"], "Warning: Another rm of pod p takes effect when it is started again.\n"))
+    # What the command line says is not a change of the file.
+    s.acnspawn("run", "--detach", "--replace", "--rm", "--register=no", "--declared=p").expect(0)
+    wait_for(lambda: {a["state"] for a in s.apps().values()} == {"running"}, "the apps")
+    equal(s.apply(), ([], "Pod p is as it is declared.\n"))
+    s.acnspawn("stop", "p").expect(0)
+
+
 # --- What goes wrong --------------------------------------------------------------------------------------------------------
 
 @case
@@ -363,6 +410,70 @@ def an_app_that_was_added_and_not_started_is_started(host):
     equal((s.apply()[0], s.apps()["web"]["state"]), ([], "ended"))
     s.acnspawn("pause", "p").expect(0)
     contains(s.acnspawn("apply", "p").expect(1).err, "Pod p is paused")
+    s.acnspawn("stop", "p").expect(0)
+
+
+def late(s, usec, which="1+"):
+    """apply, which makes these of its calls a while late; and a function that says how many it has made."""
+    need_strace()
+    log = s.host.path("calls.log")
+    open(log, "w").close()
+    p = subprocess.Popen(["strace", "-qq", "-o", log, "-e", "trace=sendmsg", "-e", "inject=sendmsg:delay_enter=%d:when=%s" % (usec, which)] +
+                         s.host.argv("apply", "p"), env=s.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    s.host.children.append(p)
+    return p, lambda: len([l for l in read_text(log).splitlines() if " = " in l])
+
+
+@case
+def an_app_that_another_call_starts_in_between_stays(host):
+    """Between the call that adds it and the one that starts it."""
+    s = Service(host)
+    one = image(host, "one")
+    uuid = s.start(("stays", one))
+    c = pod_interface.Connection(host, uuid)
+    s.declare(("stays", one), ("web", one))
+    p, _ = late(s, 300000)
+    wait_for(lambda: (c.call("StartApp", app="web") or [""])[0] not in ("NoSuchApp", "WrongState"), "the start by another call")
+    contains(host.finish(p).expect(0).out, "done")
+    equal({n: (a["state"], a["starts"]) for n, a in s.apps().items()}, {"stays": ("running", 1), "web": ("running", 1)})
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def several_at_once_change_each_app_once(host):
+    """The others find that it is as declared."""
+    s = Service(host)
+    one, two = image(host, "one"), image(host, "two")
+    s.start(("web", one), ("gone", one))
+    for round in range(3):
+        starts = s.apps()["web"]["starts"]
+        before = len(s.said("web"))
+        s.declare(("web", one, "Environment=GREETING=round-%d" % round), *[("new%d-%d" % (round, i), two, "TasksMax=50") for i in range(2)])
+        results = [host.finish(p) for p in [host.start("apply", "--json=short", "p", env=s.env) for _ in range(3)]]
+        equal([r.rc for r in results], [0] * 3, "exit statuses of %s" % [str(r) for r in results])
+        taken = sorted((row["app"], row["change"], row["result"]) for r in results for row in json.loads(r.out))
+        old = [("gone", "remove", "done")] if round == 0 else [("new%d-%d" % (round - 1, i), "remove", "done") for i in range(2)]
+        equal(taken, sorted([("web", "replace", "done")] + old + [("new%d-%d" % (round, i), "add", "done") for i in range(2)]))
+        wait_for(lambda: s.said("web")[-1:] == ["round-%d" % round], "the new app")
+        equal(len(s.said("web")), before + 1, "executions of the app")
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def apps_that_others_add_and_remove_meanwhile(host):
+    """What does not fit any more is planned anew."""
+    s = Service(host)
+    one = image(host, "one")
+    stays, gone, web = ("stays", one), ("gone", one), ("web", one)
+    s.start(stays, gone)
+    for words, wanted in ((("add-app", "p", one, "--name=web"), (stays, gone, web)), (("rm-app", "--force", "p", "gone"), (stays, web)),
+                          (("rm-app", "--force", "p", "web"), (stays, (*web, "Environment=GREETING=x")))):
+        s.declare(*wanted)
+        p, calls = late(s, 1000000, "2")
+        wait_for(lambda: calls() >= 1, "the plan")
+        host.acnspawn(*words).expect(0)
+        host.finish(p).expect(0)
+        equal({n: a["state"] for n, a in s.apps().items()}, {w[0]: "running" for w in wanted}, "apps after %s" % (words,))
     s.acnspawn("stop", "p").expect(0)
 
 

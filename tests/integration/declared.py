@@ -3,8 +3,10 @@
 """Declared pods: .pod files, the commands for them, and pods that are made of them."""
 
 import socket
+import threading
 
 from harness import *
+from web import Web
 
 STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
 
@@ -35,7 +37,7 @@ class Declared:
 def definition(host, uuid):
     d = json.loads(read_text(os.path.join(host.pod_dir(uuid), "definition")))
     c = json.loads(read_text(os.path.join(host.pod_dir(uuid), "config")))
-    return d, {k: v for k, v in c.items() if k not in ("name", "uidBase", "createdUSec", "predecessor")}
+    return d, {k: v for k, v in c.items() if k not in ("name", "uidBase", "createdUSec", "predecessor", "declaredRun")}
 
 
 # --- Running them ---------------------------------------------------------------------------------------------------------------
@@ -133,6 +135,32 @@ def the_watchdog_of_the_unit(host):
 
 
 @case
+def a_fetch_extends_the_time_to_start(host):
+    """TimeoutStartSec= of the unit is not for images that take long, as long as they come."""
+    d = Declared(host)
+    with Web(host.path("server"), ["example.com"]) as web, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(host.path("notify"))
+        s.setblocking(False)
+        one = Fetching(d, web, "one")
+        one.may.set()
+
+        def start():
+            said = []
+            p = host.start("run", "--service", "web", env=web.env(ACNSPAWN_CONFIG_DIR=one.config, NOTIFY_SOCKET=host.path("notify")))
+            def is_ready():
+                with contextlib.suppress(BlockingIOError):
+                    said.append(s.recv(4096).decode())
+                return "READY=1" in said
+            wait_for(is_ready, "the pod")
+            host.acnspawn("stop", "web").expect(0)
+            one.go(p)
+            return said
+        said = start()
+        true(0 <= said.index("EXTEND_TIMEOUT_USEC=300000000") < said.index("READY=1"), "what the unit is told: %s" % said)
+        lacks(start(), "EXTEND_TIMEOUT_USEC=300000000", "what the unit is told")
+
+
+@case
 def what_cannot_be_combined(host):
     d = Declared(host)
     d.write("web", "[App a]\nImage=%s\n" % host.image(name="example.com/a"))
@@ -185,6 +213,134 @@ def defaults_of_the_host(host):
     equal((isolators["resource/memory"]["limit"], isolators["resource/tasks"]["limit"]), ("200Mi", "77"))
 
 
+# --- Two at once ----------------------------------------------------------------------------------------------------------------
+
+class Fetching:
+    """A configuration that declares the pod "web" with an image whose download waits until go() is called."""
+
+    def __init__(self, d, web, word):
+        self.host, self.web, self.url, self.may = d.host, web, "https://example.com/%s.aci" % word, threading.Event()
+        with open(d.host.shell("echo %s; %s" % (word, STAY), name="example.com/" + word), "rb") as f:
+            web.put(self.url, f.read(), pause=self.may)
+        self.config = d.host.path("config-" + word)
+        os.makedirs(os.path.join(self.config, "pods"))
+        with open(os.path.join(self.config, "pods", "web.pod"), "w") as f:
+            f.write("[Pod]\nInsecureOptions=signature\nVolume=data,kind=empty\n[App a]\nImage=%s\nMount=data:/data\n" % self.url)
+
+    def start(self, *args):
+        """The command in the background, once it fetches or has ended."""
+        p = self.host.start(*args, env=self.web.env(ACNSPAWN_CONFIG_DIR=self.config))
+        wait_for(lambda: self.web.asked(self.url) or p.poll() is not None, "the request of the image")
+        return p
+
+    def go(self, p):
+        self.may.set()
+        return self.host.finish(p)
+
+
+@case
+def of_two_starts_at_once_the_second_is_refused(host):
+    """What the first call prepares is not taken for a pod that never ran: the second neither stops it nor removes its volumes."""
+    d = Declared(host)
+    with Web(host.path("server"), ["example.com"]) as web:
+        for n, (first, second) in enumerate(((("run", "--detach"), ("run", "--detach")), (("run", "--detach"), ("prepare",)),
+                                             (("run", "--detach"), ("run", "--detach", "--replace")))):
+            one, two = Fetching(d, web, "one%d" % n), Fetching(d, web, "two%d" % n)
+            p = one.start(*first, "--declared=web")
+            q = two.start(*second, "--declared=web")
+            uuid = one.go(p).expect(0).out.strip()
+            host.wait_up("a", uuid)
+            r = two.go(q)
+            if "--replace" in second:
+                equal(r.expect(0).out.strip(), host.status("web")["uuid"])
+                host.acnspawn("rm", "--force", "web").expect(0)
+                continue
+            contains(r.expect(1).err, "Pod 'web' is being prepared by another process (%s)" % uuid)
+            equal(web.asked(two.url), [])
+            equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (uuid, "running", 1))
+            host.acnspawn("rm", "--force", "web").expect(0)
+
+
+@case
+def a_prepared_pod_that_is_replaced_is_not_run_meanwhile(host):
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.shell(STAY, name="example.com/a"))
+    with Web(host.path("server"), ["example.com"]) as web:
+        prepared = d.acnspawn("prepare", "--declared=web").expect(0).out.strip()
+        one = Fetching(d, web, "one")
+        p = one.start("run", "--detach", "--declared=web")
+        contains(host.acnspawn("run", "--detach", prepared).expect(1).err, "is being started or removed by another process")
+        contains(d.acnspawn("prepare", "--declared=web").expect(1).err, "Pod 'web' is being started or removed by another process")
+        uuid = one.go(p).expect(0).out.strip()
+        equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (uuid, "running", 1))
+        host.acnspawn("stop", "web").expect(0)
+        # What is not made leaves the prepared one as it was.
+        host.acnspawn("rm", "web").expect(0)
+        prepared = d.acnspawn("prepare", "--declared=web").expect(0).out.strip()
+        two = Fetching(d, web, "two")
+        p = two.start("run", "--detach", "--declared=web")
+        p.terminate()
+        two.go(p)
+        equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (prepared, "prepared", 1))
+
+
+@case
+def a_start_that_is_killed_can_be_repeated(host):
+    """At any of its steps, over a pod that was prepared: whatever it leaves has not run, and keeps no start from what is declared."""
+    need_strace()
+    d = Declared(host)
+    d.write("web", "[App a]\nImage=%s\n" % host.shell("true", name="example.com/a"))
+    words = ("prepare", "--declared=web")
+    d.acnspawn(*words).expect(0)
+    for number in spread(count_calls(host, *words, env=d.env), 8):
+        d.acnspawn(*words).expect(0)
+        kill_at(host, number, *words, env=d.env)
+        d.acnspawn("run", "--declared=web").expect(0)
+        equal(host.status("web")["state"], "exited")
+        host.acnspawn("rm", "web").expect(0)
+        host.acnspawn("gc").expect(0)
+        equal(host.pods(), [], "pods after step %d" % number)
+
+
+@case
+def a_pod_that_stops_for_long_holds_no_lock_of_the_store(host):
+    """While it is replaced, images are removed as ever, but not those of the new pod."""
+    d = Declared(host)
+    os.mkdir(host.path("signals"))
+    os.chmod(host.path("signals"), 0o777)
+    there = lambda name: os.path.exists(host.path("signals", name))
+    slow = host.shell("trap 'touch /signals/stops; until [ -e /signals/go ]; do sleep 0.05; done; exit 0' TERM; touch /signals/up; "
+                      "while :; do sleep 0.05; done", name="example.com/slow")
+    other = host.shell(STAY, name="example.com/other")
+    for path in slow, other:
+        host.acnspawn("fetch", path).expect(0)
+    def declare(name):
+        d.write("web", "[Pod]\nStopTimeout=60s\n[App a]\nImage=example.com/%s\nVolume=%s:/signals\n" % (name, host.path("signals")))
+    for words, name in ((("--declared=web",), "other"), (("web",), "slow")):
+        declare("slow")
+        d.acnspawn("run", "--detach", "--replace", "--declared=web").expect(0)
+        wait_for(lambda: there("up"), "the old pod")
+        declare(name)
+        p = host.start("run", "--detach", "--replace", *words, env=d.env)
+        wait_for(lambda: there("stops"), "the stop of the old pod")
+        host.acnspawn("fetch", host.image(name="example.com/unused")).expect(0)
+        os.rename(os.path.join(d.dir, "web.pod"), os.path.join(d.dir, "web.away"))
+        with within(10, "removing images"):
+            removed = d.acnspawn("prune", "--force", "images").expect(0).out
+        os.rename(os.path.join(d.dir, "web.away"), os.path.join(d.dir, "web.pod"))
+        contains(removed, "example.com/unused")
+        lacks(removed, "example.com/" + name)
+        equal(p.poll(), None)
+        open(host.path("signals", "go"), "w").close()
+        uuid = host.finish(p).expect(0).out.strip()
+        equal((host.status("web")["uuid"], host.state("web"), len(host.pods())), (uuid, "running", 1))
+        host.acnspawn("rm", "--force", "web").expect(0)
+        for name in os.listdir(host.path("signals")):
+            os.unlink(host.path("signals", name))
+        for path in slow, other:
+            host.acnspawn("fetch", path).expect(0)
+
+
 # --- The commands -----------------------------------------------------------------------------------------------------------------
 
 @case
@@ -213,6 +369,14 @@ def verify(host):
         ("13", "Alias", "systemd refuses other names of an instance such as acnspawn@NAME.service, unless they are instances themselves"),
         ("15", "RequiredBy", "a quote is not closed"),
         ("16", "Other", "a declared pod has WantedBy=, RequiredBy= and UpheldBy= in [Install]")])
+    early = d.write("early", "[App a]\nImage=x\n[Install]\nWantedBy=sockets.target\nWantedBy=multi-user.target basic.target\n")
+    equal(re.findall(r"(?m)^%s:(\d+): error: (.*)$" % re.escape(early), d.acnspawn("pod", "verify", "early").expect(1).out), [
+        ("4", "WantedBy=: the pod has no socket for sockets.target, before which no service starts. Add a section [Socket], or name multi-user.target."),
+        ("5", "WantedBy=: no service starts before basic.target. Name multi-user.target.")])
+    d.write("early", "[App a]\nImage=x\n[Socket]\nListenStream=80\n[Install]\nWantedBy=sockets.target\n")
+    lacks(d.acnspawn("pod", "verify", "early").out, "WantedBy")
+    d.write("early", "[App a]\nImage=x\n[Unit]\nDefaultDependencies=no\n[Install]\nWantedBy=sockets.target sysinit.target\n")
+    lacks(d.acnspawn("pod", "verify", "early").out, "WantedBy")
     net = d.write("net", "[App a]\nImage=x\n[Pod]\nNetwork=nonet:IP=192.0.2.1 host2\n")
     lines = [l.split(": ", 2)[1:] for l in d.acnspawn("pod", "verify", "net").expect(1).out.splitlines() if l.startswith(net + ":4: ")]
     equal([(severity, text.split(". ")[0].rstrip(".")) for severity, text in lines],
@@ -250,6 +414,10 @@ def list_and_cat(host):
     equal(rows[1]["uuid"], host.status("web")["uuid"])
     equal(d.acnspawn("pod", "cat", "web").expect(0).out, "# %s\n%s\n\n# %s\n[Pod]\nHostname=x\n" % (web, d.read("web"), drop_in))
     contains(d.acnspawn("pod", "cat", "none").expect(1).err, "No file declares a pod 'none'")
+    d.write("Web", "[App a]\nImage=x\n")
+    r = d.acnspawn("pod", "list", "--json").expect(0)
+    equal(len(json.loads(r.out)), 2)
+    contains(r.err, "'Web.pod' declares no pod: its name is that of the pod, in lower case letters")
 
 
 @case
@@ -270,6 +438,12 @@ def create_writes_a_file(host):
     d.acnspawn("pod", "create", "--force", "web", "--", image, "--name=b", "--set-credential=key:geheim").expect(0)
     contains(d.read("web"), "[App b]\nImage=%s\nSetCredential=key:geheim\n" % image)
     equal(os.stat(path).st_mode & 0o777, 0o600, "mode of a file with a secret")
+    for words in ("--environment=PASSWORD", image), (image, "--environment=PASSWORD=x"):
+        host.acnspawn("pod", "create", "--force", "web", "--", *words, env=dict(d.env, PASSWORD="geheim")).expect(0)
+        equal(os.stat(path).st_mode & 0o777, 0o600, "mode of a file with an environment")
+    host.prepare("--name=made", "--environment=PASSWORD=x", image)
+    d.acnspawn("pod", "create", "--force", "web", "--from=made").expect(0)
+    equal(os.stat(path).st_mode & 0o777, 0o600, "mode of the file of a pod with an environment")
     contains(d.acnspawn("pod", "create", "db", "--output=-", "--", image).expect(0).out, "Image=" + image)
     contains(d.acnspawn("pod", "create", "db", "--output=-", "--", "--executor").expect(0).out, "\n[Pod]\nExitPolicy=tasks\n")
     equal(sorted(os.listdir(d.dir)), ["web.pod"])

@@ -725,18 +725,18 @@ def settle(host):
     wait_for(lambda: not host.processes(), "end of all processes of the pod (left: %s)" % find_processes(host), timeout=20)
 
 
-def count_calls(host, *args):
+def count_calls(host, *args, env=None):
     log = host.path("strace.log")
     subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=" + CHANGES] + host.argv(*args),
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60)
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60, env=env)
     return sum(1 for line in open(log, errors="replace") if "(" in line and "resumed" not in line)
 
 
-def kill_at(host, number, *args):
+def kill_at(host, number, *args, env=None):
     """Runs acnspawn, and kills it at the NUMBERth of its system calls that change something."""
     return subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + CHANGES, "-e",
                            "inject=%s:signal=KILL:when=%d" % (CHANGES, number)] + host.argv(*args),
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60).returncode
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60, env=env).returncode
 
 
 def need_strace():

@@ -140,6 +140,41 @@ def a_registry_that_cannot_be_reached(host):
     host.acnspawn("stop", "a", "b").expect(0)
 
 
+@case
+@with_timeout(120)
+def a_pod_starts_while_the_registry_is_away(host):
+    """--pull-policy=update: of what is in the store, with a warning; what is not in the store cannot be started."""
+    registry = Registry(host)
+    reference = publish(host, registry, 1)
+    options = ("run", "--detach", "--name=p", HTTP, "--pull-policy=update")
+    with Web(host.path("web"), ["example.com"]) as web:
+        base = open(host.shell(say(1), name="example.com/base"), "rb").read()
+        more = image_manifest("example.com/app", {"exec": ["/bin/sh", "-c", say(1)], "user": "0", "group": "0"},
+                              dependencies=[{"imageName": "example.com/base"}])
+        for name, data in ("base", base), ("app", open(write_aci(host.path("app.aci"), more, {}), "rb").read()):
+            for url in "https://example.com/%s-latest-linux-%s.aci" % (name, os_arch()), "https://example.com/%s-1-linux-%s.aci" % (name, os_arch()), \
+                    "https://example.com/%s.aci" % name:
+                web.put(url, data, etag=True)
+        words = (reference, "--name=a", "---", "example.com/app", "--name=b")
+        env = web.env(no_proxy="127.0.0.1")
+        signed = ("--insecure-options=http,signature",)
+        host.acnspawn(*options, *signed, *words, env=env).expect(0)
+        before = [image_of(host, "p", app) for app in "ab"]
+        host.acnspawn("rm", "--force", "p").expect(0)
+        # What the server says about the image counts.
+        del web.pages["https://example.com/base.aci"]
+        contains(host.acnspawn(*options, *signed, "https://example.com/base.aci", env=env).expect(1).err, "the server does not have it")
+    registry.process.kill()
+    registry.process.wait()
+    r = host.acnspawn(*options, *signed, *words, env=env).expect(0)
+    for what in reference, "example.com/app", "example.com/base":
+        contains(r.err, "The image %s of the store is used, as its server cannot be asked for a newer one: Cannot fetch" % what)
+    equal([image_of(host, "p", app) for app in "ab"], before)
+    host.acnspawn("rm", "--force", "p").expect(0)
+    host.acnspawn("fetch", *signed, "--pull-policy=update", reference, env=env).expect(1)
+    host.acnspawn(*options, *signed, reference + "x", env=env).expect(1)
+
+
 # --- Servers, files, the store -----------------------------------------------------------------------------------------
 
 @case
@@ -438,6 +473,33 @@ def pods_that_do_not_run(host):
     equal(update(host, "--if-running", "q", "none").err, "")
     contains(update(host, "--if-running", rc=2).err, "--if-running is for pods that are named")
     host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def pods_that_cannot_be_updated_just_now(host):
+    """One that is paused, or that another call changes, is no failure of an update of all pods, as a timer does it each night, nor with --if-running."""
+    fetch(host, image(host, 1))
+    for name in "p", "q", "r":
+        run(host, name, "example.com/web", "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
+            "--health-start-period=1h")
+    fetch(host, image(host, 2))
+    host.acnspawn("pause", "p").expect(0)
+    equal(rows(host), [("p", "web", "passed over"), ("q", "web", "replaced"), ("r", "web", "replaced")])
+    contains(update(host, "--if-running", "p").err, "Pod p is paused")
+    contains(update(host, "p", rc=1).err, "Pod p is paused")
+    host.acnspawn("resume", "p").expect(0)
+    equal(rows(host, "p"), [("p", "web", "replaced")])
+    # Another update is under way, whose app does not get ready.
+    fetch(host, image(host, 3, script="echo starts; while :; do sleep 0.05; done"))
+    p = host.start("update", HTTP, "p")
+    wait_for(lambda: "starts" in host.acnspawn("logs", "--app=web", "p").out, "the start of the new app")
+    fetch(host, image(host, 4))
+    equal(rows(host), [("p", "web", "passed over"), ("q", "web", "replaced"), ("r", "web", "replaced")])
+    contains(update(host, "p", rc=1).err, "App web of pod p is just being replaced")
+    # A pod that ends while its app is replaced.
+    host.acnspawn("stop", "--force", "p").expect(0)
+    host.finish(p).expect(1)
+    host.acnspawn("stop", "q", "r").expect(0)
 
 
 @case

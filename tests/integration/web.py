@@ -87,6 +87,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
+        if page.pause:
+            page.pause.wait(30)
         self.wfile.write(body)
 
 

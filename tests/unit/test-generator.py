@@ -185,6 +185,15 @@ def sockets_of_a_pod(d):
         ["acnspawn-generator: CONFIG/pods/web.pod:6: Accept=: the sockets are those of one pod, and cannot be given to another unit"], 1))
 
 
+def targets_before_services(d):
+    """They are for the socket of a pod; a service would be an ordering cycle."""
+    write(d, "web.pod", "[App web]\nImage=x\n[Install]\nWantedBy=sockets.target multi-user.target\n")
+    write(d, "Web.pod", "[App web]\nImage=x\n")
+    check("what is made", generate(d), ({"multi-user.target.wants/acnspawn@web.service": "-> ../acnspawn@web.service"},
+        ["acnspawn-generator: CONFIG/pods/web.pod:4: WantedBy=: the pod has no socket for sockets.target, before which no service starts",
+         "acnspawn-generator: 'Web.pod' declares no pod: it is not named like one"], 1))
+
+
 def timers_of_updates(d):
     write(d, "web.pod", "[App web]\nImage=sha512-0\nImagePolicy=registry\n[Update]\nOnCalendar=Sun 03:00\nUnit=x.service\nPersistent=no\n")
     write(d, "db.pod", "[App db]\nImage=sha512-0\n[Update]\n")
@@ -249,7 +258,9 @@ def hostile_names_and_words(d):
     for part in "[Install]", "ExecStart", "User":
         lines = made["acnspawn@web.service.d/50-declared.conf"].splitlines()
         check(f"whether the drop-in has a line with {part}", any(line.startswith(part) for line in lines), False)
-    check("how many messages there are", len(messages), 6)
+    check("how many messages there are", len([m for m in messages if "declares no pod" not in m]), 6)
+    check("the files that declare no pod", sorted(m.split("'")[1] for m in messages if "declares no pod" in m),
+          sorted(["A.pod", "a b.pod", "-x.pod", "x@y.pod", "a\\x0a.pod", "a" * 64 + ".pod"]))
     check("the exit status", rc, 1)
 
 
@@ -278,7 +289,7 @@ def usage(d):
 
 
 for test in (units_of_a_pod, file_systems_of_a_pod, the_network_of_a_pod, the_file_system_of_the_store, a_store_that_is_not_known,
-             what_cannot_be_read_does_not_hinder_the_rest, sockets_of_a_pod, sockets_of_ports, timers_of_updates, nothing_declared, one_broken_pod_does_not_hinder_others, hostile_names_and_words, masked_pods,
+             what_cannot_be_read_does_not_hinder_the_rest, sockets_of_a_pod, targets_before_services, sockets_of_ports, timers_of_updates, nothing_declared, one_broken_pod_does_not_hinder_others, hostile_names_and_words, masked_pods,
              it_is_quick, usage):
     case(test)
 sys.exit(1 if failures else 0)

@@ -259,6 +259,21 @@ def a_watchdog_of_the_unit(host):
 
 
 @case
+def a_unit_that_starts_the_pod_again_is_named(host):
+    """Restart=always: `acnspawn stop` alone does not end such a pod."""
+    with declared(host, "[App a]\nImage=%s\n[Service]\nRestart=always\nRestartSec=0\n" % host.shell(STAY, name="example.com/a")):
+        systemctl("start", UNIT)
+        first = host.status("web")["uuid"]
+        contains(host.acnspawn("stop", "web").expect(0).err,
+                 "%s starts a pod again when web has ended (Restart=always); 'systemctl stop %s' ends both." % (UNIT, UNIT))
+        wait_for(lambda: host.status("web")["uuid"] != first and host.state("web") == "running", "the next pod")
+        systemctl("stop", UNIT)
+        equal(host.state("web"), "exited")
+    uuid = host.detach(host.shell(STAY, name="example.com/b"))
+    equal(host.acnspawn("stop", uuid).expect(0).err, "")
+
+
+@case
 def a_supervisor_that_is_killed(host):
     """The unit fails, and is started again if that is its policy: as another pod, with nothing left of the first one."""
     text = "[App a]\nImage=%s\n[Service]\n%s\n"
