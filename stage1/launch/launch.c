@@ -65,12 +65,17 @@ static _noreturn_ void run_main(Launch *l)
         _exit(app_status_to_exit_code(&s));
 }
 
+/* -ECANCELED: the app was stopped during the delay before this, see launch_delay(). */
 static int run_pre_start(Launch *l)
 {
         HandlerStatus h = {.ran = true, .exit_status = -1};
         Failure f = {};
 
         int r = launch_run_handler(l, &h, &f);
+        if (r == -ECANCELED) {
+                error_done(&f.error);
+                return 0;
+        }
         int k = report_handler(l, LAUNCH_PRE_START_ENDED, &h, r < 0 ? &f : NULL);
         error_done(&f.error);
         return r < 0 || k < 0 ? 125 : h.exit_status >= 0 ? h.exit_status : 128 + h.signal;

@@ -22,7 +22,8 @@
 
 #include "stage1/launch/launch.h"
 
-#define EXTRA_USEC UINT64_C(1000000)      /* for systemd to notice that this process has ended */
+#define EXTRA_USEC                                                                                          \
+        UINT64_C(3600000000) /* for a pause of the pod: the time-out would be over when it continues */
 #define FIRST_PAUSE_USEC UINT64_C(100000) /* between the first two checks */
 
 /* --- The command line ---------------------------------------------------------------------------------- */

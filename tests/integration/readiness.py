@@ -545,11 +545,11 @@ def an_unhealthy_app_is_restarted(host):
     host.acnspawn("stop", uuid).expect(0)
 
 
-def flawed(host, *more, policy="on-failure"):
+def flawed(host, *more, policy="on-failure", **app):
     """An app whose check succeeds once, and then fails; /data has the times of its starts and ends."""
     script = "trap 'cat /proc/uptime >>/data/ends; exit 0' TERM; cat /proc/uptime >>/data/starts; touch /tmp/up; while :; do sleep 0.05; done"
     return host.prepare("--name=p", "--exit-policy=" + policy, "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
-                        host.shell(script, name="example.com/flawed"), "--health-cmd=test -e /tmp/up && echo >>/tmp/checks; test $(wc -l </tmp/checks) -eq 1",
+                        host.shell(script, name="example.com/flawed", app=app), "--health-cmd=test -e /tmp/up && echo >>/tmp/checks; test $(wc -l </tmp/checks) -eq 1",
                         "--health-interval=100ms", "--health-retries=1", "--health-start-period=60s", "--health-on-failure=restart", *more)
 
 
@@ -622,6 +622,23 @@ def an_app_that_waits_to_be_started_again_is_stopped_alone(host):
     host.wait_at_rest(uuid)
     stops_alone(host, uuid, "late")
     host.finish(p)
+
+
+@case
+def the_handler_of_an_app_that_is_stopped_before_it_does_not_run(host):
+    """systemd continues with the next command when the launcher that waits is stopped."""
+    handler = {"name": "pre-start", "exec": ["/bin/sh", "-c", "cat /proc/uptime >>/data/handled; test $(wc -l </data/handled) -eq 1"]}
+    uuid = flawed(host, "--restart-delay=10min", "--restart-delay-max=10min", "---", host.shell("sleep 1000", name="example.com/other"),
+                  eventHandlers=[handler])
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: host.app_status(uuid, "flawed")["nextStart"], "the app waits")
+    host.acnspawn("stop-app", uuid, "flawed").expect(0)
+    host.wait_at_rest(uuid)
+    equal((host.state(uuid), host.app_status(uuid, "other")["state"], len(times(host, uuid, "handled"))), ("running", "running", 1))
+    os.unlink("%s/volumes/data/handled" % host.pod_dir(uuid))
+    host.acnspawn("start-app", uuid, "flawed").expect(0)
+    equal((host.app_status(uuid, "flawed")["state"], len(times(host, uuid, "handled"))), ("running", 1))
+    host.acnspawn("stop", uuid).expect(0)
 
 
 @case

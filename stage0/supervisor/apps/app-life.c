@@ -169,6 +169,7 @@ void app_life_starts(AppInstance *a)
 {
         a->status.consecutive_starts = earlier_starts(a) + 1;
         a->status.restarting = true;
+        a->delayed = false;
         save(a);
 }
 

@@ -43,6 +43,7 @@ typedef struct AppInstance {
         /* Realtime: since when all checks have succeeded. 0: the last one has failed */
         uint64_t healthy_usec;
         bool begun;         /* launchers of an execution have asked for something, and it has not ended */
+        bool delayed;       /* the launcher waits before the start, or was stopped while it did */
         int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
         uint64_t oom_kills; /* in the app's cgroup before this execution */
         struct Execution *execution; /* admission.c */

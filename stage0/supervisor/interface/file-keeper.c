@@ -15,11 +15,13 @@
  * A manifest that could not be written, as on a full disk, is written again until it can be. Meanwhile it is not known which one is on
  * disk: the child may have been killed after it had renamed the file. */
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "stage0/supervisor/apps/left-process.h"
 #include "stage0/supervisor/interface/file-keeper.h"
 
 #define RETRY_USEC UINT64_C(2000000)
@@ -54,7 +56,7 @@ struct FileKeeper {
         sd_event_source *timer; /* for the next attempt; or NULL */
         bool concludes;         /* functions are being called */
         pid_t pid;              /* the child that writes the files of NOW, or 0 */
-        int pid_fd;
+        int pid_fd, host_fd;
         sd_event_source *source;
 };
 
@@ -120,8 +122,12 @@ static int keep_directories(Pod *p)
 static _noreturn_ void child(const FileKeeper *k, pid_t parent)
 {
         (void) prctl(PR_SET_NAME, "keep-files");
-        if (replaces(&k->now) && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent))
-                _exit(ECANCELED);
+        if (replaces(&k->now)) {
+                if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+                        _exit(ECANCELED);
+        } else if (k->host_fd >= 0 &&
+                   setns(k->host_fd, CLONE_NEWNS) < 0) /* it would keep the pod's mounts busy */
+                _exit(errno);
         int r = keep_directories(k->pod);
         if (r >= 0)
                 r = write_files(k->pod, &k->now);
@@ -181,7 +187,12 @@ static int start_child(FileKeeper *k)
         if (r >= 0)
                 return 0;
         (void) kill(pid, SIGKILL);
-        (void) reap(k, 0);
+        if (replaces(&k->now))
+                (void) reap(k, 0);
+        else {
+                forget_child(k);
+                leave_process(k->event, pid);
+        }
         return r;
 }
 
@@ -224,9 +235,12 @@ static void begin(FileKeeper *k)
         int r = add_manifest(k, &e);
         if (r >= 0 && (k->now.n_files > 0 || k->now.run) && start_child(k) >= 0)
                 return;
-        /* If there can be no child, a change waits for the disk here rather than being lost; what is only synced does not. */
-        if (r >= 0)
+        /* If there can be no child, a change waits for the disk here rather than being lost; what is only synced does not: a start
+         * fails then. */
+        if (r >= 0 && replaces(&k->now))
                 r = write_files(k->pod, &k->now);
+        else if (r >= 0 && k->now.run)
+                r = -EAGAIN;
         conclude(k, r, &e);
 }
 
@@ -367,9 +381,15 @@ int file_keeper_new(Pod *p, sd_event *event, void (*recovered)(void *userdata), 
                           .event = event,
                           .recovered = recovered,
                           .userdata = userdata,
-                          .pid_fd = -EBADF};
+                          .pid_fd = -EBADF,
+                          .host_fd = -EBADF};
         *ret = k;
         return 0;
+}
+
+void file_keeper_set_host(FileKeeper *k, int host_fd)
+{
+        k->host_fd = host_fd;
 }
 
 FileKeeper *file_keeper_free(FileKeeper *k)

@@ -14,6 +14,8 @@ typedef void (*FileKeeperFunction)(void *userdata, int r, const Error *e);
 /* RECOVERED is called when the manifest was written after file_keeper_is_behind(), before functions that wait for it. */
 int file_keeper_new(Pod *p, sd_event *event, void (*recovered)(void *userdata), void *userdata,
                     FileKeeper **ret);
+/* The mount namespace of the host, lent, once this process has left it. */
+void file_keeper_set_host(FileKeeper *k, int host_fd);
 /* Does not wait for what is being written. NULL is fine. */
 FileKeeper *file_keeper_free(FileKeeper *k);
 

@@ -401,6 +401,9 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
         if (!app)
                 return error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
         int r = admission_check_process(s->admission, app, q->peer.pid, peer_fd, e);
+        /* systemd continues with the handler if the app is stopped during its delay. */
+        if (r >= 0 && phase == LAUNCH_PRE_START && app->delayed)
+                return error_set(e, -ECANCELED, "App %s is being stopped", app->name);
         if (r >= 0 && app_life_is_first_phase(app, phase)) {
                 s->events.superseded(s->userdata, app);
                 if (app_table_find(s->apps, q->request.app) != app)
@@ -419,6 +422,7 @@ static uint64_t begin_delay(AppInstance *app)
 {
         uint64_t delay = app_life_delay(app);
 
+        app->delayed = delay > 0;
         if (delay == 0)
                 app_life_starts(app);
         return delay;

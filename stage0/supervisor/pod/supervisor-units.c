@@ -221,7 +221,8 @@ void supervisor_end_superseded(void *userdata, AppInstance *app)
         Supervisor *s = userdata;
 
         /* The unit was not down if a restart has replaced the stop of an app that had failed. */
-        app->units[0].unsound = false;
+        if (app->stop == STOP_TO_RESTART)
+                app->units[0].unsound = false;
         manager_link_drain(s->manager);
         if (app_table_has(s->apps, app))
                 end_unknown(s, app, true);

@@ -67,6 +67,7 @@ static int prepare_mounts(Supervisor *s, Error *e)
 
         if (r >= 0 && (r = forwarders_set_host(s->forwarders, host)) < 0)
                 (void) error_set_errno(e, r, "Cannot copy a descriptor");
+        file_keeper_set_host(s->keeper, forwarders_host(s->forwarders));
         if (r >= 0)
                 r = pod_mounts_new(s->pod, &s->mounts, e);
         if (r >= 0)

@@ -15,6 +15,7 @@
 #define GIVE_UP_USEC UINT64_C(3000000) /* the end of a pod, without any progress */
 #define QUEUE_MAX (1U << 20)           /* bytes; more is not read even if an app has ended */
 #define REOPENINGS_MAX 64U
+#define UNANSWERED_MAX 256U /* of one process */
 
 /* A call that waits for the answers of processes. */
 struct Reopening {
@@ -165,6 +166,11 @@ static bool is_reopened(const AppInstance *a, const char *app)
 
 static void ask_to_reopen(Reopening *x, AppLog *l)
 {
+        /* Its file system hangs, and what was asked is still in its queue. */
+        if (log_writer_unanswered(l->writer) >= UNANSWERED_MAX) {
+                x->r = log_file_error(l->app, l->file.path, -ETIME, 0, x->r < 0 ? NULL : &x->error);
+                return;
+        }
         x->items[x->n].log = l;
         x->items[x->n++].number = log_writer_ask(l->writer, (LogMessage){.step = LOG_REOPEN});
         x->n_left++;

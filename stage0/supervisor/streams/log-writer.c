@@ -231,6 +231,11 @@ uint64_t log_writer_unwritten(const LogWriter *w)
         return w->sent > written ? w->sent - written : 0;
 }
 
+uint64_t log_writer_unanswered(const LogWriter *w)
+{
+        return w->numbered - w->answered;
+}
+
 int log_writer_process(const LogWriter *w)
 {
         return w->pid_fd;

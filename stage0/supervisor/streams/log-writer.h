@@ -68,6 +68,8 @@ typedef enum LogEnd {
 LogEnd log_writer_wait_for_end(LogWriter *w, uint64_t patience_usec);
 /* How many bytes were added that are neither written nor dropped, as far as is known. */
 uint64_t log_writer_unwritten(const LogWriter *w);
+/* How many messages with a number wait for their answers. */
+uint64_t log_writer_unanswered(const LogWriter *w);
 /* A pidfd of the process, lent; negative: there is none. */
 int log_writer_process(const LogWriter *w);
 /* 0: there is none. */
