@@ -187,8 +187,8 @@ def sockets_of_a_pod(d):
 
 def targets_before_services(d):
     """They are for the socket of a pod; a service would be an ordering cycle."""
-    write(d, "web.pod", "[App web]\nImage=x\n[Install]\nWantedBy=sockets.target multi-user.target\n")
-    write(d, "Web.pod", "[App web]\nImage=x\n")
+    write(d, "web.pod", "[App web]\nImage=sha512-0\n[Install]\nWantedBy=sockets.target multi-user.target\n")
+    write(d, "Web.pod", "[App web]\nImage=sha512-0\n")
     check("what is made", generate(d), ({"multi-user.target.wants/acnspawn@web.service": "-> ../acnspawn@web.service"},
         ["acnspawn-generator: CONFIG/pods/web.pod:4: WantedBy=: the pod has no socket for sockets.target, before which no service starts",
          "acnspawn-generator: 'Web.pod' declares no pod: it is not named like one"], 1))
