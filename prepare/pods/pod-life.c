@@ -384,27 +384,36 @@ static int refuse_start_now(Pod *p, Error *e)
         return r < 0 ? r : refuse_start(p, now->state, e);
 }
 
-int pod_begin_run(Pod *p, Error *e)
+int pod_lock_to_run(Pod *p, Error *e)
 {
         if (p->state != POD_PREPARED)
                 return refuse_start(p, p->state, e);
         int r = p->manifest ? 0 : pod_load(p, e);
         if (r < 0)
                 return r;
-        bool was_locked = p->locked;
-        r = was_locked ? 0 : try_lock(p->dir_fd);
+        r = p->locked ? 0 : try_lock(p->dir_fd);
         if (r == -EBUSY)
                 return refuse_start_now(p, e);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot lock pod %s", pod_display_name(p));
         p->locked = true;
-        (void) pod_record_boot(p); /* only for "status" */
-        r = host_uids_claim(p, e);
+        return pod_is_at(p->store, p->dir_fd, p->uuid, POD_PREPARED) ? 0 : refuse_start_now(p, e);
+}
+
+int pod_begin_run(Pod *p, Error *e)
+{
+        bool was_locked = p->locked;
+        int r = pod_lock_to_run(p, e);
+
+        if (r >= 0) {
+                (void) pod_record_boot(p); /* only for "status" */
+                r = host_uids_claim(p, e);
+        }
         if (r >= 0 && (r = pod_move(p, POD_RUNNING)) < 0)
                 (void) error_set_errno(e, r, "Cannot start pod %s", pod_display_name(p));
         if (r >= 0)
                 pod_journal_link(p);
-        if (r < 0 && !was_locked)
+        if (r < 0 && p->locked && !was_locked)
                 p->locked = flock(p->dir_fd, LOCK_UN) < 0;
         return r == -ENOENT ? refuse_start_now(p, e) : r;
 }

@@ -101,6 +101,8 @@ static int begin(Pod *p, const RunOptions *o, PodSockets **ret_sockets, Error *e
         if (r >= 0)
                 r = check_ports(p, *ret_sockets, e);
         if (r >= 0)
+                r = pod_lock_to_run(p, e);
+        if (r >= 0)
                 r = pod_reserve_records(p, e);
         if (r >= 0)
                 r = pod_begin_run(p, e);
