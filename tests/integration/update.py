@@ -168,9 +168,15 @@ def a_pod_starts_while_the_registry_is_away(host):
     registry.process.kill()
     registry.process.wait()
     r = host.acnspawn(*options, *signed, *words, env=env).expect(0)
-    for what in reference, "example.com/app", "example.com/base":
-        contains(r.err, "The image %s of the store is used, as its server cannot be asked for a newer one: Cannot fetch" % what)
+    used = "The image %s of the store is used, as its server cannot be asked for a newer one: %s"
+    for what in reference, "example.com/app":
+        contains(r.err, used % (what, "Cannot fetch"))
+    # A host that was not reached is not asked once more.
+    contains(r.err, used % ("example.com/base", "example.com was not reached before."))
     equal([image_of(host, "p", app) for app in "ab"], before)
+    host.acnspawn("rm", "--force", "p").expect(0)
+    r = host.acnspawn(*options, *signed, reference, "--name=a", "---", reference, "--name=b", env=env).expect(0)
+    contains(r.err, used % (reference, "%s was not reached before." % registry.address))
     host.acnspawn("rm", "--force", "p").expect(0)
     host.acnspawn("fetch", *signed, "--pull-policy=update", reference, env=env).expect(1)
     host.acnspawn(*options, *signed, reference + "x", env=env).expect(1)
