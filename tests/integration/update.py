@@ -165,6 +165,8 @@ def a_pod_starts_while_the_registry_is_away(host):
         # What the server says about the image counts.
         del web.pages["https://example.com/base.aci"]
         contains(host.acnspawn(*options, *signed, "https://example.com/base.aci", env=env).expect(1).err, "the server does not have it")
+        web.put("https://example.com/app.aci", b"", status=400)
+        contains(host.acnspawn(*options, *signed, "https://example.com/app.aci", env=env).expect(1).err, "does not understand the request (400)")
     registry.process.kill()
     registry.process.wait()
     r = host.acnspawn(*options, *signed, *words, env=env).expect(0)
