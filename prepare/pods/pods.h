@@ -94,7 +94,7 @@ typedef struct PodConfig {
         bool host_pid, host_ipc;    /* the pod is in these namespaces of the host */
         uint64_t capabilities; /* what an app of it can have, bit n is capability n; 0: a pod of an earlier version */
         char *cgroup_parent; /* "/kubepods/podX": the cgroup, or on hosts with systemd the slice, that it is in; or NULL */
-        char *declared_run;  /* of a declared pod: how its file says that it is run, in words KEY=VALUE; NULL: not known */
+        char *declared_run; /* of a declared pod: how its file says that it is run, in words KEY=VALUE; NULL: not known */
 } PodConfig;
 
 void pod_config_done(PodConfig *c);

@@ -33,9 +33,9 @@ typedef struct Context {
         struct Progress *progress; /* where the operation's progress is shown now, or NULL */
         /* Of the latest message that extends the time of a unit to start: when it was sent, and after how many bytes. */
         uint64_t extended_usec, extended_done;
-        Store *store;              /* filled in by context_open_store() */
-        Conf conf;                 /* read by context_read_conf(), … */
-        bool has_conf;             /* … which was called */
+        Store *store;  /* filled in by context_open_store() */
+        Conf conf;     /* read by context_read_conf(), … */
+        bool has_conf; /* … which was called */
 } Context;
 
 struct Verb {

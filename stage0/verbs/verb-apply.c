@@ -127,6 +127,8 @@ static int apply(Context *c, Run *x, Pod *p, PodArguments *a, const Pod *wanted)
                 if (r != 0)
                         break;
                 r = operation_poll(pod_operation(p), -1, 0, BUSY_POLL_MSEC, &c->error);
+                if (r >= 0) /* it may have been paused */
+                        r = pod_check_running(p, &c->error);
         }
         return r;
 }

@@ -35,7 +35,7 @@ REASONS = {
     "rm": r"There is no pod|was removed|in use by another process|is being|is still being prepared",
     "stop": r"is not running|There is no pod|was removed|does not run|has ended",
     "export": r"There is no pod|was removed|in use by another process|is being|it changed while it was read"
-              r"|has no root yet",  # an app of a pod that ends just then
+              r"|has no root yet|has no apps",  # of a pod that ends just then, and of one that is being prepared
 }
 REASONS["run --declared"] = REASONS["run"]
 
