@@ -163,6 +163,7 @@ def a_pod_starts_while_the_registry_is_away(host):
         before = [image_of(host, "p", app) for app in "ab"]
         host.acnspawn("rm", "--force", "p").expect(0)
         # What the server says about the image counts.
+        host.acnspawn("fetch", *signed, "https://example.com/app.aci", env=env).expect(0)
         del web.pages["https://example.com/base.aci"]
         contains(host.acnspawn(*options, *signed, "https://example.com/base.aci", env=env).expect(1).err, "the server does not have it")
         web.put("https://example.com/app.aci", b"", status=400)
