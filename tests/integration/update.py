@@ -530,6 +530,7 @@ def pods_that_end_during_their_update(host):
         r = host.finish(p).expect(0 if stops else 1)
         equal([(x["app"], x["result"]) for x in json.loads(r.out)], [("web", "passed over" if stops else "failed"), ("waits", "current")])
         contains(r.err, "Pod p: app web")
+        wait_for(lambda: host.state("p") == "exited", "the end of the pod")
         host.acnspawn("rm", "p").expect(0)
 
 
