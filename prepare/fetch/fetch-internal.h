@@ -20,6 +20,8 @@ struct Fetcher {
         ImageIndex *index;          /* of the store */
         pthread_mutex_t notes_lock; /* protects NOTES */
         char **notes;               /* notes already given */
+        uint64_t lost_usec;         /* with these hosts */
+        char **silent_hosts;        /* that were not reached; protected by LOCK */
         char **verified_images;     /* IDs of images whose signers were checked; protected by LOCK */
 };
 

@@ -14,6 +14,7 @@
 #include "prepare/fetch/fetch-internal.h"
 #include "schema/oci.h"
 
+#define LOST_MAX_USEC (120 * UINT64_C(1000000))
 #define WAIT_USEC 100000U /* interval of checks of the operation */
 
 static const char *const policies[_PULL_POLICY_MAX] = {
@@ -60,6 +61,7 @@ Fetcher *fetcher_free(Fetcher *f)
         (void) image_index_free(f->index);
         strv_free(f->active_places);
         strv_free(f->notes);
+        strv_free(f->silent_hosts);
         strv_free(f->verified_images);
         (void) pthread_mutex_destroy(&f->lock);
         (void) pthread_mutex_destroy(&f->notes_lock);
@@ -366,6 +368,48 @@ static bool may_be_stored(const Fetcher *f, int r)
         return f->options.or_stored && f->options.policy == PULL_UPDATE && is_unreachable(r);
 }
 
+/* What names the host of an image: the first component of a name, or of a URL without scheme and password. */
+static char *host_of(const char *name)
+{
+        const char *scheme = strstr(name, "://"), *s = scheme ? scheme + 3 : name;
+        size_t n = strcspn(s, "/");
+        const char *at = scheme ? memrchr(s, '@', n) : NULL;
+
+        return at ? strndup(at + 1, n - (size_t) (at + 1 - s)) : strndup(s, n);
+}
+
+static bool is_of_server(const Reference *x)
+{
+        return x->kind == REFERENCE_URL || x->kind == REFERENCE_DOCKER ||
+               (x->kind == REFERENCE_IMAGE && can_be_fetched(x->body));
+}
+
+/* A host that does not answer costs a minute and more. It is not asked for another image that is in the store, and when two
+ * minutes were lost no host is. 0, or -EHOSTUNREACH. */
+static int check_silent(Fetcher *f, const char *name, Error *e)
+{
+        _cleanup_free_ char *host = host_of(name);
+
+        (void) pthread_mutex_lock(&f->lock);
+        bool is_known = host && strv_contains(f->silent_hosts, host),
+             is_late = f->lost_usec >= LOST_MAX_USEC;
+        (void) pthread_mutex_unlock(&f->lock);
+        if (is_known)
+                return error_set(e, -EHOSTUNREACH, "%s was not reached before", host);
+        return is_late ? error_set(e, -EHOSTUNREACH, "too much time was lost with other servers") : 0;
+}
+
+static void note_silent(Fetcher *f, const char *name, uint64_t begun_usec)
+{
+        _cleanup_free_ char *host = host_of(name);
+
+        (void) pthread_mutex_lock(&f->lock);
+        f->lost_usec += now_usec(CLOCK_MONOTONIC) - begun_usec;
+        if (host && !strv_contains(f->silent_hosts, host))
+                (void) strv_extend(&f->silent_hosts, host);
+        (void) pthread_mutex_unlock(&f->lock);
+}
+
 /* E: why a newer one could not be looked for. */
 static void warn_stored(const Fetcher *f, const char *what, Error *e)
 {
@@ -426,8 +470,17 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e)
         shown = reference_for_display(reference);
         if (!shown)
                 return error_oom(e);
-        r = kinds[x.kind](f, &x, shown, &i, &found, e);
+        r = is_of_server(&x) ? check_silent(f, x.body, e) : 0;
         r = stored_reference(f, r, &x, shown, &i, &found, e);
+        if (!i) {
+                uint64_t begun_usec = now_usec(CLOCK_MONOTONIC);
+
+                error_done(e);
+                r = kinds[x.kind](f, &x, shown, &i, &found, e);
+                if (is_of_server(&x) && may_be_stored(f, r))
+                        note_silent(f, x.body, begun_usec);
+                r = stored_reference(f, r, &x, shown, &i, &found, e);
+        }
         r = conclude(f, shown, r, i, found);
         if (r >= 0 && !f->options.no_dependencies)
                 r = fetch_dependencies(f, i, e);
@@ -448,8 +501,17 @@ int fetch_image_by_name(Fetcher *f, const char *name, const PairList *labels, co
         if (!n.name || pair_list_copy(labels, &n.labels) < 0 || image_name_format(name, labels, &shown) < 0)
                 return error_oom(e);
         const FetchTarget w = {.what = shown, .name = &n, .id = id};
-        int r = fetch_target(f, &w, &i, &found, e);
+        int r = id ? 0 : check_silent(f, name, e);
         r = stored_target(f, r, &w, &i, &found, e);
+        if (!i) {
+                uint64_t begun_usec = now_usec(CLOCK_MONOTONIC);
+
+                error_done(e);
+                r = fetch_target(f, &w, &i, &found, e);
+                if (may_be_stored(f, r))
+                        note_silent(f, name, begun_usec);
+                r = stored_target(f, r, &w, &i, &found, e);
+        }
         if (r < 0 || !found)
                 r = conclude(f, shown, r, i, found);
         if (r < 0)

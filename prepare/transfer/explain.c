@@ -302,7 +302,7 @@ static const struct {
         Again again;
         const char *why, *hint;
 } status_reasons[] = {
-                {400, -EREMOTEIO, AGAIN_NEVER, "the server does not understand the request", NULL},
+                {400, -EPROTO, AGAIN_NEVER, "the server does not understand the request", NULL},
                 {401, -EACCES, AGAIN_NEVER, "the server requires authentication", NULL},
                 {403, -EACCES, AGAIN_NEVER, "the server does not allow it", NULL},
                 {404, -ENOENT, AGAIN_NEVER, "the server does not have it",
@@ -313,7 +313,7 @@ static const struct {
                 {429, -EBUSY, AGAIN_LATER, "the server has had too many requests",
                  "Try again later; with credentials many servers allow more."},
                 {500, -EREMOTEIO, AGAIN_LATER, "the server has an error", "Try again later."},
-                {501, -EREMOTEIO, AGAIN_NEVER, "the server cannot do that", NULL},
+                {501, -EPROTO, AGAIN_NEVER, "the server cannot do that", NULL},
                 {502, -EREMOTEIO, AGAIN_LATER, "a server behind the server fails", "Try again later."},
                 {503, -EBUSY, AGAIN_LATER, "the server is not available now", "Try again later."},
                 {504, -ETIMEDOUT, AGAIN_LATER, "a server behind the server does not answer",
@@ -359,5 +359,6 @@ int exchange_explain_status(Exchange *x, Error *e)
                 return hint ? error_hint(e, r, "%s", hint) : r;
         }
         x->again = status >= 500 ? AGAIN_LATER : AGAIN_NEVER;
-        return exchange_error(x, e, -EREMOTEIO, "the server answers with status %u", status);
+        return exchange_error(x, e, status >= 500 ? -EREMOTEIO : -EPROTO,
+                              "the server answers with status %u", status);
 }

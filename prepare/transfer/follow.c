@@ -189,7 +189,7 @@ static int evaluate_answer(Step *s, Exchange *x, Error *e)
         if (status == 304 && (s->request->etag || s->request->last_modified))
                 return 1;
         if (is_redirect(status) && s->request->form)
-                return exchange_error(x, e, -EREMOTEIO,
+                return exchange_error(x, e, -EPROTO,
                                       "it redirects (%u) a POST request, which is not followed", status);
         if (is_redirect(status))
                 return step_to(s, x, e);

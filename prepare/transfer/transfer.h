@@ -132,8 +132,9 @@ void transfer_reply_done(TransferReply *r);
  *
  * Errors: -EACCES: 401, 403, 407. -ENOENT: 404, 410. -EHOSTUNREACH: unknown host. -ECONNREFUSED,
  * -ECONNRESET: also a truncated body. -ETIMEDOUT. -EKEYREJECTED: TLS. -EPERM: an insecure option would be
- * needed. -ELOOP: too many redirects. -EFBIG: larger than size_max. -EBUSY: 429, 503. -EREMOTEIO: any other
- * status. -EBADMSG: malformed HTTP. -EINTR, -ETIME: see operation_check(). -EINVAL, -EPROTONOSUPPORT: the URL. */
+ * needed. -ELOOP: too many redirects. -EFBIG: larger than size_max. -EBUSY: 429, 503. -EREMOTEIO: another
+ * status with which the server says that it fails; -EPROTO: any other. -EBADMSG: malformed HTTP. -EINTR,
+ * -ETIME: see operation_check(). -EINVAL, -EPROTONOSUPPORT: the URL. */
 int transfer_get(Transfer *t, const TransferRequest *r, char **ret_body, size_t *ret_size,
                  TransferReply *ret, Error *e);
 int transfer_download(Transfer *t, const TransferRequest *r, Store *s, int *ret_fd, TransferReply *ret,

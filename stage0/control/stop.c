@@ -162,22 +162,6 @@ static int wait_without_reply(Pod *p, int supervisor_fd, bool ends, uint64_t tim
         return r < 0 ? r : timeout_usec == 0;
 }
 
-/* systemd starts a unit again that it has not stopped itself. */
-static void warn_of_restart(Pod *p, bool by_force)
-{
-        _cleanup_free_ char *unit = NULL, *restart = NULL;
-
-        if (pod_cgroup_host_unit(p, &unit) < 0 || unit_is_own(unit))
-                return;
-        restart = host_unit_restart(unit);
-        if (streq_ptr(restart, "always") || streq_ptr(restart, "on-success") ||
-            (by_force && restart && !streq(restart, "no")))
-                operation_message(
-                                pod_operation(p), LOG_LEVEL_WARNING,
-                                "%s starts a pod again when %s has ended (Restart=%s); 'systemctl stop %s' ends both.",
-                                unit, pod_display_name(p), restart, unit);
-}
-
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
 {
         bool configured = timeout_usec == STOP_AS_CONFIGURED;
@@ -187,7 +171,6 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
         int k = pod_thaw(p, e); /* its supervisor may be frozen with it */
         if (k < 0)
                 return k;
-        warn_of_restart(p, timeout_usec == 0);
         if (configured)
                 timeout_usec = configured_timeout(p);
         _cleanup_close_ int supervisor_fd = open_supervisor(p);

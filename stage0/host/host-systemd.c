@@ -37,6 +37,8 @@ bool host_is_shutting_down(void)
                streq(state, "stopping");
 }
 
+#define ANSWER_USEC (2 * UINT64_C(1000000)) /* of a systemd that may be busy, for what is only of interest */
+
 char *host_unit_restart(const char *unit)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -45,7 +47,8 @@ char *host_unit_restart(const char *unit)
         char *value = NULL;
 
         if (!endswith(unit, ".service") || library_load(&systemd_library, NULL) < 0 ||
-            host_systemd_connect(&bus) < 0 || sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0 ||
+            host_systemd_connect(&bus) < 0 || sd_bus_set_method_call_timeout(bus, ANSWER_USEC) < 0 ||
+            sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0 ||
             sd_bus_get_property_string(bus, SYSTEMD_NAME, path, "org.freedesktop.systemd1.Service",
                                        "Restart", &error, &value) < 0)
                 return NULL;

@@ -13,6 +13,7 @@
 
 /* For apps without a start time-out, which is the default: an app that never gets ready must not delay the others for ever. */
 #define READY_USEC (600 * UINT64_C(1000000))
+#define END_USEC (10 * UINT64_C(1000000)) /* for a pod that is about to end */
 #define ANSWER_MAX (16U * 1024U * 1024U)
 
 /* --- The process --------------------------------------------------------------------------------------- */
@@ -29,10 +30,37 @@ static uint64_t ready_timeout(const AppUpdate *a, const UpdateOptions *o)
         return UINT64_MAX; /* the start time-out of the app applies */
 }
 
-/* The pod ends or is paused, or another call changes the app. */
-static bool is_passing(int r)
+/* The pod has ended before, or is still starting. */
+static bool is_unconnected(int r)
 {
-        return r == -EBUSY || r == -ESRCH || r == -ECONNRESET || r == -ESHUTDOWN;
+        return r == -ESRCH || r == -ECONNRESET || r == -EAGAIN;
+}
+
+/* Whether another call has removed the app since its newer image was looked for. */
+static bool is_removed(const Pod *p, const char *app)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+
+        return pod_look(p->store, p->uuid, &now, NULL) >= 0 && pod_load(now, NULL) >= 0 &&
+               !pod_manifest_find_app(now->manifest, app);
+}
+
+/* Whether the pod, which ends, was stopped. The new app may be why it ends, too. */
+static bool is_stopped(Pod *p)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+
+        if (pod_wait(p, END_USEC, NULL) < 0)
+                return true; /* apps have their time to end */
+        int r = pod_look(p->store, p->uuid, &now, NULL);
+        return r == -ENOENT ||
+               (r >= 0 && pod_load(now, NULL) >= 0 && !pod_end_is_failure(pod_end(now).exit_status));
+}
+
+/* The pod is paused or stopped, or another call changes the app. */
+static bool is_passing(Pod *p, const char *app, int r)
+{
+        return r == -EBUSY || (r == -ENOENT && is_removed(p, app)) || (r == -ESHUTDOWN && is_stopped(p));
 }
 
 static int replace(Pod *p, AppReplacement *y, const UpdateOptions *options)
@@ -46,11 +74,14 @@ static int replace(Pod *p, AppReplacement *y, const UpdateOptions *options)
 
         a->result = UPDATE_FAILED;
         int r = acn_connect(p, &pod, &a->error);
-        if (r >= 0)
+        bool passes = is_unconnected(r);
+        if (r >= 0) {
                 r = acn_replace_app(pod, a->app->name, &o, &replaced, &a->warnings, &a->error);
+                passes = is_passing(p, a->app->name, r);
+        }
         if (r >= 0)
                 a->result = replaced ? UPDATE_REPLACED : UPDATE_CURRENT;
-        else if (options->passes_over && is_passing(r))
+        else if (options->passes_over && passes)
                 a->result = UPDATE_PASSED_OVER;
         if (r != -ECONNABORTED)
                 return r;
@@ -132,6 +163,8 @@ static int start(PodUpdate *x, const UpdateOptions *o)
 
 void pod_update_begin(PodUpdate *x, const UpdateOptions *o)
 {
+        for (size_t i = 0; i < x->n; i++)
+                x->apps[i].begun = x->apps[i].pending;
         x->failure = start(x, o);
 }
 

@@ -3,6 +3,7 @@
 
 #include "stage0/api/acn.h"
 #include "stage0/control/control.h"
+#include "stage0/pods/pods.h"
 #include "stage0/update/update.h"
 
 /* --- candidates.c -------------------------------------------------------------------------------------- */
@@ -43,6 +44,7 @@ typedef struct AppReplacement {
         AppUpdate update;
         char *reference; /* as the user wrote it */
         bool pending;    /* the replacement has no result yet */
+        bool begun;      /* the replacement may be why the pod has ended */
         int code;        /* the code of the error */
 } AppReplacement;
 

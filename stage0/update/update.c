@@ -190,7 +190,8 @@ static void report_results(const Updater *u, PodUpdate *x)
 
                 if (y->pending) /* no result: interrupted */
                         continue;
-                if (a->result == UPDATE_FAILED && u->options->passes_over && has_ended(u, x->pod))
+                if (a->result == UPDATE_FAILED && u->options->passes_over && !y->begun &&
+                    has_ended(u, x->pod))
                         a->result = UPDATE_PASSED_OVER;
                 if (y->code < 0)
                         (void) error_prefix(&a->error, y->code, "Pod %s: app %s (%s)",

@@ -13,7 +13,7 @@ typedef enum UpdateResult {
         UPDATE_ROLLED_BACK,   /* it was not ready with the newer one, and has the old one again */
         UPDATE_FAILED_BEFORE, /* the same was so with this image before: it was not tried */
         UPDATE_FAILED,        /* nothing was changed */
-        UPDATE_PASSED_OVER,   /* the pod has ended meanwhile, is paused, or another call changes the app */
+        UPDATE_PASSED_OVER,   /* the pod was stopped meanwhile, is paused, or another call changes the app */
         _UPDATE_RESULT_MAX,
 } UpdateResult;
 

@@ -194,8 +194,11 @@ static int apply_one(Context *c, Run *x, const char *name)
         r = pod_arguments_prepare(c, &a, &wanted);
         if (r < 0)
                 return r;
-        warn_about_units(c, name);
-        r = apply(c, x, p, &a, wanted);
+        r = pod_keep_images(wanted, &c->error); /* apps may take long to get ready */
+        if (r >= 0) {
+                warn_about_units(c, name);
+                r = apply(c, x, p, &a, wanted);
+        }
         pod_abandon(wanted);
         return r;
 }

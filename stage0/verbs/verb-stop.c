@@ -19,8 +19,20 @@ static const Option options[] = {
                 OPTION_END,
 };
 
+/* systemd starts a unit again that it has not stopped itself. It is asked when the pod has ended: it may be slow to answer. */
+static void warn_of_restart(const Pod *p, const char *unit, bool killed)
+{
+        _cleanup_free_ char *restart = unit_is_own(unit) ? NULL : host_unit_restart(unit);
+
+        if (streq_ptr(restart, "always") || streq_ptr(restart, "on-success") ||
+            (killed && restart && !streq(restart, "no")))
+                log_warning("%s starts a pod again when %s has ended (Restart=%s); 'systemctl stop %s' ends both.",
+                            unit, pod_display_name(p), restart, unit);
+}
+
 static int stop(Context *c, Pod *p, void *userdata)
 {
+        _cleanup_free_ char *unit = NULL;
         const Arguments *a = userdata;
 
         if (p->state == POD_PREPARED) {
@@ -28,9 +40,12 @@ static int stop(Context *c, Pod *p, void *userdata)
                                   pod_display_name(p));
                 return error_hint(&c->error, r, "'acnspawn rm %s' removes it.", pod_display_name(p));
         }
+        (void) pod_cgroup_host_unit(p, &unit);
         int r = stop_pod(p, a->force ? 0 : a->timeout_usec, &c->error);
         if (r > 0 && !a->force)
                 log_warning("Pod %s had not ended in time, and was killed.", pod_display_name(p));
+        if (r >= 0 && unit)
+                warn_of_restart(p, unit, r > 0);
         return r < 0 ? r : 0;
 }
 

@@ -127,7 +127,7 @@ static int report_pod(Run *x, int r)
         return 0;
 }
 
-/* Adds P, which is taken over. What has ended by now is passed over, unless the user has named it. */
+/* Adds P, which is taken over. 1: it has ended by now, and is passed over, as the user has not named it. */
 static int add(Run *x, Pod *p, size_t *ret_n)
 {
         _cleanup_(pod_freep) Pod *now = NULL;
@@ -141,7 +141,7 @@ static int add(Run *x, Pod *p, size_t *ret_n)
         if (k != -ENOENT && (k < 0 || now->state == POD_RUNNING))
                 return r;
         error_done(&c->error);
-        return 0;
+        return 1;
 }
 
 /* With --if-running that a pod does not run is no failure: timers of pods elapse whether these run or not. */
@@ -162,7 +162,7 @@ static int add_named(Run *x, const char *word, bool if_running)
         _cleanup_free_ char *name = r >= 0 ? strdup(pod_display_name(p)) : NULL;
         if (r >= 0)
                 r = add(x, TAKE_PTR(p), &n);
-        if (r >= 0 && n == 0 && !c->quiet)
+        if (r == 0 && n == 0 && !c->quiet)
                 log_info("No app of pod %s has an image policy; --image-policy= of prepare and run says it.",
                          name ?: word);
         return report_pod(x, r);
@@ -171,7 +171,7 @@ static int add_named(Run *x, const char *word, bool if_running)
 static int add_all(Run *x)
 {
         Context *c = x->context;
-        size_t n_pods = 0, n_apps = 0;
+        size_t n_pods = 0, n_apps = 0, n_passed = 0;
         Pod **pods = NULL;
 
         int r = pod_list(c->store, &pods, &n_pods, &c->error);
@@ -181,9 +181,10 @@ static int add_all(Run *x)
                         continue;
                 r = report_pod(x, add(x, TAKE_PTR(pods[i]), &n));
                 n_apps += n;
+                n_passed += r > 0;
         }
         pod_list_free(pods, n_pods);
-        if (r >= 0 && n_apps == 0 && !c->quiet)
+        if (r >= 0 && n_apps == 0 && n_passed == 0 && !c->quiet)
                 log_info("No app of a running pod has an image policy.");
         return r;
 }

@@ -213,6 +213,30 @@ def mounts_are_changed_with_the_app(host):
 
 
 @case
+def an_app_that_gets_ready_late_holds_no_lock_of_the_store(host):
+    """Meanwhile images and volumes are removed as ever, but not what the declared pod needs."""
+    s = Service(host)
+    one = image(host, "one")
+    host.acnspawn("fetch", host.image(name="example.com/unused")).expect(0)
+    s.start(("web", one))
+    os.mkdir(host.path("signals"))
+    os.chmod(host.path("signals"), 0o777)
+    late = image(host, "late", "touch /signals/starts; until [ -e /signals/go ]; do sleep 0.05; done; touch /up; " + STAY)
+    s.declare(("web", one), ("late", late, "Volume=%s:/signals" % host.path("signals"), "HealthCmd=test -e /up", "HealthInterval=100ms",
+                             "HealthStartPeriod=1h"))
+    p = host.start("apply", "p", env=s.env)
+    wait_for(lambda: os.path.exists(host.path("signals", "starts")), "the start of the new app")
+    with within(10, "removing images"):
+        removed = s.acnspawn("prune", "--force", "images").expect(0).out
+    contains(removed, "example.com/unused")
+    lacks(removed, "example.com/late")
+    equal(p.poll(), None)
+    open(host.path("signals", "go"), "w").close()
+    host.finish(p).expect(0)
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
 def volumes_go_with_the_last_app_that_mounts_them(host):
     """One that comes again by the same name is a new one, in memory and on disk."""
     s = Service(host)

@@ -3,6 +3,7 @@
 """acnspawn update: apps of running pods that are replaced by those of newer images, from a registry, a web server, files and the
 store; and what happens if the newer one is not any good."""
 
+import signal
 import threading
 
 from registry_server import *
@@ -162,14 +163,23 @@ def a_pod_starts_while_the_registry_is_away(host):
         before = [image_of(host, "p", app) for app in "ab"]
         host.acnspawn("rm", "--force", "p").expect(0)
         # What the server says about the image counts.
+        host.acnspawn("fetch", *signed, "https://example.com/app.aci", env=env).expect(0)
         del web.pages["https://example.com/base.aci"]
         contains(host.acnspawn(*options, *signed, "https://example.com/base.aci", env=env).expect(1).err, "the server does not have it")
+        web.put("https://example.com/app.aci", b"", status=400)
+        contains(host.acnspawn(*options, *signed, "https://example.com/app.aci", env=env).expect(1).err, "does not understand the request (400)")
     registry.process.kill()
     registry.process.wait()
     r = host.acnspawn(*options, *signed, *words, env=env).expect(0)
-    for what in reference, "example.com/app", "example.com/base":
-        contains(r.err, "The image %s of the store is used, as its server cannot be asked for a newer one: Cannot fetch" % what)
+    used = "The image %s of the store is used, as its server cannot be asked for a newer one: %s"
+    for what in reference, "example.com/app":
+        contains(r.err, used % (what, "Cannot fetch"))
+    # A host that was not reached is not asked once more.
+    contains(r.err, used % ("example.com/base", "example.com was not reached before."))
     equal([image_of(host, "p", app) for app in "ab"], before)
+    host.acnspawn("rm", "--force", "p").expect(0)
+    r = host.acnspawn(*options, *signed, reference, "--name=a", "---", reference, "--name=b", env=env).expect(0)
+    contains(r.err, used % (reference, "%s was not reached before." % registry.address))
     host.acnspawn("rm", "--force", "p").expect(0)
     host.acnspawn("fetch", *signed, "--pull-policy=update", reference, env=env).expect(1)
     host.acnspawn(*options, *signed, reference + "x", env=env).expect(1)
@@ -500,6 +510,53 @@ def pods_that_cannot_be_updated_just_now(host):
     host.acnspawn("stop", "--force", "p").expect(0)
     host.finish(p).expect(1)
     host.acnspawn("stop", "q", "r").expect(0)
+
+
+@case
+def pods_that_end_during_their_update(host):
+    """One that was stopped is passed over; that one dies with its new app is a failure of the update, also without names."""
+    fetch(host, image(host, 1, name="example.com/waits"))
+    for stops, name in (True, "example.com/a"), (False, "example.com/b"):
+        fetch(host, image(host, 1, name))
+        run(host, "p", name, "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
+            "--health-start-period=1h", "---", "example.com/waits", "--name=waits", "--image-policy=local")
+        fetch(host, image(host, 2, name, script="echo starts; trap 'exit 0' TERM; while :; do sleep 0.05; done"))
+        p = host.start("update", HTTP, "--json")
+        wait_for(lambda: "starts" in host.acnspawn("logs", "--app=web", "p").out, "the start of the new app")
+        if stops:
+            host.acnspawn("stop", "p").expect(0)
+        else:
+            os.kill(host.supervisor(host.status("p")["uuid"]), signal.SIGKILL)
+        r = host.finish(p).expect(0 if stops else 1)
+        equal([(x["app"], x["result"]) for x in json.loads(r.out)], [("web", "passed over" if stops else "failed"), ("waits", "current")])
+        contains(r.err, "Pod p: app web")
+        wait_for(lambda: host.state("p") == "exited", "the end of the pod")
+        host.acnspawn("rm", "p").expect(0)
+
+
+@case
+def an_app_that_is_removed_before_its_turn(host):
+    """It is no failure of an update of all pods; the app before it in its pod gets ready late."""
+    os.mkdir(host.path("signals"))
+    os.chmod(host.path("signals"), 0o777)
+    fetch(host, image(host, 1))
+    fetch(host, image(host, 1, name="example.com/next"))
+    run(host, "p", "example.com/web", "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
+        "--health-start-period=1h", "--volume=%s:/signals" % host.path("signals"), "---", "example.com/next", "--name=next", "--image-policy=local",
+        "--after=web")
+    fetch(host, image(host, 2, script="echo starts; until [ -e /signals/go ]; do sleep 0.05; done; " + STAY))
+    fetch(host, image(host, 2, name="example.com/next"))
+    p = host.start("update", HTTP, "--json")
+    wait_for(lambda: "starts" in host.acnspawn("logs", "--app=web", "p").out, "the start of the new app")
+    child, = children_of(p.pid)
+    os.kill(child, signal.SIGSTOP)
+    open(host.path("signals", "go"), "w").close()
+    host.acnspawn("rm-app", "--force", "p", "next").expect(0)
+    os.kill(child, signal.SIGCONT)
+    r = host.finish(p).expect(0)
+    equal([(x["app"], x["result"]) for x in json.loads(r.out)], [("web", "replaced"), ("next", "passed over")])
+    contains(r.err, "Pod p has no app 'next'")
+    host.acnspawn("stop", "p").expect(0)
 
 
 @case

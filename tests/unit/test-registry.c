@@ -611,7 +611,7 @@ TEST(identity_token_and_redirect)
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
         ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         CASE_OPEN(c, ":1");
-        ASSERT_GET_FAILS(c, NULL, -EREMOTEIO, "it redirects (307) a POST request");
+        ASSERT_GET_FAILS(c, NULL, -EPROTO, "it redirects (307) a POST request");
         ASSERT_STREQ(c.second.log, "");
 }
 

@@ -131,10 +131,10 @@ TEST(statuses)
         ASSERT_ERR(net_get(&n, &s, "/403"), -EACCES);
         ASSERT_CONTAINS(n.error.hint, "auth.d");
         ASSERT_ERR(net_get(&n, &s, "/410"), -ENOENT);
-        ASSERT_ERR(net_get(&n, &s, "/418"), -EREMOTEIO);
+        ASSERT_ERR(net_get(&n, &s, "/418"), -EPROTO);
         ASSERT_CONTAINS(n.error.message, "status 418");
         ASSERT_ERR(net_get(&n, &s, "/206"), -EBADMSG);
-        ASSERT_ERR(net_get(&n, &s, "/304"), -EREMOTEIO);
+        ASSERT_ERR(net_get(&n, &s, "/304"), -EPROTO);
         ASSERT_EQ(s.n_requests, 7); /* none was worth a second try */
 }
 
