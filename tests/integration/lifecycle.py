@@ -1008,6 +1008,39 @@ def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
 
 
 @case
+def a_loop_takes_no_data_and_waits_for_nothing(host):
+    """The pod that ran for long before its unit began to crash stays; and those that cannot be removed now do not keep the others there."""
+    os.makedirs(host.path("config/pods"))
+    env = dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
+    host.acnspawn("fetch", host.shell("exit 3", name="example.com/a")).expect(0)
+    with open(host.path("config/pods/looping.pod"), "w") as f:
+        f.write("[App a]\nImage=example.com/a\n")
+    made = []
+
+    def start():
+        host.run("--declared=looping", rc=3, env=env)
+        made.extend({os.path.basename(p) for p in host.pods()} - set(made))
+
+    start()
+    config = os.path.join(host.pod_dir(made[0]), "config")
+    text = json.load(open(config))
+    text["createdUSec"] -= 3600 * 1000000
+    with open(config, "w") as f:
+        json.dump(text, f)
+    for _ in range(4):
+        start()
+    records = [os.path.join(host.pod_dir(uuid), "network") for uuid in made[1:]]
+    for record in records:
+        with open(record, "w") as f:
+            f.write("x")
+    for _ in range(8):
+        start()
+    equal({os.path.basename(p) for p in host.pods()}, set(made[:5] + made[-6:]))
+    for record in records:
+        os.unlink(record)
+
+
+@case
 def a_prepared_pod_of_a_store_that_was_moved_runs(host):
     host.acnspawn("fetch", host.shell("cat /data/words", name="example.com/a")).expect(0)
     host.acnspawn("volume", "create", "v").expect(0)
