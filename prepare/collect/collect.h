@@ -32,7 +32,7 @@ typedef struct KeptPods {
         bool all;     /* it is not known which */
 } KeptPods;
 
-#define KEPT_PREFIX_MIN 8U
+#define KEPT_PREFIX_MIN 4U
 void kept_pods_done(KeptPods *k);
 #define _cleanup_kept_pods_ _cleanup_(kept_pods_done)
 /* True if P is one of them; K may be NULL. */

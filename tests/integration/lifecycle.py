@@ -955,12 +955,13 @@ def pods_of_enabled_units_stay(host):
     env = dict(os.environ, SYSTEMD_UNIT_PATH=host.path("units"), ACNSPAWN_CONFIG_DIR=host.path("config"))
     image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
     names = ["prepared", "ended", "declared", "other"]
-    uuids = {n: host.prepare("--name=" + n, "example.com/a") for n in names + ["by-uuid"]}
+    uuids = {n: host.prepare("--name=" + n, "example.com/a") for n in names + ["by-uuid", "by-beginning"]}
     for n in "ended", "by-uuid", "declared", "other":
         host.run(n)
     with open(host.path("config/pods/declared.pod"), "w") as f:
         f.write("[App a]\nImage=example.com/x\n")
-    for instance in "prepared", "ended", "declared", uuids["by-uuid"]:
+    beginning = uuids["by-beginning"][:6].upper()
+    for instance in "prepared", "ended", "declared", uuids["by-uuid"], beginning:
         os.symlink("/lib/systemd/system/acnspawn@.service", host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
     gone = lambda *args: {r["id"] for r in json.loads(host.acnspawn(*args, "--json=short", env=env).expect(0).out) if r["kind"] in ("pod", "image")}
     gc = "gc", "--grace-period=0", "--expire-prepared=0"
@@ -976,9 +977,9 @@ def pods_of_enabled_units_stay(host):
     contains(r.err, "Cannot find out which pods units of the host need: Cannot read which units are enabled")
     contains(host.acnspawn("image", "gc", "--grace-period=0", env=env).expect(1).err, "Cannot find out which pods units of the host need")
     os.unlink(host.path("units/loop.wants"))
-    for instance in "ended", uuids["by-uuid"]:
+    for instance in "ended", uuids["by-uuid"], beginning:
         os.unlink(host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
-    true({uuids["by-uuid"], uuids["ended"]} <= gone(*gc), "nothing needs them now")
+    true({uuids["by-uuid"], uuids["by-beginning"], uuids["ended"]} <= gone(*gc), "nothing needs them now")
     equal(gone("image", "gc", "--grace-period=0"), {image})
 
 
