@@ -100,9 +100,9 @@ typedef enum PruneParts {
 /* What stays though no pod of the store needs it: what pods need that are declared in files. */
 typedef struct PruneKept {
         KeptPods pods;
-        char **images;    /* IDs, as in ImageGcOptions */
-        char **volumes;   /* names */
-        bool all_volumes; /* it is not known which */
+        char **images;                /* IDs, as in ImageGcOptions */
+        char **volumes;               /* names */
+        bool all_images, all_volumes; /* it is not known which */
 } PruneKept;
 
 void prune_kept_done(PruneKept *k);

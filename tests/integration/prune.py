@@ -347,6 +347,15 @@ def what_cannot_be_found_out_is_not_unneeded(host):
         r = host.acnspawn(*gc, **config).expect(1)
         contains(r.err, "the image %s cannot be read: Input/output error" % ids["named"])
     equal(images(), all_of)
+    # A damaged one is kept, and nothing else.
+    with open(os.path.join(host.dir, "images", ids["pulled"], "manifest"), "r+") as f:
+        text = f.read()
+        f.truncate(0)
+    host.acnspawn(*gc, "--dry-run", **config).expect(0)
+    host.acnspawn("df", **config).expect(0)
+    true(ids["pulled"] not in host.acnspawn("prune", "--dry-run", "images", **config).expect(0).out, "it stays")
+    with open(os.path.join(host.dir, "images", ids["pulled"], "manifest"), "w") as f:
+        f.write(text)
     declare(host, m="[Pod]\nPodManifest=%s\n" % host.path("config"))  # which is no file
     refused("Cannot find out which images declared pods need")
     os.unlink(host.path("config/pods/m.pod"))
