@@ -364,6 +364,29 @@ def what_cannot_be_found_out_is_not_unneeded(host):
 
 
 @case
+def the_image_of_a_pod_that_cannot_be_read_stays(host):
+    """It may be that of an enabled unit. And df shows sizes, though it is not known which pods and images units need."""
+    os.makedirs(host.path("units/multi-user.target.wants"))
+    config = {"env": dict(os.environ, SYSTEMD_UNIT_PATH=host.path("units"))}
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
+    uuid = host.prepare("--name=p", "example.com/a")
+    host.run("p")
+    os.symlink("/lib/systemd/system/acnspawn@.service", host.path("units/multi-user.target.wants/acnspawn@p.service"))
+    for name in "config", "pod":
+        with unreadable(os.path.join(host.pod_dir(uuid), name)):
+            contains(host.acnspawn("image", "gc", "--grace-period=0", **config).expect(1).err, "Cannot read '%s' of pod" % name)
+            host.acnspawn("gc", "--grace-period=0", **config).expect(1)
+    equal(os.listdir(os.path.join(host.dir, "images")), [image])
+    true(uuid in os.path.join(host.pod_dir(uuid)), "the pod stays")
+    os.unlink(host.path("units/multi-user.target.wants/acnspawn@p.service"))
+    marked = lambda: {r["kind"] for r in json.loads(host.acnspawn("df", "--verbose", "--json", **config).expect(0).out) if r["reclaimable"]}
+    equal(marked(), {"images", "pods", "logs"})
+    os.symlink("loop.wants", host.path("units/loop.wants"))
+    contains(host.acnspawn("df", **config).expect(0).err, "Cannot find out which pods units of the host need")
+    equal(marked(), set())
+
+
+@case
 def a_pod_that_is_pruned_when_it_has_ended_keeps_its_status(host):
     """Of "run --rm", which removes the pod itself, a prune beside it can be quicker."""
     host.acnspawn("fetch", host.shell("exit 0", name="example.com/a")).expect(0)
