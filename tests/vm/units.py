@@ -425,7 +425,7 @@ def the_pod_of_a_loaded_unit_stays(host):
     gc = lambda: {x["id"] for x in json.loads(host.acnspawn("gc", "--grace-period=0", "--expire-prepared=0", "--json=short").expect(0).out) if x["kind"] == "pod"}
     with drop_ins(host):
         with open("/run/systemd/system/needs.service", "w") as f:
-            f.write("[Unit]\nRequisite=acnspawn@needed.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\n")
+            f.write("[Unit]\nAfter=acnspawn@needed.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\n")
         try:
             systemctl("daemon-reload")
             systemctl("start", UNIT, rc=None)
