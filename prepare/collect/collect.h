@@ -32,7 +32,7 @@ typedef struct KeptPods {
         bool all;     /* it is not known which */
 } KeptPods;
 
-#define KEPT_PREFIX_MIN 8U
+#define KEPT_PREFIX_MIN 4U
 void kept_pods_done(KeptPods *k);
 #define _cleanup_kept_pods_ _cleanup_(kept_pods_done)
 /* True if P is one of them; K may be NULL. */
@@ -100,9 +100,9 @@ typedef enum PruneParts {
 /* What stays though no pod of the store needs it: what pods need that are declared in files. */
 typedef struct PruneKept {
         KeptPods pods;
-        char **images;    /* IDs, as in ImageGcOptions */
-        char **volumes;   /* names */
-        bool all_volumes; /* it is not known which */
+        char **images;                /* IDs, as in ImageGcOptions */
+        char **volumes;               /* names */
+        bool all_images, all_volumes; /* it is not known which */
 } PruneKept;
 
 void prune_kept_done(PruneKept *k);

@@ -76,7 +76,7 @@ bool kept_pods_have(const KeptPods *k, const Pod *p)
                 return k;
         STRV_FOREACH (name, k->names)
                 if (streq_ptr(p->config.name, *name) ||
-                    (strlen(*name) >= KEPT_PREFIX_MIN && startswith(p->uuid, *name)))
+                    (strlen(*name) >= KEPT_PREFIX_MIN && strncasecmp(p->uuid, *name, strlen(*name)) == 0))
                         return true;
         return false;
 }

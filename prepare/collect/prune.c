@@ -45,6 +45,8 @@ static int prune_pods_and_downloads(Store *s, const PruneOptions *o, Error *e)
 
 static int prune_images(Store *s, const PruneOptions *o, Error *e)
 {
+        if (o->kept && o->kept->all_images)
+                return 0;
         return image_gc(s,
                         &(ImageGcOptions){.kept = o->kept ? o->kept->images : NULL,
                                           .dry_run = o->dry_run,

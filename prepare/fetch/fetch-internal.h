@@ -63,6 +63,8 @@ typedef struct Remote {
 void remote_done(Remote *r);
 #define _cleanup_remote_ _cleanup_(remote_done)
 int remote_read(Store *s, const char *place, Remote *ret); /* -ENOENT: none; other errors: it is not known */
+/* True also if that cannot be found out. */
+bool remote_image_is_there(Store *s, const char *id);
 int remote_write(Store *s, const char *place, const Remote *m);
 
 /* --- Import of one archive (archive.c) ----------------------------------------------------------------- */

@@ -10,22 +10,16 @@
 #include "prepare/fetch/fetch-internal.h"
 #include "prepare/registry/registry.h"
 
-/* 1: *RET; 0: there is none. */
+/* 1: *RET, which may be damaged: the caller that opens it says so; 0: there is none. */
 static int find_by_place(Store *s, const char *place, char **ret, Error *e)
 {
-        _cleanup_(image_freep) Image *i = NULL;
-        _cleanup_error_ Error error = ERROR_NULL;
         _cleanup_remote_ Remote m = {};
 
         int r = remote_read(s, place, &m);
         if (r < 0 && r != -ENOENT)
                 return error_set_errno(e, r, "Cannot read what came from '%s'", place);
-        if (r >= 0)
-                r = image_open(s, m.image, &i, &error);
-        if (r == -ENOENT) /* it may have been removed */
+        if (r < 0 || !remote_image_is_there(s, m.image)) /* it may have been removed */
                 return 0;
-        if (r < 0)
-                return error_move(e, &error);
         *ret = TAKE_PTR(m.image);
         return 1;
 }

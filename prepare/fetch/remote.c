@@ -169,11 +169,10 @@ int remote_write(Store *s, const char *place, const Remote *m)
 
 /* --- Collecting ---------------------------------------------------------------------------------------- */
 
-static bool image_is_there(Store *s, const char *id)
+bool remote_image_is_there(Store *s, const char *id)
 {
         _cleanup_free_ char *path = NULL;
 
-        /* If that cannot be determined, the entry is kept. */
         return xasprintf(&path, "images/%s", id) < 0 ||
                faccessat(store_fd(s), path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 || errno != ENOENT;
 }
@@ -189,7 +188,7 @@ static bool is_useful(Store *s, const char *path, char **ret_url)
                 return r != -EBADMSG; /* what cannot be read now may be useful */
         if (get_string(o, "image", &image) < 0 || get_string(o, "url", ret_url) < 0)
                 return false;
-        return image && image_id_check(image, NULL) >= 0 && image_is_there(s, image);
+        return image && image_id_check(image, NULL) >= 0 && remote_image_is_there(s, image);
 }
 
 /* A recent file may be an entry that is just being written. */
@@ -257,7 +256,7 @@ static int read_reference(Store *s, const char *name, FetchedReference *ret)
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
         const char *reference = url ? startswith(url, "docker://") : NULL;
-        if (!reference || !image || image_id_check(image, NULL) < 0 || !image_is_there(s, image))
+        if (!reference || !image || image_id_check(image, NULL) < 0 || !remote_image_is_there(s, image))
                 return 0;
         ret->reference = strdup(reference);
         ret->image = TAKE_PTR(image);

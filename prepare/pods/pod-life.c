@@ -513,9 +513,14 @@ static uint64_t age_by_clock(uint64_t usec)
         return usec > now || usec < CLOCK_IS_SET_USEC ? now_usec(CLOCK_BOOTTIME) : now - usec;
 }
 
+/* Here it is at least zero if it cannot be true, as the pod may just have been prepared: staying too long loses nothing. */
 uint64_t pod_created_age_usec(const Pod *p)
 {
-        return age_by_clock(pod_created_usec(p));
+        uint64_t usec = pod_created_usec(p), now = now_usec(CLOCK_REALTIME);
+
+        if (usec > now)
+                return 0;
+        return usec < CLOCK_IS_SET_USEC && now >= CLOCK_IS_SET_USEC ? now_usec(CLOCK_BOOTTIME) : now - usec;
 }
 
 uint64_t pod_ended_age_usec(const Pod *p)

@@ -228,17 +228,21 @@ void registry_settle(Store *s, Registry g, const char *key, const char *uuid)
                 (void) write_link(dir_fd, key, uuid, NULL);
 }
 
-bool registry_holds(Store *s, Registry g, const char *key, const char *uuid)
+int registry_holds(Store *s, Registry g, const char *key, const char *uuid)
 {
         _cleanup_close_ int dir_fd = -EBADF;
         char holder[UUID_LENGTH + 1];
         Link l;
 
-        if (open_directory(s, g, &dir_fd, NULL) < 0 || read_link(dir_fd, key, &l) < 0)
-                return false;
+        int r = open_directory(s, g, &dir_fd, NULL);
+        if (r >= 0)
+                r = read_link(dir_fd, key, &l);
+        if (r < 0)
+                return r == -ENOENT || r == -EINVAL ? 0 : r;
         if (!l.until[0])
                 return streq(l.uuid, uuid);
-        return holder_of(s, g, dir_fd, key, holder) > 0 && streq(holder, uuid);
+        r = holder_of(s, g, dir_fd, key, holder);
+        return r > 0 ? streq(holder, uuid) : r;
 }
 
 int registry_list_of(Store *s, Registry g, const char *uuid, char ***keys, Error *e)
@@ -253,7 +257,8 @@ int registry_list_of(Store *s, Registry g, const char *uuid, char ***keys, Error
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read %s/%s", store_path(s), registries[g].directory);
         STRV_FOREACH (name, names)
-                if ((*name)[0] != '.' && registry_holds(s, g, *name, uuid) && strv_extend(keys, *name) < 0)
+                if ((*name)[0] != '.' && registry_holds(s, g, *name, uuid) > 0 &&
+                    strv_extend(keys, *name) < 0)
                         return error_oom(e);
         return 0;
 }

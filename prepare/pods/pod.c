@@ -238,6 +238,22 @@ static int parse_error(Pod *p, int r, const char *what, Error *e)
         return error_prefix(e, r, "The %s of pod %s is damaged", what, pod_display_name(p));
 }
 
+/* A name that passed to a successor is still in the configuration. */
+static int check_name(Pod *p, Error *e)
+{
+        int r = registry_holds(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
+
+        if (r < 0) {
+                p->unreadable = true;
+                return error_set_errno(e, r, "Cannot read whether pod %s still has its name", p->uuid);
+        }
+        if (r == 0) {
+                free(p->former_name);
+                p->former_name = TAKE_PTR(p->config.name);
+        }
+        return 0;
+}
+
 static int load_config(Pod *p, Error *e)
 {
         _cleanup_(pod_config_done) PodConfig c = {};
@@ -253,13 +269,7 @@ static int load_config(Pod *p, Error *e)
         pod_config_done(&p->config);
         p->config = c;
         c = (PodConfig){};
-        /* A name that passed to a successor is still in the configuration. */
-        if (p->config.name && p->place != POD_GARBAGE &&
-            !registry_holds(p->store, REGISTRY_NAMES, p->config.name, p->uuid)) {
-                free(p->former_name);
-                p->former_name = TAKE_PTR(p->config.name);
-        }
-        return 0;
+        return p->config.name && p->place != POD_GARBAGE ? check_name(p, e) : 0;
 }
 
 int check_reified(const PodManifest *m, Error *e)

@@ -53,7 +53,7 @@ int registry_pass(Store *s, Registry g, const char *key, const char *from, const
 /* Removes the previous owner of KEY from its link; UUID, the new owner, is published. */
 void registry_settle(Store *s, Registry g, const char *key, const char *uuid);
 /* Whether the pod has KEY, without checking that the pod exists. */
-bool registry_holds(Store *s, Registry g, const char *key, const char *uuid);
+int registry_holds(Store *s, Registry g, const char *key, const char *uuid);
 /* Appends the keys that the pod with this UUID holds to *KEYS. */
 int registry_list_of(Store *s, Registry g, const char *uuid, char ***keys, Error *e);
 int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);

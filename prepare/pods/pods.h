@@ -110,9 +110,9 @@ typedef struct Pod {
         int readers_fd;        /* has a lock of its readers, see pod_lock_for_reading() */
         PodConfig config;      /* filled in by pod_load() */
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, damaged, or UNREADABLE */
-        bool unreadable;       /* set by pod_load() if one of the two cannot be read now, but may be whole */
-        bool found_by_uuid;    /* set by pod_find() */
-        char *former_name; /* set by pod_load() instead of config.name if it belongs to another pod now */
+        bool unreadable; /* set by pod_load() if one of the two, or whose the name is, cannot be read now */
+        bool found_by_uuid; /* set by pod_find() */
+        char *former_name;  /* set by pod_load() instead of config.name if it belongs to another pod now */
 } Pod;
 
 /* The operation of the pod's store, or NULL. */

@@ -241,6 +241,17 @@ static int add_images_of(const Pod *p, char ***ids)
         return r;
 }
 
+/* Of what cannot be read now it is not known whether it is kept; what is damaged is not run again. */
+static int add_if_kept(Context *c, const KeptPods *kept, Pod *p, char ***ids)
+{
+        int r = p->unreadable ? pod_load(p, &c->error) : 0;
+
+        if (p->unreadable)
+                return error_prefix(&c->error, r, "Cannot find out which images pods of units need");
+        error_done(&c->error);
+        return kept_pods_have(kept, p) && add_images_of(p, ids) < 0 ? error_oom(&c->error) : 0;
+}
+
 static int add_kept(Context *c, const KeptPods *kept, char ***ids)
 {
         Pod **pods = NULL;
@@ -252,10 +263,9 @@ static int add_kept(Context *c, const KeptPods *kept, char ***ids)
         if (r < 0)
                 return r;
         for (size_t i = 0; r >= 0 && i < n; i++)
-                if (kept_pods_have(kept, pods[i]))
-                        r = add_images_of(pods[i], ids);
+                r = add_if_kept(c, kept, pods[i], ids);
         pod_list_free(pods, n);
-        return r < 0 ? error_oom(&c->error) : 0;
+        return r;
 }
 
 int context_needed_images(Context *c, const KeptPods *kept, char ***ret)

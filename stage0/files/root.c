@@ -134,15 +134,14 @@ static int open_running(Pod *p, AppRootView view, AppRoot *x, Error *e)
         return r;
 }
 
-/* A pod whose supervisor was killed lies where pods lie that run: while it is locked there it seems to run. What it has left on the
- * host does not keep its files from being used; it is released again when the pod is removed. */
+/* A pod whose supervisor was killed lies where pods lie that run: while it is locked there it seems to run. So this is short. What it
+ * has left on the host does not keep its files from being used; its removal or its successor releases that. */
 static int leave_running(Pod *p, Error *e)
 {
         int r = pod_lock(p, true, e);
 
         if (r < 0 || p->place != POD_RUNNING)
                 return r;
-        (void) pod_release(p, NULL, NULL);
         return pod_end_run(p, e);
 }
 

@@ -173,6 +173,7 @@ int job_collect_garbage(HostJob *j, Error *e)
         json_object *o = json_object_new_object(), *list = json_object_new_array();
         const char *const *dirs = j->options->config_dirs;
         _cleanup_kept_pods_ KeptPods kept = {};
+        _cleanup_error_ Error unknown = ERROR_NULL;
         GcOptions options = GC_OPTIONS_DEFAULT;
 
         if (json_member_add(o, "removed", list) < 0)
@@ -184,8 +185,10 @@ int job_collect_garbage(HostJob *j, Error *e)
         options.release = pod_release;
         options.userdata = list;
         options.kept = &kept;
-        int r = j->store ? pods_of_units(dirs ? dirs[0] : NULL, &kept.names, e) : 0;
-        if (r >= 0)
-                r = j->store ? store_gc(j->store, &options, e) : 0;
+        int k = j->store ? pods_of_units(dirs ? dirs[0] : NULL, &kept.names, &unknown) : 0;
+        kept.all = k < 0; /* the other things are collected all the same */
+        int r = j->store ? store_gc(j->store, &options, e) : 0;
+        if (r >= 0 && k < 0)
+                r = error_move(e, &unknown);
         return r < 0 ? r : job_reply(j, o);
 }

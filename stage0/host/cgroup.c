@@ -417,6 +417,17 @@ static int remove_tree_patiently(const char *path)
         return r;
 }
 
+bool pod_cgroup_is_left(Pod *p)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+
+        (void) read_paths(p, &paths);
+        STRV_FOREACH (path, paths)
+                if (path_is_ours(p, *path) && access(*path, F_OK) >= 0)
+                        return true;
+        return false;
+}
+
 int pod_cgroup_remove(Pod *p, Error *e)
 {
         _cleanup_strv_free_ char **paths = NULL;

@@ -58,6 +58,8 @@ bool pod_cgroup_is_below_parent(const Pod *p);
 /* Kills all processes in the recorded cgroups of P and removes them. Succeeds if none are recorded. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
+/* Whether one of its cgroups is there. */
+bool pod_cgroup_is_left(Pod *p);
 /* Waits until the host's systemd has released the scope of P, which has no processes any more: it does so by
  * itself, with a delay. systemd removes the same cgroups as pod_cgroup_remove(); if this race makes it leave
  * the scope's cgroup behind, it is requested to stop the scope, and the rest is removed. Does nothing if

@@ -129,6 +129,8 @@ int network_find_missing_rules(Pod *p, NetworkReport *l, size_t n);
 /* Undoes all recorded operations, in reverse order. Succeeds without a record. Operations that cannot be
  * undone remain recorded. */
 int network_down(Pod *p, Error *e);
+/* Whether network_down() has, or may have, operations to undo. */
+bool network_is_left(const Pod *p);
 /* Enters the pod's network namespace permanently, if network_up() has created one. */
 int network_enter(const Pod *p, Error *e);
 /* A socket in the pod's network namespace: the one that network_up() has created; or, of a pod without networks, that of its

@@ -304,6 +304,11 @@ int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
                      : 0;
 }
 
+bool network_is_left(const Pod *p)
+{
+        return faccessat(p->dir_fd, RECORD_FILE, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 || errno != ENOENT;
+}
+
 int network_record_remove(Pod *p, Error *e)
 {
         if (unlinkat(p->dir_fd, RECORD_FILE, 0) < 0 && errno != ENOENT)

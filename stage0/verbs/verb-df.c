@@ -107,6 +107,24 @@ static void show_sum(const StoreUsage *u)
                 log_info("%s of disk space, of which %s can be freed ('acnspawn prune').", all, some);
 }
 
+/* What cannot be found out is a warning: 'prune' removes none of these then, and the sizes can be seen all the same. */
+static bool found_out(Context *c, int r)
+{
+        if (r < 0) {
+                log_warning("%s", c->error.message ?: "");
+                error_done(&c->error);
+        }
+        return r >= 0;
+}
+
+static void read_kept(Context *c, PruneKept *kept)
+{
+        kept->pods.all = !found_out(c, pods_of_units(c->config_dirs[0], &kept->pods.names, &c->error));
+        kept->all_images = !found_out(c, context_needed_images(c, &kept->pods, &kept->images)) ||
+                           kept->pods.all;
+        kept->all_volumes = !found_out(c, context_declared_volumes(c, &kept->volumes));
+}
+
 static int show(Context *c, const Arguments *a)
 {
         _cleanup_(table_freep) Table *t =
@@ -116,16 +134,9 @@ static int show(Context *c, const Arguments *a)
         _cleanup_prune_kept_ PruneKept kept = {};
 
         (void) interrupt_catch(c->operation);
-        int r = c->store ? pods_of_units(c->config_dirs[0], &kept.pods.names, &c->error) : 0;
-        if (r >= 0)
-                r = context_needed_images(c, &kept.pods, &kept.images);
-        if (r >= 0 && c->store && context_declared_volumes(c, &kept.volumes) < 0) {
-                log_warning("%s", c->error.message ?: "");
-                error_done(&c->error);
-                kept.all_volumes = true; /* 'prune volumes' removes none */
-        }
-        if (r >= 0 && c->store)
-                r = store_usage_read(c->store, &kept, &u, &c->error);
+        if (c->store)
+                read_kept(c, &kept);
+        int r = c->store ? store_usage_read(c->store, &kept, &u, &c->error) : 0;
         if (r < 0)
                 return r;
         if (!t || (a->verbose && add_objects(t, &u) < 0))

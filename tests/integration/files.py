@@ -461,6 +461,8 @@ def who_reads_an_ended_pod_is_not_in_the_way(host):
             host.acnspawn("stop", "--force", uuid)
         with within(8, "a start beside readers"):
             host.acnspawn("run", "--detach", "p").expect(0)
+        with open(os.path.join(host.pod_dir(uuid), "cgroups")) as f:
+            equal([c for c in f.read().split() if os.path.exists(c)], [], "cgroups of what has ended, beside its successor")
         contains(host.acnspawn("cp", uuid + ":/small", "-").expect(0).out, "words")
         contains(host.acnspawn("rm", uuid).expect(1).err, "The files of pod %s are being read by another process" % uuid)
         contains(host.acnspawn("cp", "/etc/hostname", uuid + ":/x").expect(1).err, "are being read by another process")

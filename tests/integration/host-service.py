@@ -315,6 +315,18 @@ def a_preparation_that_is_killed(host):
 
 
 @case
+def pods_alone_stay_while_it_is_not_known_which_units_need(host):
+    host.run("--name=p", host.shell("true"))
+    os.makedirs(host.path("units"))
+    os.symlink("loop.wants", host.path("units/loop.wants"))
+    left = os.path.join(host.dir, "tmp", "left")
+    os.mkdir(left)
+    with Service(host, env={"SYSTEMD_UNIT_PATH": host.path("units")}) as s:
+        equal(s.client().call("CollectGarbage", gracePeriodUSec=0)[0], "OperationFailed")
+    equal((os.path.exists(left), host.state("p")), (False, "exited"))
+
+
+@case
 def a_client_that_reads_slowly_gets_all(host):
     for n in range(40):
         host.acnspawn("fetch", "--insecure-options=all", host.image(["/bin/true"], name="example.com/i%d" % n, base=False,

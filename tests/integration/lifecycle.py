@@ -955,12 +955,13 @@ def pods_of_enabled_units_stay(host):
     env = dict(os.environ, SYSTEMD_UNIT_PATH=host.path("units"), ACNSPAWN_CONFIG_DIR=host.path("config"))
     image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
     names = ["prepared", "ended", "declared", "other"]
-    uuids = {n: host.prepare("--name=" + n, "example.com/a") for n in names + ["by-uuid"]}
+    uuids = {n: host.prepare("--name=" + n, "example.com/a") for n in names + ["by-uuid", "by-beginning"]}
     for n in "ended", "by-uuid", "declared", "other":
         host.run(n)
     with open(host.path("config/pods/declared.pod"), "w") as f:
         f.write("[App a]\nImage=example.com/x\n")
-    for instance in "prepared", "ended", "declared", uuids["by-uuid"]:
+    beginning = uuids["by-beginning"][:6].upper()
+    for instance in "prepared", "ended", "declared", uuids["by-uuid"], beginning:
         os.symlink("/lib/systemd/system/acnspawn@.service", host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
     gone = lambda *args: {r["id"] for r in json.loads(host.acnspawn(*args, "--json=short", env=env).expect(0).out) if r["kind"] in ("pod", "image")}
     gc = "gc", "--grace-period=0", "--expire-prepared=0"
@@ -976,9 +977,9 @@ def pods_of_enabled_units_stay(host):
     contains(r.err, "Cannot find out which pods units of the host need: Cannot read which units are enabled")
     contains(host.acnspawn("image", "gc", "--grace-period=0", env=env).expect(1).err, "Cannot find out which pods units of the host need")
     os.unlink(host.path("units/loop.wants"))
-    for instance in "ended", uuids["by-uuid"]:
+    for instance in "ended", uuids["by-uuid"], beginning:
         os.unlink(host.path("units/multi-user.target.wants/acnspawn@%s.service" % instance))
-    true({uuids["by-uuid"], uuids["ended"]} <= gone(*gc), "nothing needs them now")
+    true({uuids["by-uuid"], uuids["by-beginning"], uuids["ended"]} <= gone(*gc), "nothing needs them now")
     equal(gone("image", "gc", "--grace-period=0"), {image})
 
 
@@ -1005,6 +1006,39 @@ def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
         made += [p for p in pods() if p not in before + made and host.status(p).get("predecessor") == made[0]]
     true(made[0] in pods(), "the pod that the unit names stays")
     equal(sorted(p for p in pods() if p in made), sorted(made[:1] + made[-6:]))
+
+
+@case
+def a_loop_takes_no_data_and_waits_for_nothing(host):
+    """The pod that ran for long before its unit began to crash stays; and those that cannot be removed now do not keep the others there."""
+    os.makedirs(host.path("config/pods"))
+    env = dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
+    host.acnspawn("fetch", host.shell("exit 3", name="example.com/a")).expect(0)
+    with open(host.path("config/pods/looping.pod"), "w") as f:
+        f.write("[App a]\nImage=example.com/a\n")
+    made = []
+
+    def start():
+        host.run("--declared=looping", rc=3, env=env)
+        made.extend({os.path.basename(p) for p in host.pods()} - set(made))
+
+    start()
+    config = os.path.join(host.pod_dir(made[0]), "config")
+    text = json.load(open(config))
+    text["createdUSec"] -= 3600 * 1000000
+    with open(config, "w") as f:
+        json.dump(text, f)
+    for _ in range(4):
+        start()
+    records = [os.path.join(host.pod_dir(uuid), "network") for uuid in made[1:]]
+    for record in records:
+        with open(record, "w") as f:
+            f.write("x")
+    for _ in range(8):
+        start()
+    equal({os.path.basename(p) for p in host.pods()}, set(made[:5] + made[-6:]))
+    for record in records:
+        os.unlink(record)
 
 
 @case

@@ -853,6 +853,8 @@ def a_plugin_that_hangs_for_dead_pods_delays_one_start_by_seconds(host):
     for uuid in dead:
         kill_one(host, uuid)
     touch(hang)
+    with within(4, "an export of a dead pod"):
+        host.acnspawn("cp", dead[0] + ":/bin/sh", "-").expect(0)
     with within(15, "a start beside two dead pods"):
         host.acnspawn("run", "--net=default", other).expect(0)
     p = host.start("run", "--net=default", other)

@@ -347,11 +347,43 @@ def what_cannot_be_found_out_is_not_unneeded(host):
         r = host.acnspawn(*gc, **config).expect(1)
         contains(r.err, "the image %s cannot be read: Input/output error" % ids["named"])
     equal(images(), all_of)
+    # A damaged one is kept, and nothing else.
+    with open(os.path.join(host.dir, "images", ids["pulled"], "manifest"), "r+") as f:
+        text = f.read()
+        f.truncate(0)
+    host.acnspawn(*gc, "--dry-run", **config).expect(0)
+    host.acnspawn("df", **config).expect(0)
+    true(ids["pulled"] not in host.acnspawn("prune", "--dry-run", "images", **config).expect(0).out, "it stays")
+    with open(os.path.join(host.dir, "images", ids["pulled"], "manifest"), "w") as f:
+        f.write(text)
     declare(host, m="[Pod]\nPodManifest=%s\n" % host.path("config"))  # which is no file
     refused("Cannot find out which images declared pods need")
     os.unlink(host.path("config/pods/m.pod"))
     host.acnspawn(*gc, **config).expect(0)
     equal(images(), sorted(ids[n] for n in ("base", "named", "pulled")))
+
+
+@case
+def the_image_of_a_pod_that_cannot_be_read_stays(host):
+    """It may be that of an enabled unit. And df shows sizes, though it is not known which pods and images units need."""
+    os.makedirs(host.path("units/multi-user.target.wants"))
+    config = {"env": dict(os.environ, SYSTEMD_UNIT_PATH=host.path("units"))}
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
+    uuid = host.prepare("--name=p", "example.com/a")
+    host.run("p")
+    os.symlink("/lib/systemd/system/acnspawn@.service", host.path("units/multi-user.target.wants/acnspawn@p.service"))
+    for name in "config", "pod":
+        with unreadable(os.path.join(host.pod_dir(uuid), name)):
+            contains(host.acnspawn("image", "gc", "--grace-period=0", **config).expect(1).err, "Cannot read '%s' of pod" % name)
+            host.acnspawn("gc", "--grace-period=0", **config).expect(1)
+    equal(os.listdir(os.path.join(host.dir, "images")), [image])
+    true(uuid in os.path.join(host.pod_dir(uuid)), "the pod stays")
+    os.unlink(host.path("units/multi-user.target.wants/acnspawn@p.service"))
+    marked = lambda: {r["kind"] for r in json.loads(host.acnspawn("df", "--verbose", "--json", **config).expect(0).out) if r["reclaimable"]}
+    equal(marked(), {"images", "pods", "logs"})
+    os.symlink("loop.wants", host.path("units/loop.wants"))
+    contains(host.acnspawn("df", **config).expect(0).err, "Cannot find out which pods units of the host need")
+    equal(marked(), set())
 
 
 @case

@@ -1906,6 +1906,40 @@ TEST(gc_after_the_clock_was_set)
         ASSERT_EQ(count(s, "pods/exited"), 0);
 }
 
+/* It may have been prepared just before the clock was set back. */
+TEST(a_prepared_pod_of_the_future_is_new)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+        p->config.created_usec = now_usec(CLOCK_REALTIME) + USEC_HOUR;
+        ASSERT_EQ(pod_created_age_usec(p), (uint64_t) 0);
+        p->config.created_usec = now_usec(CLOCK_REALTIME) - USEC_HOUR;
+        ASSERT_LE(USEC_HOUR, pod_created_age_usec(p));
+}
+
+/* Names that cannot be read are not "another pod has it now". */
+TEST(gc_keeps_pods_of_units_when_names_cannot_be_read)
+{
+        STORE(s, dir);
+        char *names[] = {(char *) "web", NULL};
+        const KeptPods kept = {.names = names};
+        const GcOptions o = {.kept = &kept};
+
+        ASSERT_OK(prepare_exited(s, "web"));
+        ASSERT_OK(renameat(store_fd(s), "names", store_fd(s), "elsewhere"));
+        ASSERT_OK(symlinkat("names", store_fd(s), "names"));
+        ASSERT_ERR(store_gc(s, &o, NULL), -ENOTDIR);
+        ASSERT_EQ(count(s, "pods/exited"), 1);
+        ASSERT_OK(unlinkat(store_fd(s), "names", 0));
+        ASSERT_OK(renameat(store_fd(s), "elsewhere", store_fd(s), "names"));
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(count(s, "pods/exited"), 1);
+        ASSERT_OK(store_gc(s, &(GcOptions){}, &e));
+        ASSERT_EQ(count(s, "pods/exited"), 0);
+}
+
 TEST(gc_prepared)
 {
         STORE(s, dir);
@@ -2078,6 +2112,8 @@ int main(void)
         RUN(damaged);
         RUN(gc_grace);
         RUN(gc_after_the_clock_was_set);
+        RUN(a_prepared_pod_of_the_future_is_new);
+        RUN(gc_keeps_pods_of_units_when_names_cannot_be_read);
         RUN(gc_prepared);
         RUN(gc_failure);
         RUN(gc_rubbish);
