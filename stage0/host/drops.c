@@ -49,7 +49,7 @@ int pod_drops_read(const Pod *p, const char *app, LogDrops *ret)
         _cleanup_strv_free_ char **lines = NULL;
         _cleanup_free_ char *text = NULL;
 
-        int r = read_file_at(p->dir_fd, DROPS_FILE, DROPS_SIZE_MAX, &text, NULL);
+        int r = read_file_reserved_at(p->dir_fd, DROPS_FILE, DROPS_SIZE_MAX, &text, NULL);
         if (r >= 0)
                 r = strv_split(text, "\n", &lines);
         if (r < 0)

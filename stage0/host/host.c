@@ -33,7 +33,7 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
         _cleanup_free_ char *text = NULL;
         size_t size;
 
-        int r = read_file_at(p->dir_fd, name, FILE_SIZE_MAX, &text, &size);
+        int r = read_file_reserved_at(p->dir_fd, name, FILE_SIZE_MAX, &text, &size);
         if (r >= 0)
                 r = json_parse_strict(text, size, &o, NULL, NULL);
         if (r < 0)
