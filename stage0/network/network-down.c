@@ -44,6 +44,7 @@ static int settle_leases(const NetworkRecord *record, Error *e)
         return r;
 }
 
+/* The hint has the UUID, as the pod may lose its name. */
 static int tell_leftover(const Pod *p, int r, Error *e)
 {
         _cleanup_free_ char *path = NULL;
@@ -54,7 +55,7 @@ static int tell_leftover(const Pod *p, int r, Error *e)
         return error_hint(e, r,
                           "'acnspawn rm %s' tries again; if nothing is left to be undone, remove the "
                           "file %s/network.",
-                          pod_display_name(p), path);
+                          p->uuid, path);
 }
 
 /* What plugins do not know of. Also of a pod whose record was removed by hand, see tell_leftover(). */
