@@ -3,6 +3,8 @@
 /* Reading and writing whole files with a limit of their size, replacing files atomically, passing
  * descriptors. */
 
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -218,21 +220,35 @@ int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, 
         return sync ? fsync_parent(dir_fd, path) : 0;
 }
 
+/* On btrfs an empty file can be excepted from "copy on write": what is written to it later goes to the same place. */
+static void set_no_copy_on_write(int fd)
+{
+        unsigned flags = 0;
+
+        if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+                return;
+        flags |= FS_NOCOW_FL;
+        (void) ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
 int file_reserve_at(int dir_fd, const char *name)
 {
+        _cleanup_close_ int fd = openat(
+                        dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
         char blank[RESERVED_SIZE];
 
+        if (fd < 0)
+                return errno == EEXIST ? 0 : -errno;
+        set_no_copy_on_write(fd);
         memset(blank, '\n', sizeof(blank));
-        int r = write_file_new_at(dir_fd, name, blank, sizeof(blank), 0600);
-        if (r == -EEXIST)
-                return 0;
+        int r = write_and_sync(fd, blank, sizeof(blank), 0600, false);
         if (r < 0)
                 (void) unlinkat(dir_fd, name, 0);
         return r;
 }
 
-/* In place, as that needs no space. Until the next content of the file is on disk, a loss of power must not show this one under another
- * name. */
+/* In place, as that needs no space (but see set_no_copy_on_write()). Until the next content of the file is on disk, a loss of power must not
+ * show this one under another name. */
 static void blank(int dir_fd, const char *name)
 {
         _cleanup_close_ int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
