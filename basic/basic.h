@@ -435,10 +435,13 @@ int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, 
 /* For small files that have to be written while the disk is full. file_reserve_at() makes the file NAME, unless it exists, with
  * space for RESERVED_SIZE bytes, which are newlines. write_file_reserved_at() is write_file_atomic_at() without SYNC; if there is no
  * space, it writes to the file RESERVE, and exchanges it with PATH, whose space is the reserve then. Without a file PATH the reserve
- * is used up. */
+ * is used up. So a reader that has PATH open may find newlines in it, or what was written to another file with the same reserve:
+ * read_file_reserved_at() is for readers, and returns one content of PATH as a whole; PATH is opened by open_beneath(). -EAGAIN: it
+ * does not cease to change. */
 #define RESERVED_SIZE 4096U
 int file_reserve_at(int dir_fd, const char *name);
 int write_file_reserved_at(int dir_fd, const char *path, const char *reserve, const void *p, size_t n);
+int read_file_reserved_at(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size);
 /* Writes a new regular file with MODE, whatever the umask is; -EEXIST if it exists. */
 int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode);
 /* Writes to an existing file without truncating it: for attribute files of the kernel. */

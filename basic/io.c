@@ -3,10 +3,14 @@
 /* Reading and writing whole files with a limit of their size, replacing files atomically, passing
  * descriptors. */
 
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "basic/basic.h"
+
+#define RESERVED_READS_MAX 1000U /* of one record that changes all the time */
 
 #ifdef BASIC_STRICT
 void (*close_check)(int fd);
@@ -116,6 +120,38 @@ int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *r
         return read_fd_bounded(fd, max, ret, ret_size);
 }
 
+/* -EAGAIN: the file was replaced or written to meanwhile. */
+static int read_while_unchanged(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
+{
+        _cleanup_close_ int fd = open_beneath(dir_fd, path, O_RDONLY | O_NONBLOCK);
+        _cleanup_free_ char *data = NULL;
+        struct stat before, after;
+
+        if (fd < 0)
+                return fd;
+        if (fstat(fd, &before) < 0)
+                return -errno;
+        int r = read_fd_bounded(fd, max, &data, ret_size);
+        if (r < 0)
+                return r;
+        if (fstatat(dir_fd, path, &after, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? -EAGAIN : -errno;
+        if (before.st_dev != after.st_dev || before.st_ino != after.st_ino ||
+            before.st_mtim.tv_sec != after.st_mtim.tv_sec || before.st_mtim.tv_nsec != after.st_mtim.tv_nsec)
+                return -EAGAIN;
+        *ret = TAKE_PTR(data);
+        return 0;
+}
+
+int read_file_reserved_at(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
+{
+        int r = -EAGAIN;
+
+        for (unsigned i = 0; r == -EAGAIN && i < RESERVED_READS_MAX; i++)
+                r = read_while_unchanged(dir_fd, path, max, ret, ret_size);
+        return r;
+}
+
 int read_boot_id(char **ret)
 {
         int r = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", UUID_TEXT_SIZE, ret, NULL);
@@ -184,21 +220,35 @@ int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, 
         return sync ? fsync_parent(dir_fd, path) : 0;
 }
 
+/* On btrfs an empty file can be excepted from "copy on write": what is written to it later goes to the same place. */
+static void set_no_copy_on_write(int fd)
+{
+        unsigned flags = 0;
+
+        if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+                return;
+        flags |= FS_NOCOW_FL;
+        (void) ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
 int file_reserve_at(int dir_fd, const char *name)
 {
+        _cleanup_close_ int fd = openat(
+                        dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
         char blank[RESERVED_SIZE];
 
+        if (fd < 0)
+                return errno == EEXIST ? 0 : -errno;
+        set_no_copy_on_write(fd);
         memset(blank, '\n', sizeof(blank));
-        int r = write_file_new_at(dir_fd, name, blank, sizeof(blank), 0600);
-        if (r == -EEXIST)
-                return 0;
+        int r = write_and_sync(fd, blank, sizeof(blank), 0600, false);
         if (r < 0)
                 (void) unlinkat(dir_fd, name, 0);
         return r;
 }
 
-/* In place, as that needs no space. Until the next content of the file is on disk, a loss of power must not show this one under another
- * name. */
+/* In place, as that needs no space (but see set_no_copy_on_write()). Until the next content of the file is on disk, a loss of power must not
+ * show this one under another name. */
 static void blank(int dir_fd, const char *name)
 {
         _cleanup_close_ int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
@@ -210,15 +260,20 @@ static void blank(int dir_fd, const char *name)
                 (void) loop_write(fd, lines, MIN((size_t) st.st_size, sizeof(lines)));
 }
 
-/* The same. */
+/* The same. The time of each content is its own, as those that the kernel sets may be equal: so a reader sees that the file that it has
+ * open was the reserve meanwhile. */
 static int use_reserve(int dir_fd, const char *path, const char *reserve, const void *p, size_t n)
 {
         _cleanup_close_ int fd = openat(dir_fd, reserve, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+        struct timespec times[2];
 
         int r = fd < 0 ? -errno : loop_write(fd, p, n);
         if (r < 0)
                 return r;
-        if (ftruncate(fd, (off_t) n) < 0)
+        if (ftruncate(fd, (off_t) n) < 0 || clock_gettime(CLOCK_REALTIME, &times[0]) < 0)
+                return -errno;
+        times[1] = times[0];
+        if (futimens(fd, times) < 0)
                 return -errno;
         if (renameat2(dir_fd, reserve, dir_fd, path, RENAME_EXCHANGE) >= 0) {
                 blank(dir_fd, reserve);

@@ -3,7 +3,7 @@
 /* The status of apps and of their health checks, and the records of it.
  *
  * A record is a small file of KEY=VALUE lines. The supervisor of the pod is the only process that writes it; it is
- * replaced by rename, so that a reader gets all of one record. Whatever is wrong with a file, reading it is bounded
+ * replaced by rename, or on a full disk exchanged with the reserve, and a reader gets all of one record (read_file_reserved_at()). Whatever is wrong with a file, reading it is bounded
  * and every value is checked; a record that does not parse is refused. The space for records is reserved before an app is
  * started, so that they can be written on a full disk: a record without any line is reserved, and stands for none.
  */
@@ -221,12 +221,12 @@ AppStatus app_status_initial(void)
         };
 }
 
-static int read_whole_record(int fd, char **ret)
+static int read_whole_record(int dir_fd, const char *name, char **ret)
 {
         _cleanup_free_ char *text = NULL;
         size_t size;
 
-        int r = read_fd_bounded(fd, APP_RECORD_SIZE_MAX, &text, &size);
+        int r = read_file_reserved_at(dir_fd, name, APP_RECORD_SIZE_MAX, &text, &size);
         if (r < 0)
                 return r;
         if (strlen(text) != size || (size > 0 && text[size - 1] != '\n'))
@@ -238,13 +238,10 @@ static int read_whole_record(int fd, char **ret)
 /* -ENOENT: there is no such record, or nothing in it yet. */
 static int read_record(int dir_fd, const char *name, const Field *fields, void *target)
 {
-        _cleanup_close_ int fd = open_beneath(dir_fd, name, O_RDONLY | O_NONBLOCK);
         _cleanup_strv_free_ char **lines = NULL;
         _cleanup_free_ char *text = NULL;
 
-        if (fd < 0)
-                return fd;
-        int r = read_whole_record(fd, &text);
+        int r = read_whole_record(dir_fd, name, &text);
         if (r >= 0)
                 r = strv_split(text, "\n", &lines);
         if (r >= 0 && text[0] && !lines)

@@ -445,9 +445,7 @@ static void write_ended(Pod *p, uint64_t usec)
                      : xasprintf(&text, "%" PRIu64 "\n", usec);
         if (r >= 0)
                 r = write_file_reserved_at(p->dir_fd, "ended", POD_ENDED_RESERVE, text, strlen(text));
-        if (r >= 0)
-                (void) unlinkat(p->dir_fd, POD_ENDED_RESERVE, 0);
-        else /* this must not keep the pod from ending */
+        if (r < 0) /* this must not keep the pod from ending */
                 log_warning("The time when pod %s ended cannot be recorded: %s", pod_display_name(p),
                             strerror(-r));
 }
@@ -462,11 +460,21 @@ int pod_read_ended(const Pod *p, char **ret)
         return r;
 }
 
+/* Also those that a supervisor has left that was killed. */
+static void drop_reserves(const Pod *p)
+{
+        static const char *const names[] = {POD_ENDED_RESERVE, POD_RESULT_RESERVE, POD_STATUS_RESERVE};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                (void) unlinkat(p->dir_fd, names[i], 0);
+}
+
 int pod_end_run(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING || !p->locked)
                 return error_set(e, -EINVAL, "Pod %s is not run by this process", pod_display_name(p));
         write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
+        drop_reserves(p);
         (void) rm_rf_at(p->dir_fd, "credentials"); /* also if they were never used */
         int r = advance(p, POD_EXITED, e);
         if (r >= 0)

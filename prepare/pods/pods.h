@@ -215,8 +215,11 @@ int pod_begin_run(Pod *p, Error *e);
  * that cannot be repeated must be done before. A pod with an owner never runs again: this makes the pod itself durable,
  * at any time before it is reported as up. */
 int pod_sync_run(const Pod *p, Error *e);
-/* The file that holds the space for the record of the end of a pod until then (file_reserve_at()). */
+/* The files that hold the space for records of a pod until it has ended (file_reserve_at()): of its end, of its result, and of its apps
+ * (STATUS_RESERVE). */
 #define POD_ENDED_RESERVE "ended.reserve"
+#define POD_RESULT_RESERVE "result.reserve"
+#define POD_STATUS_RESERVE "status/.reserve"
 /* running -> exited. The lock is kept until the pod is freed. */
 int pod_end_run(Pod *p, Error *e);
 /* Removes a pod that is not running. -EBUSY: it is. */

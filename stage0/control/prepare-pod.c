@@ -111,20 +111,21 @@ static int check_sockets(const Pod *p, Error *e)
 }
 
 /* OTHER has ended, and cannot be removed, because of its networks for example. It does not keep the name; gc and rm try again. R and E say
- * why. */
+ * why. -EBUSY: the user has mounted something below it, or another process has it. */
 static int leave_unnamed(Pod *other, int r, Error *e)
 {
         _cleanup_(pod_freep) Pod *now = NULL;
 
-        if (operation_ended(r) || pod_open(other->store, other->uuid, &now, NULL) < 0 ||
+        if (operation_ended(r) || r == -EBUSY || pod_open(other->store, other->uuid, &now, NULL) < 0 ||
             pod_lock(now, true, NULL) < 0 || now->state != POD_EXITED ||
             pod_release_processes(now, NULL) < 0)
                 return r;
         if (now->place == POD_RUNNING)
                 (void) pod_end_run(now, NULL);
         pod_drop_name(now);
-        operation_message(pod_operation(now), LOG_LEVEL_WARNING, "Pod %s stays, without its name: %s",
-                          now->uuid, e && e->message ? e->message : strerror(-r));
+        operation_message(pod_operation(now), LOG_LEVEL_WARNING, "Pod %s stays, without its name: %s%s%s",
+                          now->uuid, e && e->message ? e->message : strerror(-r), e && e->hint ? ". " : "",
+                          e && e->hint ? e->hint : "");
         return 0;
 }
 

@@ -20,7 +20,7 @@ int pod_drops_write(const Pod *p, const LogDrops *l, size_t n)
                           l[i].bytes, l[i].file_lines, l[i].file_bytes);
         if (t.failed)
                 return -ENOMEM;
-        return write_file_reserved_at(p->dir_fd, DROPS_FILE, RECORD_RESERVE, t.data ?: "", t.size);
+        return write_file_reserved_at(p->dir_fd, DROPS_FILE, POD_RESULT_RESERVE, t.data ?: "", t.size);
 }
 
 static int read_line(const char *line, const char *app, LogDrops *ret)
@@ -49,7 +49,7 @@ int pod_drops_read(const Pod *p, const char *app, LogDrops *ret)
         _cleanup_strv_free_ char **lines = NULL;
         _cleanup_free_ char *text = NULL;
 
-        int r = read_file_at(p->dir_fd, DROPS_FILE, DROPS_SIZE_MAX, &text, NULL);
+        int r = read_file_reserved_at(p->dir_fd, DROPS_FILE, DROPS_SIZE_MAX, &text, NULL);
         if (r >= 0)
                 r = strv_split(text, "\n", &lines);
         if (r < 0)

@@ -7,8 +7,7 @@
 
 /* --- host.c: records that can be written on a full disk ------------------------------------------------- */
 
-#define RECORD_RESERVE "result.reserve" /* as in write_file_reserved_at() */
-#define DROPS_FILE "dropped"            /* drops.c */
+#define DROPS_FILE "dropped" /* drops.c */
 
 /* --- cgroup-places.c ----------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "stage0/host/host-internal.h"
 
 #define FILE_SIZE_MAX 4096U
+#define RUNTIME_FILE "runtime"
 
 typedef struct Field {
         const char *key;
@@ -24,7 +25,8 @@ static int write_fields(Pod *p, const char *name, const Field *fields, size_t n)
                 if (json_member_add(o, fields[i].key, json_object_new_int64(fields[i].value)) < 0)
                         return -ENOMEM;
         const char *text = json_print(o);
-        return text ? write_file_reserved_at(p->dir_fd, name, RECORD_RESERVE, text, strlen(text)) : -ENOMEM;
+        return text ? write_file_reserved_at(p->dir_fd, name, POD_RESULT_RESERVE, text, strlen(text))
+                    : -ENOMEM;
 }
 
 static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
@@ -33,7 +35,9 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
         _cleanup_free_ char *text = NULL;
         size_t size;
 
-        int r = read_file_at(p->dir_fd, name, FILE_SIZE_MAX, &text, &size);
+        int r = read_file_reserved_at(p->dir_fd, name, FILE_SIZE_MAX, &text, &size);
+        if (r >= 0 && size > 0 && strspn(text, "\n") == size) /* reserved */
+                r = -ENOENT;
         if (r >= 0)
                 r = json_parse_strict(text, size, &o, NULL, NULL);
         if (r < 0)
@@ -50,15 +54,15 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
         return 0;
 }
 
+/* What is written again and again exists from the beginning, so that it leaves POD_RESULT_RESERVE to "result". */
 static int reserve(const Pod *p)
 {
+        static const char *const names[] = {POD_RESULT_RESERVE, POD_ENDED_RESERVE, DROPS_FILE, RUNTIME_FILE};
         _cleanup_close_ int fd = -EBADF;
+        int r = 0;
 
-        int r = file_reserve_at(p->dir_fd, RECORD_RESERVE);
-        if (r >= 0)
-                r = file_reserve_at(p->dir_fd, POD_ENDED_RESERVE);
-        if (r >= 0)
-                r = file_reserve_at(p->dir_fd, DROPS_FILE);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(names); i++)
+                r = file_reserve_at(p->dir_fd, names[i]);
         if (r < 0)
                 return r;
         if (mkdirat(p->dir_fd, "status", 0700) < 0 && errno != EEXIST)
@@ -87,13 +91,13 @@ int pod_runtime_write(Pod *p, const PodRuntime *r)
                         {.key = "started", .value = (int64_t) r->started_usec},
         };
 
-        return write_fields(p, "runtime", fields, ELEMENTSOF(fields));
+        return write_fields(p, RUNTIME_FILE, fields, ELEMENTSOF(fields));
 }
 
 int pod_runtime_read(Pod *p, PodRuntime *ret)
 {
         Field fields[] = {{.key = "supervisor"}, {.key = "nspawn"}, {.key = "leader"}, {.key = "started"}};
-        int r = read_fields(p, "runtime", fields, ELEMENTSOF(fields));
+        int r = read_fields(p, RUNTIME_FILE, fields, ELEMENTSOF(fields));
 
         if (r < 0)
                 return r;
@@ -115,12 +119,7 @@ int pod_result_write(Pod *p, const PodResult *r)
                         {.key = "atShutdown", .value = r->at_shutdown},
         };
 
-        int k = write_fields(p, "result", fields, ELEMENTSOF(fields));
-        if (k >= 0) {
-                (void) unlinkat(p->dir_fd, RECORD_RESERVE, 0);
-                (void) unlinkat(p->dir_fd, "status/" STATUS_RESERVE, 0);
-        }
-        return k;
+        return write_fields(p, "result", fields, ELEMENTSOF(fields));
 }
 
 int pod_result_read(Pod *p, PodResult *ret)

@@ -5,8 +5,12 @@
  * tries to undo them once, for some seconds.
  */
 
+#include <poll.h>
+#include <sys/file.h>
+
 #include "stage0/network/network-internal.h"
 
+#define LOCK_MSEC 20                         /* interval of looks at the lock of an attempt */
 #define STUCK_USEC (600 * UINT64_C(1000000)) /* until starts of others try it again */
 
 /* As with plugins: the first failure is reported; the other networks are processed all the same. What a network had in an EARLIER
@@ -40,6 +44,7 @@ static int settle_leases(const NetworkRecord *record, Error *e)
         return r;
 }
 
+/* The hint has the UUID, as the pod may lose its name. */
 static int tell_leftover(const Pod *p, int r, Error *e)
 {
         _cleanup_free_ char *path = NULL;
@@ -50,7 +55,7 @@ static int tell_leftover(const Pod *p, int r, Error *e)
         return error_hint(e, r,
                           "'acnspawn rm %s' tries again; if nothing is left to be undone, remove the "
                           "file %s/network.",
-                          pod_display_name(p), path);
+                          p->uuid, path);
 }
 
 /* What plugins do not know of. Also of a pod whose record was removed by hand, see tell_leftover(). */
@@ -63,6 +68,7 @@ static int remove_rest(const Pod *p, const char *netns, Error *e)
 
 /* Before another pod starts, which waits for a hanging plugin for a while, and until it is stopped. */
 typedef struct OtherStart {
+        const char *predecessor; /* UUID, or NULL: always tried, as its successor may need the same addresses */
         const NetworkStop *stop;
         uint64_t deadline;
 } OtherStart;
@@ -108,7 +114,7 @@ static int take_out(Pod *p, const OtherStart *o, Error *e)
                 return remove_rest(p, netns, e);
         if (r < 0)
                 return tell_leftover(p, r, e);
-        if (o && record.stuck && network_record_age(p) < STUCK_USEC)
+        if (o && record.stuck && !streq_ptr(p->uuid, o->predecessor) && network_record_age(p) < STUCK_USEC)
                 return -EBUSY;
         if (o)
                 set_stuck(p, &record, true);
@@ -126,16 +132,52 @@ int network_down(Pod *p, Error *e)
         return take_out(p, NULL, e);
 }
 
-void network_undo_dead_pods(Store *s, const NetworkStop *stop)
+/* The lock of an attempt by a start; -EBUSY: the wait for another one has ended. A directory of the pod that nothing else locks. */
+static int lock_attempt(const Pod *p, const OtherStart *o)
 {
-        const OtherStart o = {.stop = stop, .deadline = deadline_after(cni_others_usec)};
+        _cleanup_close_ int fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd < 0)
+                return -errno;
+        while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                struct pollfd stop = {.fd = o->stop ? o->stop->fd : -EBADF, .events = POLLIN};
+
+                if (errno != EWOULDBLOCK && errno != EINTR)
+                        return -errno;
+                if (deadline_left(o->deadline) == 0 || network_stop_is_pending(o->stop))
+                        return -EBUSY;
+                (void) poll(&stop, 1, LOCK_MSEC);
+        }
+        return TAKE_FD(fd);
+}
+
+/* What another start tries now is waited for. */
+static void take_out_before_start(Pod *p, const OtherStart *o)
+{
+        _cleanup_close_ int lock = -EBADF;
+
+        if (p->state != POD_EXITED || deadline_left(o->deadline) == 0)
+                return;
+        lock = lock_attempt(p, o);
+        if (lock != -EBUSY)
+                (void) take_out(p, o, NULL);
+}
+
+void network_undo_dead_pods(const Pod *p, const NetworkStop *stop)
+{
+        const OtherStart o = {.predecessor = p->config.predecessor,
+                              .stop = stop,
+                              .deadline = deadline_after(cni_others_usec)};
+        _cleanup_(pod_freep) Pod *old = NULL;
         Pod **pods = NULL;
         size_t n = 0;
 
-        if (pod_list(s, &pods, &n, NULL) < 0)
+        if (o.predecessor && pod_open(p->store, o.predecessor, &old, NULL) >= 0)
+                take_out_before_start(old, &o);
+        if (pod_list(p->store, &pods, &n, NULL) < 0)
                 return;
-        for (size_t i = 0; i < n && deadline_left(o.deadline) > 0; i++)
-                if (pods[i]->state == POD_EXITED)
-                        (void) take_out(pods[i], &o, NULL);
+        for (size_t i = 0; i < n; i++)
+                if (!streq_ptr(pods[i]->uuid, o.predecessor))
+                        take_out_before_start(pods[i], &o);
         pod_list_free(pods, n);
 }

@@ -72,6 +72,9 @@ extern uint64_t cni_timeout_usec; /* per plugin; shorter in tests */
 extern uint64_t cni_notice_usec;  /* after which waiting is reported */
 extern uint64_t cni_others_usec;  /* for all plugins of all dead pods, before a pod starts */
 
+/* A signal, or as STOP (or NULL) says; see network_up(). */
+bool network_stop_is_pending(const NetworkStop *stop);
+
 typedef struct CniCall {
         const char *command; /* "ADD" */
         const char *type;    /* the plugin */
@@ -140,9 +143,9 @@ int cni_leases_settle_in(const char *directory, const char *network);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */
 
-/* Removes pods whose process was killed from their networks, for cni_others_usec at most. Failures are recorded, and reported when the
- * pods are removed. */
-void network_undo_dead_pods(Store *s, const NetworkStop *stop);
+/* Before P starts: removes pods whose process was killed from their networks, its predecessor first, for cni_others_usec at most.
+ * Failures are recorded, and reported when the pods are removed. */
+void network_undo_dead_pods(const Pod *p, const NetworkStop *stop);
 
 /* --- attach.c: a network's plugins, one after the other ------------------------------------------------ */
 

@@ -376,7 +376,7 @@ static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *se
                 r = make_record(p, &wanted, &t, &record, e);
         if (r < 0)
                 return r;
-        network_undo_dead_pods(p->store, stop);
+        network_undo_dead_pods(p, stop);
         r = reserve(p, &record, n, e);
         return r < 0 ? r : build(p, &record, &t, e);
 }

@@ -246,7 +246,7 @@ static int read_some(Answer *a, int *fd, bool is_complaint)
         return a->output.failed ? -ENOMEM : 1;
 }
 
-static bool stop_is_pending(const NetworkStop *stop)
+bool network_stop_is_pending(const NetworkStop *stop)
 {
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         sigset_t pending;
@@ -295,7 +295,7 @@ static int follow(const CniCall *call, Child *c, Answer *a)
                 uint64_t waited = now_usec(CLOCK_MONOTONIC) - begin;
                 if (!ended && waited > limit)
                         return -ETIME;
-                if (!ended && call->interruptible && stop_is_pending(call->stop))
+                if (!ended && call->interruptible && network_stop_is_pending(call->stop))
                         return -EINTR;
                 if (!ended && !notified && waited > cni_notice_usec) {
                         tell_of_wait(call, limit);

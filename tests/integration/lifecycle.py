@@ -753,6 +753,21 @@ def removal_stops_at_mounts_in_a_pod(host):
 
 
 @case
+def a_pod_with_a_mount_keeps_its_name(host):
+    image = host.shell("true")
+    uuid = host.acnspawn("run", "--detach", "--name=web", image).expect(0).out.strip()
+    host.acnspawn("wait", uuid).expect(0)
+    place = os.path.join(host.dir, "pods/exited", uuid)
+    subprocess.run(["mount", "--bind", place, place], check=True)
+    try:
+        contains(host.acnspawn("prepare", "--replace", "--name=web", image).expect(1).err, "Unmount it first: umount " + place)
+        equal([p["name"] for p in json.loads(host.acnspawn("--json=short", "list").expect(0).out)], ["web"])
+    finally:
+        subprocess.run(["umount", place], check=True)
+    host.acnspawn("prepare", "--replace", "--name=web", image).expect(0)
+
+
+@case
 def e8_a_host_that_was_started_anew(host):
     """After a reboot running pods have exited, pods being prepared are aborted, prepared pods still exist."""
     image = host.shell(FOREVER, name="example.com/a")

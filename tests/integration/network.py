@@ -916,13 +916,49 @@ def a_declared_pod_whose_networks_cannot_be_undone_starts_again(host):
     touch(host.path("cni/own-plugin.bad"))
     second = run()
     equal((host.state(first), host.state(second), host.state("web")), ("exited", "running", "running"))
-    third = run("--replace")
+    r = host.acnspawn("run", "--detach", "--declared=web", "--replace").expect(0)
+    contains(r.err, "Pod %s stays, without its name: " % second)
+    contains(r.err, "'acnspawn rm %s' tries again" % second)
+    third = r.out.strip()
     equal((host.state(second), host.state(third), host.state("web")), ("exited", "running", "running"))
     contains(host.acnspawn("rm", first).expect(1).err, "Cannot remove pod %s from its networks" % first)
     os.unlink(host.path("cni/own-plugin.bad"))
     host.acnspawn("stop", "web").expect(0)
     host.acnspawn("gc", "--grace-period=0").expect(0)
     equal(host.pods(), [])
+
+
+@case
+def a_start_waits_for_one_that_takes_its_predecessor_out_of_a_network(host):
+    """Its address is free only then. What a start that was killed has noted is no reason either to leave the predecessor in its network."""
+    need_plugins()
+    own_network(host, "own", """case $CNI_COMMAND in
+        ADD) [ ! -e $0.taken ] || exit 1; touch $0.taken ;;
+        DEL) touch $0.up; [ ! -e $0.slow ] || sleep "$(cat $0.slow)"; rm -f $0.taken ;;
+        esac
+        echo '{}'""")
+    other = host.shell("true", name="example.com/other")
+    os.makedirs(host.path("config/pods"), exist_ok=True)
+    with open(host.path("config/pods/web.pod"), "w") as f:
+        f.write("[Pod]\nNetwork=own\n[App a]\nImage=%s\n" % host.shell("sleep 1000"))
+    slow, up = host.path("cni/own-plugin.slow"), host.path("cni/own-plugin.up")
+    uuid = host.acnspawn("run", "--detach", "--declared=web").expect(0).out.strip()
+    for seconds in "1", "1000":
+        kill_one(host, uuid)
+        with open(slow, "w") as f:
+            f.write(seconds)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(up)
+        p = host.start("run", "--net=default", other)
+        wait_for(lambda: os.path.exists(up), "the plugin for the dead pod")
+        if seconds == "1000":
+            host.kill_pods()
+            host.finish(p)
+            os.unlink(slow)
+        uuid = host.acnspawn("run", "--detach", "--declared=web").expect(0).out.strip()
+        if seconds == "1":
+            host.finish(p).expect(0)
+    host.acnspawn("stop", "web").expect(0)
 
 
 @case

@@ -3,11 +3,14 @@
 /* stage1/app-status.c: records of apps read back as they were written, malformed ones are refused, and their values
  * are shown to users in the usual words. */
 
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "stage1/app-status.h"
 #include "stage1/backoff.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/small-disk.h"
 #include "tests/unit/test.h"
 
 static void check_handler(const HandlerStatus *a, const HandlerStatus *b)
@@ -333,6 +336,58 @@ TEST(space_for_records_is_reserved)
         ASSERT_OK(faccessat(s.fd, STATUS_RESERVE, F_OK, 0));
 }
 
+/* Writes the records of two apps by turns. */
+static pid_t write_in_turn(int status_fd)
+{
+        const AppStatus web = {.state = APP_RUNNING, .exit_status = -1, .message = (char *) "web"},
+                        db = {.state = APP_ENDED, .exit_status = 7, .message = (char *) "database"};
+        pid_t pid = fork();
+
+        if (pid != 0)
+                return pid;
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (app_status_write(status_fd, "web", &web) >= 0 &&
+               app_status_write(status_fd, "db", &db) >= 0) {
+        }
+        _exit(1);
+}
+
+static void read_on_a_full_disk(void)
+{
+        const AppStatus running = {.state = APP_RUNNING, .exit_status = -1};
+        static const char blank[65536];
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_close_ int filler = -EBADF;
+        int status;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(app_status_reserve(s.fd, "web", false));
+        ASSERT_OK(app_status_reserve(s.fd, "db", false));
+        ASSERT_OK(app_status_write(s.fd, "web", &running));
+        ASSERT_OK(filler = openat(s.fd, "filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        while (write(filler, blank, sizeof(blank)) > 0) {
+        }
+        ASSERT_EQ(errno, ENOSPC);
+        pid_t pid = write_in_turn(s.fd);
+        ASSERT_TRUE(pid > 0);
+        for (unsigned i = 0; i < 20000; i++) {
+                _cleanup_app_status_ AppStatus out = {};
+
+                ASSERT_OK(app_status_read(s.fd, "web", &out));
+                ASSERT_EQ(out.state, APP_RUNNING);
+                ASSERT_EQ(out.exit_status, -1);
+        }
+        ASSERT_EQ(waitpid(pid, &status, WNOHANG), 0);
+        ASSERT_OK(kill(pid, SIGKILL));
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+}
+
+/* The file that a reader has open becomes the reserve, and then the record of another app. */
+TEST(a_reader_sees_no_record_of_another_app)
+{
+        on_small_disk("size=128k", read_on_a_full_disk);
+}
+
 TEST(long_messages_are_cut)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -408,6 +463,7 @@ int main(void)
         RUN(hostile_files);
         RUN(records_are_replaced);
         RUN(space_for_records_is_reserved);
+        RUN(a_reader_sees_no_record_of_another_app);
         RUN(long_messages_are_cut);
         RUN(exit_codes);
         RUN(names);

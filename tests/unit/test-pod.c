@@ -181,7 +181,9 @@ TEST(life)
         ASSERT_NOT_NULL(found->manifest);
         ASSERT_EQ(found->manifest->n_apps, 1);
 
+        ASSERT_OK(file_reserve_at(p->dir_fd, POD_RESULT_RESERVE));
         ASSERT_OK(pod_end_run(p, &e));
+        ASSERT_TRUE(faccessat(p->dir_fd, POD_RESULT_RESERVE, F_OK, 0) < 0);
         ASSERT_EQ(p->state, POD_EXITED);
         ASSERT_LE(now_usec(CLOCK_REALTIME) - pod_ended_usec(p), 60000000);
         ASSERT_OK(pod_remove(p, &e));
