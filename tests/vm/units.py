@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The units that are installed for the host: a pod as acnspawn@NAME.service, and acnspawn-gc.service with its timer."""
 
+import shlex
+
 import pod_interface
 from harness import *
 
@@ -474,6 +476,20 @@ def automount(what, where):
     os.rmdir(where)
 
 
+# Something that is there before the network.
+LAN = "[Unit]\nWants=network.target\nBefore=network.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=%s\n"
+
+
+@case
+def a_pod_that_is_started_before_the_network(host):
+    """The start of its scope is not one that waits for it itself."""
+    host.prepare("--name=p", host.shell(STAY, name="example.com/a"))
+    with unit_files({"lan.service": LAN % "%s --dir=%s run --detach p" % (os.environ["ACNSPAWN"], host.dir)}):
+        systemctl("start", "lan.service")
+        equal((host.state("p"), show("ActiveState", unit="network.target")), ("running", ("active",)))
+        host.acnspawn("stop", "p").expect(0)
+
+
 @case
 def what_a_detached_pod_uses_outlives_it(host):
     """When the host is shut down: mounts of the store and of volumes, and the network; and the pod has the time to end that its apps have.
@@ -482,7 +498,8 @@ def what_a_detached_pod_uses_outlives_it(host):
     for directory in what, what + "/data", mounted, late:
         os.mkdir(directory)
     unit = tool("systemd-escape", "--path", "--suffix=mount", os.path.realpath(mounted)).strip()
-    with unit_files({"srv-never.mount": "[Mount]\nWhat=/dev/disk/by-label/none\nWhere=%s\n" % late}):
+    with unit_files({"srv-never.mount": "[Mount]\nWhat=/dev/disk/by-label/none\nWhere=%s\n" % late, "lan.service": LAN % "true"}):
+        systemctl("start", "lan.service")
         for option in "--register=auto", "--register=no":
             tool("mount", "--bind", what, mounted)
             try:
@@ -490,7 +507,7 @@ def what_a_detached_pod_uses_outlives_it(host):
                 host.acnspawn("run", "--detach", "--replace", "--name=p", option, "--stop-timeout=55s", "--volume=%s/data:/data" % mounted,
                               "--volume=%s:/late" % late, host.shell(STAY, name="example.com/a")).expect(0)
                 scope = "acnspawn-%s.scope" % host.status("p")["uuid"]
-                after = show("After", unit=scope)[0].split()
+                after = shlex.split(show("After", unit=scope)[0])
                 contains(after, "network.target")
                 contains(after, unit)
                 equal(show("TimeoutStopUSec", unit=scope), ("3min 20s",), "time to stop of " + option)
