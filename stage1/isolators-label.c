@@ -92,18 +92,23 @@ static ProfileMode find_mode(char *const *lines, const char *name)
         return PROFILE_MISSING;
 }
 
+static int read_profiles(const char *file, char ***ret)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = read_file_at(AT_FDCWD, file, PROFILES_SIZE_MAX, &text, NULL);
+
+        return r < 0 ? r : strv_split(text, "\n", ret);
+}
+
 /* Looks NAME up in the list in FILE. Several profiles may be stacked; the mode is then that of the weakest,
  * since that is what can be relied on. */
 static int read_profile_mode(const char *file, const char *name, ProfileMode *ret)
 {
         _cleanup_strv_free_ char **lines = NULL;
-        _cleanup_free_ char *text = NULL;
         ProfileMode weakest = PROFILE_ENFORCE;
         bool confined = false; /* stacked on "unconfined", a profile is as strong as it is alone */
-        int r = read_file_at(AT_FDCWD, file, PROFILES_SIZE_MAX, &text, NULL);
+        int r = read_profiles(file, &lines);
 
-        if (r >= 0)
-                r = strv_split(text, "\n", &lines);
         name = *name == '&' ? name + 1 : name;
         for (const char *part = name, *end; r >= 0 && part;
              part = end ? end + strlen(STACK_SEPARATOR) : NULL) {
@@ -183,8 +188,11 @@ const Isolator *apparmor_default(const App *app)
 
 bool stage1_has_no_profiles(const HostFeatures *h)
 {
-        return profile_mode(h, APP_PROFILE) == PROFILE_MISSING &&
-               profile_mode(h, APP_PROFILE_MOUNTS) == PROFILE_MISSING;
+        _cleanup_strv_free_ char **lines = NULL;
+
+        return h->apparmor_profiles && read_profiles(h->apparmor_profiles, &lines) >= 0 &&
+               find_mode(lines, APP_PROFILE) == PROFILE_MISSING &&
+               find_mode(lines, APP_PROFILE_MOUNTS) == PROFILE_MISSING;
 }
 
 /* --- SELinux ------------------------------------------------------------------------------------------- */

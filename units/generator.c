@@ -27,7 +27,8 @@
 
 typedef struct Generator {
         int dir_fd;
-        bool has_socket; /* the pod that is generated now */
+        bool has_socket;  /* the pod that is generated now */
+        bool pulls_never; /* pods that do not say otherwise */
         bool failed;
         bool kernel_log; /* messages go to it */
 } Generator;
@@ -153,13 +154,13 @@ static int write_pod_needs(Generator *g, const Declared *d)
         if (r >= 0)
                 r = declared_add_mounts(d, &t);
         if (r >= 0)
-                r = declared_uses_network(d);
+                r = declared_uses_network(d, g->pulls_never);
         if (r > 0)
                 text_add(&t, "Wants=network-online.target\nAfter=network-online.target\n");
         return r < 0 || t.size == 0 ? r : write_needs(g, unit, NEEDS_DROP_IN, &t);
 }
 
-/* A value that is not valid is said by the commands that use it. */
+/* What acnspawn.conf has for all pods. A value that is not valid is said by the commands that use it. */
 static void generate_store(Generator *g, const char *config_dir)
 {
         _cleanup_(conf_done) Conf conf = {};
@@ -168,6 +169,7 @@ static void generate_store(Generator *g, const char *config_dir)
         const char *dir = NULL;
 
         int r = conf_load(config_dir, &conf, &e);
+        g->pulls_never = conf_pulls_never(&conf);
         if (r >= 0)
                 r = conf_store_directory(&conf, &dir, &e);
         if (r >= 0 && (!dir || streq(dir, ACNSPAWN_STATEDIR)))

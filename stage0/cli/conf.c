@@ -292,6 +292,11 @@ int conf_apply(const Conf *c, const char *verb, const char *section, const Optio
         return 0;
 }
 
+bool conf_pulls_never(const Conf *c)
+{
+        return streq_ptr(c->values[1].value, "never");
+}
+
 int conf_store_directory(const Conf *c, const char **ret, Error *e)
 {
         const ConfValue *v = &c->values[0];

@@ -43,6 +43,8 @@ void conf_done(Conf *c);
 int conf_apply(const Conf *c, const char *verb, const char *section, const OptionSet *set, Error *e);
 /* The directory of the store; *RET stays if none is set. */
 int conf_store_directory(const Conf *c, const char **ret, Error *e);
+/* Whether images are never fetched, unless a command or a pod says otherwise. */
+bool conf_pulls_never(const Conf *c);
 /* For programs that need nothing else: reads the files for it if *DIR is NULL, and else does nothing. *DIR is that of
  * C, or the usual one. Warnings are left to 'acnspawn config'. */
 int conf_find_store(const char *config_dir, Conf *c, const char **dir, Error *e);

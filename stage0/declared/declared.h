@@ -153,8 +153,8 @@ int declared_check_sockets(Declared *d);
 int declared_add_mounts(const Declared *d, Text *t);
 /* The line itself, in a unit. -ENOMEM. */
 int declared_add_mount(const char *path, Text *t);
-/* 1: a start of the pod may fetch an image from the network; 0: it does not; or -ENOMEM. */
-int declared_uses_network(const Declared *d);
+/* 1: a start of the pod may fetch an image from the network; 0: it does not; or -ENOMEM. NEVER: the host has PullPolicy=never. */
+int declared_uses_network(const Declared *d, bool never);
 
 /* --- Words and specifiers (words.c) -------------------------------------------------------------------- */
 

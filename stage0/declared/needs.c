@@ -29,6 +29,7 @@ static const struct {
                 {"Credential", FORM_NAMED_FILES},
                 {"LogFile", FORM_FILE},
                 {"PodManifest", FORM_FILE},
+                {"SeccompProfile", FORM_FILE},
                 {"Image", FORM_IMAGE},
 };
 
@@ -79,14 +80,22 @@ static int add_volume(char ***paths, const char *word)
         return source && strv_contains(fields, "kind=host") ? add_path(paths, source, strlen(source)) : 0;
 }
 
-static int add_image(char ***paths, const char *image)
+/* What follows one of these prefixes, in any case of its letters; or NULL. */
+static const char *after_file_prefix(const char *image)
 {
         for (size_t i = 0; i < ELEMENTSOF(file_prefixes); i++) {
-                const char *file = startswith(image, file_prefixes[i]);
-                if (file)
-                        return add_path(paths, file, strcspn(file, ":"));
+                size_t n = strlen(file_prefixes[i]);
+                if (strncasecmp(image, file_prefixes[i], n) == 0)
+                        return image + n;
         }
-        return add_path(paths, image, strlen(image));
+        return NULL;
+}
+
+static int add_image(char ***paths, const char *image)
+{
+        const char *file = after_file_prefix(image);
+
+        return file ? add_path(paths, file, strcspn(file, ":")) : add_path(paths, image, strlen(image));
 }
 
 static int add_word(char ***paths, Form form, const char *word)
@@ -166,10 +175,7 @@ int declared_add_mounts(const Declared *d, Text *t)
 
 static bool is_remote(const char *image)
 {
-        for (size_t i = 0; i < ELEMENTSOF(file_prefixes); i++)
-                if (startswith(image, file_prefixes[i]))
-                        return false;
-        return !path_is_absolute(image) && !startswith(image, "sha512-");
+        return !after_file_prefix(image) && !path_is_absolute(image) && !startswith(image, "sha512-");
 }
 
 /* The image of a volume, NAME,kind=image,source=IMAGE. */
@@ -200,29 +206,35 @@ static int has_remote_image(const Declared *d, const DeclaredSetting *s)
         return r < 0 ? r : image && is_remote(image);
 }
 
-/* Whether the pod is to be there before the network, or fetches nothing. */
-static bool refuses_network(const Declared *d, size_t i)
+/* Whether the pod is to be there before the network, or fetches nothing. OF_HOST: as long as it does not say so itself. */
+static bool refuses_network(const Declared *d, bool of_host)
 {
-        const DeclaredSetting *s = &d->settings[i];
+        bool never = of_host;
 
-        if (s->section == DECLARED_UNIT)
-                return streq(s->key, "Before") && strstr(s->value, "network-online.target");
-        return s->section == DECLARED_POD && streq(s->key, "PullPolicy") && streq(s->value, "never") &&
-               counts(d, i, FORM_FILE);
+        for (size_t i = 0; i < d->n_settings; i++) {
+                const DeclaredSetting *s = &d->settings[i];
+
+                if (s->section == DECLARED_UNIT && streq(s->key, "Before") &&
+                    strstr(s->value, "network-online.target"))
+                        return true;
+                if (s->section == DECLARED_POD && streq(s->key, "PullPolicy"))
+                        never = *s->value ? streq(s->value, "never") : of_host;
+        }
+        return never;
 }
 
 /* A pod manifest has the names of images, which are found by discovery. */
-int declared_uses_network(const Declared *d)
+int declared_uses_network(const Declared *d, bool never)
 {
         bool found = false;
 
+        if (refuses_network(d, never))
+                return 0;
         for (size_t i = 0; i < d->n_settings; i++) {
                 const DeclaredSetting *s = &d->settings[i];
                 bool pod = s->section == DECLARED_POD, last = counts(d, i, FORM_FILE);
                 int r = 0;
 
-                if (refuses_network(d, i))
-                        return 0;
                 if (pod && last && streq(s->key, "PodManifest"))
                         r = 1;
                 else if (pod && streq(s->key, "Volume"))

@@ -11,14 +11,15 @@
  */
 
 #include <limits.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "library/libsystemd.h"
 #include "schema/settings.h"
 #include "stage0/host/host-internal.h"
 
-#define START_TIMEOUT_USEC                                                                                  \
-        (120 * UINT64_C(1000000)) /* it may have a file system mounted, which waits for its device */
+#define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
+#define UNIT_NAME_MAX 255U
 #define MANAGER_STOP_USEC (90 * UINT64_C(1000000)) /* for the pod's systemd: the default of units */
 
 static void bus_unrefp(sd_bus **b)
@@ -70,15 +71,64 @@ static int append_requests(sd_bus_message *m, const Pod *p)
         return r;
 }
 
-/* When the host is shut down, what a pod uses until its end is stopped after the scope: the network, file systems and name
- * spaces that are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
-static int append_order(sd_bus_message *m, const char *controller)
+/* --- Order --------------------------------------------------------------------------------------------- */
+
+/* If it is about to start, a scope after it would wait for that start, which may wait for the unit that runs this pod. */
+static bool network_is_up(sd_bus *bus)
 {
-        return controller ? sd_bus_message_append(m, "(sv)", "After", "as", 4, "basic.target",
-                                                  "network.target", "dbus.service",
-                                                  "systemd-machined.service")
-                          : sd_bus_message_append(m, "(sv)", "After", "as", 2, "basic.target",
-                                                  "network.target");
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_free_ char *state = NULL;
+
+        return sd_bus_get_property_string(bus, SYSTEMD_NAME, SYSTEMD_PATH "/unit/network_2etarget",
+                                          SYSTEMD_NAME ".Unit", "ActiveState", &error, &state) >= 0 &&
+               streq(state, "active");
+}
+
+/* The name of the mount unit of PATH, as systemd has it. Longer ones are hashed, by newer versions. */
+static int add_mount_unit(const char *path, size_t size, char ***units)
+{
+        _cleanup_text_ Text t = {};
+
+        for (size_t i = 1; i < size; i++) {
+                char c = path[i];
+                if (c == '/')
+                        text_add(&t, "-");
+                else if (is_alphanumeric(c) || c == '_' || c == ':' || (c == '.' && i > 1))
+                        text_addf(&t, "%c", c);
+                else
+                        text_addf(&t, "\\x%02x", (unsigned char) c);
+        }
+        text_add(&t, ".mount");
+        if (t.failed)
+                return -ENOMEM;
+        return t.size > UNIT_NAME_MAX || strv_contains(*units, t.data) ? 0 : strv_extend(units, t.data);
+}
+
+/* If the kernel cannot tell without asking a file system, it is: an order after a unit that does not exist does no harm. */
+static bool is_mounted(const char *path)
+{
+        _cleanup_close_ int fd = open_cached(path, false);
+        struct statx st;
+
+        return fd < 0 || fd_stat_cached(fd, &st) < 0 || st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
+
+/* The mounts that PATH is on. They are not required: the stop of one does not end the pod. */
+static int add_mounts(const char *path, char ***units)
+{
+        int r = 0;
+
+        if (!path_is_normalized(path) || !path_is_absolute(path))
+                return 0;
+        for (size_t n = 1; r >= 0 && path[n];) {
+                n += strcspn(path + n + 1, "/") + 1;
+                _cleanup_free_ char *part = strndup(path, n);
+                if (!part)
+                        return -ENOMEM;
+                if (is_mounted(part))
+                        r = add_mount_unit(path, n, units);
+        }
+        return r;
 }
 
 /* The source of a host volume without symlinks, as far as that is known without asking its file system, which may not answer. */
@@ -96,26 +146,10 @@ static int real_source(const Volume *v, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* systemd writes the paths into the file of the unit as they are. So a name with characters that mean something there ends the
- * path: the directory above it. */
-static int add_mount(const char *path, char ***paths)
+/* File systems of the store and of host volumes. */
+static int add_file_systems(const Pod *p, char ***units)
 {
-        size_t n = 0;
-
-        if (!path_is_normalized(path) || strlen(path) >= PATH_MAX || !utf8_is_valid(path, strlen(path)))
-                return 0;
-        while ((unsigned char) path[n] > ' ' && path[n] != 0x7f && !strchr("\"'\\%", path[n]))
-                n++;
-        while (path[n] && n > 1 && path[n] != '/')
-                n--;
-        return strv_extendf(paths, "%.*s", (int) n, path);
-}
-
-/* File systems that are mounted by units of the host: those of the store and of host volumes. */
-static int append_mounts(sd_bus_message *m, const Pod *p)
-{
-        _cleanup_strv_free_ char **paths = NULL;
-        int r = add_mount(store_path(p->store), &paths);
+        int r = add_mounts(store_path(p->store), units);
 
         for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_volumes; i++) {
                 _cleanup_free_ char *source = NULL;
@@ -123,20 +157,40 @@ static int append_mounts(sd_bus_message *m, const Pod *p)
                         continue;
                 r = real_source(&p->manifest->volumes[i], &source);
                 if (r >= 0)
-                        r = add_mount(source, &paths);
+                        r = add_mounts(source, units);
         }
+        return r;
+}
+
+/* When the host is shut down, what a pod uses until its end is stopped after the scope: the network, file systems and name
+ * spaces that are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
+static int append_order(sd_bus_message *m, sd_bus *bus, const Pod *p, const char *controller)
+{
+        _cleanup_strv_free_ char **units = NULL;
+
+        int r = strv_extend(&units, "basic.target");
+        if (r >= 0 && network_is_up(bus))
+                r = strv_extend(&units, "network.target");
+        if (r >= 0 && controller)
+                r = strv_extend(&units, "dbus.service");
+        if (r >= 0 && controller)
+                r = strv_extend(&units, "systemd-machined.service");
+        if (r >= 0)
+                r = add_file_systems(p, &units);
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'r', "sv");
         if (r >= 0)
-                r = sd_bus_message_append(m, "s", "RequiresMountsFor");
+                r = sd_bus_message_append(m, "s", "After");
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'v', "as");
         if (r >= 0)
-                r = sd_bus_message_append_strv(m, paths);
+                r = sd_bus_message_append_strv(m, units);
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
+
+/* --- The unit ------------------------------------------------------------------------------------------ */
 
 /* The unit's name, without its suffix, is also that of cgroups created on hosts without systemd. */
 int pod_scope_name(const Pod *p, char **ret)
@@ -150,7 +204,7 @@ static const char *slice_of(const Pod *p)
         return p->config.cgroup_parent ? strrchr(p->config.cgroup_parent, '/') + 1 : "machine.slice";
 }
 
-static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const char *controller)
+static int append_properties(sd_bus_message *m, sd_bus *bus, const Pod *p, pid_t pid, const char *controller)
 {
         _cleanup_free_ char *description = NULL;
 
@@ -166,9 +220,7 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const c
         if (r >= 0 && controller)
                 r = sd_bus_message_append(m, "(sv)", "Controller", "s", controller);
         if (r >= 0)
-                r = append_order(m, controller);
-        if (r >= 0)
-                r = append_mounts(m, p);
+                r = append_order(m, bus, p, controller);
         if (r >= 0)
                 r = append_requests(m, p);
         return r < 0 ? r : sd_bus_message_close_container(m);
@@ -186,7 +238,7 @@ static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller
         if (r >= 0)
                 r = sd_bus_message_append(m, "ss", unit, "fail");
         if (r >= 0)
-                r = append_properties(m, p, pid, controller);
+                r = append_properties(m, bus, p, pid, controller);
         if (r >= 0)
                 r = sd_bus_message_append(m, "a(sa(sv))", 0);
         if (r >= 0)
@@ -223,13 +275,8 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
                 return error_hint(e, r,
                                   "Remove files there, or make it larger: mount -o remount,size=SIZE /run");
         }
-        error_set(e, r, "systemd did not create a scope for pod %s: %s", pod_display_name(p),
-                  result ?: error.message ?: strerror(-r));
-        return streq_ptr(result, "dependency")
-                               ? error_hint(e, r,
-                                            "The file system of the store, or of a host volume, could not be "
-                                            "mounted: see 'systemctl --failed'.")
-                               : r;
+        return error_set(e, r, "systemd did not create a scope for pod %s: %s", pod_display_name(p),
+                         result ?: error.message ?: strerror(-r));
 }
 
 bool unit_is_own(const char *unit)

@@ -53,7 +53,7 @@ static int find_needs(void *userdata, Text *result, Error *e)
         if (r >= 0)
                 r = declared_add_mounts(d, result);
         if (r >= 0)
-                r = declared_uses_network(d);
+                r = declared_uses_network(d, false);
         if (r < 0)
                 return without_message(r, e);
         text_addf(result, "network: %d\n", r);

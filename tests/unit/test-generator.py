@@ -8,6 +8,7 @@ Every case prints "ok NAME", "not ok NAME: why" or "skip NAME: why" on a line of
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,11 +74,11 @@ def file_systems_of_a_pod(d):
           "Volume='odd,kind=host,source=/srv/a b\\\\,c' ../rel:/z a,kind=host,source=/a/../b a,kind=host,source=srv\n"
           "EnvironmentFile=/etc/web.env\nLoadCredential=key:/srv/secret/key\n"
           "[App web]\nImage=/srv/old.aci\nImage=oci:/srv/images/web:1.0\nMount=/srv/data:/data /mnt/100%%:/p data:/d\nLogFile=/log/web.log,format=plain\n"
-          "[App db]\nImage=/srv/db.aci\nVolume=/gone:/x\nVolume=\nVolume=/var/lib/db//:/x\n")
+          "[App db]\nImage=OCI:/srv/db:1\nSeccompProfile=/srv/calls.json\nVolume=/gone:/x\nVolume=\nVolume=/var/lib/db//:/x\n")
     made, said, status = generate(d)
     check("messages", (said, status), ([], 0))
     check("what it needs", needs(made), {"acnspawn@web.service": "".join("RequiresMountsFor=%s\n" % p for p in (
-        "/srv/data", "/srv/web", '"/srv/a b,c"', "/etc/web.env", "/srv/secret/key", "/srv/images/web", "/mnt/100%%", "/log/web.log", "/srv/db.aci",
+        "/srv/data", "/srv/web", '"/srv/a b,c"', "/etc/web.env", "/srv/secret/key", "/srv/images/web", "/mnt/100%%", "/log/web.log", "/srv/db", "/srv/calls.json",
         "/var/lib/db"))})
     check("the rest", made, {})
 
@@ -85,7 +86,7 @@ def file_systems_of_a_pod(d):
 def the_network_of_a_pod(d):
     """Where an image may come from it."""
     remote = ["docker://example.com/a:1", "example.com/a", "https://example.com/a.aci"]
-    local = ["/a.aci", "oci:/a:1", "oci-archive:/a", "docker-archive:/a", "sha512-" + 128 * "0"]
+    local = ["/a.aci", "oci:/a:1", "OCI:/a:1", "oci-archive:/a", "docker-archive:/a", "sha512-" + 128 * "0"]
     for i, image in enumerate(remote + local):
         write(d, f"p{i}.pod", f"[App a]\nImage={image}\n")
     write(d, "last.pod", "[App a]\nImage=/a.aci\n[App a]\nImage=example.com/a\n")
@@ -99,6 +100,12 @@ def the_network_of_a_pod(d):
     made.pop("acnspawn@before.service.d/50-declared.conf")
     check("pods that wait", sorted(waiting), sorted(f"acnspawn@{n}.service" for n in ("p0", "p1", "p2", "last", "update", "volume", "manifest")))
     check("the rest", (made, said, status), ({}, [], 0))
+    with open(os.path.join(d, "acnspawn.conf"), "w") as f:
+        f.write("[Image]\nPullPolicy=never\n")
+    shutil.rmtree(os.path.join(d, "out"))
+    write(d, "reset.pod", "[Pod]\nPullPolicy=new\nPullPolicy=\n[App a]\nImage=example.com/a\n")
+    made, said, status = generate(d)
+    check("pods that wait on a host that never fetches", [unit for unit, text in needs(made).items() if NETWORK in text], ["acnspawn@update.service"])
 
 
 UNITS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "units")
@@ -188,7 +195,7 @@ def sockets_of_a_pod(d):
 def targets_before_services(d):
     """They are for the socket of a pod; a service would be an ordering cycle."""
     write(d, "web.pod", "[App web]\nImage=sha512-0\n[Install]\nWantedBy=sockets.target multi-user.target\n")
-    write(d, "Web.pod", "[App web]\nImage=sha512-0\n")
+    write(d, "Web.pod", "[App web]\nImage=x\n")
     check("what is made", generate(d), ({"multi-user.target.wants/acnspawn@web.service": "-> ../acnspawn@web.service"},
         ["acnspawn-generator: CONFIG/pods/web.pod:4: WantedBy=: the pod has no socket for sockets.target, before which no service starts",
          "acnspawn-generator: 'Web.pod' declares no pod: it is not named like one"], 1))

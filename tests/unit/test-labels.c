@@ -79,6 +79,34 @@ TEST(profiles)
         }
 }
 
+/* The list says so, and only a list that can be read. */
+TEST(no_profiles_of_acnspawn)
+{
+        static const struct {
+                const char *list;
+                bool missing;
+        } l[] = {
+                        {PROFILES, true},
+                        {"", true},
+                        {"acnspawn-app-mount (enforce)\nacnspawn-app2 (enforce)\n", true},
+                        {PROFILES "acnspawn-app (enforce)\n", false},
+                        {"acnspawn-app-mounts (complain)\n", false},
+        };
+        const HostFeatures none = {.apparmor = true}, unreadable = {.apparmor_profiles = "/nonexistent"};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+                _cleanup_free_ char *file = NULL;
+                ASSERT_OK(scratch_new(&s));
+                ASSERT_OK(scratch_file(&s, "profiles", l[i].list));
+                ASSERT_OK(xasprintf(&file, "%s/profiles", s.path));
+                const HostFeatures h = {.apparmor = true, .apparmor_profiles = file};
+                ASSERT_EQ(stage1_has_no_profiles(&h), l[i].missing);
+        }
+        ASSERT_TRUE(!stage1_has_no_profiles(&none));
+        ASSERT_TRUE(!stage1_has_no_profiles(&unreadable));
+}
+
 /* The kernel refuses profiles that are not loaded; the rules of a profile are unknown. */
 TEST(profiles_that_cannot_be_looked_for)
 {
@@ -163,6 +191,7 @@ TEST(contexts)
 int main(void)
 {
         RUN(profiles);
+        RUN(no_profiles_of_acnspawn);
         RUN(profiles_that_cannot_be_looked_for);
         RUN(selinux_states);
         RUN(contexts);

@@ -186,7 +186,7 @@ def a_store_that_is_somewhere_else(host):
     conf, store = "/etc/acnspawn/acnspawn.conf", host.path("other")
     os.makedirs(os.path.dirname(conf), exist_ok=True)
     with open(conf, "w") as f:
-        f.write("[Store]\nDirectory = %s\n" % store)
+        f.write("[Store]\nDirectory = %s/\n[X-Other]\nDirectory=/\n" % store)
     try:
         systemctl("daemon-reload")
         for unit in "update", "update@box":
@@ -202,7 +202,7 @@ def a_store_that_is_somewhere_else(host):
         out = dpkg("--remove", "acnspawn")
         contains(out, "Stopping the pods that run: " + uuid)
         equal(supervisors(), {})
-        contains(dpkg("--purge", "acnspawn"), "The store in %s is kept." % store)
+        contains(dpkg("--purge", "acnspawn"), "The store in %s is kept. To remove it: rm -r --one-file-system '%s' '%s-uids'\n" % (store, store, store))
         dpkg("--install", PACKAGE)
         equal((pod("box")["uuid"], pod("box")["state"]), (uuid, "exited"))
         acnspawn("rm", "box")

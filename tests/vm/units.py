@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The units that are installed for the host: a pod as acnspawn@NAME.service, and acnspawn-gc.service with its timer."""
 
+import shlex
+
 import pod_interface
 from harness import *
 
@@ -15,6 +17,10 @@ def systemctl(*args, rc=0):
     if rc is not None:
         equal(r.returncode, rc, "status of systemctl %s, which says %r" % (" ".join(args), r.stdout))
     return r.stdout.strip()
+
+
+def tool(*argv):
+    return subprocess.run(argv, stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
 def show(*properties, unit=UNIT):
@@ -442,42 +448,76 @@ def the_pod_of_a_loaded_unit_stays(host):
             os.unlink("/run/systemd/system/needs.service")
 
 
-@case
-def what_a_detached_pod_uses_outlives_it(host):
-    """When the host is shut down: mounts of the store and of volumes, and the network; and the pod has the time to end that its apps have."""
-    source, odd = host.path("data"), host.path("odd\nname %n")
-    os.mkdir(source)
-    os.mkdir(odd)
-    for option in "--register=auto", "--register=no":
-        host.acnspawn("run", "--detach", "--replace", "--name=p", option, "--stop-timeout=55s", "--volume=%s:/data" % source, "--volume=%s:/odd" % odd,
-                      host.shell(STAY, name="example.com/a")).expect(0)
-        uuid = host.status("p")["uuid"]
-        scope = "acnspawn-%s.scope" % uuid
-        equal(set(show("RequiresMountsFor", unit=scope)[0].split()), {os.path.realpath(p) for p in (host.dir, source, os.path.dirname(odd))}, "mounts of " + option)
-        contains(show("After", unit=scope)[0].split(), "network.target")
-        equal(show("TimeoutStopUSec", unit=scope), ("3min 20s",), "time to stop of " + option)
-        host.acnspawn("stop", "p").expect(0)
+@contextlib.contextmanager
+def unit_files(units):
+    for unit, text in units.items():
+        with open("/run/systemd/system/" + unit, "w") as f:
+            f.write(text)
+    try:
+        systemctl("daemon-reload")
+        yield
+    finally:
+        for unit in units:
+            systemctl("stop", unit, rc=None)
+        for unit in units:
+            os.unlink("/run/systemd/system/" + unit)
+        systemctl("daemon-reload")
 
 
 @contextlib.contextmanager
 def automount(what, where):
     """WHAT at WHERE, once it is used."""
     name = where[1:].replace("/", "-")
-    units = {name + ".mount": "[Mount]\nWhat=%s\nWhere=%s\nType=none\nOptions=bind\n" % (what, where), name + ".automount": "[Automount]\nWhere=%s\n" % where}
-    for unit, text in units.items():
-        with open("/run/systemd/system/" + unit, "w") as f:
-            f.write(text)
-    try:
-        systemctl("daemon-reload")
+    with unit_files({name + ".automount": "[Automount]\nWhere=%s\n" % where,
+                     name + ".mount": "[Mount]\nWhat=%s\nWhere=%s\nType=none\nOptions=bind\n" % (what, where)}):
         systemctl("start", name + ".automount")
         equal(show("ActiveState", unit=name + ".mount"), ("inactive",))
         yield name + ".mount"
-    finally:
-        systemctl("stop", name + ".automount", name + ".mount", rc=None)
-        for unit in units:
-            os.unlink("/run/systemd/system/" + unit)
-        systemctl("daemon-reload")
-        os.rmdir(where)
+    os.rmdir(where)
+
+
+# Something that is there before the network.
+LAN = "[Unit]\nWants=network.target\nBefore=network.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=%s\n"
+
+
+@case
+def a_pod_that_is_started_before_the_network(host):
+    """The start of its scope is not one that waits for it itself."""
+    host.prepare("--name=p", host.shell(STAY, name="example.com/a"))
+    with unit_files({"lan.service": LAN % "%s --dir=%s run --detach p" % (os.environ["ACNSPAWN"], host.dir)}):
+        systemctl("start", "lan.service")
+        equal((host.state("p"), show("ActiveState", unit="network.target")), ("running", ("active",)))
+        host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_a_detached_pod_uses_outlives_it(host):
+    """When the host is shut down: mounts of the store and of volumes, and the network; and the pod has the time to end that its apps have.
+    It does not need what is not mounted, and a mount that cannot be stopped because of it does not end it."""
+    what, mounted, late = host.path("what"), host.path("odd -.name %n"), "/srv/never"
+    for directory in what, what + "/data", mounted, late:
+        os.mkdir(directory)
+    unit = tool("systemd-escape", "--path", "--suffix=mount", os.path.realpath(mounted)).strip()
+    with unit_files({"srv-never.mount": "[Mount]\nWhat=/dev/disk/by-label/none\nWhere=%s\n" % late, "lan.service": LAN % "true"}):
+        systemctl("start", "lan.service")
+        for option in "--register=auto", "--register=no":
+            tool("mount", "--bind", what, mounted)
+            try:
+                wait_for(lambda: show("ActiveState", unit=unit) == ("active",), "the mount")
+                host.acnspawn("run", "--detach", "--replace", "--name=p", option, "--stop-timeout=55s", "--volume=%s/data:/data" % mounted,
+                              "--volume=%s:/late" % late, host.shell(STAY, name="example.com/a")).expect(0)
+                scope = "acnspawn-%s.scope" % host.status("p")["uuid"]
+                after = shlex.split(show("After", unit=scope)[0])
+                contains(after, "network.target")
+                contains(after, unit)
+                equal(show("TimeoutStopUSec", unit=scope), ("3min 20s",), "time to stop of " + option)
+            finally:
+                # Done, or busy.
+                systemctl("stop", unit, rc=None)
+                subprocess.run(("umount", "--lazy", mounted), stderr=subprocess.DEVNULL)
+            equal(show("ActiveState", unit=scope), ("active",))
+            host.acnspawn("stop", "p").expect(0)
+    os.rmdir(late)
 
 
 @of_machine
