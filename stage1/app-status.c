@@ -3,14 +3,16 @@
 /* The status of apps and of their health checks, and the records of it.
  *
  * A record is a small file of KEY=VALUE lines. The supervisor of the pod is the only process that writes it; it is
- * replaced by rename, or on a full disk exchanged with the reserve, and a reader gets all of one record (read_file_reserved_at()). Whatever is wrong with a file, reading it is bounded
- * and every value is checked; a record that does not parse is refused. The space for records is reserved before an app is
- * started, so that they can be written on a full disk: a record without any line is reserved, and stands for none.
+ * replaced by rename, or on a full disk exchanged with the reserve, and a reader gets all of one record (read_file_reserved_at()).
+ * Whatever is wrong with a file, reading it is bounded and every value is checked; a record that does not parse is refused. The
+ * space for records is reserved before an app is started, so that they can be written on a full disk: a record without any line is
+ * reserved, and stands for none.
  */
 
 #include "stage1/app-status.h"
 
 #define MESSAGE_SIZE_MAX 2048U /* longer messages are cut */
+#define RECORD_OWNER "record=" /* the first line: the name of the file */
 
 static const char *const states[_APP_STATE_MAX] = {
                 [APP_WAITING] = "waiting",     [APP_PRE_START] = "pre-start", [APP_RUNNING] = "running",
@@ -246,7 +248,10 @@ static int read_record(int dir_fd, const char *name, const Field *fields, void *
                 r = strv_split(text, "\n", &lines);
         if (r >= 0 && text[0] && !lines)
                 r = -ENOENT;
-        for (char **line = lines; r >= 0 && line && *line; line++)
+        const char *owner = lines ? startswith(lines[0], RECORD_OWNER) : NULL;
+        if (r >= 0 && owner && !streq(owner, name)) /* a loss of power has undone a part of an exchange */
+                return -ENOENT;
+        for (char **line = owner ? lines + 1 : lines; r >= 0 && line && *line; line++)
                 r = read_line(fields, target, *line);
         return r;
 }
@@ -295,6 +300,7 @@ static int write_record(int dir_fd, const char *name, const Field *fields, const
         _cleanup_text_ Text t = {};
         size_t size;
 
+        text_addf(&t, RECORD_OWNER "%s\n", name);
         for (const Field *f = fields; f->key; f++) {
                 text_addf(&t, "%s=", f->key);
                 write_field(&t, f->type, (const char *) source + f->offset);

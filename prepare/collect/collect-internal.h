@@ -5,9 +5,11 @@
 
 #include "prepare/collect/collect.h"
 
-/* The directories of the pods that need their images, relative to the store (image-remove.c). */
-#define N_NEEDING_PLACES 3U
+/* The directories of pods that may need their images, relative to the store (image-remove.c). */
+#define N_NEEDING_PLACES 4U
 extern const char *const needing_places[N_NEEDING_PLACES];
+/* Whether the pod whose directory is PATH, in that place, does: one that has ended only while it is read. */
+bool pod_needs_images(const Store *s, size_t place, const char *path);
 
 typedef struct LayersCollect {
         bool dry_run, unmeasured;

@@ -17,7 +17,15 @@
 #define POD_FILE_MAX (16U * 1024U * 1024U)
 #define USERS_SHOWN_MAX 8U
 
-const char *const needing_places[N_NEEDING_PLACES] = {"pods/preparing", "pods/prepared", "pods/running"};
+#define PLACE_OF_ENDED 3U
+
+const char *const needing_places[N_NEEDING_PLACES] = {"pods/preparing", "pods/prepared",
+                                                      "pods/running", [PLACE_OF_ENDED] = "pods/exited"};
+
+bool pod_needs_images(const Store *s, size_t place, const char *path)
+{
+        return place != PLACE_OF_ENDED || pod_is_read(s, path);
+}
 
 static DIR *open_dir(int dir_fd, const char *path)
 {
@@ -126,7 +134,10 @@ int pods_that_need(Store *s, const char *id, char ***pods, Error *e)
                 if (!d && errno == ENOENT)
                         continue;
                 while (d && (pod = next_name(d))) {
-                        int r = pod_needs(s, dirfd(d), pod, id);
+                        _cleanup_free_ char *path = NULL;
+                        int r = xasprintf(&path, "%s/%s", needing_places[i], pod);
+                        if (r >= 0 && pod_needs_images(s, i, path))
+                                r = pod_needs(s, dirfd(d), pod, id);
                         if (r < 0)
                                 return error_set_errno(
                                                 e, r, "Cannot determine which images the pod %s needs", pod);

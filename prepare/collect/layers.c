@@ -136,7 +136,7 @@ static int add_pods(Named *n, Store *s)
                 for (char *const *p = pods; r >= 0 && p && *p; p++) {
                         _cleanup_free_ char *pod = NULL;
                         r = xasprintf(&pod, "%s/%s", needing_places[i], *p);
-                        if (r >= 0)
+                        if (r >= 0 && pod_needs_images(s, i, pod))
                                 r = add_pod(n, s, pod);
                 }
         }

@@ -399,13 +399,16 @@ static int check_silent(Fetcher *f, const char *name, Error *e)
         return is_late ? error_set(e, -EHOSTUNREACH, "too much time was lost with other servers") : 0;
 }
 
-static void note_silent(Fetcher *f, const char *name, uint64_t begun_usec)
+/* R: what a request failed with. A host that has answered is not silent. */
+static void note_silent(Fetcher *f, int r, const char *name, uint64_t begun_usec)
 {
-        _cleanup_free_ char *host = host_of(name);
+        _cleanup_free_ char *host = r == -EBUSY || r == -EREMOTEIO ? NULL : host_of(name);
 
+        if (!host)
+                return;
         (void) pthread_mutex_lock(&f->lock);
         f->lost_usec += now_usec(CLOCK_MONOTONIC) - begun_usec;
-        if (host && !strv_contains(f->silent_hosts, host))
+        if (!strv_contains(f->silent_hosts, host))
                 (void) strv_extend(&f->silent_hosts, host);
         (void) pthread_mutex_unlock(&f->lock);
 }
@@ -478,7 +481,7 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e)
                 error_done(e);
                 r = kinds[x.kind](f, &x, shown, &i, &found, e);
                 if (is_of_server(&x) && may_be_stored(f, r))
-                        note_silent(f, x.body, begun_usec);
+                        note_silent(f, r, x.body, begun_usec);
                 r = stored_reference(f, r, &x, shown, &i, &found, e);
         }
         r = conclude(f, shown, r, i, found);
@@ -509,7 +512,7 @@ int fetch_image_by_name(Fetcher *f, const char *name, const PairList *labels, co
                 error_done(e);
                 r = fetch_target(f, &w, &i, &found, e);
                 if (may_be_stored(f, r))
-                        note_silent(f, name, begun_usec);
+                        note_silent(f, r, name, begun_usec);
                 r = stored_target(f, r, &w, &i, &found, e);
         }
         if (r < 0 || !found)

@@ -44,8 +44,13 @@ static int lock_file(Pod *p, int mode, bool wait)
 
 int pod_lock_for_reading(Pod *p, Error *e)
 {
-        int r = p->readers_fd >= 0 ? 0 : lock_file(p, LOCK_SH, true);
+        _cleanup_close_ int store_lock = -EBADF;
 
+        /* Whoever removes images has it, and looks for readers. */
+        int r = store_lock_shared(p->store, &store_lock, e);
+        if (r < 0)
+                return r;
+        r = p->readers_fd >= 0 ? 0 : lock_file(p, LOCK_SH, true);
         if (r == -EBUSY)
                 return error_set(e, r, "Pod %s is in use by another process", pod_display_name(p));
         if (r < 0)
@@ -53,6 +58,17 @@ int pod_lock_for_reading(Pod *p, Error *e)
         return pod_is_at(p->store, p->dir_fd, p->uuid, p->place)
                                ? 0
                                : error_set(e, -ENOENT, "Pod %s was removed", pod_display_name(p));
+}
+
+bool pod_is_read(const Store *s, const char *path)
+{
+        _cleanup_close_ int dir_fd = open_beneath(store_fd(s), path, O_RDONLY | O_DIRECTORY);
+        _cleanup_close_ int fd =
+                        dir_fd < 0 ? -EBADF
+                                   : openat(dir_fd, POD_CONFIG_FILE,
+                                            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+        return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
 int pod_exclude_readers(Pod *p, bool wait, Error *e)

@@ -10,8 +10,6 @@
 #include "schema/settings.h"
 #include "stage0/arguments/pod-declared.h"
 
-#define MANIFEST_MAX (1024U * 1024U)
-
 static bool is_in_store_only(ReferenceKind k)
 {
         return k == REFERENCE_IMAGE || k == REFERENCE_URL || k == REFERENCE_DOCKER;
@@ -103,7 +101,7 @@ static int add_manifest(Needed *n, const char *path)
         size_t size = 0;
 
         Error *e = &n->context->error;
-        int r = read_file_at(AT_FDCWD, path, MANIFEST_MAX, &text, &size);
+        int r = read_file_at(AT_FDCWD, path, MANIFEST_SIZE_MAX, &text, &size);
         if (r == -ENOENT)
                 return 0;
         r = r < 0 ? error_set_errno(e, r, "Cannot read '%s'", path)

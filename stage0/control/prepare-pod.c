@@ -111,14 +111,19 @@ static int check_sockets(const Pod *p, Error *e)
 }
 
 /* OTHER has ended, and cannot be removed, because of its networks for example. It does not keep the name; gc and rm try again. R and E say
- * why. -EBUSY: the user has mounted something below it, or another process has it. */
+ * why. -EBUSY: it is read, which does not keep its successor from starting; or the user has mounted something below it, or another
+ * process has it. */
 static int leave_unnamed(Pod *other, int r, Error *e)
 {
         _cleanup_(pod_freep) Pod *now = NULL;
 
-        if (operation_ended(r) || r == -EBUSY || pod_open(other->store, other->uuid, &now, NULL) < 0 ||
-            pod_lock(now, true, NULL) < 0 || now->state != POD_EXITED ||
-            pod_release_processes(now, NULL) < 0)
+        pod_unlock(other);
+        if (operation_ended(r) || pod_open(other->store, other->uuid, &now, NULL) < 0 ||
+            pod_lock(now, true, NULL) < 0 || now->state != POD_EXITED)
+                return r;
+        if (r == -EBUSY && pod_exclude_readers(now, false, NULL) != -EBUSY)
+                return r;
+        if (pod_release_processes(now, NULL) < 0)
                 return r;
         if (now->place == POD_RUNNING)
                 (void) pod_end_run(now, NULL);

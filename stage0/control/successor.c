@@ -150,11 +150,9 @@ static PrepareOptions options_of(const PodConfig *c)
  * before it makes its own (network_up()); what is left is tried again, and reported, by gc and rm. */
 static int tidy_up(Pod *old, Error *e)
 {
-        if (old->place != POD_RUNNING) { /* a collector or reader has moved it, which has released nothing */
-                if (pod_cgroup_is_left(old))
-                        (void) pod_release_processes(old, NULL);
-                return 0;
-        }
+        /* Otherwise a collector or reader may have moved it, which has released nothing. */
+        if (old->place != POD_RUNNING)
+                return pod_cgroup_is_left(old) ? pod_release_processes(old, e) : 0;
         int r = pod_release_processes(old, e);
         return r < 0 ? r : pod_end_run(old, e);
 }

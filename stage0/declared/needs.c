@@ -214,7 +214,8 @@ static bool refuses_network(const Declared *d, bool of_host)
         for (size_t i = 0; i < d->n_settings; i++) {
                 const DeclaredSetting *s = &d->settings[i];
 
-                if (s->section == DECLARED_UNIT && streq(s->key, "Before") &&
+                if (((s->section == DECLARED_UNIT && streq(s->key, "Before")) ||
+                     s->section == DECLARED_INSTALL) &&
                     strstr(s->value, "network-online.target"))
                         return true;
                 if (s->section == DECLARED_POD && streq(s->key, "PullPolicy"))

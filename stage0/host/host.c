@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include "schema/settings.h"
 #include "stage0/host/host-internal.h"
 
 #define FILE_SIZE_MAX 4096U
@@ -54,6 +55,11 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
         return 0;
 }
 
+static bool has_health_check(const PodApp *a)
+{
+        return pair_list_get(&a->annotations, SETTING_PREFIX "health-cmd");
+}
+
 /* What is written again and again exists from the beginning, so that it leaves POD_RESULT_RESERVE to "result". */
 static int reserve(const Pod *p)
 {
@@ -71,7 +77,8 @@ static int reserve(const Pod *p)
         if (fd < 0)
                 return fd;
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
-                r = app_status_reserve(fd, p->manifest->apps[i]->name, false);
+                r = app_status_reserve(fd, p->manifest->apps[i]->name,
+                                       has_health_check(p->manifest->apps[i]));
         return r;
 }
 

@@ -150,6 +150,13 @@ static int open_etc(int root_fd, uid_t owner)
         return fd;
 }
 
+/* While a host has no connection its resolv.conf may have no name servers. */
+static bool has_lost_servers(const NameFiles *old, const NameFiles *now)
+{
+        return (now->lacks_servers && !old->lacks_servers) ||
+               (old->text[NAME_RESOLV_CONF] && !now->text[NAME_RESOLV_CONF]);
+}
+
 /* If they cannot be made now, those that were made before are used. */
 static void renew(PodMounts *m)
 {
@@ -158,6 +165,10 @@ static void renew(PodMounts *m)
         if (!m->names.text[NAME_HOSTNAME] || !name_files_are_old(&m->names) ||
             name_files_make(m->pod, &now, NULL) < 0)
                 return;
+        if (has_lost_servers(&m->names, &now)) {
+                name_files_done(&now);
+                return;
+        }
         name_files_done(&m->names);
         m->names = now;
 }

@@ -10,7 +10,8 @@
 
 #include "stage0/network/network-internal.h"
 
-#define LOCK_MSEC 20                         /* interval of looks at the lock of an attempt */
+#define LOCK_MSEC 20         /* interval of looks at the lock of an attempt */
+#define PREDECESSOR_FACTOR 4 /* of the time for other dead pods: the pod may need its addresses */
 #define STUCK_USEC (600 * UINT64_C(1000000)) /* until starts of others try it again */
 
 /* As with plugins: the first failure is reported; the other networks are processed all the same. What a network had in an EARLIER
@@ -73,8 +74,11 @@ typedef struct OtherStart {
         uint64_t deadline;
 } OtherStart;
 
+/* The record may have been removed meanwhile, with the pod. */
 static void set_stuck(Pod *p, NetworkRecord *record, bool stuck)
 {
+        if (!network_is_left(p))
+                return;
         record->stuck = stuck;
         (void) network_record_write(p, record, NULL);
 }
@@ -110,8 +114,10 @@ static int take_out(Pod *p, const OtherStart *o, Error *e)
                 return 0;
         if (network_namespace_path(p, &netns) < 0)
                 return error_oom(e);
-        if (r == -ENOENT)
-                return remove_rest(p, netns, e);
+        if (r == -ENOENT) {
+                r = remove_rest(p, netns, e);
+                return r < 0 ? r : network_record_remove(p, e);
+        }
         if (r < 0)
                 return tell_leftover(p, r, e);
         if (o && record.stuck && !streq_ptr(p->uuid, o->predecessor) && network_record_age(p) < STUCK_USEC)
@@ -154,13 +160,18 @@ static int lock_attempt(const Pod *p, const OtherStart *o)
 /* What another start tries now is waited for. */
 static void take_out_before_start(Pod *p, const OtherStart *o)
 {
+        _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_close_ int lock = -EBADF;
+        int r = -EBUSY;
 
         if (p->state != POD_EXITED || deadline_left(o->deadline) == 0)
                 return;
         lock = lock_attempt(p, o);
         if (lock != -EBUSY)
-                (void) take_out(p, o, NULL);
+                r = take_out(p, o, &e);
+        if (r < 0 && streq_ptr(p->uuid, o->predecessor))
+                operation_message(pod_operation(p), LOG_LEVEL_WARNING, "%s",
+                                  e.message ?: "The networks of the former pod are still being undone");
 }
 
 void network_undo_dead_pods(const Pod *p, const NetworkStop *stop)
@@ -172,8 +183,11 @@ void network_undo_dead_pods(const Pod *p, const NetworkStop *stop)
         Pod **pods = NULL;
         size_t n = 0;
 
-        if (o.predecessor && pod_open(p->store, o.predecessor, &old, NULL) >= 0)
-                take_out_before_start(old, &o);
+        if (o.predecessor && pod_open(p->store, o.predecessor, &old, NULL) >= 0) {
+                OtherStart longer = o;
+                longer.deadline = deadline_after(PREDECESSOR_FACTOR * cni_others_usec);
+                take_out_before_start(old, &longer);
+        }
         if (pod_list(p->store, &pods, &n, NULL) < 0)
                 return;
         for (size_t i = 0; i < n; i++)

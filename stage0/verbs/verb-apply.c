@@ -84,8 +84,8 @@ static int warn_of_later(Context *c, const Pod *p, const ApplyPlan *plan)
 
         if (!list)
                 return error_oom(&c->error);
-        log_warning("Another %s of pod %s takes effect when it is started again.", list,
-                    pod_display_name(p));
+        log_warning("What is changed of pod %s takes effect when it is started again: %s.",
+                    pod_display_name(p), list);
         return 0;
 }
 

@@ -47,7 +47,9 @@ static int take_word(Context *c, const char *word, Arguments *a)
 /* What declared pods and units of the host need is read each time: a pod may have been declared since it was asked. */
 static int read_kept(Context *c, const Arguments *a, PruneKept *ret)
 {
-        int r = pods_of_units(c->config_dirs[0], &ret->pods.names, &c->error);
+        int r = a->parts & (PRUNE_PODS | PRUNE_IMAGES)
+                                ? pods_of_units(c->config_dirs[0], &ret->pods.names, &c->error)
+                                : 0;
 
         if (r >= 0 && a->parts & PRUNE_IMAGES)
                 r = context_needed_images(c, &ret->pods, &ret->images);

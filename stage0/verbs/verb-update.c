@@ -224,7 +224,7 @@ static int update(Context *c, const Words *words, Arguments *a)
         a->update.done = on_result;
         a->update.userdata = &x;
         int r = update_all(&x, words, a);
-        _cleanup_(updater_freep) Updater *updater = x.updater;
+        updater_free(x.updater);
         /* What was done is shown, also if it ended early. */
         int k = table_n_rows(t) > 0 || c->json != JSON_OFF
                                 ? context_show_table_as(c, t, &a->format, usual, NULL)

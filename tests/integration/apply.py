@@ -163,10 +163,10 @@ def what_takes_effect_at_the_next_start_is_said(host):
     before = s.lives()
     equal(s.apply(), ([], "Pod p is as it is declared.\n"))
     s.declare(("a", one), pod="Rm=yes\nRegister=no\nReadyTimeout=2min")
-    equal(s.apply(), ([], "Warning: Another rm, register, ready-timeout of pod p takes effect when it is started again.\n"))
+    equal(s.apply(), ([], "Warning: What is changed of pod p takes effect when it is started again: rm, register, ready-timeout.\n"))
     s.declare(("a", one, "TasksMax=100"), pod="ReadyTimeout=60s\nRegister=auto\nRm=yes")
     done, messages = s.apply()
-    equal(([d[3] for d in done], messages), (["done"], "Warning: Another rm of pod p takes effect when it is started again.\n"))
+    equal(([d[3] for d in done], messages), (["done"], "Warning: What is changed of pod p takes effect when it is started again: rm.\n"))
     # What the command line says is not a change of the file.
     s.acnspawn("run", "--detach", "--replace", "--rm", "--register=no", "--declared=p").expect(0)
     wait_for(lambda: {a["state"] for a in s.apps().values()} == {"running"}, "the apps")

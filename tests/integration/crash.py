@@ -153,7 +153,7 @@ def full_disk_while_apps_end(host):
             equal(exits(host, "p")["two"], ("ended", 3))
         equal((host.status("p")["exitStatus"], host.status("p")["state"]), (0, "exited"))
         equal(exits(host, "p")["two"], ("ended", 3))
-        equal([n for n in os.listdir(host.one_pod()) if "reserve" in n], [])
+        equal([n for n in os.listdir(host.one_pod()) + os.listdir(host.one_pod() + "/status") if "reserve" in n], [])
 
 
 @case

@@ -3,7 +3,9 @@
 """acnspawn cp and export: files into apps and out of them, in all states of the pod; with an app that exchanges files
 meanwhile (see CVE-2018-15664 and CVE-2019-14271)."""
 
+import io
 import stat
+import tarfile
 
 from harness import *
 
@@ -439,7 +441,8 @@ def reader(host, pod):
     """An export that has begun, and cannot end before its output is read."""
     p = subprocess.Popen(host.argv("export", "--compression=none", pod), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     host.children.append(p)
-    true(p.stdout.read(1), "the export has begun")
+    p.begun = p.stdout.read(1)
+    true(p.begun, "the export has begun")
     return p
 
 
@@ -472,6 +475,30 @@ def who_reads_an_ended_pod_is_not_in_the_way(host):
             equal(r.returncode, 0, "status of export")
         host.acnspawn("rm", uuid).expect(0)
         host.acnspawn("rm", "--force", "p").expect(0)
+
+
+@case
+def a_pod_that_is_read_has_its_image_and_can_be_replaced(host):
+    host.acnspawn("fetch", host.shell("head -c 3000000 /dev/urandom >/big; touch /out/up; exec sleep 1000", name="example.com/a")).expect(0)
+    host.acnspawn("fetch", host.shell("exec sleep 1000", name="example.com/b")).expect(0)
+    uuid = host.detach("--name=p", "example.com/a")
+    host.wait_up("a")
+    host.acnspawn("stop", "p").expect(0)
+    r = reader(host, uuid)
+    contains(host.acnspawn("image", "rm", "example.com/a").expect(1).err, uuid)
+    host.acnspawn("prune", "--force").expect(0)
+    contains(host.acnspawn("image", "list").expect(0).out, "example.com/a")
+    with within(8, "a start in place of what is read"):
+        contains(host.acnspawn("run", "--detach", "--replace", "--name=p", host.shell("exec sleep 1000", name="example.com/b")).expect(0).err,
+                 "Pod %s stays, without its name" % uuid)
+    with within(60, "the export"):
+        archive = r.begun + r.stdout.read()
+        equal(r.wait(), 0, "status of export")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        true({"rootfs/bin/busybox", "rootfs/big"} <= {m.name.removeprefix("./") for m in tar.getmembers()}, tar.getnames()[:20])
+    host.acnspawn("prune", "--force").expect(0)
+    equal("example.com/a" in host.acnspawn("image", "list").expect(0).out, False, "the image is there")
+    host.acnspawn("stop", "p").expect(0)
 
 
 main()

@@ -857,8 +857,8 @@ def a_plugin_that_hangs_for_dead_pods_delays_one_start_by_seconds(host):
         host.acnspawn("cp", dead[0] + ":/bin/sh", "-").expect(0)
     with within(15, "a start beside two dead pods"):
         host.acnspawn("run", "--net=default", other).expect(0)
-    p = host.start("run", "--net=default", other)
     os.unlink(host.path("cni/own-plugin.up"))
+    p = host.start("run", "--net=default", other)
     wait_for(lambda: os.path.exists(host.path("cni/own-plugin.up")), "the plugin for the next one")
     host.kill_pods()
     host.finish(p)
@@ -934,7 +934,7 @@ def a_start_waits_for_one_that_takes_its_predecessor_out_of_a_network(host):
     need_plugins()
     own_network(host, "own", """case $CNI_COMMAND in
         ADD) [ ! -e $0.taken ] || exit 1; touch $0.taken ;;
-        DEL) touch $0.up; [ ! -e $0.slow ] || sleep "$(cat $0.slow)"; rm -f $0.taken ;;
+        DEL) echo >>$0.dels; touch $0.up; [ ! -e $0.slow ] || sleep "$(cat $0.slow)"; rm -f $0.taken ;;
         esac
         echo '{}'""")
     other = host.shell("true", name="example.com/other")
@@ -958,6 +958,7 @@ def a_start_waits_for_one_that_takes_its_predecessor_out_of_a_network(host):
         uuid = host.acnspawn("run", "--detach", "--declared=web").expect(0).out.strip()
         if seconds == "1":
             host.finish(p).expect(0)
+            equal(os.path.getsize(host.path("cni/own-plugin.dels")), 1, "attempts")
     host.acnspawn("stop", "web").expect(0)
 
 

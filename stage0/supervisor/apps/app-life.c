@@ -536,10 +536,10 @@ void app_life_finish(AppInstance *a, const char *message)
                 changed = true;
         }
         changed |= app_status_finish(a->manifest, &a->status, CAUSE_POD_KILLED, now_usec(CLOCK_REALTIME));
-        if (changed || a->is_behind)
-                save(a);
-        if (a->is_behind && a->has_health)
-                save_health(a);
+        int r = (changed || a->is_behind) && a->table ? write_records(a) : 0;
+        if (r < 0) /* which is not tried again */
+                log_warning("How app %s of pod %s has ended cannot be recorded: %s", a->name,
+                            pod_display_name(a->table->pod), strerror(-r));
 }
 
 void app_life_forget(AppInstance *a)
