@@ -93,11 +93,13 @@ def the_network_of_a_pod(d):
     write(d, "never.pod", "[Pod]\nPullPolicy=never\n[App a]\nImage=example.com/a\n")
     write(d, "update.pod", "[Pod]\nPullPolicy=never\nPullPolicy=update\n[App a]\nImage=example.com/a\n")
     write(d, "before.pod", "[App a]\nImage=example.com/a\n[Unit]\nBefore=network-online.target x.service\n")
+    write(d, "wanted.pod", "[App a]\nImage=example.com/a\n[Install]\nWantedBy=network-online.target\n")
     write(d, "volume.pod", "[Pod]\nVolume=v,kind=image,source=example.com/v\n[App a]\nImage=sha512-00\n")
     write(d, "manifest.pod", "[Pod]\nPodManifest=/m\n")
     made, said, status = generate(d)
     waiting = {unit for unit, text in needs(made).items() if NETWORK in text}
     made.pop("acnspawn@before.service.d/50-declared.conf")
+    made.pop("network-online.target.wants/acnspawn@wanted.service")
     check("pods that wait", sorted(waiting), sorted(f"acnspawn@{n}.service" for n in ("p0", "p1", "p2", "last", "update", "volume", "manifest")))
     check("the rest", (made, said, status), ({}, [], 0))
     with open(os.path.join(d, "acnspawn.conf"), "w") as f:
