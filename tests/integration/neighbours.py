@@ -88,7 +88,7 @@ def an_app_that_may_mount_cannot_look_into_other_apps(host):
 @case
 def an_app_that_may_mount_needs_two_tasks_to_be_started(host):
     """Its user namespace is set up by a second process."""
-    image = host.shell("exec echo started", name="example.com/a")
+    image = host.image(["/bin/echo", "started"], name="example.com/a")
     equal(host.run("--tasks-max=2", image, "--caps-retain=CAP_SYS_ADMIN").expect(0).out, "started\n")
     contains(host.acnspawn("run", "--tasks-max=1", image, "--caps-retain=CAP_SYS_ADMIN").expect(125).err, "Cannot create a user namespace for app a, which has "
              "CAP_SYS_ADMIN: that takes two tasks, and the limit of tasks (--tasks-max=) of the app or the pod is reached")
