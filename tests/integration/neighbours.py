@@ -208,8 +208,8 @@ def an_app_that_may_mount_is_not_executed_for_others(host):
                        "---", host.shell("touch /out/up; exec sleep 1000", name="example.com/plain"))
     for app in "evil", "plain":
         host.wait_up(app)
+    wait_for(lambda: "mounted" in host.acnspawn("logs", "--app=evil", "p").expect(0).out, "what the app may do")
     log = host.acnspawn("logs", "--app=evil", "p").expect(0).out
-    contains(log, "mounted", "what the app may do")
     lacks(log, "remounted", "a mount that the app has changed")
     lacks(log, "another /proc", "a mount of /proc without what protects it")
     if tuple(int(x) for x in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 7):

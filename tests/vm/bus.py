@@ -201,8 +201,8 @@ def apps_do_not_get_to_it(host, *options):
     uuid = host.prepare("--name=p1", *options, host.shell(script, name="example.com/a"))
     host.acnspawn("run", "--detach", "--register=yes", uuid).expect(0)
     host.wait_up("a", uuid)
+    wait_for(lambda: "looked for /proc/1/root/run" in host.acnspawn("logs", uuid).out, "what the app finds")
     found = host.acnspawn("logs", uuid).out
-    contains(found, "looked for /proc/1/root/run", "what an app finds")
     lacks(found, "is there", "what an app finds")
     for path, mode in (("/run/dbus", 0o700), ("/run/dbus/system_bus_socket", 0o600)):
         st = os.stat(in_pod(host, uuid, path))

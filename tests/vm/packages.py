@@ -202,7 +202,7 @@ def a_store_that_is_somewhere_else(host):
         out = dpkg("--remove", "acnspawn")
         contains(out, "Stopping the pods that run: " + uuid)
         equal(supervisors(), {})
-        contains(dpkg("--purge", "acnspawn"), "The store in %s is kept. To remove it: rm -r --one-file-system '%s' '%s-uids'\n" % (store, store, store))
+        contains(dpkg("--purge", "acnspawn"), "The store in %s is kept. To remove it: rm -r --one-file-system '%s' '%s-uids'" % (store, store, store))
         dpkg("--install", PACKAGE)
         equal((pod("box")["uuid"], pod("box")["state"]), (uuid, "exited"))
         acnspawn("rm", "box")
