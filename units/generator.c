@@ -21,7 +21,7 @@
 #include "stage0/declared/declared.h"
 
 #define HEADER "# Made by acnspawn-generator\n"
-/* Of different names: a drop-in of an instance is instead of one of the template that has the same. */
+/* Two names: a drop-in of an instance overrides one of the template that has the same name. */
 #define STORE_DROP_IN "40-store.conf"
 #define NEEDS_DROP_IN "41-needs.conf"
 

@@ -10,7 +10,7 @@
 /* What P and WANTED differ in as a whole, and their requests, OLD and Q: for ApplyPlan.new_pod. -ENOMEM. */
 int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
                         char ***ret);
-/* What of how the pod is run differs from what is declared: for ApplyPlan.later. -ENOMEM. */
+/* The options of "run" (rm, register, ready-timeout) that differ from the declaration: for ApplyPlan.later. -ENOMEM. */
 int differences_of_runs(const Pod *p, const Pod *wanted, char ***ret);
 /* What OLD and NEW, of which the image is IMAGE_ID, differ in; CREDENTIALS are the names of those that do. *RET_LIMITS: all
  * of them are limits that can be changed while the app runs. -ENOMEM. */

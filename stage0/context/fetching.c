@@ -42,7 +42,7 @@ static const char *const phases[_OPERATION_PHASE_MAX] = {
                 [OPERATION_IMPORTING] = "verifying and unpacking",
 };
 
-/* The host's unit starts until the pod is up, and TimeoutStartSec= is for what hangs: while bytes come, it has that time again. */
+/* The time-out of the unit's start or reload is for what hangs: while data arrives, it is extended by five minutes. */
 #define EXTEND_MESSAGE "EXTEND_TIMEOUT_USEC=300000000"
 #define EXTEND_INTERVAL_USEC (5 * UINT64_C(1000000))
 

@@ -134,8 +134,9 @@ static int open_running(Pod *p, AppRootView view, AppRoot *x, Error *e)
         return r;
 }
 
-/* A pod whose supervisor was killed lies where pods lie that run: while it is locked there it seems to run. So this is short. What it
- * has left on the host does not keep its files from being used; its removal or its successor releases that. */
+/* The directory of a pod whose supervisor was killed is still in pods/running, where a lock makes it look as if it ran: it is locked
+ * only to be moved. What the pod has left on the host does not keep its files from being used; its removal or its successor releases
+ * that. */
 static int leave_running(Pod *p, Error *e)
 {
         int r = pod_lock(p, true, e);

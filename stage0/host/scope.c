@@ -104,7 +104,7 @@ static int add_mount_unit(const char *path, size_t size, char ***units)
         return t.size > UNIT_NAME_MAX || strv_contains(*units, t.data) ? 0 : strv_extend(units, t.data);
 }
 
-/* If the kernel cannot tell without asking a file system, it is: an order after a unit that does not exist does no harm. */
+/* True also if the kernel cannot tell without asking the file system: an order after a unit that does not exist has no effect. */
 static bool is_mounted(const char *path)
 {
         _cleanup_close_ int fd = open_cached(path, false);
@@ -246,7 +246,7 @@ static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller
         return r;
 }
 
-/* systemd does not say so: it does not find a unit that it could not write. */
+/* If /run is full, systemd reports only that it did not find the unit, which it could not write. */
 static bool run_is_full(void)
 {
         struct statvfs fs;

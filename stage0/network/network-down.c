@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Removes pods from their networks: undoes the operations in the record of a pod, in the reverse order. All
- * of it is idempotent, so that it can be repeated after an interruption. Leftovers of one pod are never in the way of another: its start
- * tries to undo them once, for some seconds.
+ * of it is idempotent, so that it can be repeated after an interruption. Leftovers of one pod never keep another from starting: its
+ * start tries to undo them, for some seconds.
  */
 
 #include <poll.h>
@@ -97,8 +97,8 @@ static int undo(Pod *p, const NetworkRecord *record, const char *netns, bool ear
         return r < 0 ? r : settle_leases(record, e);
 }
 
-/* O: NULL, or the start of another pod. It notes the attempt first: the starts of others, and those soon after it has been killed, leave it
- * to the removal of P. */
+/* O: the pod that starts, or NULL. A start marks P as stuck before its attempt, so that other starts pass over P if this one is
+ * killed. */
 static int take_out(Pod *p, const OtherStart *o, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};

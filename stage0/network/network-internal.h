@@ -143,7 +143,7 @@ int cni_leases_settle_in(const char *directory, const char *network);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */
 
-/* Before P starts: removes pods whose process was killed from their networks, its predecessor first, for cni_others_usec at most.
+/* Before P starts: removes pods whose process was killed from their networks, the predecessor first (for four times cni_others_usec at most), then the others (for cni_others_usec at most).
  * Failures are recorded, and reported when the pods are removed. */
 void network_undo_dead_pods(const Pod *p, const NetworkStop *stop);
 

@@ -39,8 +39,8 @@ typedef struct AppInstance {
         AppStatus status;    /* this and the next ones: app-life.c */
         HealthStatus health; /* of an app with a health check, once it was started */
         bool has_health;
-        bool is_behind; /* the records of both could not be written, and are tried again */
-        /* Realtime: since when all checks have succeeded. 0: the last one has failed */
+        bool is_behind; /* the last status or health is not on disk: on_retry() writes it */
+        /* CLOCK_MONOTONIC: since when all checks have succeeded. 0: the last one has failed */
         uint64_t healthy_usec;
         bool begun;         /* launchers of an execution have asked for something, and it has not ended */
         bool delayed;       /* the launcher waits before the start, or was stopped while it did */
