@@ -12,7 +12,7 @@
 #include "stage1/app-status.h"
 
 #define MESSAGE_SIZE_MAX 2048U /* longer messages are cut */
-#define RECORD_OWNER "record=" /* the first line: the name of the file */
+#define RECORD_OWNER "RECORD=" /* the first line: the name of the file */
 
 static const char *const states[_APP_STATE_MAX] = {
                 [APP_WAITING] = "waiting",     [APP_PRE_START] = "pre-start", [APP_RUNNING] = "running",

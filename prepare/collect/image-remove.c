@@ -136,8 +136,10 @@ int pods_that_need(Store *s, const char *id, char ***pods, Error *e)
                 while (d && (pod = next_name(d))) {
                         _cleanup_free_ char *path = NULL;
                         int r = xasprintf(&path, "%s/%s", needing_places[i], pod);
-                        if (r >= 0 && pod_needs_images(s, i, path))
+                        if (r >= 0)
                                 r = pod_needs(s, dirfd(d), pod, id);
+                        if (r != 0 && path && !pod_needs_images(s, i, path))
+                                r = 0;
                         if (r < 0)
                                 return error_set_errno(
                                                 e, r, "Cannot determine which images the pod %s needs", pod);
@@ -238,7 +240,7 @@ int image_check_unneeded(Store *s, ImageIndex *x, const char *id, char *const *g
         if (r >= 0)
                 r = refuse(pods, id, "pod",
                            "Stop running pods with 'acnspawn stop', remove prepared ones with 'acnspawn "
-                           "rm'.",
+                           "rm', and wait for 'acnspawn cp' and 'acnspawn export' of those that have ended.",
                            e);
         if (r >= 0)
                 r = list_images_that_need(x, id, gone, &images, e);

@@ -399,16 +399,14 @@ static int check_silent(Fetcher *f, const char *name, Error *e)
         return is_late ? error_set(e, -EHOSTUNREACH, "too much time was lost with other servers") : 0;
 }
 
-/* R: what a request failed with. A host that has answered is not silent. */
-static void note_silent(Fetcher *f, int r, const char *name, uint64_t begun_usec)
+/* R: what a request failed with. A host that has answered that it fails is asked for other images. */
+static void note_lost(Fetcher *f, int r, const char *name, uint64_t begun_usec)
 {
         _cleanup_free_ char *host = r == -EBUSY || r == -EREMOTEIO ? NULL : host_of(name);
 
-        if (!host)
-                return;
         (void) pthread_mutex_lock(&f->lock);
         f->lost_usec += now_usec(CLOCK_MONOTONIC) - begun_usec;
-        if (!strv_contains(f->silent_hosts, host))
+        if (host && !strv_contains(f->silent_hosts, host))
                 (void) strv_extend(&f->silent_hosts, host);
         (void) pthread_mutex_unlock(&f->lock);
 }
@@ -481,7 +479,7 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e)
                 error_done(e);
                 r = kinds[x.kind](f, &x, shown, &i, &found, e);
                 if (is_of_server(&x) && may_be_stored(f, r))
-                        note_silent(f, r, x.body, begun_usec);
+                        note_lost(f, r, x.body, begun_usec);
                 r = stored_reference(f, r, &x, shown, &i, &found, e);
         }
         r = conclude(f, shown, r, i, found);
@@ -512,7 +510,7 @@ int fetch_image_by_name(Fetcher *f, const char *name, const PairList *labels, co
                 error_done(e);
                 r = fetch_target(f, &w, &i, &found, e);
                 if (may_be_stored(f, r))
-                        note_silent(f, r, name, begun_usec);
+                        note_lost(f, r, name, begun_usec);
                 r = stored_target(f, r, &w, &i, &found, e);
         }
         if (r < 0 || !found)

@@ -62,13 +62,14 @@ int pod_lock_for_reading(Pod *p, Error *e)
 
 bool pod_is_read(const Store *s, const char *path)
 {
-        _cleanup_close_ int dir_fd = open_beneath(store_fd(s), path, O_RDONLY | O_DIRECTORY);
-        _cleanup_close_ int fd =
-                        dir_fd < 0 ? -EBADF
-                                   : openat(dir_fd, POD_CONFIG_FILE,
-                                            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        _cleanup_close_ int dir_fd = open_beneath(store_fd(s), path, O_RDONLY | O_DIRECTORY), fd = -EBADF;
 
-        return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        if (dir_fd < 0)
+                return dir_fd != -ENOENT;
+        fd = openat(dir_fd, POD_CONFIG_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd < 0)
+                return errno != ENOENT && errno != ELOOP; /* as open_file() */
+        return flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
 int pod_exclude_readers(Pod *p, bool wait, Error *e)

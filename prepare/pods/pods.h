@@ -241,8 +241,8 @@ int pod_lock(Pod *p, bool wait, Error *e);
 void pod_unlock(Pod *p);
 /* Shares the files of a pod that has ended, and its images, with other readers, until P is freed. -EBUSY, -ENOENT. (pod-readers.c) */
 int pod_lock_for_reading(Pod *p, Error *e);
-/* Whether a process has such a lock of the pod whose directory is PATH in the store. The caller holds the store's lock, so that none
- * gets one meanwhile. */
+/* Whether a process has such a lock of the pod whose directory is PATH in the store, or that cannot be found out. While the
+ * caller holds the store's lock exclusively, none gets one. */
 bool pod_is_read(const Store *s, const char *path);
 /* For the process that has locked the pod, before it changes or removes the files: there are no readers, until P is freed. WAIT: wait
  * for them, for a second. -EBUSY. */

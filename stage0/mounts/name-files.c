@@ -150,14 +150,15 @@ static int open_etc(int root_fd, uid_t owner)
         return fd;
 }
 
-/* While a host has no connection its resolv.conf may have no name servers. */
-static bool has_lost_servers(const NameFiles *old, const NameFiles *now)
+static bool names_servers(const NameFiles *f)
 {
-        return (now->lacks_servers && !old->lacks_servers) ||
-               (old->text[NAME_RESOLV_CONF] && !now->text[NAME_RESOLV_CONF]);
+        const char *text = f->text[NAME_RESOLV_CONF];
+
+        return text && strstr(text, "nameserver");
 }
 
-/* If they cannot be made now, those that were made before are used. */
+/* If they cannot be made now, those that were made before are used. So are name servers while the host has no connection, and its
+ * resolv.conf none. */
 static void renew(PodMounts *m)
 {
         NameFiles now = {};
@@ -165,9 +166,10 @@ static void renew(PodMounts *m)
         if (!m->names.text[NAME_HOSTNAME] || !name_files_are_old(&m->names) ||
             name_files_make(m->pod, &now, NULL) < 0)
                 return;
-        if (has_lost_servers(&m->names, &now)) {
-                name_files_done(&now);
-                return;
+        if (names_servers(&m->names) && !names_servers(&now)) {
+                free(now.text[NAME_RESOLV_CONF]);
+                now.text[NAME_RESOLV_CONF] = TAKE_PTR(m->names.text[NAME_RESOLV_CONF]);
+                now.lacks_servers = m->names.lacks_servers;
         }
         name_files_done(&m->names);
         m->names = now;

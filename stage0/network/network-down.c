@@ -169,9 +169,10 @@ static void take_out_before_start(Pod *p, const OtherStart *o)
         lock = lock_attempt(p, o);
         if (lock != -EBUSY)
                 r = take_out(p, o, &e);
-        if (r < 0 && streq_ptr(p->uuid, o->predecessor))
-                operation_message(pod_operation(p), LOG_LEVEL_WARNING, "%s",
-                                  e.message ?: "The networks of the former pod are still being undone");
+        if (r < 0 && streq_ptr(p->uuid, o->predecessor) && !network_stop_is_pending(o->stop))
+                operation_message(pod_operation(p), LOG_LEVEL_WARNING, "%s%s%s",
+                                  e.message ?: "The networks of the former pod are still being undone",
+                                  e.hint ? ". " : "", e.hint ?: "");
 }
 
 void network_undo_dead_pods(const Pod *p, const NetworkStop *stop)

@@ -70,7 +70,7 @@ int network_request_parse(const char *s, NetworkRequest *ret, Error *e);
 #define CNI_OUTPUT_MAX (1024U * 1024U)
 extern uint64_t cni_timeout_usec; /* per plugin; shorter in tests */
 extern uint64_t cni_notice_usec;  /* after which waiting is reported */
-extern uint64_t cni_others_usec;  /* for all plugins of all dead pods, before a pod starts */
+extern uint64_t cni_others_usec; /* for all plugins of all dead pods but the predecessor, before a pod starts */
 
 /* A signal, or as STOP (or NULL) says; see network_up(). */
 bool network_stop_is_pending(const NetworkStop *stop);
@@ -143,8 +143,9 @@ int cni_leases_settle_in(const char *directory, const char *network);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */
 
-/* Before P starts: removes pods whose process was killed from their networks, the predecessor first (for four times cni_others_usec at most), then the others (for cni_others_usec at most).
- * Failures are recorded, and reported when the pods are removed. */
+/* Before P starts: removes pods whose process was killed from their networks, the predecessor first (for four times cni_others_usec
+ * at most), then the others (for cni_others_usec at most). A failure of the predecessor is a warning, others are reported when the
+ * pods are removed. */
 void network_undo_dead_pods(const Pod *p, const NetworkStop *stop);
 
 /* --- attach.c: a network's plugins, one after the other ------------------------------------------------ */

@@ -221,6 +221,11 @@ def a_restarted_app_has_the_name_servers_that_the_host_has_then(host):
         host.acnspawn("restart-app", "p", "a").expect(0)
         wait_for(lambda: os.path.exists(os.path.join(host.upper("a"), "up")), "the app again")
         equal(host.written("a", "seen").decode(), "nameserver 192.0.2.54\n")
+        with open("/etc/resolv.conf", "w") as f:
+            f.write("# the host has no connection\n")
+        host.acnspawn("restart-app", "p", "a").expect(0)
+        wait_for(lambda: os.path.exists(os.path.join(host.upper("a"), "up")), "the app once more")
+        equal(host.written("a", "seen").decode(), "nameserver 192.0.2.54\n", "what it had before")
         host.acnspawn("stop", "p").expect(0)
     finally:
         with open("/etc/resolv.conf", "w") as f:

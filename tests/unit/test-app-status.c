@@ -308,6 +308,20 @@ TEST(records_are_replaced)
         ASSERT_NULL(strstr(after, "running"));
 }
 
+/* A loss of power may undo a part of an exchange with the reserve. */
+TEST(records_of_another_app_are_none)
+{
+        const AppStatus running = {.state = APP_RUNNING, .exit_status = -1};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_app_status_ AppStatus found = {};
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(app_status_write(s.fd, "web", &running));
+        ASSERT_OK(renameat(s.fd, "web", s.fd, "db"));
+        ASSERT_OK(app_status_read(s.fd, "db", &found));
+        ASSERT_EQ(found.state, APP_WAITING);
+}
+
 /* What is reserved stands for no record; a reserve that is used has the space of the record that it replaces. */
 TEST(space_for_records_is_reserved)
 {
@@ -462,6 +476,7 @@ int main(void)
         RUN(malformed_records);
         RUN(hostile_files);
         RUN(records_are_replaced);
+        RUN(records_of_another_app_are_none);
         RUN(space_for_records_is_reserved);
         RUN(a_reader_sees_no_record_of_another_app);
         RUN(long_messages_are_cut);
