@@ -46,7 +46,7 @@ int pod_lock_for_reading(Pod *p, Error *e)
 {
         _cleanup_close_ int store_lock = -EBADF;
 
-        /* Whoever removes images has it, and looks for readers. */
+        /* A removal of images holds this lock exclusively while it looks for readers of pods. */
         int r = store_lock_shared(p->store, &store_lock, e);
         if (r < 0)
                 return r;

@@ -10,11 +10,9 @@
 #define FORMER_MAX 5U  /* that stay */
 #define REMOVED_MAX 4U /* at one start, which waits for that */
 #define WAIT_USEC (5 * UINT64_C(1000000))
+#define SHORT_USEC (60 * UINT64_C(1000000))
 
-#define SHORT_USEC                                                                                          \
-        (60 *                                                                                               \
-         UINT64_C(1000000)) /* from its creation to its end; what was there longer has not crashed in a loop */
-
+/* From its creation to its end. What was there longer has not crashed in a loop. */
 static bool was_short(const Pod *old)
 {
         uint64_t created = pod_created_usec(old), ended = pod_ended_usec(old);
@@ -44,8 +42,8 @@ static bool remove_former(Pod *old)
         return pod_release(old, NULL, NULL) >= 0 && pod_remove(old, NULL) >= 0;
 }
 
-/* The last pod of that name ended late: this is no loop, and not worth reading all pods. */
-static bool is_first_of_loop(const Pod *p)
+/* The last pod of that name was there for long: this is no loop, and not worth reading all pods. */
+static bool last_was_long(const Pod *p)
 {
         _cleanup_(pod_freep) Pod *last = NULL;
 
@@ -60,7 +58,7 @@ void remove_former_pods(const Pod *p, const char *config_dir)
         Pod **pods = NULL;
         size_t n = 0, n_former = 0;
 
-        if (!p->config.predecessor || is_first_of_loop(p) || pod_list(p->store, &pods, &n, &e) < 0)
+        if (!p->config.predecessor || last_was_long(p) || pod_list(p->store, &pods, &n, &e) < 0)
                 return;
         for (size_t i = 0; i < n; i++) { /* the eldest first */
                 Pod *old = pods[i];

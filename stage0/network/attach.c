@@ -255,7 +255,7 @@ static void repair_bridge(json_object *plugin)
                         json_object_object_get_ex(plugin, "bridge", &v) ? json_object_get_string(v) : "cni0";
         if (!streq(cni_plugin_type(plugin), "bridge") || fd < 0 || isempty(name) || strlen(name) >= IFNAMSIZ)
                 return;
-        strcpy(request.ifr_name, name);
+        memcpy(request.ifr_name, name, strlen(name) + 1);
         if (ioctl(fd, SIOCGIFHWADDR, &request) < 0 || request.ifr_hwaddr.sa_family != ARPHRD_ETHER ||
             memcmp(request.ifr_hwaddr.sa_data, none, ETH_ALEN) != 0 ||
             getrandom(request.ifr_hwaddr.sa_data, ETH_ALEN, 0) != ETH_ALEN)

@@ -998,14 +998,19 @@ def pods_of_enabled_units_stay(host):
     equal(gone("image", "gc", "--grace-period=0"), {image})
 
 
-@case
-def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
-    """A collector comes too late for that. What was run by hand stays until one comes."""
+def declare_looping(host):
+    """A declared pod whose app fails at once. Returns the environment that has it."""
     os.makedirs(host.path("config/pods"))
-    env = dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
     host.acnspawn("fetch", host.shell("exit 3", name="example.com/a")).expect(0)
     with open(host.path("config/pods/looping.pod"), "w") as f:
         f.write("[App a]\nImage=example.com/a\n")
+    return dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
+
+
+@case
+def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
+    """A collector comes too late for that. What was run by hand stays until one comes."""
+    env = declare_looping(host)
     pods = lambda: sorted(os.path.basename(p) for p in host.pods())
     host.run("--name=by-hand", "example.com/a", rc=3)
     host.run("by-hand", rc=3)
@@ -1026,12 +1031,7 @@ def of_a_unit_that_crashes_in_a_loop_the_last_pods_stay(host):
 @case
 def a_loop_takes_no_data_and_waits_for_nothing(host):
     """The pod that ran for long before its unit began to crash stays; and those that cannot be removed now do not keep the others there."""
-    os.makedirs(host.path("config/pods"))
-    env = dict(os.environ, ACNSPAWN_CONFIG_DIR=host.path("config"))
-    host.acnspawn("fetch", host.shell("exit 3", name="example.com/a")).expect(0)
-    with open(host.path("config/pods/looping.pod"), "w") as f:
-        f.write("[App a]\nImage=example.com/a\n")
-    made = []
+    env, made = declare_looping(host), []
 
     def start():
         host.run("--declared=looping", rc=3, env=env)
