@@ -456,7 +456,7 @@ def an_app_that_another_call_starts_in_between_stays(host):
     uuid = s.start(("stays", one))
     c = pod_interface.Connection(host, uuid)
     s.declare(("stays", one), ("web", one))
-    p, _ = late(s, 300000)
+    p, _ = late(s, int(patience(0.5) * 1e6))
     wait_for(lambda: (c.call("StartApp", app="web") or [""])[0] not in ("NoSuchApp", "WrongState"), "the start by another call")
     contains(host.finish(p).expect(0).out, "done")
     equal({n: (a["state"], a["starts"]) for n, a in s.apps().items()}, {"stays": ("running", 1), "web": ("running", 1)})
@@ -493,7 +493,7 @@ def apps_that_others_add_and_remove_meanwhile(host):
     for words, wanted in ((("add-app", "p", one, "--name=web"), (stays, gone, web)), (("rm-app", "--force", "p", "gone"), (stays, web)),
                           (("rm-app", "--force", "p", "web"), (stays, (*web, "Environment=GREETING=x")))):
         s.declare(*wanted)
-        p, calls = late(s, 1000000, "2")
+        p, calls = late(s, int(patience(1) * 1e6), "2")
         wait_for(lambda: calls() >= 1, "the plan")
         host.acnspawn(*words).expect(0)
         host.finish(p).expect(0)

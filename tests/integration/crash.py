@@ -118,7 +118,7 @@ WAITS = "trap 'exit %d' TERM; touch /up; while :; do sleep 0.05; done"
 
 def wait_trap(host, *apps):
     for app in apps:
-        wait_for(lambda: os.path.exists(os.path.join(host.upper(app), "up")), "the handler of app %s" % app)
+        wait_for(lambda: any(os.path.exists(os.path.join(host.upper(app, pod), "up")) for pod in host.pods()), "the handler of app %s" % app)
 
 
 def exits(host, pod):
@@ -165,7 +165,7 @@ def full_disk_at_the_end_of_a_pod(host):
         wait_trap(host, "one")
         with filled(host):
             host.acnspawn("stop-app", "p", "one").expect(0)
-            equal(p.wait(20), 7)
+            equal(p.wait(patience(20)), 7)
             true("annot" not in p.stderr.read(), "nothing has failed")
             equal(host.acnspawn("wait", "p").rc, 7)
         equal(host.status("p")["exitStatus"], 7)

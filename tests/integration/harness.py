@@ -728,7 +728,7 @@ def settle(host):
 def count_calls(host, *args, env=None):
     log = host.path("strace.log")
     subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=" + CHANGES] + host.argv(*args),
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60, env=env)
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=patience(60), env=env)
     return sum(1 for line in open(log, errors="replace") if "(" in line and "resumed" not in line)
 
 
@@ -736,7 +736,7 @@ def kill_at(host, number, *args, env=None):
     """Runs acnspawn, and kills it at the NUMBERth of its system calls that change something."""
     return subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + CHANGES, "-e",
                            "inject=%s:signal=KILL:when=%d" % (CHANGES, number)] + host.argv(*args),
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60, env=env).returncode
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=patience(60), env=env).returncode
 
 
 def need_strace():

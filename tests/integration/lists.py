@@ -184,6 +184,7 @@ def what_only_looks_works_on_a_frozen_file_system(host):
         host.acnspawn("run", "--detach", "--name=p", host.shell("echo words; exec sleep 1000", name="example.com/a")).expect(0)
         wait_for(lambda: "words" in host.acnspawn("logs", "p").out, "the output of the app")
         host.acnspawn("volume", "create", "v").expect(0)
+        host.wait_at_rest("p")
         subprocess.run(["fsfreeze", "-f", place], check=True)
         frozen = True
         for words in (("list",), ("list", "--all", "--json"), ("status", "p"), ("logs", "p"), ("enter", "p", "true"), ("image", "list"), ("volume", "list", "--size"),

@@ -846,7 +846,7 @@ def kill_one(host, uuid):
 def a_plugin_that_hangs_for_dead_pods_delays_one_start_by_seconds(host):
     """It is not waited for once for each dead pod, and for the next start, also if the first one is killed, not at all."""
     need_plugins()
-    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ -e $0.hang ] && { touch $0.up; sleep 1000; }
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ -e $0.hang ] && { touch $0.up; exec sleep 1000; }
         echo '{}'""")
     hang, other = host.path("cni/own-plugin.hang"), host.shell("true", name="example.com/other")
     dead = [host.detach("--net=own", host.shell("sleep 1000")) for _ in range(2)]
@@ -934,7 +934,7 @@ def a_start_waits_for_one_that_takes_its_predecessor_out_of_a_network(host):
     need_plugins()
     own_network(host, "own", """case $CNI_COMMAND in
         ADD) [ ! -e $0.taken ] || exit 1; touch $0.taken ;;
-        DEL) echo >>$0.dels; touch $0.up; [ ! -e $0.slow ] || sleep "$(cat $0.slow)"; rm -f $0.taken ;;
+        DEL) echo >>$0.dels; touch $0.up; [ ! -e $0.slow ] || { [ "$(cat $0.slow)" != 1000 ] || exec sleep 1000; sleep 1; }; rm -f $0.taken ;;
         esac
         echo '{}'""")
     other = host.shell("true", name="example.com/other")

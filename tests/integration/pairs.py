@@ -231,19 +231,19 @@ PAIRS = list(itertools.combinations(COMMANDS, 2))
 
 
 @case
-@with_timeout(3600 if LONG_TEST else 120)
+@with_timeout(3600 if LONG_TEST else 600)
 def over_a_pod_that_runs(host):
     try_all(host, "running", PAIRS)
 
 
 @case
-@with_timeout(3600 if LONG_TEST else 120)
+@with_timeout(3600 if LONG_TEST else 600)
 def over_a_pod_that_has_ended(host):
     try_all(host, "exited", PAIRS)
 
 
 @case
-@with_timeout(3600 if LONG_TEST else 120)
+@with_timeout(3600 if LONG_TEST else 600)
 def over_a_pod_that_is_prepared(host):
     """Other commands than those that run it leave it alone, or remove it."""
     try_all(host, "prepared", [p for p in PAIRS if set(p) & STARTS])

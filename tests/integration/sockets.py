@@ -357,10 +357,12 @@ def the_restart_limit_holds_in_a_pod_that_continues(host):
     in_network_of(host, uuid, lambda: socket.create_connection(("127.0.0.1", 8080), 10).close())
 
     def refused():
-        with contextlib.suppress(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", 8080), 10).close()
-            return False
-        return True
+        with contextlib.suppress(ConnectionResetError): # a connection that was made while the socket was closed
+            try:
+                socket.create_connection(("127.0.0.1", 8080), 10).close()
+            except ConnectionRefusedError:
+                return True
+        return False
     wait_for(lambda: in_network_of(host, uuid, refused), "that connections are refused")
     wait_for(lambda: host.app_status(uuid, "web")["state"] == "ended", "the end of the app")
     host.wait_at_rest(uuid)

@@ -356,7 +356,7 @@ def mounts_of(pid):
 
 def below(pid, name):
     """Children of children of the process."""
-    return processes_where(lambda p: name_of(p) == name, [n for child in children_of(pid) for n in children_of(child)])
+    return processes_where(lambda p: name_of(p) == name, [n for found in of_processes(children_of, children_of(pid)).values() for n in found])
 
 
 def lines_of(path):

@@ -17,6 +17,8 @@ import ssl
 import subprocess
 import threading
 
+from pace import patience
+
 
 class Page:
     """The reply for a path."""
@@ -83,12 +85,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body[:page.cut])
             self.wfile.flush()
             if page.pause:
-                page.pause.wait(30)
+                page.pause.wait(patience(30))
             self.close_connection = True
             self.connection.close()
             return
         if page.pause:
-            page.pause.wait(30)
+            page.pause.wait(patience(30))
         self.wfile.write(body)
 
 

@@ -398,12 +398,12 @@ TEST(a_slow_process_is_not_given_up_at_once)
         ASSERT_FALSE(log_writer_settle(f.writer, in(0)));
         uint64_t hung = now_usec(CLOCK_MONOTONIC);
         ASSERT_OK(signal_process(f.writer, SIGCONT));
-        while (log_writer_unwritten(f.writer) > 0 || now_usec(CLOCK_MONOTONIC) < hung + SECOND)
+        while (log_writer_unwritten(f.writer) > 0 || now_usec(CLOCK_MONOTONIC) < hung + 3 * SECOND)
                 (void) poll(NULL, 0, 10);
         ASSERT_OK(signal_process(f.writer, SIGSTOP));
         say_line(f.writer);
         ASSERT_FALSE(log_writer_finish(f.writer));
-        ASSERT_EQ(log_writer_wait_for_end(f.writer, SECOND), LOG_ENDS);
+        ASSERT_EQ(log_writer_wait_for_end(f.writer, 3 * SECOND), LOG_ENDS);
         ASSERT_OK(signal_process(f.writer, SIGCONT));
         ASSERT_TRUE(wait_for_event(&f, &f.ends));
         ASSERT_EQ(f.losses, 0);

@@ -272,6 +272,7 @@ def a_unit_that_starts_the_pod_again_is_named(host):
     with declared(host, "[App a]\nImage=%s\n[Service]\nRestart=on-failure\nRestartSec=0\n" % host.shell("trap '' TERM; " + STAY.split(";", 1)[1],
                                                                                                      name="example.com/c")):
         systemctl("start", UNIT)
+        host.wait_up("a", host.status("web")["uuid"])
         contains(host.acnspawn("stop", "--timeout=1s", "web").expect(0).err, "%s starts a pod again when web has ended (Restart=on-failure)" % UNIT)
         systemctl("stop", UNIT)
     uuid = host.detach(host.shell(STAY, name="example.com/b"))
