@@ -99,8 +99,6 @@ const char *const cri_container_fields[] = {
                 NULL,
 };
 
-const char *const cri_resources_fields[] = {COMMON_RESOURCES(""), "unified.*", NULL};
-
 static bool is_honoured(const char *const *honoured, const char *path)
 {
         for (; *honoured; honoured++) {

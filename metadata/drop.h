@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+/* drop.c: takes all rights from the service before it serves. */
+
 #include "metadata/metadata.h"
 
 /* A leak-checking build needs much address space, a helper thread and permission to inspect itself. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* schema/: the types and the two manifests of the App Container specification 0.8.11, as data and as checks.
+/* schema/: parses, checks and writes documents: the manifests of App Container 0.8.11, isolators, settings of apps, OCI configs,
+ * profiles of system calls.
  *
  * Pure functions, no I/O, no logging. Text is parsed to a structure, or to a list of findings with position
  * in the document (as a path such as apps[1].app.isolators[0].value.limit), error and reason. Structures are

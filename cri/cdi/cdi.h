@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* cdi.c: files of the Container Device Interface (github.com/cncf-tags/container-device-interface), in JSON or YAML. */
+/* cri/cdi/: reads files of the Container Device Interface (github.com/cncf-tags/container-device-interface), in JSON or YAML,
+ * and checks them. */
 
 #include "schema/hooks.h"
 #include "schema/schema.h"

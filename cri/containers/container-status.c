@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ContainerStatus: by what the supervisor of a pod says of its apps, or of a pod that has ended by its
- * records. */
+/* ContainerStatus. The states come from the supervisor; once the pod has ended, from its records. */
 
 #include <signal.h>
 

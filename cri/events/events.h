@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* The transitions of sandboxes and containers, for GetContainerEvents. */
+/* cri/events/: the table of sandboxes and containers, which is filled from what the supervisors and the workers report. It
+ * answers lists, sends events, and holds a call until the table has its effect. */
 
 #include "cri/sandbox.h"
 

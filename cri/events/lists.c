@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ListPodSandbox and ListContainers, which clients call every second: from the table of the server (events-table.c), without
- * opening a pod. All maps of text have the same layout, whatever message they are in. */
+/* Answers ListPodSandbox and ListContainers from the server's table (events-table.c): clients call them every second, and no pod is
+ * opened. Maps of labels are copied by a cast: protobuf-c gives all maps of strings the same layout. */
 
 #include "cri/events/events-internal.h"
 

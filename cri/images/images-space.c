@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* ImageFsInfo: the disk space of the store. The trees were measured in the background; until they are for the first time, the size
- * of images is that of the index. */
+/* ImageFsInfo: the disk space of the store. A worker measures the trees in the background (usage-measure.c). Before its first result,
+ * the size of images is the sum that the index has. */
 
 #include "cri/statistics/usage.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/collect/: removes pods, images, layers and downloads that are not used. It is above images/ and pods/, as
- * both together tell which image is used. */
+/* prepare/collect/: removes pods, images, layers, downloads and volumes that are not used. It is above images/ and
+ * pods/, as both together tell which image is used. */
 
 #include "prepare/volumes/volumes.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+/* What the files of prepare/fetch/ share: the fetcher, and a function for each kind of image. */
+
 #include <pthread.h>
 
 #include "prepare/discovery/discovery.h"

@@ -3,7 +3,7 @@
 /* Credentials of apps: secrets that are given to one app each, and are in no manifest and no environment.
  *
  * From prepare to run they are files of the pod directory, credentials/<app>/<name>, which only root may
- * read; <app> is the name of the app's directory in apps/. The process that runs the pod copies them into memory that
+ * read; <app> is the name of the app's directory in apps/. The supervisor copies them into memory that
  * is never swapped, and removes the files before any app starts. The directories remain until the end, to record which
  * apps have credentials. That of an app that replaces another one, and gets the credentials of that one, is empty from
  * the beginning.

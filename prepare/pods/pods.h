@@ -209,7 +209,7 @@ uint64_t pod_created_usec(const Pod *p);
 /* Takes the lock of a prepared pod: nothing removes it, or runs it, until this process has ended. -EBUSY: another process was
  * faster; -ESTALE: exited already. */
 int pod_lock_to_run(Pod *p, Error *e);
-/* prepared -> running; takes that lock; dir_fd may be inherited by the process that runs the pod. Errors as above. */
+/* prepared -> running; takes that lock; dir_fd may be inherited by the supervisor. Errors as above. */
 int pod_begin_run(Pod *p, Error *e);
 /* Makes that move durable, which takes a while. Until then a loss of power may make it a prepared pod again, so nothing
  * that cannot be repeated must be done before. A pod with an owner never runs again: this makes the pod itself durable,

@@ -6,7 +6,7 @@
  * of the reference: so the pod keeps the image in the store, and mounts the same one each time that it runs.
  *
  * A path in the image is looked up in its layers, so that one that is not there is reported when the pod is prepared. Opaque
- * directories are not taken into account here: the process that runs the pod finds the path again, in the merged tree. */
+ * directories are not taken into account here: the supervisor finds the path again, in the merged tree. */
 
 #include <sys/stat.h>
 

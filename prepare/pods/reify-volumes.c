@@ -6,8 +6,8 @@
  * themselves. The last become volumes of the pod like the others, under a name that begins with the app's,
  * so that there is one list of volumes.
  *
- * A host volume is checked here, so that an error is reported when the pod is prepared. The process that
- * runs the pod opens it again, under the same rules, and mounts what it opened.
+ * A host volume is checked here, so that an error is reported when the pod is prepared. The supervisor
+ * opens it again, under the same rules, and mounts what it opened.
  */
 
 #include <limits.h>

@@ -219,7 +219,7 @@ int named_volume_read(const Store *s, const char *name, NamedVolume *ret, Error 
         return 0;
 }
 
-/* By the store's path, which has no symlinks either: the process that runs a pod is in another mount namespace
+/* By the store's path, which has no symlinks either: a supervisor is in another mount namespace
  * than the one in which the store's descriptor was opened, and could not clone that one's mounts. */
 int named_volume_open_data(const Store *s, const char *name, int flags)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+/* What the files of stage0/apply/ share: the plan, and the comparison that it is made of. */
+
 #include "stage0/api/acn.h"
 #include "stage0/apply/apply.h"
 #include "stage0/control/control.h"

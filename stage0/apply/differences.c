@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is different between a pod that runs and what it is declared to be, in words that name what the user has written. */
+/* Compares a running pod with its declaration, and names each difference by the key of the .pod file. */
 
 #include "schema/settings.h"
 #include "stage0/apply/apply-internal.h"

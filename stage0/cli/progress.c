@@ -258,8 +258,8 @@ void progress_update(Progress *p, const char *what, const char *phase, uint64_t 
         if (!i)
                 return;
         /* Within a phase the count only grows: a part that is read again is not counted twice. */
-        bool same = i->phase == phase && i->total == total;
-        if (i->phase != phase)
+        bool begins = i->phase != phase, same = !begins && i->total == total;
+        if (begins)
                 i->phase_usec = now;
         i->phase = phase;
         i->done = same ? MAX(i->done, done) : done;
@@ -272,7 +272,7 @@ void progress_update(Progress *p, const char *what, const char *phase, uint64_t 
                                 say(p, line);
                 }
         }
-        draw(p, false);
+        draw(p, begins); /* it may stall */
 }
 
 const uint64_t *progress_done(Progress *p, const char *what)

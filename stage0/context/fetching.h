@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Common to verbs that fetch images: options, and progress output. */
+/* Declares the options of verbs that fetch images, and shows their progress. */
 
 #include "stage0/cli/progress.h"
 #include "stage0/context/context.h"

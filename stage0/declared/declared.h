@@ -9,8 +9,8 @@
  *     …/NAME.pod.d/(any).conf             added in the order of their names, from all three directories
  *
  * The syntax is that of systemd's units. This folder finds and reads the files, and parses sections, words and
- * specifiers; the options of prepare and run interpret the keys of [Pod] and [App]. It depends on libc alone, because
- * acnspawn-generator(8) reads the files as well. */
+ * specifiers; the options of prepare and run interpret the keys of [Pod] and [App]. It depends on basic/ alone, which needs
+ * only libc, because acnspawn-generator(8) reads the files as well. */
 
 #include "basic/basic.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The root of an app, as a descriptor, in any state of its pod.
+/* Opens the root of an app, in any state of its pod.
  *
  * While the app runs this is the root of its main process, so that paths are resolved as by the app, with
- * its volumes and its own mounts. Otherwise it is the overlay alone: of a running pod, the one mounted by
- * the process that runs it; of others, one that is mounted here.
+ * its volumes and its own mounts. Otherwise it is the overlay alone: in a running pod the one that the supervisor has mounted;
+ * in others the overlay is mounted here.
  */
 
 #include <linux/magic.h>
@@ -48,7 +48,7 @@ static int open_process_root(Pod *p, const PodApp *app, int *ret_fd, Error *e)
         return 0;
 }
 
-/* --- Mounts of the process that runs the pod ----------------------------------------------------------- */
+/* --- Mounts of the supervisor -------------------------------------------------------------------------- */
 
 /* The path of the app's overlay, or NULL. */
 static const char *find_overlay(struct libmnt_table *t, struct libmnt_iter *i, const char *upper)

@@ -132,7 +132,7 @@ static void send_under(HostJob *j, const char *key, json_object *value)
         (void) job_reply_continues(j, o);
 }
 
-/* Progress is limited to ten replies a second. */
+/* Progress within a phase is limited to ten replies a second. A phase that begins is reported at once: it may stall. */
 static void on_progress(const OperationProgress *p, void *userdata)
 {
         HostJob *j = userdata;
@@ -140,9 +140,10 @@ static void on_progress(const OperationProgress *p, void *userdata)
         bool brief = p->phase == OPERATION_DOWNLOADING || p->phase == OPERATION_IMPORTING;
         json_object *o;
 
-        if (!j->tells_progress || (brief && now - j->progress_usec < 100000))
+        if (!j->tells_progress || (brief && p->phase <= j->phase && now - j->progress_usec < 100000))
                 return;
         j->progress_usec = now;
+        j->phase = MAX(j->phase, p->phase);
         o = json_object_new_object();
         if (json_member_add_text(o, "what", p->what) < 0 ||
             json_member_add_text(o, "phase", phases[p->phase]) < 0 ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The amount of the apps' output that is not in the pod's journal, and not in their log files, as counted by
- * the process that runs the pod: a file in the pod directory with a line for each app, "APP LINES BYTES
+ * the supervisor: a file in the pod directory with a line for each app, "APP LINES BYTES
  * FILE-LINES FILE-BYTES". Earlier versions did not write the last two. A full disk is what makes log files lose lines, so the space for the
  * file is reserved. */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* freeze.c: a pod that does not go on because a cgroup above its own is frozen, as by "systemctl freeze" of its unit, and with
- * that perhaps its supervisor. */
+/* freezer.c: tells whether a user has frozen a cgroup above the pod ("systemctl freeze" of its unit), and thaws it. The supervisor
+ * may be frozen, too. */
 
 #include "stage0/host/host.h"
 

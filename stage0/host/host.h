@@ -328,7 +328,7 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
 /* Kills the processes of APP, which has ended, that are in other cgroups of the pod P; does not wait for their ends. ROOT is the device of the app's root, LEADER the pod's PID 1. */
 int pod_kill_escaped(Pod *p, const char *app, dev_t root, pid_t leader, size_t *ret_killed);
 
-/* --- freeze.c: pausing a pod --------------------------------------------------------------------------- */
+/* --- freezer.c: pausing a pod -------------------------------------------------------------------------- */
 
 /* Whether the pod is paused. */
 bool pod_is_paused(Pod *p);

@@ -3,7 +3,7 @@
 /* Tells systemd which users are those of a running pod.
  *
  * systemd-nspawn picks a range of users for a container (-U, --private-users=pick) by the lock of a file that is named by the first
- * one, below /run/systemd/nspawn-uid, and unless that is a user or group of the host. So the process that runs a pod
+ * one, below /run/systemd/nspawn-uid, and unless that is a user or group of the host. So the supervisor
  * holds the locks of its ranges, and the first user and group of each exist as long: as records in /run/userdb, which nss-systemd and
  * systemd's other programs read (nss-systemd(8)).
  *

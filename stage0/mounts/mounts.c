@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Roots and volumes of apps, as mounts in the namespace of the process that runs the pod.
+/* Roots and volumes of apps, as mounts in the namespace of the supervisor.
  *
  * A tmpfs on mounts/ of the pod directory, seen by us alone, holds them while the pod runs:
  *

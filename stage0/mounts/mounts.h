@@ -19,7 +19,7 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
 /* Passes the mount namespace of the host, a descriptor that is taken over, for volumes that pass mounts back. */
 void pod_mounts_set_host(PodMounts *m, int host_fd);
 /* Mounts /dev and the credentials. Credentials are moved: after this they are not in the pod directory any
- * more. Only for the process that runs the pod. */
+ * more. Only for the supervisor. */
 int pod_mounts_mount_devices(PodMounts *m, Error *e);
 PodMounts *pod_mounts_free(PodMounts *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/supervisor/: the supervisor, which is the process that runs a pod, and its client. */
+/* stage0/supervisor/: runs a pod: run_pod() starts the supervisor and is its client; supervise() is the supervisor. */
 
 #include <sys/stat.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+/* What the files of stage0/update/ share: candidates, and whether an image may replace theirs. */
+
 #include "stage0/api/acn.h"
 #include "stage0/control/control.h"
 #include "stage0/pods/pods.h"

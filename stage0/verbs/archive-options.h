@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Common to verbs that write images. */
+/* Declares the options of verbs that write images, and shows what they wrote. */
 
 #include "stage0/verbs/verb.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A pod's report as JSON. Pure. */
+/* Formats a pod's report as JSON. No I/O. */
 
 #include "stage0/verbs/verb.h"
 

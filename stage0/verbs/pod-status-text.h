@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A pod's report as text. Pure: the same report gives the same text. */
+/* Formats a pod's report as text. No I/O: the same report gives the same text. */
 
 #include "stage0/verbs/pod-words.h"
 

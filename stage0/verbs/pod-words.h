@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Common to verbs that take pods. */
+/* Finds the pods that a command line names, and works on them. */
 
 #include "stage0/verbs/verb.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn top: the same as stats, with CPU shares instead of sums. On a terminal it is a full-screen
+/* acnspawn top: like stats, but shows which part of a processor was used since the last sample, not the total time. On a terminal it is a full-screen
  * display that is updated until q is pressed, it is interrupted, or no pod is running any more. */
 
 #include "stage0/cli/screen.h"

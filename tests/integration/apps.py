@@ -92,7 +92,7 @@ def a_stop_call_can_extend_the_stop_timeout(host, *options):
     begun = time.monotonic()
     stop, remove = host.start("stop-app", "--timeout=1min", "p", "web"), host.start("rm-app", "--force", "--timeout=1min", "p", "db")
     for p in remove, stop:
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=patience(60))
         equal((p.returncode, out, err), (0, b"", b""))
         true(time.monotonic() - begun > 2.4, "it has ended in order")
     equal(host.app_status("p", "web")["exitStatus"], 3)
@@ -246,7 +246,7 @@ def events_come_as_lines_and_as_json(host):
     host.acnspawn("stop-app", "p", "db").expect(0)
     host.acnspawn("stop", "p").expect(0)
     lines = (line + m.stdout.read()).decode().splitlines()
-    equal((m.wait(timeout=20), m.stderr.read()), (0, b""))
+    equal((m.wait(timeout=patience(20)), m.stderr.read()), (0, b""))
     for line in lines:
         true(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d\d:\d\d \d+ (pod|app (web|db)) \w+(, .*)?", line), "line %r" % line)
     equal([number(l) for l in lines], list(range(number(lines[0]), number(lines[0]) + len(lines))))
@@ -254,7 +254,7 @@ def events_come_as_lines_and_as_json(host):
     expected = ["pod paused", "pod running", "app db exited, status 3", "pod stopping", "app web exited, status 0", "pod exited, status 3"]
     equal([t for t in text if t in expected], expected)
     events = [first] + [json.loads(l) for l in j.stdout.read().splitlines()]
-    equal(j.wait(timeout=20), 0)
+    equal(j.wait(timeout=patience(20)), 0)
     equal([e["sequence"] for e in events], list(range(1, len(events) + 1)))
     equal(events[-1]["state"], "exited")
     equal(events[-1]["exitStatus"], 3)
@@ -284,7 +284,7 @@ def events_can_be_requested_by_number(host):
     # A reader that goes away ends it without a message.
     m.stdout.close()
     host.acnspawn("pause", "p").expect(0)
-    equal(m.wait(timeout=20), 1)
+    equal(m.wait(timeout=patience(20)), 1)
     equal(m.stderr.read(), b"")
     host.acnspawn("stop", "--force", "p").expect(0)
 

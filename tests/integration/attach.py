@@ -224,7 +224,7 @@ def the_status_is_the_apps(host):
     uuid = host.detach("--stdin", host.shell(ECHO, name="example.com/a"))
     p = attached(host, uuid)
     host.acnspawn("stop", "--force", uuid).expect(0)
-    equal(p.wait(timeout=20), 125)
+    equal(p.wait(timeout=patience(20)), 125)
 
 
 @case
@@ -324,7 +324,7 @@ def a_client_that_does_not_read_does_not_block(host):
     pod = host.one_pod()
     wait_for(lambda: os.path.exists(os.path.join(host.upper("a", pod), "out/done")), "end of what is written", timeout=60)
     type_to(slow, b"go\n")
-    out, err = slow.communicate(timeout=30)
+    out, err = slow.communicate(timeout=patience(30))
     equal(slow.returncode, 6)
     true(len(out) < 5000000, "%d bytes came" % len(out))
     left_out = re.search(rb"(\d+) bytes of output are left out", err)
@@ -344,7 +344,7 @@ def an_endless_writer_blocks(host):
         host.acnspawn("status", "p").expect(0)
         contains(host.acnspawn("enter", "p", "echo", "well").expect(0).out, "well")
         host.acnspawn("stop", "--force", "p").expect(0)
-    equal(writer.wait(timeout=20), 125)
+    equal(writer.wait(timeout=patience(20)), 125)
     thread.join(20)
 
 
@@ -367,7 +367,7 @@ def a_client_that_stops_reading_is_detached(host):
     p = attached(host, "p")
     equal(p.stdout.readline(), b"x\n")
     p.stdout.close()
-    equal(p.wait(timeout=20), 0)
+    equal(p.wait(timeout=patience(20)), 0)
     equal(host.state("p"), "running")
     host.acnspawn("stop", "--force", "p").expect(0)
 
@@ -412,7 +412,7 @@ def replies_of_the_terminal_reach_no_shell(host):
     t = Terminal(host, "attach", "p")
     t.wait_raw()
     t.send(DETACH + b"answer\r")
-    rc = t.process.wait(timeout=20)
+    rc = t.process.wait(timeout=patience(20))
     size = struct.pack("i", 0)
     equal(struct.unpack("i", fcntl.ioctl(t.slave, termios.FIONREAD, size))[0], 0, "what is left to be read")
     equal(rc, 0)
@@ -441,7 +441,7 @@ def an_app_types_on_its_own_terminal(host, *options):
     t = Terminal(host, "run", "-i", "--name=p", *options, host.shell(script, name="example.com/a"))
     t.expect(b"ready")
     t.send(DETACH)
-    rc = t.process.wait(timeout=20)
+    rc = t.process.wait(timeout=patience(20))
     size = struct.pack("i", 0)
     equal(struct.unpack("i", fcntl.ioctl(t.slave, termios.FIONREAD, size))[0], 0, "what was typed on our terminal")
     equal((rc, t.end()), (0, 0))
@@ -551,7 +551,7 @@ def press_ctrl_z(t):
 
 def leave(t):
     t.send(b"exit\n")
-    t.process.wait(timeout=20)
+    t.process.wait(timeout=patience(20))
 
 
 @case

@@ -57,13 +57,13 @@ def root_of(host, app):
 
 class Unix(http.client.HTTPConnection):
     def __init__(self, path):
-        super().__init__("localhost", timeout=60)
+        super().__init__("localhost", timeout=patience(60))
         self.path = path
 
     def connect(self):
         fd = os.open(os.path.dirname(self.path), os.O_PATH | os.O_DIRECTORY)
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
+        self.sock.settimeout(patience(60))
         self.sock.connect("/proc/self/fd/%d/%s" % (fd, os.path.basename(self.path)))
         os.close(fd)
 

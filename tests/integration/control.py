@@ -251,7 +251,7 @@ def updates(terminal, n):
 
 def left(terminal):
     """The status, after the terminal is as it was."""
-    status = terminal.process.wait(timeout=20)
+    status = terminal.process.wait(timeout=patience(20))
     terminal.read(0.2)
     equal(terminal.text.count(USUAL), terminal.text.count(ALTERNATE), "times that the screen was left")
     true(terminal.text.rindex(b"\033[?25h") > terminal.text.rindex(b"\033[?25l"), "the cursor is back")

@@ -17,7 +17,7 @@ def kill(service, *pids):
     for pid in (service.process.pid, *pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    service.process.wait(60)
+    service.process.wait(patience(60))
 
 
 def go_on(host):

@@ -154,7 +154,7 @@ def after_a_restart_only_what_is_new(host):
         c.call("StartContainer", container_id=a)
         with listening(c) as v:
             s.process.terminate()
-            equal(s.process.wait(60), 0, "exit status")
+            equal(s.process.wait(patience(60)), 0, "exit status")
             wait_for(lambda: v.end, "the end of the stream")
             equal(v.end, ("UNAVAILABLE", "The service ends"))
         s.start()

@@ -47,7 +47,7 @@ def own_network(host):
 
 def kill_service(service):
     service.process.kill()
-    service.process.wait(60)
+    service.process.wait(patience(60))
 
 
 def restart_service(service):
@@ -226,7 +226,7 @@ def a_sandbox_that_is_ending_refuses_containers(host):
         contains(message, "is about to end")
         equal((status_, c.refused("StartContainer", container_id=a)[0]), ("FAILED_PRECONDITION", "FAILED_PRECONDITION"))
         c.call("StopPodSandbox", pod_sandbox_id=i)
-        p.communicate(timeout=60)
+        p.communicate(timeout=patience(60))
         equal(c.refused("CreateContainer", pod_sandbox_id=i, config=container_config("late", image_id, "true"))[0], "FAILED_PRECONDITION")
         remove(c, i)
 

@@ -228,7 +228,7 @@ def a_pull_is_cancelled(host):
             call = s.client().begin("PullImage", image={"image": name})
             (worker,) = wait_for(s.children, "the worker to start")
             s.process.kill()
-            s.process.wait(60)
+            s.process.wait(patience(60))
             wait_for(lambda: not os.path.exists("/proc/" + worker), "the worker to end")
             s.start()
             equal(os.listdir(os.path.join(host.dir, "tmp")), [])
@@ -292,7 +292,7 @@ def the_service_is_killed_in_the_middle_of_a_download(host):
         for end in "kill", "stop":
             throttle.passed = 0
             call = c.begin("PullImage", image={"image": name})
-            true(throttle.blocked.wait(60), "a part of the image")
+            true(throttle.blocked.wait(patience(60)), "a part of the image")
             worker = wait_for(lambda: next((w for w in s.children() if received(host, w) > 0), None), "what was received")
             if end == "kill":
                 s.process.kill()
@@ -300,7 +300,7 @@ def the_service_is_killed_in_the_middle_of_a_download(host):
                 call.cancel()
             wait_for(lambda: not os.path.exists("/proc/" + worker), "the end of the worker")
             if end == "kill":
-                s.process.wait(60)
+                s.process.wait(patience(60))
                 equal(call.exception(timeout=60).code().name, "UNAVAILABLE")
                 s.start()
                 c = s.client()

@@ -23,7 +23,7 @@ class Node:
 
     def restart(self):
         self.service.process.kill()
-        self.service.process.wait(60)
+        self.service.process.wait(patience(60))
         self.again()
 
     def again(self):
@@ -194,7 +194,7 @@ def interrupted(node, name, pause, *request, **fields):
     wait_for(lambda: call.done() or node.service.children(), "the begin of " + name)
     time.sleep(pause)  # any time
     node.service.process.kill()
-    node.service.process.wait(60)
+    node.service.process.wait(patience(60))
     wait_for(call.done, "the end of " + name)
     node.again()
     return call.code() == grpc.StatusCode.OK

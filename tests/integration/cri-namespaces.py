@@ -50,7 +50,7 @@ def pid_namespace_of_the_host(host):
         equal(sh(c, d, "readlink /proc/self/ns/pid"), own)
         # A restart of the service changes nothing, and the end of a container is known.
         s.process.kill()
-        s.process.wait(60)
+        s.process.wait(patience(60))
         s.start()
         c = s.client()
         wait_for(lambda: answers(c), "a reply after the restart")
@@ -79,7 +79,7 @@ def a_killed_supervisor_leaves_processes_that_end_with_the_sandbox(host):
             a = start(c, i, "main", image_id, "trap '' TERM; while :; do sleep 0.05; done", pid=2)
             for signal_number in kills:
                 s.process.send_signal(signal_number)
-                s.process.wait(60)
+                s.process.wait(patience(60))
             os.kill(host.supervisor("%s-%s-%s-%s-%s" % (i[:8], i[8:12], i[12:16], i[16:20], i[20:32])), 9)
             if kills:
                 true(processes(i), "processes that are left")

@@ -212,7 +212,7 @@ def the_endpoint_can_be_killed_between_calls(host):
 
         def again():
             s.process.kill()
-            s.process.wait(60)
+            s.process.wait(patience(60))
             s.start()
             c = s.client()
             wait_for(lambda: answers(c), "a reply after the restart")
@@ -267,7 +267,7 @@ def sandboxes_of_an_earlier_boot_have_ended(host):
         os.kill(host.supervisor(uuid_of(i)), 9)
         wait_for(lambda: (i, "NOTREADY") in sandboxes(c), "the end of the sandbox")
         s.process.kill()
-        s.process.wait(60)
+        s.process.wait(patience(60))
         path = os.path.join(host.dir, "pods/running", uuid_of(i), "config")
         config = read_text(path)
         boot = read_text("/proc/sys/kernel/random/boot_id").strip()
@@ -299,7 +299,7 @@ def sandboxes_that_a_loss_of_power_has_emptied(host):
         i, kept = run_sandbox(c, name="old"), run_sandbox(c, name="new")
         c.call("StopPodSandbox", pod_sandbox_id=i)
         s.process.kill()
-        s.process.wait(60)
+        s.process.wait(patience(60))
         host.acnspawn("volume", "create", "spare").expect(0)
         path = os.path.join(host.dir, "pods/exited", uuid_of(i))
         for name in os.listdir(path):

@@ -51,7 +51,7 @@ def oom_scores(host):
         update(c, a, oom_score_adj=300)
         c.call("UpdateContainerResources", container_id=a)
         s.process.kill()
-        s.process.wait(60)
+        s.process.wait(patience(60))
         s.start()
         c = s.client()
         wait_for(lambda: answers(c), "a reply after the restart")

@@ -59,7 +59,7 @@ def usage_of_containers(host):
         equal(c.refused("ContainerStats", container_id="0" * 64)[0], "NOT_FOUND")
         # A restart forgets samples only.
         s.process.kill()
-        s.process.wait(60)
+        s.process.wait(patience(60))
         s.start()
         c = s.client()
         wait_for(lambda: answers(c), "a reply after the restart")

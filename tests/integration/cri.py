@@ -120,7 +120,7 @@ def waits_for_what_a_killed_process_has_left(host):
     """A process that it had just started has inherited the lock."""
     with Service(host) as s:
         s.process.kill()
-        s.process.wait(60)
+        s.process.wait(patience(60))
         with open(os.path.join(host.dir, "cri.lock")) as f:
             fcntl.flock(f, fcntl.LOCK_EX)
             release = threading.Timer(0.3, fcntl.flock, (f, fcntl.LOCK_UN))
@@ -136,14 +136,14 @@ def ends_in_order_and_starts_again(host):
         c = s.client()
         c.call("Version")
         s.process.terminate()
-        equal(s.process.wait(60), 0, "exit status")
+        equal(s.process.wait(patience(60)), 0, "exit status")
         true(not os.path.exists(s.path), "the socket to be removed")
         s.start()
         # The same client, which connects again.
         wait_for(lambda: not attempt(c), "a reply after the restart")
         # Killed, it leaves its socket, which the next one replaces.
         s.process.kill()
-        s.process.wait(60)
+        s.process.wait(patience(60))
         true(os.path.exists(s.path), "the socket to be left")
         s.start()
         wait_for(lambda: not attempt(c), "a reply after the second restart")
@@ -187,7 +187,7 @@ def takes_a_socket_that_is_passed(host):
             c.close()
         finally:
             p.terminate()
-        equal(p.wait(60), 0, "exit status")
+        equal(p.wait(patience(60)), 0, "exit status")
         true(os.path.exists(path), "the socket to stay")
 
 

@@ -142,7 +142,7 @@ class Service:
         self.clients = []
         if self.process.poll() is None:
             self.process.terminate()
-        rc = self.process.wait(60)
+        rc = self.process.wait(patience(60))
         self.errors.close()
         return rc
 

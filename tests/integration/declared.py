@@ -117,7 +117,7 @@ def the_watchdog_of_the_unit(host):
         said = []
         while "READY=1" not in said or said[said.index("READY=1"):].count("WATCHDOG=1") < 3:
             said.append(s.recv(4096).decode())
-        equal(p.wait(60), 0)
+        equal(p.wait(patience(60)), 0)
         host.note_pods()
     # That of another process is not its own.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:

@@ -312,7 +312,7 @@ def exec_has_the_options_of_other_tools(host):
             t.send(typed)
         t.expect(b"got=typed" if typed else b"got=")
         t.expect(said)
-        equal(t.process.wait(60), 9)
+        equal(t.process.wait(patience(60)), 9)
         t.check_mode()
     host.acnspawn("stop", "--force", "p").expect(0)
 
@@ -364,7 +364,7 @@ def a_pipe_that_is_closed_ends_the_command(host):
     p = host.start("enter", "p", "yes")
     p.stdout.read(10)
     p.stdout.close()
-    equal(p.wait(timeout=20), 128 + signal.SIGPIPE)
+    equal(p.wait(timeout=patience(20)), 128 + signal.SIGPIPE)
     p.stdout = None
     host.acnspawn("stop", "--force", "p").expect(0)
 

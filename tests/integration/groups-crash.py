@@ -94,7 +94,7 @@ def kill_new(host, children, fits, calls):
             p.send_signal(signal.SIGINT)
         r = host.finish(client)
         p.send_signal(signal.SIGINT)
-        p.wait(30)
+        p.wait(patience(30))
         true(r.rc in (0, 1), "exit status %d: %s" % (r.rc, r.err))
         return r
 
@@ -209,7 +209,7 @@ def the_supervisor_is_killed(host):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(supervisor, signal.SIGKILL)  # the last of its calls are not always made
         os.close(supervisor)
-        p.wait(30)
+        p.wait(patience(30))
         true(r.rc in (0, 1), "exit status %d: %s" % (r.rc, r.err))
         wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
         apps = [a["name"] for a in host.status(uuid)["apps"]]

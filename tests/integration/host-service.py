@@ -19,7 +19,7 @@ class Client(pod_interface.Connection):
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.connect(path)
-        self.socket.settimeout(60)
+        self.socket.settimeout(patience(60))
         self.buffer = b""
         self.fds = []
         self.method = None
@@ -90,7 +90,7 @@ class Service:
     def __exit__(self, *exception):
         if self.process.poll() is None:
             self.process.terminate()
-        rc = self.process.wait(60)
+        rc = self.process.wait(patience(60))
         self.listener.close()
         self.errors.close()
         if exception[0] is None:
@@ -238,11 +238,11 @@ def the_monitor_begins_with_what_is_there(host):
                     break
             equal((e["pod"]["uuid"], e["pod"]["state"]), (up, "exited"))
         p.terminate()
-        p.communicate(timeout=20)
+        p.communicate(timeout=patience(20))
         text = host.start("monitor")
         contains(text.stdout.readline().decode(), " 1 pod up exited\n")
         text.terminate()
-        text.communicate(timeout=20)
+        text.communicate(timeout=patience(20))
         equal(host.acnspawn("monitor", "--since=3").rc, 2)
         host.acnspawn("rm", "up").expect(0)
 
@@ -452,7 +452,7 @@ def rubbish(host):
 def images_are_fetched_and_removed(host):
     with Web(host.path("web"), ["example.com"]) as web:
         page = slow_image(host, web)
-        page.cut = None
+        page.cut = page.pause = None
         with Service(host, env=web.env()) as s:
             c = s.client()
             replies = c.all("FetchImage", **FETCH)
@@ -479,6 +479,7 @@ def a_client_that_hangs_up_cancels_its_fetch(host):
         with Service(host, env=web.env()) as s:
             c = s.client()
             c.send("FetchImage", FETCH, more=True)
+            c.socket.settimeout(patience(10))  # the download has begun, and stalls
             while c.receive()["parameters"].get("progress", {}).get("phase") != "downloading":
                 pass
             equal(len(s.children()), 1)
@@ -492,7 +493,7 @@ def a_client_that_hangs_up_cancels_its_fetch(host):
             n = len(web.requests)
             wait_for(lambda: len(web.requests) > n, "request for the image")
             s.process.terminate()
-            equal(s.process.wait(10), 0)
+            equal(s.process.wait(patience(10)), 0)
             equal(rubbish(host), [])
             page.pause.set()
 
@@ -562,7 +563,7 @@ def pods_do_not_depend_on_the_service(host):
     with Service(host) as s:
         made = s.client().call("RunPod", definition={"apps": [app(host, FOREVER)]}, options={"name": "p"})
         s.process.terminate()
-        equal(s.process.wait(20), 0)
+        equal(s.process.wait(patience(20)), 0)
         equal(host.state(made["uuid"]), "running")
         supervisor = host.supervisor(made["uuid"])
         with open("/proc/%d/environ" % supervisor, "rb") as f:
@@ -583,14 +584,14 @@ def ends_when_idle_and_comes_back(host):
         equal(s.process.poll(), None, "the service while a client is connected")
         equal(c.all("ListPods"), [{}])
         c.close()
-        equal(s.process.wait(10), 0)
+        equal(s.process.wait(patience(10)), 0)
         # A connection that comes meanwhile waits for the next one.
         c = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         c.connect(s.path)
         s.start()
         c.close()
         equal(s.client().all("ListPods"), [{}])
-        equal(s.process.wait(10), 0)
+        equal(s.process.wait(patience(10)), 0)
 
 
 @case

@@ -141,7 +141,7 @@ def an_app_that_reads_nothing(host, *options):
     equal(c.read_all(), b"out\n")
     equal(c.read_all("stderr"), b"err\n")
     equal(c.answer(), {"id": first["id"], "exitCode": 9})
-    equal((*verb.communicate(timeout=20), verb.returncode), (b"out\n", b"err\n", 9))
+    equal((*verb.communicate(timeout=patience(20)), verb.returncode), (b"out\n", b"err\n", 9))
     wait_for(lambda: other.state("a") == "exited", "end of the app")
     equal(c.attach(streams=("stdout",)), ("WrongState", {"app": "a", "state": "exited"}))
     host.acnspawn("stop", "--force", "p").expect(0)

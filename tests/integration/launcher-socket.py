@@ -69,7 +69,7 @@ def tell(host, packet, n_streams, cgroup=None, in_pod=True):
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
             s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            s.settimeout(5)
+            s.settimeout(patience(10))
             s.connect(path)
             streams = [os.open("/dev/null", os.O_RDWR) for _ in range(n_streams)]
             s.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))] if streams else [])

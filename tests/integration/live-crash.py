@@ -122,7 +122,7 @@ def a_supervisor_is_killed(host, args, state):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(supervisor, signal.SIGKILL)
         os.close(supervisor)
-        p.wait(30)
+        p.wait(patience(30))
         true(r.rc in (0, 1), "exit status %d: %s" % (r.rc, r.err))
         pod.end()
 

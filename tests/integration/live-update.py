@@ -101,7 +101,7 @@ def changes_since(host, number, last):
     host.wait_at_rest("p", p.pid)
     p.terminate()
     found += [json.loads(line).get("change") for line in p.stdout.read().splitlines()]
-    p.wait(20)
+    p.wait(patience(20))
     return [change for change in found if change]
 
 

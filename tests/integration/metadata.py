@@ -286,7 +286,7 @@ def the_key_is_on_disk_before_the_first_signature(host):
     first = ask("pod/hmac/sign", "content=x")
     equal(ask("pod/hmac/sign", "content=x"), first)
     tracer.send_signal(signal.SIGINT)
-    tracer.wait(20)
+    tracer.wait(patience(20))
     calls = read_text(log).splitlines()
     synced = [i for i, c in enumerate(calls) if "fsync(" in c]
     equal(len(synced), 2, "synced: %r" % calls)

@@ -465,7 +465,7 @@ def removal_waits_for_pods_that_are_prepared(host):
         removers = [host.start("volume", *words) for words in (("prune",), ("rm", "data"), ("prune",))]
         uuid = host.prepare("--volume=data:/d", "example.com/a")
         for p in removers:
-            p.communicate(timeout=60)
+            p.communicate(timeout=patience(60))
         equal(names(host), ["data"], "volumes of the pod")
         host.acnspawn("rm", uuid).expect(0)
 

@@ -1032,7 +1032,7 @@ def packets_made_by_hand_do_not_reach_the_hosts_loopback(host):
     for target, reached in (address_of_bridge(), True), ("127.0.0.1", False):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.bind((target, 18099))
-            s.settimeout(3 if reached else 1)
+            s.settimeout(patience(3) if reached else 1)
             subprocess.run(["nsenter", "-t", str(host.leader(uuid)), "-n", "python3", "-c", RAW, address_of(host, uuid), bridge, target],
                            check=True)
             got = None
@@ -1061,7 +1061,7 @@ def no_packets_are_sent_from_addresses_of_others(host):
         bridge = wait_for(own_ipv6_of_bridge, "an address of the bridge that can be used", timeout=20)
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s:
             s.bind((bridge, 0))
-            s.settimeout(20)
+            s.settimeout(patience(20))
             port = s.getsockname()[1]
             script = ("a=$(ip -6 -o addr show eth0 scope global | sed -n 's/.*inet6 \\([^/]*\\).*/\\1/p'); "
                       "for f in %s @%s 2001:db8::7 $a @$a; do poke send-from $f,%s,%d; done; true" % (spoofed, spoofed, bridge, port))

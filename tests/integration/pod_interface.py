@@ -82,7 +82,7 @@ class Connection:
             self.socket.connect("/proc/self/fd/%d/interface" % fd)
         finally:
             os.close(fd)
-        self.socket.settimeout(30)
+        self.socket.settimeout(patience(30))
         self.buffer = b""
         self.fds = []
         self.method = None

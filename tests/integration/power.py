@@ -322,7 +322,7 @@ def syncs_of_supervisor(host, uuid, *args):
     wait_for(lambda: tracer_of(pid) != 0, "strace to attach")
     host.acnspawn(*args).expect(0)
     p.send_signal(signal.SIGINT)
-    p.wait(20)
+    p.wait(patience(20))
     lines = [line for line in read_text(log).splitlines() if re.search(r"\d+\s+(fsync|fdatasync|syncfs)\(", line)]
     true(all("fsync" in line for line in lines), "syncs of single files: %r" % lines)
     return len(lines), {line.split()[0] for line in lines}, pid

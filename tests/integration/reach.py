@@ -176,7 +176,7 @@ def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
     with hanging_program(host, *options) as uuid:
         c = pod_interface.Connection(host, uuid)
         c.send("Exec", {"app": "a", "command": ["/bin/sh", "-c", "exit 3"]})
-        c.socket.settimeout(20)
+        c.socket.settimeout(patience(20))
         try:
             equal(c.receive().get("parameters", {}).get("exitStatus"), 3, "exit status of a command in the app")
         except TimeoutError:
@@ -184,7 +184,7 @@ def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
         for command in ("status", "p"), ("stop", "--force", "p"):
             p = host.start(*command)
             try:
-                p.wait(30)
+                p.wait(patience(30))
             except subprocess.TimeoutExpired:
                 fail("'%s' still waits" % " ".join(command))
             equal(p.returncode, 0, "exit status of " + " ".join(command))

@@ -39,7 +39,7 @@ def reader_that_does_not_read(host):
     equal(p.poll(), None, "status of acnspawn, which still has something to say")
     with open(r, "rb") as f:
         shown = f.read().count(b"\n")
-    equal(p.wait(20), 0)
+    equal(p.wait(patience(20)), 0)
     true(shown > 10000, "only %d lines came" % shown)
     logged = host.acnspawn("logs", "--app=flood", "p").expect(0).out.count("\n")
     true(abs(shown - logged) <= 1, "%d lines were shown, %d are in the journal" % (shown, logged))
@@ -56,7 +56,7 @@ def an_interrupt_while_the_rest_is_shown_removes_the_pod(host):
     wait_at_rest(p.pid)
     equal(p.poll(), None, "status of acnspawn, which still has something to say")
     os.kill(p.pid, signal.SIGINT)
-    equal(p.wait(20), -signal.SIGINT)
+    equal(p.wait(patience(20)), -signal.SIGINT)
     os.close(r)
     equal(host.pods(), [])
 
@@ -82,7 +82,7 @@ def stopped_terminal(host):
     stop_in_time(host)
     equal(p.poll(), None, "status of acnspawn")
     os.kill(p.pid, signal.SIGTERM)
-    equal(p.wait(20), -signal.SIGTERM)
+    equal(p.wait(patience(20)), -signal.SIGTERM)
     os.close(slave)
     os.close(master)
 
@@ -125,7 +125,7 @@ def streams_stay_blocking_for_others(host):
     host.wait_up("other")
     equal(os.get_blocking(w), True, "whether the pipe blocks")
     stop_in_time(host)
-    p.wait(20)
+    p.wait(patience(20))
     os.close(r)
     os.close(w)
 
@@ -141,7 +141,7 @@ def slow_reader_gets_everything_in_order(host):
         lines = f.read().split()
     equal(len(lines), 200000, "lines")
     equal(lines == [b"%d" % i for i in range(1, 200001)], True, "order")
-    equal(p.wait(20), 0)
+    equal(p.wait(patience(20)), 0)
 
 
 @case
@@ -154,7 +154,7 @@ def socket_as_standard_output(host):
     wait_for(lambda: unread(ours) > 4096 and at_rest(p.pid), "that the socket is full")
     with ours.makefile("rb") as f:
         equal(len(f.read().split()), 100000, "lines")
-    equal(p.wait(20), 0)
+    equal(p.wait(patience(20)), 0)
 
 
 @case
@@ -307,7 +307,7 @@ def a_caller_that_is_slow_is_not_displaced(host):
     host.wait_up("b")
     script = ("import os, socket, struct, sys\n"
               "os.chdir(sys.argv[1]); os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
-              "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect('socket'); s.settimeout(10)\n"
+              "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect('socket'); s.settimeout(60)\n"
               "print('connected', flush=True); sys.stdin.readline()\n"
               "s.send(struct.pack('IIi248s', 5, 4, -1, b'b')); print(len(s.recv(4096)), flush=True)\n")
     base = host.uid_base("p")
@@ -318,7 +318,7 @@ def a_caller_that_is_slow_is_not_displaced(host):
         equal(slow.stdout.readline(), b"connected\n")
         with callers(host, uuid, base):
             time.sleep(0.3)  # Any time: the others connect and are disconnected meanwhile
-            out, _ = slow.communicate(b"\n", timeout=20)
+            out, _ = slow.communicate(b"\n", timeout=patience(20))
         true(out.strip().isdigit() and int(out) > 100, "no answer: %r" % out)
     host.acnspawn("stop", "p").expect(0)
 

@@ -30,6 +30,11 @@ class Page:
         if etag:
             self.headers["ETag"] = '"%s"' % hashlib.sha256(self.body).hexdigest()[:16]
 
+    def wait(self):
+        """Until the case lets the page go on, or has ended."""
+        if self.pause:
+            self.pause.wait(patience(300))
+
 
 def _date(text):
     return email.utils.parsedate_to_datetime(text)
@@ -84,13 +89,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if page.cut is not None and start == 0 and status == 200:
             self.wfile.write(body[:page.cut])
             self.wfile.flush()
-            if page.pause:
-                page.pause.wait(patience(30))
+            page.wait()
             self.close_connection = True
             self.connection.close()
             return
-        if page.pause:
-            page.pause.wait(patience(30))
+        page.wait()
         self.wfile.write(body)
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A second writer of D-Bus messages, which can also write malformed ones. */
+/* Writes D-Bus messages, also malformed ones, without the launcher's code, for its tests. */
 
 #include "stage1/launch/bus.h"
 

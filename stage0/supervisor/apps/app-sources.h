@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* app-sources.c: opens what apps get of the host, while the process that runs the pod goes on. */
+/* app-sources.c: opens the host's files of an app in a child, so that the supervisor never waits for a file system. */
 
 #include "stage0/supervisor/apps/app-table.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* cleaner.c: removes what an app has written, while the process that runs the pod goes on. */
+/* cleaner.c: removes what an app has written, in a child, so that the supervisor never waits for a file system. */
 
 #include "stage0/supervisor/apps/app-table.h"
 

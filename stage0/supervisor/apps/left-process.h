@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* left-process.c: ends a child that may be blocked in a file system. */
+/* left-process.c: kills a child that a file system may block, waits two seconds at most, and reaps it later. */
 
 #include "library/libsystemd.h"
 #include "stage0/host/host.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Apps as tasks: what a scheduler wants to know of an app, which is one word.
+/* Gives the state of an app as the state of a Mesos task, and the reason of its stop.
  *
  * A task that was stopped by others was killed, however it has ended. One whose end is not known, as its pod or the host went
  * away, is lost. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* interface.c, interface-apps.c, interface-exec.c: the Varlink interface of a running pod, org.acnspawn.Pod. */
+/* stage0/supervisor/interface/: the Varlink interface of a running pod, org.acnspawn.Pod. The supervisor serves it, and
+ * implements the calls that change the pod (InterfaceOps). */
 
 #include "stage0/supervisor/apps/app-table.h"
 #include "stage0/supervisor/interface/file-keeper.h"

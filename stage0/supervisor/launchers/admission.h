@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* admission.c: access control for launchers: which process of the pod gets what belongs to an app. */
+/* admission.c: decides whether a process is a launcher of an app, and may have the app's files now. */
 
 #include "stage0/supervisor/apps/app-table.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* notice.c: messages of an app by sd_notify(3). */
+/* notice.c: parses one message of sd_notify(3). */
 
 #include "basic/basic.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* notices.c: the sockets by which apps tell that they are ready (sd_notify(3)). */
+/* notices.c: keeps the notification socket of each app (sd_notify(3)), and reads it. */
 
 #include "stage0/supervisor/launchers/admission.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* machine.c: the pod as a machine of the host's systemd. */
+/* machine.c: registers the pod with systemd-machined. */
 
 #include "stage0/supervisor/run-internal.h"
 

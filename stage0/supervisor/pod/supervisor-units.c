@@ -4,13 +4,13 @@
  * when the exit policy says so, and acts on apps that are unhealthy.
  *
  * The connection is made once the pod's systemd is known to serve it, which the first request of a launcher shows,
- * and when nothing else waits: it takes about a millisecond, which is not to be a part of an app's start.
+ * and when nothing else waits: it takes about a millisecond, by which no app's start is to be longer.
  *
  * A systemd that executes itself again, as it does on SIGTERM, which root of an app may send, drops its connections.
  * They are made again, as long as the pod is there.
  *
- * It is given up when the pod ends and all apps have: a systemd that exits sends a signal for each of its units, for
- * 100 apps 357 of 385 in all, which take a thirtieth of the processor time for the whole pod.
+ * The connection is closed when the pod ends and all apps have ended: a systemd that exits sends a signal for each of its units,
+ * for 100 apps 357 of 385 in all, which take a thirtieth of the processor time for the whole pod.
  *
  * That all processes of an app are gone is learned from systemd as well, which watches cgroup.events itself. To watch
  * those files here, too, would take 80 microseconds for each app (a watch, and two reads), 2 % of what an app takes from start to

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The process that runs a pod, from the start of nspawn to the pod's result.
+/* The supervisor runs a pod, from the start of nspawn to the pod's result.
  *
  * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
  * mounted. From then on this process answers launchers, forwards output of the apps, and passes requests to

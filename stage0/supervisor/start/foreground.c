@@ -19,7 +19,7 @@
 #include "stage0/supervisor/start/foreground.h"
 
 typedef struct Ends {
-        pid_t pid; /* of the process that runs the pod */
+        pid_t pid; /* of the supervisor */
         int report_fd;
         bool attached;
 } Ends;

@@ -239,7 +239,7 @@ static int child_setup(const Child *c, char ***ret_environment, Error *e)
         (void) setsid(); /* Ctrl-C is handled by the parent alone */
         int r = wait_for_go(c);
         if (r < 0)
-                return error_set_errno(e, r, "The process that runs the pod is gone");
+                return error_set_errno(e, r, "The supervisor is gone");
         /* With --network-namespace-path= nspawn would enter it from the pod's user namespace, which has no
          * right to. */
         r = network_enter(c->pod, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Running a prepared pod: starts its supervisor and is its client, in the foreground until the pod has ended
- * (front.c), or until it is up. */
+ * (foreground.c), or until it is up. */
 
 #include <poll.h>
 #include <sys/wait.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* forwarder.c: output of apps, to the journal and to standard output and standard error of this process. */
+/* forwarder.c: reads the output of apps, and passes it to the journals, to log files, to attached clients and, in the foreground, to
+ * standard output and standard error. */
 
 #include "stage0/supervisor/streams/host-journal.h"
 #include "stage0/supervisor/streams/inputs.h"

@@ -10,6 +10,10 @@
  * which file system has a file cannot be asked without asking that file system. The process has no descriptor of the supervisor, and
  * leaves its mount namespace: it blocks nothing that the pod leaves behind.
  *
+ * Such a process takes 0.15 ms of the supervisor when it is started, while the pod's systemd boots; it has 0.2 MiB of its own while
+ * the app is quiet, and at most 0.9 in a flood. A pod without log files has none. In a flood it writes once in a millisecond. To splice the
+ * app's pipe to it costs more than to copy: the supervisor keeps up with an app, and reads about 8 KiB at a time.
+ *
  * When the supervisor dies, the process reads the end of the socket after all that was sent; it writes that and ends. When the
  * process is killed, another one is started. How much it had written is in memory that both share: the difference may be lost. */
 

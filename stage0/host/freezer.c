@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Pausing a pod: the freezer of cgroup v2, on the pod's own directory, which is not writable in the pod. All
- * processes in it stop, including systemd and nspawn; the process that runs the pod is outside, and does
+ * processes in it stop, including systemd and nspawn; the supervisor is outside, and does
  * not. */
 
 #include <dirent.h>
