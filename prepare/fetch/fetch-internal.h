@@ -130,6 +130,8 @@ typedef struct FetchTarget {
         const char *id;        /* or NULL */
 } FetchTarget;
 
+/* The key in the store of the file PATH. *RET is NULL if there is none: it was changed too recently, or cannot be identified. */
+int fetch_file_place(const char *path, char **ret, Error *e);
 int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found, Error *e);
 /* PUBKEYS: URLs of keys that were discovered, or NULL. */
 int fetch_url(Fetcher *f, const char *url, const char *signature_url, const FetchTarget *w,

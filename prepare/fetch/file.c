@@ -120,6 +120,21 @@ static char *place_of(int fd, const struct stat *st, const struct timespec *now)
                                : place;
 }
 
+int fetch_file_place(const char *path, char **ret, Error *e)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(path);
+        struct timespec now;
+        struct stat st;
+
+        _cleanup_close_ int fd = open_file(path, shown ?: "?", e);
+        if (fd < 0)
+                return fd;
+        if (fstat(fd, &st) < 0 || clock_gettime(CLOCK_REALTIME, &now) < 0)
+                return error_set_errno(e, -errno, "Cannot examine '%s'", shown ?: "?");
+        *ret = place_of(fd, &st, &now);
+        return 0;
+}
+
 static Image *known_image(Fetcher *f, const char *place)
 {
         _cleanup_remote_ Remote m = {};

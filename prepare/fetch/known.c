@@ -38,11 +38,14 @@ static int find_by_reference(Store *s, const char *reference, char **ret, Error 
         return r < 0 ? r : found;
 }
 
-/* The recorded form of a place: without credentials, and with defaults filled in. */
+/* The recorded form of a place: without credentials, and with defaults filled in; of a file, by what identifies it. NULL: there is no
+ * record of it. */
 static int place_of(const Reference *ref, const char *const *config_dirs, char **ret, Error *e)
 {
         const RegistryOptions o = {.config_dirs = config_dirs};
 
+        if (ref->kind == REFERENCE_FILE)
+                return fetch_file_place(ref->body, ret, e);
         if (ref->kind == REFERENCE_DOCKER)
                 return registry_reference_resolve(ref->body, &o, ret, e);
         return url_without_credentials(ref->body, ret) < 0 ? error_oom(e) : 0;
@@ -54,12 +57,11 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
         _cleanup_free_ char *place = NULL, *shown = NULL;
 
         int r = isempty(reference) ? -EINVAL : reference_parse(reference, &ref, NULL);
-        if (r < 0 || ref.kind == REFERENCE_IMAGE || ref.kind == REFERENCE_FILE ||
-            ref.kind == REFERENCE_STANDARD_INPUT)
+        if (r < 0 || ref.kind == REFERENCE_IMAGE || ref.kind == REFERENCE_STANDARD_INPUT)
                 return image_find_id(s, reference, ret, e);
-        if (ref.kind == REFERENCE_DOCKER || ref.kind == REFERENCE_URL) {
+        if (ref.kind == REFERENCE_DOCKER || ref.kind == REFERENCE_URL || ref.kind == REFERENCE_FILE) {
                 r = place_of(&ref, config_dirs, &place, e);
-                if (r >= 0)
+                if (r >= 0 && place)
                         r = find_by_place(s, place, ret, e);
         } else
                 r = find_by_reference(s, reference, ret, e);
@@ -67,6 +69,7 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
                 return MIN(r, 0);
         shown = text_escape_for_terminal(reference);
         r = error_set(e, -ENOENT, "No image in the store %s came from '%s'", store_path(s), shown ?: "?");
-        return error_hint(e, r,
-                          "Fetch it with 'acnspawn fetch'; 'acnspawn image list' shows what there is.");
+        return error_hint(
+                        e, r,
+                        "Fetch it with 'acnspawn fetch', or name an image that 'acnspawn image list' shows.");
 }

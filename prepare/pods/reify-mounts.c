@@ -140,6 +140,11 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
         int k = reify_add_volume(r, name, &empty, ret_name, e);
         if (k < 0)
                 return error_prefix(e, k, "App %s, mount point '%s'", pod_app_path_name(a), p->name);
+        if (r->old)
+                return reify_warn(r, e,
+                                  "App %s: its mount point '%s' (%s) gets an empty volume, whose content is "
+                                  "removed with the app",
+                                  pod_app_path_name(a), p->name, shown);
         if (r->adds)
                 return reify_warn(r, e,
                                   "App %s: its mount point '%s' (%s) gets an empty volume, whose content is "

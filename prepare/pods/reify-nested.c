@@ -58,7 +58,13 @@ static int keep_place(const Reify *r, const AppOverrides *o, const char *name, c
 
         if (old)
                 return copy_string(old, ret_path) < 0 ? error_oom(e) : 0;
-        if (!pair_list_get(&o->annotations, SETTING_PREFIX NESTED_PATH_SETTING) && !nested_is_name(name))
+        if (pair_list_get(&o->annotations, SETTING_PREFIX NESTED_PATH_SETTING)) {
+                int k = error_set(e, -EINVAL,
+                                  "App %s cannot have the annotation %s: nested apps are given theirs", name,
+                                  SETTING_PREFIX NESTED_PATH_SETTING);
+                return error_hint(e, k, "Leave it out; an app is nested under another one by --parent=.");
+        }
+        if (!nested_is_name(name))
                 return 0;
         int k = error_set(e, -EINVAL,
                           "'%s' cannot be the name of an app: names like that, and their paths, are given "

@@ -137,7 +137,7 @@ static int check_port_name(const PodManifest *m, const char *name, Error *e)
                 return error_hint(e, r, "Available ports: %s.", known);
         return error_hint(e, r,
                           "The images declare no ports; --port=PORT:APPPORT exposes one that no image "
-                          "of.");
+                          "declares.");
 }
 
 static bool same_host_port(const ExposedPort *a, const ExposedPort *b)
@@ -191,7 +191,7 @@ static int refuse_empty(bool template, Error *e)
 {
         int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was given");
 
-        return error_hint(e, r, "%s With --exit-policy=never a pod can be without apps.",
+        return error_hint(e, r, "%s With --exit-policy=never or tasks a pod can be without apps.",
                           template ? "Name images under 'apps' in the pod manifest."
                                    : "Name an image, as in: acnspawn run example.com/app.");
 }

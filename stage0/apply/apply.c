@@ -75,12 +75,14 @@ static PodRequest request_of(const Applier *a, size_t index, Volume *volumes)
 static int take_back(Applier *a, ApplyStep *s, int r, Error *e)
 {
         _cleanup_error_ Error second = ERROR_NULL;
+        _cleanup_free_ char *reason = e->hint ? strdup(e->hint) : NULL; /* why it did not start */
+        const char *before = reason ?: "", *space = reason ? " " : "";
 
         if (acn_remove_app(a->connection, s->app, true, UINT64_MAX, &second) < 0)
-                return error_hint(e, r, "It cannot be removed again: %s",
+                return error_hint(e, r, "%s%sIt cannot be removed again: %s", before, space,
                                   second.message ?: "for an unknown reason");
         s->result = APPLY_UNDONE;
-        return error_hint(e, r, "App %s was removed again.", s->app);
+        return error_hint(e, r, "%s%sApp %s was removed again.", before, space, s->app);
 }
 
 /* An app that is started by connections is not started here. */

@@ -137,6 +137,10 @@ const char *pod_arguments_conflict(const PodArguments *a)
             (a->options.dns_search || a->options.dns_options))
                 return "--dns=none leaves /etc/resolv.conf as in the image, and cannot be combined with "
                        "--dns-search= or --dns-option=";
+        if (a->options.exit_policy == EXIT_NEVER && a->options.exit_idle_usec != UINT64_MAX &&
+            a->options.exit_idle_usec > 0)
+                return "--exit-idle-time= ends a pod that is idle, and with --exit-policy=never it ends only when "
+                       "it is stopped";
         return NULL;
 }
 
@@ -180,7 +184,7 @@ static int apply_conf(PodParser *p)
         int r = context_apply_conf(c, "Pod", &pod);
         const char *conflict = r < 0 ? NULL : pod_arguments_conflict(p->arguments);
         if (conflict)
-                r = error_set(&c->error, -EINVAL, "With DNS=none in acnspawn.conf: %s", conflict);
+                r = error_set(&c->error, -EINVAL, "With the defaults of acnspawn.conf: %s", conflict);
         if (r >= 0)
                 r = context_apply_conf(c, "Image", &p->sets[SET_IMAGES]);
         return r < 0 ? r : context_apply_conf(c, "Run", &p->sets[SET_VERB]);
@@ -205,7 +209,7 @@ static int check_line(PodParser *p)
                 return context_usage(
                                 p->context,
                                 "For an app, --caps-retain= stands after its image; before the first one "
-                                "it is for apps that are added to a pod with --exit-policy=never");
+                                "it is for apps that are added to a pod with --exit-policy=never or tasks");
         a->describes_pod = (p->sets[SET_POD].n_seen > 0 && !replaces_itself(p)) ||
                            p->sets[SET_APP].n_seen > 0 || a->has_arguments || a->request.n_apps > 1;
         a->describes_whole_pod = p->sets[SET_POD].n_seen > 0;

@@ -11,13 +11,11 @@ static int not_a_field(const Option *o, const char *whole, const Field *fields, 
         _cleanup_text_ Text words = {};
 
         for (size_t i = 0; i < n_fields; i++)
-                if (fields[i].alone)
-                        text_addf(&words, "%s%s", words.size > 0 ? ", " : "", fields[i].key);
+                text_addf(&words, "%s%s%s", words.size > 0 ? ", " : "", fields[i].key,
+                          fields[i].alone ? "" : "=");
         if (words.failed)
                 return error_oom(e);
-        return words.size > 0 ? option_invalid(o, whole, e, "'%s' is neither KEY=VALUE nor one of %s", text,
-                                               words.data)
-                              : option_invalid(o, whole, e, "'%s' is not KEY=VALUE", text);
+        return option_invalid(o, whole, e, "'%s' is none of %s", text, words.data ?: "");
 }
 
 static int store_field(const Option *o, const char *whole, const Field *fields, size_t n_fields,

@@ -13,7 +13,7 @@ static int option_exit_policy(const Option *o, const char *value, void *target, 
         int r = exit_policy_from_string(value);
 
         if (r < 0)
-                return option_invalid(o, value, e, "must be on-failure, all, any or never");
+                return option_invalid(o, value, e, "must be on-failure, all, any, never or tasks");
         *(ExitPolicy *) target = (ExitPolicy) r;
         return 0;
 }
@@ -143,7 +143,7 @@ const Option pod_options[] = {
                  option_sysctl, POD(request.isolators), OPTION_WORDS},
                 {NULL, "caps-retain", 0, "CAP[,…]", false,
                  "Let apps that are added to the pod have these capabilities, too (with "
-                 "--exit-policy=never)",
+                 "--exit-policy=never or tasks)",
                  "capability", option_pod_caps_retain, 0, OPTION_JOINED},
                 {NULL, "exit-policy", 0, "on-failure|all|any|never|tasks", false,
                  "End the pod when all apps have ended or one failed (default), when all have ended, "

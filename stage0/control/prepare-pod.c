@@ -321,12 +321,13 @@ static int refuse_capability(const Pod *p, const PodApp *a, unsigned capability,
         (void) stage1_capability_name(capability, name);
         int r = error_set(e, -EPERM, "App %s requires %s, which pod %s does not have", a->name, name,
                           pod_display_name(p));
-        return error_hint(e, r,
-                          "A pod keeps the capabilities that it was started with: those that it declares, "
-                          "or else those of its first apps. Run it again with %s in its --caps-retain=, "
-                          "which stands with --exit-policy=never before the first image, or give the app "
-                          "fewer by --caps-remove=.",
-                          name);
+        return error_hint(
+                        e, r,
+                        "A pod keeps the capabilities that it was started with: those that it declares, "
+                        "or else those of its first apps. Run it again with %s in its --caps-retain=, "
+                        "which stands with --exit-policy=never or tasks before the first image, or give the app "
+                        "fewer by --caps-remove=.",
+                        name);
 }
 
 /* The pod's systemd cannot grant capabilities that it does not have, nor can parameters of its namespaces

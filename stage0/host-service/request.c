@@ -199,7 +199,7 @@ static int check_apps(const PodArguments *a, char **ret_field, Error *e)
         return refuse(ret_field, "definition",
                       error_set(e, -EINVAL,
                                 "It needs apps, or a pod manifest; or, for a pod without apps, the exit "
-                                "policy never"));
+                                "policy never or tasks"));
 }
 
 int host_request_parse(json_object *parameters, PodArguments *a, char **ret_field, Error *e)

@@ -225,7 +225,8 @@ static void add_log(Text *t, const Display *d, const AppReport *a)
         }
         add_drops(t, d, drops->lines, drops->bytes, "journal",
                   "it writes more than --log-size= and --log-rate= allow");
-        add_drops(t, d, drops->file_lines, drops->file_bytes, "log file", "it could not be written");
+        add_drops(t, d, drops->file_lines, drops->file_bytes, "log file",
+                  "it has its max-size=, or could not be written");
 }
 
 /* The message of the app, or of its failing health check. */

@@ -92,8 +92,17 @@ static const Option common_options[] = {
 
 #define TIMEOUT_HELP "Kill the command, and all that it has started, after TIME; the status is 124 then"
 
+/* 0 stands for none that is given. */
+static int option_timeout(const Option *o, const char *value, void *target, Error *e)
+{
+        int r = option_usec(o, value, target, e);
+
+        return r >= 0 && *(uint64_t *) target == 0 ? option_invalid(o, value, e, "must be longer than 0")
+                                                   : r;
+}
+
 static const Option enter_options[] = {
-                {NULL, "timeout", 't', "TIME", false, TIMEOUT_HELP, NULL, option_usec,
+                {NULL, "timeout", 't', "TIME", false, TIMEOUT_HELP, NULL, option_timeout,
                  offsetof(Arguments, enter.timeout_usec)},
                 OPTION_END,
 };
@@ -105,7 +114,7 @@ static const Option exec_options[] = {
                 {NULL, "tty", 't', NULL, false,
                  "Give the command a terminal, with standard input; only possible on a terminal", NULL,
                  option_true, offsetof(Arguments, terminal)},
-                {NULL, "timeout", 0, "TIME", false, TIMEOUT_HELP, NULL, option_usec,
+                {NULL, "timeout", 0, "TIME", false, TIMEOUT_HELP, NULL, option_timeout,
                  offsetof(Arguments, enter.timeout_usec)},
                 OPTION_END,
 };

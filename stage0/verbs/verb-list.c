@@ -193,6 +193,19 @@ static int add_images(Table *t, const Pod *p)
 }
 
 /* The fields that are shown on request. */
+/* Those of the manifest, and the user's. */
+static int add_annotations(Table *t, const Pod *p)
+{
+        _cleanup_(pair_list_done) PairList all = {};
+
+        int r = p->manifest ? pair_list_copy(&p->manifest->annotations, &all) : 0;
+        if (r >= 0 && p->manifest)
+                for (size_t i = 0; r >= 0 && i < p->manifest->user_annotations.n; i++)
+                        r = pair_list_set(&all, p->manifest->user_annotations.items[i].name,
+                                          p->manifest->user_annotations.items[i].value);
+        return r < 0 ? r : table_add_pairs(t, &all, NULL);
+}
+
 static int add_more(Table *t, const Pod *p)
 {
         static const PairList none = {};
@@ -203,7 +216,7 @@ static int add_more(Table *t, const Pod *p)
                 return -ENOMEM;
         table_add_list(t, networks);
         r = table_add_pairs(t, p->manifest ? &p->manifest->user_labels : &none, NULL);
-        return r < 0 ? r : table_add_pairs(t, p->manifest ? &p->manifest->annotations : &none, NULL);
+        return r < 0 ? r : add_annotations(t, p);
 }
 
 static int add_state(Table *t, Pod *p, const PodEnd *end, const char *health)

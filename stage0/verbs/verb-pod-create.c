@@ -180,8 +180,7 @@ static int write_app(Context *c, PodWriter *w, const Recorder *x, size_t i, char
         _cleanup_free_ char *name = NULL, *reference = NULL;
 
         if (streq(a->reference, "-"))
-                return error_set(&c->error, -EINVAL,
-                                 "A declared pod cannot read an image from standard input");
+                return context_usage(c, "A declared pod cannot read an image from standard input");
         int r = name_app(c, a, &name);
         if (r < 0)
                 return r;
@@ -201,7 +200,7 @@ static int check_words(Context *c, const PodArguments *a)
         if (a->request.n_apps == 0 && !a->manifest_file && !exit_policy_is_open(a->options.exit_policy))
                 return context_usage(c,
                                      "After '--' stands what 'acnspawn run' would be given: options and at "
-                                     "least one image, or --pod-manifest=, or --exit-policy=never");
+                                     "least one image, or --pod-manifest=, or --exit-policy=never or tasks");
         return 0;
 }
 
@@ -311,7 +310,7 @@ static int create(Context *c, const Arguments *a, const char *name, bool has_wor
 
         int r = pod_name_check(name, &c->error);
         if (r < 0)
-                return r;
+                return context_usage_error(c, r);
         if (a->from ? has_words : !has_words)
                 return context_usage(c,
                                      "A declared pod is made either of an existing one, --from=POD, or of "

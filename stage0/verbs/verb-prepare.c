@@ -47,7 +47,7 @@ static int check_line(Context *c, const PodArguments *a)
 {
         if (a->request.n_apps == 0 && !a->manifest_file && !exit_policy_is_open(a->options.exit_policy))
                 return context_usage(c, "'acnspawn prepare' needs an image, or --pod-manifest=; or, for a "
-                                        "pod without apps, --exit-policy=never");
+                                        "pod without apps, --exit-policy=never or tasks");
         return a->options.replace && !a->options.name ? pod_arguments_refuse_replace(c) : 0;
 }
 
@@ -94,7 +94,7 @@ const Verb verb_prepare = {
                 .page = "acnspawn-prepare",
                 .synopsis = "[POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
                             "[POD OPTIONS…] --pod-manifest=FILE\n"
-                            "[POD OPTIONS…] --exit-policy=never\n"
+                            "[POD OPTIONS…] --exit-policy=never|tasks\n"
                             "[--replace] --declared=NAME",
                 .brief = "IMAGE…",
                 .summary = "Prepare a pod",

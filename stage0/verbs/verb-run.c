@@ -440,8 +440,10 @@ static int check_line(Context *c, const PodArguments *a, const RunArguments *own
                 return context_usage(c, "--images= and --apps= are only for a single pod that is run again");
         if (a->describes_pod && a->request.n_apps == 0 && !a->manifest_file &&
             !exit_policy_is_open(a->options.exit_policy))
-                return context_usage(c, "Options that describe a pod need an image to make it from, or "
-                                        "--pod-manifest=; or, for a pod without apps, --exit-policy=never");
+                return context_usage(
+                                c,
+                                "Options that describe a pod need an image to make it from, or "
+                                "--pod-manifest=; or, for a pod without apps, --exit-policy=never or tasks");
         return 0;
 }
 
@@ -489,7 +491,7 @@ const Verb verb_run = {
                             "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE "
                             "…]\n"
                             "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE\n"
-                            "[RUN OPTIONS…] [POD OPTIONS…] --exit-policy=never",
+                            "[RUN OPTIONS…] [POD OPTIONS…] --exit-policy=never|tasks",
                 .brief = "[POD|IMAGE…]",
                 .summary = "Run a pod, or prepare and run one",
                 .text = "Runs a prepared pod (without an argument: the only one); or a pod that has "

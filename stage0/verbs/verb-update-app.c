@@ -94,8 +94,7 @@ static int check(Context *c, const Arguments *a)
                 return context_usage(c, "--ready-timeout= must be longer than 0");
         if (a->limits.n > 0 || a->image)
                 return 1;
-        (void) error_set(&c->error, -EINVAL, "No limit is given, and no image");
-        return error_hint(&c->error, -EINVAL, "'acnspawn update-app --help' lists the options.");
+        return context_usage(c, "No limit is given, and no image");
 }
 
 static int run(Context *c, int argc, char **argv)

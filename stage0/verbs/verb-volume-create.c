@@ -91,6 +91,17 @@ static int set_name(Context *c, Arguments *a, const char *name)
         return a->volume.name ? 0 : error_oom(&c->error);
 }
 
+/* The words of the command line, of which the first is the name. 0: nothing more to do. */
+static int parse_words(Context *c, Arguments *a, int argc, char **argv, Words *words)
+{
+        int r = context_parse(c, create_options, a, argc, argv, words);
+
+        if (r <= 0)
+                return r;
+        r = volume_name_check(words->list[0], &c->error);
+        return r < 0 ? context_usage_error(c, r) : 1;
+}
+
 /* --- create -------------------------------------------------------------------------------------------- */
 
 static int create_volume(Context *c, Arguments *a, const char *name)
@@ -109,7 +120,7 @@ static int create(Context *c, int argc, char **argv)
         _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "the name of the volume"};
         _cleanup_(arguments_done) Arguments a = {.volume.mode = 0755};
 
-        int r = context_parse(c, create_options, &a, argc, argv, &words);
+        int r = parse_words(c, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
         r = context_open_store_as_root(c);
@@ -170,7 +181,7 @@ static int import(Context *c, int argc, char **argv)
         _cleanup_words_ Words words = {.min = 1, .max = 2, .what = "the name of the volume"};
         _cleanup_(arguments_done) Arguments a = {};
 
-        int r = context_parse(c, create_options, &a, argc, argv, &words);
+        int r = parse_words(c, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
         r = context_open_store_as_root(c);

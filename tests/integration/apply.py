@@ -370,6 +370,7 @@ def an_added_app_that_does_not_get_ready_is_removed_again(host):
     done, messages = s.apply(rc=1)
     equal(done, [("b", "add", None, "undone"), ("c", "add", None, "skipped")])
     contains(messages, "App b of pod p")
+    contains(messages, "/none")
     contains(messages, "App b was removed again.")
     equal(s.lives(), before)
     wait_for(lambda: os.listdir(os.path.join(host.pod_dir(uuid), "apps")) == ["a"], "the directory to be removed")

@@ -146,7 +146,7 @@ def name_resolution(host):
     # Without a resolv.conf nothing of it is left.
     equal(resolver(host, pod(host, "--dns=none", image)[0])[:3], [["none"], None, None])
     write(host, "[Pod]\nDNS=none\n")
-    contains(acnspawn(host, "prepare", "--dns-search=x.example", image).expect(1).err, "With DNS=none in acnspawn.conf: ")
+    contains(acnspawn(host, "prepare", "--dns-search=x.example", image).expect(1).err, "With the defaults of acnspawn.conf: --dns=none ")
     path = write(host, "[Pod]\nDNS=192.0.2.1 host\n")
     contains(acnspawn(host, "prepare", image).expect(1).err, path + ":2: DNS=: ")
     contains(config(host, rc=1)[1], path + ":2: DNS=: ")

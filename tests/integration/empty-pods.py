@@ -155,7 +155,7 @@ def what_is_declared_bounds_first_and_later_apps(host):
     equal((bounding_set(host, uuid) & time_bit, capabilities_of(host, "app") & time_bit), (time_bit, 0))
     r = host.acnspawn("add-app", "box", later, "--caps-retain=CAP_SYS_NICE").expect(1)
     contains(r.err, "App later requires CAP_SYS_NICE, which pod box does not have")
-    contains(r.err, "Run it again with CAP_SYS_NICE in its --caps-retain=, which stands with --exit-policy=never before the first image")
+    contains(r.err, "Run it again with CAP_SYS_NICE in its --caps-retain=, which stands with --exit-policy=never or tasks before the first image")
     host.acnspawn("add-app", "box", later, "--caps-retain=CAP_SYS_TIME").expect(0)
     host.acnspawn("start-app", "box", "later").expect(0)
     equal(capabilities_of(host, "later") & (time_bit | nice_bit), time_bit)
@@ -210,7 +210,7 @@ def pod_manifests_without_apps(host):
                    "isolators": [{"name": "os/unix/sysctl", "value": {TTL: "79"}}]}, f)
     r = host.acnspawn("run", "--pod-manifest=" + path).expect(1)
     contains(r.err, "A pod needs at least one app, and none was given.")
-    contains(r.err, "With --exit-policy=never a pod can be without apps.")
+    contains(r.err, "With --exit-policy=never or tasks a pod can be without apps.")
     equal(host.pods(), [], "pods")
     host.acnspawn("validate", path).expect(0)
     uuid = box(host, "--pod-manifest=" + path)
@@ -226,7 +226,7 @@ def other_policies_need_an_app(host):
         for verb in "prepare", "run":
             r = host.acnspawn(verb, "--exit-policy=" + policy).expect(2)
             contains(r.err, "for a pod without apps, --exit-policy=never")
-    contains(host.acnspawn("run", "--exit-policy=never", "--exit-idle-time=1s").expect(1).err, "it ends only when it is stopped")
+    contains(host.acnspawn("run", "--exit-policy=never", "--exit-idle-time=1s").expect(2).err, "it ends only when it is stopped")
     contains(host.acnspawn("prepare", "--exit-policy=never", "--port=http:8080").expect(1).err, "no app has a port of that name")
     equal(host.pods(), [], "pods")
 

@@ -303,6 +303,8 @@ def exec_has_the_options_of_other_tools(host):
     options[0] = "--environment-file=" + file
     equal(host.acnspawn("enter", *options, input=b"").expect(7).out, "not a tty\n1 4 7 /srv\n")
     contains(host.acnspawn("exec", "--timeout=200ms", "p", "sleep", "1000").expect(124).err, "timed out")
+    for verb in "exec", "enter":
+        contains(host.acnspawn(verb, "--timeout=0", "p", "true").expect(2).err, "must be longer than 0")
     equal(host.acnspawn("exec", "p", "kill", "-9", "$$").rc, 1)
     # On a terminal: what is typed is not for the command without -i, and it has no terminal without -t.
     for words, typed, said in (([], b"", b"not a tty"), (["-i"], b"typed\n\4", b"not a tty"), (["-it"], b"typed\n\4", b"/dev/"), (["-t"], b"typed\n\4", b"/dev/")):

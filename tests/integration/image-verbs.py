@@ -509,6 +509,19 @@ def json_calls_things_the_same_everywhere(host):
 
 
 @case
+def images_are_named_by_the_file_that_they_came_from(host):
+    file = host.image(base=False, name="example.com/a")
+    # A file that was changed just now is not recorded: it may change again without another time.
+    wait_for(lambda: os.stat(file).st_ctime + 4 < time.time(), "the age of the file")
+    for verb in "show", "rm":
+        contains(host.acnspawn("image", verb, file).expect(1).err, "No image in the store %s came from '%s'" % (host.dir, file))
+    id = imported(host, file)
+    equal(json.loads(host.acnspawn("--json=short", "image", "show", file).expect(0).out)[0]["id"], id)
+    contains(host.acnspawn("image", "show", file + "x").expect(1).err, "Cannot open the image '%sx'" % file)
+    equal(host.acnspawn("image", "rm", file).expect(0).out.strip(), id)
+
+
+@case
 def everything_known_is_shown(host):
     low = imported(host, host.image(name="example.com/low", base=False, files={"/a": "a"}))
     lost = imported(host, host.image(name="example.com/lost", base=False, files={"/c": "c"}))

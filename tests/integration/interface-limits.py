@@ -122,7 +122,7 @@ def calls_that_are_wrong(host):
     equal(c.call("UpdateApp", app="a", tasks=20), ("PodPaused", {}))
     equal(c.call("Resume"), {})
     contains(host.acnspawn("update-app", "p", "nosuch", "--tasks-max=20").expect(1).err, "has no app 'nosuch'")
-    contains(host.acnspawn("update-app", "p", "a").expect(1).err, "No limit is given")
+    contains(host.acnspawn("update-app", "p", "a").expect(2).err, "No limit is given")
     equal(host.acnspawn("update-app", "p", "a", "--tasks-max=0").rc, 2)
     equal(host.acnspawn("update-app", "p", "--tasks-max=20").rc, 2)
     host.acnspawn("stop", "p").expect(0)

@@ -49,12 +49,14 @@ def pods_by_filters(host):
 
 @case
 def pods_in_formats(host):
-    uuid = host.prepare("--name=p", "--network=host", "--user-label=tier=front", host.shell("true", name="example.com/a"), "--name=one", "---",
+    uuid = host.prepare("--name=p", "--network=host", "--user-label=tier=front", "--user-annotation=owner=me",
+                        "--annotation=example.com/note=x", host.shell("true", name="example.com/a"), "--name=one", "---",
                         host.shell("true", name="example.com/b"), "--name=two")
     equal(host.acnspawn("list", "--format=state,name").expect(0).out, "STATE    NAME\nprepared p\n")
     equal(host.acnspawn("list", "--format=name", "--no-legend").expect(0).out, "p\n")
     equal(host.acnspawn("list", "--format={uuid}\\t{apps}\\t{exitStatus}|{images}|{networks}|{labels}").expect(0).out,
           uuid + "\tone,two\t|example.com/a:1,example.com/b:1|host|tier=front\n")
+    equal(host.acnspawn("list", "--format={annotations}").expect(0).out, "example.com/note=x,owner=me\n")
     created = host.acnspawn("list", "--format={created}").expect(0).out.strip()
     true(abs(int(created) / 1e6 - time.time()) < 600, "the time of creation is %s" % created)
     whole = json.loads(host.acnspawn("list", "--json=short").expect(0).out)

@@ -263,7 +263,7 @@ def bad_names_are_refused(host):
     for name in "", "..", "a/b", "/a", "A", "a_b", "-a", "x" * 64, "a\n":
         for verb in "create", "rm", "show", "export", "import":
             r = host.acnspawn("volume", verb, "--", name, input=b"")
-            equal(r.rc, 1, f"the status of {verb} {name!r}")
+            equal(r.rc, 2 if verb in ("create", "import") else 1, f"the status of {verb} {name!r}")
     equal(os.listdir(os.path.join(host.dir, "volumes")), [])
     volume(host, "create", "x" * 63)
 
@@ -280,6 +280,8 @@ def created_with_mode_owner_and_labels(host):
     true(abs(v["created"] / 1e6 - time.time()) < 60, "when it was made")
     contains(volume(host, "show", "data").out, "tier=db")
     contains(volume(host, "create", "data", rc=1).err, "There is a volume 'data' already")
+    for words in ("create", "Bad"), ("import", "Bad", "/dev/null"):
+        contains(volume(host, *words, rc=2).err, '"Bad" is not an AC Name')
     equal(host.run("--volume=data:/d", host.shell("stat -c '%a %u %g' /d")).out, "2770 33 34\n")
 
 

@@ -71,6 +71,7 @@ def run(*words):
 PAGES = {name: read("man", name) for name in sorted(os.listdir(MAN)) if re.search(r"\.[1-8]$", name)}
 ROWS = [line.split("\t") for line in run("--dump-options").stdout.splitlines()]
 VERBS = {r[1]: r[4] for r in ROWS if r[0] == "verb"}
+OTHER_NAMES = {"monitor": "events"}  # other names of verbs
 
 
 def section(text, macro, title):
@@ -130,6 +131,8 @@ def commands_lead_to_the_pages_that_have_them():
         else:
             check(f"the page that acnspawn-{verb}(1) refers to", "acnspawn-" + aliases.pop(verb, "?"), page)
             check_contains(f"the name of {page}(1)", plain(section(PAGES[page + ".1"], "SH", "NAME")), "acnspawn-" + verb)
+    for verb, other in OTHER_NAMES.items():
+        check(f"the page that acnspawn-{other}(1) refers to", "acnspawn-" + aliases.pop(other, "?"), VERBS[verb])
     check("references to pages of commands that are not there", aliases, {})
     check("the pages that are installed", sorted(re.findall(r"'(acnspawn[a-z.@-]*\.[1-8])'", build)), sorted(PAGES))
 

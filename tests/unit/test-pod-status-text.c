@@ -298,7 +298,7 @@ TEST(health_and_restarts)
         ASSERT_CONTAINS(s, "\n               gone\\x1b[2J\n");
         ASSERT_CONTAINS(s, "\n               restarted 3 of at most 10 times in a row\n");
         ASSERT_CONTAINS(s, "\n               log file /l\\x1b\n               3 lines (2.0K) not in the log "
-                           "file: it could not be written\n");
+                           "file: it has its max-size=, or could not be written\n");
         json_object *o = pod_status_json(&p, &report);
         ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
                         "\"ready\":true,\"health\":{\"state\":\"unhealthy\",\"failures\":3,\"checked\":null,"

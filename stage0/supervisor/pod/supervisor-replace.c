@@ -188,6 +188,11 @@ static void drop_new(Supervisor *s, Replacement *x)
         x->new = pod_app_free(x->new);
 }
 
+static bool pod_is_to_end(const Supervisor *s)
+{
+        return s->ends || s->stop_requests > 0;
+}
+
 static void conclude_restoring(AppChange *c, int r, const Error *why)
 {
         Supervisor *s = c->supervisor;
@@ -201,7 +206,7 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
                 (void) error_hint(&e, code, "App %s of the old image could not be started again, either: %s",
                                   app_instance_path(x->app),
                                   why && why->message ? why->message : strerror(-r));
-        else if (x->was_running)
+        else if (x->was_running && !pod_is_to_end(s))
                 (void) error_hint(&e, code, "App %s of the old image runs again.",
                                   app_instance_path(x->app));
         interface_announce(s->interface, x->app, "rolledBack", e.message);
@@ -226,7 +231,7 @@ static void start_old(AppChange *c)
         Supervisor *s = c->supervisor;
 
         bool has_run = x->app->units[0].life != UNIT_UP && x->app->status.starts > x->starts;
-        if (!x->was_running || has_run || s->ends || s->stop_requests > 0) {
+        if (!x->was_running || has_run || pod_is_to_end(s)) {
                 conclude_restoring(c, 0, NULL);
                 return;
         }
@@ -284,11 +289,14 @@ static void on_new_stopped(AppChange *c, int r, const char *result)
                 unload_new(c);
 }
 
-/* The reason is in the error of the replacement. */
+/* The reason is in the error of the replacement. An app that is stopped with its pod says nothing of its image, and no old one is to
+ * run any more: the end of the pod abandons the change. */
 static void begin_restoring(AppChange *c)
 {
         Replacement *x = c->replacement;
 
+        if (pod_is_to_end(c->supervisor))
+                return;
         if (!x->swapped) {
                 restore(c, false);
                 return;

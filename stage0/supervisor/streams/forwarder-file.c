@@ -64,8 +64,9 @@ static void on_dropped(AppLog *l, const LogReply *r)
         l->bytes += r->bytes;
         l->changed = true;
         forwarder_bounds_record(l->all, false);
-        if (l->reported || xasprintf(&what, "The log file %s of app %s takes no more: %s. Lines are dropped",
-                                     l->file.path, l->app, strerror(-r->code)) < 0)
+        if (l->reported ||
+            xasprintf(&what, "The log file %s of app %s takes no more: %s. Lines are dropped", l->file.path,
+                      l->app, r->code == -EFBIG ? "it has its max-size=" : strerror(-r->code)) < 0)
                 return;
         l->reported = true;
         report(l, r->error, what, "; 'acnspawn status' says how many.");
