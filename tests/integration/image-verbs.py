@@ -510,6 +510,7 @@ def json_calls_things_the_same_everywhere(host):
 
 @case
 def images_are_named_by_the_file_that_they_came_from(host):
+    imported(host, host.image(base=False, name="example.com/other"))
     file = host.image(base=False, name="example.com/a")
     # A file that was changed just now is not recorded: it may change again without another time.
     wait_for(lambda: os.stat(file).st_ctime + 4 < time.time(), "the age of the file")

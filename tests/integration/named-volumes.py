@@ -264,7 +264,7 @@ def bad_names_are_refused(host):
         for verb in "create", "rm", "show", "export", "import":
             r = host.acnspawn("volume", verb, "--", name, input=b"")
             equal(r.rc, 2 if verb in ("create", "import") else 1, f"the status of {verb} {name!r}")
-    equal(os.listdir(os.path.join(host.dir, "volumes")), [])
+    equal(names(host), [])
     volume(host, "create", "x" * 63)
 
 
