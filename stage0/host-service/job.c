@@ -132,17 +132,20 @@ static void send_under(HostJob *j, const char *key, json_object *value)
         (void) job_reply_continues(j, o);
 }
 
-/* Progress is limited to ten replies a second. */
+/* Progress within a phase is limited to ten replies a second. That a phase has begun is always told: nothing
+ * may follow for as long as a server is silent. */
 static void on_progress(const OperationProgress *p, void *userdata)
 {
         HostJob *j = userdata;
         uint64_t now = now_usec(CLOCK_MONOTONIC);
-        bool brief = p->phase == OPERATION_DOWNLOADING || p->phase == OPERATION_IMPORTING;
+        bool repeated = p->phase == OPERATION_DOWNLOADING || p->phase == OPERATION_IMPORTING;
         json_object *o;
 
-        if (!j->tells_progress || (brief && now - j->progress_usec < 100000))
+        if (!j->tells_progress ||
+            (repeated && p->phase == j->progress_phase && now - j->progress_usec < 100000))
                 return;
         j->progress_usec = now;
+        j->progress_phase = p->phase;
         o = json_object_new_object();
         if (json_member_add_text(o, "what", p->what) < 0 ||
             json_member_add_text(o, "phase", phases[p->phase]) < 0 ||

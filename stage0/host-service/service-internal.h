@@ -52,7 +52,8 @@ typedef struct HostJob {
         int fd;               /* pipe to the service */
         bool answered;
         bool tells_progress;
-        uint64_t progress_usec;
+        uint64_t progress_usec; /* when the last progress was told, and of which phase */
+        OperationPhase progress_phase;
 } HostJob;
 
 /* Replies by the functions below. If it returns a negative errno, with the reason in E, without a reply, the

@@ -452,7 +452,7 @@ def rubbish(host):
 def images_are_fetched_and_removed(host):
     with Web(host.path("web"), ["example.com"]) as web:
         page = slow_image(host, web)
-        page.cut = None
+        page.cut = page.pause = None
         with Service(host, env=web.env()) as s:
             c = s.client()
             replies = c.all("FetchImage", **FETCH)
