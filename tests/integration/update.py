@@ -535,6 +535,32 @@ def pods_that_end_during_their_update(host):
 
 
 @case
+def a_stop_during_an_update_is_no_failure_of_the_image(host):
+    """The new app ends before the pod does, which waits for another app: the old one is not put back, and the image is tried again."""
+    os.mkdir(host.path("signals"))
+    os.chmod(host.path("signals"), 0o777)
+    fetch(host, image(host, 1))
+    run(host, "p", "example.com/web", "--name=web", "--image-policy=local", "--health-cmd=test -e /up", "--health-interval=100ms",
+        "--health-start-period=1h", "---", host.shell("trap 'until [ -e /signals/go ]; do sleep 0.05; done; exit 0' TERM; touch /out/up; "
+                                                      "while :; do sleep 0.05; done", name="example.com/last"), "--name=last",
+        "--volume=%s:/signals" % host.path("signals"))
+    host.wait_up("last")
+    fetch(host, image(host, 2, script="echo starts; trap 'exit 0' TERM; while :; do sleep 0.05; done"))
+    p = host.start("update", HTTP, "--json")
+    wait_for(lambda: "starts" in host.acnspawn("logs", "--app=web", "p").out, "the start of the new app")
+    stop = host.start("stop", "p")
+    wait_for(lambda: host.app_status("p", "web")["state"] == "ended", "the end of the new app")
+    open(host.path("signals", "go"), "w").close()
+    host.finish(stop).expect(0)
+    r = host.finish(p).expect(0)
+    equal(([(x["app"], x["result"]) for x in json.loads(r.out)], host.status("p")["exitStatus"]), ([("web", "passed over")], 0))
+    lacks(r.err, "runs again")
+    host.acnspawn("run", "--detach", "p").expect(0)
+    equal([(x["app"], x["newerID"] is not None) for x in json.loads(host.acnspawn("update", HTTP, "--json", "--dry-run").expect(0).out)], [("web", True)])
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
 def an_app_that_is_removed_before_its_turn(host):
     """It is no failure of an update of all pods; the app before it in its pod gets ready late."""
     os.mkdir(host.path("signals"))

@@ -188,6 +188,11 @@ static void drop_new(Supervisor *s, Replacement *x)
         x->new = pod_app_free(x->new);
 }
 
+static bool is_ending(const Supervisor *s)
+{
+        return s->ends || s->stop_requests > 0;
+}
+
 static void conclude_restoring(AppChange *c, int r, const Error *why)
 {
         Supervisor *s = c->supervisor;
@@ -201,7 +206,7 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
                 (void) error_hint(&e, code, "App %s of the old image could not be started again, either: %s",
                                   app_instance_path(x->app),
                                   why && why->message ? why->message : strerror(-r));
-        else if (x->was_running)
+        else if (x->was_running && !is_ending(s))
                 (void) error_hint(&e, code, "App %s of the old image runs again.",
                                   app_instance_path(x->app));
         interface_announce(s->interface, x->app, "rolledBack", e.message);
@@ -226,7 +231,7 @@ static void start_old(AppChange *c)
         Supervisor *s = c->supervisor;
 
         bool has_run = x->app->units[0].life != UNIT_UP && x->app->status.starts > x->starts;
-        if (!x->was_running || has_run || s->ends || s->stop_requests > 0) {
+        if (!x->was_running || has_run || is_ending(s)) {
                 conclude_restoring(c, 0, NULL);
                 return;
         }
@@ -384,6 +389,10 @@ static void refuse_new(AppChange *c, int r, const char *why)
 {
         Replacement *x = c->replacement;
 
+        /* All apps end with their pod, whatever their images are. What is under way then is given up by
+         * supervisor_end_changes(). */
+        if (is_ending(c->supervisor))
+                return;
         (void) error_set(&x->error, r, "App %s could not be started with the image %s: %s",
                          app_instance_path(x->app), x->new->image_name ?: x->new->image_id, why);
         begin_restoring(c);
