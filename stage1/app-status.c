@@ -209,8 +209,10 @@ static int read_line(const Field *fields, void *target, char *line)
                 return -EBADMSG;
         *value++ = 0;
         for (const Field *f = fields; f->key; f++)
-                if (streq(f->key, line))
-                        return read_field(f->type, (char *) target + f->offset, value) < 0 ? -EBADMSG : 0;
+                if (streq(f->key, line)) {
+                        int r = read_field(f->type, (char *) target + f->offset, value);
+                        return r >= 0 ? 0 : r == -ENOMEM ? r : -EBADMSG;
+                }
         return -EBADMSG;
 }
 

@@ -77,8 +77,10 @@ static int read_dlopen_note(ElfFile *f, const char *text, size_t size)
 {
         _cleanup_json_ json_object *list = NULL;
 
-        if (json_parse_strict(text, strnlen(text, size), &list, NULL, NULL) < 0 ||
-            !json_object_is_type(list, json_type_array))
+        int r = json_parse_strict(text, strnlen(text, size), &list, NULL, NULL);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0 || !json_object_is_type(list, json_type_array))
                 return 0;
         size_t n = json_object_array_length(list);
         for (size_t i = 0; i < n && f->n_dlopen_notes < DLOPEN_NOTES_MAX; i++) {

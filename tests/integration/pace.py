@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """How long things take on this machine, as a multiple of what they take on one that is quiet and not emulated. Time-outs of the tests are
 multiplied by what follows from it. Run as a program, it prints the number; ACNSPAWN_TEST_SLOW has it for the programs that are started
-then, so that it is measured once."""
+then, so that it is measured once. With --busy it prints how busy the machine is, which ACNSPAWN_TEST_BUSY keeps."""
 
 import os
+import sys
 import time
 
 PROCESSES = 20
@@ -26,6 +27,21 @@ def measured():
     return max(1.0, best / USUAL)
 
 
+def busy(seconds=1):
+    """The share of all processors, from 0 to 1, that other work uses. What runs with a low priority (nice) does not count."""
+    def times():
+        with open("/proc/stat") as f:
+            user, nice, system, idle, waiting, *interrupts = map(int, f.readline().split()[1:9])
+        return user + system + sum(interrupts), nice + idle + waiting
+
+    if "ACNSPAWN_TEST_BUSY" in os.environ:
+        return float(os.environ["ACNSPAWN_TEST_BUSY"])
+    before = times()
+    time.sleep(seconds)
+    used, left = (now - then for now, then in zip(times(), before))
+    return used / max(1, used + left)
+
+
 SLOW = float(os.environ.get("ACNSPAWN_TEST_SLOW") or measured())
 
 
@@ -36,4 +52,4 @@ def patience(seconds):
 
 
 if __name__ == "__main__":
-    print("%.1f" % SLOW)
+    print("%.2f" % busy() if sys.argv[1:] == ["--busy"] else "%.1f" % SLOW)

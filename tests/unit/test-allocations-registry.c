@@ -7,6 +7,7 @@
 #include "prepare/fetch/fetch-internal.h"
 #include "prepare/registry/registry-internal.h"
 #include "prepare/transfer/transfer-internal.h"
+#include "prepare/trust/trust-internal.h"
 #include "schema/schema-internal.h"
 #include "tests/unit/allocations.h"
 #include "tests/unit/schema.h"
@@ -261,6 +262,44 @@ INPUT(discovery, parse_page,
       "<meta name=\"ac-discovery-pubkeys\" content=\"example.com https://example.com/keys\">"
       "<meta content='example.com/x https://example.com/{os}&amp;' name=ac-discovery></head></html>")
 
+/* --- Keys and signatures ------------------------------------------------------------------------------- */
+
+static int decode_keys(void *userdata, Text *result, Error *e)
+{
+        _cleanup_free_ unsigned char *out = NULL;
+        size_t n = 0;
+
+        int r = public_keys_decode(userdata, strlen(userdata), "it", &out, &n, e);
+        text_addf(result, "%zu", n);
+        return r;
+}
+
+INPUT(public_keys, decode_keys,
+      "-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
+      "\n"
+      "mDMEawGgLRYJKwYBBAHaRw8BAQdATNpW4gYAUZ6PCDAUVriFX3v17wPL8odk6wlq\n"
+      "QdhRwK20EUEgPGFAZXhhbXBsZS5jb20+iJAEExYIADgWIQTDvQUK7NVcfReF3352\n"
+      "LsyNK0npWQUCawGgLQIbAwULCQgHAgYVCgkICwIEFgIDAQIeAQIXgAAKCRB2LsyN\n"
+      "K0npWVL3AP448u04LLbPDPYTs4VIBfbQS2IT9/HY+LaT70v0UAwCdQD/U24+7YOh\n"
+      "sBxBg7bshmLntwECQHU+RXKQfpXZPkWtBgo=\n"
+      "=t8C2\n"
+      "-----END PGP PUBLIC KEY BLOCK-----\n")
+INVALID_INPUT(public_keys_with_a_mistake, decode_keys, "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQ==\n")
+
+static int decode_signature(void *userdata, Text *result, Error *e)
+{
+        _cleanup_free_ unsigned char *out = NULL;
+        size_t size = 0, n = 0;
+
+        int r = armor_decode(userdata, strlen(userdata), "PGP SIGNATURE", &out, &size, &n, e);
+        text_addf(result, "%zu %zu", size, n);
+        return r;
+}
+
+INPUT(signature, decode_signature, "-----BEGIN PGP SIGNATURE-----\n\nQUJD\n-----END PGP SIGNATURE-----\n")
+INVALID_INPUT(signature_with_a_mistake, decode_signature,
+              "-----BEGIN PGP SIGNATURE-----\n\nQU\n-----END PGP\n")
+
 int main(void)
 {
         RUN(image_name);
@@ -291,5 +330,9 @@ int main(void)
         RUN(credentials_json);
         RUN(credentials_json_oauth);
         RUN(discovery);
+        RUN(public_keys);
+        RUN(public_keys_with_a_mistake);
+        RUN(signature);
+        RUN(signature_with_a_mistake);
         return TEST_END();
 }

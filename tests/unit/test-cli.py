@@ -9,6 +9,7 @@ usage: test-cli.py ACNSPAWN SOURCE-DIRECTORY
 Every case prints "ok NAME" or "not ok NAME: why" on a line of its own.
 """
 
+import functools
 import gzip
 import json
 import os
@@ -56,7 +57,9 @@ def check_contains(what, text, part):
         raise AssertionError(f"{what} is {text!r}, expected {part!r} in it")
 
 
+@functools.lru_cache(None)
 def dump():
+    """Run once: hundreds of comparisons need it."""
     rows = [line.split("\t") for line in run("--dump-options").stdout.splitlines()]
     return [r[1:] for r in rows if r[0] == "verb"], [r[1:] for r in rows if r[0] == "option"]
 
@@ -417,8 +420,9 @@ def help_is_ascii_where_nothing_else_can_be_shown():
 
 
 def help_shows_every_option():
+    help_of = functools.lru_cache(None)(lambda verb: run(*(verb.split() if verb != "-" else []), "--help").stdout)
     for verb, name, letter, kind, value, _, text in dump()[1]:
-        shown = run(*(verb.split() if verb != "-" else []), "--help").stdout
+        shown = help_of(verb)
         for part in (name, letter):
             if part != "-":
                 check_contains(f"the help of {verb}", shown, part)
