@@ -25,6 +25,7 @@
  *
  *     version                      "1\n": the layout below; another number is refused
  *     file-system                  the type and ID of the one on which it was tried that it can carry pods
+ *     id-mapped                    the same, with the boot in which an id-mapped mount of it was made
  *     lock                         flock: shared while images are looked up for a pod, exclusive while they
  *                                  are removed
  *     cri.lock                     flock of the acnspawn-cri that serves the store; its process ID

@@ -226,6 +226,40 @@ static bool is_known(int fd)
                streq(known, now);
 }
 
+/* Drivers without id-mapped mounts may be those of the next boot only. Only success is recorded: what was refused is tried again. */
+#define MAPPING_RECORD "id-mapped"
+#define MAPPING_SIZE (UUID_TEXT_SIZE + ID_SIZE)
+
+static int identify_mapping(int fd, char ret[static MAPPING_SIZE])
+{
+        _cleanup_free_ char *boot = NULL;
+        char now[ID_SIZE];
+
+        int r = read_boot_id(&boot);
+        if (r >= 0)
+                r = identify(fd, now);
+        if (r >= 0)
+                snprintf(ret, MAPPING_SIZE, "%s %s", boot, now);
+        return r;
+}
+
+bool store_is_id_mapped(const Store *s)
+{
+        _cleanup_free_ char *known = NULL;
+        char now[MAPPING_SIZE];
+
+        return read_file_at(s->fd, MAPPING_RECORD, MAPPING_SIZE, &known, NULL) >= 0 &&
+               identify_mapping(s->fd, now) >= 0 && streq(known, now);
+}
+
+void store_note_id_mapped(const Store *s)
+{
+        char now[MAPPING_SIZE];
+
+        if (identify_mapping(s->fd, now) >= 0)
+                (void) write_file_atomic_at(s->fd, MAPPING_RECORD, now, strlen(now), 0644, false);
+}
+
 void file_system_note(int fd)
 {
         char now[ID_SIZE];

@@ -70,6 +70,10 @@ void store_temporary_done(StoreTemporary *t); /* removes it if it was not publis
 
 /* The type of FD's file system, as "ext4"; NULL if it cannot be found out. */
 char *file_system_type(int fd);
+/* Whether this boot of the host is recorded to have made an id-mapped mount of the store's file system. */
+bool store_is_id_mapped(const Store *s);
+/* Writes that record. Failure does not matter: it is tried again. */
+void store_note_id_mapped(const Store *s);
 
 /* --- Disk usage (usage.c) ------------------------------------------------------------------------------ */
 

@@ -234,6 +234,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r < 0)
                 return error_oom(e);
         r = image_policies_check(request, e);
+        if (r >= 0 && p->config.private_users)
+                r = store_check_id_mapped(p->store, e);
         if (r >= 0 && o->owner)
                 r = pod_set_owner(p, o->owner, e);
         if (r >= 0 && o->cgroup_parent)
@@ -408,6 +410,8 @@ int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings,
                 return r;
         uint64_t capabilities = pod_capabilities(p);
         r = image_policies_check(q, e);
+        if (r >= 0 && p->config.private_users)
+                r = store_check_id_mapped(p->store, e);
         if (r >= 0)
                 r = pod_reify_app(p, q, NULL, warnings, e);
         if (r >= 0)

@@ -109,6 +109,12 @@ int userns_open(uint32_t uid_base, uint32_t count, int *ret_fd, Error *e);
 /* The same for some users of the host, mapped to uids of a pod whose range begins at UID_BASE. */
 int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *ret_fd, Error *e);
 
+/* Refuses a store whose file system has no id-mapped mounts, which the roots of apps with users of their own consist of. It is tried
+ * once in a boot of the host; what else may keep a pod from having them is reported when it starts. */
+int store_check_id_mapped(Store *s, Error *e);
+/* The error R of mount_map_owners() for WHAT of the store. */
+int refuse_id_mapped(Store *s, int r, const char *what, Error *e);
+
 /* --- volumes.c: host volumes and named volumes --------------------------------------------------------- */
 
 /* A detached mount of the source of host volume V, with owners mapped according to its settings. USERNS_FD:

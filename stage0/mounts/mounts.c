@@ -163,11 +163,11 @@ static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
                 return error_set_errno(e, r, "Cannot open image layer %s", path);
         r = m->userns_fd < 0 ? 0 : mount_map_owners(fd, m->userns_fd, false);
         if (r < 0) {
-                (void) error_set_errno(e, r, "Cannot map the owners of image layer %s to the pod's range",
-                                       path);
-                return error_hint(e, 0,
-                                  "The file system of the store cannot do id-mapped mounts: move the store, "
-                                  "or prepare with --no-userns.");
+                _cleanup_free_ char *layer = NULL;
+
+                if (xasprintf(&layer, "image layer %s", path) < 0)
+                        return error_oom(e);
+                return refuse_id_mapped(m->pod->store, r, layer, e);
         }
         snprintf(name, sizeof(name), "l%u", index);
         r = pod_mounts_hold(m, fd, name);

@@ -482,6 +482,24 @@ for unfit in UNFIT:
 
 
 @case
+def store_without_id_mapped_mounts(host):
+    """Refused where a pod with users of its own is prepared, before its image is read; tried once."""
+    refused = "strace -qq -o /dev/null -e trace=mount_setattr -e inject=mount_setattr:error=EINVAL"
+    image = host.image()
+    r = on_file_system(host, "unmapped", ("strace",), "mount -t tmpfs -o mode=0700 x $D",
+                       "%s %s --dir=$D prepare %s; r=$?; ls $D/images; exit $r" % (refused, ACNSPAWN, image))
+    equal((r.returncode, r.stdout), (1, ""), "exit status, and the images: " + r.stderr)
+    contains(r.stderr, "the store %s " % host.path("unmapped"), "message")
+    contains(r.stderr, "(tmpfs) cannot do id-mapped mounts: move the store, or prepare with --no-userns", "message")
+    os.rmdir(host.path("unmapped"))
+    r = on_file_system(host, "unmapped", ("strace",), "mount -t tmpfs -o mode=0700 x $D",
+                       "%s %s --dir=$D prepare --no-userns %s && strace -qq -e trace=mount_setattr %s --dir=$D prepare %s && "
+                       "%s %s --dir=$D prepare %s" % (refused, ACNSPAWN, image, ACNSPAWN, image, refused, ACNSPAWN, image))
+    equal((r.returncode, len(r.stdout.split())), (0, 3), "pods: " + r.stderr)
+    equal(r.stderr.count("MOUNT_ATTR_IDMAP"), 1, "trials: " + r.stderr)
+
+
+@case
 def e11_store_that_was_moved(host):
     """File system features are tested again if the store is on another file system, and only then."""
     host.acnspawn("fetch", host.image()).expect(0)
