@@ -295,7 +295,11 @@ static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s,
         ret_rules->closed = filter;
         if (filter && device_rules_add_default(ret_rules) < 0)
                 return error_oom(e);
-        if (s->devices.all || s->devices.n > 0 || has_volumes_in_dev(app))
+        bool own = s->devices.all || s->devices.n > 0 || has_volumes_in_dev(app);
+        int r = own && waits ? pod_mounts_enter_host(m, e) : 0;
+        if (r < 0)
+                return r;
+        if (own)
                 return make_dev(m, app, &s->devices, waits, ret_rules, e);
         int fd = mount_clone(m->holder_fd, "dev", false);
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
