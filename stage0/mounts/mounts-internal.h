@@ -85,6 +85,7 @@ struct PodMounts {
         Layer *layers;
         size_t n_layers, layers_allocated;
         bool has_credentials; /* some app has credentials */
+        bool has_plain_dev;   /* the /dev without a console exists */
         bool has_nothing;     /* image-volume.c has its empty file system */
         bool has_notify;      /* the sockets of notify.c have their place */
         AppMount *apps;
@@ -162,8 +163,10 @@ int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 
 /* devices.c */
 int pod_mounts_make_dev(PodMounts *m);
-/* What every app has in /dev, in the empty file system at DEV_FD. */
-int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials);
+/* What an app with these settings has in /dev in any case, in the empty file system at DEV_FD. */
+int pod_mounts_fill_dev(const PodMounts *m, const AppSettings *s, int dev_fd, bool credentials);
+/* The same as a detached mount, which apps share. */
+int pod_mounts_clone_common_dev(PodMounts *m, const AppSettings *s);
 /* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well. *RET_RULES, which is empty
  * before: what its processes can open. Unless this process may wait for file systems (WAITS), -EAGAIN if it had to; one that may is
  * in the mount namespace of the host afterwards if it has opened something there. */
