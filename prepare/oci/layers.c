@@ -17,8 +17,9 @@
  * blobs of a manifest, and archives that name layers by the digest of their content do not name blobs.
  *
  * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "hashed" (the
- * digests of these blobs), "implied" (directories without an entry of their own, see attributes.c) and, if it
- * hides something of the layers below it, "whiteouts". Earlier versions had a list "blobs", which had digests
+ * digests of these blobs), "implied" (directories without an entry of their own, see attributes.c), if it
+ * hides something of the layers below it "whiteouts", and "devices" if devices were left out of the lowest layer of an image: further up in
+ * another one they may have to hide something, and it is read again. Earlier versions had a list "blobs", which had digests
  * of other kinds in it, too: it is not read, so that blobs of their layers are hashed once more.
  */
 
@@ -28,6 +29,7 @@
 
 #define PARALLEL_MAX 8U
 #define HASHED_FILE "hashed"
+#define DEVICES_FILE "devices"
 #define HASHED_SIZE_MAX (64U << 10) /* of that file; when it is full, it is started again */
 
 typedef struct Readers {
@@ -177,6 +179,8 @@ static LayerNeed find_need(Store *s, const Layer *l, const char *id, bool by_dif
                 return LAYER_NEEDS_ALL;
         if (l->checked) /* by the previous attempt to publish the image */
                 return LAYER_NEEDS_NOTHING;
+        if (l->number > 1 && faccessat(fd, DEVICES_FILE, F_OK, AT_SYMLINK_NOFOLLOW) >= 0)
+                return LAYER_NEEDS_ALL;
         /* A source that names layers by what the config says has not said which blob it has. */
         return !by_diff_id && was_hashed(fd, l->descriptor->digest) ? LAYER_NEEDS_NOTHING
                                                                     : LAYER_NEEDS_DIGEST;
@@ -307,7 +311,9 @@ static int write_files(Reading *x, Error *e)
         if (r >= 0)
                 r = implied_write(dir_fd, &u->implied);
         if (r >= 0 && u->has_whiteouts)
-                r = write_file_new_at(dir_fd, "whiteouts", "", 0, 0644);
+                r = write_file_new_at(dir_fd, WHITEOUTS_FILE, "", 0, 0644);
+        if (r >= 0 && u->lowest && u->n_devices > 0)
+                r = write_file_new_at(dir_fd, DEVICES_FILE, "", 0, 0644);
         if (r >= 0 && x->layer->hashed)
                 r = note_blob(dir_fd, x->layer->descriptor->digest);
         if (r < 0)
@@ -377,6 +383,7 @@ static int read_layer(Reading *x, Error *e)
                 r = unpack_layer_init(&x->unpack, x->layer->temporary.dir_fd, s->flags & STORE_UNPRIVILEGED,
                                       e);
         x->unpack.link_below = true;
+        x->unpack.lowest = x->layer->number == 1;
         if (r >= 0)
                 r = read_archive(x, e);
         if (r >= 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Copies files of lower layers that are targets of a layer's hard links (see prepare/unpack/links-below.c).
+/* Copies files of lower layers that are targets of a layer's hard links (see prepare/unpack/links-below.c), and hides those in the place of a
+ * layer's device nodes, which are left out.
  *
  * They are searched from the next lower layer downwards, as overlayfs would, without following a symbolic
  * link, and copied: content (cloned if the file system supports that), owner, mode, attributes and times.
@@ -13,6 +14,7 @@
  */
 
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "prepare/oci/oci-internal.h"
 
@@ -67,15 +69,15 @@ static const Layer *find_layer(const Filling *f, const char *diff_id)
         return NULL;
 }
 
-/* *RET_FD: the directory that contains it. */
-static int find_source(const Filling *f, const char *target, int *ret_fd, struct stat *ret, Error *e)
+/* Finds TARGET in the layers below: *RET_FD is the directory that contains it. Returns the number of its layer, 0: there is none. */
+static int find_below(const Filling *f, const char *target, int *ret_fd, struct stat *ret, Error *e)
 {
         /* A layer that is repeated further up is listed only there, but also counts here. */
         for (unsigned n = f->layer->number - 1; n-- > 0;) {
                 const Layer *l = find_layer(f, f->layer->diff_ids[n]);
                 _cleanup_close_ int dir_fd = -EBADF;
 
-                if (!l || l->links)
+                if (!l || (l->links && l->links->n > 0))
                         return error_set(e, -EOPNOTSUPP,
                                          "its target's layer is repeated further up, with hard links of "
                                          "its own");
@@ -90,16 +92,26 @@ static int find_source(const Filling *f, const char *target, int *ret_fd, struct
                         break;
                 if (r < 0)
                         return error_set_errno(e, r, "cannot access layer %u", n + 1);
-                if (r == 0)
-                        continue;
-                if (S_ISDIR(ret->st_mode)) {
-                        *ret_fd = safe_close(*ret_fd);
-                        return error_set(e, -EBADMSG, "its target is a directory of layer %u", n + 1);
-                }
-                return 0;
+                if (r > 0)
+                        return (int) n + 1;
         }
-        return error_set(e, -EBADMSG,
-                         "it leads to no earlier entry of the archive, and to no file of the layers below");
+        return 0;
+}
+
+/* *RET_FD: the directory that contains it. */
+static int find_source(const Filling *f, const char *target, int *ret_fd, struct stat *ret, Error *e)
+{
+        int r = find_below(f, target, ret_fd, ret, e);
+
+        if (r == 0)
+                return error_set(
+                                e, -EBADMSG,
+                                "it leads to no earlier entry of the archive, and to no file of the layers below");
+        if (r > 0 && S_ISDIR(ret->st_mode)) {
+                *ret_fd = safe_close(*ret_fd);
+                return error_set(e, -EBADMSG, "its target is a directory of layer %d", r);
+        }
+        return MIN(r, 0);
 }
 
 /* --- Copying ------------------------------------------------------------------------------------------- */
@@ -273,9 +285,95 @@ static int fill_link(const Filling *f, size_t i, Error *e)
         return r < 0 ? error_set_errno(e, r, "cannot copy its file") : 0;
 }
 
+/* --- Devices ------------------------------------------------------------------------------------------- */
+
+/* Whether the layers below have PATH, and this one neither has nor hides it. */
+static int shines_through(const Filling *f, const char *path, Error *e)
+{
+        _cleanup_close_ int own_fd = -EBADF, fd = -EBADF;
+        _cleanup_error_ Error why = ERROR_NULL;
+        struct stat st;
+
+        int r = layer_look_up(f->dir_fd, path, &own_fd, &st);
+        if (r > 0 || r == -ENOENT || r == -ELOOP) /* a later entry of the archive has replaced it */
+                return 0;
+        if (r < 0)
+                return error_set_errno(e, r, "cannot look it up");
+        r = find_below(f, path, &fd, &st, &why);
+        if (r == -EBADMSG) /* there is a link of a layer below, which a directory of this one hides */
+                return 0;
+        if (r < 0 && r != -EOPNOTSUPP)
+                return error_move(e, &why);
+        return r != 0;
+}
+
+/* The times of its directory are preserved. */
+static int hide(const Filling *f, const char *path)
+{
+        const char *slash = strrchr(path, '/');
+        _cleanup_free_ char *parent = strndup(path, (size_t) (slash - path));
+        _cleanup_close_ int fd = parent ? open_beneath(f->dir_fd, parent, O_RDONLY | O_DIRECTORY) : -ENOMEM;
+        struct stat st;
+
+        if (fd < 0)
+                return fd;
+        if (fstat(fd, &st) < 0 || mknodat(fd, slash + 1, S_IFCHR, makedev(0, 0)) < 0)
+                return -errno;
+        return futimens(fd, (struct timespec[2]){st.st_atim, st.st_mtim}) < 0 ? -errno : 0;
+}
+
+static int hide_all(const Filling *f, const char **ret_first, size_t *ret_n, Error *e)
+{
+        const LinksBelow *l = f->layer->links;
+
+        for (size_t i = 0; i < l->n_devices; i++) {
+                int r = operation_check(f->store->operation, e);
+                if (r < 0)
+                        return r;
+                r = shines_through(f, l->devices[i], e);
+                if (r > 0 && (r = hide(f, l->devices[i])) < 0)
+                        (void) error_set_errno(e, r, "cannot create a whiteout");
+                else if (r == 0)
+                        continue;
+                if (r < 0) {
+                        _cleanup_free_ char *shown = text_escape_for_terminal(l->devices[i]);
+                        return error_prefix(e, r, "Layer %u (%s): Cannot leave out the device '%s'",
+                                            f->layer->number, f->layer->descriptor->digest, shown ?: "?");
+                }
+                if ((*ret_n)++ == 0)
+                        *ret_first = l->devices[i] + strlen("rootfs");
+        }
+        return 0;
+}
+
+static int hide_below_devices(const Filling *f, Error *e)
+{
+        const char *first = NULL;
+        size_t n = 0;
+
+        int r = hide_all(f, &first, &n, e);
+        if (r < 0 || n == 0)
+                return r;
+        r = write_file_new_at(f->dir_fd, WHITEOUTS_FILE, "", 0, 0644);
+        if (r < 0 && r != -EEXIST)
+                return error_set_errno(e, r, "Cannot write the files of layer %u to the store",
+                                       f->layer->number);
+        _cleanup_free_ char *shown = text_escape_for_terminal(first);
+        operation_message(
+                        f->store->operation, LOG_LEVEL_WARNING,
+                        "Files of the lower layers of the image are hidden, %zu, the first of which is '%s', as layer "
+                        "%u has device nodes in their place, which are left out",
+                        n, shown ?: "?", f->layer->number);
+        return 0;
+}
+
+/* --- One layer ----------------------------------------------------------------------------------------- */
+
 static int open_filling(Filling *f, Error *e)
 {
         f->dir_fd = f->layer->temporary.dir_fd;
+        if (f->layer->links->n == 0)
+                return 0; /* it has devices only */
         f->below_fd = openat(f->dir_fd, LINKS_BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return f->below_fd < 0 ? error_set_errno(e, errno, "Cannot open layer %u", f->layer->number) : 0;
 }
@@ -299,6 +397,8 @@ static int fill_layer(Filling *f, Error *e)
                                             l->number, l->descriptor->digest, shown ?: "?");
                 }
         }
+        if (r >= 0)
+                r = hide_below_devices(f, e);
         if (r < 0)
                 return r;
         r = rm_rf_at(l->temporary.dir_fd, LINKS_BELOW);

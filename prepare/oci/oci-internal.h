@@ -49,8 +49,8 @@ typedef struct Layer {
         bool checked;             /* the blob was read, and is what the config says */
         bool hashed;              /* it also has the digest of the descriptor */
         StoreTemporary temporary; /* unpacked, not published yet */
-        LinksBelow *links;        /* hard links that need files of the layers below, or NULL */
-        uint64_t done;            /* bytes read */
+        LinksBelow *links; /* hard links and devices that concern files of the layers below, or NULL */
+        uint64_t done;     /* bytes read */
 } Layer;
 
 void layer_done(Layer *l);
@@ -66,7 +66,8 @@ void layer_note_blob(Store *s, const Layer *l);
 int layers_of_config(const OciConfig *config, Layer **ret, size_t *ret_n, Error *e);
 /* Reads and unpacks those of LAYERS that are neither in the store nor in a temporary directory. */
 int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImportOptions *o, Error *e);
-/* Copies the target files of the links of LAYERS (lowest first). */
+#define WHITEOUTS_FILE "whiteouts" /* in the directory of a layer that hides something of those below it */
+/* Copies the target files of the links of LAYERS (lowest first), and hides what is below the devices that were left out. */
 int layers_fill_links(Store *s, Layer *layers, size_t n, Error *e);
 /* Opens its directory, in the store or temporary. */
 int layer_open(Store *s, const Layer *l, Error *e);

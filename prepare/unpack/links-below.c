@@ -12,6 +12,8 @@
  * The placeholders are also linked in the directory "below", beside rootfs, by their number, so that their
  * inodes are not reused if the archive replaces their names. The size of a placeholder is its number plus
  * one, by which it is recognized.
+ *
+ * Device nodes, which are left out, are noted, too: what the layers below have in their place has to be hidden, and is not known yet.
  */
 
 #include <sys/stat.h>
@@ -34,6 +36,9 @@ LinksBelow *links_below_free(LinksBelow *l)
         for (size_t i = 0; i < l->n; i++)
                 placeholder_done(&l->links[i]);
         free(l->links);
+        for (size_t i = 0; i < l->n_devices; i++)
+                free(l->devices[i]);
+        free(l->devices);
         free(l);
         return NULL;
 }
@@ -90,8 +95,9 @@ static int charge_name(LinksBelow *l, const char *name, const char *path, Error 
 {
         l->names_size += strlen(name) + 1;
         if (l->names_size > NAMES_BELOW_MAX)
-                return unpack_error(e, -E2BIG, path,
-                                    "the layer has too many hard links to files of the layers below");
+                return unpack_error(
+                                e, -E2BIG, path,
+                                "the layer has too many hard links to files of the layers below, or devices");
         return 0;
 }
 
@@ -160,6 +166,31 @@ static int check_visible(const Unpack *u, const char *target, const char *path, 
         return r < 0 ? unpack_error_errno(e, r, path, "cannot look up its target") : 0;
 }
 
+static int make_links(Unpack *u, Error *e)
+{
+        if (!u->links_below)
+                u->links_below = calloc(1, sizeof(LinksBelow));
+        return u->links_below ? 0 : error_oom(e);
+}
+
+int links_below_note_device(Unpack *u, const char *path, Error *e)
+{
+        int r = make_links(u, e);
+
+        if (r >= 0)
+                r = charge_name(u->links_below, path, path, e);
+        if (r < 0)
+                return r;
+        LinksBelow *l = u->links_below;
+        if (GREEDY_REALLOC(l->devices, l->allocated_devices, l->n_devices + 1) < 0)
+                return error_oom(e);
+        char *copy = strdup(path);
+        if (!copy)
+                return error_oom(e);
+        l->devices[l->n_devices++] = copy;
+        return 0;
+}
+
 int links_below_add(Unpack *u, const char *target, const char *path, const struct timespec *mtime, Error *e)
 {
         const char *name;
@@ -171,8 +202,9 @@ int links_below_add(Unpack *u, const char *target, const char *path, const struc
         int r = check_visible(u, target, path, e);
         if (r < 0)
                 return r;
-        if (!u->links_below && !(u->links_below = calloc(1, sizeof(LinksBelow))))
-                return error_oom(e);
+        r = make_links(u, e);
+        if (r < 0)
+                return r;
         LinksBelow *l = u->links_below;
         if (l->n >= LINKS_BELOW_MAX)
                 return unpack_error(e, -E2BIG, path,

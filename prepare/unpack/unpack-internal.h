@@ -35,6 +35,8 @@ int unpack_set_opaque(Unpack *u, int fd, const char *path, Error *e);
 int links_below_add(Unpack *u, const char *target, const char *path, const struct timespec *mtime, Error *e);
 /* Records that PATH is another name of the file ST, if that is a placeholder. L may be NULL. */
 int links_below_note_name(LinksBelow *l, const struct stat *st, const char *path, Error *e);
+/* Notes that the device PATH of the layer was left out. */
+int links_below_note_device(Unpack *u, const char *path, Error *e);
 /* Whether PATH, which is the file ST, is the placeholder of a target. */
 bool links_below_is_target(const LinksBelow *l, const struct stat *st, const char *path);
 

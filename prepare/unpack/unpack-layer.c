@@ -11,8 +11,9 @@
  *     .wh..wh..opq  the attribute that makes its directory opaque
  *     .wh..wh.*     metadata of AUFS, the origin of this format: ignored
  *
- * Only these create a device 0:0 or such an attribute; a layer that contains one itself is refused. Other
- * entries may occur twice; the later one replaces the earlier one. That is the only difference from
+ * Only these create such an attribute; a layer that contains one itself is refused. Device nodes are left out, also 0:0, which is
+ * what a whiteout is in a layer that was made of overlayfs's own directory: what the layers below have there is hidden
+ * (prepare/oci/links.c). Other entries may occur twice; the later one replaces the earlier one. That is the only difference from
  * unpacking an ACI, where nothing is ever replaced: the existing file is removed by name in a directory that
  * was opened without following symlinks, and only then is the new one created, exclusively, as always.
  */
@@ -191,20 +192,14 @@ static bool is_device(struct archive_entry *entry)
         return !archive_entry_hardlink(entry) && (type == AE_IFCHR || type == AE_IFBLK);
 }
 
-/* The device is not created, but an earlier entry at that path is removed. A file of a lower layer stays visible: the
- * whiteout that would hide it shows up in directory listings, without attributes, if no lower layer has the directory, which
- * is the usual case. */
+/* The device is not created, but an earlier entry at that path is removed. A whiteout is made later, and only if the layers below have something
+ * there: it shows up in directory listings, without attributes, if none of them has the directory, which is the usual case. */
 static int take_device(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
 {
         const char *name;
         int parent_fd;
         bool hides;
 
-        if (archive_entry_filetype(entry) == AE_IFCHR && archive_entry_rdevmajor(entry) == 0 &&
-            archive_entry_rdevminor(entry) == 0)
-                return unpack_error(e, -EBADMSG, path,
-                                    "a character device 0:0 is a whiteout of overlayfs, which layers must "
-                                    "not contain");
         int r = open_parent(u, path, entry, &parent_fd, &name, e);
         if (r >= 0)
                 r = unpack_make_way(parent_fd, name, path, false, &hides, e);

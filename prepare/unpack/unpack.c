@@ -337,7 +337,7 @@ int unpack_leave_out_device(Unpack *u, const char *path, Error *e)
                 return 0;
         if (u->n_devices++ == 0 && !(u->device = strdup(path + strlen("rootfs"))))
                 return error_oom(e);
-        return 0;
+        return u->link_below && !u->lowest ? links_below_note_device(u, path, e) : 0;
 }
 
 static void report_devices(const Unpack *u, Operation *o)

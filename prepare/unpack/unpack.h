@@ -210,6 +210,8 @@ typedef struct LinksBelow {
         LinkBelow *links;
         size_t n, allocated;
         size_t names_size;
+        char **devices; /* paths of device nodes that were left out: what the layers below have there has to be hidden */
+        size_t n_devices, allocated_devices;
 } LinksBelow;
 
 #define LINKS_BELOW "below"
@@ -218,12 +220,13 @@ LinksBelow *links_below_free(LinksBelow *l);
 DEFINE_TRIVIAL_CLEANUP_FUNC(LinksBelow *, links_below_free);
 
 typedef struct Unpack {
-        int dir_fd;              /* parent of "rootfs" */
-        bool unprivileged;       /* owners that cannot be set are ignored */
-        bool layer;              /* a layer of an OCI image, see unpack_layer_init() */
-        bool link_below;         /* hard links of the layer may have targets in the layers below */
-        bool has_whiteouts;      /* the layer hides files of the layers below */
-        LinksBelow *links_below; /* such links, or NULL: the caller has to add their content */
+        int dir_fd;         /* parent of "rootfs" */
+        bool unprivileged;  /* owners that cannot be set are ignored */
+        bool layer;         /* a layer of an OCI image, see unpack_layer_init() */
+        bool link_below;    /* hard links of the layer may have targets in the layers below */
+        bool lowest;        /* there is no layer below */
+        bool has_whiteouts; /* the layer hides files of the layers below */
+        LinksBelow *links_below; /* such links, and devices; or NULL: the caller has to add content and whiteouts */
         Text implied; /* after unpack_finish(): its directories that have no entry of their own, each
                                ended by a NUL; a merged directory takes their metadata from below */
         uint64_t n_entries;
@@ -256,7 +259,7 @@ int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_
  * path. */
 int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
 /* Processes an entry of a layer: whiteouts and opaque markers are converted to those of overlayfs, device
- * nodes are left out. */
+ * nodes are left out, and noted if there may be something below. */
 int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e);
 /* Gives the directories their modes, owners, attributes and times. */
 int unpack_finish(Unpack *u, Error *e);

@@ -258,7 +258,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = decide_capabilities(p, e);
         if (r >= 0)
-                r = pod_volumes_check(p, warnings, e);
+                r = pod_volumes_check(p, 0, warnings, e);
         if (r >= 0)
                 r = check_sockets(p, e);
         if (r >= 0)
@@ -360,9 +360,10 @@ static int write_units(Pod *p, const PodApp *a, Error *e)
         return stage1_write_app(root_fd, a, &o, pod_root_uid(p), e);
 }
 
-static int check_app(Pod *p, size_t first, char ***warnings, Error *e)
+/* Volumes that the pod had before are not checked again: it can go on without a source that is gone. */
+static int check_app(Pod *p, size_t first, size_t first_volume, char ***warnings, Error *e)
 {
-        int r = pod_volumes_check(p, warnings, e);
+        int r = pod_volumes_check(p, first_volume, warnings, e);
 
         if (r >= 0)
                 r = stage1_sockets_check(p->manifest, e);
@@ -389,7 +390,7 @@ static int complete_app(Pod *p, const PodRequest *q, size_t first, size_t first_
         if (r >= 0)
                 r = check_within_pod(p, app, capabilities, e);
         if (r >= 0)
-                r = check_app(p, first, warnings, e);
+                r = check_app(p, first, first_volume, warnings, e);
         if (r >= 0)
                 r = pod_warn_isolators(p, q, first, NULL, warnings, e);
         if (r >= 0)

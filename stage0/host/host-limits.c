@@ -7,10 +7,15 @@
  * report that, probed. A failed pod has released its resources by then; a limit counts as reached if it is
  * not sufficient for one more pod.
  *
+ * A filter of system calls that this process runs in, as in a container, is such a limit, too: the calls that pods need are tried with
+ * arguments for which the kernel has other errors than a filter.
+ *
  * All numbers come from files below /proc and /sys/fs/cgroup, which tests replace by directories of their
  * own.
  */
 
+#include <linux/capability.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -413,6 +418,75 @@ static int check_space(const HostLimitPlaces *w, HostLimit *ret)
         return 0;
 }
 
+/* --- System calls -------------------------------------------------------------------------------------- */
+
+static bool is_refusal(int code)
+{
+        return code == EPERM || code == EACCES || code == ENOSYS;
+}
+
+/* The names of those that are refused. CAP_SYS_ADMIN: this process has it, without which the kernel refuses some, too. */
+static unsigned list_refused(bool cap_sys_admin, Text *ret)
+{
+        static const struct open_how how = {.flags = O_PATH};
+        const unsigned long none = (unsigned long) -1, name = (unsigned long) "x", size = sizeof(how);
+        const struct {
+                const char *name;
+                long number;
+                unsigned long arguments[4];
+                bool cap_sys_admin;
+        } calls[] = {
+                        {"close_range", SYS_close_range, {2, 1}, false},
+                        {"execveat", SYS_execveat, {none, name}, false},
+                        {"fsopen", SYS_fsopen, {name, none}, true},
+                        {"memfd_create", SYS_memfd_create, {name, none}, false},
+                        {"mount_setattr", SYS_mount_setattr, {none, name, none}, false},
+                        {"move_mount", SYS_move_mount, {none, name, none, name}, true},
+                        {"open_tree", SYS_open_tree, {none, name}, false},
+                        {"openat2", SYS_openat2, {none, name, (unsigned long) &how, size}, false},
+                        {"pidfd_open", SYS_pidfd_open, {none}, false},
+                        {"pidfd_send_signal", SYS_pidfd_send_signal, {none}, false},
+                        {"renameat2", SYS_renameat2, {none, name, none, name}, false},
+                        {"seccomp", SYS_seccomp, {none}, false},
+                        {"setns", SYS_setns, {none}, false},
+                        {"statx", SYS_statx, {none, name}, false},
+                        {"unshare", SYS_unshare, {1}, false},
+        };
+        unsigned n = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(calls); i++) {
+                const unsigned long *a = calls[i].arguments;
+                if (calls[i].cap_sys_admin && !cap_sys_admin)
+                        continue;
+                if (syscall(calls[i].number, a[0], a[1], a[2], a[3], 0UL) < 0 && is_refusal(errno))
+                        text_addf(ret, "%s%s()", n++ > 0 ? ", " : "", calls[i].name);
+        }
+        return n;
+}
+
+static int check_system_calls(const HostLimitPlaces *w, HostLimit *ret)
+{
+        _cleanup_free_ char *status = NULL;
+        _cleanup_text_ Text names = {};
+
+        if (read_text(w->proc, "self/status", &status) < 0)
+                return 0;
+        const char *mode = strstr(status, "\nSeccomp:"), *effective = strstr(status, "\nCapEff:");
+        if (!mode || !effective || strtoul(mode + strlen("\nSeccomp:"), NULL, 10) == 0)
+                return 0;
+        uint64_t capabilities = strtoull(effective + strlen("\nCapEff:"), NULL, 16);
+        unsigned n = list_refused(capabilities & UINT64_C(1) << CAP_SYS_ADMIN, &names);
+        if (n == 0 || names.failed)
+                return 0;
+        int r = xasprintf(
+                        &ret->what,
+                        "a filter of system calls that acnspawn itself runs in, as in a container, refuses %s",
+                        names.data);
+        if (r >= 0)
+                r = xasprintf(&ret->remedy, "Have it allow %s.", n > 1 ? "them" : "it");
+        return r < 0 ? r : 1;
+}
+
 /* --- All of them --------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -430,6 +504,9 @@ static const struct {
                 {ENOSPC, check_terminals},
                 {ENOSPC, check_namespaces},
                 {ENOSPC, check_mounts},
+                {EPERM, check_system_calls},
+                {EACCES, check_system_calls},
+                {ENOSYS, check_system_calls},
 };
 
 int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret)
@@ -460,6 +537,9 @@ int host_limits_code(const char *text)
                         {EAGAIN, "Resource temporarily unavailable"},
                         {EDQUOT, "Disk quota exceeded"},
                         {ENOSPC, "No space left on device"},
+                        {EPERM, "Operation not permitted"},
+                        {EACCES, "Permission denied"},
+                        {ENOSYS, "Function not implemented"},
         };
         int code = 0;
 

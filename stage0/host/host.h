@@ -119,18 +119,13 @@ int refuse_id_mapped(Store *s, int r, const char *what, Error *e);
 
 /* A detached mount of the source of host volume V, with owners mapped according to its settings. USERNS_FD:
  * for the pod's range, -EBADF: it has none; RANGES_FD: for the ranges of the settings, if there are any.
- * *RET_MAPPED: whether owners inside and outside match. */
+ * *RET_MAPPED: whether owners inside and outside match. In the host's mount namespace, as it checks how the mount propagates. */
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e);
-/* The same without a request to a file system, which may hang; -EAGAIN: it takes such a request. */
-int volume_mount_cached(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, Error *e);
-/* The same in the host's mount namespace, for a volume that propagates mounts to the host: its source has to be on a shared
- * mount there. */
-int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e);
 bool volume_is_recursive(const Volume *v);
-/* Mounts all host volumes of P, which is being prepared, as a check. WARNINGS gets a line for each whose owners
+/* Mounts the host volumes of P from FIRST on, which are being prepared, as a check. WARNINGS gets a line for each whose owners
  * cannot be mapped, unless that was requested. */
-int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
+int pod_volumes_check(const Pod *p, size_t first, char ***warnings, Error *e);
 /* A detached mount of the named volume that V, with these settings, is. USERNS_FD as above: if owners cannot be
  * mapped, that is an error. */
 int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *settings, int userns_fd,

@@ -20,10 +20,8 @@ bool volume_is_recursive(const Volume *v)
         return v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
 }
 
-static int open_source(const Volume *v, const VolumeSettings *s, bool cached, Error *e)
+static int open_source(const Volume *v, const VolumeSettings *s, Error *e)
 {
-        if (cached)
-                return open_cached(v->source, s->symlinks);
         int fd = open_to_mount(v->source, s->symlinks);
         if (fd == -ELOOP && !s->symlinks) {
                 (void) error_set(e, fd, "Source %s of volume %s is, or passes through, a symbolic link",
@@ -54,9 +52,9 @@ static int refuse_map(const Volume *v, int code, int source_fd, int userns_fd, E
 
 /* --- The whole ----------------------------------------------------------------------------------------- */
 
-/* 1: owners match; 0: they do not, which is acceptable. CACHED: the error is -EAGAIN, as its message would ask the file system. */
+/* 1: owners match; 0: they do not, which is acceptable. */
 static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, int tree_fd, int userns_fd,
-                      int ranges_fd, bool cached, Error *e)
+                      int ranges_fd, Error *e)
 {
         int map_fd = s->id_map == ID_MAP_RANGES ? ranges_fd : userns_fd;
 
@@ -67,16 +65,13 @@ static int map_owners(const Volume *v, const VolumeSettings *s, int source_fd, i
         int r = mount_map_owners(tree_fd, map_fd, volume_is_recursive(v));
         if (r >= 0)
                 return 1;
-        if (s->id_map != ID_MAP_AUTO && cached)
-                return -EAGAIN;
         return s->id_map == ID_MAP_AUTO ? 0 : refuse_map(v, r, source_fd, map_fd, e);
 }
 
-/* IN_HOST: this process is in the host's mount namespace. In that of a pod all mounts of the host that are shared are slaves. */
-static int check_propagation(const Volume *v, const VolumeSettings *s, int source_fd, bool in_host, Error *e)
+static int check_propagation(const Volume *v, const VolumeSettings *s, int source_fd, Error *e)
 {
         bool shared = s->propagation == PROPAGATION_SHARED;
-        int r = s->propagation != PROPAGATION_NONE ? fd_mount_is_shared(source_fd, !shared || !in_host) : 1;
+        int r = s->propagation != PROPAGATION_NONE ? fd_mount_is_shared(source_fd, !shared) : 1;
 
         if (r < 0)
                 return error_set_errno(
@@ -92,44 +87,24 @@ static int check_propagation(const Volume *v, const VolumeSettings *s, int sourc
         return error_hint(e, r, "See findmnt -o TARGET,PROPAGATION, and 'mount --make-shared'.");
 }
 
-static int mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, bool in_host,
-                      bool cached, bool *ret_mapped, Error *e)
+int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
+                      bool *ret_mapped, Error *e)
 {
-        _cleanup_close_ int source = open_source(v, s, cached, e), tree = -EBADF;
+        _cleanup_close_ int source = open_source(v, s, e), tree = -EBADF;
 
         if (source < 0)
                 return source;
-        int r = check_propagation(v, s, source, in_host, e);
+        int r = check_propagation(v, s, source, e);
         if (r < 0)
                 return r;
         tree = mount_clone(source, "", volume_is_recursive(v));
         if (tree < 0)
                 return error_set_errno(e, tree, "Cannot mount volume %s", v->name);
-        r = map_owners(v, s, source, tree, userns_fd, ranges_fd, cached, e);
+        r = map_owners(v, s, source, tree, userns_fd, ranges_fd, e);
         if (r < 0)
                 return r;
         *ret_mapped = r > 0;
         return TAKE_FD(tree);
-}
-
-int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
-                      bool *ret_mapped, Error *e)
-{
-        return mount_host(v, s, userns_fd, ranges_fd, false, false, ret_mapped, e);
-}
-
-int volume_mount_cached(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, Error *e)
-{
-        bool mapped;
-
-        return mount_host(v, s, userns_fd, ranges_fd, false, true, &mapped, e);
-}
-
-int volume_mount_in_host(const Volume *v, const VolumeSettings *s, Error *e)
-{
-        bool mapped;
-
-        return mount_host(v, s, -EBADF, -EBADF, true, false, &mapped, e);
 }
 
 int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *settings, int userns_fd,
@@ -206,11 +181,11 @@ static int check_volume(const Pod *p, const Volume *v, int userns_fd, char ***wa
         return mapped ? 0 : warn(v, warnings, e);
 }
 
-static size_t count_host_volumes(const PodManifest *m)
+static size_t count_host_volumes(const PodManifest *m, size_t first)
 {
         size_t n = 0;
 
-        for (size_t i = 0; i < m->n_volumes; i++)
+        for (size_t i = first; i < m->n_volumes; i++)
                 n += m->volumes[i].kind == VOLUME_HOST;
         return n;
 }
@@ -227,16 +202,16 @@ int pod_named_volumes_check(const Pod *p, Error *e)
         return r;
 }
 
-int pod_volumes_check(const Pod *p, char ***warnings, Error *e)
+int pod_volumes_check(const Pod *p, size_t first, char ***warnings, Error *e)
 {
         _cleanup_close_ int userns = -EBADF;
         int r = 0;
 
-        if (count_host_volumes(p->manifest) == 0 || p->store->flags & STORE_UNPRIVILEGED)
+        if (count_host_volumes(p->manifest, first) == 0 || p->store->flags & STORE_UNPRIVILEGED)
                 return 0;
         if (p->config.private_users)
                 r = userns_open(p->config.uid_base, pod_n_uids(&p->config), &userns, e);
-        for (size_t i = 0; r >= 0 && i < p->manifest->n_volumes; i++)
+        for (size_t i = first; r >= 0 && i < p->manifest->n_volumes; i++)
                 if (p->manifest->volumes[i].kind == VOLUME_HOST)
                         r = check_volume(p, &p->manifest->volumes[i], userns, warnings, e);
         return r;

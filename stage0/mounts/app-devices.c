@@ -212,7 +212,7 @@ static bool has_volumes_in_dev(const PodApp *app)
         return false;
 }
 
-static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, int dev_fd, bool waits,
+static int fill(PodMounts *m, const PodApp *app, const AppSettings *s, int dev_fd, bool waits,
                 DeviceRules *rules, Error *e)
 {
         Devices d = {.dev_fd = dev_fd,
@@ -220,9 +220,10 @@ static int fill(PodMounts *m, const PodApp *app, const DevicesSetting *devices, 
                      .own_users = m->userns_fd >= 0,
                      .waits = waits,
                      .rules = rules};
+        const DevicesSetting *devices = &s->devices;
         struct stat st;
 
-        int r = stat(HOST_DEV, &st) < 0 ? -errno : pod_mounts_fill_dev(m, dev_fd, true);
+        int r = stat(HOST_DEV, &st) < 0 ? -errno : pod_mounts_fill_dev(m, s, dev_fd, true);
         d.major = r < 0 ? 0 : major(st.st_dev);
         d.minor = r < 0 ? 0 : minor(st.st_dev);
         if (r >= 0 && devices->all)
@@ -243,8 +244,8 @@ static int protect(const PodApp *app, int fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot protect /dev of app %s", app->name) : 0;
 }
 
-static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devices, bool waits,
-                    DeviceRules *rules, Error *e)
+static int make_dev(PodMounts *m, const PodApp *app, const AppSettings *s, bool waits, DeviceRules *rules,
+                    Error *e)
 {
         static const char *const options[] = {"mode", "0755", "size", "1m", "nr_inodes", NODES_MAX, NULL};
         _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
@@ -254,7 +255,7 @@ static int make_dev(PodMounts *m, const PodApp *app, const DevicesSetting *devic
                 r = -errno;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot mount /dev of app %s", app->name);
-        r = fill(m, app, devices, dev_fd, waits, rules, e);
+        r = fill(m, app, s, dev_fd, waits, rules, e);
         if (r >= 0 && !has_volumes_in_dev(app))
                 r = protect(app, fd, e);
         return r < 0 ? r : TAKE_FD(fd);
@@ -295,9 +296,13 @@ static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s,
         ret_rules->closed = filter;
         if (filter && device_rules_add_default(ret_rules) < 0)
                 return error_oom(e);
-        if (s->devices.all || s->devices.n > 0 || has_volumes_in_dev(app))
-                return make_dev(m, app, &s->devices, waits, ret_rules, e);
-        int fd = mount_clone(m->holder_fd, "dev", false);
+        bool own = s->devices.all || s->devices.n > 0 || has_volumes_in_dev(app);
+        int r = own && waits ? pod_mounts_enter_host(m, e) : 0;
+        if (r < 0)
+                return r;
+        if (own)
+                return make_dev(m, app, s, waits, ret_rules, e);
+        int fd = pod_mounts_clone_common_dev(m, s);
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
 }
 

@@ -10,8 +10,8 @@
 #include "schema/settings.h"
 #include "stage0/mounts/mounts-internal.h"
 
-/* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; an app without a terminal gets the
- * null device in its place. */
+/* Spec: OS-SPEC.md, "Devices and File Systems". The console of an app with a terminal is the pod's, which the launcher mounts; one without a
+ * terminal gets the null device in its place, or none if it is of an OCI image: entrypoints write to it if it is there. */
 static const struct {
         const char *name;
         unsigned major, minor;
@@ -43,6 +43,14 @@ bool device_is_everyones(int fd)
         return false;
 }
 
+/* A file system for those without a console, made when it is needed. */
+#define PLAIN_DEV "plain-dev"
+
+static bool has_console(const AppSettings *s)
+{
+        return s->input == INPUT_TERMINAL || !s->hostname_variable;
+}
+
 /* The place of the socket for readiness messages, if an app of the pod sends them. */
 static bool wants_notify_socket(const PodMounts *m)
 {
@@ -62,12 +70,14 @@ static int make_notify_target(int dev_fd)
         return fd < 0 ? -errno : 0;
 }
 
-int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials)
+static int fill_dev(const PodMounts *m, int dev_fd, bool console, bool credentials)
 {
         uid_t owner = pod_root_uid(m->pod);
 
         for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++) {
                 const char *name = device_nodes[i].name;
+                if (!console && streq(name, "console"))
+                        continue;
                 if (mknodat(dev_fd, name, S_IFCHR | 0666,
                             makedev(device_nodes[i].major, device_nodes[i].minor)) < 0 ||
                     fchmodat(dev_fd, name, 0666, 0) < 0 ||
@@ -90,32 +100,53 @@ int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials)
         return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
 }
 
-int pod_mounts_make_dev(PodMounts *m)
+int pod_mounts_fill_dev(const PodMounts *m, const AppSettings *s, int dev_fd, bool credentials)
+{
+        return fill_dev(m, dev_fd, has_console(s), credentials);
+}
+
+static int make_dev(const PodMounts *m, const char *place, bool console)
 {
         _cleanup_close_ int dev_fd = -EBADF;
 
-        if (mkdirat(m->holder_fd, "dev", 0755) < 0 || fchdir(m->holder_fd) < 0 ||
-            mount("acnspawn-dev", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
+        if (mkdirat(m->holder_fd, place, 0755) < 0 || fchdir(m->holder_fd) < 0 ||
+            mount("acnspawn-dev", place, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
                             0)
                 return -errno;
-        dev_fd = openat(m->holder_fd, "dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        dev_fd = openat(m->holder_fd, place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dev_fd < 0)
                 return -errno;
-        int r = pod_mounts_fill_dev(m, dev_fd, m->has_credentials);
+        int r = fill_dev(m, dev_fd, console, m->has_credentials);
         if (r < 0)
                 return r;
         return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
 }
 
+int pod_mounts_make_dev(PodMounts *m)
+{
+        return make_dev(m, "dev", true);
+}
+
+int pod_mounts_clone_common_dev(PodMounts *m, const AppSettings *s)
+{
+        if (has_console(s))
+                return mount_clone(m->holder_fd, "dev", false);
+        if (!m->has_plain_dev) {
+                int r = make_dev(m, PLAIN_DEV, false);
+                if (r < 0)
+                        return r;
+                m->has_plain_dev = true;
+        }
+        return mount_clone(m->holder_fd, PLAIN_DEV, false);
+}
+
 /* The file system itself is writable: only its mounts are read-only. */
-int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)
+static int extend_dev(const PodMounts *m, const char *place, bool notify, bool credentials)
 {
         _cleanup_close_ int mount_fd = -EBADF, dev_fd = -EBADF;
         uid_t owner = pod_root_uid(m->pod);
 
-        if (!notify && !credentials)
-                return 0;
-        mount_fd = mount_clone(m->holder_fd, "dev", false);
+        mount_fd = mount_clone(m->holder_fd, place, false);
         if (mount_fd < 0)
                 return mount_fd;
         int r = mount_set_attributes(mount_fd, &(struct mount_attr){.attr_clr = MOUNT_ATTR_RDONLY}, false);
@@ -131,6 +162,14 @@ int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)
         if (r < 0 && r != -EEXIST)
                 return r;
         return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
+}
+
+int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)
+{
+        if (!notify && !credentials)
+                return 0;
+        int r = extend_dev(m, "dev", notify, credentials);
+        return r < 0 || !m->has_plain_dev ? r : extend_dev(m, PLAIN_DEV, notify, credentials);
 }
 
 int pod_mounts_open_null(const PodMounts *m)

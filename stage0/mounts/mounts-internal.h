@@ -85,6 +85,7 @@ struct PodMounts {
         Layer *layers;
         size_t n_layers, layers_allocated;
         bool has_credentials; /* some app has credentials */
+        bool has_plain_dev;   /* the /dev without a console exists */
         bool has_nothing;     /* image-volume.c has its empty file system */
         bool has_notify;      /* the sockets of notify.c have their place */
         AppMount *apps;
@@ -139,9 +140,7 @@ void terminal_options(const Pod *p, unsigned max, TerminalOptions *ret);
 /* Of mount I of APP; NULL: there is none. */
 const Volume *pod_mounts_volume_of(const PodMounts *m, const PodApp *app, size_t i);
 
-/* shared.c. Whether the host volume V can have what is mounted below it on the host, and the other way. */
-int pod_mounts_check_shared(const PodMounts *m, const Volume *v, Error *e);
-/* For the child that mounts it. */
+/* sources.c. Moves this process, a child, to the mount namespace of the host. */
 int pod_mounts_enter_host(const PodMounts *m, Error *e);
 
 /* sources.c. Of mount I; -EBADF: there is none. Is given away. */
@@ -164,10 +163,13 @@ int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 
 /* devices.c */
 int pod_mounts_make_dev(PodMounts *m);
-/* What every app has in /dev, in the empty file system at DEV_FD. */
-int pod_mounts_fill_dev(const PodMounts *m, int dev_fd, bool credentials);
+/* What an app with these settings has in /dev in any case, in the empty file system at DEV_FD. */
+int pod_mounts_fill_dev(const PodMounts *m, const AppSettings *s, int dev_fd, bool credentials);
+/* The same as a detached mount, which apps share. */
+int pod_mounts_clone_common_dev(PodMounts *m, const AppSettings *s);
 /* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well. *RET_RULES, which is empty
- * before: what its processes can open. Unless this process may wait for file systems (WAITS), -EAGAIN if it had to. */
+ * before: what its processes can open. Unless this process may wait for file systems (WAITS), -EAGAIN if it had to; one that may is
+ * in the mount namespace of the host afterwards if it has opened something there. */
 int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, bool waits, DeviceRules *ret_rules, Error *e);
 /* The places in DEV_FD, which that function has returned, for volumes of the app, whose mounts are VOLUME_FDS. */
 int pod_mounts_finish_dev(const PodApp *app, int dev_fd, const int *volume_fds, Error *e);

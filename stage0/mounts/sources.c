@@ -2,12 +2,18 @@
 
 /* What an app gets of the host: the sources of its volumes, and its devices.
  *
- * They are opened anew for every process of the app, and may be on a file system that does not answer: NFS whose server is gone, or FUSE.
- * The supervisor must not block on it. It opens only what the kernel resolves from its caches (RESOLVE_CACHED); a child process
- * opens the rest. SIGKILL cannot end a process that is blocked in such a file system, so the supervisor may abandon the child, which therefore
+ * They are opened anew for every process of the app, in the mount namespace of the host: where its mounts are private, what was
+ * mounted since the pod was started does not arrive in the supervisor's. A clone of a shared mount is in the same peer group there, and
+ * becomes its slave, or leaves the group, in volume.c; mounts of the supervisor's namespace are slaves, so that what is mounted on a clone of
+ * them would never reach the host (propagation=shared).
+ *
+ * They may be on a file system that does not answer: NFS whose server is gone, or FUSE. The supervisor must not block on it, and stays in its
+ * own namespace: it opens only devices that the kernel resolves from its caches (RESOLVE_CACHED), and a child process opens the rest.
+ * SIGKILL cannot end a process that is blocked in such a file system, so the supervisor may abandon the child, which therefore
  * first closes the pod's lock and every stream whose end another process waits for. The child sends one message per mount, with its
  * descriptor. */
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -68,8 +74,19 @@ static MountSources *sources_new(size_t n)
 
 /* --- At once ------------------------------------------------------------------------------------------- */
 
-/* -EAGAIN: a child has to. */
-static int open_source(PodMounts *m, const PodApp *app, size_t i, int *ret_tree, Error *e)
+/* Whether the app can pass on mounts to the host by V. */
+static int check_shared(const PodMounts *m, const Volume *v, Error *e)
+{
+        if (m->userns_fd < 0 && m->host_fd >= 0)
+                return 0;
+        return error_set(
+                        e, -EINVAL,
+                        "Volume '%s' cannot have propagation=shared in a pod with users of its own: it takes --no-userns",
+                        v->name);
+}
+
+/* Whether a child has to open mount I. */
+static int is_of_host(PodMounts *m, const PodApp *app, size_t i, Error *e)
 {
         const Volume *v = pod_mounts_volume_of(m, app, i);
         VolumeMount *known;
@@ -77,17 +94,9 @@ static int open_source(PodMounts *m, const PodApp *app, size_t i, int *ret_tree,
         if (!v || v->kind != VOLUME_HOST)
                 return 0; /* a volume that is missing is an error of clone.c */
         int r = pod_mounts_know_volume(m, v, &known, e);
-        if (r < 0)
-                return r;
-        if (known->settings.propagation == PROPAGATION_SHARED) {
-                r = pod_mounts_check_shared(m, v, e);
-                return r < 0 ? r : -EAGAIN;
-        }
-        r = volume_mount_cached(v, &known->settings, m->userns_fd, known->ranges_fd, e);
-        if (r < 0)
-                return r;
-        *ret_tree = r;
-        return 0;
+        if (r >= 0 && known->settings.propagation == PROPAGATION_SHARED)
+                r = check_shared(m, v, e);
+        return r < 0 ? r : 1;
 }
 
 int pod_mounts_open_sources(PodMounts *m, const PodApp *app, MountSources **ret, Error *e)
@@ -98,11 +107,11 @@ int pod_mounts_open_sources(PodMounts *m, const PodApp *app, MountSources **ret,
         if (!s)
                 return error_oom(e);
         for (size_t i = 0; i < s->n; i++) {
-                int r = open_source(m, app, i, &s->trees[i], e);
-                if (r < 0 && r != -EAGAIN)
+                int r = is_of_host(m, app, i, e);
+                if (r < 0)
                         return r;
-                s->awaited[i] = r == -EAGAIN;
-                complete = complete && r >= 0;
+                s->awaited[i] = r > 0;
+                complete = complete && r == 0;
         }
         int r = pod_mounts_clone_dev(m, app, false, &s->rules, e);
         if (r < 0 && r != -EAGAIN)
@@ -147,8 +156,14 @@ static void send_source(int sock, uint32_t index, int fd, const DeviceRules *rul
         safe_close(fd);
 }
 
-/* SHARED: those that are mounted in the namespace of the host. */
-static void ask_volumes(PodMounts *m, const PodApp *app, const MountSources *s, bool shared, int sock)
+int pod_mounts_enter_host(const PodMounts *m, Error *e)
+{
+        return m->host_fd >= 0 && setns(m->host_fd, CLONE_NEWNS) < 0
+                               ? error_set_errno(e, -errno, "Cannot enter the mount namespace of the host")
+                               : 0;
+}
+
+static void ask_volumes(PodMounts *m, const PodApp *app, const MountSources *s, int sock)
 {
         for (size_t i = 0; i < s->n; i++) {
                 _cleanup_error_ Error e = ERROR_NULL;
@@ -159,14 +174,11 @@ static void ask_volumes(PodMounts *m, const PodApp *app, const MountSources *s, 
                         continue;
                 const Volume *v = pod_mounts_volume_of(m, app, i);
                 int r = pod_mounts_know_volume(m, v, &known, &e);
-                if (r >= 0 && (known->settings.propagation == PROPAGATION_SHARED) != shared)
-                        continue;
-                if (r >= 0 && shared)
+                if (r >= 0)
                         r = pod_mounts_enter_host(m, &e);
                 if (r >= 0)
-                        r = shared ? volume_mount_in_host(v, &known->settings, &e)
-                                   : volume_mount_host(v, &known->settings, m->userns_fd, known->ranges_fd,
-                                                       &mapped, &e);
+                        r = volume_mount_host(v, &known->settings, m->userns_fd, known->ranges_fd, &mapped,
+                                              &e);
                 send_source(sock, (uint32_t) i, r, NULL, &e);
         }
 }
@@ -201,8 +213,7 @@ void pod_mounts_ask_sources(PodMounts *m, const PodApp *app, const MountSources 
                 int r = pod_mounts_clone_dev(m, app, true, &rules, &e);
                 send_source(sock, OF_DEV, r, &rules, &e);
         }
-        ask_volumes(m, app, s, false, sock);
-        ask_volumes(m, app, s, true, sock);
+        ask_volumes(m, app, s, sock);
         const SourceMessage last = {.index = LAST};
         _exit(send_fds(sock, &last, MESSAGE_SIZE(0), NULL, 0) < 0);
 }

@@ -89,6 +89,13 @@ static int read_limits(pid_t pid, InheritedSettings *i)
         return 0;
 }
 
+/* A filter of system calls that acnspawn runs in, as in a container, may refuse what concerns scheduling: the command then has that of its caller,
+ * as the app has that of the pod's systemd. No errno for a process that has ended is among these. */
+static bool is_refused(int code)
+{
+        return code == -EPERM || code == -EACCES || code == -ENOSYS;
+}
+
 static int read_scheduling(pid_t pid, InheritedSettings *i)
 {
         errno = 0;
@@ -96,11 +103,13 @@ static int read_scheduling(pid_t pid, InheritedSettings *i)
         if (errno != 0)
                 return -errno;
         i->policy = sched_getscheduler(pid);
-        i->io_priority = (int) syscall(SYS_ioprio_get, IO_PRIORITY_OF_PROCESS, pid);
-        if (i->policy < 0 || i->io_priority < 0 || sched_getparam(pid, &i->priority) < 0 ||
-            sched_getaffinity(pid, sizeof(i->cpus), &i->cpus) < 0)
+        if (i->policy < 0 || sched_getparam(pid, &i->priority) < 0)
                 return -errno;
-        return 0;
+        i->io_priority = (int) syscall(SYS_ioprio_get, IO_PRIORITY_OF_PROCESS, pid);
+        if (i->io_priority < 0 && !is_refused(-errno))
+                return -errno;
+        i->has_cpus = sched_getaffinity(pid, sizeof(i->cpus), &i->cpus) >= 0;
+        return i->has_cpus || is_refused(-errno) ? 0 : -errno;
 }
 
 /* The bounding set of the app's process: the pod's PID 1 may lack capabilities that the launch file
@@ -166,13 +175,27 @@ static int take_scheduling(const InheritedSettings *i)
 {
         if (sched_setscheduler(0, i->policy, &i->priority) < 0 && !is_less(-errno))
                 return -errno;
-        if (sched_setaffinity(0, sizeof(i->cpus), &i->cpus) < 0)
+        if (i->has_cpus && sched_setaffinity(0, sizeof(i->cpus), &i->cpus) < 0 && !is_refused(-errno))
                 return -errno;
         if (setpriority(PRIO_PROCESS, 0, i->nice) < 0 && !is_less(-errno))
                 return -errno;
-        if (syscall(SYS_ioprio_set, IO_PRIORITY_OF_PROCESS, 0, i->io_priority) < 0 && !is_less(-errno))
+        if (i->io_priority >= 0 && syscall(SYS_ioprio_set, IO_PRIORITY_OF_PROCESS, 0, i->io_priority) < 0 &&
+            !is_refused(-errno))
                 return -errno;
         return 0;
+}
+
+/* The one that it has needs no call. */
+static int take_personality(unsigned long wanted)
+{
+        _cleanup_free_ char *own = NULL;
+
+        if (personality(wanted) >= 0)
+                return 0;
+        int r = -errno;
+        bool has = is_refused(r) && read_file_at(AT_FDCWD, "/proc/self/personality", 32, &own, NULL) >= 0 &&
+                   strtoul(own, NULL, 16) == wanted;
+        return has ? 0 : r;
 }
 
 int inherited_settings_apply(const InheritedSettings *i, Failure *f)
@@ -183,8 +206,8 @@ int inherited_settings_apply(const InheritedSettings *i, Failure *f)
                 r = take_scheduling(i);
         for (int k = 0; r >= 0 && k < RLIM_NLIMITS; k++)
                 r = take_limit(k, &i->limits[k]);
-        if (r >= 0 && personality(i->personality) < 0)
-                r = -errno;
+        if (r >= 0)
+                r = take_personality(i->personality);
         if (i->timer_slack[0])
                 (void) prctl(PR_SET_TIMERSLACK, strtoul(i->timer_slack, NULL, 10), 0, 0, 0);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot apply the limits of the app") : 0;

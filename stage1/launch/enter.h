@@ -13,6 +13,7 @@ typedef struct InheritedSettings {
         struct rlimit limits[RLIM_NLIMITS];
         char oom_score_adj[16], timer_slack[24];
         cpu_set_t cpus;
+        bool has_cpus;
         struct sched_param priority;
         int policy, nice, io_priority;
         unsigned long personality;

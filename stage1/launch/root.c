@@ -20,11 +20,13 @@
 /* What is taken from the pod as it is. */
 static const struct {
         const char *source, *target;
-        bool read_only, optional;
+        bool read_only, optional, terminal; /* terminal: for apps that have one */
 } pod_mounts[] = {
-                [POD_PROC] = {"/proc", "/proc", false, false}, [POD_SYS] = {"/sys", "/sys", true, false},
-                {"/dev/shm", "/dev/shm", false, false},        {"/dev/mqueue", "/dev/mqueue", false, true},
-                {"/dev/console", "/dev/console", false, true},
+                [POD_PROC] = {"/proc", "/proc", false, false},
+                [POD_SYS] = {"/sys", "/sys", true, false},
+                {"/dev/shm", "/dev/shm", false, false},
+                {"/dev/mqueue", "/dev/mqueue", false, true},
+                {"/dev/console", "/dev/console", false, true, true},
 };
 
 /* What is mounted at *RET_FD, and nowhere yet. */
@@ -56,6 +58,8 @@ static int complete_mount(const Launch *l, size_t i, int fd)
 static int mount_from_pod(const Launch *l, size_t i, int *ret_fd, Failure *f)
 {
         _cleanup_close_ int fd = -EBADF;
+        if (pod_mounts[i].terminal && !l->terminal)
+                return 0;
         int r = make_mount(l, i, &fd);
 
         if (r == -ENOENT && pod_mounts[i].optional)

@@ -561,6 +561,40 @@ def mounts_of_the_host_arrive_later(host):
 
 
 @case
+def sources_are_those_of_the_host_at_the_time_of_the_call(host):
+    """The file system in which the sources are is private, so that what is mounted there later does not propagate to the supervisor."""
+    privileged = {"namespace_options": {"network": 2}, "privileged": True}
+    with mounted(host.path("area")) as area, Service(host) as s:
+        c, image_id = s.client(), image(host)
+        i = run_sandbox(c, linux={"security_context": privileged})
+        os.mkdir(area + "/gone")
+        first = create(c, i, "first", image_id, SLEEP, mounts=[{"host_path": area + "/gone", "container_path": "/srv"}])
+        os.rmdir(area + "/gone")  # which is no reason to refuse others
+        with mounted(area + "/late", "shared") as late:
+            for d in ("ours", "theirs"):
+                os.mkdir(os.path.join(late, d))
+            os.mknod(late + "/zero", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+            mount = lambda name, **more: dict(more, host_path=late, container_path="/srv/" + name)
+            a = create(c, i, "main", image_id, SLEEP, mounts=[mount("none"), mount("read-only", readonly=True, recursive_read_only=True),
+                                                              mount("slave", propagation=1), mount("shared", propagation=2)],
+                       devices=[{"container_path": "/dev/late", "host_path": late + "/zero", "permissions": "r"}],
+                       linux={"security_context": {"privileged": True}})
+            c.call("StartContainer", container_id=a)
+            with mounted(late + "/ours") as ours:
+                with open(ours + "/x", "w"):
+                    pass
+                equal(sh(c, a, "cd /srv && ls */ours/x 2>/dev/null; head -c 2 /dev/late | wc -c"), "shared/ours/x\nslave/ours/x\n2\n")
+            script = "for d in slave none shared; do mount -t tmpfs none /srv/$d/theirs && touch /srv/$d/theirs/$d; done; touch /srv/read-only/x 2>/dev/null; echo $?"
+            equal(sh(c, a, script), "1\n")
+            equal(os.listdir(late + "/theirs"), ["shared"])
+            equal(sh(c, a, "umount /srv/shared/theirs && echo unmounted"), "unmounted\n")
+            equal(os.listdir(late + "/theirs"), [])
+            stop(c, a, 0)
+        equal(state(c, first), "CREATED")
+        remove(c, i)
+
+
+@case
 def mounts_of_a_container_are_on_the_host(host):
     with mounted(host.path("shared"), "shared") as shared, Service(host) as s:
         c, image_id = s.client(), image(host)

@@ -3,8 +3,9 @@
 """An app has access to its own root, /proc, /sys and /dev, a separate network, and to nothing of the host, of the pod's
 systemd, or of other apps."""
 
+import errno
+import platform
 import socket
-
 import stat
 
 from harness import *
@@ -46,19 +47,44 @@ def device_nodes_of_the_specification(host, *options):
     equal(odd, [], "other character devices")
 
 
-def refuse_landlock():
-    """As a container does whose filter of system calls does not know Landlock."""
+def refuse_calls(first, last, error=errno.EPERM):
+    """As a container does whose filter of system calls does not know those from number FIRST to LAST."""
     class Filter(ctypes.Structure):
         _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint32)]
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
 
-    # The number of the call; 444 to 446 are errors (EPERM), others are allowed.
-    rules = (Filter * 5)(Filter(0x20, 0, 0, 0), Filter(0x35, 0, 1, 444), Filter(0x25, 0, 1, 446), Filter(0x06, 0, 0, 0x7fff0000),
-                         Filter(0x06, 0, 0, 0x00050001))
+    # The number of the call; those are errors, others are allowed.
+    rules = (Filter * 5)(Filter(0x20, 0, 0, 0), Filter(0x35, 0, 1, first), Filter(0x25, 0, 1, last), Filter(0x06, 0, 0, 0x7fff0000),
+                         Filter(0x06, 0, 0, 0x00050000 | error))
     if ctypes.CDLL(None).prctl(22, 2, ctypes.byref(Program(5, rules)), 0, 0) < 0:  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
         os._exit(125)
+
+
+def refuse_landlock():
+    refuse_calls(444, 446)
+
+
+@case
+def system_calls_that_are_refused_from_outside(host):
+    """Those that a pod needs are named with the failure; of those that it can be without, a pod and a command beside its app are."""
+    if platform.machine() != "x86_64":
+        raise Skip("the numbers of system calls are those of x86-64")
+    hint = "filter of system calls that acnspawn itself runs in, as in a container, refuses %s()."
+    app = host.shell("exec sleep 600")
+    os.mkdir(host.path("source"))
+    calls = {"open_tree": 428, "move_mount": 429, "pidfd_open": 434, "openat2": 437}
+    for n, (name, number) in enumerate(calls.items()):
+        error = (errno.EPERM, errno.ENOSYS, errno.EACCES)[n % 3]
+        r = host.acnspawn("run", app, "--volume=%s:/v" % host.path("source"), preexec_fn=lambda: refuse_calls(number, number, error))
+        true(r.rc != 0, name)
+        contains(r.err, hint % name)
+    # Of the machine's own numbers: sched_setaffinity, sched_getaffinity; ioprio_set, ioprio_get; personality; keyctl.
+    for first, last, error in ((203, 204, errno.EPERM), (251, 252, errno.ENOSYS), (135, 135, errno.EACCES), (250, 250, errno.EPERM)):
+        host.acnspawn("run", "--detach", "--name=p", app, preexec_fn=lambda: refuse_calls(first, last, error)).expect(0)
+        equal(host.acnspawn("enter", "p", "--", "echo", "in", preexec_fn=lambda: refuse_calls(first, last, error)).expect(0).out, "in\n")
+        host.acnspawn("rm", "--force", "p").expect(0)
 
 
 @case

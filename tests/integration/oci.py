@@ -96,6 +96,28 @@ def config_is_taken_as_it_is_meant(host):
 
 
 @case
+def an_app_without_a_terminal_has_no_console(host):
+    """Entrypoints write to /dev/console where it is. App Container images have the null device, which their specification asks for."""
+    reference = Builder(host).base().runs("while :; do sleep 1; done").reference()
+    with open(host.path("secret"), "w") as f:
+        f.write("x")
+    host.acnspawn("run", "--detach", "--name=p", "--exit-policy=never", reference, "--name=a", "---", reference, "--name=terminal", "--input=terminal",
+                  "---", reference, "--name=device", "--device=/dev/full:/dev/more", "---", host.shell("exec sleep 600"), "--name=appc").expect(0)
+    host.acnspawn("add-app", "p", reference, "--name=later", "--credential=secret:" + host.path("secret")).expect(0)
+    host.acnspawn("start-app", "p", "later").expect(0)
+    found = {}
+    for app in "a", "terminal", "device", "appc", "later":
+        r = host.acnspawn("enter", "--app=" + app, "p", "--", "/bin/sh", "-c",
+                          "test -c /dev/null && test -c /dev/tty || exit 1; ls -l /dev/console 2>/dev/null; exit 0").expect(0)
+        found[app] = r.out.split()[4:6]
+    equal((found["a"], found["device"], found["later"]), ([], [], []))
+    equal(found["appc"], ["1,", "3"])
+    equal(found["terminal"][0], "136,")
+    equal(host.acnspawn("enter", "--app=later", "p", "--", "/bin/cat", "/dev/credentials/secret").out, "x")
+    host.acnspawn("stop", "--timeout=0", "p").expect(0)
+
+
+@case
 def arguments_take_the_place_of_cmd(host):
     b = Builder(host).base().config("--config.entrypoint", "/bin/echo", "--config.entrypoint", "entry", "--config.cmd", "default")
     b.config("--config.user", "0")

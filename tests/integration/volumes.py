@@ -506,6 +506,34 @@ def mounts_of_the_host_arrive_with_propagation_slave(host, *options):
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
+@both
+def sources_are_looked_up_on_the_host_at_each_start(host, *options):
+    """They are on a private mount, so that what is mounted there later does not propagate to the supervisor."""
+    path = source(host)
+    os.mkdir(path + "/late")
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    try:
+        subprocess.run(["mount", "--make-private", path], check=True)
+        host.acnspawn("run", "--detach", "--name=p", "--exit-policy=never", *options, host.shell("exec sleep 600"), "--name=web",
+                      "--volume=%s/late:/v" % path).expect(0)
+        listed = lambda: host.acnspawn("enter", "p", "--", "ls", "/v").expect(0).out
+        equal(listed(), "")
+        subprocess.run(["mount", "-t", "tmpfs", "acnspawn-test", path + "/late"], check=True)
+        with open(path + "/late/x", "w"):
+            pass
+        equal(listed(), "")
+        host.acnspawn("stop-app", "-t0", "p", "web").expect(0)
+        host.acnspawn("start-app", "p", "web").expect(0)
+        equal(listed(), "x\n")
+        subprocess.run(["umount", path + "/late"], check=True)
+        os.rmdir(path + "/late")
+        host.acnspawn("stop-app", "-t0", "p", "web").expect(0)
+        contains(host.acnspawn("start-app", "p", "web").expect(1).err, "Cannot open source %s/late" % path)
+        host.acnspawn("stop", "p")
+    finally:
+        subprocess.run(["umount", "--recursive", "--lazy", path], check=True)
+
+
 @case
 def mounts_of_an_app_are_on_the_host_with_propagation_shared(host):
     path = source(host)

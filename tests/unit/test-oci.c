@@ -307,7 +307,6 @@ TEST(hostile_layers)
                         {{.name = ".wh.w", .type = '0'},
                          {.name = "h", .type = '1', .link = "w"},
                          "no earlier entry"},
-                        {{.name = "c", .type = '3'}, {}, "is a whiteout of overlayfs"},
                         {{.name = "x", .type = '0', .size = 1 << 20, .no_content = true}, {}, "Layer 1"},
         };
 
@@ -746,6 +745,76 @@ TEST(hard_links_to_different_lower_layers)
         ASSERT_EQ(what_is(&l, again, 1, "x"), 'f');
         ASSERT_WORKS(l.f, image_remove(l.f.store, again->id, NULL, &l.f.error));
         ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
+}
+
+/* Device nodes are left out, and what the layers below have in their place is hidden. */
+TEST(devices_over_files_of_lower_layers)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        LAYOUT(l);
+
+        aci_dir(&l.f.tar, "d");
+        aci_file(&l.f.tar, "d/file", "lower");
+        aci_file(&l.f.tar, "d/kept", "lower");
+        aci_dir(&l.f.tar, "d/directory");
+        aci_file(&l.f.tar, "null", "lower");
+        aci_file(&l.f.tar, "removed", "lower");
+        aci_entry(&l.f.tar, (AciEntry){.name = "lowest", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        add_layer(&l);
+        aci_file(&l.f.tar, ".wh.removed", "");
+        add_layer(&l);
+        aci_entry(&l.f.tar, (AciEntry){.name = "d", .type = '5', .mode = 0755, .mtime = 1000000});
+        aci_entry(&l.f.tar, (AciEntry){.name = "d/file", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_entry(&l.f.tar, (AciEntry){.name = "d/directory", .type = '4', .mode = 0644, .major = 8});
+        aci_entry(&l.f.tar, (AciEntry){.name = "null", .type = '3', .mode = 0644});
+        aci_entry(&l.f.tar,
+                  (AciEntry){.name = "removed", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_entry(&l.f.tar,
+                  (AciEntry){.name = "nothing", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_entry(&l.f.tar, (AciEntry){.name = "d/kept", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_file(&l.f.tar, "d/kept", "later");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        size_t top = strv_length(i->layer_ids) - 3;
+        static const char *const hidden[] = {"d/file", "d/directory", "null"}, *const absent[] = {"removed",
+                                                                                                  "nothing"};
+        for (size_t k = 0; k < ELEMENTSOF(hidden); k++) {
+                struct stat st = status_of(&l, i, top, hidden[k]);
+                ASSERT_TRUE(unpack_is_whiteout(&st));
+        }
+        for (size_t k = 0; k < ELEMENTSOF(absent); k++)
+                ASSERT_EQ(status_of(&l, i, top, absent[k]).st_mode, 0);
+        ASSERT_TRUE(S_ISREG(status_of(&l, i, top, "d/kept").st_mode));
+        ASSERT_EQ(status_of(&l, i, top, "d").st_mtime, 1000000);
+        ASSERT_EQ(status_of(&l, i, top + 2, "lowest").st_mode, 0);
+}
+
+TEST(a_lowest_layer_with_devices_further_up)
+{
+        _cleanup_(image_freep) Image *one = NULL, *two = NULL, *again = NULL;
+        _cleanup_text_ Text shared = {};
+        LAYOUT(l);
+
+        aci_entry(&shared, (AciEntry){.name = "d/file", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_end(&shared);
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OCI_IMPORTS(l, one);
+        begin_image(&l);
+        add_base(&l, "two");
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OCI_IMPORTS(l, two);
+        struct stat st = status_of(&l, two, strv_length(two->layer_ids) - 2, "d/file");
+        ASSERT_TRUE(unpack_is_whiteout(&st));
+        ASSERT_EQ(status_of(&l, one, strv_length(one->layer_ids) - 1, "d/file").st_mode, 0);
+
+        /* What was made once is found again, without the blobs. */
+        l.config_more = ",\"author\":\"again\"";
+        begin_image(&l);
+        add_base(&l, "two");
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OK(remove_blob(&l, l.last_digest));
+        ASSERT_OCI_IMPORTS(l, again);
+        ASSERT_STREQ(again->layer_ids[0], two->layer_ids[0]);
 }
 
 /* What is hashed for the IDs of layers that were made here. */
@@ -1242,6 +1311,8 @@ int main(void)
         RUN(hard_links_to_lower_layers);
         RUN(hard_links_to_different_lower_layers);
         RUN(a_layer_made_of_several_is_no_blob);
+        RUN(devices_over_files_of_lower_layers);
+        RUN(a_lowest_layer_with_devices_further_up);
         RUN(hard_links_to_lower_layers_and_what_follows);
         RUN(hard_links_to_lower_layers_that_are_refused);
         RUN(a_layer_without_padding_and_end_mark);

@@ -3,8 +3,12 @@
 /* The process that prepares an app, or the apps of a group, for a pod that runs: it reads images, which can take a while,
  * makes the directory and the units of each app, and answers with what it has added to the manifest, or why it has not. It
  * waits then, with its lock on the store, until that is in the manifest on disk. If it fails or is killed, the
- * caller of change_prepare() removes what it has left. */
+ * caller of change_prepare() removes what it has left.
+ *
+ * It looks up paths of the host, such as sources of volumes, in the host's mount namespace: what was mounted there since the pod was
+ * started does not arrive in the supervisor's if the host's mounts are private. */
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -227,6 +231,15 @@ static int close_others(const Supervisor *s, int sock)
         return fds_close_others(kept, ELEMENTSOF(kept));
 }
 
+static int enter_host(const Supervisor *s, Error *e)
+{
+        int host_fd = forwarders_host(s->forwarders);
+
+        return host_fd >= 0 && setns(host_fd, CLONE_NEWNS) < 0
+                               ? error_set_errno(e, -errno, "Cannot enter the mount namespace of the host")
+                               : 0;
+}
+
 static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)
 {
         _cleanup_strv_free_ char **warnings = NULL;
@@ -241,6 +254,8 @@ static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
                 _exit(1);
         int r = close_others(c->supervisor, sock);
+        if (r >= 0)
+                r = enter_host(c->supervisor, &e);
         if (r >= 0)
                 r = prepare(c, &added, &warnings, &e);
         if (r < 0 && e.code == 0)
