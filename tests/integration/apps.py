@@ -80,7 +80,7 @@ def an_app_that_ignores_the_signal_is_killed_after_the_timeout(host):
     host.acnspawn("stop", "p").expect(0)
 
 
-FLUSHING = "trap 'sleep 2.5; exit 3' TERM; touch /out/up; while :; do sleep 0.05; done"
+FLUSHING = "trap '" + pauses(2.5) + "; exit 3' TERM; touch /out/up; while :; do sleep 0.05; done"
 
 
 @both

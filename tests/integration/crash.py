@@ -538,7 +538,7 @@ def interrupt_twice_is_force(host):
 def requests_of_others_are_no_second_interrupt(host):
     """On shutdown the host requests the end of a pod in two ways; the end of a session is SIGTERM followed by
     SIGHUP."""
-    script = "trap 'sleep 1; exit 7' TERM; touch /out/up; while :; do sleep 0.1; done"
+    script = "trap '" + pauses(1) + "; exit 7' TERM; touch /out/up; while :; do sleep 0.1; done"
 
     def asked(*signals, first=None):
         uuid = host.prepare(host.shell(script, name="example.com/a"))

@@ -12,7 +12,7 @@ import threading
 from cri_client import *
 from hanging_fs import HangingFs
 
-FLUSHES = "trap 'sleep %s; exit 7' TERM; touch /tmp/up; while :; do sleep 0.05; done"
+FLUSHES = "trap '%s; exit 7' TERM; touch /tmp/up; while :; do sleep 0.05; done"
 IGNORES = "trap '' TERM; touch /tmp/up; while :; do sleep 0.05; done"
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
 OTHER_BOOT = "00000000-0000-4000-8000-000000000000"
@@ -85,7 +85,7 @@ def a_stop_uses_the_grace_period_of_the_call(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
         i = run_sandbox(c)
-        flushes, ignores, shortened = run(c, i, "flushes", image_id, FLUSHES % 11.5), run(c, i, "ignores", image_id, IGNORES), run(
+        flushes, ignores, shortened = run(c, i, "flushes", image_id, FLUSHES % pauses(11.5)), run(c, i, "ignores", image_id, IGNORES), run(
             c, i, "shortened", image_id, IGNORES)
         begun = time.monotonic()
         long = begin_stop(c, flushes, 40)

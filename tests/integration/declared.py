@@ -309,7 +309,7 @@ def a_pod_that_stops_for_long_holds_no_lock_of_the_store(host):
     os.mkdir(host.path("signals"))
     os.chmod(host.path("signals"), 0o777)
     there = lambda name: os.path.exists(host.path("signals", name))
-    slow = host.shell("trap 'touch /signals/stops; until [ -e /signals/go ]; do sleep 0.05; done; exit 0' TERM; touch /signals/up; "
+    slow = host.shell("trap ': >/signals/stops; until [ -e /signals/go ]; do sleep 0.05; done; exit 0' TERM; touch /signals/up; "
                       "while :; do sleep 0.05; done", name="example.com/slow")
     other = host.shell(STAY, name="example.com/other")
     for path in slow, other:

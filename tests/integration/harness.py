@@ -167,6 +167,12 @@ def nothing_more(measure, before, what, timeout=20):
         time.sleep(0.05)
 
 
+def pauses(seconds):
+    """For the handler of SIGTERM in the script of an app, which is to take so long: many short pauses, and no process that has to survive. systemd
+    also signals those that appear while it goes over the cgroup."""
+    return "n=0; while [ $((n += 1)) -le %d ]; do sleep 0.05; done" % (20 * seconds + 2)
+
+
 # Of each device after it a word: whether it can be opened for reading, writing, and both ("yny"), as far as permissions are concerned.
 OPEN_EACH = ("each() { for d; do for how in '<' '>' '<>'; do (eval \": $how$d\") 2>&1 | grep -q 'not permitted' && echo -n n || echo -n y; done; "
              "echo; done; }; each ")

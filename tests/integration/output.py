@@ -339,7 +339,7 @@ def a_reader_that_is_gone_ends_the_pod(host):
     """As in "run ... | head": with the status that SIGPIPE gives, after an orderly end, by whichever stream."""
     for redirection in "1", "2":
         p = host.start("run", "--name=p" + redirection, host.shell(
-            "trap 'touch /out/term; exit 3' TERM; i=0; while :; do i=$((i+1)); echo $i >&%s; sleep 0.02; done" % redirection, name="example.com/a"))
+            "trap ': >/out/term; exit 3' TERM; i=0; while :; do i=$((i+1)); echo $i >&%s; sleep 0.02; done" % redirection, name="example.com/a"))
         stream = p.stdout if redirection == "1" else p.stderr
         equal(stream.readline(), b"1\n")
         stream.close()

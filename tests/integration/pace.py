@@ -28,7 +28,7 @@ def measured():
 
 
 def busy(seconds=1):
-    """The share of all processors, from 0 to 1, that other work uses. What runs with a low priority (nice) does not count."""
+    """The share of all processors, from 0 to 1, that other work uses. What runs with a low priority (nice) counts while it is in the kernel."""
     def times():
         with open("/proc/stat") as f:
             user, nice, system, idle, waiting, *interrupts = map(int, f.readline().split()[1:9])

@@ -576,7 +576,7 @@ def sockets_and_the_end_of_a_pod(host):
 @case
 def connections_remain_when_the_pod_ends_by_itself(host):
     """The pod's systemd was told to by another process than the supervisor; it takes a while."""
-    slow = host.shell("trap 'touch /out/ends; sleep 4; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/slow")
+    slow = host.shell("trap ': >/out/ends; " + pauses(4) + "; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done", name="example.com/slow")
     with listener() as s:
         number = s.getsockname()[1]
         p = start_with(host, [s], "run", "--name=p", "--port=http:%d" % number, server(host, "max=1"), slow)

@@ -11,7 +11,7 @@ from pod_interface import *
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
 STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
 # Ends once /out/end exists, after a request to stop.
-DRAINS = "trap 'touch /out/stopping; while ! test -e /out/end; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
+DRAINS = "trap ': >/out/stopping; while ! test -e /out/end; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
 NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 HEALTH = ["--health-interval=100ms", "--health-retries=1"]
 
@@ -197,7 +197,7 @@ def timeouts_stop_while_a_pod_is_paused(host):
     whose cgroup is frozen."""
     limit = patience(1.5)
     end = "for i in $(seq %d); do sleep 0.05; done; exit 7" % (limit * 20 / 3)  # a third of it
-    script = "trap 'touch /out/stopping; %s' TERM; touch /out/up; while :; do sleep 0.05; done" % end
+    script = "trap ': >/out/stopping; %s' TERM; touch /out/up; while :; do sleep 0.05; done" % end
     called, by_unit = ("a", "b"), ("c", "d")
     uuid = host.detach("--name=p", "--exit-policy=never", "--stop-timeout=60s", host.shell(STAY, name="example.com/e"),
                        *sum((["---", host.shell(script, name="example.com/" + app)] for app in called), []),

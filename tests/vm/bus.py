@@ -107,7 +107,7 @@ def a_client_that_has_ended_the_pod_is_told_so(host):
     out = host.path("out")
     os.mkdir(out)
     uuid = started(host, "-v", out + ":/host", apps=("a",),
-                   script="trap 'touch /out/ends; while ! test -e /host/go; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done")
+                   script="trap ': >/out/ends; while ! test -e /host/go; do sleep 0.05; done; exit 0' TERM; touch /out/up; while :; do sleep 0.05; done")
     waits = subprocess.Popen(["systemctl", "-M", "p1", "stop", "app-a.service"], stderr=subprocess.PIPE, text=True)
     host.children.append(waits)
     wait_for(lambda: os.path.exists(host.upper("a") + "/out/ends"), "the request to end")
