@@ -170,12 +170,12 @@ static int add_file_systems(const Pod *p, char ***units)
 
 /* When the host is shut down, what a pod uses until its end is stopped after the scope: the network, file systems and name
  * spaces that are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
-static int append_order(sd_bus_message *m, bool network_is_up, const Pod *p, const char *controller)
+static int append_order(sd_bus_message *m, bool has_network, const Pod *p, const char *controller)
 {
         _cleanup_strv_free_ char **units = NULL;
 
         int r = strv_extend(&units, "basic.target");
-        if (r >= 0 && network_is_up)
+        if (r >= 0 && has_network)
                 r = strv_extend(&units, "network.target");
         if (r >= 0 && controller)
                 r = strv_extend(&units, "dbus.service");
@@ -210,7 +210,7 @@ static const char *slice_of(const Pod *p)
         return p->config.cgroup_parent ? strrchr(p->config.cgroup_parent, '/') + 1 : "machine.slice";
 }
 
-static int append_properties(sd_bus_message *m, bool network_is_up, const Pod *p, pid_t pid,
+static int append_properties(sd_bus_message *m, bool has_network, const Pod *p, pid_t pid,
                              const char *controller)
 {
         _cleanup_free_ char *description = NULL;
@@ -227,13 +227,13 @@ static int append_properties(sd_bus_message *m, bool network_is_up, const Pod *p
         if (r >= 0 && controller)
                 r = sd_bus_message_append(m, "(sv)", "Controller", "s", controller);
         if (r >= 0)
-                r = append_order(m, network_is_up, p, controller);
+                r = append_order(m, has_network, p, controller);
         if (r >= 0)
                 r = append_requests(m, p);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-static int new_call(sd_bus *bus, bool network_is_up, const Pod *p, pid_t pid, const char *controller,
+static int new_call(sd_bus *bus, bool has_network, const Pod *p, pid_t pid, const char *controller,
                     sd_bus_message **ret)
 {
         _cleanup_(message_unrefp) sd_bus_message *m = NULL;
@@ -246,7 +246,7 @@ static int new_call(sd_bus *bus, bool network_is_up, const Pod *p, pid_t pid, co
         if (r >= 0)
                 r = sd_bus_message_append(m, "ss", unit, "fail");
         if (r >= 0)
-                r = append_properties(m, network_is_up, p, pid, controller);
+                r = append_properties(m, has_network, p, pid, controller);
         if (r >= 0)
                 r = sd_bus_message_append(m, "a(sa(sv))", 0);
         if (r >= 0)
@@ -271,9 +271,9 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
         _cleanup_free_ char *result = NULL;
 
         uint64_t end = deadline_after(START_TIMEOUT_USEC);
-        bool is_up = network_is_up(bus, end, stop);
+        bool has_network = network_is_up(bus, end, stop);
 
-        int r = new_call(bus, is_up, p, pid, controller, &call);
+        int r = new_call(bus, has_network, p, pid, controller, &call);
         if (r >= 0)
                 r = systemd_run_job(bus, call, end, stop, &result, &error);
         if (r == -EINTR)
