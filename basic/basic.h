@@ -450,7 +450,7 @@ int fsync_dir(int dir_fd);
 /* The file PATH, and its name. */
 int fsync_file_at(int dir_fd, const char *path);
 /* Waits for a flock on the file PATH, LOCK_EX or LOCK_SH, and creates the file if it is missing. Other users cannot open the
- * file: a user who can open a file or a directory can hold a lock on it for ever. O, which may be NULL, cancels the wait.
+ * file: a user who can open a file or a directory can hold a lock on it for ever. O, which may be NULL, cancels the wait; with LOCK_NB (-EWOULDBLOCK) there is none.
  * Returns the descriptor; errors of operation_check() have a message, others do not. */
 int lock_file_at(int dir_fd, const char *path, int mode, const Operation *o, Error *e);
 /* Passes descriptors over a unix socket with DATA as payload (at least one byte). */

@@ -15,7 +15,7 @@ static int wait_for_lock(int fd, int mode, const Operation *o, Error *e)
         int msec = 1;
 
         while (flock(fd, o ? mode | LOCK_NB : mode) < 0) {
-                if (errno != EWOULDBLOCK && errno != EINTR)
+                if (errno != EINTR && (errno != EWOULDBLOCK || mode & LOCK_NB))
                         return -errno;
                 int r = o ? operation_poll(o, -1, 0, msec, e) : 0;
                 if (r < 0)

@@ -18,6 +18,7 @@
         F(sd_bus_call_async)                                                                                \
         F(sd_bus_call_method)                                                                               \
         F(sd_bus_call_method_async)                                                                         \
+        F(sd_bus_error_copy)                                                                                \
         F(sd_bus_error_free)                                                                                \
         F(sd_bus_error_has_name)                                                                            \
         F(sd_bus_flush_close_unref)                                                                         \
@@ -37,6 +38,7 @@
         F(sd_bus_message_new_method_call)                                                                   \
         F(sd_bus_message_open_container)                                                                    \
         F(sd_bus_message_read)                                                                              \
+        F(sd_bus_message_ref)                                                                               \
         F(sd_bus_message_skip)                                                                              \
         F(sd_bus_is_open)                                                                                   \
         F(sd_bus_message_unref)                                                                             \
@@ -104,6 +106,7 @@ extern Library systemd_library;
 #define sd_bus_call_async(...) SYSTEMD_CALL(sd_bus_call_async, __VA_ARGS__)
 #define sd_bus_call_method(...) SYSTEMD_CALL(sd_bus_call_method, __VA_ARGS__)
 #define sd_bus_call_method_async(...) SYSTEMD_CALL(sd_bus_call_method_async, __VA_ARGS__)
+#define sd_bus_error_copy(...) SYSTEMD_CALL(sd_bus_error_copy, __VA_ARGS__)
 #define sd_bus_error_free(...) SYSTEMD_CALL(sd_bus_error_free, __VA_ARGS__)
 #define sd_bus_error_has_name(...) SYSTEMD_CALL(sd_bus_error_has_name, __VA_ARGS__)
 #define sd_bus_flush_close_unref(...) SYSTEMD_CALL(sd_bus_flush_close_unref, __VA_ARGS__)
@@ -123,6 +126,7 @@ extern Library systemd_library;
 #define sd_bus_message_new_method_call(...) SYSTEMD_CALL(sd_bus_message_new_method_call, __VA_ARGS__)
 #define sd_bus_message_open_container(...) SYSTEMD_CALL(sd_bus_message_open_container, __VA_ARGS__)
 #define sd_bus_message_read(...) SYSTEMD_CALL(sd_bus_message_read, __VA_ARGS__)
+#define sd_bus_message_ref(...) SYSTEMD_CALL(sd_bus_message_ref, __VA_ARGS__)
 #define sd_bus_message_skip(...) SYSTEMD_CALL(sd_bus_message_skip, __VA_ARGS__)
 #define sd_bus_message_unref(...) SYSTEMD_CALL(sd_bus_message_unref, __VA_ARGS__)
 #define sd_bus_new(...) SYSTEMD_CALL(sd_bus_new, __VA_ARGS__)

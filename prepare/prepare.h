@@ -64,7 +64,7 @@
  *         status/<app>             how the app is or how it ended; status/<app>.health: its health check
  *         runtime interface        while it runs: the PIDs of its supervisor, nspawn and PID 1; the supervisor's
  *         cgroups mounts/          socket; its cgroups; the mount point of the supervisor's private tmpfs
- *         applying                 with a flock while a process changes it to what is declared (stage0/apply/)
+ *         applying                 with a flock while a process, which it names, changes it to what is declared (stage0/apply/)
  *         result                   how the pod ended (all of these written by stage0/)
  *         ended                    when it ended: microseconds since the epoch, in decimal
  *     names/<name>                 symlink to the UUID of the pod of that name

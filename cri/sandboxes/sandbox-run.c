@@ -10,7 +10,7 @@
 #include "cri/events/events.h"
 
 #define START_WAIT_USEC UINT64_C(90000000)
-#define UNDO_USEC UINT64_C(60000000)
+#define UNDO_USEC UINT64_C(60000000) /* for all of it */
 #define UNDO_PAUSE_MSEC 50
 #define PORT_MAX 65535
 
@@ -241,19 +241,19 @@ static int remove_pod(Store *s, const char *uuid)
 }
 
 /* Does not use the operation of the call, which may be cancelled. The supervisor may be about to start: it holds the lock of
- * a prepared pod (-EBUSY), or has no interface yet (-EAGAIN). */
+ * a prepared pod (-EBUSY), or has no interface yet (-EAGAIN). One that does not answer at all is left to RemovePodSandbox. */
 static void undo(CriJob *j, const char *uuid)
 {
+        const OperationOptions options = {.deadline_usec = now_usec(CLOCK_MONOTONIC) + UNDO_USEC};
+        _cleanup_(operation_freep) Operation *o = NULL;
         _cleanup_(store_unrefp) Store *s = NULL;
-        uint64_t end = now_usec(CLOCK_MONOTONIC) + UNDO_USEC;
 
-        if (store_open_again(j->store, NULL, &s, NULL) < 0)
+        if (operation_new(&options, &o) < 0 || store_open_again(j->store, o, &s, NULL) < 0)
                 return;
         for (;;) {
                 int r = remove_pod(s, uuid);
-                if ((r != -EBUSY && r != -EAGAIN) || now_usec(CLOCK_MONOTONIC) >= end)
+                if ((r != -EBUSY && r != -EAGAIN) || operation_poll(o, -1, 0, UNDO_PAUSE_MSEC, NULL) < 0)
                         return;
-                (void) operation_poll(NULL, -1, 0, UNDO_PAUSE_MSEC, NULL);
         }
 }
 

@@ -130,11 +130,12 @@ static int mark_exited(Collector *c, Pod *p, Error *e)
         return pod_end_run(p, e);
 }
 
-/* 1: it is to be removed, and is locked. 0: it stays. */
-static int lock_if_due(Collector *c, Pod *p, Error *e)
+/* 1: it is to be removed, and is locked. 0: it stays. A start waits for the lock only for some seconds, so its size is measured before. */
+static int lock_if_due(Collector *c, Pod *p, uint64_t *ret_size, Error *e)
 {
         if (!is_due(c, p) || !is_selected(c, "pod", p->uuid))
                 return 0;
+        *ret_size = measure(c, p->dir_fd, ".");
         if (c->options->dry_run) /* an embryo is most often about to be prepared */
                 return p->state != POD_EMBRYO;
         int r = lock_without_waiting(p, e);
@@ -143,10 +144,9 @@ static int lock_if_due(Collector *c, Pod *p, Error *e)
         return r < 0 ? r : is_due(c, p); /* its state may have changed meanwhile */
 }
 
-static int remove_pod(Collector *c, Pod *p, Error *e)
+static int remove_pod(Collector *c, Pod *p, uint64_t size, Error *e)
 {
         const char *was = pod_state_to_string(p->state);
-        uint64_t size = measure(c, p->dir_fd, ".");
         int r = 0;
 
         if (!c->options->dry_run && c->options->release)
@@ -178,6 +178,7 @@ static void collect_pod(Collector *c, const char *uuid)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
+        uint64_t size = 0;
 
         int r = pod_open(c->store, uuid, &p, &e);
         if (r >= 0)
@@ -185,11 +186,11 @@ static void collect_pod(Collector *c, const char *uuid)
         if (r >= 0)
                 r = mark_exited(c, p, &e);
         if (r >= 0)
-                r = lock_if_due(c, p, &e);
+                r = lock_if_due(c, p, &size, &e);
         if (r == -ENOENT || r == -EBUSY)
                 return; /* removed, or in use by another process */
         if (r > 0)
-                r = remove_pod(c, p, &e);
+                r = remove_pod(c, p, size, &e);
         if (r < 0)
                 note_failure(c, r, &e);
 }

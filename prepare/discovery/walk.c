@@ -15,7 +15,7 @@
 static bool is_host_error(int error)
 {
         return error == -EHOSTUNREACH || error == -ECONNREFUSED || error == -ECONNRESET ||
-               error == -ETIMEDOUT || error == -EKEYREJECTED;
+               error == -ETIMEDOUT || error == -EKEYREJECTED || error == -EKEYEXPIRED;
 }
 
 /* Whether further attempts are pointless. */

@@ -11,9 +11,13 @@
 
 struct Fetcher {
         Store *store;
+        Fetcher *parent; /* whose locks, index and notes this one uses (root()); or NULL */
+        bool is_brief;
+        Fetcher *brief; /* the same, with a bound for answers: for images that are in the store; created on first use */
         FetchOptions options;
-        pthread_mutex_t lock; /* protects the following members */
-        Transfer *transfer;   /* created on first use */
+        uint64_t answer_timeout_usec; /* as of TransferOptions, of the brief one */
+        pthread_mutex_t lock;         /* protects the following members */
+        Transfer *transfer;           /* created on first use */
         Trust *trust;
         char **active_places; /* places that a thread is fetching */
         pthread_cond_t idle;
@@ -29,6 +33,8 @@ struct Fetcher {
 
 /* --- Shared by all kinds (fetch.c) --------------------------------------------------------------------- */
 
+/* The fetcher that F was made by for a part of its work, or F. */
+Fetcher *fetcher_root(Fetcher *f);
 void fetcher_note(Fetcher *f, const char *format, ...) _printf_(2, 3); /* each text once */
 void fetcher_progress(Fetcher *f, const char *what, OperationPhase phase, uint64_t done, uint64_t total);
 int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e);

@@ -14,6 +14,8 @@
 #include "prepare/fetch/fetch-internal.h"
 #include "schema/oci.h"
 
+/* How long each server may take to answer while there is an image in the store that the pod can start with. */
+#define ANSWER_TIMEOUT_USEC (10 * UINT64_C(1000000))
 #define LOST_MAX_USEC (120 * UINT64_C(1000000))
 #define WAIT_USEC 100000U /* interval of checks of the operation */
 
@@ -30,16 +32,23 @@ int pull_policy_from_string(const char *s)
 
 /* --- The fetcher --------------------------------------------------------------------------------------- */
 
-int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e)
+Fetcher *fetcher_root(Fetcher *f)
+{
+        return f->parent ?: f;
+}
+
+static int new_fetcher(Store *s, const FetchOptions *o, Fetcher *parent, Fetcher **ret, Error *e)
 {
         Fetcher *f = calloc(1, sizeof(Fetcher));
         pthread_condattr_t attributes;
 
-        if (!f || image_index_new(s, &f->index, e) < 0) {
+        if (!f || (!parent && image_index_new(s, &f->index, e) < 0)) {
                 free(f);
                 return error_oom(e);
         }
         f->store = s;
+        f->parent = parent;
+        f->answer_timeout_usec = parent ? parent->answer_timeout_usec : ANSWER_TIMEOUT_USEC;
         f->options = o ? *o : (FetchOptions){};
         (void) pthread_mutex_init(&f->lock, NULL);
         (void) pthread_mutex_init(&f->notes_lock, NULL);
@@ -52,10 +61,16 @@ int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e)
         return 0;
 }
 
+int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e)
+{
+        return new_fetcher(s, o, NULL, ret, e);
+}
+
 Fetcher *fetcher_free(Fetcher *f)
 {
         if (!f)
                 return NULL;
+        (void) fetcher_free(f->brief);
         (void) transfer_free(f->transfer);
         (void) trust_free(f->trust);
         (void) image_index_free(f->index);
@@ -73,7 +88,7 @@ Fetcher *fetcher_free(Fetcher *f)
 
 static void give_note(const char *line, void *userdata)
 {
-        Fetcher *f = userdata;
+        Fetcher *f = fetcher_root(userdata);
 
         (void) pthread_mutex_lock(&f->notes_lock);
         bool is_new = !strv_contains(f->notes, line);
@@ -108,6 +123,7 @@ int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e)
                         .speed_min = f->options.speed_min,
                         .config_dirs = f->options.config_dirs,
                         .operation = f->store->operation,
+                        .answer_timeout_usec = f->is_brief ? f->answer_timeout_usec : 0,
                         .note = give_note,
                         .userdata = f,
         };
@@ -125,6 +141,7 @@ int fetcher_trust(Fetcher *f, Trust **ret, Error *e)
 {
         int r = 0;
 
+        f = fetcher_root(f);
         (void) pthread_mutex_lock(&f->lock);
         if (!f->trust)
                 r = trust_open(f->options.config_dirs, f->store->operation, &f->trust, e);
@@ -148,6 +165,7 @@ int fetcher_begin(Fetcher *f, const char *place, Error *e)
 {
         int r = 0;
 
+        f = fetcher_root(f);
         (void) pthread_mutex_lock(&f->lock);
         while (r >= 0 && strv_contains(f->active_places, place)) {
                 wait_a_moment(f);
@@ -161,6 +179,7 @@ int fetcher_begin(Fetcher *f, const char *place, Error *e)
 
 void fetcher_end(Fetcher *f, const char *place)
 {
+        f = fetcher_root(f);
         (void) pthread_mutex_lock(&f->lock);
         size_t n = strv_length(f->active_places), i = 0;
         while (i < n && !streq(f->active_places[i], place))
@@ -260,8 +279,8 @@ static int add_hint_of_near_names(Error *e, int r, const Error *in_store)
 /* References of registries have the same form as names for discovery. */
 static int add_hint_of_registries(Error *e, int r, const char *reference)
 {
-        static const int others[] = {-EINTR,        -ETIME,  -ENOMEM,  -ENOSPC,
-                                     -EKEYREJECTED, -ENOKEY, -EBADMSG, -EPERM};
+        static const int others[] = {-EINTR,       -ETIME,  -ENOMEM,  -ENOSPC, -EKEYREJECTED,
+                                     -EKEYEXPIRED, -ENOKEY, -EBADMSG, -EPERM};
         _cleanup_free_ char *hint = e && e->hint ? strdup(e->hint) : NULL;
 
         for (size_t i = 0; i < ELEMENTSOF(others); i++)
@@ -343,11 +362,11 @@ static int (*const kinds[_REFERENCE_KIND_MAX])(Fetcher *f, const Reference *r, c
 
 /* --- Without the network ------------------------------------------------------------------------------- */
 
-/* The server was not reached, or did not do its work, which says nothing about the image. */
+/* The server was not reached, or did not do its work, or this host's clock is wrong, which says nothing about the image. */
 static bool is_unreachable(int code)
 {
-        static const int codes[] = {-EHOSTUNREACH, -ENETUNREACH, -ENETDOWN,  -ECONNREFUSED, -ECONNRESET,
-                                    -ETIMEDOUT,    -EBUSY,       -EREMOTEIO, -EADDRNOTAVAIL};
+        static const int codes[] = {-EHOSTUNREACH, -ENETUNREACH, -ENETDOWN,  -ECONNREFUSED,  -ECONNRESET,
+                                    -ETIMEDOUT,    -EBUSY,       -EREMOTEIO, -EADDRNOTAVAIL, -EKEYEXPIRED};
 
         for (size_t i = 0; i < ELEMENTSOF(codes); i++)
                 if (code == codes[i])
@@ -355,17 +374,35 @@ static bool is_unreachable(int code)
         return false;
 }
 
-static int only_stored(const Fetcher *f, Fetcher **ret)
+static int only_stored(Fetcher *f, Fetcher **ret)
 {
         FetchOptions o = f->options;
 
         o.policy = PULL_NEVER;
-        return fetcher_new(f->store, &o, ret, NULL);
+        return new_fetcher(f->store, &o, f, ret, NULL);
+}
+
+/* F itself if there is no memory. */
+static Fetcher *brief_of(Fetcher *f)
+{
+        if (f->parent)
+                return f;
+        (void) pthread_mutex_lock(&f->lock);
+        if (!f->brief && new_fetcher(f->store, &f->options, f, &f->brief, NULL) >= 0)
+                f->brief->is_brief = true;
+        Fetcher *brief = f->brief ?: f;
+        (void) pthread_mutex_unlock(&f->lock);
+        return brief;
+}
+
+static bool looks_for_newer(const Fetcher *f)
+{
+        return f->options.or_stored && f->options.policy == PULL_UPDATE;
 }
 
 static bool may_be_stored(const Fetcher *f, int r)
 {
-        return f->options.or_stored && f->options.policy == PULL_UPDATE && is_unreachable(r);
+        return looks_for_newer(f) && is_unreachable(r);
 }
 
 /* What names the host of an image: the first component of a name, or of a URL without scheme and password. */
@@ -384,7 +421,7 @@ static bool is_of_server(const Reference *x)
                (x->kind == REFERENCE_IMAGE && can_be_fetched(x->body));
 }
 
-/* A host that does not answer costs a minute and more. It is not asked for another image that is in the store, and when two
+/* A host that does not answer costs 10 s, or a minute and more. It is not asked for another image that is in the store, and when two
  * minutes were lost no host is. 0, or -EHOSTUNREACH. */
 static int check_silent(Fetcher *f, const char *name, Error *e)
 {
@@ -399,10 +436,11 @@ static int check_silent(Fetcher *f, const char *name, Error *e)
         return is_late ? error_set(e, -EHOSTUNREACH, "too much time was lost with other servers") : 0;
 }
 
-/* R: what a request failed with. A host that has answered that it fails is asked for other images. */
+/* R: what a request failed with. A host that has answered is asked for other images. */
 static void note_lost(Fetcher *f, int r, const char *name, uint64_t begun_usec)
 {
-        _cleanup_free_ char *host = r == -EBUSY || r == -EREMOTEIO ? NULL : host_of(name);
+        bool answered = r == -EBUSY || r == -EREMOTEIO || r == -EKEYEXPIRED;
+        _cleanup_free_ char *host = answered ? NULL : host_of(name);
 
         (void) pthread_mutex_lock(&f->lock);
         f->lost_usec += now_usec(CLOCK_MONOTONIC) - begun_usec;
@@ -445,6 +483,29 @@ static int stored_target(Fetcher *f, int r, const FetchTarget *w, Image **ret, b
         return 0;
 }
 
+/* The fetcher to look for a newer image with. */
+static Fetcher *looking_for_reference(Fetcher *f, const Reference *x, const char *what)
+{
+        _cleanup_(fetcher_freep) Fetcher *local = NULL;
+        _cleanup_(image_freep) Image *i = NULL;
+        bool found;
+
+        if (!looks_for_newer(f) || !is_of_server(x) || only_stored(f, &local) < 0)
+                return f;
+        return kinds[x->kind](local, x, what, &i, &found, NULL) < 0 ? f : brief_of(f);
+}
+
+static Fetcher *looking_for_target(Fetcher *f, const FetchTarget *w)
+{
+        _cleanup_(fetcher_freep) Fetcher *local = NULL;
+        _cleanup_(image_freep) Image *i = NULL;
+        bool found;
+
+        if (!looks_for_newer(f) || only_stored(f, &local) < 0)
+                return f;
+        return fetch_target(local, w, &i, &found, NULL) < 0 ? f : brief_of(f);
+}
+
 /* Reports the result, and returns the image. */
 static int conclude(Fetcher *f, const char *what, int r, Image *i, bool found)
 {
@@ -477,7 +538,7 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e)
                 uint64_t begun_usec = now_usec(CLOCK_MONOTONIC);
 
                 error_done(e);
-                r = kinds[x.kind](f, &x, shown, &i, &found, e);
+                r = kinds[x.kind](looking_for_reference(f, &x, shown), &x, shown, &i, &found, e);
                 if (is_of_server(&x) && may_be_stored(f, r))
                         note_lost(f, r, x.body, begun_usec);
                 r = stored_reference(f, r, &x, shown, &i, &found, e);
@@ -508,7 +569,7 @@ int fetch_image_by_name(Fetcher *f, const char *name, const PairList *labels, co
                 uint64_t begun_usec = now_usec(CLOCK_MONOTONIC);
 
                 error_done(e);
-                r = fetch_target(f, &w, &i, &found, e);
+                r = fetch_target(looking_for_target(f, &w), &w, &i, &found, e);
                 if (may_be_stored(f, r))
                         note_lost(f, r, name, begun_usec);
                 r = stored_target(f, r, &w, &i, &found, e);

@@ -8,13 +8,14 @@
 
 ImageIndex *fetcher_lock_index(Fetcher *f)
 {
+        f = fetcher_root(f);
         (void) pthread_mutex_lock(&f->index_lock);
         return f->index;
 }
 
 void fetcher_unlock_index(Fetcher *f)
 {
-        (void) pthread_mutex_unlock(&f->index_lock);
+        (void) pthread_mutex_unlock(&fetcher_root(f)->index_lock);
 }
 
 int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e)
@@ -49,5 +50,5 @@ void fetcher_forget(Fetcher *f, const char *id)
 
 ImageIndex *fetcher_index(Fetcher *f)
 {
-        return f->index;
+        return fetcher_root(f)->index;
 }

@@ -153,6 +153,7 @@ static bool is_done(Fetcher *f, const Image *i)
 {
         if (!i->info.signer.fingerprint && !image_is_of_registry(i))
                 return true;
+        f = fetcher_root(f);
         (void) pthread_mutex_lock(&f->lock);
         bool done = strv_contains(f->verified_images, i->id);
         (void) pthread_mutex_unlock(&f->lock);
@@ -161,6 +162,7 @@ static bool is_done(Fetcher *f, const Image *i)
 
 static int set_done(Fetcher *f, const Image *i, Error *e)
 {
+        f = fetcher_root(f);
         (void) pthread_mutex_lock(&f->lock);
         int r = strv_extend(&f->verified_images, i->id);
         (void) pthread_mutex_unlock(&f->lock);

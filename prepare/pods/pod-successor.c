@@ -74,21 +74,43 @@ static int write_successor(Pod *old, const char *uuid, Error *e)
                      : 0;
 }
 
-int pod_succeed(Pod *p, Pod *old, Error *e)
+int pod_succeed(Pod *p, Pod *old, Pod *holder, Error *e)
 {
-        if (p->state != POD_PREPARING || !old->locked || old->state != POD_EXITED)
+        Pod *from = holder ?: old;
+
+        if (p->state != POD_PREPARING || !old->locked || old->state != POD_EXITED || !from->locked ||
+            from->state != POD_EXITED)
                 return error_set(e, -EINVAL, "Pod %s cannot succeed pod %s", p->uuid, old->uuid);
         free(p->config.predecessor);
         p->config.predecessor = strdup(old->uuid);
         if (!p->config.predecessor)
                 return error_oom(e);
         int r = write_successor(old, p->uuid, e);
-        if (r < 0 || !old->config.name)
+        if (r < 0 || !from->config.name)
                 return r;
-        r = registry_pass(p->store, REGISTRY_NAMES, old->config.name, old->uuid, p->uuid, e);
+        r = registry_pass(p->store, REGISTRY_NAMES, from->config.name, from->uuid, p->uuid, e);
         if (r == -EEXIST)
-                return error_set(e, -EBUSY, "The name '%s' belongs to another pod now", old->config.name);
+                return error_set(e, -EBUSY, "The name '%s' belongs to another pod now", from->config.name);
         return r;
+}
+
+#define GENERATIONS_MAX 1000U
+
+bool pod_descends_from(const Pod *p, const Pod *old)
+{
+        _cleanup_(pod_freep) Pod *parent = NULL;
+
+        for (unsigned i = 0; p->config.predecessor && i < GENERATIONS_MAX; i++) {
+                Pod *next;
+
+                if (streq(p->config.predecessor, old->uuid))
+                        return true;
+                if (pod_open(old->store, p->config.predecessor, &next, NULL) < 0)
+                        return false;
+                pod_free(parent);
+                p = parent = next;
+        }
+        return false;
 }
 
 void pod_return_name(Pod *p)

@@ -146,9 +146,11 @@ int pod_reserve_name(Pod *p, const char *name, Error *e);
 /* Others can have the name of P from now on. */
 void pod_drop_name(const Pod *p);
 /* Makes P (state preparing) the successor of OLD, which this process has locked and which has ended: OLD's
- * name, if it has one, passes to P when P is published. -EBUSY: another process was faster; -EEXIST: a name
+ * name, if it has one, passes to P when P is published; or that of HOLDER (or NULL), of which the same is true. -EBUSY: another process was faster; -EEXIST: a name
  * that OLD once had belongs to a third pod. (pod-successor.c) */
-int pod_succeed(Pod *p, Pod *old, Error *e);
+int pod_succeed(Pod *p, Pod *old, Pod *holder, Error *e);
+/* Whether P was made of OLD, or of a successor of it and so on. */
+bool pod_descends_from(const Pod *p, const Pod *old);
 /* -EBUSY: OLD, which the caller has locked, has a successor that has not ended; or the name that it had in
  * REFERENCE, opened earlier, has passed to one. */
 int pod_successor_check(Pod *old, const Pod *reference, Error *e);

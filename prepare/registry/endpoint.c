@@ -75,7 +75,7 @@ static bool may_use_http(Endpoint *p)
  * repeated, as this may be a registry that speaks http only. */
 static bool try_http(Endpoint *p, const char *scheme, const TransferReply *reply, int r)
 {
-        static const int codes[] = {ECONNREFUSED, ECONNRESET, EKEYREJECTED, EBADMSG, EIO};
+        static const int codes[] = {ECONNREFUSED, ECONNRESET, EKEYREJECTED, EKEYEXPIRED, EBADMSG, EIO};
 
         if (streq(scheme, "https") && reply->connected)
                 (void) test_and_set(p, &p->https);
@@ -168,6 +168,7 @@ static int try_once(Endpoint *p, const EndpointRequest *q, const char *scheme, c
                         .what = q->what,
                         .insecure = endpoint_insecure_options(p),
                         .tls = &tls,
+                        .is_content = b->store,
                         .probe = q->has_alternatives || (streq(scheme, "https") && may_use_http(p)),
                         .progress = q->progress,
                         .userdata = q->userdata,

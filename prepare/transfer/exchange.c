@@ -328,6 +328,15 @@ static const SpeedSample *window_begin(const Sink *s, uint64_t now, uint64_t win
         return NULL;
 }
 
+static int check_answer(Exchange *x)
+{
+        if (x->answer_usec == 0 || x->header_size > 0 || now_usec(CLOCK_MONOTONIC) < x->answer_usec)
+                return 0;
+        x->again = AGAIN_NEVER;
+        return exchange_error(x, &x->error, -ETIMEDOUT, "the server has not answered within %g s",
+                              (double) x->transfer->options.answer_timeout_usec / 1e6);
+}
+
 /* A server that sends just enough not to stall could delay a transfer indefinitely: so the speed of its last
  * minutes is checked, including the requests by which it was resumed. The average of the whole transfer would
  * let a server that begins fast trickle for days. */
@@ -371,7 +380,10 @@ static int wait_for_something(Exchange *x, CURLM *multi)
 {
         struct curl_waitfd wake = {.fd = operation_fd(x->transfer->options.operation),
                                    .events = CURL_WAIT_POLLIN};
-        uint64_t stall = x->transfer->options.stall_timeout_usec / 4;
+        uint64_t stall = x->transfer->options.stall_timeout_usec / 4, now = now_usec(CLOCK_MONOTONIC);
+
+        if (x->answer_usec > now && x->header_size == 0)
+                stall = MIN(stall, x->answer_usec - now);
 
         CURLMcode m = curl_multi_poll(multi, &wake, wake.fd >= 0 ? 1 : 0,
                                       (int) MIN(to_msec(stall) + 1, (long) POLL_MSEC), NULL);
@@ -405,6 +417,8 @@ static int drive(Exchange *x, CURLM *multi, CURLcode *ret)
                 if (ended(multi, ret) > 0)
                         return 0;
                 int r = operation_check(x->transfer->options.operation, &x->error);
+                if (r >= 0)
+                        r = check_answer(x);
                 if (r >= 0)
                         r = check_stall(x);
                 if (r >= 0)

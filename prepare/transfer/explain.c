@@ -5,6 +5,7 @@
  */
 
 #include <openssl/x509_vfy.h>
+#include <time.h>
 
 #include "config.h"
 #include "prepare/transfer/transfer-internal.h"
@@ -56,11 +57,36 @@ static const struct {
                  "is signed by an authority that is not known here", NULL},
 };
 
+/* A host without a battery has the clock of 1970 until it has reached a time server. */
+static bool clock_is_wrong(void)
+{
+        return now_usec(CLOCK_REALTIME) / 1000000 < BUILD_EPOCH;
+}
+
+/* That is no word about the server: see the errors of transfer_get(). */
+static int explain_clock(const Exchange *x, const char *host, Error *e)
+{
+        time_t now = (time_t) (now_usec(CLOCK_REALTIME) / 1000000);
+        char date[16] = "?";
+        struct tm tm;
+
+        if (gmtime_r(&now, &tm))
+                (void) strftime(date, sizeof(date), "%Y-%m-%d", &tm);
+        int r = exchange_error(
+                        x, e, -EKEYEXPIRED,
+                        "the certificate of '%s' cannot be checked, as the clock of this host is wrong: it is at %s, "
+                        "before acnspawn was built",
+                        host, date);
+        return error_hint(e, r, "Set it: see date(1), or wait for its time server.");
+}
+
 static int explain_certificate(const Exchange *x, const char *host, const char *detail, Error *e)
 {
         long result = 0;
 
         (void) curl_easy_getinfo(x->easy, CURLINFO_SSL_VERIFYRESULT, &result);
+        if (result == X509_V_ERR_CERT_NOT_YET_VALID && clock_is_wrong())
+                return explain_clock(x, host, e);
         for (size_t i = 0; i < ELEMENTSOF(tls_reasons); i++)
                 if (tls_reasons[i].result == result) {
                         int r = exchange_error(x, e, -EKEYREJECTED, "the certificate of '%s' %s", host,

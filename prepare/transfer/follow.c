@@ -23,7 +23,8 @@ typedef struct Step {
         Transfer *transfer;
         const TransferRequest *request;
         Url url;
-        bool same_origin; /* all redirects so far stayed at the first origin */
+        uint64_t answer_usec; /* as of transfer_follow() */
+        bool same_origin;     /* all redirects so far stayed at the first origin */
         unsigned n_redirects;
         char *shown;
         Credential credential;
@@ -213,6 +214,7 @@ static int make_step(Step *s, Sink *sink, Result *ret, Error *e)
                         .credential = s->same_origin ? &s->credential : NULL,
                         .insecure = insecure_options(s),
                         .sink = sink,
+                        .answer_usec = s->answer_usec,
                         .deadline_usec = sink->time_max_usec != 0
                                                          ? now_usec(CLOCK_MONOTONIC) + sink->time_max_usec
                                                          : 0,
@@ -237,9 +239,11 @@ static int make_step(Step *s, Sink *sink, Result *ret, Error *e)
         return r;
 }
 
-int transfer_follow(Transfer *t, const TransferRequest *q, Sink *sink, Result *ret, Error *e)
+int transfer_follow(Transfer *t, const TransferRequest *q, uint64_t answer_usec, Sink *sink, Result *ret,
+                    Error *e)
 {
-        _cleanup_(step_done) Step s = {.transfer = t, .request = q, .same_origin = true};
+        _cleanup_(step_done) Step s = {
+                        .transfer = t, .request = q, .answer_usec = answer_usec, .same_origin = true};
         _cleanup_(result_done) Result result = {};
 
         int r = url_check(q->url, t->options.insecure | q->insecure, e);

@@ -172,6 +172,7 @@ typedef struct Exchange {
                         window_size; /* start of the stall detection's window, and bytes received before it */
         uint64_t begin_usec;         /* when waiting for the response began; 0: not yet */
         uint64_t deadline_usec;
+        uint64_t answer_usec; /* when the first byte has to be there; 0: no bound */
         Text error_body;
         int result; /* result of a callback */
         Error error;
@@ -201,7 +202,8 @@ typedef struct Result {
 } Result;
 
 void result_done(Result *r);
-/* The request and its redirects. */
-int transfer_follow(Transfer *t, const TransferRequest *q, Sink *sink, Result *ret, Error *e);
+/* The request and its redirects. ANSWER_USEC: when the first byte of an answer has to be there; 0: no such bound. */
+int transfer_follow(Transfer *t, const TransferRequest *q, uint64_t answer_usec, Sink *sink, Result *ret,
+                    Error *e);
 /* All of it, with retries; REPLY as in transfer_get(). */
 int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, TransferReply *reply, Error *e);

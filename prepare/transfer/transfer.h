@@ -53,6 +53,8 @@ typedef struct TransferOptions {
         const char *const *config_dirs;
         uint32_t n_retries;            /* after the first try (4) */
         uint64_t connect_timeout_usec; /* for one connection, with TLS (30 s) */
+        uint64_t answer_timeout_usec; /* from the first try to the first byte of an answer, connection included; then it is not
+                                        * tried again (no bound but those of each try) */
         uint64_t stall_timeout_usec;   /* abort after so long without progress (60 s) */
         uint64_t speed_min;            /* abort below, in bytes per second (512) */
         uint64_t speed_window_usec;    /* averaged over the last of this duration (120 s) */
@@ -94,6 +96,7 @@ typedef struct TransferRequest {
         uint64_t size_max;      /* bytes of the body; 0: TRANSFER_GET_MAX, or the free disk space. A download
                                  * needs that much free space if the server states no length */
         const char *what;       /* for messages: "the image example.com/app:1.0"; may be NULL */
+        bool is_content;        /* of what is known to be needed: answer_timeout_usec does not apply */
         bool probe;             /* one of several endpoints: no retry if the connection fails */
         /* Called periodically, and at the end. TOTAL 0: unknown. */
         void (*progress)(uint64_t done, uint64_t total, void *userdata);
@@ -131,7 +134,7 @@ void transfer_reply_done(TransferReply *r);
  * error_body). With not_modified there is a body of NULL, or a descriptor of -EBADF.
  *
  * Errors: -EACCES: 401, 403, 407. -ENOENT: 404, 410. -EHOSTUNREACH: unknown host. -ECONNREFUSED,
- * -ECONNRESET: also a truncated body. -ETIMEDOUT. -EKEYREJECTED: TLS. -EPERM: an insecure option would be
+ * -ECONNRESET: also a truncated body. -ETIMEDOUT. -EKEYREJECTED: TLS. -EKEYEXPIRED: TLS, because the clock of this host is wrong. -EPERM: an insecure option would be
  * needed. -ELOOP: too many redirects. -EFBIG: larger than size_max. -EBUSY: 429, 503. -EREMOTEIO: another
  * status with which the server says that it fails; -EPROTO: any other. -EBADMSG: malformed HTTP. -EINTR,
  * -ETIME: see operation_check(). -EINVAL, -EPROTONOSUPPORT: the URL. */

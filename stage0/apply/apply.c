@@ -199,14 +199,45 @@ static int take_step(Applier *a, ApplyStep *s, Error *e)
         return r;
 }
 
+#define LOCK_FILE "applying"
+
+/* The process that has the lock, as it has noted itself. On a full disk it could not. */
+static void tell_wait(const Pod *p)
+{
+        _cleanup_free_ char *text = NULL;
+        uint32_t pid = 0;
+        char process[32] = "";
+
+        if (read_file_at(p->dir_fd, LOCK_FILE, 16, &text, NULL) >= 0 && parse_u32(text, &pid) >= 0)
+                snprintf(process, sizeof(process), ", process %u", pid);
+        operation_message(pod_operation(p), LOG_LEVEL_INFO,
+                          "Waiting for another 'acnspawn apply' of pod %s%s, which is changing the pod.",
+                          pod_display_name(p), process);
+}
+
+static void note_process(const Pod *p)
+{
+        _cleanup_close_ int fd = openat(p->dir_fd, LOCK_FILE, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+        char pid[16];
+
+        snprintf(pid, sizeof(pid), "%d", (int) getpid());
+        if (fd >= 0)
+                (void) loop_write(fd, pid, strlen(pid));
+}
+
 int apply_lock(Pod *p, int *ret_fd, Error *e)
 {
-        int fd = lock_file_at(p->dir_fd, "applying", LOCK_EX, pod_operation(p), e);
+        int fd = lock_file_at(p->dir_fd, LOCK_FILE, LOCK_EX | LOCK_NB, NULL, e);
 
+        if (fd == -EWOULDBLOCK) {
+                tell_wait(p);
+                fd = lock_file_at(p->dir_fd, LOCK_FILE, LOCK_EX, pod_operation(p), e);
+        }
         if (fd < 0)
                 return operation_ended(fd) ? fd
                                            : error_set_errno(e, fd, "Cannot lock pod %s for its changes",
                                                              pod_display_name(p));
+        note_process(p);
         *ret_fd = fd;
         return 0;
 }

@@ -51,7 +51,7 @@ int apply_plan_new(Pod *p, const Pod *wanted, PodRequest *q, ApplyPlan **ret, Er
 ApplyPlan *apply_plan_free(ApplyPlan *plan);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ApplyPlan *, apply_plan_free);
 
-/* Waits until no other process changes P by a plan, and keeps others from it until *RET_FD is closed. */
+/* Waits until no other process changes P by a plan, of which it says at once that it does, and keeps others from it until *RET_FD is closed. */
 int apply_lock(Pod *p, int *ret_fd, Error *e);
 
 /* Takes the steps of PLAN, which needs no new pod, one after the other; each app is ready, or executed if it does not report

@@ -636,13 +636,14 @@ static int refuse_busy(Context *c, const char *name, const Pod *old, const char 
         return error_hint(&c->error, r, "'acnspawn list' shows its state.");
 }
 
-/* True if another process has started or removed the pod since it was found. */
+/* True if another process has started or removed the pod, or is about to remove it, since it was found. */
 static bool has_moved(const Pod *old)
 {
         _cleanup_(pod_freep) Pod *now = NULL;
-        int r = pod_look(old->store, old->uuid, &now, NULL);
+        int r = pod_open(old->store, old->uuid, &now, NULL);
 
-        return r == -ENOENT || (r >= 0 && now->place != old->place);
+        return r == -ENOENT ||
+               (r >= 0 && (now->place != old->place || (old->config.name && !now->config.name)));
 }
 
 /* What was never run is removed later, so nothing else may run it meanwhile. */

@@ -96,6 +96,8 @@ typedef struct PrepareOptions {
          * runs, and is stopped as soon as the new one has passed all checks. The new one gets its name, if
          * any. */
         Pod *predecessor;
+        /* A later successor of the same pod, which has ended, is locked by the caller and has the name now; or NULL. */
+        Pod *name_holder;
         /* stop before publishing: the pod is in the state preparing, and the caller discards it with
          * pod_abandon() */
         bool dry_run;

@@ -161,21 +161,22 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
 }
 
 /* Until it is published the name belongs to the predecessor, but the files that are written contain it. */
-static int expect_name(Pod *p, const Pod *old, Error *e)
+static int expect_name(Pod *p, const Pod *old, const Pod *holder, Error *e)
 {
+        const char *name = holder ? holder->config.name : old->config.name;
         int r = 0;
 
-        if (!old->config.name)
+        if (!name)
                 return old->former_name ? pod_reserve_name(p, old->former_name, e) : 0;
         free(p->config.name);
-        p->config.name = strdup(old->config.name);
+        p->config.name = strdup(name);
         if (!p->config.name)
                 r = error_oom(e);
         return r;
 }
 
 /* Until now the predecessor may have run. */
-static int succeed(Pod *p, Pod *old, Error *e)
+static int succeed(Pod *p, Pod *old, Pod *holder, Error *e)
 {
         _cleanup_free_ char *name = NULL;
         int r = old->state == POD_RUNNING ? pod_keep_images(p, e) : 0;
@@ -185,7 +186,7 @@ static int succeed(Pod *p, Pod *old, Error *e)
         if (r >= 0)
                 r = pod_lock(old, true, e);
         if (r >= 0)
-                return pod_succeed(p, old, e);
+                return pod_succeed(p, old, holder, e);
         if (r != -ENOENT || !p->config.name)
                 return r == -ENOENT ? 0 : r;
         error_done(e); /* it was run with --rm */
@@ -246,7 +247,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0 && o->name && !replaces(o))
                 r = take_name(p, o, e);
         if (r >= 0 && o->predecessor)
-                r = expect_name(p, o->predecessor, e);
+                r = expect_name(p, o->predecessor, o->name_holder, e);
         if (r >= 0)
                 r = pod_reify(p, request, warnings, e);
         if (r >= 0)
@@ -291,7 +292,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = make_volumes(p, e);
         if (r >= 0)
                 r = operation_check(pod_operation(p), e);
-        return r < 0 || !o->predecessor ? r : succeed(p, o->predecessor, e);
+        return r < 0 || !o->predecessor ? r : succeed(p, o->predecessor, o->name_holder, e);
 }
 
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,

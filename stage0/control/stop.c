@@ -41,10 +41,10 @@ static void wait_for_exit(int pid_fd)
 }
 
 /* Also releases the pod's objects of the host's systemd. */
-static int wait_for_end(Pod *p, bool silent, Error *e)
+static int wait_for_end(Pod *p, bool was_killed, Error *e)
 {
         PodRuntime runtime = {};
-        int r = pod_wait(p, silent ? SILENT_USEC : UINT64_MAX, e);
+        int r = pod_wait(p, was_killed ? SILENT_USEC : UINT64_MAX, e);
 
         if (r == -ETIME && pod_runtime_read(p, &runtime) >= 0) {
                 r = error_set(e, r, "The processes of pod %s were killed, but its supervisor does not end",
@@ -192,7 +192,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                         return r;
                 killed = 1;
         }
-        int r = wait_for_end(p, silent, e);
+        int r = wait_for_end(p, silent || timeout_usec == 0, e);
         if (r < 0)
                 return r;
         wait_for_exit(supervisor_fd);

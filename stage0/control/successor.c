@@ -176,6 +176,22 @@ int lock_ended_pod(Pod *old, Error *e)
         return r < 0 ? r : tidy_up(old, e);
 }
 
+/* A pod that is run by its UUID again and again, as by a unit that names it so, has lost its name to the last that was made of it. Once
+ * that one has ended it passes the name on, as a pod does that is run again by its name. */
+static int find_name_holder(const Pod *old, Pod **ret, Error *e)
+{
+        _cleanup_(pod_freep) Pod *holder = NULL;
+
+        if (old->config.name || !old->former_name ||
+            pod_open_by_name(old->store, old->former_name, &holder, NULL) < 0 ||
+            holder->state != POD_EXITED || !pod_descends_from(holder, old))
+                return 0;
+        int r = lock_ended_pod(holder, e);
+        if (r >= 0)
+                *ret = TAKE_PTR(holder);
+        return r;
+}
+
 static int remove_old(Pod *old, Error *e)
 {
         int r = pod_release(old, NULL, e);
@@ -188,10 +204,12 @@ static int remove_old(Pod *old, Error *e)
 int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warnings, Error *e)
 {
         _cleanup_(pod_definition_done) PodDefinition d = {};
-        _cleanup_(pod_freep) Pod *p = NULL;
+        _cleanup_(pod_freep) Pod *p = NULL, *holder = NULL;
         _cleanup_free_ const char **ids = NULL;
 
         int r = old->state == POD_RUNNING && o->replace ? 0 : lock_ended_pod(old, e);
+        if (r >= 0)
+                r = find_name_holder(old, &holder, e);
         if (r >= 0 && !old->manifest)
                 r = pod_load(old, e);
         if (r >= 0)
@@ -204,6 +222,7 @@ int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warni
                 return r;
         PrepareOptions options = options_of(&old->config);
         options.predecessor = old;
+        options.name_holder = holder;
         options.config_dirs = o->config_dirs;
         d.request.fetch = o->fetch;
         r = prepare_pod(old->store, &d.request, &options, &p, warnings, e);

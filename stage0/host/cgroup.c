@@ -151,7 +151,7 @@ int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Er
              scope = systemd && !place->keep_unit;
         int r = scope ? library_load(&systemd_library, e) : 0;
         if (r >= 0 && scope)
-                r = pod_scope_start(p, pid, place->bus, e);
+                r = pod_scope_start(p, pid, place, e);
         if (r >= 0)
                 r = make_cgroups(p, pid, place, &c, e);
         if (r >= 0 && systemd && place->along)

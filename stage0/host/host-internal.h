@@ -41,8 +41,8 @@ int host_systemd_connect(sd_bus **ret);
 
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 
-/* Moves process PID into a new delegated scope unit. */
-int pod_scope_start(const Pod *p, pid_t pid, sd_bus *bus, Error *e);
+/* Moves process PID into a new delegated scope unit. -EINTR: PLACE->stop was requested. */
+int pod_scope_start(const Pod *p, pid_t pid, const PodPlace *place, Error *e);
 /* Stops the scope, killing all processes in it. Succeeds if there is none; does nothing if the caller is in
  * it: the scope then ends with the caller. */
 int pod_scope_stop(const Pod *p, Error *e);

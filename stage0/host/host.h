@@ -44,6 +44,8 @@ typedef struct PodPlace {
         /* The connection for the request of a scope, over which systemd also requests the end of the pod
          * before it stops the scope; NULL: there is no such request. */
         sd_bus *bus;
+        /* What ends the wait for the host's systemd (-EINTR), or NULL. */
+        const struct NetworkStop *stop;
 } PodPlace;
 
 /* Checks PodConfig.cgroup_parent for this host. -EINVAL. */
@@ -148,11 +150,14 @@ bool unit_is_own(const char *unit);
 #define SYSTEMD_PATH "/org/freedesktop/systemd1"
 #define SYSTEMD_MANAGER "org.freedesktop.systemd1.Manager"
 
-/* Sends CALL, a call of the manager that returns a job, and waits until the job has ended. *RET_RESULT, to
- * be freed: the result reported by systemd, "done" on success. TIMEOUT_USEC UINT64_MAX: no timeout; else
- * -ETIME. ERROR is filled in if the call itself fails. */
-int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, char **ret_result,
-                    sd_bus_error *error);
+/* Sends CALL and waits for its reply, until END_USEC (CLOCK_MONOTONIC; -ETIME) or until STOP (or NULL) is requested (-EINTR). ERROR is
+ * filled in if the call itself fails. */
+int systemd_call(sd_bus *bus, sd_bus_message *call, uint64_t end_usec, const struct NetworkStop *stop,
+                 sd_bus_message **ret_reply, sd_bus_error *error);
+/* The same with a call of the manager that returns a job, and waits until the job has ended. *RET_RESULT, to be freed: the result
+ * reported by systemd, "done" on success. */
+int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t end_usec, const struct NetworkStop *stop,
+                    char **ret_result, sd_bus_error *error);
 
 /* --- host-systemd.c ------------------------------------------------------------------------------------ */
 

@@ -18,10 +18,11 @@ int refuse_id_mapped(Store *s, int r, const char *what, Error *e)
         (void) error_set_errno(e, r, "Cannot map the owners of %s to the range of a pod", what);
         if (!is_missing(r))
                 return r;
-        return error_hint(e, r,
-                          "The file system of the store%s%s%s cannot do id-mapped mounts: move the store, or "
-                          "prepare with --no-userns.",
-                          type ? " (" : "", type ?: "", type ? ")" : "");
+        return error_hint(
+                        e, r,
+                        "The file system of the store%s%s%s cannot do id-mapped mounts: move the store, or "
+                        "prepare with --no-userns.",
+                        type ? " (" : "", type ?: "", type ? ")" : "");
 }
 
 int store_check_id_mapped(Store *s, Error *e)

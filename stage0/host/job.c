@@ -38,28 +38,53 @@ static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error
         return 0;
 }
 
-static int wait_for_end(sd_bus *bus, const Job *job, uint64_t end)
+/* The bus is not asked for its descriptor: with STOP the wait is one of short steps. */
+#define STEP_USEC (50 * UINT64_C(1000))
+
+static int step(sd_bus *bus, uint64_t end_usec, const NetworkStop *stop)
 {
-        while (!job->result) {
-                uint64_t now = now_usec(CLOCK_MONOTONIC);
-                int r = sd_bus_process(bus, NULL);
-                if (r < 0)
-                        return r;
-                if (r > 0)
-                        continue;
-                if (now >= end)
-                        return -ETIME;
-                r = sd_bus_wait(bus, end == UINT64_MAX ? UINT64_MAX : end - now);
-                if (r < 0 && r != -EINTR)
-                        return r;
-        }
+        uint64_t now = now_usec(CLOCK_MONOTONIC), left = end_usec > now ? end_usec - now : 0;
+        int r = sd_bus_process(bus, NULL);
+
+        if (r != 0)
+                return MIN(r, 0);
+        if (left == 0)
+                return -ETIME;
+        if (stop && network_stop_is_pending(stop))
+                return -EINTR;
+        r = sd_bus_wait(bus, stop ? MIN(left, STEP_USEC) : left);
+        return r == -EINTR ? 0 : MIN(r, 0);
+}
+
+static int on_reply(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        sd_bus_message **reply = userdata;
+
+        *reply = sd_bus_message_ref(m);
         return 0;
 }
 
-int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, char **ret_result,
-                    sd_bus_error *error)
+int systemd_call(sd_bus *bus, sd_bus_message *call, uint64_t end_usec, const NetworkStop *stop,
+                 sd_bus_message **ret_reply, sd_bus_error *error)
 {
-        uint64_t end = timeout_usec == UINT64_MAX ? UINT64_MAX : now_usec(CLOCK_MONOTONIC) + timeout_usec;
+        _cleanup_(message_unrefp) sd_bus_message *reply = NULL;
+        _cleanup_(slot_unrefp) sd_bus_slot *slot = NULL;
+
+        int r = sd_bus_call_async(bus, &slot, call, on_reply, &reply, UINT64_MAX);
+        while (r >= 0 && !reply)
+                r = step(bus, end_usec, stop);
+        if (r < 0)
+                return r;
+        const sd_bus_error *failure = sd_bus_message_get_error(reply);
+        if (failure)
+                return MIN(sd_bus_error_copy(error, failure), -1);
+        *ret_reply = TAKE_PTR(reply);
+        return 0;
+}
+
+int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t end_usec, const NetworkStop *stop,
+                    char **ret_result, sd_bus_error *error)
+{
         _cleanup_(message_unrefp) sd_bus_message *reply = NULL;
         _cleanup_(slot_unrefp) sd_bus_slot *slot = NULL;
         Job job = {};
@@ -67,13 +92,13 @@ int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, ch
         int r = sd_bus_match_signal(bus, &slot, NULL, SYSTEMD_PATH, SYSTEMD_MANAGER, "JobRemoved",
                                     on_job_removed, &job);
         if (r >= 0)
-                r = sd_bus_call(bus, call, timeout_usec == UINT64_MAX ? 0 : timeout_usec, error, &reply);
+                r = systemd_call(bus, call, end_usec, stop, &reply, error);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "o", &job.path);
-        if (r >= 0) {
+        if (r >= 0)
                 job.sender = sd_bus_message_get_sender(reply);
-                r = wait_for_end(bus, &job, end);
-        }
+        while (r >= 0 && !job.result)
+                r = step(bus, end_usec, stop);
         if (r >= 0)
                 *ret_result = TAKE_PTR(job.result);
         free(job.result);

@@ -78,6 +78,21 @@ int pod_release_processes(Pod *p, Error *e)
         return r >= 0 && systemd ? pod_scope_stop(p, e) : r;
 }
 
+/* The pod is about to be removed, and its plugins may take a minute each: a pod that is started by the name meanwhile does not wait for
+ * its lock, but for its networks (network_up()), and that for some seconds only. If it stays it gets its name again, unless that was
+ * taken. */
+static int take_out(Pod *p, Error *e)
+{
+        _cleanup_free_ char *name = p->config.name && !p->config.owner ? strdup(p->config.name) : NULL;
+
+        if (name && network_is_left(p))
+                pod_drop_name(p);
+        int r = network_down(p, e);
+        if (r < 0 && name)
+                (void) pod_reserve_name(p, name, NULL);
+        return r;
+}
+
 int pod_release(Pod *p, void *userdata, Error *e)
 {
         if (p->state == POD_RUNNING)
@@ -88,5 +103,5 @@ int pod_release(Pod *p, void *userdata, Error *e)
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
         r = pod_release_processes(p, e);
-        return r < 0 ? r : network_down(p, e);
+        return r < 0 ? r : take_out(p, e);
 }

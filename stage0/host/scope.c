@@ -74,14 +74,20 @@ static int append_requests(sd_bus_message *m, const Pod *p)
 /* --- Order --------------------------------------------------------------------------------------------- */
 
 /* If it is about to start, a scope after it would wait for that start, which may wait for the unit that runs this pod. */
-static bool network_is_up(sd_bus *bus)
+static bool network_is_up(sd_bus *bus, uint64_t end_usec, const NetworkStop *stop)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
-        _cleanup_free_ char *state = NULL;
+        _cleanup_(message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
+        const char *state;
 
-        return sd_bus_get_property_string(bus, SYSTEMD_NAME, SYSTEMD_PATH "/unit/network_2etarget",
-                                          SYSTEMD_NAME ".Unit", "ActiveState", &error, &state) >= 0 &&
-               streq(state, "active");
+        int r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME,
+                                               SYSTEMD_PATH "/unit/network_2etarget",
+                                               "org.freedesktop.DBus.Properties", "Get");
+        if (r >= 0)
+                r = sd_bus_message_append(call, "ss", SYSTEMD_NAME ".Unit", "ActiveState");
+        if (r >= 0)
+                r = systemd_call(bus, call, end_usec, stop, &reply, &error);
+        return r >= 0 && sd_bus_message_read(reply, "v", "s", &state) >= 0 && streq(state, "active");
 }
 
 /* The name of the mount unit of PATH, as systemd has it. Longer ones are hashed, by newer versions. */
@@ -164,12 +170,12 @@ static int add_file_systems(const Pod *p, char ***units)
 
 /* When the host is shut down, what a pod uses until its end is stopped after the scope: the network, file systems and name
  * spaces that are mounted, and, for the request to a controller, the bus. By default the order is that of chance. */
-static int append_order(sd_bus_message *m, sd_bus *bus, const Pod *p, const char *controller)
+static int append_order(sd_bus_message *m, bool has_network, const Pod *p, const char *controller)
 {
         _cleanup_strv_free_ char **units = NULL;
 
         int r = strv_extend(&units, "basic.target");
-        if (r >= 0 && network_is_up(bus))
+        if (r >= 0 && has_network)
                 r = strv_extend(&units, "network.target");
         if (r >= 0 && controller)
                 r = strv_extend(&units, "dbus.service");
@@ -204,7 +210,8 @@ static const char *slice_of(const Pod *p)
         return p->config.cgroup_parent ? strrchr(p->config.cgroup_parent, '/') + 1 : "machine.slice";
 }
 
-static int append_properties(sd_bus_message *m, sd_bus *bus, const Pod *p, pid_t pid, const char *controller)
+static int append_properties(sd_bus_message *m, bool has_network, const Pod *p, pid_t pid,
+                             const char *controller)
 {
         _cleanup_free_ char *description = NULL;
 
@@ -220,13 +227,14 @@ static int append_properties(sd_bus_message *m, sd_bus *bus, const Pod *p, pid_t
         if (r >= 0 && controller)
                 r = sd_bus_message_append(m, "(sv)", "Controller", "s", controller);
         if (r >= 0)
-                r = append_order(m, bus, p, controller);
+                r = append_order(m, has_network, p, controller);
         if (r >= 0)
                 r = append_requests(m, p);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, sd_bus_message **ret)
+static int new_call(sd_bus *bus, bool has_network, const Pod *p, pid_t pid, const char *controller,
+                    sd_bus_message **ret)
 {
         _cleanup_(message_unrefp) sd_bus_message *m = NULL;
         _cleanup_free_ char *unit = NULL;
@@ -238,7 +246,7 @@ static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller
         if (r >= 0)
                 r = sd_bus_message_append(m, "ss", unit, "fail");
         if (r >= 0)
-                r = append_properties(m, bus, p, pid, controller);
+                r = append_properties(m, has_network, p, pid, controller);
         if (r >= 0)
                 r = sd_bus_message_append(m, "a(sa(sv))", 0);
         if (r >= 0)
@@ -255,15 +263,22 @@ static bool run_is_full(void)
                ((fs.f_blocks > 0 && fs.f_bavail == 0) || (fs.f_files > 0 && fs.f_favail == 0));
 }
 
-static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, Error *e)
+static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, const NetworkStop *stop,
+                      Error *e)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(message_unrefp) sd_bus_message *call = NULL;
         _cleanup_free_ char *result = NULL;
 
-        int r = new_call(bus, p, pid, controller, &call);
+        uint64_t end = deadline_after(START_TIMEOUT_USEC);
+        bool has_network = network_is_up(bus, end, stop);
+
+        int r = new_call(bus, has_network, p, pid, controller, &call);
         if (r >= 0)
-                r = systemd_run_job(bus, call, START_TIMEOUT_USEC, &result, &error);
+                r = systemd_run_job(bus, call, end, stop, &result, &error);
+        if (r == -EINTR)
+                return error_set(e, r, "Interrupted while systemd creates the scope of pod %s",
+                                 pod_display_name(p));
         if (r >= 0 && !streq(result, "done"))
                 r = -EIO;
         if (r >= 0)
@@ -310,24 +325,24 @@ int pod_scope_stop(const Pod *p, Error *e)
 }
 
 /* On the system bus this process has a name, by which systemd can call back. */
-static int start_unit_by_name(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
+static int start_unit_by_name(const PodPlace *place, const Pod *p, pid_t pid, Error *e)
 {
         const char *name;
-        int r = sd_bus_get_unique_name(bus, &name);
+        int r = sd_bus_get_unique_name(place->bus, &name);
 
         if (r < 0)
                 return error_set_errno(e, r,
                                        "Cannot request a scope for pod %s from systemd over the system bus",
                                        pod_display_name(p));
-        return start_unit(bus, p, pid, name, e);
+        return start_unit(place->bus, p, pid, name, place->stop, e);
 }
 
-int pod_scope_start(const Pod *p, pid_t pid, sd_bus *system_bus, Error *e)
+int pod_scope_start(const Pod *p, pid_t pid, const PodPlace *place, Error *e)
 {
         _cleanup_(bus_unrefp) sd_bus *bus = NULL;
 
-        if (system_bus)
-                return start_unit_by_name(system_bus, p, pid, e);
+        if (place->bus)
+                return start_unit_by_name(place, p, pid, e);
         int r = host_systemd_connect(&bus);
         if (r < 0) {
                 r = error_set_errno(e, r,
@@ -336,5 +351,5 @@ int pod_scope_start(const Pod *p, pid_t pid, sd_bus *system_bus, Error *e)
                 return error_hint(e, r,
                                   "Run acnspawn as root, and not in a container that sees the host's /run.");
         }
-        return start_unit(bus, p, pid, NULL, e);
+        return start_unit(bus, p, pid, NULL, place->stop, e);
 }

@@ -7,6 +7,8 @@
 
 #include "stage0/host/freezer.h"
 
+#define LOCK_MSEC_MAX 10 /* between two looks at the lock */
+
 int pod_not_running(const Pod *p, Error *e)
 {
         int r = error_set(e, -ESRCH, "Pod %s is not running: it is %s", pod_display_name(p),
@@ -40,6 +42,7 @@ int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
 {
         _cleanup_close_ int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         uint64_t end;
+        int msec = 1;
 
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the directory of pod %s",
@@ -62,7 +65,10 @@ int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
                         return error_hint(e, r, "It is still running; 'acnspawn stop %s' ends it.",
                                           pod_display_name(p));
                 }
-                (void) usleep(10000);
+                int r = operation_poll(pod_operation(p), -1, 0, msec, e);
+                if (r < 0)
+                        return r;
+                msec = MIN(2 * msec, LOCK_MSEC_MAX);
         }
         return 0;
 }

@@ -133,18 +133,21 @@ static int take_out(Pod *p, const OtherStart *o, Error *e)
         return r < 0 ? r : network_record_remove(p, e);
 }
 
-int network_down(Pod *p, Error *e)
+/* The lock of an attempt, which is on a directory of the pod that nothing else locks. */
+static int open_attempt(const Pod *p)
 {
-        return take_out(p, NULL, e);
+        int fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        return fd < 0 ? -errno : fd;
 }
 
-/* The lock of an attempt by a start; -EBUSY: the wait for another one has ended. A directory of the pod that nothing else locks. */
+/* By a start. -EBUSY: the wait for another one has ended. */
 static int lock_attempt(const Pod *p, const OtherStart *o)
 {
-        _cleanup_close_ int fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int fd = open_attempt(p);
 
         if (fd < 0)
-                return -errno;
+                return fd;
         while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
                 struct pollfd stop = {.fd = o->stop ? o->stop->fd : -EBADF, .events = POLLIN};
 
@@ -175,24 +178,47 @@ static void take_out_before_start(Pod *p, const OtherStart *o)
                                   e.hint ? ". " : "", e.hint ?: "");
 }
 
+/* Starts wait for the attempt for a while, and it waits for none: it is to report what the plugins say. */
+int network_down(Pod *p, Error *e)
+{
+        _cleanup_close_ int lock = network_is_left(p) ? open_attempt(p) : -EBADF;
+
+        if (lock >= 0)
+                (void) flock(lock, LOCK_EX | LOCK_NB);
+        return take_out(p, NULL, e);
+}
+
+/* The predecessor, and pods that had the name until they were about to be removed, may have what P needs. */
+typedef enum Nearness {
+        NEAR_PREDECESSOR,
+        NEAR_NAMESAKE,
+        NEAR_OTHER,
+        _NEARNESS_MAX,
+} Nearness;
+
+static Nearness nearness(const Pod *p, const Pod *old)
+{
+        if (streq_ptr(old->uuid, p->config.predecessor))
+                return NEAR_PREDECESSOR;
+        return p->config.name && streq_ptr(old->former_name, p->config.name) ? NEAR_NAMESAKE : NEAR_OTHER;
+}
+
 void network_undo_dead_pods(const Pod *p, const NetworkStop *stop)
 {
-        const OtherStart o = {.predecessor = p->config.predecessor,
-                              .stop = stop,
-                              .deadline = deadline_after(cni_others_usec)};
-        _cleanup_(pod_freep) Pod *old = NULL;
+        OtherStart o = {.predecessor = p->config.predecessor,
+                        .stop = stop,
+                        .deadline = deadline_after(PREDECESSOR_FACTOR * cni_others_usec)};
         Pod **pods = NULL;
         size_t n = 0;
 
-        if (o.predecessor && pod_open(p->store, o.predecessor, &old, NULL) >= 0) {
-                OtherStart longer = o;
-                longer.deadline = deadline_after(PREDECESSOR_FACTOR * cni_others_usec);
-                take_out_before_start(old, &longer);
-        }
         if (pod_list(p->store, &pods, &n, NULL) < 0)
                 return;
-        for (size_t i = 0; i < n; i++)
-                if (!streq_ptr(pods[i]->uuid, o.predecessor))
-                        take_out_before_start(pods[i], &o);
+        for (Nearness near = 0; near < _NEARNESS_MAX; near++) {
+                if (near == NEAR_OTHER)
+                        o.deadline = deadline_after(cni_others_usec);
+                for (size_t i = 0; i < n; i++)
+                        if (nearness(p, pods[i]) == near)
+                                take_out_before_start(pods[i], &o);
+        }
         pod_list_free(pods, n);
 }

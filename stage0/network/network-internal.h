@@ -72,9 +72,6 @@ extern uint64_t cni_timeout_usec; /* per plugin; shorter in tests */
 extern uint64_t cni_notice_usec;  /* after which waiting is reported */
 extern uint64_t cni_others_usec; /* for all plugins of all dead pods but the predecessor, before a pod starts */
 
-/* A signal, or as STOP (or NULL) says; see network_up(). */
-bool network_stop_is_pending(const NetworkStop *stop);
-
 typedef struct CniCall {
         const char *command; /* "ADD" */
         const char *type;    /* the plugin */

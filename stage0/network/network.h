@@ -108,6 +108,9 @@ typedef struct NetworkStop {
         void *userdata;
 } NetworkStop;
 
+/* A signal, or as STOP (or NULL) says; see network_up(). */
+bool network_stop_is_pending(const NetworkStop *stop);
+
 /* Checks that the pod's ports can be reserved: -EADDRINUSE as with network_up(), but before the pod is
  * started, which is possible only once. */
 int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served, Error *e);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """acnspawn apply: a running pod becomes what its file declares by now, app by app."""
 
+import fcntl
 import json
 import os
 import signal
@@ -481,6 +482,25 @@ def several_at_once_change_each_app_once(host):
         equal(taken, sorted([("web", "replace", "done")] + old + [("new%d-%d" % (round, i), "add", "done") for i in range(2)]))
         wait_for(lambda: s.said("web")[-1:] == ["round-%d" % round], "the new app")
         equal(len(s.said("web")), before + 1, "executions of the app")
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def another_apply_is_waited_for(host):
+    """It is named at once, and a signal ends the wait."""
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("web", one))
+    s.apply()
+    with open(os.path.join(host.one_pod(), "applying"), "r+") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        true(int(f.read()) > 1, "it names the last process")
+        p = subprocess.Popen(host.argv("apply", "p"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=s.env, preexec_fn=default_signals)
+        host.children.append(p)
+        contains(p.stderr.readline().decode(), "Waiting for another 'acnspawn apply' of pod p, process ")
+        p.send_signal(signal.SIGINT)
+        equal(host.finish(p, 10).rc, -signal.SIGINT)
+    equal(s.apply()[0], [])
     s.acnspawn("stop", "p").expect(0)
 
 

@@ -209,6 +209,39 @@ def containers_run_while_their_supervisor_is_stopped(host):
         remove(c, i)
 
 
+def supervises(process, uuid):
+    with contextlib.suppress(OSError):
+        words = read_text("/proc/%s/cmdline" % process).split("\0")
+        return words[0].endswith("/supervise") and uuid in words
+    return False
+
+
+@case
+@with_timeout(300)
+def a_sandbox_whose_supervisor_is_stopped_as_it_starts(host):
+    """The call that is given up waits for it for a minute at most; with ACNSPAWN_TEST_LONG=1."""
+    if not LONG:
+        raise Skip("it takes a minute: ACNSPAWN_TEST_LONG=1")
+    directory = own_network(host)
+    with Service(host, "--cni-bin-dir=" + directory) as s:
+        c = s.client()
+        touch(directory + "/hold")
+        call = c.begin("RunPodSandbox", config=sandbox_config(linux={}))
+        wait_for(lambda: os.path.exists(directory + "/adds"), "the plugin to be called")
+        pod, = pods_on_disk(host)
+        supervisor, *_ = sorted(int(p) for p in os.listdir("/proc") if p.isdigit() and supervises(p, pod))
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            call.cancel()
+            wait_for(lambda: not s.children(), "the end of the call", timeout=90)
+        finally:
+            os.unlink(directory + "/hold")
+            os.kill(supervisor, signal.SIGCONT)
+        wait_for(lambda: all(x == "NOTREADY" for _, x in sandboxes(c)), lambda: "sandboxes: %s" % sandboxes(c))
+        remove(c, *[i for i, _ in sandboxes(c)])
+        equal(pods_on_disk(host), [])
+
+
 @case
 def a_sandbox_that_is_ending_refuses_containers(host):
     with Service(host) as s:
@@ -335,16 +368,6 @@ def a_sandbox_is_undone_whenever_it_is_cancelled(host):
             for i, _ in sandboxes(c):
                 remove(c, i)
             equal(pods_on_disk(host), [])
-
-
-def library(host, name, text):
-    """A library to be loaded before others."""
-    if not shutil.which("cc"):
-        raise Skip("there is no compiler (Debian package gcc)")
-    with open(host.path(name + ".c"), "w") as f:
-        f.write(text)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", host.path(name + ".so"), host.path(name + ".c"), "-ldl"], check=True)
-    return host.path(name + ".so")
 
 
 EXHAUSTED = r"""

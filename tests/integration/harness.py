@@ -62,6 +62,16 @@ APPLETS = frozenset(
     "uname uniq unlink unshare uptime usleep w watch watchdog wc wget which who xargs xz yes".split())
 
 
+def library(host, name, text):
+    """A library to be loaded before others."""
+    if not shutil.which("cc"):
+        raise Skip("there is no compiler (Debian package gcc)")
+    with open(host.path(name + ".c"), "w") as f:
+        f.write(text)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", host.path(name + ".so"), host.path(name + ".c"), "-ldl"], check=True)
+    return host.path(name + ".so")
+
+
 def default_signals():
     """For child processes: the caller of the tests may ignore some of these signals, as nohup does, and acnspawn would
     inherit that."""

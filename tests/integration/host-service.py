@@ -445,7 +445,7 @@ FETCH = {"image": "http://example.com/a.aci", "options": {"insecureOptions": ["h
 
 def rubbish(host):
     """What is in the store but directories."""
-    return [os.path.join(where, f) for where, _, files in os.walk(host.dir) for f in files if f not in ("version", "lock", "file-system", ".lock")]
+    return [os.path.join(where, f) for where, _, files in os.walk(host.dir) for f in files if f not in ("version", "lock", "file-system", "id-mapped", ".lock")]
 
 
 @case

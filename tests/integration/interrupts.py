@@ -3,6 +3,9 @@
 """SIGINT, SIGTERM and SIGHUP while images are imported and pods are prepared: nothing is left behind, there is no
 message, and the process is ended by that signal. (Signals to running pods are tested in lifecycle.py.)"""
 
+import socket
+import threading
+
 from harness import *
 
 
@@ -29,6 +32,48 @@ def an_import_from_a_pipe(host):
         os.close(writer)
         equal((r.rc, r.out, r.err), (-number, "", ""))
         equal(rubbish(host), [], "rubbish")
+
+
+def systemd_without_replies(listener, called):
+    """A systemd that takes the first call, and does not reply. Later connections are closed."""
+    with listener.accept()[0] as c:
+        got = b""
+        while b"BEGIN\r\n" not in got:
+            got += c.recv(4096)
+        c.sendall(b"DATA\r\nOK 0123456789abcdef0123456789abcdef\r\nAGREE_UNIX_FD\r\n")
+        if got.endswith(b"BEGIN\r\n"):
+            c.recv(4096)
+        called.set()
+        with contextlib.suppress(OSError):
+            while True:
+                listener.accept()[0].close()
+
+
+@case
+def a_start_that_waits_for_the_hosts_systemd(host):
+    """Which has not made the scope yet: a signal ends the wait."""
+    place = host.path("systemd")
+    os.makedirs(place + "/system")
+    words = " ".join(host.argv("run", "--register=no", host.shell("true")))
+    for number in signal.SIGINT, signal.SIGTERM:
+        called = threading.Event()
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(place + "/private")
+            s.listen()
+            thread = threading.Thread(target=systemd_without_replies, args=(s, called), daemon=True)
+            thread.start()
+            p = subprocess.Popen(["unshare", "--mount", "sh", "-c", "mount --bind %s /run/systemd && exec %s" % (place, words)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_signals)
+            host.children.append(p)
+            true(called.wait(patience(20)), "the call")
+            with within(10, "the end"):
+                p.send_signal(number)
+                r = host.finish(p, 60)
+            s.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        os.unlink(place + "/private")
+        equal((r.rc, rubbish(host)), (1, []), r.err)
+        contains(r.err, "Interrupted while systemd creates the scope of pod")
 
 
 @case

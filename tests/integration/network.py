@@ -963,6 +963,43 @@ def a_start_waits_for_one_that_takes_its_predecessor_out_of_a_network(host):
 
 
 @case
+def a_declared_pod_starts_while_its_former_pod_is_collected(host):
+    """It waits for the networks of the former pod, not for its lock. One that cannot be removed keeps its name."""
+    need_plugins()
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && {
+        [ ! -e $0.hang ] || touch $0.up; while [ -e $0.hang ]; do sleep 0.05; done; [ ! -e $0.bad ] || exit 1; }
+        echo '{}'""")
+    os.makedirs(host.path("config/pods"), exist_ok=True)
+    with open(host.path("config/pods/web.pod"), "w") as f:
+        f.write("[Pod]\nNetwork=own\n[App a]\nImage=%s\n" % host.shell("sleep 1000"))
+    hang, bad = host.path("cni/own-plugin.hang"), host.path("cni/own-plugin.bad")
+
+    def run(how):
+        return how("run", "--detach", "--declared=web")
+    first = run(host.acnspawn).expect(0).out.strip()
+    kill_one(host, first)
+    touch(bad)
+    contains(host.acnspawn("gc", "--grace-period=0").err, "Cannot remove pod web from its networks")
+    equal(host.status("web")["uuid"], first)
+    os.unlink(bad)
+    for words in ("gc", "--grace-period=0"), ("rm", "web"):
+        touch(hang)
+        remover = host.start(*words)
+        wait_for(lambda: os.path.exists(host.path("cni/own-plugin.up")), "the plugin")
+        p = run(host.start)
+        # The new one has the name: it is not kept from starting by the lock of the other.
+        wait_for(lambda: host.acnspawn("status", "--json=short", "web").rc == 0 and host.status("web")["uuid"] != first, "the new pod", timeout=30)
+        os.unlink(hang)
+        host.finish(remover).expect(0)
+        second = host.finish(p).expect(0).out.strip()
+        equal((host.state("web"), host.status("web")["uuid"], host.acnspawn("status", first).rc), ("running", second, 1))
+        os.unlink(host.path("cni/own-plugin.up"))
+        first = second
+        kill_one(host, first)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+
+
+@case
 def a_host_that_was_started_anew(host):
     """The records exist; namespaces, interfaces, rules and allocated addresses do not."""
     need_plugins()

@@ -68,6 +68,24 @@ def an_ended_pod_runs_again(host):
 
 
 @case
+def a_named_pod_runs_again_by_its_uuid(host):
+    """Any number of times, as by a unit acnspawn@UUID: each successor gets the name, of the one before it."""
+    first = host.prepare("--name=web", host.shell("exit 3"))
+    host.acnspawn("run", first).expect(3)
+    for _ in range(3):
+        _, uuid = again(host, first, rc=3)
+        equal((host.status("web")["uuid"], host.status(uuid)["predecessor"]), (uuid, first))
+    # Also if another one has it by the name.
+    _, named = again(host, "web", rc=3)
+    _, uuid = again(host, first, rc=3)
+    equal((host.status("web")["uuid"], host.status(named)["name"]), (uuid, None))
+    # What is not made from it keeps the name.
+    host.acnspawn("rm", "web").expect(0)
+    other = host.prepare("--name=web", host.shell("exit 3"))
+    contains(host.acnspawn("run", first).expect(1).err, "The name 'web' belongs to pod %s (prepared)" % other)
+
+
+@case
 def the_request_is_kept(host):
     """Field by field: the manifest, the status, and the view of the app itself."""
     data = host.path("data")
@@ -443,11 +461,10 @@ def a_name_that_a_third_pod_has(host):
     host.run("--name=web", host.shell("exit 1", name="example.com/a"), rc=1)
     first = host.status("web")["uuid"]
     again(host, "web", rc=1)
-    r = host.acnspawn("run", first).expect(1)
-    contains(r.err, "Pod %s cannot be run again: The name 'web' belongs to pod" % first, "message")
     host.acnspawn("rm", "web").expect(0)
     host.prepare("--name=web", host.shell("exit 2", name="example.com/b"))
-    host.acnspawn("run", first).expect(1)
+    r = host.acnspawn("run", first).expect(1)
+    contains(r.err, "Pod %s cannot be run again: The name 'web' belongs to pod" % first, "message")
     host.run("web", rc=2)
 
 

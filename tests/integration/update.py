@@ -185,6 +185,52 @@ def a_pod_starts_while_the_registry_is_away(host):
     host.acnspawn(*options, *signed, reference + "x", env=env).expect(1)
 
 
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <time.h>
+
+/* Ten days after the epoch. */
+#define NOW (10 * 86400)
+
+time_t time(time_t *t)
+{
+        return t ? *t = NOW : NOW;
+}
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+        int (*next)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *)) dlsym(RTLD_NEXT, "clock_gettime");
+        int r = next(id, t);
+
+        if (r == 0 && id == CLOCK_REALTIME)
+                t->tv_sec = NOW;
+        return r;
+}
+"""
+
+
+@case
+@with_timeout(120)
+def a_host_whose_clock_is_not_set_yet(host):
+    """The certificate of each server is from the future: the image of the store is used, and the warning names the clock."""
+    clock = library(host, "clock", CLOCK)
+    url, options = "https://example.com/web.aci", ("--insecure-options=signature", "--pull-policy=update")
+    with Web(host.path("web"), ["example.com"]) as web:
+        web.put(url, open(image(host, 1), "rb").read())
+        early = web.env(LD_PRELOAD=clock)
+        r = host.acnspawn("prepare", *options, url, env=early).expect(1)
+        contains(r.err, "as the clock of this host is wrong: it is at 1970-01-11")
+        host.acnspawn("prepare", *options, url, env=web.env()).expect(0)
+        r = host.acnspawn("prepare", *options, url, env=early).expect(0)
+        contains(r.err, "The image %s of the store is used, as its server cannot be asked for a newer one: " % url)
+        contains(r.err, "the clock of this host is wrong")
+        # A certificate that is refused for another reason is the server's.
+        r = host.acnspawn("prepare", *options, url, env=dict(web.env(), SSL_CERT_FILE="/etc/ssl/certs/ca-certificates.crt")).expect(1)
+        contains(r.err, "certificate")
+
+
 # --- Servers, files, the store -----------------------------------------------------------------------------------------
 
 @case

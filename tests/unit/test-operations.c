@@ -5,6 +5,7 @@
 
 #include <sys/file.h>
 
+#include "prepare/fetch/fetch-internal.h"
 #include "tests/unit/http-server.h"
 #include "tests/unit/store-fixture.h"
 
@@ -142,6 +143,43 @@ static void *fetch(void *userdata)
 static void name_image(Work *w, const Server *s, const char *name)
 {
         snprintf(w->reference, sizeof(w->reference), "http://127.0.0.1:%u/%s.aci", s->port, name);
+}
+
+/* Answers one request. */
+static void serve_once(Connection *c)
+{
+        const Images *images = c->server->userdata;
+
+        if (c->n == 1)
+                send_image(c, &images->whole, images->whole.size);
+        else
+                server_stall(c);
+}
+
+TEST(a_silent_server_of_a_stored_image)
+{
+        const FetchOptions o = {.insecure = INSECURE_HTTP | INSECURE_SIGNATURE,
+                                .policy = PULL_UPDATE,
+                                .or_stored = true};
+        FIXTURE(f);
+        WORK(w, f.store, 0);
+        _cleanup_(images_done) Images images = {};
+        _cleanup_(fetcher_freep) Fetcher *fetcher = NULL, *next = NULL;
+        _cleanup_(image_freep) Image *image = NULL;
+        SERVER(s, serve_once);
+
+        s.userdata = &images;
+        make_image(&images.whole, "whole");
+        name_image(&w, &s, "whole");
+        ASSERT_OK(fetcher_new(w.store, &o, &fetcher, &w.error));
+        ASSERT_OK(fetcher_fetch(fetcher, w.reference, &w.image, &w.error));
+        ASSERT_OK(fetcher_new(w.store, &o, &next, &w.error));
+        next->answer_timeout_usec = 200 * 1000ULL;
+        ASSERT_OK(fetcher_fetch(next, w.reference, &image, &w.error));
+        ASSERT_STREQ(image->id, w.image->id);
+        ASSERT_CONTAINS(w.messages.data, "of the store is used");
+        ASSERT_CONTAINS(w.messages.data, "the server has not answered within 0.2 s");
+        ASSERT_EQ(s.n_requests, 2);
 }
 
 TEST(one_of_two_fetches_is_cancelled)
@@ -287,6 +325,7 @@ TEST(waiting_for_the_lock_is_cancelled)
 
 int main(void)
 {
+        RUN(a_silent_server_of_a_stored_image);
         RUN(one_of_two_fetches_is_cancelled);
         RUN(fetch_with_a_deadline);
         RUN(one_of_two_imports_is_cancelled);

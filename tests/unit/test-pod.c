@@ -1224,7 +1224,7 @@ TEST(name_goes_to_the_successor)
         _cleanup_free_ char *uuid = NULL, *none = NULL;
 
         ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
-        ASSERT_OK(pod_succeed(q, p, &e));
+        ASSERT_OK(pod_succeed(q, p, NULL, &e));
         /* Until it is published nothing has changed. */
         ASSERT_TRUE(is_of(s, "web", p->uuid));
         ASSERT_TRUE(has_name(s, p->uuid, "web"));
@@ -1256,7 +1256,7 @@ TEST(abandoned_successor_leaves_the_name)
         _cleanup_free_ char *uuid = NULL;
 
         ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
-        ASSERT_OK(pod_succeed(q, p, &e));
+        ASSERT_OK(pod_succeed(q, p, NULL, &e));
         pod_abandon(q);
         ASSERT_TRUE(is_of(s, "web", p->uuid));
         ASSERT_TRUE(has_name(s, p->uuid, "web"));
@@ -1274,7 +1274,7 @@ TEST(killed_successor_leaves_the_name)
         _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *third = NULL;
 
         ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
-        ASSERT_OK(pod_succeed(q, p, &e));
+        ASSERT_OK(pod_succeed(q, p, NULL, &e));
         q = pod_free(q);
         ASSERT_TRUE(is_of(s, "web", p->uuid));
         ASSERT_EQ(link_length(s), 73);
@@ -1284,7 +1284,7 @@ TEST(killed_successor_leaves_the_name)
         ASSERT_OK(pod_allocate_uids(third, &e));
         third->manifest = parse_test_manifest();
         third->config.name = strdup("web");
-        ASSERT_OK(pod_succeed(third, p, &e));
+        ASSERT_OK(pod_succeed(third, p, NULL, &e));
         ASSERT_OK(pod_publish(third, &e));
         ASSERT_TRUE(is_of(s, "web", third->uuid));
         ASSERT_OK(pod_remove(third, &e));
@@ -1302,7 +1302,7 @@ TEST(removed_while_the_name_changes_hands)
                 _cleanup_free_ char *both = NULL;
 
                 ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
-                ASSERT_OK(pod_succeed(q, p, &e));
+                ASSERT_OK(pod_succeed(q, p, NULL, &e));
                 ASSERT_OK(xasprintf(&both, "%s %s", q->uuid, p->uuid));
                 if (published) { /* but killed before the link was settled */
                         ASSERT_OK(pod_publish(q, &e));
@@ -1326,7 +1326,7 @@ TEST(name_goes_back)
         _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
 
         ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
-        ASSERT_OK(pod_succeed(q, p, &e));
+        ASSERT_OK(pod_succeed(q, p, NULL, &e));
         ASSERT_OK(pod_publish(q, &e));
         pod_return_name(q);
         ASSERT_TRUE(is_of(s, "web", p->uuid));
@@ -1346,9 +1346,9 @@ TEST(succession_is_refused)
         ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
         ASSERT_OK(pod_open(s, p->uuid, &look, &e));
         ASSERT_OK(prepare_test_pod(s, "other", &third, &e));
-        ASSERT_ERR(pod_succeed(q, third, &e), -EINVAL); /* it has not ended */
+        ASSERT_ERR(pod_succeed(q, third, NULL, &e), -EINVAL); /* it has not ended */
         ASSERT_OK(pod_successor_check(p, look, &e));
-        ASSERT_OK(pod_succeed(q, p, &e));
+        ASSERT_OK(pod_succeed(q, p, NULL, &e));
         ASSERT_OK(pod_publish(q, &e));
         ASSERT_OK(pod_load(p, NULL));
         ASSERT_ERR(pod_successor_check(p, look, &e), -EBUSY);
@@ -1360,7 +1360,7 @@ TEST(succession_is_refused)
         ASSERT_OK(pod_new(s, &third, &e));
         free(p->config.name);
         p->config.name = strdup("web");
-        ASSERT_ERR(pod_succeed(third, p, &e), -EBUSY);
+        ASSERT_ERR(pod_succeed(third, p, NULL, &e), -EBUSY);
         ASSERT_CONTAINS(e.message, "The name 'web' belongs to another pod now");
         pod_abandon(third);
         ASSERT_TRUE(is_of(s, "web", q->uuid));

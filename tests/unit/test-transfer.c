@@ -283,6 +283,35 @@ TEST(stalled)
         ASSERT_LT(now_usec(CLOCK_MONOTONIC) - begin, 6000000);
 }
 
+/* One that is asked for what is there already. */
+TEST(no_answer)
+{
+        SERVER(s, serve_late);
+        NET(n, INSECURE_HTTP);
+        const TransferOptions o = {.insecure = INSECURE_HTTP,
+                                   .config_dirs = n.dirs,
+                                   .answer_timeout_usec = 300 * 1000ULL};
+
+        n.transfer = transfer_free(n.transfer);
+        ASSERT_OK(transfer_new(&o, &n.transfer, &n.error));
+        ASSERT_ERR(net_get(&n, &s, "/silent"), -ETIMEDOUT);
+        ASSERT_CONTAINS(n.error.message, "the server has not answered within 0.3 s");
+        ASSERT_EQ(s.n_requests, 1);
+        /* What is answered may take longer than that. */
+        const TransferOptions slow = {.insecure = INSECURE_HTTP,
+                                      .config_dirs = n.dirs,
+                                      .answer_timeout_usec = 300 * 1000ULL,
+                                      .stall_timeout_usec = 900 * 1000ULL,
+                                      .n_retries = TRANSFER_RETRIES_NONE};
+        n.transfer = transfer_free(n.transfer);
+        ASSERT_OK(transfer_new(&slow, &n.transfer, &n.error));
+        ASSERT_ERR(net_get(&n, &s, "/drip"), -ETIMEDOUT);
+        ASSERT_CONTAINS(n.error.message, "stalled");
+        n.request.is_content = true;
+        ASSERT_ERR(net_get(&n, &s, "/silent"), -ETIMEDOUT);
+        ASSERT_CONTAINS(n.error.message, "the server has not answered within 0.9 s");
+}
+
 /* It never stalls, and would take for ever. */
 TEST(too_slow)
 {
@@ -526,6 +555,7 @@ int main(void)
         RUN(again_when_the_server_says);
         RUN(not_for_ever);
         RUN(stalled);
+        RUN(no_answer);
         RUN(too_slow);
         RUN(nobody);
         RUN(redirects);

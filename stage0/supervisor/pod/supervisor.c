@@ -22,11 +22,20 @@ static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void
 
 /* --- Starting ------------------------------------------------------------------------------------------ */
 
+/* Calls are served while plugins, or the host's systemd, are waited for. */
+static NetworkStop stop_of(Supervisor *s)
+{
+        return (NetworkStop){
+                        .fd = sd_event_get_fd(s->event), .requested = supervisor_serve_calls, .userdata = s};
+}
+
 static int start_nspawn(Supervisor *s, Error *e)
 {
+        const NetworkStop stop = stop_of(s);
         const PodPlace place = {.keep_unit = s->options->keep_unit,
                                 .along = s->detached,
-                                .bus = machine_bus(s->machine)};
+                                .bus = machine_bus(s->machine),
+                                .stop = &stop};
         int r = notify_listen(s->pod, &s->notify_fd, e);
 
         if (r >= 0)
@@ -112,8 +121,7 @@ static int open_network(Supervisor *s, Error *e)
 
         if (pod_sockets_served(s->sockets, &served, &n_served) < 0)
                 return error_oom(e);
-        const NetworkStop stop = {
-                        .fd = sd_event_get_fd(s->event), .requested = supervisor_serve_calls, .userdata = s};
+        const NetworkStop stop = stop_of(s);
         int r = supervisor_open_interface(s, e);
         if (r >= 0)
                 r = network_up(s->pod, s->options->config_dirs, served, n_served, &stop, &s->network, e);
