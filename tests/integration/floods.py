@@ -18,7 +18,7 @@ def interface_of_a_pod(host):
     uuid = running(host)
     message = json.dumps({"method": "org.acnspawn.Pod.Describe"}).encode() + b"\0"
     flood(Target(host.supervisor(uuid), lambda: unix(host.pod_dir(uuid) + "/interface"), message,
-                 lambda: pod_interface.Connection(host, uuid).call("Describe")))
+                 lambda: pod_interface.Connection(host, uuid).call("Describe"), most=100))
     host.acnspawn("rm", "--force", "p").expect(0)
 
 

@@ -561,8 +561,9 @@ def too_much_at_once_is_refused(host):
 @case
 def a_flood(host):
     with Service(host) as s:
-        message = json.dumps({"method": HOST + "ListPods", "more": True}).encode() + b"\0"
-        flooding.flood(flooding.Target(s.process.pid, lambda: flooding.unix(s.path), message, lambda: s.client().all("ListPods")))
+        message = json.dumps({"method": "org.varlink.service.GetInfo"}).encode() + b"\0"
+        flooding.flood(flooding.Target(s.process.pid, lambda: flooding.unix(s.path), message, lambda: s.client().all("ListPods"),
+                                       most=100))
 
 
 @case
