@@ -4,6 +4,7 @@
 
 import threading
 
+import flooding
 import pod_interface
 from pod_interface import *
 from web import Page, Web
@@ -556,6 +557,14 @@ def too_much_at_once_is_refused(host):
                     return Events(s)
             equal([e["event"] for e in wait_for(another, "room for another one").seen], ["complete"])
             page.pause.set()
+
+
+@case
+def a_flood(host):
+    with Service(host) as s:
+        message = json.dumps({"method": "org.varlink.service.GetInfo"}).encode() + b"\0"
+        flooding.flood(flooding.Target(s.process.pid, lambda: flooding.unix(s.path), message, lambda: s.client().all("ListPods"),
+                                       most=100))
 
 
 @case
