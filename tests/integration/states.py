@@ -255,6 +255,38 @@ def a_start_timeout_stops_while_a_pod_is_paused(host):
 
 
 @case
+def timeouts_of_handlers_and_of_a_run_stop_while_a_pod_is_paused(host):
+    """An app runs its pre-start handler, another one its post-stop handler, and a third one has a limit of its run time."""
+    limit = patience(2)
+    uuid = empty_pod(host)
+    work = "touch /out/%%s; for i in $(seq %d); do sleep 0.05; done; touch /out/%%s-done" % (limit * 20 / 2)  # half of it
+    handlers = lambda name, event: {"eventHandlers": [{"name": event, "exec": ["/bin/sh", "-c", work % (name, name)]}]}
+    pre, post = fetch(host, STAY, "example.com/pre", app=handlers("pre", "pre-start")), fetch(host, STAY, "example.com/post", app=handlers("post", "post-stop"))
+    run = fetch(host, work % ("run", "run") + "; exit 7", "example.com/run")
+    c, limited = Connection(host, uuid), "%dms" % (limit * 1000)
+    c.call("AddApp", **adding("a", pre, "example.com/pre", annotations=annotated(start_timeout=limited)))
+    c.call("AddApp", **adding("b", post, "example.com/post", annotations=annotated(stop_timeout=limited)))
+    c.call("AddApp", **adding("c", run, "example.com/run", annotations=annotated(max_runtime=limited)))
+    equal(c.call("StartApp", app="b"), {})
+    await_file(host, "b", "up")
+    equal(c.call("StartApp", app="c"), {})
+    start, stop = send_call(host, uuid, "StartApp", app="a"), send_call(host, uuid, "StopApp", app="b")
+    for app, name in ("a", "pre"), ("b", "post"), ("c", "run"):
+        await_file(host, app, name)
+    equal(c.call("Pause"), {})
+    time.sleep(limit + 0.5)
+    equal(c.call("Resume"), {})
+    equal((answer(start), answer(stop)), ({}, {}))
+    for app, name in ("a", "pre-done"), ("b", "post-done"), ("c", "run-done"):
+        await_file(host, app, name)
+    wait_for(lambda: c.state("c") == "exited", "the end of app c")
+    found = host.app_status(uuid, "c")
+    equal((found["exitStatus"], found["cause"]), (7, "exited"))
+    equal((c.state("a"), app_of(c, "a")["starts"], host.app_status(uuid, "b")["cause"]), ("running", 1, "exited"))
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def output_is_logged_after_a_long_pause(host):
     """The journal of the pod accepts nothing during the pause."""
     if not LONG:

@@ -314,7 +314,7 @@ static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activ
         pod_unit_set(u, life);
         u->activity = activity;
         if (u == &u->app->units[0])
-                notices_set_stopping(u->app, life == UNIT_UP && activity == UNIT_STOPS);
+                notices_set_activity(u->app, life, activity);
         if (life != UNIT_UP) {
                 kill_escaped(s, u->app);
                 end_unknown(s, u->app, true);
