@@ -17,6 +17,7 @@ typedef enum ChangeStep {
         STEP_IS_MADE, /* the current change: the first of the queue */
         STEP_STARTS,  /* the apps of its group start; other changes are made meanwhile */
         STEP_STARTED, /* the starts have ended: queued again, to be concluded */
+        _CHANGE_STEP_MAX,
 } ChangeStep;
 
 struct AppChange {

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/pod/app-change.h"
 #include "stage0/supervisor/apps/app-limits.h"
 #include "stage0/supervisor/apps/task-state.h"
@@ -91,7 +92,7 @@ bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c))
 {
         const Supervisor *s = c->supervisor;
 
-        if (s->linked && manager_link_is_open(s->manager))
+        if (s->connection == CONNECTION_KNOWN && manager_link_is_open(s->manager))
                 return true;
         c->resume = resume;
         return false;
@@ -143,6 +144,48 @@ void change_finish(AppChange *c, int r, const char *app, char **warnings, Error 
         process_changes(s);
 }
 
+/* --- Steps --------------------------------------------------------------------------------------------- */
+
+typedef enum ChangeEvent {
+        TURN_CAME,  /* it is the first of the queue, and none is being made */
+        APPS_START, /* those of its group */
+        STARTS_ENDED,
+        MET_LAUNCH, /* of the app that it changes, and which it follows */
+        _CHANGE_EVENT_MAX,
+} ChangeEvent;
+
+static const char *const states[_CHANGE_STEP_MAX] = {
+                [STEP_WAITS] = "waits",
+                [STEP_IS_MADE] = "is-made",
+                [STEP_STARTS] = "starts",
+                [STEP_STARTED] = "started",
+};
+
+static const char *const events[_CHANGE_EVENT_MAX] = {
+                [TURN_CAME] = "turn-came",
+                [APPS_START] = "apps-start",
+                [STARTS_ENDED] = "starts-ended",
+                [MET_LAUNCH] = "met-launch",
+};
+
+static const StateTransition transitions[_CHANGE_STEP_MAX][_CHANGE_EVENT_MAX] = {
+                [STEP_WAITS] = {[TURN_CAME] = {STEP_IS_MADE, STATE_ONLY}},
+                [STEP_IS_MADE] = {[APPS_START] = {STEP_STARTS, STATE_ONLY},
+                                  [MET_LAUNCH] = {STEP_WAITS, STATE_ONLY}},
+                [STEP_STARTS] = {[STARTS_ENDED] = {STEP_STARTED, STATE_ONLY}},
+                [STEP_STARTED] = {[TURN_CAME] = {STEP_IS_MADE, STATE_ONLY}},
+};
+
+static const StateTable table = STATE_TABLE("change", states, events, transitions);
+
+static void set_step(AppChange *c, ChangeEvent event)
+{
+        const StateTransition *t = state_table_find(&table, c->step, event);
+
+        if (t)
+                c->step = t->to;
+}
+
 void change_step_aside(AppChange *c)
 {
         Supervisor *s = c->supervisor;
@@ -150,7 +193,7 @@ void change_step_aside(AppChange *c)
         s->changes = c->next;
         c->next = s->launches;
         s->launches = c;
-        c->step = STEP_STARTS;
+        set_step(c, APPS_START);
         process_changes(s);
 }
 
@@ -165,7 +208,7 @@ void change_step_back(AppChange *c)
         place = s->changes && s->changes->step == STEP_IS_MADE ? &s->changes->next : &s->changes;
         c->next = *place;
         *place = c;
-        c->step = STEP_STARTED;
+        set_step(c, STARTS_ENDED);
         process_changes(s);
 }
 
@@ -175,7 +218,7 @@ void change_follow(AppChange *c, AppChange *launch)
 
         s->changes = c->next;
         c->next = NULL;
-        c->step = STEP_WAITS;
+        set_step(c, MET_LAUNCH);
         *last_of(&launch->followers) = c;
         process_changes(s);
 }
@@ -724,7 +767,7 @@ static void process_change(AppChange *c)
 {
         bool started = c->step == STEP_STARTED;
 
-        c->step = STEP_IS_MADE;
+        set_step(c, TURN_CAME);
         if (started)
                 group_started(c);
         else if (file_keeper_is_behind(c->supervisor->keeper))
