@@ -28,6 +28,7 @@ STEPS = 30
 BOUND = 30         # seconds within which each call is answered
 
 SCRIPT = "trap 'exit 0' TERM; touch /out/up; while ! test -e /out/end; do sleep 0.05; done; exit 3"
+IMAGES = {"example.com/one": SCRIPT, "example.com/two": SCRIPT + "; :", "example.com/never": SCRIPT + "; : :", "example.com/fails": None}  # which cannot be executed
 NEVER = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 ACTIONS = {"h-restart": "restart", "h-stop": "stop"}  # apps with a health check, and what it does when it fails
 NAMES = ("a", "b", "c", *ACTIONS, "a/n")
@@ -64,15 +65,44 @@ def answer_of(reply):
 class Sequence:
     def __init__(self, host, seed):
         self.host, self.seed, self.log, self.choose = host, seed, [], random.Random(seed)
-        self.uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=s%d" % seed).expect(0).out.strip()
-        self.ids = {image: host.acnspawn("fetch", host.shell(SCRIPT + (";:" if image == "example.com/two" else ""), name=image,
-                                                             annotations=NEVER if image == "example.com/never" else None)).expect(0).out.strip()
-                    for image in ("example.com/one", "example.com/two", "example.com/never")}
-        self.c = Connection(host, self.uuid)
-        self.supervisor, self.leader = host.supervisor(self.uuid), host.leader(self.uuid)
+        self.name = "s%d" % seed
+        self.ids = {}
+        for image, script in IMAGES.items():
+            notes = NEVER if image == "example.com/never" else None
+            file = host.shell(script, name=image, annotations=notes) if script else host.image(["/nosuch"], name=image)
+            self.ids[image] = host.acnspawn("fetch", file).expect(0).out.strip()
         self.apps = {}       # name: [state, image]; those that are not here are absent
         self.under_way = []  # (connection, method, app)
         self.paused = False
+
+    def begin(self):
+        """Starts the pod: without apps, or with one and another one that does not get ready by itself. The start does not wait for ever."""
+        first = ["run", "--detach", "--exit-policy=never", "--name=" + self.name]
+        image = self.choose.choice(("", "", "example.com/never", "example.com/fails"))
+        restart = self.choose.choice(("no", "on-failure"))
+        method, more = self.choose.choice((("StopApp", {}), ("RemoveApp", {"stop": True}), ("RestartApp", {})))
+        if not image:
+            self.uuid = self.host.acnspawn(*first).expect(0).out.strip()
+            return
+        self.log.append("begin with %s, restart %s, %s" % (image, restart, method))
+        p = self.host.start(*first, "example.com/one", "--name=a", "---", image, "--name=b", "--restart=" + restart)
+        self.uuid = wait_for(self.find_running, "the pod to run")
+        c = Connection(self.host, self.uuid)
+        c.socket.settimeout(patience(BOUND))
+        wait_for(lambda: c.state("a") == "running", "app a to run")
+        if method == "RestartApp":
+            self.receive(self.send(method, "b"), method) if image == "example.com/fails" else c.call("SignalApp", app="b", signal=28)
+        else:
+            c.call(method, app="b", **more)
+        contains(({}, (NONE, {"app": "b"})), c.call("RemoveApp", app="b", stop=True), "the removal of app b")
+        r = self.host.finish(p, patience(BOUND))
+        equal(r.rc, 0, "the start of the pod: " + r.err)
+        self.apps["a"] = ["running", "example.com/one"]
+
+    def find_running(self):
+        r = self.host.acnspawn("status", "--json=short", self.name)
+        found = json.loads(r.out) if r.rc == 0 else {"state": None}
+        return found["uuid"] if found["state"] == "running" and os.path.exists(self.host.pod_dir(found["uuid"]) + "/interface") else None
 
     def state(self, app):
         return self.apps.get(app, ("absent",))[0]
@@ -186,6 +216,32 @@ class Sequence:
         self.paused = not self.paused
         self.log.append("paused" if self.paused else "resumed")
 
+    def freeze(self):
+        """Another process freezes the cgroup of the pod; it is thawed by that, or by a call."""
+        if self.paused:
+            return
+        self.log.append("freeze the cgroup")
+        place = cgroup_of(self.host, self.uuid)
+        with open(place + "/cgroup.freeze", "w") as f:
+            f.write("1")
+        wait_for(lambda: "frozen 1" in read_text(place + "/cgroup.events"), "the pod to be frozen")
+        for method in self.choose.choice((("Pause", "Resume"), ("Resume",), ())):
+            equal(self.c.call(method), {}, method)
+        with open(place + "/cgroup.freeze", "w") as f:
+            f.write("0")
+        wait_for(lambda: "frozen 0" in read_text(place + "/cgroup.events"), "the pod to be thawed")
+
+    def pause_and_resume(self):
+        """By many clients at once; a pause may be under way as the next request comes."""
+        if self.paused:
+            return
+        self.log.append("pauses")
+        calls = [Connection(self.host, self.uuid) for _ in range(6)]
+        for i, c in enumerate(calls):
+            c.send("Resume" if i % 2 else "Pause")
+        for c in calls:
+            equal(answer_of(self.receive(c, "a pause")), OK)
+
     def end_app(self, app, how):
         """An app that runs ends by itself, or by a signal, or its check fails."""
         if self.paused or self.state(app) != "running" or app in self.busy():
@@ -255,6 +311,8 @@ class Sequence:
         app = next((n for n in ("b", "c") if self.state(n) == "absent" and n not in self.busy()), None)
         if app and not self.paused:
             self.under_way.append((self.send("LaunchGroup", app, "example.com/never"), "never", app))
+            if self.choose.random() < 0.3:
+                self.call_beside("RemoveApp stop", app)
 
     def leave(self):
         """A client disconnects while its call is under way."""
@@ -323,8 +381,10 @@ class Sequence:
             self.beside()
         elif kind < 0.65 and app:
             self.end_app(app, self.choose.choice(("signal", "end", *(["check"] if app in ACTIONS else []))))
-        elif kind < 0.71:
+        elif kind < 0.69:
             self.pause()
+        elif kind < 0.71:
+            self.choose.choice((self.freeze, self.pause_and_resume))()
         elif kind < 0.77 and not self.paused:
             self.reexecute()
         elif kind < 0.82:
@@ -339,6 +399,9 @@ class Sequence:
             self.settle()
 
     def run(self):
+        self.begin()
+        self.c = Connection(self.host, self.uuid)
+        self.supervisor, self.leader = self.host.supervisor(self.uuid), self.host.leader(self.uuid)
         for _ in range(STEPS):
             self.step()
         self.settle()

@@ -180,17 +180,6 @@ def the_metadata_service_follows_each_change(host):
 
 # --- Pauses ------------------------------------------------------------------------------------------------------------
 
-def cgroup_of(host, uuid):
-    """The cgroup by which the pod is frozen."""
-    leader = host.leader(uuid)
-    path = "/sys/fs/cgroup" + next(l for l in read_text("/proc/%d/cgroup" % leader).splitlines() if l.startswith("0::"))[3:]
-    if not os.path.exists(path):
-        path = path.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified", 1)
-    while path.count("/") > 3 and not os.path.basename(path) == "payload":
-        path = os.path.dirname(path)
-    return os.path.dirname(path)
-
-
 @case
 def timeouts_stop_while_a_pod_is_paused(host):
     """The time after which a call kills an app, the stop time-out of an app's unit, and that of a command, with a pod that is paused, and with one
@@ -705,6 +694,32 @@ def an_app_is_killed_in_time_without_the_connection(host):
     with within(20, "the stop"):
         equal(answer(stop), {})
     equal(c.state("a"), "exited")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_removal_that_is_queued_before_its_nested_app_is_there_stops_it(host):
+    """The call names the app by its path, which is not the name of its unit."""
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    c.call("AddApp", **adding("a", id))
+    equal(c.call("StartApp", app="a"), {})
+    for method, parameters in ("LaunchGroup", {"apps": [dict(adding("n", id), parent="a")]}), ("AddApp", dict(adding("n", id), parent="a")):
+        before = set(children_of(supervisor))
+        adds = send_call(host, uuid, method, **parameters)
+        held = hold_preparation(supervisor, before)
+        removes = send_call(host, uuid, "RemoveApp", app="a/n", stop=True)
+        for _ in range(2):
+            c.call("Describe")  # the call before is taken
+        for p in held:
+            os.kill(p, signal.SIGCONT)
+        equal(answer(removes), {}, method)
+        reply = answer(adds)
+        true(reply[0] == "AppRefused" if method == "LaunchGroup" else reply["app"] == "a/n", "%s is answered %s" % (method, reply))
+        equal([a["name"] for a in c.call("Describe")["apps"]], ["a"])
+        equal(processes_where(lambda pid: re.search(r"app-a.*0n\d", read_text("/proc/%d/cgroup" % pid)), children_of(host.leader(uuid))), [],
+              "processes of the app after " + method)
     host.acnspawn("stop", uuid).expect(0)
 
 

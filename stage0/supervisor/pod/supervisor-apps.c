@@ -761,6 +761,21 @@ static void on_manifest_saved(AppChange *c, int r, const Error *why)
         begin(c);
 }
 
+/* A call may name a nested app by its path before the app is there, and so before its name is known. */
+static int resolve_name(AppChange *c)
+{
+        const AppInstance *app = c->name ? app_table_find(c->supervisor->apps, c->name) : NULL;
+        char *name = app && !streq(app->name, c->name) ? strdup(app->name) : NULL;
+
+        if (!app || streq(app->name, c->name))
+                return 0;
+        if (!name)
+                return -ENOMEM;
+        free(c->name);
+        c->name = name;
+        return 0;
+}
+
 /* What a failed change has left on disk does not get into the way of the next one: nothing is added until the manifest could be
  * written again. An app can be removed all the same. */
 static void process_change(AppChange *c)
@@ -768,7 +783,10 @@ static void process_change(AppChange *c)
         bool started = c->step == STEP_STARTED;
 
         set_step(c, TURN_CAME);
-        if (started)
+        int r = resolve_name(c);
+        if (r < 0)
+                on_manifest_saved(c, r, NULL);
+        else if (started)
                 group_started(c);
         else if (file_keeper_is_behind(c->supervisor->keeper))
                 change_save(c, on_manifest_saved);
