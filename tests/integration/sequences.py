@@ -241,6 +241,7 @@ class Sequence:
             c.send("Resume" if i % 2 else "Pause")
         for c in calls:
             equal(answer_of(self.receive(c, "a pause")), OK)
+        equal(self.c.call("Resume"), {})  # which came last is not known
 
     def end_app(self, app, how):
         """An app that runs ends by itself, or by a signal, or its check fails."""

@@ -396,7 +396,11 @@ static void on_job(void *userdata, int r, const char *result)
 {
         AppCall *a = userdata;
 
-        if (r == -ECONNRESET && !a->told) {
+        if (a->told) { /* the app may have been removed meanwhile */
+                call_done(a);
+                return;
+        }
+        if (r == -ECONNRESET) {
                 keep_lost(a);
                 return;
         }
@@ -508,8 +512,6 @@ static bool is_start_decided(AppCall *a)
 {
         StopReason stop = a->app->stop;
 
-        if (a->told)
-                return true;
         if (a->interface->ops.ends(a->interface->userdata))
                 reply_errno(a, -ESHUTDOWN);
         else if (stop != STOP_NONE && stop != STOP_TO_RESTART)
@@ -525,8 +527,8 @@ static bool is_decided(AppCall *a)
         Interface *i = a->interface;
         AppInstance *app = a->app;
 
-        if (!a->starts)
-                return false;
+        if (a->told || !a->starts)
+                return a->told;
         if (app->status.starts > a->earlier_starts && app->units[0].life != UNIT_UP) {
                 if (has_run(a))
                         reply_done(a);

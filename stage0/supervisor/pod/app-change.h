@@ -33,6 +33,7 @@ struct AppChange {
         uint64_t kill_usec; /* and killed after that time; UINT64_MAX: after its own */
         uint64_t nested_number; /* of the app to be added, or the first of a group, if it is nested under another one */
         AppInstance *stopping; /* of those to be removed: systemd stops it */
+        unsigned n_stops;      /* how often it was stopped */
         AppChangeFunction function;
         GroupFunction group_function; /* instead, of a group of apps, as LaunchGroup() has it */
         void *userdata;

@@ -16,6 +16,7 @@
 #include "stage0/supervisor/apps/app-limits.h"
 #include "stage0/supervisor/apps/task-state.h"
 
+#define STOPS_MAX 3U      /* attempts to stop an app that is removed */
 #define CHANGES_MAX 1024U /* queued changes: eight for each possible client */
 
 static void process_changes(Supervisor *s);
@@ -609,7 +610,9 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
         bool stopped = r >= 0 && !app_is_up(app);
         if (!stopped && !change_reaches_manager(c, begin_removing))
                 return;
-        if (!stopped && r != -ECONNRESET)
+        /* If another job of the unit has replaced the stop, or followed it, the app is stopped again. */
+        bool again = r == -ECONNRESET || (r >= 0 && c->n_stops < STOPS_MAX);
+        if (!stopped && !again)
                 refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
         else
                 begin_removing(c);
@@ -633,6 +636,7 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
                                            : pod_timer_new(s->pause, s->event, c->kill_usec, on_kill, c,
                                                            &c->kill_timer);
 
+        c->n_stops = c->stopping == app ? c->n_stops + 1 : 1;
         c->stopping = app;
         app->stop = STOP_REQUESTED;
         if (c->kill_usec != UINT64_MAX)
