@@ -159,6 +159,8 @@ class Sequence:
             return (REFUSED,), None
         if parent and self.state(parent) == "absent" and method == "AddApp":
             return (REFUSED,), None
+        if method == "UpdateApp" and parent and OK in answers:
+            return (REFUSED,), None  # its limits are those of its parent
         if method == "ReplaceApp" and OK in answers and self.below(app):
             return (REFUSED,), None
         if method == "RemoveApp" and OK in answers and any(self.state(n) == "running" for n in self.below(app)):
