@@ -106,6 +106,16 @@ int process_innermost_number(pid_t pid, uint32_t *ret)
         return 0;
 }
 
+int process_parent(pid_t pid, pid_t *ret)
+{
+        Numbers n;
+        int r = read_numbers(pid, &n);
+
+        if (r >= 0)
+                *ret = (pid_t) n.parent;
+        return r;
+}
+
 static bool is_number(const Numbers *n, size_t level, uint32_t number)
 {
         return level < n->n && n->of_level[level] == number;

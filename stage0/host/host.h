@@ -322,6 +322,8 @@ int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret);
 int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number, pid_t *ret_pid);
 /* The number of the process in the pid namespace that it is in itself. */
 int process_innermost_number(pid_t pid, uint32_t *ret);
+/* The parent of process PID, in this pid namespace; 0: it is in none that is visible here. */
+int process_parent(pid_t pid, pid_t *ret);
 /* The number here of the child of LEADER, the pod's PID 1, that has NUMBER in its pid namespace; for
  * messages. -ESRCH, -ENOENT: there is none, or the kernel does not report it. */
 int pod_find_process(pid_t leader, uint32_t number, pid_t *ret);

@@ -134,6 +134,17 @@ class Connection:
         return [a for a in self.call("Describe")["apps"] if a["name"] == app][0]["state"]
 
 
+def cgroup_of(host, uuid):
+    """The cgroup by which the pod is frozen."""
+    leader = host.leader(uuid)
+    path = "/sys/fs/cgroup" + next(l for l in read_text("/proc/%d/cgroup" % leader).splitlines() if l.startswith("0::"))[3:]
+    if not os.path.exists(path):
+        path = path.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified", 1)
+    while path.count("/") > 3 and not os.path.basename(path) == "payload":
+        path = os.path.dirname(path)
+    return os.path.dirname(path)
+
+
 def is_answered(c, seconds):
     return bool(select.select([c.socket], [], [], seconds)[0])
 

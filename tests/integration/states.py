@@ -180,17 +180,6 @@ def the_metadata_service_follows_each_change(host):
 
 # --- Pauses ------------------------------------------------------------------------------------------------------------
 
-def cgroup_of(host, uuid):
-    """The cgroup by which the pod is frozen."""
-    leader = host.leader(uuid)
-    path = "/sys/fs/cgroup" + next(l for l in read_text("/proc/%d/cgroup" % leader).splitlines() if l.startswith("0::"))[3:]
-    if not os.path.exists(path):
-        path = path.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified", 1)
-    while path.count("/") > 3 and not os.path.basename(path) == "payload":
-        path = os.path.dirname(path)
-    return os.path.dirname(path)
-
-
 @case
 def timeouts_stop_while_a_pod_is_paused(host):
     """The time after which a call kills an app, the stop time-out of an app's unit, and that of a command, with a pod that is paused, and with one
@@ -251,6 +240,38 @@ def a_start_timeout_stops_while_a_pod_is_paused(host):
     equal((answer(starts["a"]), app_of(c, "a")["starts"]), ({}, 1))
     equal(answer(starts["b"])[0], "JobFailed")
     equal(host.app_status(uuid, "b")["cause"], "not-ready")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def timeouts_of_handlers_and_of_a_run_stop_while_a_pod_is_paused(host):
+    """An app runs its pre-start handler, another one its post-stop handler, and a third one has a limit of its run time."""
+    limit = patience(2)
+    uuid = empty_pod(host)
+    work = "touch /out/%%s; for i in $(seq %d); do sleep 0.05; done; touch /out/%%s-done" % (limit * 20 / 2)  # half of it
+    handlers = lambda name, event: {"eventHandlers": [{"name": event, "exec": ["/bin/sh", "-c", work % (name, name)]}]}
+    pre, post = fetch(host, STAY, "example.com/pre", app=handlers("pre", "pre-start")), fetch(host, STAY, "example.com/post", app=handlers("post", "post-stop"))
+    run = fetch(host, work % ("run", "run") + "; exit 7", "example.com/run")
+    c, limited = Connection(host, uuid), "%dms" % (limit * 1000)
+    c.call("AddApp", **adding("a", pre, "example.com/pre", annotations=annotated(start_timeout=limited)))
+    c.call("AddApp", **adding("b", post, "example.com/post", annotations=annotated(stop_timeout=limited)))
+    c.call("AddApp", **adding("c", run, "example.com/run", annotations=annotated(max_runtime=limited)))
+    equal(c.call("StartApp", app="b"), {})
+    await_file(host, "b", "up")
+    equal(c.call("StartApp", app="c"), {})
+    start, stop = send_call(host, uuid, "StartApp", app="a"), send_call(host, uuid, "StopApp", app="b")
+    for app, name in ("a", "pre"), ("b", "post"), ("c", "run"):
+        await_file(host, app, name)
+    equal(c.call("Pause"), {})
+    time.sleep(limit + 0.5)
+    equal(c.call("Resume"), {})
+    equal((answer(start), answer(stop)), ({}, {}))
+    for app, name in ("a", "pre-done"), ("b", "post-done"), ("c", "run-done"):
+        await_file(host, app, name)
+    wait_for(lambda: c.state("c") == "exited", "the end of app c")
+    found = host.app_status(uuid, "c")
+    equal((found["exitStatus"], found["cause"]), (7, "exited"))
+    equal((c.state("a"), app_of(c, "a")["starts"], host.app_status(uuid, "b")["cause"]), ("running", 1, "exited"))
     host.acnspawn("stop", uuid).expect(0)
 
 
@@ -673,6 +694,32 @@ def an_app_is_killed_in_time_without_the_connection(host):
     with within(20, "the stop"):
         equal(answer(stop), {})
     equal(c.state("a"), "exited")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_removal_that_is_queued_before_its_nested_app_is_there_stops_it(host):
+    """The call names the app by its path, which is not the name of its unit."""
+    uuid = empty_pod(host)
+    id = fetch(host)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    c.call("AddApp", **adding("a", id))
+    equal(c.call("StartApp", app="a"), {})
+    for method, parameters in ("LaunchGroup", {"apps": [dict(adding("n", id), parent="a")]}), ("AddApp", dict(adding("n", id), parent="a")):
+        before = set(children_of(supervisor))
+        adds = send_call(host, uuid, method, **parameters)
+        held = hold_preparation(supervisor, before)
+        removes = send_call(host, uuid, "RemoveApp", app="a/n", stop=True)
+        for _ in range(2):
+            c.call("Describe")  # the call before is taken
+        for p in held:
+            os.kill(p, signal.SIGCONT)
+        equal(answer(removes), {}, method)
+        reply = answer(adds)
+        true(reply[0] == "AppRefused" if method == "LaunchGroup" else reply["app"] == "a/n", "%s is answered %s" % (method, reply))
+        equal([a["name"] for a in c.call("Describe")["apps"]], ["a"])
+        equal(processes_where(lambda pid: re.search(r"app-a.*0n\d", read_text("/proc/%d/cgroup" % pid)), children_of(host.leader(uuid))), [],
+              "processes of the app after " + method)
     host.acnspawn("stop", uuid).expect(0)
 
 

@@ -2,8 +2,8 @@
 
 /* Whether a pod has nothing to do, and may end.
  *
- * The time begins anew with whatever an app begins with, and with its end. When it is over, the statuses of the apps
- * say whether one of them is at work.
+ * The time begins anew with whatever an app begins with, and with its end, and stops while the pod is paused. When it is
+ * over, the statuses of the apps say whether one of them is at work.
  */
 
 #include "library/libsystemd.h"
@@ -13,7 +13,8 @@
 
 struct IdleWatch {
         AppTable *apps;
-        sd_event_source *timer;
+        sd_event *event;
+        PodTimer *timer; /* NULL: no app has begun yet */
         void (*idle)(void *userdata);
         void *userdata;
 };
@@ -22,7 +23,7 @@ IdleWatch *idle_watch_free(IdleWatch *w)
 {
         if (!w)
                 return NULL;
-        sd_event_source_disable_unref(w->timer);
+        pod_timer_free(w->timer);
         free(w);
         return NULL;
 }
@@ -47,17 +48,7 @@ static bool pod_is_idle(const AppTable *apps)
         return true;
 }
 
-void idle_watch_begin(void *userdata)
-{
-        IdleWatch *w = userdata;
-
-        if (!w)
-                return;
-        (void) sd_event_source_set_time_relative(w->timer, w->apps->pod->config.exit_idle_usec);
-        (void) sd_event_source_set_enabled(w->timer, SD_EVENT_ONESHOT);
-}
-
-static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+static void on_time(void *userdata)
 {
         IdleWatch *w = userdata;
 
@@ -65,28 +56,33 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
                 w->idle(w->userdata);
         else
                 idle_watch_begin(w);
-        return 0;
+}
+
+void idle_watch_begin(void *userdata)
+{
+        IdleWatch *w = userdata;
+
+        if (!w)
+                return;
+        uint64_t usec = w->apps->pod->config.exit_idle_usec;
+        int r = w->timer ? pod_timer_set(w->timer, usec)
+                         : pod_timer_new(w->apps->pause, w->event, usec, on_time, w, &w->timer);
+        if (r < 0)
+                log_warning("Pod %s will not end when it is idle: %s", pod_display_name(w->apps->pod),
+                            strerror(-r));
 }
 
 int idle_watch_new(AppTable *apps, sd_event *event, void (*idle)(void *userdata), void *userdata,
                    IdleWatch **ret, Error *e)
 {
-        _cleanup_(idle_watch_freep) IdleWatch *w = NULL;
+        IdleWatch *w = NULL;
 
-        if (apps->pod->config.exit_idle_usec == 0) {
-                *ret = NULL;
-                return 0;
+        if (apps->pod->config.exit_idle_usec > 0) {
+                w = malloc(sizeof(IdleWatch));
+                if (!w)
+                        return error_oom(e);
+                *w = (IdleWatch){.apps = apps, .event = event, .idle = idle, .userdata = userdata};
         }
-        w = calloc(1, sizeof(IdleWatch));
-        if (!w)
-                return error_oom(e);
-        *w = (IdleWatch){.apps = apps, .idle = idle, .userdata = userdata};
-        int r = sd_event_add_time_relative(event, &w->timer, CLOCK_MONOTONIC,
-                                           apps->pod->config.exit_idle_usec, 0, on_time, w);
-        if (r >= 0)
-                r = sd_event_source_set_enabled(w->timer, SD_EVENT_OFF);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot create an event loop");
-        *ret = TAKE_PTR(w);
+        *ret = w;
         return 0;
 }

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 
 #include "stage0/supervisor/apps/pod-pause.h"
+#include "stage0/supervisor/apps/state-table.h"
 
 #define GRACE_USEC UINT64_C(1000000) /* the least time that a timer has left after a pause */
 
@@ -48,12 +49,18 @@ typedef enum PauseAction {
         _PAUSE_ACTION_MAX,
 } PauseAction;
 
-typedef struct Transition {
-        PauseState to;
-        PauseAction action;
-} Transition;
+static const char *const states[_PAUSE_STATE_MAX] = {
+                [PAUSE_NONE] = "none", [PAUSE_BEGINS] = "begins", [PAUSE_HOLDS] = "holds",
+                [PAUSE_ENDS] = "ends", [PAUSE_OVER] = "over",
+};
 
-static const Transition transitions[_PAUSE_STATE_MAX][_PAUSE_EVENT_MAX] = {
+static const char *const events[_PAUSE_EVENT_MAX] = {
+                [ASKED_TO_PAUSE] = "pause", [ASKED_TO_RESUME] = "resume", [SAW_FROZEN] = "frozen",
+                [SAW_THAWED] = "thawed",    [WAS_LATE] = "late",          [FAILED] = "failed",
+                [POD_ENDS] = "pod-ends",
+};
+
+static const StateTransition transitions[_PAUSE_STATE_MAX][_PAUSE_EVENT_MAX] = {
                 [PAUSE_NONE] = {[ASKED_TO_PAUSE] = {PAUSE_BEGINS, FREEZE},
                                 [ASKED_TO_RESUME] = {PAUSE_ENDS, THAW},
                                 [SAW_FROZEN] = {PAUSE_HOLDS, NOTHING}, /* frozen by a user */
@@ -81,6 +88,8 @@ static const Transition transitions[_PAUSE_STATE_MAX][_PAUSE_EVENT_MAX] = {
                                 [SAW_THAWED] = {PAUSE_OVER, NOTHING},
                                 [POD_ENDS] = {PAUSE_OVER, RELEASE}},
 };
+
+static const StateTable table = STATE_TABLE("pause", states, events, transitions);
 
 struct PodPause {
         Pod *pod;
@@ -358,16 +367,10 @@ static void report_change(PodPause *x)
 static void handle(PodPause *x, PauseEvent event, int r, const Error *why)
 {
         PauseState from = x->state;
-        const Transition *t = &transitions[from][event];
+        const StateTransition *t = state_table_find(&table, from, event);
 
-        if (t->action == IMPOSSIBLE) {
-                log_warning("Error of the program: event %d cannot occur in state %d of a pause", event,
-                            from);
-#ifdef __SANITIZE_ADDRESS__
-                abort();
-#endif
+        if (!t)
                 return;
-        }
         x->state = t->to;
         set_timers(x);
         report_change(x);

@@ -238,11 +238,19 @@ static void reply_done(AppCall *a)
         }
 }
 
+static void reply_pod_ends(AppCall *a)
+{
+        (void) interface_reply_error(a->call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+}
+
+/* The systemd of a pod that ends refuses to start anything. */
 static void reply_errno(AppCall *a, int r)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
-        if (a->call)
+        if (a->call && a->starts && a->interface->ops.ends(a->interface->userdata))
+                reply_pod_ends(a);
+        else if (a->call)
                 (void) varlink_reply_errno(a->call, r);
         else
                 report(a, error_set_errno(&e, r, "its unit cannot be started"), &e);
@@ -339,22 +347,23 @@ static void await_exec(AppCall *a)
                 interface_executed(i, a->app, a->app->executed ? START_LAUNCHER_GONE : START_DOWN);
 }
 
+/* The pod has ended: stops have succeeded. */
+static void drop(AppCall *a)
+{
+        if (!a->call)
+                reply_errno(a, -ECONNRESET);
+        else if (a->starts)
+                reply_pod_ends(a);
+        else
+                reply_done(a);
+        call_done(a);
+}
+
 void interface_drop_starts(Interface *i)
 {
-        for (AppCall *a; (a = i->starts);) {
-                i->starts = a->next;
-                if (!a->call)
-                        reply_errno(a, -ECONNRESET);
-                call_done(a);
-        }
-        for (AppCall *a; (a = i->lost);) { /* the pod has ended: stops have succeeded */
-                i->lost = a->next;
-                if (a->starts)
-                        (void) interface_reply_error(a->call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL,
-                                                     NULL);
-                else
-                        reply_done(a);
-                call_done(a);
+        for (AppCall *a; (a = i->starts ?: i->lost);) {
+                *(i->starts ? &i->starts : &i->lost) = a->next;
+                drop(a);
         }
 }
 
@@ -372,7 +381,7 @@ static bool has_run(const AppCall *a)
         return s->started_usec > 0 && s->starts > a->earlier_starts;
 }
 
-/* Keeps the call until the next connection has reported the states of all apps. */
+/* Keeps the call, or the start, until the next connection has reported the states of all apps. */
 static void keep_lost(AppCall *a)
 {
         AppCall **last = &a->interface->lost;
@@ -387,7 +396,11 @@ static void on_job(void *userdata, int r, const char *result)
 {
         AppCall *a = userdata;
 
-        if (r == -ECONNRESET && a->call) {
+        if (a->told) { /* the app may have been removed meanwhile */
+                call_done(a);
+                return;
+        }
+        if (r == -ECONNRESET) {
                 keep_lost(a);
                 return;
         }
@@ -404,6 +417,18 @@ static void on_job(void *userdata, int r, const char *result)
         else
                 reply_failed(a, result);
         call_done(a);
+}
+
+/* Has the pod's systemd run the job, or keeps it for the next connection. */
+static int request_job(AppCall *a)
+{
+        ManagerLink *l = a->interface->ops.manager(a->interface->userdata);
+
+        int r = l ? manager_link_run(l, a->method, a->app->units[0].name, on_job, a) : -ENOTCONN;
+        if (r != -ENOTCONN && r != -ECONNRESET)
+                return r;
+        keep_lost(a);
+        return 0;
 }
 
 static void on_stop_timeout(void *userdata)
@@ -468,14 +493,8 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         int r = kill_usec == UINT64_MAX ? 0
                                         : pod_timer_new(i->apps->pause, i->event, kill_usec, on_stop_timeout,
                                                         a, &a->timer);
-        /* The calls above may have found that the connection was closed. */
-        ManagerLink *l = i->ops.manager(i->userdata);
         if (r >= 0)
-                r = l ? manager_link_run(l, method, app->units[0].name, on_job, a) : -ENOTCONN;
-        if (r == -ENOTCONN || r == -ECONNRESET) { /* the connection was lost a moment ago */
-                keep_lost(a);
-                r = 0;
-        }
+                r = request_job(a);
         if (r >= 0) {
                 app->n_jobs++;
                 if (a->tentative)
@@ -488,21 +507,37 @@ static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char
         return r;
 }
 
+/* The same of a start by the supervisor itself. A change that is cancelled stops the app. */
+static bool is_start_decided(AppCall *a)
+{
+        StopReason stop = a->app->stop;
+
+        if (a->interface->ops.ends(a->interface->userdata))
+                reply_errno(a, -ESHUTDOWN);
+        else if (stop != STOP_NONE && stop != STOP_TO_RESTART)
+                reply_errno(a, -ECANCELED);
+        else
+                return false;
+        return true;
+}
+
 /* Answers the call if it does not need systemd any more. The launcher of the app tells what the job has done. */
 static bool is_decided(AppCall *a)
 {
         Interface *i = a->interface;
         AppInstance *app = a->app;
 
-        if (!a->starts)
-                return false;
+        if (a->told || !a->starts)
+                return a->told;
         if (app->status.starts > a->earlier_starts && app->units[0].life != UNIT_UP) {
                 if (has_run(a))
                         reply_done(a);
                 else
                         reply_failed(a, "failed");
-        } else if (i->ops.ends(i->userdata))
-                (void) interface_reply_error(a->call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        } else if (!a->call)
+                return is_start_decided(a);
+        else if (i->ops.ends(i->userdata))
+                reply_pod_ends(a);
         else if (i->ops.removes(i->userdata, app))
                 (void) interface_reply_error(a->call, "org.acnspawn.Pod.WrongState", "app",
                                              app_instance_path(app), "state", "removing");
@@ -514,19 +549,14 @@ static bool is_decided(AppCall *a)
 /* If systemd still has the job, it merges both. An app that the lost job has started is not restarted a second time. */
 static void repeat(AppCall *a)
 {
-        Interface *i = a->interface;
-        bool started = a->starts && a->app->status.starts > a->earlier_starts;
-
         if (is_decided(a)) {
                 call_done(a);
                 return;
         }
-        ManagerLink *l = i->ops.manager(i->userdata);
-        int r = l ? manager_link_run(l, started ? "StartUnit" : a->method, a->app->units[0].name, on_job, a)
-                  : -ENOTCONN;
-        if (r == -ENOTCONN || r == -ECONNRESET)
-                keep_lost(a); /* the connection was lost again */
-        else if (r < 0) {
+        if (a->starts && a->app->status.starts > a->earlier_starts)
+                a->method = "StartUnit";
+        int r = request_job(a);
+        if (r < 0) {
                 reply_errno(a, r);
                 call_done(a);
         }
@@ -548,29 +578,30 @@ static void prepare_start(Interface *i, AppInstance *app)
         app->stop = app->units[0].life == UNIT_UP ? STOP_TO_RESTART : STOP_NONE;
         i->ops.expect_start(i->userdata);
         app_life_forget_starts(app);
-        (void) manager_link_reset(i->ops.manager(i->userdata), app->units[0].name);
+        if (i->ops.manager(i->userdata))
+                (void) manager_link_reset(i->ops.manager(i->userdata), app->units[0].name);
 }
 
 int interface_start(Interface *i, AppInstance *app, uint64_t timeout_usec, InterfaceStartFunction function,
                     void *userdata)
 {
-        ManagerLink *l = i->ops.manager(i->userdata);
-        AppCall *a = l ? calloc(1, sizeof(AppCall)) : NULL;
+        AppCall *a = calloc(1, sizeof(AppCall));
         int r = 0;
 
         if (!a)
-                return l ? -ENOMEM : -ENOTCONN;
+                return -ENOMEM;
         *a = (AppCall){.interface = i,
                        .function = function,
                        .userdata = userdata,
                        .app = app,
+                       .method = "StartUnit",
                        .starts = true,
                        .earlier_starts = app->status.starts};
         prepare_start(i, app);
         if (timeout_usec != UINT64_MAX)
                 r = pod_timer_new(i->apps->pause, i->event, timeout_usec, on_start_timeout, a, &a->timer);
         if (r >= 0)
-                r = manager_link_run(l, "StartUnit", app->units[0].name, on_job, a);
+                r = request_job(a);
         if (r >= 0) {
                 app->n_jobs++;
                 app->start = a;

@@ -195,6 +195,28 @@ int admission_main_process(const AppInstance *app, pid_t *ret_pid)
         return x->fd;
 }
 
+int admission_awaited_process(const AppInstance *app, pid_t *ret_pid)
+{
+        const Execution *x = app->execution;
+        pid_t pid = x->pid;
+
+        int r = admission_main_process(app, ret_pid);
+        if (r >= 0)
+                return 0;
+        if (process_is_alive(x->fd))
+                r = process_parent(x->pid, &pid);
+        if (r >= 0 && (pid == 0 || !process_is_alive(x->fd)))
+                r = -ESRCH;
+        if (r >= 0)
+                *ret_pid = pid;
+        return r;
+}
+
+bool admission_runs_post_stop(const AppInstance *app)
+{
+        return app->execution->given[LAUNCH_POST_STOP] && process_is_alive(app->execution->fd);
+}
+
 bool admission_process_is_alive(const AppInstance *app)
 {
         return app->execution && process_is_alive(app->execution->fd);

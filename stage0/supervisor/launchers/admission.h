@@ -25,6 +25,11 @@ int admission_check_phase(Admission *a, AppInstance *app, LaunchPhase phase, pid
 void admission_end(AppInstance *app);
 /* The main process of the app, by a descriptor that is lent, and its number; -ESRCH: none is alive. */
 int admission_main_process(const AppInstance *app, pid_t *ret_pid);
+/* The number of the process that systemd waits for: the main process, or the launcher of a handler, which is the parent of the
+ * process that becomes it. -ESRCH: none is alive. */
+int admission_awaited_process(const AppInstance *app, pid_t *ret_pid);
+/* True if the last launcher of APP runs its post-stop handler. */
+bool admission_runs_post_stop(const AppInstance *app);
 /* Whether the process is alive that was given something last: the execution goes on. */
 bool admission_process_is_alive(const AppInstance *app);
 /* How that process has ended, as waitpid(2) has it, and when (realtime; 0: not noticed yet). -ESRCH: it has not, or it is

@@ -23,10 +23,10 @@
  * systemd accepts in place of it.
  *
  * A call that stops an app may give it more time than its unit allows. The unit cannot be changed while it runs, so the
- * supervisor sends EXTEND_TIMEOUT_USEC in the name of the main process. The timer of the unit's stop also runs while the pod is paused, and
- * would have the pod's systemd kill the app as soon as both continue. So the supervisor sends the time that is left while they are frozen:
- * systemd reads its socket before it looks at its timers. The same is done for an app that is not ready yet. The time-outs of pre-start and
- * post-stop handlers, during which there is no main process, are not extended.
+ * supervisor sends EXTEND_TIMEOUT_USEC in the name of the main process, or of the launcher that waits for the handler. A unit has one timer
+ * in systemd: of its start (for each command anew), of its run time, or of its stop. It also runs while the pod is paused, and would have
+ * the pod's systemd kill the app as soon as both continue. So the supervisor sends the time that is left while they are frozen: systemd reads
+ * its socket before it looks at its timers.
  *
  * An app that sends too many messages is not read from for the rest of the second. */
 
@@ -58,10 +58,10 @@ struct AppNotices {
         unsigned n, n_main_pids;
         bool warned;           /* a refused main process was reported, in this execution */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
-        uint64_t start_until;  /* when the app has to be ready; UINT64_MAX: it has no time-out */
         uint64_t stop_until;   /* when the call that stops the app kills it; or 0 */
-        uint64_t unit_until; /* when the time-out of its unit is over that began with the stop; UINT64_MAX: it has none */
-        bool stopping;
+        /* When the time-out is over that its unit has while it does this; UINT64_MAX: it has none. */
+        uint64_t unit_until[_UNIT_ACTIVITY_MAX];
+        UnitActivity activity; /* as systemd has reported */
         bool ready;
         int waiting_fd; /* connection of the launcher that waits, or -EBADF */
         int asking_fd;  /* lent: that of a launcher whose request is being handled, or -EBADF */
@@ -96,7 +96,7 @@ int notices_add_app(Notices *n, AppInstance *app)
                 return -ENOMEM;
         *app->notices = (AppNotices){.all = n,
                                      .app = app,
-                                     .start_until = UINT64_MAX,
+                                     .unit_until = {UINT64_MAX, UINT64_MAX, UINT64_MAX},
                                      .fd = -EBADF,
                                      .waiting_fd = -EBADF,
                                      .asking_fd = -EBADF};
@@ -189,8 +189,8 @@ static void pass_on(AppNotices *a, const char *name, const char *value)
         char text[NOTICE_SIZE_MAX + 64];
 
         snprintf(text, sizeof(text), "%s=%s", name, value);
-        /* As long as the descriptor is open, its number is not reused. */
-        int r = admission_main_process(a->app, &sender.pid);
+        /* As long as the descriptor of the main process is open, its number is not reused. */
+        int r = admission_awaited_process(a->app, &sender.pid);
         if (r >= 0)
                 r = tell_systemd(a->all, &sender, text);
         if (r < 0)
@@ -208,40 +208,60 @@ static void extend(AppNotices *a)
         if ((!a->ready && a->waiting_fd < 0) || a->extend_until <= now)
                 return;
         snprintf(value, sizeof(value), "%" PRIu64, a->extend_until - now);
-        a->start_until = MAX(a->start_until, a->extend_until);
+        a->unit_until[UNIT_STARTS] = MAX(a->unit_until[UNIT_STARTS], a->extend_until);
         a->extend_until = 0;
         pass_on(a, "EXTEND_TIMEOUT_USEC", value);
 }
 
 /* --- Time to start, and to stop ------------------------------------------------------------------------ */
 
-/* The pod is frozen: the time counts from when systemd reads the message, as in extend_stop(). */
-static void extend_start(AppNotices *a)
+static void send_extension(AppNotices *a, uint64_t usec)
 {
-        uint64_t now = a->all->frozen_usec;
-        const PodUnit *u = &a->app->units[0];
         char value[24];
 
-        if (u->life != UNIT_UP || u->activity != UNIT_STARTS || app_is_ending(a->app) ||
-            a->start_until == UINT64_MAX)
-                return;
-        snprintf(value, sizeof(value), "%" PRIu64, MAX(a->start_until, now + GRACE_USEC) - now);
+        snprintf(value, sizeof(value), "%" PRIu64, usec);
         pass_on(a, "EXTEND_TIMEOUT_USEC", value);
 }
 
-/* A unit has only one timer in systemd; once it is stopping, that is the timer of its stop. The time counts from when systemd reads the message,
- * which in a frozen pod is when it continues. */
+static uint64_t stop_deadline(const AppNotices *a)
+{
+        return deadline_after(a->app->settings.stop_timeout_usec ?: a->all->pod->config.stop_timeout_usec);
+}
+
+/* What the timer of the unit is for. What systemd does by now may not have been reported yet. */
+static UnitActivity find_activity(const AppNotices *a)
+{
+        return app_is_ending(a->app) || admission_runs_post_stop(a->app) ? UNIT_STOPS
+                                                                         : a->app->units[0].activity;
+}
+
+/* The pod is frozen: the time counts from when systemd reads the message, which is when it continues. */
+static void extend_frozen(AppNotices *a)
+{
+        uint64_t now = a->all->frozen_usec, until;
+
+        if (a->app->units[0].life != UNIT_UP)
+                return;
+        UnitActivity activity = find_activity(a);
+        if (activity != UNIT_STOPS)
+                until = a->unit_until[activity];
+        else
+                until = MAX(a->stop_until, a->activity == UNIT_STOPS || admission_runs_post_stop(a->app)
+                                                           ? a->unit_until[UNIT_STOPS]
+                                                           : stop_deadline(a));
+        if (until != UINT64_MAX)
+                send_extension(a, MAX(until, now + GRACE_USEC) - now);
+}
+
+/* The stop of the unit has begun, or a call gives the app more time for it. */
 static void extend_stop(AppNotices *a)
 {
-        uint64_t frozen = a->all->frozen_usec, now = frozen > 0 ? frozen : now_usec(CLOCK_MONOTONIC),
-                 until = frozen > 0 ? MAX(a->stop_until, MAX(a->unit_until, now + GRACE_USEC))
-                                    : a->stop_until;
-        char value[24];
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
 
-        if (!a->stopping || until <= now || until == UINT64_MAX)
-                return;
-        snprintf(value, sizeof(value), "%" PRIu64, until - now);
-        pass_on(a, "EXTEND_TIMEOUT_USEC", value);
+        if (a->all->frozen_usec > 0)
+                extend_frozen(a);
+        else if (a->activity == UNIT_STOPS && a->stop_until > now)
+                send_extension(a, a->stop_until - now);
 }
 
 void notices_set_frozen(Notices *n, bool frozen)
@@ -254,13 +274,11 @@ void notices_set_frozen(Notices *n, bool frozen)
                 AppNotices *a = app->notices;
                 if (!a)
                         continue;
-                a->start_until += a->start_until < UINT64_MAX ? passed : 0;
                 a->stop_until += a->stop_until > 0 ? passed : 0;
-                a->unit_until += a->unit_until < UINT64_MAX ? passed : 0;
-                if (!frozen)
-                        continue;
-                extend_start(a);
-                extend_stop(a);
+                for (size_t i = 0; i < ELEMENTSOF(a->unit_until); i++)
+                        a->unit_until[i] += a->unit_until[i] < UINT64_MAX ? passed : 0;
+                if (frozen)
+                        extend_frozen(a);
         }
 }
 
@@ -275,26 +293,41 @@ void notices_extend_stop(AppInstance *app, uint64_t usec)
         }
 }
 
-static uint64_t unit_deadline(const AppNotices *a)
+/* The time-out of the unit for what it does from now on. */
+static void begin_activity(AppNotices *a, UnitActivity activity)
 {
-        uint64_t timeout = a->app->settings.stop_timeout_usec ?: a->all->pod->config.stop_timeout_usec;
+        const AppSettings *s = &a->app->settings;
 
-        return deadline_after(timeout);
+        a->unit_until[activity] = activity == UNIT_STARTS ? deadline_after(s->start_timeout_usec)
+                                  : activity == UNIT_RUNS ? deadline_after(s->max_runtime_usec ?: UINT64_MAX)
+                                                          : stop_deadline(a);
 }
 
-void notices_set_stopping(AppInstance *app, bool stopping)
+void notices_begin_phase(AppInstance *app, LaunchPhase phase)
+{
+        if (phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
+                begin_activity(app->notices, UNIT_STARTS);
+        if (phase == LAUNCH_MAIN)
+                begin_activity(app->notices, UNIT_RUNS);
+        if (phase == LAUNCH_POST_STOP)
+                begin_activity(app->notices, UNIT_STOPS);
+}
+
+void notices_set_activity(AppInstance *app, UnitLife life, UnitActivity activity)
 {
         AppNotices *a = app->notices;
 
         if (!a) /* the app is being removed */
                 return;
+        bool stopping = life == UNIT_UP && activity == UNIT_STOPS, stopped = a->activity == UNIT_STOPS;
         /* If the unit was down when systemd reported it, only the end of the stop is reported. */
-        if (!stopping && (a->stopping || app->units[0].life != UNIT_UP))
+        if (!stopping && (stopped || life != UNIT_UP))
                 a->stop_until = 0;
-        if (stopping && !a->stopping)
-                a->unit_until = unit_deadline(a);
-        a->stopping = stopping;
-        extend_stop(a);
+        if (life == UNIT_UP && activity != UNIT_STARTS && a->activity != activity)
+                begin_activity(a, activity);
+        a->activity = life == UNIT_UP ? activity : UNIT_STARTS;
+        if (stopping)
+                extend_stop(a);
 }
 
 /* --- Another main process ------------------------------------------------------------------------------ */
@@ -489,7 +522,6 @@ int notices_begin(PodMounts *m, AppInstance *app, int *ret_fd, Error *e)
         AppNotices *a = app->notices;
         char byte;
 
-        a->start_until = deadline_after(app->settings.start_timeout_usec);
         if (!app->settings.notify)
                 return 0;
         int r = a->fd < 0 ? open_socket(a, m) : 0;

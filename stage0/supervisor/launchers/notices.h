@@ -24,9 +24,11 @@ int notices_begin(PodMounts *m, AppInstance *app, int *ret_fd, Error *e);
 void notices_end(AppInstance *app);
 /* Gives APP, and the apps nested under it, USEC from now to stop, even if their units allow less. */
 void notices_extend_stop(AppInstance *app, uint64_t usec);
-/* The pod's systemd reports whether it is stopping APP. */
-void notices_set_stopping(AppInstance *app, bool stopping);
-/* The processes of the pod are frozen, or continue: apps that are starting or stopping have the time after that which they had left. */
+/* A launcher of APP begins with PHASE: the time-out of its unit begins anew. */
+void notices_begin_phase(AppInstance *app, LaunchPhase phase);
+/* The pod's systemd reports what the unit of APP does. */
+void notices_set_activity(AppInstance *app, UnitLife life, UnitActivity activity);
+/* The processes of the pod are frozen, or continue: apps and their handlers have the time after that which they had left. */
 void notices_set_frozen(Notices *n, bool frozen);
 /* True if APP has reported in this execution that it is ready. Reads the messages that it has sent so far. */
 bool notices_is_ready(AppInstance *app);

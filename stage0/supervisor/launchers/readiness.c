@@ -12,6 +12,7 @@
 #include <poll.h>
 
 #include "stage0/supervisor/apps/app-life.h"
+#include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/launchers/readiness.h"
 #include "stage1/backoff.h"
 
@@ -24,6 +25,65 @@ typedef enum WaitState {
         WAIT_STOPPED, /* was stopped first: the start of the pod does not wait for it */
         _WAIT_STATE_MAX,
 } WaitState;
+
+typedef enum WaitEvent {
+        APP_AWAITED, /* the pod is not up before it is */
+        APP_READY,
+        APP_STARTS_AGAIN, /* it could not be executed, and is restarted */
+        APP_FAILED,
+        APP_STOPPED,
+        APP_REMOVED,
+        _WAIT_EVENT_MAX,
+} WaitEvent;
+
+static const char *const states[_WAIT_STATE_MAX] = {
+                [WAIT_NONE] = "none",   [WAIT_STARTING] = "starting", [WAIT_READY] = "ready",
+                [WAIT_AGAIN] = "again", [WAIT_FAILED] = "failed",     [WAIT_STOPPED] = "stopped",
+};
+
+static const char *const events[_WAIT_EVENT_MAX] = {
+                [APP_AWAITED] = "awaited", [APP_READY] = "ready",     [APP_STARTS_AGAIN] = "starts-again",
+                [APP_FAILED] = "failed",   [APP_STOPPED] = "stopped", [APP_REMOVED] = "removed",
+};
+
+/* An app that was ready once stays so: what happens to it later does not matter for the start of the pod. One that is added later is not
+ * awaited. */
+static const StateTransition transitions[_WAIT_STATE_MAX][_WAIT_EVENT_MAX] = {
+                [WAIT_NONE] = {[APP_AWAITED] = {WAIT_STARTING, STATE_ONLY},
+                               [APP_READY] = {WAIT_NONE, STATE_ONLY},
+                               [APP_STARTS_AGAIN] = {WAIT_NONE, STATE_ONLY},
+                               [APP_FAILED] = {WAIT_NONE, STATE_ONLY},
+                               [APP_STOPPED] = {WAIT_NONE, STATE_ONLY},
+                               [APP_REMOVED] = {WAIT_NONE, STATE_ONLY}},
+                [WAIT_STARTING] = {[APP_READY] = {WAIT_READY, STATE_ONLY},
+                                   [APP_STARTS_AGAIN] = {WAIT_AGAIN, STATE_ONLY},
+                                   [APP_FAILED] = {WAIT_FAILED, STATE_ONLY},
+                                   [APP_STOPPED] = {WAIT_STOPPED, STATE_ONLY},
+                                   [APP_REMOVED] = {WAIT_NONE, STATE_ONLY}},
+                [WAIT_READY] = {[APP_READY] = {WAIT_READY, STATE_ONLY},
+                                [APP_STARTS_AGAIN] = {WAIT_READY, STATE_ONLY},
+                                [APP_FAILED] = {WAIT_READY, STATE_ONLY},
+                                [APP_STOPPED] = {WAIT_READY, STATE_ONLY},
+                                [APP_REMOVED] = {WAIT_NONE, STATE_ONLY}},
+                [WAIT_AGAIN] = {[APP_READY] = {WAIT_READY, STATE_ONLY},
+                                [APP_STARTS_AGAIN] = {WAIT_AGAIN, STATE_ONLY},
+                                [APP_FAILED] = {WAIT_FAILED, STATE_ONLY},
+                                [APP_STOPPED] = {WAIT_STOPPED, STATE_ONLY},
+                                [APP_REMOVED] = {WAIT_NONE, STATE_ONLY}},
+                /* It may be started by a call. */
+                [WAIT_FAILED] = {[APP_READY] = {WAIT_READY, STATE_ONLY},
+                                 [APP_STARTS_AGAIN] = {WAIT_FAILED, STATE_ONLY},
+                                 [APP_FAILED] = {WAIT_FAILED, STATE_ONLY},
+                                 [APP_STOPPED] = {WAIT_FAILED, STATE_ONLY},
+                                 [APP_REMOVED] = {WAIT_NONE, STATE_ONLY}},
+                [WAIT_STOPPED] = {[APP_READY] = {WAIT_READY, STATE_ONLY},
+                                  [APP_STARTS_AGAIN] = {WAIT_STOPPED, STATE_ONLY},
+                                  [APP_FAILED] = {WAIT_FAILED, STATE_ONLY},
+                                  [APP_STOPPED] = {WAIT_STOPPED, STATE_ONLY},
+                                  [APP_REMOVED] = {WAIT_NONE, STATE_ONLY}},
+};
+
+static const StateTable table = STATE_TABLE("wait", states, events, transitions);
 
 typedef struct AppWait AppWait;
 
@@ -49,14 +109,17 @@ struct Readiness {
         size_t n_reporting, n_reported; /* apps that report readiness, and those that have done so */
 };
 
-static void set_state(AppWait *w, WaitState state)
+static void handle(AppWait *w, WaitEvent event)
 {
+        const StateTransition *t = state_table_find(&table, w->state, event);
         Readiness *r = w->all;
 
+        if (!t)
+                return;
         r->n[w->state]--;
-        r->n[state]++;
-        r->n_reported += (w->reports && state == WAIT_READY) - (w->reports && w->state == WAIT_READY);
-        w->state = state;
+        r->n[t->to]++;
+        r->n_reported += (w->reports && t->to == WAIT_READY) - (w->reports && w->state == WAIT_READY);
+        w->state = t->to;
 }
 
 static void drop_link(AppWait *w)
@@ -91,7 +154,7 @@ void readiness_remove_app(AppInstance *app)
 
         if (!w)
                 return;
-        set_state(w, WAIT_NONE);
+        handle(w, APP_REMOVED);
         w->all->n[WAIT_NONE]--;
         w->all->n_reporting -= w->reports;
         drop_link(w);
@@ -107,7 +170,7 @@ static void wait_for_app(AppWait *w)
                 return;
         w->reports = app_settings_readiness(&w->app->settings);
         w->all->n_reporting += w->reports;
-        set_state(w, WAIT_STARTING);
+        handle(w, APP_AWAITED);
 }
 
 int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void *userdata, AppInstance *app),
@@ -175,13 +238,12 @@ static bool will_start_again(const AppWait *w)
 
 /* --- Being executed ------------------------------------------------------------------------------------ */
 
-/* The state of an app that will not become ready: a stop by a call is not a failure. */
-static WaitState without(const AppWait *w)
+/* What has happened to an app that will not become ready: a stop by a call is not a failure. */
+static WaitEvent why_not_ready(const AppWait *w)
 {
         StopReason stop = w->app->stop;
 
-        return stop == STOP_NONE || stop == STOP_KILLED || stop == STOP_POD_ENDED ? WAIT_FAILED
-                                                                                  : WAIT_STOPPED;
+        return stop == STOP_NONE || stop == STOP_KILLED || stop == STOP_POD_ENDED ? APP_FAILED : APP_STOPPED;
 }
 
 /* ENDED: no process of the app is left, so its status is final. */
@@ -189,14 +251,12 @@ static void judge_start(AppWait *w, bool ended)
 {
         const AppStatus *s = &w->app->status;
 
-        if (w->state != WAIT_STARTING && w->state != WAIT_AGAIN)
-                return;
         if (s->started_usec > 0)
-                set_state(w, WAIT_READY);
+                handle(w, APP_READY);
         else if (ended || s->cause != CAUSE_NONE) {
                 free(w->why);
                 w->why = s->message ? strdup(s->message) : NULL;
-                set_state(w, will_start_again(w) ? WAIT_AGAIN : without(w));
+                handle(w, will_start_again(w) ? APP_STARTS_AGAIN : why_not_ready(w));
         }
 }
 
@@ -259,8 +319,8 @@ void readiness_launched(Readiness *r, AppInstance *app, int fd)
         if (w->link_fd < 0 ||
             sd_event_add_io(r->event, &w->link_source, w->link_fd, EPOLLIN, on_link, w) < 0) {
                 drop_link(w);
-                if (!w->reports && (w->state == WAIT_STARTING || w->state == WAIT_AGAIN))
-                        set_state(w, WAIT_READY); /* its end will be seen */
+                if (!w->reports)
+                        handle(w, APP_READY); /* its end will be seen */
         }
 }
 
@@ -270,8 +330,7 @@ void readiness_reported(AppInstance *app)
 {
         AppWait *w = app->wait;
 
-        if (w->reports && w->state != WAIT_READY)
-                set_state(w, WAIT_READY);
+        handle(w, APP_READY);
 }
 
 void readiness_ended(AppInstance *app)
@@ -281,16 +340,16 @@ void readiness_ended(AppInstance *app)
         w->exec_fd = safe_close(w->exec_fd);
         if (!w->reports)
                 judge_start(w, true);
-        else if (w->state != WAIT_READY && app->status.readiness != READINESS_READY && !will_start_again(w))
-                set_state(w, without(w));
+        else if (app->status.readiness != READINESS_READY && !will_start_again(w))
+                handle(w, why_not_ready(w));
 }
 
 void readiness_down(AppInstance *app)
 {
         AppWait *w = app->wait;
 
-        if (w && (w->state == WAIT_STARTING || w->state == WAIT_AGAIN))
-                set_state(w, without(w));
+        if (w)
+                handle(w, why_not_ready(w));
 }
 
 /* --- Text ---------------------------------------------------------------------------------------------- */

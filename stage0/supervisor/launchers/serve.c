@@ -413,8 +413,10 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
                 r = admission_check_phase(s->admission, app, phase, q->peer.pid, peer_fd, e);
         if (r < 0)
                 log_debug("A request for app %s is refused: %s", app->name, e->message ?: strerror(-r));
-        else
+        else {
                 app_life_begin_phase(app, phase);
+                notices_begin_phase(app, phase);
+        }
         return r;
 }
 

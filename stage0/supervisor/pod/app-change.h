@@ -17,6 +17,7 @@ typedef enum ChangeStep {
         STEP_IS_MADE, /* the current change: the first of the queue */
         STEP_STARTS,  /* the apps of its group start; other changes are made meanwhile */
         STEP_STARTED, /* the starts have ended: queued again, to be concluded */
+        _CHANGE_STEP_MAX,
 } ChangeStep;
 
 struct AppChange {
@@ -32,6 +33,7 @@ struct AppChange {
         uint64_t kill_usec; /* and killed after that time; UINT64_MAX: after its own */
         uint64_t nested_number; /* of the app to be added, or the first of a group, if it is nested under another one */
         AppInstance *stopping; /* of those to be removed: systemd stops it */
+        unsigned n_stops;      /* how often it was stopped */
         AppChangeFunction function;
         GroupFunction group_function; /* instead, of a group of apps, as LaunchGroup() has it */
         void *userdata;

@@ -11,10 +11,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/pod/app-change.h"
 #include "stage0/supervisor/apps/app-limits.h"
 #include "stage0/supervisor/apps/task-state.h"
 
+#define STOPS_MAX 3U      /* attempts to stop an app that is removed */
 #define CHANGES_MAX 1024U /* queued changes: eight for each possible client */
 
 static void process_changes(Supervisor *s);
@@ -91,7 +93,7 @@ bool change_reaches_manager(AppChange *c, void (*resume)(AppChange *c))
 {
         const Supervisor *s = c->supervisor;
 
-        if (s->linked && manager_link_is_open(s->manager))
+        if (s->connection == CONNECTION_KNOWN && manager_link_is_open(s->manager))
                 return true;
         c->resume = resume;
         return false;
@@ -143,6 +145,48 @@ void change_finish(AppChange *c, int r, const char *app, char **warnings, Error 
         process_changes(s);
 }
 
+/* --- Steps --------------------------------------------------------------------------------------------- */
+
+typedef enum ChangeEvent {
+        TURN_CAME,  /* it is the first of the queue, and none is being made */
+        APPS_START, /* those of its group */
+        STARTS_ENDED,
+        MET_LAUNCH, /* of the app that it changes, and which it follows */
+        _CHANGE_EVENT_MAX,
+} ChangeEvent;
+
+static const char *const states[_CHANGE_STEP_MAX] = {
+                [STEP_WAITS] = "waits",
+                [STEP_IS_MADE] = "is-made",
+                [STEP_STARTS] = "starts",
+                [STEP_STARTED] = "started",
+};
+
+static const char *const events[_CHANGE_EVENT_MAX] = {
+                [TURN_CAME] = "turn-came",
+                [APPS_START] = "apps-start",
+                [STARTS_ENDED] = "starts-ended",
+                [MET_LAUNCH] = "met-launch",
+};
+
+static const StateTransition transitions[_CHANGE_STEP_MAX][_CHANGE_EVENT_MAX] = {
+                [STEP_WAITS] = {[TURN_CAME] = {STEP_IS_MADE, STATE_ONLY}},
+                [STEP_IS_MADE] = {[APPS_START] = {STEP_STARTS, STATE_ONLY},
+                                  [MET_LAUNCH] = {STEP_WAITS, STATE_ONLY}},
+                [STEP_STARTS] = {[STARTS_ENDED] = {STEP_STARTED, STATE_ONLY}},
+                [STEP_STARTED] = {[TURN_CAME] = {STEP_IS_MADE, STATE_ONLY}},
+};
+
+static const StateTable table = STATE_TABLE("change", states, events, transitions);
+
+static void set_step(AppChange *c, ChangeEvent event)
+{
+        const StateTransition *t = state_table_find(&table, c->step, event);
+
+        if (t)
+                c->step = t->to;
+}
+
 void change_step_aside(AppChange *c)
 {
         Supervisor *s = c->supervisor;
@@ -150,7 +194,7 @@ void change_step_aside(AppChange *c)
         s->changes = c->next;
         c->next = s->launches;
         s->launches = c;
-        c->step = STEP_STARTS;
+        set_step(c, APPS_START);
         process_changes(s);
 }
 
@@ -165,7 +209,7 @@ void change_step_back(AppChange *c)
         place = s->changes && s->changes->step == STEP_IS_MADE ? &s->changes->next : &s->changes;
         c->next = *place;
         *place = c;
-        c->step = STEP_STARTED;
+        set_step(c, STARTS_ENDED);
         process_changes(s);
 }
 
@@ -175,7 +219,7 @@ void change_follow(AppChange *c, AppChange *launch)
 
         s->changes = c->next;
         c->next = NULL;
-        c->step = STEP_WAITS;
+        set_step(c, MET_LAUNCH);
         *last_of(&launch->followers) = c;
         process_changes(s);
 }
@@ -566,7 +610,9 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
         bool stopped = r >= 0 && !app_is_up(app);
         if (!stopped && !change_reaches_manager(c, begin_removing))
                 return;
-        if (!stopped && r != -ECONNRESET)
+        /* If another job of the unit has replaced the stop, or followed it, the app is stopped again. */
+        bool again = r == -ECONNRESET || (r >= 0 && c->n_stops < STOPS_MAX);
+        if (!stopped && !again)
                 refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
         else
                 begin_removing(c);
@@ -590,6 +636,7 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
                                            : pod_timer_new(s->pause, s->event, c->kill_usec, on_kill, c,
                                                            &c->kill_timer);
 
+        c->n_stops = c->stopping == app ? c->n_stops + 1 : 1;
         c->stopping = app;
         app->stop = STOP_REQUESTED;
         if (c->kill_usec != UINT64_MAX)
@@ -718,14 +765,32 @@ static void on_manifest_saved(AppChange *c, int r, const Error *why)
         begin(c);
 }
 
+/* A call may name a nested app by its path before the app is there, and so before its name is known. */
+static int resolve_name(AppChange *c)
+{
+        const AppInstance *app = c->name ? app_table_find(c->supervisor->apps, c->name) : NULL;
+        char *name = app && !streq(app->name, c->name) ? strdup(app->name) : NULL;
+
+        if (!app || streq(app->name, c->name))
+                return 0;
+        if (!name)
+                return -ENOMEM;
+        free(c->name);
+        c->name = name;
+        return 0;
+}
+
 /* What a failed change has left on disk does not get into the way of the next one: nothing is added until the manifest could be
  * written again. An app can be removed all the same. */
 static void process_change(AppChange *c)
 {
         bool started = c->step == STEP_STARTED;
 
-        c->step = STEP_IS_MADE;
-        if (started)
+        set_step(c, TURN_CAME);
+        int r = resolve_name(c);
+        if (r < 0)
+                on_manifest_saved(c, r, NULL);
+        else if (started)
                 group_started(c);
         else if (file_keeper_is_behind(c->supervisor->keeper))
                 change_save(c, on_manifest_saved);

@@ -171,17 +171,22 @@ void group_started(AppChange *c)
         conclude_starting(c);
 }
 
-/* Starts that are not done yet end with this. */
+/* Ends the starts that are not done yet. Their ends are not waited for: systemd may not be reachable, and remove_last() stops the apps. The
+ * caller keeps N_WAITS above 0. */
 static void cancel_starts(AppChange *c)
 {
         Group *g = c->group;
 
-        for (size_t i = 0; i < g->n; i++)
-                if (g->starts[i].app->n_jobs > 0 && c->supervisor->manager) {
-                        g->starts[i].app->stop = STOP_TO_CHANGE;
-                        (void) manager_link_run(c->supervisor->manager, "StopUnit",
-                                                g->starts[i].app->units[0].name, NULL, NULL);
-                }
+        for (size_t i = 0; i < g->n; i++) {
+                AppInstance *app = g->starts[i].app;
+                if (app->n_jobs == 0)
+                        continue;
+                app->stop = STOP_TO_CHANGE;
+                if (c->supervisor->manager)
+                        (void) manager_link_run(c->supervisor->manager, "StopUnit", app->units[0].name, NULL,
+                                                NULL);
+                (void) interface_give_up_start(app, -ECANCELED, "its launch was cancelled");
+        }
 }
 
 static void fail(AppChange *c, const AppInstance *app, int r, const Error *e)
@@ -191,24 +196,25 @@ static void fail(AppChange *c, const AppInstance *app, int r, const Error *e)
         if (g->result < 0)
                 return;
         const char *why = e && e->message ? e->message : strerror(-r);
-        if (!manager_link_is_open(c->supervisor->manager))
-                why = "the connection to the pod's systemd was lost";
         g->result = error_set(&g->error, r, "App %s could not be started: %s", app_instance_path(app), why);
         (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
         cancel_starts(c);
+}
+
+static void end_wait(AppChange *c)
+{
+        if (--c->group->n_waits == 0 && change_resume(c))
+                change_step_back(c);
 }
 
 static void on_started(void *userdata, int r, const Error *e)
 {
         Start *start = userdata;
         AppChange *c = start->change;
-        Group *g = c->group;
 
-        g->n_waits--;
         if (r < 0 && !c->abandoned)
                 fail(c, start->app, r, e);
-        if (g->n_waits == 0 && change_resume(c))
-                change_step_back(c);
+        end_wait(c);
 }
 
 void group_cancel(AppChange *c, int r, const char *why)
@@ -221,7 +227,9 @@ void group_cancel(AppChange *c, int r, const char *why)
         else if (g->result >= 0 && c->step == STEP_STARTS) {
                 g->result = error_set(&g->error, r, "The launch was cancelled: %s", why);
                 (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
+                g->n_waits++;
                 cancel_starts(c);
+                end_wait(c);
         }
 }
 

@@ -24,6 +24,17 @@ typedef struct AppChange AppChange;
 #define MOVES_OF_BOOT_USEC UINT64_C(2000000)
 #define MOVES_OF_START_USEC UINT64_C(60000)
 
+/* Of the connection to the pod's systemd. */
+typedef enum ConnectionState {
+        CONNECTION_NONE, /* the pod's systemd is not known to serve it yet */
+        CONNECTION_DUE,  /* is made when nothing else waits */
+        CONNECTION_OPEN, /* the states of all units are being read from it */
+        CONNECTION_KNOWN,
+        CONNECTION_LOST, /* is made again after a while */
+        CONNECTION_OVER, /* the pod ends */
+        _CONNECTION_STATE_MAX,
+} ConnectionState;
+
 typedef struct Supervisor {
         Pod *pod;
         const RunOptions *options;
@@ -60,11 +71,10 @@ typedef struct Supervisor {
         bool has_processes;   /* process 1 of the pid namespace that apps share was started ahead of them */
         bool target_released; /* the target that has started the pod keeps no unit loaded any more */
         sd_event_source *connect_source, *leave_source, *reconnect_source;
-        uint64_t reconnect_usec; /* the delay before the current attempt; 0: the connection is there */
+        ConnectionState connection;
+        uint64_t reconnect_usec; /* the delay before the current attempt, or 0 */
         bool booted, heard, ready, detached;
         bool syncing;  /* the pod is being written to disk, and does not count as up */
-        bool follows;  /* the connection is there, or being made */
-        bool linked;   /* it is there, and the states of all units were read from it */
         bool ends;     /* by the exit policy */
         bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
@@ -98,6 +108,8 @@ int supervisor_watch_idleness(Supervisor *s, Error *e);
 /* --- supervisor-units.c: the units of apps, and the consequences of their ends ------------------------- */
 
 int supervisor_open_units(Supervisor *s, Error *e);
+/* True if the connection to the pod's systemd is there. It may be closed before its loss is reported. */
+bool supervisor_is_connected(const Supervisor *s);
 /* Connects to the pod's systemd as soon as that is possible; to be called when it may have become so. */
 void supervisor_follow_units(Supervisor *s);
 /* The pod's systemd has ended. */

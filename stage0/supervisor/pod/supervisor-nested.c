@@ -18,7 +18,7 @@ static bool is_being_stopped(const AppInstance *app)
 /* If there is no connection to the pod's systemd, or it is lost, the stops are requested again over the next one. */
 void supervisor_end_below(Supervisor *s, const AppInstance *app)
 {
-        if (!s->manager && s->reconnect_usec == 0)
+        if (!supervisor_is_connected(s) && s->connection != CONNECTION_LOST)
                 return;
         for (size_t i = s->apps->n; i > 0; i--) { /* the deepest first */
                 AppInstance *below = s->apps->items[i - 1];

@@ -21,14 +21,13 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/launchers/admission.h"
 #include "stage0/supervisor/pod/supervisor-internal.h"
 #include "stage1/backoff.h"
 
 #define RECONNECT_MIN_USEC UINT64_C(20000)
 #define RECONNECT_MAX_USEC UINT64_C(1000000)
-
-static void reconnect_later(Supervisor *s);
 
 static const char *const ends[_POD_END_MAX] = {
                 [POD_GOES_ON] = "goes on",
@@ -314,7 +313,7 @@ static void on_unit(void *userdata, void *tag, UnitLife life, UnitActivity activ
         pod_unit_set(u, life);
         u->activity = activity;
         if (u == &u->app->units[0])
-                notices_set_stopping(u->app, life == UNIT_UP && activity == UNIT_STOPS);
+                notices_set_activity(u->app, life, activity);
         if (life != UNIT_UP) {
                 kill_escaped(s, u->app);
                 end_unknown(s, u->app, true);
@@ -345,42 +344,126 @@ static void repeat_requests(Supervisor *s)
                 app_life_action_failed(app);
 }
 
+typedef enum ConnectionEvent {
+        MAY_CONNECT, /* the pod's systemd serves connections */
+        CONNECTED,
+        NOT_CONNECTED,
+        STATES_KNOWN, /* of all units */
+        DISCONNECTED,
+        LEFT, /* the pod ends, and no app is up */
+        _CONNECTION_EVENT_MAX,
+} ConnectionEvent;
+
+typedef enum ConnectionAction {
+        IMPOSSIBLE, /* the event cannot occur in this state */
+        NOTHING,
+        CONNECT,
+        CONNECT_LATER,
+        CONTINUE, /* with the requests, changes and calls that were lost, or waited */
+        _CONNECTION_ACTION_MAX,
+} ConnectionAction;
+
+static const char *const states[_CONNECTION_STATE_MAX] = {
+                [CONNECTION_NONE] = "none",   [CONNECTION_DUE] = "due",   [CONNECTION_OPEN] = "open",
+                [CONNECTION_KNOWN] = "known", [CONNECTION_LOST] = "lost", [CONNECTION_OVER] = "over",
+};
+
+static const char *const events[_CONNECTION_EVENT_MAX] = {
+                [MAY_CONNECT] = "may-connect",     [CONNECTED] = "connected",
+                [NOT_CONNECTED] = "not-connected", [STATES_KNOWN] = "states-known",
+                [DISCONNECTED] = "disconnected",   [LEFT] = "left",
+};
+
+static const StateTransition transitions[_CONNECTION_STATE_MAX][_CONNECTION_EVENT_MAX] = {
+                [CONNECTION_NONE] = {[MAY_CONNECT] = {CONNECTION_DUE, CONNECT},
+                                     [LEFT] = {CONNECTION_OVER, NOTHING}},
+                [CONNECTION_DUE] = {[MAY_CONNECT] = {CONNECTION_DUE, NOTHING},
+                                    [CONNECTED] = {CONNECTION_OPEN, NOTHING},
+                                    [NOT_CONNECTED] = {CONNECTION_LOST, CONNECT_LATER},
+                                    [LEFT] = {CONNECTION_OVER, NOTHING}},
+                [CONNECTION_OPEN] = {[MAY_CONNECT] = {CONNECTION_OPEN, NOTHING},
+                                     [STATES_KNOWN] = {CONNECTION_KNOWN, CONTINUE},
+                                     [DISCONNECTED] = {CONNECTION_LOST, CONNECT_LATER},
+                                     [LEFT] = {CONNECTION_OVER, NOTHING}},
+                [CONNECTION_KNOWN] = {[MAY_CONNECT] = {CONNECTION_KNOWN, NOTHING},
+                                      [DISCONNECTED] = {CONNECTION_LOST, CONNECT_LATER},
+                                      [LEFT] = {CONNECTION_OVER, NOTHING}},
+                [CONNECTION_LOST] = {[MAY_CONNECT] = {CONNECTION_LOST, NOTHING},
+                                     [CONNECTED] = {CONNECTION_OPEN, NOTHING},
+                                     [NOT_CONNECTED] = {CONNECTION_LOST, CONNECT_LATER},
+                                     [LEFT] = {CONNECTION_OVER, NOTHING}},
+                [CONNECTION_OVER] = {[MAY_CONNECT] = {CONNECTION_OVER, NOTHING},
+                                     [LEFT] = {CONNECTION_OVER, NOTHING}},
+};
+
+static const StateTable table = STATE_TABLE("connection", states, events, transitions);
+
+static void connect_later(Supervisor *s);
+
+static void act_on_connection(Supervisor *s, ConnectionAction action)
+{
+        switch (action) {
+        case CONNECT:
+                (void) sd_event_source_set_enabled(s->connect_source, SD_EVENT_ONESHOT);
+                break;
+        case CONNECT_LATER:
+                connect_later(s);
+                break;
+        case CONTINUE:
+                repeat_requests(s);
+                supervisor_listen_all(s);
+                supervisor_resume_changes(s);
+                interface_resume(s->interface);
+                break;
+        default:
+                break;
+        }
+}
+
+static void handle_connection(Supervisor *s, ConnectionEvent event)
+{
+        const StateTransition *t = state_table_find(&table, s->connection, event);
+
+        if (!t)
+                return;
+        s->connection = t->to;
+        act_on_connection(s, t->action);
+}
+
+bool supervisor_is_connected(const Supervisor *s)
+{
+        return s->connection == CONNECTION_OPEN || s->connection == CONNECTION_KNOWN;
+}
+
 static void on_ready(void *userdata)
 {
-        Supervisor *s = userdata;
-
-        s->linked = true;
-        repeat_requests(s);
-        supervisor_listen_all(s);
-        supervisor_resume_changes(s);
-        interface_resume(s->interface);
+        handle_connection(userdata, STATES_KNOWN);
 }
 
 /* Frees the link later: this is called by it. */
 static void on_lost(void *userdata)
 {
-        Supervisor *s = userdata;
-
         log_debug("The connection to the pod's systemd has ended");
-        s->linked = false;
-        reconnect_later(s);
+        handle_connection(userdata, DISCONNECTED);
 }
 
 static int connect_manager(Supervisor *s, Error *e)
 {
-        static const ManagerLinkEvents events = {.stopped = on_stopped,
-                                                 .changed = on_unit,
-                                                 .find_end = find_end,
-                                                 .lost = on_lost,
-                                                 .ready = on_ready};
+        static const ManagerLinkEvents callbacks = {.stopped = on_stopped,
+                                                    .changed = on_unit,
+                                                    .find_end = find_end,
+                                                    .lost = on_lost,
+                                                    .ready = on_ready};
 
         s->manager = manager_link_free(s->manager);
-        int r = manager_link_new(s->pod, s->event, &events, s, &s->manager, e);
+        int r = manager_link_new(s->pod, s->event, &callbacks, s, &s->manager, e);
         if (r < 0)
                 return r;
         FOREACH_APP(app, s->apps)
-        if (manager_link_follow(s->manager, app->units[0].name, &app->units[0]) < 0)
+        if (manager_link_follow(s->manager, app->units[0].name, &app->units[0]) < 0) {
+                s->manager = manager_link_free(s->manager);
                 return error_oom(e);
+        }
         return 0;
 }
 
@@ -391,16 +474,16 @@ static int on_reconnect(sd_event_source *source, uint64_t usec, void *userdata)
         Supervisor *s = userdata;
         _cleanup_error_ Error e = ERROR_NULL;
 
-        if (connect_manager(s, &e) >= 0) {
+        bool connected = connect_manager(s, &e) >= 0;
+        if (connected)
                 s->reconnect_usec = 0;
-                return 0;
-        }
-        log_debug("%s", e.message ?: "No connection to the pod's systemd");
-        reconnect_later(s);
+        else
+                log_debug("%s", e.message ?: "No connection to the pod's systemd");
+        handle_connection(s, connected ? CONNECTED : NOT_CONNECTED);
         return 0;
 }
 
-static void reconnect_later(Supervisor *s)
+static void connect_later(Supervisor *s)
 {
         s->reconnect_usec = s->reconnect_usec == 0 ? RECONNECT_MIN_USEC
                                                    : MIN(s->reconnect_usec * 2, RECONNECT_MAX_USEC);
@@ -421,9 +504,11 @@ static int on_connect(sd_event_source *source, void *userdata)
         int r = connect_manager(s, &e);
         if (r == -ESRCH) /* the pod ends already */
                 return 0;
-        if (r < 0 && (s->late || s->stop_requests > 0)) /* it is about to */
-                reconnect_later(s);
-        else if (r < 0) {
+        if (r >= 0)
+                handle_connection(s, CONNECTED);
+        else if (s->late || s->stop_requests > 0) /* it is about to */
+                handle_connection(s, NOT_CONNECTED);
+        else {
                 error_move(&s->refusal, &e);
                 supervisor_kill(s);
         }
@@ -448,15 +533,14 @@ int supervisor_open_units(Supervisor *s, Error *e)
 
 void supervisor_follow_units(Supervisor *s)
 {
-        if (s->follows || s->leader_fd < 0 || (!s->heard && !s->booted))
-                return;
-        s->follows = true;
-        (void) sd_event_source_set_enabled(s->connect_source, SD_EVENT_ONESHOT);
+        if (s->leader_fd >= 0 && (s->heard || s->booted))
+                handle_connection(s, MAY_CONNECT);
 }
 
 void supervisor_leave_manager(Supervisor *s)
 {
         supervisor_end_changes(s);
+        handle_connection(s, LEFT);
         s->connect_source = sd_event_source_disable_unref(s->connect_source);
         s->leave_source = sd_event_source_disable_unref(s->leave_source);
         s->reconnect_source = sd_event_source_disable_unref(s->reconnect_source);
@@ -500,8 +584,7 @@ static ManagerLink *get_manager(void *userdata)
 {
         const Supervisor *s = userdata;
 
-        /* The connection may be closed before its loss is reported. */
-        return s->reconnect_usec == 0 && manager_link_is_open(s->manager) ? s->manager : NULL;
+        return supervisor_is_connected(s) && manager_link_is_open(s->manager) ? s->manager : NULL;
 }
 
 static void on_manifest_changed(void *userdata)
