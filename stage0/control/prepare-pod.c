@@ -260,6 +260,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = check_sockets(p, e);
         if (r >= 0)
+                r = pod_volume_quotas_check(p, 0, o->predecessor ? warnings : NULL, e);
+        if (r >= 0)
                 r = network_check(p, o->config_dirs, warnings, e);
         if (r >= 0)
                 r = check_name_files(p, 0, warnings, e);
@@ -391,6 +393,8 @@ static int complete_app(Pod *p, const PodRequest *q, size_t first, size_t first_
                 r = pod_warn_isolators(p, q, first, NULL, warnings, e);
         if (r >= 0)
                 r = warn_of_grants(p, q, first, warnings, e);
+        if (r >= 0)
+                r = pod_volume_quotas_check(p, first_volume, NULL, e);
         if (r >= 0)
                 r = write_launch_file(p, app, e);
         if (r >= 0 && !q->template)
