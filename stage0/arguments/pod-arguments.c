@@ -289,15 +289,13 @@ int pod_arguments_parse_with_pod(Context *c, const Option *verb_options, void *v
 
 int pod_arguments_read_manifest(Context *c, PodArguments *a)
 {
-        _cleanup_close_ int fd = -EBADF;
+        _cleanup_close_ int fd = input_open(a->manifest_file, O_RDONLY);
         _cleanup_free_ char *text = NULL;
         bool standard_input = streq(a->manifest_file, "-");
 
-        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                            : open(a->manifest_file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0)
-                return error_set_errno(&c->error, -errno, "Cannot open the pod manifest '%s'",
-                                       a->manifest_file);
+                return error_set(&c->error, fd, "Cannot open the pod manifest '%s': %s", a->manifest_file,
+                                 input_problem(fd));
         text = malloc(MANIFEST_SIZE_MAX + 1);
         if (!text)
                 return error_oom(&c->error);

@@ -224,6 +224,13 @@ def what_is_refused(host):
     r = host.acnspawn("prepare", image, "--credential=a:-", "--credential=b:-", input=SECRET.encode()).expect(2)
     contains(r.err, "standard input has been read already")
     lacks(r.err, SECRET)
+    for args in ("--env-file=-", image, "--credential=b:-"), (image, "--credential=b:-", "--env-file=-"), ("--env-file=-", "--env-file=-", image):
+        r = host.acnspawn("prepare", *args, input=b"A=%s\n" % SECRET.encode()).expect(2)
+        contains(r.err, "standard input has been read already", "message about %s" % " ".join(args))
+        lacks(r.err, SECRET)
+    for args in ("prepare", "--env-file=-", "--pod-manifest=-"), ("prepare", "--env-file=-", "-"), ("prepare", "--env-file=-", "docker-archive:-"), \
+                ("validate", "-", "-"), ("trust", "--root", "-", "-"):
+        contains(host.acnspawn(*args, input=b"A=b\n").expect(1).err, "standard input has been read already", "message of %s" % " ".join(args))
     equal(host.pods(), [], "pods")
 
 
