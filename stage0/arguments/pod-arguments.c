@@ -78,8 +78,9 @@ static int begin_app(PodParser *p, const char *reference)
         p->sets[SET_APP].misplaced = NULL;
         p->sets[SET_APP].data = app;
         memset(p->sets[SET_APP].given, 0, sizeof(p->sets[SET_APP].given));
-        return context_apply_conf(p->context, "App",
-                                  &p->sets[SET_APP]); /* options that follow replace them */
+        int r = context_apply_conf(p->context, "App", &p->sets[SET_APP]);
+        isolators_mark_conf(&app->isolators, 0); /* options that follow replace them */
+        return r;
 }
 
 /* Everything up to "---" is passed to the app unchanged. */
@@ -150,6 +151,12 @@ static const struct {
                 {"tasks-max", ISOLATOR_RESOURCE_TASKS},
 };
 
+void isolators_mark_conf(IsolatorList *l, size_t first)
+{
+        for (size_t i = first; i < l->n; i++)
+                l->items[i].of_conf = true;
+}
+
 static void mark_limits(const IsolatorList *l, bool all, OptionSet *set)
 {
         for (size_t i = 0; i < ELEMENTSOF(limits); i++)
@@ -176,8 +183,12 @@ static int apply_conf(PodParser *p)
         OptionSet pod = p->sets[SET_POD];
         Context *c = p->context;
 
+        IsolatorList *isolators = &p->arguments->request.isolators;
+        size_t n = isolators->n;
+
         pod_arguments_mark_conf(p->arguments, &pod);
         int r = context_apply_conf(c, "Pod", &pod);
+        isolators_mark_conf(isolators, n);
         const char *conflict = r < 0 ? NULL : pod_arguments_conflict(p->arguments);
         if (conflict)
                 r = error_set(&c->error, -EINVAL, "With DNS=none in acnspawn.conf: %s", conflict);
