@@ -236,9 +236,14 @@ static int check_same(const PodApp *a, const Target *x, const Target *y, Error *
                          pod_app_path_name(a), x->mount->volume, x->shown, y->mount->volume, y->shown);
 }
 
-/* A place in another volume is as that is when the app starts. */
-static bool is_in_volume(const Target *targets, size_t n, const Target *t, const char *path)
+/* A place in another volume is as that is when the app starts, and what the image has in these directories is not used. */
+static bool is_covered(const Target *targets, size_t n, const Target *t, const char *path)
 {
+        static const char *const own[] = {"/dev", "/proc", "/sys"};
+
+        for (size_t i = 0; i < ELEMENTSOF(own); i++)
+                if (path_has_prefix(path, own[i]))
+                        return true;
         for (size_t i = 0; i < n; i++)
                 if (&targets[i] != t && path_has_prefix(path, targets[i].real))
                         return true;
@@ -257,10 +262,10 @@ static int check_types(const Reify *r, const PodApp *a, char *const *layers, con
 {
         const char *why = NULL;
 
-        if (t->file && !is_in_volume(targets, a->n_mounts, t, t->file))
+        if (t->file && !is_covered(targets, a->n_mounts, t, t->file))
                 why = "is a file of the image";
         else if (is_file(pod_manifest_find_volume(r->manifest, t->mount->volume)) &&
-                 type_of(layers, t->real + 1) == S_IFDIR && !is_in_volume(targets, a->n_mounts, t, t->real))
+                 type_of(layers, t->real + 1) == S_IFDIR && !is_covered(targets, a->n_mounts, t, t->real))
                 why = "is a directory of the image, and the volume is a file";
         if (!why)
                 return 0;

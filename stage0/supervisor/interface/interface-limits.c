@@ -318,7 +318,9 @@ static int record_origin(const Update *u, const PodApp *app)
                 if (u->values[i] != 0)
                         types |= UINT32_C(1) << limits[i].type;
         int r = pod_grants_format_app(u->interface->pod, app, types, GRANT_COMMAND_LINE, &path, &text, NULL);
-        return r < 0 ? r : file_keeper_replace(u->interface->keeper, path, TAKE_PTR(text));
+        if (r < 0) /* a damaged file, which status reports, does not undo what is in force */
+                return r == -ENOMEM ? r : 0;
+        return file_keeper_replace(u->interface->keeper, path, TAKE_PTR(text));
 }
 
 static void on_recorded(void *userdata, int r, const Error *e);
