@@ -57,7 +57,7 @@ static mode_t type_of(char *const *layers, const char *path)
 
 /* The path still to be walked, and the current path; both without a leading slash. FILE: on the way, below which nothing can be. */
 typedef struct Walk {
-        char at[PATH_MAX], rest[PATH_MAX], file[PATH_MAX];
+        char at[PATH_MAX], rest[PATH_MAX], file[PATH_MAX + 1];
         unsigned links;
 } Walk;
 
