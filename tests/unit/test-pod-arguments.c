@@ -105,6 +105,7 @@ static void check_refused(const char *option, const char *message)
         ASSERT_TRUE(parse(&c, &a, line) < 0);
         ASSERT_TRUE(c.usage);
         ASSERT_CONTAINS(c.error.message, message);
+        error_done(&c.error);
 }
 
 TEST(values_that_no_pod_can_have)
